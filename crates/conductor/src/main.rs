@@ -1,1 +1,106 @@
-fn main() {}
+//! The program: reads the command line, runs a chain, tells how it ended.
+
+mod cli;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+use conductor::host::process::Ties;
+use conductor::{Config, Ending, Mode, Spec, log, stdio};
+
+use cli::{Cli, Command, Options};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Command::Agent(chain) => run(Mode::Agent, chain.components, &chain.options),
+        Command::Proxy(chain) => run(Mode::Proxy, chain.components, &chain.options),
+        Command::Completions { shell } => print(|out| {
+            clap_complete::generate(shell, &mut Cli::command(), "conductor", out);
+            Ok(())
+        }),
+        Command::Man => print(|out| clap_mangen::Man::new(Cli::command()).render(out)),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure { status, line }) => {
+            let _ = writeln!(io::stderr(), "conductor: {line}");
+            ExitCode::from(status)
+        }
+    }
+}
+
+/// Why the program ends with a status other than 0, in one line.
+struct Failure {
+    status: u8,
+    line: String,
+}
+
+impl Failure {
+    fn usage(line: String) -> Failure {
+        Failure { status: 2, line }
+    }
+
+    fn chain(line: impl Into<String>) -> Failure {
+        Failure { status: 1, line: line.into() }
+    }
+}
+
+fn run(mode: Mode, components: Vec<Spec>, options: &Options) -> Result<(), Failure> {
+    let mut config = Config::new(mode, components);
+    config.limits.greeting = options.init_timeout;
+    config.limits.grace = options.grace;
+    config.limits.line = options.max_line;
+    // First of all, while there is one thread.
+    #[cfg(unix)]
+    // SAFETY: nothing has started a thread yet.
+    let guard = unsafe { conductor::host::guard::Guard::start() }
+        .map_err(|error| Failure::chain(format!("cannot start the guard process: {error}")))?;
+    #[cfg(unix)]
+    let ties = Ties { guard: guard.descriptor(), die_with_thread: true };
+    #[cfg(not(unix))]
+    let ties = Ties::default();
+    config.ties = ties;
+    let logs = log::start(&options.log, options.log_file.as_deref()).map_err(Failure::usage)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::chain(error.to_string()))?;
+    let ending =
+        runtime.block_on(async { conductor::run(config, stdio::outer(), signalled()).await });
+    // Threads that still read our standard input must not keep us.
+    runtime.shutdown_background();
+    drop(logs);
+    match ending {
+        Ending::Clean => Ok(()),
+        Ending::Failed(line) => Err(Failure::chain(line)),
+    }
+}
+
+/// Ready when somebody asks us to end.
+#[cfg(unix)]
+async fn signalled() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let kinds = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
+    let mut signals: Vec<_> = kinds.into_iter().filter_map(|kind| signal(kind).ok()).collect();
+    std::future::poll_fn(|cx| {
+        match signals.iter_mut().any(|signal| signal.poll_recv(cx).is_ready()) {
+            true => std::task::Poll::Ready(()),
+            false => std::task::Poll::Pending,
+        }
+    })
+    .await;
+}
+
+#[cfg(not(unix))]
+async fn signalled() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+    let mut text = Vec::new();
+    write(&mut text)
+        .and_then(|()| io::stdout().write_all(&text))
+        .map_err(|error| Failure::chain(error.to_string()))
+}

@@ -1,0 +1,24 @@
+//! The pure core: where messages go, and who sits where.
+//!
+//! A [`Router`] is told what happened ([`Event`]) and says what to do ([`Action`]). It waits for
+//! nothing, fails at nothing, and knows no clock: time comes in with each event. The shell around
+//! it (crate `conductor`) reads, writes, starts processes and keeps the time.
+//!
+//! # Layout
+//! - [`event`]: the closed list of what can happen and what can be done about it
+//! - [`seat`]: the places of a chain, who sits there and what became of them
+//! - [`pending`]: which questions are open, who asked, who owes the answer
+//! - [`router`]: the rules
+//! - [`greeting`]: the rules for `initialize`
+//!
+//! The router knows two methods, `initialize` and `$/cancel_request`, and no sessions.
+
+pub mod event;
+mod greeting;
+pub mod pending;
+pub mod router;
+pub mod seat;
+
+pub use event::{Action, Ending, Event, Level, Notice, Time};
+pub use router::Router;
+pub use seat::{Chain, Component, Exit, How, Mode, Role, Seat};

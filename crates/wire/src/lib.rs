@@ -1,0 +1,18 @@
+//! Lines ⇄ messages: the spelling of the Agent Client Protocol and of its proxy extension.
+//!
+//! # Layout
+//! - [`json`]: check a text, find members, copy nothing
+//! - [`message`]: requests, notifications, answers; how a line becomes one and back
+//! - [`dialect`]: which lines a link carries, one file per generation of the proxy protocol
+//! - [`acp`]: the few shapes of ACP that a conductor reads or edits
+//!
+//! Pure: no clock, no I/O, no randomness.
+
+pub mod acp;
+pub mod dialect;
+pub mod json;
+pub mod message;
+
+pub use dialect::{Dialect, Rejection};
+pub use json::{Json, Syntax};
+pub use message::{Call, Id, Malformed, Message, Method, Outcome, Salvage, Side, code};

@@ -1,0 +1,160 @@
+//! The command line: what a user can type, and its documentation.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+use conductor::Spec;
+
+/// Composes an ACP agent out of proxies and an agent.
+///
+/// An editor starts conductor in place of its agent. Conductor starts a chain of proxies and the
+/// agent, sits between all of them, and routes every message:
+///
+///     editor ⇄ conductor ⇄ proxy 1 … proxy n ⇄ agent
+///
+/// A proxy can change, add, answer or hold messages in both directions. The editor sees an ordinary
+/// agent, the agent sees an ordinary editor.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100, verbatim_doc_comment)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a chain of proxies that ends with an agent.
+    ///
+    /// The last COMPONENT is the agent, those before it are proxies, in the order in which the
+    /// editor's messages pass through them. Talks ACP with the editor on standard input and output.
+    ///
+    /// Ends with status 0 when the editor leaves, 1 when the chain failed, 2 for a mistake on the
+    /// command line.
+    #[command(after_long_help = EXAMPLES)]
+    Agent(Chain),
+
+    /// Run a chain of proxies that is itself a proxy of another conductor.
+    ///
+    /// Every COMPONENT is a proxy; whoever follows in the outer chain is the successor of the last
+    /// one. Chains nest to any depth:
+    ///
+    ///     conductor agent "conductor proxy 'a' 'b'" c agent
+    #[command(verbatim_doc_comment)]
+    Proxy(OpenChain),
+
+    /// Print a completion script for a shell.
+    ///
+    ///     conductor completions bash > ~/.local/share/bash-completion/completions/conductor
+    #[command(verbatim_doc_comment)]
+    Completions { shell: Shell },
+
+    /// Print the manual page.
+    ///
+    ///     conductor man | man -l -
+    #[command(verbatim_doc_comment)]
+    Man,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  One agent, no proxy:
+    conductor agent claude-code-acp
+
+  Two proxies before the agent, one of them with a setting and an argument:
+    conductor agent sparkle-acp 'LEVEL=debug node ./tee.js --to \"my log\"' claude-code-acp
+
+  A component as JSON:
+    conductor agent '{\"command\": \"my-agent\", \"args\": [\"--acp\"], \"env\": {\"KEY\": \"…\"}, \"cwd\": \"/srv\"}'";
+
+#[derive(Debug, Args)]
+pub struct Chain {
+    #[command(flatten)]
+    pub options: Options,
+
+    /// A proxy or, at last, the agent: a command line in shell words, in one argument. Leading
+    /// NAME=value words are environment. Or a JSON object with `command` and, if wanted, `name`,
+    /// `args`, `env` (an object, or a list of {name, value}) and `cwd`.
+    #[arg(required = true, value_name = "COMPONENT", value_parser = Spec::parse)]
+    pub components: Vec<Spec>,
+}
+
+#[derive(Debug, Args)]
+pub struct OpenChain {
+    #[command(flatten)]
+    pub options: Options,
+
+    /// A proxy, written as for `conductor agent`. None at all is a proxy that passes everything on.
+    #[arg(value_name = "COMPONENT", value_parser = Spec::parse)]
+    pub components: Vec<Spec>,
+}
+
+#[derive(Debug, Args)]
+pub struct Options {
+    /// How long a component may take with its part of `initialize`, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    pub init_timeout: Duration,
+
+    /// How long open requests are waited for when the chain ends, and then each component: for this
+    /// time after its input was closed, for this time again after SIGTERM; then it is killed.
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
+    pub grace: Duration,
+
+    /// The longest line that is read, in bytes (suffixes K, M, G). A longer one is refused.
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size)]
+    pub max_line: usize,
+
+    /// What to log: error, warn, info, debug, trace or off; or a filter such as
+    /// `warn,conductor=debug`. Payloads are never logged.
+    #[arg(long, value_name = "LEVEL|FILTER", default_value = "warn", env = "CONDUCTOR_LOG")]
+    pub log: String,
+
+    /// Write the log to this file instead of standard error. What components write on their
+    /// standard error still goes to ours, each line behind the component's name.
+    #[arg(long, value_name = "PATH")]
+    pub log_file: Option<PathBuf>,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "give a number of seconds, such as 60 or 0.5")?;
+    Duration::try_from_secs_f64(seconds)
+        .map_err(|_| "give a number of seconds that is not negative".into())
+}
+
+fn size(text: &str) -> Result<usize, String> {
+    let text = text.strip_suffix("iB").or_else(|| text.strip_suffix('B')).unwrap_or(text);
+    let (digits, shift) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 10),
+        Some((at, 'm' | 'M')) => (&text[..at], 20),
+        Some((at, 'g' | 'G')) => (&text[..at], 30),
+        _ => (text, 0),
+    };
+    let number: usize = digits.parse().map_err(|_| "give a size such as 1000000, 64K or 256M")?;
+    match number.checked_mul(1 << shift) {
+        Some(size) if size > 0 => Ok(size),
+        _ => Err("give a size between 1 and what fits in memory".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_and_times_are_read_as_people_write_them() {
+        assert_eq!(size("256M"), Ok(256 << 20));
+        assert_eq!(size("64KiB"), Ok(64 << 10));
+        assert_eq!(size("7"), Ok(7));
+        assert!(size("0").is_err() && size("x").is_err() && size("99999999999999G").is_err());
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        assert!(seconds("-1").is_err() && seconds("soon").is_err());
+    }
+}

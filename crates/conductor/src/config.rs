@@ -1,0 +1,244 @@
+//! What the user asked for: words first, then a chain in which nothing is left to decide.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use router::{Chain, Component, Mode};
+use serde::Deserialize;
+
+use crate::host::process::Ties;
+
+/// A whole chain.
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub mode: Mode,
+    pub components: Vec<Spec>,
+    pub limits: Limits,
+    pub ties: Ties,
+}
+
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// How long a component may take with its part of `initialize`.
+    pub greeting: Duration,
+    /// How long open requests, and then the components, are waited for when the chain ends.
+    pub grace: Duration,
+    /// The longest line that is read, in bytes.
+    pub line: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            greeting: Duration::from_secs(60),
+            grace: Duration::from_secs(2),
+            line: 256 * 1024 * 1024,
+        }
+    }
+}
+
+/// How to start one component.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spec {
+    pub name: String,
+    pub program: String,
+    pub args: Vec<String>,
+    /// Added to our own environment. Never shown: it is where people put secrets.
+    pub env: Vec<(String, String)>,
+    pub directory: Option<PathBuf>,
+}
+
+impl Config {
+    pub fn new(mode: Mode, mut components: Vec<Spec>) -> Config {
+        name_apart(&mut components);
+        Config { mode, components, limits: Limits::default(), ties: Ties::default() }
+    }
+
+    /// The chain as the router sees it.
+    pub fn chain(&self) -> Chain {
+        let components = self
+            .components
+            .iter()
+            .map(|spec| Component { name: spec.name.clone(), command: spec.command_line() });
+        Chain {
+            mode: self.mode,
+            components: components.collect(),
+            greeting_limit: milliseconds(self.limits.greeting),
+            grace: milliseconds(self.limits.grace),
+        }
+    }
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Two components of one name become `name` and `name#2`, so that errors and logs tell them apart.
+fn name_apart(components: &mut [Spec]) {
+    let mut seen = BTreeMap::<String, usize>::new();
+    for spec in components {
+        let count = seen.entry(spec.name.clone()).or_default();
+        *count += 1;
+        if *count > 1 {
+            spec.name = format!("{}#{count}", spec.name);
+        }
+    }
+}
+
+impl Spec {
+    /// Reads a COMPONENT argument: a command line in shell words, or a JSON object.
+    pub fn parse(text: &str) -> Result<Spec, String> {
+        let spec = match text.trim_start().starts_with('{') {
+            true => Spec::from_json(text)?,
+            false => Spec::from_words(text)?,
+        };
+        if spec.program.is_empty() {
+            return Err("it names no command to run".into());
+        }
+        Ok(spec)
+    }
+
+    fn from_words(text: &str) -> Result<Spec, String> {
+        let words =
+            shell_words::split(text).map_err(|_| "a quotation mark is not closed".to_owned())?;
+        let mut words = words.into_iter().peekable();
+        let mut env = Vec::new();
+        while let Some(pair) = words.peek().and_then(|word| assignment(word)) {
+            env.push(pair);
+            words.next();
+        }
+        let program = words.next().unwrap_or_default();
+        let args: Vec<String> = words.collect();
+        Ok(Spec { name: name_of(&program, &args), program, args, env, directory: None })
+    }
+
+    fn from_json(text: &str) -> Result<Spec, String> {
+        let raw: RawSpec = serde_json::from_str(text)
+            .map_err(|error| format!("its JSON cannot be read: {error}"))?;
+        let env = match raw.env {
+            RawEnv::Map(map) => map.into_iter().collect(),
+            RawEnv::List(list) => list.into_iter().map(|pair| (pair.name, pair.value)).collect(),
+        };
+        let name = raw.name.unwrap_or_else(|| name_of(&raw.command, &raw.args));
+        Ok(Spec { name, program: raw.command, args: raw.args, env, directory: raw.cwd })
+    }
+
+    /// The command as a person would type it, without the environment.
+    pub fn command_line(&self) -> String {
+        shell_words::join(std::iter::once(&self.program).chain(&self.args))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSpec {
+    name: Option<String>,
+    command: String,
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    env: RawEnv,
+    cwd: Option<PathBuf>,
+}
+
+/// `{"NAME": "value"}`, or ACP's `[{"name": "NAME", "value": "value"}]`.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum RawEnv {
+    Map(BTreeMap<String, String>),
+    List(Vec<RawPair>),
+}
+
+impl Default for RawEnv {
+    fn default() -> RawEnv {
+        RawEnv::List(Vec::new())
+    }
+}
+
+#[derive(Deserialize)]
+struct RawPair {
+    name: String,
+    value: String,
+}
+
+/// `NAME=value`, where NAME is one that a shell would take.
+fn assignment(word: &str) -> Option<(String, String)> {
+    let (name, value) = word.split_once('=')?;
+    let mut letters = name.chars();
+    let first = letters.next()?;
+    let fits = (first.is_ascii_alphabetic() || first == '_')
+        && letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+    fits.then(|| (name.to_owned(), value.to_owned()))
+}
+
+/// What people would call the component: the program, or the script that an interpreter runs.
+fn name_of(program: &str, args: &[String]) -> String {
+    const INTERPRETERS: [&str; 11] =
+        ["node", "python", "python3", "npx", "uvx", "bun", "bunx", "deno", "sh", "bash", "env"];
+    let stem = |path: &str| {
+        let name = Path::new(path).file_name().map_or(path.into(), |name| name.to_string_lossy());
+        let stem = [".js", ".mjs", ".cjs", ".ts", ".py", ".sh", ".exe"]
+            .iter()
+            .find_map(|extension| name.strip_suffix(extension));
+        stem.unwrap_or(&name).to_owned()
+    };
+    let name = stem(program);
+    let script =
+        args.iter().find(|arg| !arg.starts_with('-') && !arg.contains(char::is_whitespace));
+    match script {
+        Some(script) if INTERPRETERS.contains(&name.as_str()) => stem(script),
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_component_is_a_command_line_in_shell_words() {
+        let spec = Spec::parse("FOO=1 _B=x=y node ./proxy.js --flag 'a b' C=3").unwrap();
+        assert_eq!(spec.env, [("FOO".into(), "1".into()), ("_B".into(), "x=y".into())]);
+        assert_eq!(spec.program, "node");
+        assert_eq!(spec.args, ["./proxy.js", "--flag", "a b", "C=3"]);
+        assert_eq!(spec.name, "proxy");
+        assert_eq!(spec.command_line(), "node ./proxy.js --flag 'a b' 'C=3'");
+    }
+
+    #[test]
+    fn or_a_json_object_with_the_environment_as_map_or_list() {
+        let map = r#"{"command":"a b","args":["c d"],"env":{"X":"1"},"cwd":"/tmp"}"#;
+        let list =
+            r#" {"command":"a b","args":["c d"],"env":[{"name":"X","value":"1"}],"cwd":"/tmp"}"#;
+        let spec = Spec::parse(map).unwrap();
+        assert_eq!(spec, Spec::parse(list).unwrap());
+        assert_eq!((spec.program.as_str(), spec.name.as_str()), ("a b", "a b"));
+        assert_eq!(spec.directory, Some("/tmp".into()));
+        assert_eq!(spec.env, [("X".into(), "1".into())]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused_with_the_reason() {
+        let why = |text| Spec::parse(text).unwrap_err();
+        assert!(why("'a").contains("not closed"));
+        assert!(why("").contains("no command"));
+        assert!(why("A=1").contains("no command"));
+        assert!(why(r#"{"args":[]}"#).contains("command"));
+        assert!(why(r#"{"command":"a","arg":[]}"#).contains("arg"));
+        assert!(why("{").contains("JSON"));
+    }
+
+    #[test]
+    fn names_are_those_of_the_script_and_told_apart() {
+        let name = |text| Spec::parse(text).unwrap().name;
+        assert_eq!(name("/opt/bin/claude-code-acp --x"), "claude-code-acp");
+        assert_eq!(name("npx -y @zed-industries/claude-code-acp"), "claude-code-acp");
+        assert_eq!(name("python3 -u agent.py"), "agent");
+        assert_eq!(name("sh -c 'exec agent'"), "sh");
+        let specs = ["tee a", "tee b", "x"].map(|text| Spec::parse(text).unwrap());
+        let config = Config::new(Mode::Agent, specs.to_vec());
+        let names: Vec<_> = config.components.iter().map(|spec| spec.name.as_str()).collect();
+        assert_eq!(names, ["tee", "tee#2", "x"]);
+    }
+}

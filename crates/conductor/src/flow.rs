@@ -1,0 +1,134 @@
+//! Flow control: who may not be read for now. Pure, so that it can be tested without pipes.
+//!
+//! Each link has a queue of bytes that its peer has yet to read. When one is *full*, those who feed
+//! it (its neighbours in the chain) are not listened to until it has drained, so a slow reader slows
+//! its writer, and memory stays bounded.
+//!
+//! That alone can lock up: a component that writes until it is read, and reads nothing meanwhile,
+//! waits for us while we wait for it. So a link counts as an excuse to wait only if its peer is free
+//! to read: nothing that it sent is waiting for us. When everybody in a circle waits for somebody
+//! in the circle, the one that feeds the shortest queue is listened to all the same, up to a hard
+//! cap.
+
+/// A queue above this is full.
+pub const HIGH: usize = 1024 * 1024;
+/// A full queue is full until it is below this.
+pub const LOW: usize = 256 * 1024;
+/// No queue is let grow beyond this (unless by a single message) to break a circle.
+pub const CAP: usize = 256 * 1024 * 1024;
+
+/// What flow control needs to know of a link.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Gauge {
+    /// Bytes that wait to be read by the peer.
+    pub queued: usize,
+    /// The queue went over the high mark and is not yet under the low one.
+    pub full: bool,
+    /// The peer sent something that waits for us.
+    pub pending: bool,
+}
+
+/// What to do with the links, by index.
+#[derive(Debug, PartialEq)]
+pub struct Verdict {
+    /// Do not listen to these.
+    pub paused: Vec<bool>,
+    /// Everybody waits and no queue may grow: this peer has stopped reading for good.
+    pub stuck: Option<usize>,
+}
+
+/// Decides for a chain whose links are numbered from the editor; in a `ring` the last one is a
+/// neighbour of the first.
+pub fn judge(gauges: &[Gauge], ring: bool) -> Verdict {
+    let count = gauges.len();
+    let neighbours = |x: usize| {
+        let before = if x > 0 { Some(x - 1) } else { ring.then(|| count - 1) };
+        let after = if x + 1 < count { Some(x + 1) } else { ring.then_some(0) };
+        [before, after].into_iter().flatten()
+    };
+    let full_neighbours = |x: usize| neighbours(x).filter(|&y| gauges[y].full);
+    let mut paused: Vec<bool> = (0..count).map(|x| full_neighbours(x).next().is_some()).collect();
+
+    // A full queue whose peer is free to read is a reason to wait, for all who lead to it.
+    let mut justified: Vec<bool> =
+        (0..count).map(|y| gauges[y].full && !(paused[y] && gauges[y].pending)).collect();
+    for _ in 0..count {
+        for x in 0..count {
+            justified[x] |= gauges[x].full && full_neighbours(x).any(|y| justified[y]);
+        }
+    }
+    let in_a_circle = |x: &usize| paused[*x] && full_neighbours(*x).all(|y| !justified[y]);
+    let feeds = |x: usize| full_neighbours(x).map(|y| gauges[y].queued).max().unwrap_or(0);
+    let circle: Vec<usize> =
+        (0..count).filter(in_a_circle).filter(|&x| gauges[x].pending).collect();
+    let mut stuck = None;
+    if let Some(&x) = circle.iter().min_by_key(|&&x| feeds(x)) {
+        if feeds(x) < CAP {
+            paused[x] = false;
+        } else {
+            // The editor is never given up, a component that does not read is.
+            stuck =
+                full_neighbours(x).chain(circle.iter().copied()).find(|&y| y > 0 && gauges[y].full);
+        }
+    }
+    Verdict { paused, stuck }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDLE: Gauge = Gauge { queued: 0, full: false, pending: false };
+    const SENDS: Gauge = Gauge { queued: 0, full: false, pending: true };
+    const STALLS: Gauge = Gauge { queued: 2 * HIGH, full: true, pending: false };
+    const FLOODS: Gauge = Gauge { queued: 2 * HIGH, full: true, pending: true };
+
+    fn paused(gauges: &[Gauge]) -> Vec<usize> {
+        let verdict = judge(gauges, false);
+        assert_eq!(verdict.stuck, None);
+        (0..gauges.len()).filter(|&x| verdict.paused[x]).collect()
+    }
+
+    #[test]
+    fn nobody_waits_in_a_chain_that_flows() {
+        assert!(paused(&[IDLE, SENDS, SENDS]).is_empty());
+    }
+
+    #[test]
+    fn who_feeds_a_stalled_reader_waits() {
+        assert_eq!(paused(&[STALLS, SENDS]), [1]);
+        assert_eq!(paused(&[SENDS, STALLS]), [0]);
+        assert_eq!(paused(&[IDLE, SENDS, STALLS, SENDS]), [1, 3]);
+    }
+
+    #[test]
+    fn a_stall_spreads_through_those_it_holds_up_and_stays_a_stall() {
+        // The editor does not read; so proxy 1 is not read and stops reading; so proxy 2 waits, …
+        assert_eq!(paused(&[STALLS, FLOODS, SENDS]), [0, 1, 2]);
+        assert_eq!(paused(&[STALLS, FLOODS, FLOODS, SENDS]), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn two_that_flood_each_other_are_not_left_waiting() {
+        assert_eq!(paused(&[FLOODS, FLOODS]).len(), 1);
+        let more = Gauge { queued: 3 * HIGH, ..FLOODS };
+        assert_eq!(paused(&[FLOODS, more]), [0], "the shorter queue, the editor's, grows");
+        assert_eq!(paused(&[more, FLOODS]), [1]);
+        assert_eq!(paused(&[FLOODS, more, FLOODS]).len(), 2);
+    }
+
+    #[test]
+    fn a_circle_that_reaches_the_cap_ends_with_a_component_given_up() {
+        let at_cap = Gauge { queued: CAP, ..FLOODS };
+        assert_eq!(judge(&[at_cap, at_cap], false).stuck, Some(1));
+        assert_eq!(judge(&[STALLS, at_cap], false).stuck, None);
+    }
+
+    #[test]
+    fn in_proxy_mode_the_ends_are_neighbours() {
+        let verdict = judge(&[STALLS, SENDS, SENDS], true);
+        assert_eq!(verdict.paused, [false, true, true]);
+        let verdict = judge(&[FLOODS], true);
+        assert_eq!(verdict.paused, [false], "a proxy without components feeds itself");
+    }
+}

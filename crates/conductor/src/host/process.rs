@@ -1,0 +1,291 @@
+//! A component as a process: how it starts, what it says on the side, how it ends.
+
+use std::collections::VecDeque;
+use std::io;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use router::{How, Seat};
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::config::Spec;
+
+/// How many lines of a component's stderr are kept for error messages.
+const LAST_WORDS: usize = 20;
+/// A longer line is cut: it is for people.
+const LONGEST_WORDS: usize = 2000;
+/// How long the last words may take to arrive once the process has ended. Only a grandchild that
+/// left the group and holds the pipe open makes us wait this long.
+const FAREWELL: Duration = Duration::from_millis(100);
+
+/// The end of a component's process.
+#[derive(Debug)]
+pub struct Ended {
+    pub seat: Seat,
+    pub how: How,
+}
+
+/// What binds a process to ours.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Ties {
+    /// The guard's pipe (see `guard`).
+    pub guard: Option<i32>,
+    /// Die with the thread that started us. For a program whose starting thread is its main thread.
+    pub die_with_thread: bool,
+}
+
+/// A started component. Dropping it kills whatever is left of it.
+#[derive(Debug)]
+pub struct Process {
+    group: Group,
+    words: Words,
+}
+
+/// The end of what a component said on the side: stderr, and noise on stdout.
+#[derive(Debug, Clone, Default)]
+pub struct Words(Arc<Mutex<VecDeque<String>>>);
+
+impl Words {
+    pub fn push(&self, line: String) {
+        let mut words = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if words.len() == LAST_WORDS {
+            words.pop_front();
+        }
+        words.push_back(line);
+    }
+
+    pub fn list(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+}
+
+impl Process {
+    /// Starts a component. Its end is sent to `ended`; the lines of its stderr go to `aside`.
+    pub fn start(
+        spec: &Spec,
+        seat: Seat,
+        ties: Ties,
+        ended: UnboundedSender<Ended>,
+        aside: impl Fn(&str) + Send + 'static,
+    ) -> io::Result<(Process, ChildStdout, ChildStdin)> {
+        let mut command = Command::new(&spec.program);
+        command.args(&spec.args).envs(spec.env.iter().map(|(name, value)| (name, value)));
+        if let Some(directory) = &spec.directory {
+            command.current_dir(directory);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Group::prepare(&mut command, ties);
+        let mut child = command.spawn()?;
+        let taken = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(stdin), Some(stdout), Some(stderr)) = taken else {
+            return Err(io::Error::other("its standard streams are missing"));
+        };
+        let group = Group::of(&child, ties);
+        let words = Words::default();
+        let listening = tokio::spawn(listen(stderr, words.clone(), aside));
+        tokio::spawn(wait(child, group.clone(), listening, seat, ended));
+        Ok((Process { group, words }, stdout, stdin))
+    }
+
+    pub fn words(&self) -> &Words {
+        &self.words
+    }
+
+    /// Asks the component and all its children to end.
+    pub fn terminate(&self) {
+        self.group.terminate();
+    }
+
+    /// Ends the component and all its children.
+    pub fn kill(&self) {
+        self.group.kill();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+async fn wait(
+    mut child: Child,
+    group: Group,
+    listening: tokio::task::JoinHandle<()>,
+    seat: Seat,
+    ended: UnboundedSender<Ended>,
+) {
+    let how = match child.wait().await {
+        Ok(status) => how(status),
+        Err(error) => How::NotStarted(error.to_string()),
+    };
+    // Its children die with it, and so the pipes they hold are closed.
+    group.kill();
+    group.forget();
+    let _ = tokio::time::timeout(FAREWELL, listening).await;
+    // Nobody listens any more when the chain is over.
+    let _ = ended.send(Ended { seat, how });
+}
+
+async fn listen(stderr: impl AsyncRead + Unpin, words: Words, aside: impl Fn(&str)) {
+    let mut reader = BufReader::new(stderr);
+    let mut line = Vec::new();
+    loop {
+        // A line without an end is passed on in pieces.
+        let (taken, ends) = match reader.fill_buf().await {
+            Ok([]) | Err(_) => (0, true),
+            Ok(bytes) => match memchr::memchr(b'\n', bytes) {
+                Some(at) => {
+                    line.extend_from_slice(&bytes[..at]);
+                    (at + 1, true)
+                }
+                None => {
+                    line.extend_from_slice(bytes);
+                    (bytes.len(), line.len() > LONGEST_WORDS)
+                }
+            },
+        };
+        reader.consume(taken);
+        if ends && !(taken == 0 && line.is_empty()) {
+            let text = String::from_utf8_lossy(&line);
+            let text = shortened(text.trim_end());
+            words.push(text.to_owned());
+            aside(text);
+            line.clear();
+        }
+        if taken == 0 {
+            return;
+        }
+    }
+}
+
+/// At most so much of a line as a person would read.
+pub fn shortened(text: &str) -> &str {
+    &text[..text.floor_char_boundary(LONGEST_WORDS)]
+}
+
+#[cfg(unix)]
+fn how(status: ExitStatus) -> How {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => How::Status(code),
+        (None, Some(signal)) => How::Signal(signal),
+        (None, None) => How::ClosedOutput,
+    }
+}
+
+#[cfg(not(unix))]
+fn how(status: ExitStatus) -> How {
+    How::Status(status.code().unwrap_or(-1))
+}
+
+use group::Group;
+
+/// A process and all its children, on Unix: a process group.
+#[cfg(unix)]
+mod group {
+    use std::io;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use rustix::process::{Pid, Signal, kill_process_group};
+    use tokio::process::{Child, Command};
+
+    use super::Ties;
+
+    #[derive(Debug, Clone)]
+    pub struct Group {
+        leader: Option<Pid>,
+        /// The leader is reaped: the number may be somebody else's soon, signal it no more.
+        gone: Arc<AtomicBool>,
+        ties: Ties,
+    }
+
+    impl Group {
+        pub fn prepare(command: &mut Command, ties: Ties) {
+            command.process_group(0);
+            #[cfg(target_os = "linux")]
+            let parent = rustix::process::getpid();
+            let prepare = move || {
+                if let Some(guard) = ties.guard {
+                    let pid = rustix::process::getpid().as_raw_nonzero().get();
+                    // SAFETY: the guard's pipe is open as long as the chain runs.
+                    let guard = unsafe { std::os::fd::BorrowedFd::borrow_raw(guard) };
+                    rustix::io::write(guard, &pid.to_ne_bytes())?;
+                }
+                #[cfg(target_os = "linux")]
+                if ties.die_with_thread {
+                    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+                    if rustix::process::getppid() != Some(parent) {
+                        return Err(io::Error::other("the conductor ended"));
+                    }
+                }
+                Ok(())
+            };
+            // SAFETY: between fork and exec only system calls are made, nothing is allocated.
+            unsafe { command.pre_exec(prepare) };
+        }
+
+        pub fn of(child: &Child, ties: Ties) -> Group {
+            let leader = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+            Group { leader, gone: Arc::default(), ties }
+        }
+
+        pub fn terminate(&self) {
+            self.signal(Signal::TERM);
+        }
+
+        pub fn kill(&self) {
+            self.signal(Signal::KILL);
+        }
+
+        fn signal(&self, signal: Signal) {
+            if let Some(leader) = self.leader
+                && !self.gone.load(Ordering::Relaxed)
+            {
+                // Fails only when nobody is left in the group, which is what we want.
+                let _ = kill_process_group(leader, signal);
+            }
+        }
+
+        pub fn forget(&self) {
+            self.gone.store(true, Ordering::Relaxed);
+            if let (Some(leader), Some(guard)) = (self.leader, self.ties.guard) {
+                // SAFETY: the guard's pipe is open as long as the chain runs.
+                let guard = unsafe { std::os::fd::BorrowedFd::borrow_raw(guard) };
+                let number = -leader.as_raw_nonzero().get();
+                let _ = rustix::io::write(guard, &number.to_ne_bytes());
+            }
+        }
+    }
+}
+
+/// Elsewhere: the process itself, ended by closing its pipes and then by the runtime.
+#[cfg(not(unix))]
+mod group {
+    use tokio::process::{Child, Command};
+
+    use super::Ties;
+
+    #[derive(Debug, Clone)]
+    pub struct Group;
+
+    impl Group {
+        pub fn prepare(command: &mut Command, _ties: Ties) {
+            command.kill_on_drop(true);
+        }
+
+        pub fn of(_child: &Child, _ties: Ties) -> Group {
+            Group
+        }
+
+        pub fn terminate(&self) {}
+
+        pub fn kill(&self) {}
+
+        pub fn forget(&self) {}
+    }
+}

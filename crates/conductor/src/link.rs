@@ -1,0 +1,150 @@
+//! The pipe to one seat: a reader, a writer with its queue, and the dialect spoken there.
+
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use wire::{Dialect, Message, Side};
+
+use crate::flow::{Gauge, HIGH, LOW};
+use crate::lines::Lines;
+
+pub type Reader = Box<dyn AsyncRead + Send + Unpin>;
+pub type Writer = Box<dyn AsyncWrite + Send + Unpin>;
+
+/// A queue that grew beyond this for one long message is given back once it is written.
+const KEEP: usize = 1024 * 1024;
+
+pub struct Link {
+    dialect: Box<dyn Dialect>,
+    pub lines: Lines,
+    /// Gone once the peer has closed its end.
+    pub reader: Option<Reader>,
+    /// Gone once the peer does not read any more.
+    writer: Option<Writer>,
+    queue: Vec<u8>,
+    /// How much of the queue is written already.
+    written: usize,
+    /// The writer may hold what it took; see that it goes out.
+    unflushed: bool,
+    full: bool,
+    pub paused: bool,
+}
+
+impl Link {
+    pub fn new(dialect: Box<dyn Dialect>, longest_line: usize) -> Link {
+        Link {
+            dialect,
+            lines: Lines::new(longest_line),
+            reader: None,
+            writer: None,
+            queue: Vec::new(),
+            written: 0,
+            unflushed: false,
+            full: false,
+            paused: false,
+        }
+    }
+
+    pub fn attach(&mut self, reader: Reader, writer: Writer) {
+        self.reader = Some(reader);
+        self.writer = Some(writer);
+    }
+
+    pub fn dialect(&mut self) -> &mut dyn Dialect {
+        &mut *self.dialect
+    }
+
+    /// Queues a message. What is sent to a peer that does not read any more is dropped.
+    pub fn send(&mut self, toward: Side, message: &Message) {
+        if self.writer.is_some() {
+            self.dialect.encode(toward, message, &mut self.queue);
+            self.full |= self.queued() > HIGH;
+        }
+    }
+
+    pub fn queued(&self) -> usize {
+        self.queue.len() - self.written
+    }
+
+    pub fn gauge(&self) -> Gauge {
+        Gauge { queued: self.queued(), full: self.full, pending: !self.lines.is_empty() }
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// Writes what can be written. Ready when the queue is empty, or when nobody reads any more.
+    pub fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(writer) = &mut self.writer else { return Poll::Ready(Ok(())) };
+        while self.written < self.queue.len() {
+            match Pin::new(&mut *writer).poll_write(cx, &self.queue[self.written..]) {
+                Poll::Ready(Ok(0)) => return self.broken(io::ErrorKind::WriteZero.into()),
+                Poll::Ready(Ok(count)) => {
+                    self.written += count;
+                    self.unflushed = true;
+                }
+                Poll::Ready(Err(error)) => return self.broken(error),
+                Poll::Pending => {
+                    self.ease();
+                    return Poll::Pending;
+                }
+            }
+        }
+        self.queue.clear();
+        self.written = 0;
+        self.ease();
+        if self.unflushed
+            && let Some(writer) = &mut self.writer
+        {
+            match ready!(Pin::new(writer).poll_flush(cx)) {
+                Ok(()) => self.unflushed = false,
+                Err(error) => return self.broken(error),
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    pub fn idle(&self) -> bool {
+        self.writer.is_none() || (self.queue.is_empty() && !self.unflushed)
+    }
+
+    /// Nothing more is written: the peer sees the end of its input.
+    pub fn hang_up(&mut self) {
+        self.writer = None;
+        self.queue = Vec::new();
+        self.written = 0;
+        self.full = false;
+    }
+
+    fn broken(&mut self, error: io::Error) -> Poll<io::Result<()>> {
+        self.hang_up();
+        Poll::Ready(Err(error))
+    }
+
+    /// After a write: give room back, and say when the queue has drained.
+    fn ease(&mut self) {
+        self.full &= self.queued() > LOW;
+        if self.queue.is_empty() {
+            if self.queue.capacity() > KEEP {
+                self.queue = Vec::new();
+            }
+        } else if self.written > KEEP && self.written > self.queue.len() / 2 {
+            self.queue.drain(..self.written);
+            self.written = 0;
+        }
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link")
+            .field("dialect", &self.dialect.name())
+            .field("queued", &self.queued())
+            .field("paused", &self.paused)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,153 @@
+//! Our own standard input and output, as streams that never block the one thread.
+//!
+//! An editor may give us pipes, sockets (Node does), a terminal, files or `/dev/null`. Switching a
+//! descriptor to non-blocking would switch it for everybody who shares it, the editor and its other
+//! children included, and would outlive us. So a pipe is opened anew through `/proc` where that
+//! works, and a socket is used with per-call flags. What cannot be polled goes through threads.
+
+use crate::link::{Reader, Writer};
+
+/// The streams to whoever started us.
+pub fn outer() -> (Reader, Writer) {
+    #[cfg(unix)]
+    let (reader, writer) = (unix::reader(), unix::writer());
+    #[cfg(not(unix))]
+    let (reader, writer) = (None, None);
+    (
+        reader.unwrap_or_else(|| Box::new(tokio::io::stdin())),
+        writer.unwrap_or_else(|| Box::new(tokio::io::stdout())),
+    )
+}
+
+#[cfg(unix)]
+mod unix {
+    use std::io;
+    use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+    use std::pin::Pin;
+    use std::task::{Context, Poll, ready};
+
+    use rustix::fs::{FileType, Mode, OFlags, fcntl_getfl, fcntl_setfl, fstat, open};
+    use rustix::net::{RecvFlags, SendFlags, recv, send};
+    use tokio::io::unix::AsyncFd;
+    use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+
+    use crate::link::{Reader, Writer};
+
+    pub fn reader() -> Option<Reader> {
+        Some(Box::new(Stream::new(rustix::stdio::stdin(), Interest::READABLE, OFlags::RDONLY)?))
+    }
+
+    pub fn writer() -> Option<Writer> {
+        Some(Box::new(Stream::new(rustix::stdio::stdout(), Interest::WRITABLE, OFlags::WRONLY)?))
+    }
+
+    /// One direction of a descriptor that can be polled.
+    struct Stream {
+        fd: AsyncFd<OwnedFd>,
+        socket: bool,
+    }
+
+    impl Stream {
+        fn new(fd: BorrowedFd<'_>, interest: Interest, access: OFlags) -> Option<Stream> {
+            let kind = FileType::from_raw_mode(fstat(fd).ok()?.st_mode);
+            let socket = kind == FileType::Socket;
+            let fd = if socket {
+                fd.try_clone_to_owned().ok()?
+            } else {
+                own_description(fd, access).or_else(|| non_blocking(fd))?
+            };
+            // SAFETY: the descriptor is owned, it stays open and the same until it is dropped.
+            let fd = unsafe { AsyncFd::register_with_interest(fd, interest) };
+            // Files and /dev/null cannot be polled: `None`.
+            Some(Stream { fd: fd.ok()?, socket })
+        }
+
+        fn read(&self, into: &mut [u8]) -> io::Result<usize> {
+            if self.socket {
+                Ok(recv(&self.fd, into, RecvFlags::DONTWAIT)?.0)
+            } else {
+                Ok(rustix::io::read(&self.fd, into)?)
+            }
+        }
+
+        fn write(&self, from: &[u8]) -> io::Result<usize> {
+            if self.socket {
+                Ok(send(&self.fd, from, SendFlags::DONTWAIT)?)
+            } else {
+                Ok(rustix::io::write(&self.fd, from)?)
+            }
+        }
+    }
+
+    /// The same pipe or terminal behind a descriptor whose flags are ours alone.
+    #[cfg(target_os = "linux")]
+    fn own_description(fd: BorrowedFd<'_>, access: OFlags) -> Option<OwnedFd> {
+        use std::os::fd::AsRawFd;
+        let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        let flags = access | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+        open(path, flags, Mode::empty()).ok()
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn own_description(_fd: BorrowedFd<'_>, _access: OFlags) -> Option<OwnedFd> {
+        None
+    }
+
+    fn non_blocking(fd: BorrowedFd<'_>) -> Option<OwnedFd> {
+        let fd = fd.as_fd().try_clone_to_owned().ok()?;
+        fcntl_setfl(&fd, fcntl_getfl(&fd).ok()? | OFlags::NONBLOCK).ok()?;
+        Some(fd)
+    }
+
+    impl AsyncRead for Stream {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            into: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            loop {
+                let mut ready = ready!(self.fd.poll_read_ready(cx))?;
+                let room = into.initialize_unfilled();
+                let asked = room.len();
+                match ready.try_io(|_| self.read(room)) {
+                    Ok(Ok(count)) => {
+                        // A short read has emptied the pipe: do not ask again to be told so.
+                        if count > 0 && count < asked {
+                            ready.clear_ready();
+                        }
+                        into.advance(count);
+                        return Poll::Ready(Ok(()));
+                    }
+                    Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Ok(Err(error)) => return Poll::Ready(Err(error)),
+                    Err(_would_block) => {}
+                }
+            }
+        }
+    }
+
+    impl AsyncWrite for Stream {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            from: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            loop {
+                let mut ready = ready!(self.fd.poll_write_ready(cx))?;
+                match ready.try_io(|_| self.write(from)) {
+                    Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Ok(result) => return Poll::Ready(result),
+                    Err(_would_block) => {}
+                }
+            }
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+}

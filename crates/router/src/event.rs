@@ -1,0 +1,67 @@
+//! The closed list of what can happen to a chain, and of what can be done about it.
+
+use wire::{Message, Side};
+
+use crate::seat::{Exit, Seat};
+
+/// Milliseconds since the chain began. Unlike a clock's own type it can be written down, replayed
+/// and made up by a test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Time(pub u64);
+
+impl Time {
+    pub fn plus(self, milliseconds: u64) -> Time {
+        Time(self.0.saturating_add(milliseconds))
+    }
+}
+
+/// What happened.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// `from` sent a message that travels toward `toward`.
+    Arrived { from: Seat, toward: Side, message: Message },
+    /// Nothing more will come from `seat`.
+    Left { seat: Seat, why: Exit },
+    /// The conductor was asked to end.
+    Stop,
+    /// The [`deadline`](crate::Router::deadline) has come.
+    Tick,
+}
+
+/// What to do, in this order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Start the component of this seat.
+    Start(Seat),
+    /// Hand a message that travels toward `toward` to the one who sits at `to`.
+    Deliver { to: Seat, toward: Side, message: Message },
+    /// Tell the people who run this.
+    Report(Notice),
+    /// The chain is over: write out what is queued, end the components. No action follows.
+    Finish(Ending),
+}
+
+/// How a chain ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Ending {
+    /// The editor left, or the conductor was asked to end.
+    Clean,
+    /// A component failed; one readable line says which and why.
+    Failed(String),
+}
+
+/// Something worth telling, which concerns one seat.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Notice {
+    pub level: Level,
+    pub seat: Seat,
+    pub text: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// Somebody broke a rule or something was lost.
+    Warn,
+    /// Harmless, interesting when looking for a fault.
+    Debug,
+}

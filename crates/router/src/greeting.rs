@@ -1,0 +1,190 @@
+//! The rules for `initialize`.
+//!
+//! The handshake walks down the chain by itself: the editor's `initialize` goes to the first
+//! component, each proxy sends its own to its successor before it answers, and the answers come
+//! back the same way. The router only watches whose turn it is, and repairs what a proxy left out.
+
+use wire::{Call, Id, Outcome, Side, acp, code};
+
+use crate::event::{Action, Level, Notice, Time};
+use crate::pending::Ask;
+use crate::router::{Router, answer};
+use crate::seat::{Role, Seat, SeatState};
+
+impl Router {
+    pub(crate) fn on_initialize(
+        &mut self,
+        now: Time,
+        from: Seat,
+        id: Id,
+        call: Call,
+        actions: &mut Vec<Action>,
+    ) {
+        let call = if from == Seat::OUTER {
+            match relayable(call) {
+                Ok(call) => call,
+                Err(outcome) => return answer(from, Side::Editor, id, outcome, actions),
+            }
+        } else {
+            call
+        };
+        if !self.outer.began {
+            self.outer.began = true;
+            for seat in self.chain.seats() {
+                actions.push(Action::Start(seat));
+            }
+            self.seats.fill(SeatState::Waiting);
+        }
+        if let Some(SeatState::Greeting { forwarded, .. }) = self.state_mut(from) {
+            *forwarded = true;
+        }
+        self.greet(now, from, id, call, None, actions);
+    }
+
+    /// Passes `initialize` on to the component after `before`, in the name of `asker`.
+    fn greet(
+        &mut self,
+        now: Time,
+        before: Seat,
+        id: Id,
+        call: Call,
+        instead: Option<(Seat, Outcome)>,
+        actions: &mut Vec<Action>,
+    ) {
+        let asker = instead.as_ref().map_or(before, |(asker, _)| *asker);
+        let to = match self.chain.neighbour(before, Side::Agent) {
+            Some(seat) => seat,
+            None => {
+                let outcome = Outcome::error(code::INVALID_REQUEST, "the agent has no successor");
+                return answer(asker, Side::Editor, id, outcome, actions);
+            }
+        };
+        match self.state_mut(to) {
+            Some(SeatState::Closed(exit)) => {
+                let exit = exit.clone();
+                let outcome = Outcome::Error(self.death_notice(to, &exit, None));
+                return answer(asker, Side::Editor, id, outcome, actions);
+            }
+            Some(state) => {
+                let params = call.params.as_ref().map(|params| params.detached());
+                *state = SeatState::Greeting { params, forwarded: false };
+                self.turn = Some((to, now.plus(self.chain.greeting_limit)));
+            }
+            None => {
+                // Our successor's successors may take their time: that is the outer conductor's care.
+                self.outer.successor_greeted = true;
+                self.turn = None;
+            }
+        }
+        self.ask(asker, Side::Agent, id, call, to, instead.map(|(_, outcome)| outcome), actions);
+    }
+
+    /// A component, or the successor of the last one, has answered `initialize`.
+    pub(crate) fn on_greeted(
+        &mut self,
+        now: Time,
+        ask: Ask,
+        outcome: Outcome,
+        actions: &mut Vec<Action>,
+    ) {
+        let seat = ask.answerer;
+        let params = match self.state(seat) {
+            Some(SeatState::Greeting { params, forwarded: false })
+                if self.chain.role(seat) == Role::Proxy && self.successor_waits(seat) =>
+            {
+                Some(params.clone())
+            }
+            _ => None,
+        };
+        let outcome = match (outcome, params) {
+            // A proxy that answers without having initialised its successor. The oldest documents
+            // describe such proxies, so do its part; but a program that merely answers anything with
+            // a result is no proxy.
+            (Outcome::Result(result), Some(params)) if acp::protocol_version(&result).is_some() => {
+                self.set_live(seat);
+                let text = "answered initialize without initializing its successor".to_owned();
+                actions.push(Action::Report(Notice { level: Level::Warn, seat, text }));
+                let kept = ask.instead.unwrap_or(Outcome::Result(result));
+                let call = Call::new(acp::INITIALIZE, params);
+                return self.greet(now, seat, ask.asker_id, call, Some((ask.asker, kept)), actions);
+            }
+            (Outcome::Result(result), Some(_)) => self.not_a_proxy(seat, &Outcome::Result(result)),
+            (error, Some(_)) if error.error_code() == Some(code::METHOD_NOT_FOUND) => {
+                self.not_a_proxy(seat, &error)
+            }
+            (outcome, _) => outcome,
+        };
+        let outcome = match (outcome, ask.instead) {
+            (Outcome::Result(_), Some(instead)) => instead,
+            (outcome, _) => outcome,
+        };
+        self.turn = match ask.asker {
+            Seat::OUTER => None,
+            asker => Some((asker, now.plus(self.chain.greeting_limit))),
+        };
+        match &outcome {
+            Outcome::Result(result) => {
+                self.set_live(seat);
+                if ask.asker == Seat::OUTER {
+                    self.outer.v2 = acp::speaks_v2(result);
+                }
+            }
+            // It may be greeted again: the editor is free to try once more.
+            Outcome::Error(_) => {
+                if let Some(state @ SeatState::Greeting { .. }) = self.state_mut(seat) {
+                    *state = SeatState::Waiting;
+                }
+            }
+        }
+        answer(ask.asker, Side::Editor, ask.asker_id, outcome, actions);
+    }
+
+    fn set_live(&mut self, seat: Seat) {
+        if let Some(state @ SeatState::Greeting { .. }) = self.state_mut(seat) {
+            *state = SeatState::Live;
+        }
+    }
+
+    fn successor_waits(&self, seat: Seat) -> bool {
+        match self.chain.neighbour(seat, Side::Agent) {
+            Some(Seat::OUTER) => !self.outer.successor_greeted,
+            Some(next) => matches!(self.state(next), Some(SeatState::Waiting)),
+            None => false,
+        }
+    }
+
+    fn not_a_proxy(&self, seat: Seat, answered: &Outcome) -> Outcome {
+        let answered = match answered {
+            Outcome::Result(json) => format!("the result {}", shortened(json.as_str())),
+            Outcome::Error(json) => format!("the error {}", shortened(json.as_str())),
+        };
+        let text = format!(
+            "component '{}' is not a proxy: it answered the greeting of a proxy with {answered}; \
+             every component but the last must be a proxy, the last one is the agent",
+            self.chain.name(seat),
+        );
+        Outcome::error(code::INTERNAL_ERROR, &text)
+    }
+}
+
+/// The editor's `initialize` as it may go on: with a version, and with one that can be relayed.
+fn relayable(call: Call) -> Result<Call, Outcome> {
+    let Some((params, version)) =
+        call.params.as_ref().and_then(|params| Some((params, acp::protocol_version(params)?)))
+    else {
+        let why = "initialize needs an integer protocolVersion";
+        return Err(Outcome::error(code::INVALID_PARAMS, why));
+    };
+    if version <= acp::HIGHEST_VERSION {
+        return Ok(call);
+    }
+    let params = Some(acp::with_protocol_version(params, acp::HIGHEST_VERSION));
+    Ok(Call { params, ..call })
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(200) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

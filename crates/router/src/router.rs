@@ -1,0 +1,439 @@
+//! The rules: where each message goes, and what follows when somebody leaves.
+
+use wire::message::error_object;
+use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
+
+use crate::event::{Action, Ending, Event, Level, Notice, Time};
+use crate::pending::{Ask, Pending};
+use crate::seat::{Chain, Exit, How, Seat, SeatState};
+
+/// Decides; never acts. See the crate's documentation.
+#[derive(Debug)]
+pub struct Router {
+    pub(crate) chain: Chain,
+    /// One per component; the outer pipe is `outer`.
+    pub(crate) seats: Vec<SeatState>,
+    pub(crate) outer: Outer,
+    pub(crate) pending: Pending,
+    pub(crate) phase: Phase,
+    /// Whose move it is in the handshake, and until when.
+    pub(crate) turn: Option<(Seat, Time)>,
+}
+
+/// What is known of the outer pipe.
+#[derive(Debug, Default)]
+pub(crate) struct Outer {
+    /// It has sent a first, valid `initialize`: the components are started.
+    pub began: bool,
+    /// In proxy mode: our last component has initialised its successor there.
+    pub successor_greeted: bool,
+    /// The handshake settled on ACP v2, where a null id is an error.
+    pub v2: bool,
+    /// It will send nothing more, so it can answer nothing.
+    pub left: bool,
+}
+
+#[derive(Debug)]
+pub(crate) enum Phase {
+    Open,
+    /// The chain ends when the outer pipe waits for nothing more, at the latest at `until`.
+    Closing {
+        until: Time,
+        ending: Ending,
+        error: Json,
+    },
+    Closed,
+}
+
+impl Router {
+    pub fn new(chain: Chain) -> Router {
+        Router {
+            seats: vec![SeatState::Empty; chain.components.len()],
+            chain,
+            outer: Outer::default(),
+            pending: Pending::default(),
+            phase: Phase::Open,
+            turn: None,
+        }
+    }
+
+    pub fn chain(&self) -> &Chain {
+        &self.chain
+    }
+
+    /// How many questions are open.
+    pub fn open_questions(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// When to call [`handle`](Router::handle) with [`Event::Tick`], if nothing happens before.
+    pub fn deadline(&self) -> Option<Time> {
+        let closing = match self.phase {
+            Phase::Closing { until, .. } => Some(until),
+            Phase::Open | Phase::Closed => None,
+        };
+        let turn = self.turn.map(|(_, until)| until);
+        [closing, turn].into_iter().flatten().min()
+    }
+
+    /// The one way in. What is to be done is appended to `actions`, in order. (It fills a list
+    /// instead of returning one so that a busy chain allocates nothing per message.)
+    pub fn handle(&mut self, now: Time, event: Event, actions: &mut Vec<Action>) {
+        if matches!(self.phase, Phase::Closed) {
+            return;
+        }
+        match event {
+            Event::Arrived { from, toward, message } => match message {
+                Message::Request { id, call } => {
+                    self.on_request(now, from, toward, id, call, actions)
+                }
+                Message::Notification(call) => self.on_notification(from, toward, call, actions),
+                Message::Response { id, outcome, extras } => {
+                    self.on_response(now, from, id, outcome, extras, actions);
+                }
+            },
+            Event::Left { seat: Seat::OUTER, why } => self.on_outer_left(now, &why, actions),
+            Event::Left { seat, why } => self.on_left(now, seat, why, actions),
+            Event::Stop => self.close(now, Ending::Clean, stopping()),
+            Event::Tick => self.on_tick(now, actions),
+        }
+        self.settle(now, actions);
+    }
+
+    fn on_request(
+        &mut self,
+        now: Time,
+        from: Seat,
+        toward: Side,
+        id: Id,
+        call: Call,
+        actions: &mut Vec<Action>,
+    ) {
+        if id.is_null() && self.outer.v2 {
+            let why = "a request id must not be null in ACP v2";
+            return self.refuse(from, toward, id, code::INVALID_REQUEST, why, actions);
+        }
+        if let Phase::Closing { error, .. } = &self.phase
+            && from == Seat::OUTER
+        {
+            let outcome = Outcome::Error(error.clone());
+            return answer(from, toward.opposite(), id, outcome, actions);
+        }
+        if toward == Side::Agent && call.is(acp::INITIALIZE) {
+            return self.on_initialize(now, from, id, call, actions);
+        }
+        if !self.outer.began {
+            let why = "not initialized: the first request must be initialize";
+            return self.refuse(from, toward, id, code::INVALID_REQUEST, why, actions);
+        }
+        match self.receiver(from, toward) {
+            Ok(to) => self.ask(from, toward, id, call, to, None, actions),
+            Err(outcome) => answer(from, toward.opposite(), id, outcome, actions),
+        }
+    }
+
+    fn on_notification(&mut self, from: Seat, toward: Side, call: Call, actions: &mut Vec<Action>) {
+        if call.is(acp::CANCEL_REQUEST) {
+            return self.on_cancel(from, call, actions);
+        }
+        let lost = |why: &str| Notice {
+            level: Level::Debug,
+            seat: from,
+            text: format!("notification {:?} dropped: {why}", call.method),
+        };
+        if !self.outer.began {
+            return actions.push(Action::Report(lost("it came before initialize")));
+        }
+        match self.listener(from, toward) {
+            Ok(to) => {
+                actions.push(Action::Deliver { to, toward, message: Message::Notification(call) });
+            }
+            Err(why) => actions.push(Action::Report(lost(&why))),
+        }
+    }
+
+    /// Ids in a cancellation are those of one link: look it up, pass it on under the id of the next.
+    fn on_cancel(&mut self, from: Seat, call: Call, actions: &mut Vec<Action>) {
+        let params = call.params.unwrap_or(Json::NULL);
+        let Some(id) = acp::cancelled_id(&params) else { return };
+        for (ours, ask) in self.pending.find(from, &id) {
+            if !std::mem::replace(&mut ask.cancelled, true) {
+                let params = acp::cancel_params(&params, &ours);
+                let message = Message::notification(acp::CANCEL_REQUEST, params);
+                actions.push(Action::Deliver { to: ask.answerer, toward: ask.toward, message });
+            }
+        }
+    }
+
+    fn on_response(
+        &mut self,
+        now: Time,
+        from: Seat,
+        id: Id,
+        outcome: Outcome,
+        extras: Option<bytes::Bytes>,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(ask) = self.pending.close(from, &id) else {
+            let text = format!("answer {id} dropped: nobody waits for it");
+            return actions.push(Action::Report(Notice { level: Level::Debug, seat: from, text }));
+        };
+        if ask.greeting {
+            return self.on_greeted(now, ask, outcome, actions);
+        }
+        let message = Message::Response { id: ask.asker_id, outcome, extras };
+        actions.push(Action::Deliver { to: ask.asker, toward: ask.toward.opposite(), message });
+    }
+
+    /// Writes the question down and asks it.
+    #[allow(clippy::too_many_arguments)] // a question has this many parts, and they come apart here
+    pub(crate) fn ask(
+        &mut self,
+        asker: Seat,
+        toward: Side,
+        asker_id: Id,
+        call: Call,
+        answerer: Seat,
+        instead: Option<Outcome>,
+        actions: &mut Vec<Action>,
+    ) {
+        let id = self.pending.open(Ask {
+            asker,
+            asker_id: asker_id.detached(),
+            answerer,
+            toward,
+            method: call.method.name().into_owned(),
+            greeting: toward == Side::Agent && call.is(acp::INITIALIZE),
+            cancelled: false,
+            instead,
+        });
+        actions.push(Action::Deliver {
+            to: answerer,
+            toward,
+            message: Message::Request { id, call },
+        });
+    }
+
+    /// Who can answer a request of `from` in that direction, or the answer it gets instead.
+    pub(crate) fn receiver(&self, from: Seat, toward: Side) -> Result<Seat, Outcome> {
+        let to =
+            self.listener(from, toward).map_err(|why| match self.neighbour_exit(from, toward) {
+                Some((seat, exit)) => Outcome::Error(self.death_notice(seat, exit, None)),
+                None => Outcome::error(code::INVALID_REQUEST, &why),
+            })?;
+        if to == Seat::OUTER && self.outer.left {
+            let why = format!("{} has left and can answer nothing", self.chain.describe(to));
+            return Err(Outcome::error(code::INTERNAL_ERROR, &why));
+        }
+        Ok(to)
+    }
+
+    /// Who can hear a notification of `from` in that direction, or why nobody can.
+    fn listener(&self, from: Seat, toward: Side) -> Result<Seat, String> {
+        let Some(to) = self.chain.neighbour(from, toward) else {
+            return Err("nobody is in that direction".into());
+        };
+        match self.state(to) {
+            Some(SeatState::Empty | SeatState::Waiting) => {
+                Err(format!("{} is not initialized yet", self.chain.describe(to)))
+            }
+            Some(SeatState::Closed(exit)) => {
+                Err(format!("{} {}", self.chain.describe(to), exit.what()))
+            }
+            Some(SeatState::Greeting { .. } | SeatState::Live) | None => Ok(to),
+        }
+    }
+
+    fn neighbour_exit(&self, from: Seat, toward: Side) -> Option<(Seat, &Exit)> {
+        let seat = self.chain.neighbour(from, toward)?;
+        match self.state(seat)? {
+            SeatState::Closed(exit) => Some((seat, exit)),
+            _ => None,
+        }
+    }
+
+    /// The state of a component; the outer pipe has none.
+    pub(crate) fn state(&self, seat: Seat) -> Option<&SeatState> {
+        self.seats.get(seat.index().checked_sub(1)?)
+    }
+
+    pub(crate) fn state_mut(&mut self, seat: Seat) -> Option<&mut SeatState> {
+        self.seats.get_mut(seat.index().checked_sub(1)?)
+    }
+
+    fn on_outer_left(&mut self, now: Time, why: &Exit, actions: &mut Vec<Action>) {
+        self.outer.left = true;
+        let text = format!("{} has left", self.chain.describe(Seat::OUTER));
+        for ask in self.pending.abandon(Seat::OUTER) {
+            let outcome = Outcome::error(code::INTERNAL_ERROR, &text);
+            answer(ask.asker, ask.toward.opposite(), ask.asker_id, outcome, actions);
+        }
+        if why.how == How::ClosedInput {
+            // It does not even read: what it waits for can reach nobody.
+            self.pending.forget(Seat::OUTER);
+        }
+        self.close(now, Ending::Clean, stopping());
+    }
+
+    pub(crate) fn on_left(&mut self, now: Time, seat: Seat, why: Exit, actions: &mut Vec<Action>) {
+        let Some(state) = self.state_mut(seat) else { return };
+        if matches!(state, SeatState::Closed(_)) {
+            return;
+        }
+        *state = SeatState::Closed(why.clone());
+        self.turn = self.turn.filter(|(whose, _)| *whose != seat);
+        self.pending.forget(seat);
+        let greeting = self.pending.abandon(seat).into_iter().fold(false, |greeting, ask| {
+            let error = self.death_notice(seat, &why, Some(&ask.method));
+            answer(ask.asker, ask.toward.opposite(), ask.asker_id, Outcome::Error(error), actions);
+            greeting || ask.greeting
+        });
+        let error = self.death_notice(seat, &why, None);
+        let starting = greeting
+            || self.seats.iter().any(|it| !matches!(it, SeatState::Live | SeatState::Closed(_)));
+        let line =
+            format!("{} {}{}", self.chain.describe(seat), why.what(), quoted(&why.last_words));
+        // A chain that never stood has nothing to wait for: the editor hears of it at once, in our
+        // own words, whatever the proxies in between would make of it.
+        let grace = if starting { 0 } else { self.chain.grace };
+        self.close_within(now, grace, Ending::Failed(line), error);
+    }
+
+    fn on_tick(&mut self, now: Time, actions: &mut Vec<Action>) {
+        if let Some((seat, until)) = self.turn
+            && until <= now
+        {
+            let why = Exit::new(How::Silent(self.chain.greeting_limit));
+            self.on_left(now, seat, why, actions);
+        }
+    }
+
+    fn close(&mut self, now: Time, ending: Ending, error: Json) {
+        self.close_within(now, self.chain.grace, ending, error);
+    }
+
+    /// Begins the end. The first reason stays the reason.
+    fn close_within(&mut self, now: Time, grace: u64, ending: Ending, error: Json) {
+        if matches!(self.phase, Phase::Open) {
+            self.phase = Phase::Closing { until: now.plus(grace), ending, error };
+        }
+    }
+
+    /// Ends a closing chain once the outer pipe waits for nothing, or has waited long enough.
+    fn settle(&mut self, now: Time, actions: &mut Vec<Action>) {
+        let Phase::Closing { until, .. } = &self.phase else { return };
+        if *until > now && self.pending.waits(Seat::OUTER) {
+            return;
+        }
+        let Phase::Closing { ending, error, .. } =
+            std::mem::replace(&mut self.phase, Phase::Closed)
+        else {
+            return;
+        };
+        self.turn = None;
+        for ask in self.pending.drain() {
+            let outcome = Outcome::Error(error.clone());
+            answer(ask.asker, ask.toward.opposite(), ask.asker_id, outcome, actions);
+        }
+        actions.push(Action::Finish(ending));
+    }
+
+    /// The error that tells of a component's end: who, what command, how, its last words, a remedy.
+    pub(crate) fn death_notice(&self, seat: Seat, exit: &Exit, method: Option<&str>) -> Json {
+        let what = exit.what();
+        let silent = matches!(exit.how, How::Silent(_) | How::NotStarted(_));
+        let during = match method {
+            Some(method) if !silent => format!(" while answering {method}"),
+            _ => String::new(),
+        };
+        let message = format!(
+            "{} {what}{during}{}; {}",
+            self.chain.describe(seat),
+            quoted(&exit.last_words),
+            exit.remedy()
+        );
+        let mut data = Object::default();
+        data.text("component", self.chain.name(seat));
+        if let Some(component) = self.chain.component(seat) {
+            data.text("command", &component.command);
+        }
+        data.text("cause", &what);
+        match exit.how {
+            How::Status(status) => data.number("status", status.into()),
+            How::Signal(signal) => data.number("signal", signal.into()),
+            _ => {}
+        }
+        data.texts("lastWords", &exit.last_words);
+        data.text("remedy", exit.remedy());
+        error_object(code::INTERNAL_ERROR, &message, Some(&data.finish()))
+    }
+
+    fn refuse(
+        &self,
+        from: Seat,
+        toward: Side,
+        id: Id,
+        code: i64,
+        why: &str,
+        actions: &mut Vec<Action>,
+    ) {
+        answer(from, toward.opposite(), id, Outcome::error(code, why), actions);
+    }
+}
+
+/// Answers a request in the conductor's own name.
+pub(crate) fn answer(to: Seat, toward: Side, id: Id, outcome: Outcome, actions: &mut Vec<Action>) {
+    actions.push(Action::Deliver { to, toward, message: Message::response(id, outcome) });
+}
+
+fn stopping() -> Json {
+    let text = "the conductor is ending; this request was not answered in time";
+    error_object(code::INTERNAL_ERROR, text, None)
+}
+
+/// The last line somebody said, for the end of a sentence.
+fn quoted(words: &[String]) -> String {
+    match words.last() {
+        Some(line) => format!("; its last words: {line:?}"),
+        None => String::new(),
+    }
+}
+
+/// Writes a JSON object.
+#[derive(Default)]
+struct Object(Vec<u8>);
+
+impl Object {
+    fn key(&mut self, key: &str) {
+        self.0.push(if self.0.is_empty() { b'{' } else { b',' });
+        wire::json::write_string(key, &mut self.0);
+        self.0.push(b':');
+    }
+
+    fn text(&mut self, key: &str, value: &str) {
+        self.key(key);
+        wire::json::write_string(value, &mut self.0);
+    }
+
+    fn number(&mut self, key: &str, value: i64) {
+        self.key(key);
+        self.0.extend_from_slice(value.to_string().as_bytes());
+    }
+
+    fn texts(&mut self, key: &str, values: &[String]) {
+        self.key(key);
+        self.0.push(b'[');
+        for (index, value) in values.iter().enumerate() {
+            if index > 0 {
+                self.0.push(b',');
+            }
+            wire::json::write_string(value, &mut self.0);
+        }
+        self.0.push(b']');
+    }
+
+    fn finish(mut self) -> Json {
+        self.0.push(b'}');
+        Json::trusted(self.0)
+    }
+}

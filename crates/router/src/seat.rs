@@ -1,0 +1,204 @@
+//! The places of a chain, who sits there and what became of them.
+
+use wire::{Json, Side};
+
+/// A place in the chain. Seat 0 is the outer pipe: the editor, or the conductor above us. The
+/// components sit from 1 on, in the order of the command line. Who sits there may die; the seat
+/// stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Seat(pub u16);
+
+impl Seat {
+    pub const OUTER: Seat = Seat(0);
+
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+
+    pub fn is_component(self) -> bool {
+        self != Seat::OUTER
+    }
+}
+
+/// What stands at the far end of the chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// The last component is the agent.
+    Agent,
+    /// All components are proxies; the outer pipe is at both ends, for whoever follows us there.
+    Proxy,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    Proxy,
+    Agent,
+}
+
+/// Who is to sit where, and how patient to be.
+#[derive(Debug, Clone)]
+pub struct Chain {
+    pub mode: Mode,
+    pub components: Vec<Component>,
+    /// How long a component may take with its part of `initialize`, in milliseconds.
+    pub greeting_limit: u64,
+    /// How long questions may stay open when the chain ends, in milliseconds.
+    pub grace: u64,
+}
+
+/// What people call a component, for errors and logs.
+#[derive(Debug, Clone)]
+pub struct Component {
+    pub name: String,
+    pub command: String,
+}
+
+impl Chain {
+    pub fn seats(&self) -> impl Iterator<Item = Seat> {
+        (1..=self.components.len() as u16).map(Seat)
+    }
+
+    pub fn role(&self, seat: Seat) -> Role {
+        match self.mode {
+            Mode::Agent if seat.index() == self.components.len() => Role::Agent,
+            _ => Role::Proxy,
+        }
+    }
+
+    /// Who is next to `seat` in that direction. In proxy mode the chain is a ring through the outer
+    /// pipe. Nobody is beyond the agent, nor before the editor: their dialects let nothing through
+    /// in that direction.
+    pub fn neighbour(&self, seat: Seat, toward: Side) -> Option<Seat> {
+        let last = self.components.len() as u16;
+        match toward {
+            Side::Agent if seat.0 < last => Some(Seat(seat.0 + 1)),
+            Side::Agent if self.mode == Mode::Proxy => Some(Seat::OUTER),
+            Side::Editor if seat.is_component() => Some(Seat(seat.0 - 1)),
+            Side::Editor if self.mode == Mode::Proxy => Some(Seat(last)),
+            _ => None,
+        }
+    }
+
+    /// How a seat is called in a sentence.
+    pub fn describe(&self, seat: Seat) -> String {
+        if seat == Seat::OUTER {
+            return match self.mode {
+                Mode::Agent => "the editor".into(),
+                Mode::Proxy => "the outer conductor".into(),
+            };
+        }
+        let name = self.name(seat);
+        match self.role(seat) {
+            Role::Agent => format!("agent '{name}'"),
+            Role::Proxy => format!("proxy '{name}'"),
+        }
+    }
+
+    pub fn name(&self, seat: Seat) -> &str {
+        match self.component(seat) {
+            Some(component) => &component.name,
+            None => "outer",
+        }
+    }
+
+    pub fn component(&self, seat: Seat) -> Option<&Component> {
+        self.components.get(seat.index().checked_sub(1)?)
+    }
+}
+
+/// Where a seat is in its life. Data exists only in the state it belongs to.
+#[derive(Debug, Clone)]
+pub enum SeatState {
+    /// Not started yet.
+    Empty,
+    /// Started; its turn in the handshake has not come.
+    Waiting,
+    /// Was sent `initialize` with these params; `forwarded` once it sent its own to its successor.
+    Greeting { params: Option<Json>, forwarded: bool },
+    /// Answered `initialize`.
+    Live,
+    /// Gone for good.
+    Closed(Exit),
+}
+
+/// Why nothing more comes from a seat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exit {
+    pub how: How,
+    /// The end of what it wrote on stderr, and noise it wrote on stdout: at most 20 lines.
+    pub last_words: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum How {
+    /// The program could not be started.
+    NotStarted(String),
+    /// The program ended with this status.
+    Status(i32),
+    /// The program was ended by this signal.
+    Signal(i32),
+    /// It closed its output, which is all that we have of it.
+    ClosedOutput,
+    /// It does not read its input any more.
+    ClosedInput,
+    /// It did not do its part of the handshake in so many milliseconds.
+    Silent(u64),
+    /// It would not read while so many bytes waited for it, and the rest of the chain had to wait.
+    Stuck(usize),
+}
+
+impl Exit {
+    pub fn new(how: How) -> Exit {
+        Exit { how, last_words: Vec::new() }
+    }
+
+    /// What happened, as the end of a sentence that starts with the component.
+    pub fn what(&self) -> String {
+        match &self.how {
+            How::NotStarted(why) => format!("could not be started: {why}"),
+            How::Status(status) => format!("ended with status {status}"),
+            How::Signal(signal) => format!("was killed by signal {signal}{}", signal_name(*signal)),
+            How::ClosedOutput => "closed its standard output".into(),
+            How::ClosedInput => "closed its standard input".into(),
+            How::Silent(limit) => {
+                format!("did not answer initialize within {}", seconds(*limit))
+            }
+            How::Stuck(bytes) => format!("stopped reading while {} MiB waited for it", bytes >> 20),
+        }
+    }
+
+    pub fn remedy(&self) -> &'static str {
+        match self.how {
+            How::NotStarted(_) => {
+                "check that the command is spelt right, installed, executable and on the PATH"
+            }
+            How::Silent(_) => {
+                "check that the command speaks ACP on its standard input and output, or give it more time with --init-timeout"
+            }
+            How::Stuck(_) => "check whether the component hangs; start the chain again",
+            _ => "run the command by hand to see why it ends; start the chain again",
+        }
+    }
+}
+
+fn seconds(milliseconds: u64) -> String {
+    if milliseconds.is_multiple_of(1000) {
+        format!("{} s", milliseconds / 1000)
+    } else {
+        format!("{milliseconds} ms")
+    }
+}
+
+fn signal_name(signal: i32) -> &'static str {
+    match signal {
+        1 => " (SIGHUP)",
+        2 => " (SIGINT)",
+        4 => " (SIGILL)",
+        6 => " (SIGABRT)",
+        9 => " (SIGKILL)",
+        11 => " (SIGSEGV)",
+        13 => " (SIGPIPE)",
+        15 => " (SIGTERM)",
+        _ => "",
+    }
+}

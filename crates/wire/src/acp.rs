@@ -1,0 +1,40 @@
+//! The few shapes of ACP that a conductor reads or edits. Everything else is opaque.
+
+use crate::json::Json;
+use crate::message::Id;
+
+/// The handshake. Inside the conductor every component is sent `initialize`; how a proxy's
+/// generation spells it is its dialect's business.
+pub const INITIALIZE: &str = "initialize";
+
+/// Cancels a request by its id, which is known on one link only.
+pub const CANCEL_REQUEST: &str = "$/cancel_request";
+
+/// The highest protocol version a conductor relays. It understands neither 1 nor 2, it carries both.
+pub const HIGHEST_VERSION: u16 = 2;
+
+/// `protocolVersion` of the params or the result of `initialize`; `None` if it is not a version.
+pub fn protocol_version(json: &Json) -> Option<u16> {
+    json.member("protocolVersion")?.as_str().parse().ok()
+}
+
+/// The same params, asking for another version.
+pub fn with_protocol_version(params: &Json, version: u16) -> Json {
+    params.with_member("protocolVersion", &Json::trusted(version.to_string()))
+}
+
+/// Does this result of `initialize` open a v2 connection? Some v1 agents echo any number, so the
+/// number counts only with `info`, a field that v2 requires and v1 does not have.
+pub fn speaks_v2(result: &Json) -> bool {
+    protocol_version(result).is_some_and(|version| version >= 2) && result.member("info").is_some()
+}
+
+/// Which request `$/cancel_request` is about.
+pub fn cancelled_id(params: &Json) -> Option<Id> {
+    Id::new(params.member("requestId")?)
+}
+
+/// The same cancellation, for the id that the request has on another link.
+pub fn cancel_params(params: &Json, id: &Id) -> Json {
+    params.with_member("requestId", id.json())
+}
