@@ -1,0 +1,209 @@
+//! The benchmark's floor: a conductor that looks at nothing, `stub_relay PROXIES`.
+//!
+//! It starts as many `stub_proxy --raw` as it is told and one `stub_agent`, all from its own folder, and
+//! carries bytes along the chain exactly as a conductor does: one process, one thread, one pipe to and one
+//! pipe from each component, every proxy passed in both directions. So a message crosses the same pipes
+//! and wakes the same processes in the same order as with a real conductor, and each pass costs one `poll`,
+//! one `read` and one `write` here and one `read` and one `write` in the proxy. What is missing is all the
+//! rest: no line is looked for, no JSON is read, no envelope is put on or taken off, no id is replaced.
+//!
+//! A proxy has one output for both directions. So that the relay knows where a proxy's bytes are bound
+//! without reading them, it sends them in pieces with five bytes before each (direction and length), which
+//! the raw proxy copies like everything else.
+//!
+//! Long messages travel through the floor in pieces, while a conductor must have a whole line before it
+//! can pass it on: for big prompts no conductor can reach this floor.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::OwnedFd;
+use std::process::{Command, Stdio};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use testkit::stub::stdio;
+
+/// A little less than a pipe holds, so that a piece and its header fit with one write.
+const CHUNK: usize = 63 * 1024;
+const HEADER: usize = 5;
+/// Bytes waiting for full pipes, over the whole chain.
+const MOST_WAITING: usize = 4 * CHUNK;
+
+fn main() -> io::Result<()> {
+    let proxies: usize = std::env::args().nth(1).and_then(|it| it.parse().ok()).unwrap_or(0);
+    let (input, output) = stdio()?;
+    let mut seats = vec![Seat::new(input, output)?];
+    for _ in 0..proxies {
+        seats.push(Seat::start("stub_proxy", &["--raw"])?);
+    }
+    seats.push(Seat::start("stub_agent", &[])?);
+    Relay { seats, chunk: vec![0; CHUNK] }.run()
+}
+
+/// The editor is the first seat, the agent the last.
+struct Relay {
+    seats: Vec<Seat>,
+    chunk: Vec<u8>,
+}
+
+impl Relay {
+    /// Copies until any seat closes its pipe; the components end when theirs close in turn.
+    fn run(&mut self) -> io::Result<()> {
+        loop {
+            let ready = self.wait()?;
+            for (seat, flags) in ready.into_iter().enumerate() {
+                if flags.writable {
+                    self.seats[seat].flush()?;
+                }
+                if flags.readable && !self.read(seat)? {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn wait(&self) -> io::Result<Vec<Ready>> {
+        let mut ready = vec![Ready::default(); self.seats.len()];
+        let mut polled = Vec::with_capacity(self.seats.len());
+        let mut owners = Vec::with_capacity(self.seats.len());
+        let waiting: usize = self.seats.iter().map(|it| it.pending.len()).sum();
+        for (seat, it) in self.seats.iter().enumerate() {
+            // Proxies are always read, or two that wait for each other could stand still for ever; it is
+            // the ends, where bytes come into being, that are held back when too many wait.
+            let is_end = seat == 0 || seat + 1 == self.seats.len();
+            if !is_end || waiting < MOST_WAITING {
+                polled.push(PollFd::new(&it.from, PollFlags::IN));
+                owners.push((seat, false));
+            }
+            if !it.pending.is_empty() {
+                polled.push(PollFd::new(&it.to, PollFlags::OUT));
+                owners.push((seat, true));
+            }
+        }
+        poll(&mut polled, None)?;
+        for (poll, (seat, writing)) in polled.iter().zip(owners) {
+            let flag = if writing { &mut ready[seat].writable } else { &mut ready[seat].readable };
+            *flag = !poll.revents().is_empty();
+        }
+        Ok(ready)
+    }
+
+    /// One read of one seat, handed on with one write to each neighbour that gets something.
+    fn read(&mut self, seat: usize) -> io::Result<bool> {
+        let last = self.seats.len() - 1;
+        let read = self.seats[seat].from.read(&mut self.chunk)?;
+        let chunk = std::mem::take(&mut self.chunk);
+        if seat == 0 {
+            self.hand(1, TO_AGENT, &chunk[..read]);
+        } else if seat == last {
+            self.hand(last - 1, TO_EDITOR, &chunk[..read]);
+        } else {
+            let mut rest = &chunk[..read];
+            while let Some((direction, piece)) = self.seats[seat].piece.next(&mut rest) {
+                self.hand(
+                    if direction == TO_AGENT { seat + 1 } else { seat - 1 },
+                    direction,
+                    piece,
+                );
+            }
+        }
+        self.chunk = chunk;
+        for neighbour in [seat.wrapping_sub(1), seat + 1] {
+            if let Some(it) = self.seats.get_mut(neighbour) {
+                it.flush()?;
+            }
+        }
+        Ok(read > 0)
+    }
+
+    fn hand(&mut self, to: usize, direction: u8, piece: &[u8]) {
+        let is_proxy = to != 0 && to != self.seats.len() - 1;
+        let pending = &mut self.seats[to].pending;
+        if is_proxy {
+            pending.push(direction);
+            pending.extend_from_slice(&(piece.len() as u32).to_le_bytes());
+        }
+        pending.extend_from_slice(piece);
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Ready {
+    readable: bool,
+    writable: bool,
+}
+
+struct Seat {
+    from: File,
+    to: File,
+    pending: Vec<u8>,
+    piece: Piece,
+}
+
+impl Seat {
+    fn new(from: impl Into<OwnedFd>, to: impl Into<OwnedFd>) -> io::Result<Self> {
+        let (from, to) = (File::from(from.into()), File::from(to.into()));
+        fcntl_setfl(&to, fcntl_getfl(&to)? | OFlags::NONBLOCK)?;
+        Ok(Self { from, to, pending: Vec::with_capacity(2 * CHUNK), piece: Piece::default() })
+    }
+
+    fn start(name: &str, arguments: &[&str]) -> io::Result<Self> {
+        let program = std::env::current_exe()?.with_file_name(name);
+        let mut child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        match (child.stdout.take(), child.stdin.take()) {
+            (Some(from), Some(to)) => Self::new(from, to),
+            _ => Err(io::Error::other("a component without pipes")),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        match self.to.write(&self.pending) {
+            Ok(written) => {
+                self.pending.drain(..written);
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+const TO_AGENT: u8 = b'>';
+const TO_EDITOR: u8 = b'<';
+
+/// How far we are in what a raw proxy sends: a header, or a piece of which `left` bytes are to come.
+#[derive(Default)]
+struct Piece {
+    header: Vec<u8>,
+    left: usize,
+}
+
+impl Piece {
+    /// Takes the next bytes that go one way off `rest`.
+    fn next<'a>(&mut self, rest: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
+        if self.left == 0 {
+            if self.header.len() == HEADER {
+                self.header.clear();
+            }
+            let (header, after) = rest.split_at(rest.len().min(HEADER - self.header.len()));
+            self.header.extend_from_slice(header);
+            *rest = after;
+            let length = self.header.get(1..HEADER)?;
+            self.left = u32::from_le_bytes(length.try_into().ok()?) as usize;
+        }
+        if rest.is_empty() {
+            return None;
+        }
+        let (piece, after) = rest.split_at(rest.len().min(self.left));
+        *rest = after;
+        self.left -= piece.len();
+        Some((self.header[0], piece))
+    }
+}

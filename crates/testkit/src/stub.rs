@@ -1,0 +1,204 @@
+//! JSON-RPC lines for the benchmark's stub components, handled as cheaply as bytes can be.
+//!
+//! The benchmark measures a conductor, so everything around it must cost next to nothing: a line is
+//! split at its top level only, values stay byte ranges of the input, and all that one read brought is
+//! answered with one write. This is good enough for well-formed lines and for nothing else.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+
+/// What a pipe holds on Linux: a larger read would never be filled.
+const CHUNK: usize = 64 * 1024;
+
+/// A pipe read as batches of whole lines.
+#[derive(Debug)]
+pub struct Lines {
+    input: File,
+    buffer: Vec<u8>,
+    filled: usize,
+    taken: usize,
+}
+
+impl Lines {
+    pub fn new(input: impl Into<OwnedFd>) -> Self {
+        Self { input: File::from(input.into()), buffer: vec![0; 2 * CHUNK], filled: 0, taken: 0 }
+    }
+
+    /// Waits until there is a whole line and gives all whole lines that are there; `None` at the end.
+    pub fn batch(&mut self) -> io::Result<Option<&[u8]>> {
+        self.buffer.copy_within(self.taken..self.filled, 0);
+        self.filled -= self.taken;
+        self.taken = 0;
+        loop {
+            if self.buffer.len() - self.filled < CHUNK {
+                self.buffer.resize(2 * self.buffer.len(), 0);
+            }
+            let read = self.input.read(&mut self.buffer[self.filled..])?;
+            if read == 0 {
+                return Ok(None);
+            }
+            let fresh = &self.buffer[self.filled..self.filled + read];
+            let newline = memchr::memrchr(b'\n', fresh).map(|at| self.filled + at);
+            self.filled += read;
+            if let Some(newline) = newline {
+                self.taken = newline + 1;
+                return Ok(Some(&self.buffer[..self.taken]));
+            }
+        }
+    }
+}
+
+/// The lines of a batch, without their newlines.
+pub fn lines(batch: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut start = 0;
+    memchr::memchr_iter(b'\n', batch).filter_map(move |end| {
+        let line = &batch[start..end];
+        start = end + 1;
+        (!line.is_empty()).then_some(line)
+    })
+}
+
+/// The members of one line that matter, as they are spelt on the wire (strings with their quotes).
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Frame<'a> {
+    pub id: Option<&'a [u8]>,
+    pub method: Option<&'a [u8]>,
+    pub params: Option<&'a [u8]>,
+    pub result: Option<&'a [u8]>,
+    pub error: Option<&'a [u8]>,
+}
+
+impl<'a> Frame<'a> {
+    /// Splits a line, whatever the order of its members; `None` if it is not an object.
+    pub fn split(line: &'a [u8]) -> Option<Self> {
+        let mut frame = Self::default();
+        let mut at = blank(line, 0);
+        if line.get(at) != Some(&b'{') {
+            return None;
+        }
+        loop {
+            at = blank(line, at + 1);
+            if line.get(at) == Some(&b'}') {
+                return Some(frame);
+            }
+            let key_end = string_end(line, at)?;
+            let key = line.get(at + 1..key_end - 1)?;
+            let value = blank(line, blank(line, key_end) + 1);
+            let value_end = value_end(line, value)?;
+            let slot = match key {
+                b"id" => Some(&mut frame.id),
+                b"method" => Some(&mut frame.method),
+                b"params" => Some(&mut frame.params),
+                b"result" => Some(&mut frame.result),
+                b"error" => Some(&mut frame.error),
+                _ => None,
+            };
+            if let Some(slot) = slot {
+                *slot = Some(&line[value..value_end]);
+            }
+            at = blank(line, value_end);
+            match line.get(at)? {
+                b',' => {}
+                b'}' => return Some(frame),
+                _ => return None,
+            }
+        }
+    }
+}
+
+/// The text of the first string member `key` (given as `"key":"`) anywhere in `json`, not unescaped.
+pub fn text_after<'a>(json: &'a [u8], key: &str) -> Option<&'a [u8]> {
+    let start = memchr::memmem::find(json, key.as_bytes())? + key.len();
+    let rest = &json[start..];
+    Some(&rest[..memchr::memchr(b'"', rest)?])
+}
+
+/// The number that `digits` starts with.
+pub fn number(digits: &[u8]) -> u64 {
+    let digits = digits.iter().take_while(|it| it.is_ascii_digit());
+    digits.fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'))
+}
+
+/// This process's standard input and output, without the buffers and locks of `std::io`.
+pub fn stdio() -> io::Result<(OwnedFd, File)> {
+    let input = io::stdin().as_fd().try_clone_to_owned()?;
+    let output = io::stdout().as_fd().try_clone_to_owned()?;
+    Ok((input, File::from(output)))
+}
+
+fn blank(line: &[u8], mut at: usize) -> usize {
+    while line.get(at).is_some_and(u8::is_ascii_whitespace) {
+        at += 1;
+    }
+    at
+}
+
+fn string_end(line: &[u8], start: usize) -> Option<usize> {
+    let mut at = start + 1;
+    loop {
+        at += memchr::memchr2(b'"', b'\\', line.get(at..)?)?;
+        if line[at] == b'"' {
+            return Some(at + 1);
+        }
+        at += 2;
+    }
+}
+
+fn value_end(line: &[u8], start: usize) -> Option<usize> {
+    let mut at = start;
+    let mut depth = 0usize;
+    loop {
+        match line.get(at)? {
+            b'"' => at = string_end(line, at)?,
+            b'{' | b'[' => {
+                depth += 1;
+                at += 1;
+                continue;
+            }
+            b'}' | b']' => {
+                depth = depth.checked_sub(1)?;
+                at += 1;
+            }
+            b',' | b':' | b' ' => {
+                at += 1;
+                continue;
+            }
+            _ => {
+                while !matches!(line.get(at)?, b',' | b'}' | b']' | b' ') {
+                    at += 1;
+                }
+            }
+        }
+        if depth == 0 {
+            return Some(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_come_out_whatever_their_order() {
+        let line = br#"{"params":{"a":[1,{"b":"}\""}],"c":null},"method":"x/y", "id": 12 ,"jsonrpc":"2.0"}"#;
+        let frame = Frame::split(line).unwrap();
+        assert_eq!(frame.id, Some(&b"12"[..]));
+        assert_eq!(frame.method, Some(&b"\"x/y\""[..]));
+        assert_eq!(frame.params, Some(&br#"{"a":[1,{"b":"}\""}],"c":null}"#[..]));
+        assert_eq!(frame.result, None);
+    }
+
+    #[test]
+    fn a_null_result_is_a_result() {
+        let frame = Frame::split(br#"{"id":"a","result":null}"#).unwrap();
+        assert_eq!(frame.result, Some(&b"null"[..]));
+    }
+
+    #[test]
+    fn what_is_not_an_object_is_refused() {
+        assert_eq!(Frame::split(b"[1]"), None);
+        assert_eq!(Frame::split(b"{\"id\":1"), None);
+    }
+}

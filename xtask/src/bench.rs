@@ -1,0 +1,220 @@
+//! `cargo xtask bench`: the conductor against the reference and against the floor, in one run.
+//!
+//! # Layout
+//! - [`contender`]: who is measured and how it is started
+//! - [`chain`]: one running chain, with us as its editor
+//! - [`probe`]: the measurements
+//! - [`metric`], [`tally`]: what they measure, and the figures of all rounds
+//! - [`target`], [`report`]: what the figures have to be, and `BENCHMARKS.md`
+//! - [`machine`]: what the operating system tells and is told
+//!
+//! Nothing here may hang: each chain is killed when its time is up, and a measurement that fails is
+//! reported while the others go on.
+
+mod chain;
+mod contender;
+mod machine;
+mod metric;
+mod probe;
+mod report;
+mod tally;
+mod target;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+use std::{env, fs};
+
+use chain::Chain;
+use contender::{Contender, Programs, REFERENCE};
+use machine::Pinned;
+use metric::Metric;
+use probe::{Effort, Probe};
+use tally::Tally;
+
+use crate::cache;
+
+pub const USAGE: &str = "[--quick] [--no-reference] [--only WORD] [--no-write] [--no-build] [--ours PROGRAM]
+
+  --quick          fewer and shorter rounds: two minutes instead of ten
+  --no-reference   ours and the floor only; writes nothing
+  --only WORD      only measurements with WORD in their name (start-up, prompt-pinned, prompt-unpinned,
+                   stream-pinned, stream-unpinned, big-1, big-8, asks, sessions); writes nothing
+  --no-write       leave BENCHMARKS.md as it is
+  --no-build       measure the release binaries as they are
+  --ours PROGRAM   measure another program in our place; writes nothing";
+
+/// The lengths of chain that are measured.
+const PROXIES: [usize; 5] = [0, 1, 2, 4, 8];
+
+pub fn run(arguments: &[String]) -> Result<(), String> {
+    let options = Options::parse(arguments)?;
+    if !options.no_build {
+        build()?;
+    }
+    if cfg!(debug_assertions) {
+        return run_optimised(arguments);
+    }
+    let bin = bin_directory()?;
+    let (name, version) = REFERENCE;
+    let reference =
+        if options.no_reference { None } else { Some(cache::install(name, version, name)?) };
+    let ours = options.ours.clone().unwrap_or_else(|| bin.join("conductor"));
+    let programs = Programs { ours, reference, stubs: bin.clone() };
+    let effort = if options.quick { Effort::QUICK } else { Effort::FULL };
+    let machine = machine::describe();
+    let tally = measure(&programs, &options, effort, &bin.join("bench-stderr.txt"));
+    println!("{machine}\n\n{}\n{}", report::figures(&tally), report::targets(&tally));
+    if options.writes() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("BENCHMARKS.md");
+        fs::write(&path, report::document(&tally, effort, &machine))
+            .map_err(|it| format!("{}: {it}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn measure(programs: &Programs, options: &Options, effort: Effort, stderr: &Path) -> Tally {
+    let probes: Vec<Probe> = Probe::ALL.into_iter().filter(|it| options.wants(*it)).collect();
+    let begin = Instant::now();
+    let mut tally = Tally::default();
+    // Not tried again: what hangs would cost its whole time in every round.
+    let mut failed = Vec::new();
+    for round in 1..=effort.rounds {
+        for proxies in PROXIES {
+            for &probe in &probes {
+                for contender in programs.contenders(round) {
+                    let run = Run { programs, effort, stderr, probe, proxies, contender };
+                    if failed.contains(&(probe, proxies, contender)) {
+                        continue;
+                    }
+                    match run.run() {
+                        Ok(figures) => {
+                            for (metric, figure) in figures {
+                                tally.add(metric, proxies, contender, figure);
+                            }
+                        }
+                        Err(error) => {
+                            tally.fail(run.complain(&error));
+                            failed.push((probe, proxies, contender));
+                        }
+                    }
+                }
+            }
+        }
+        eprintln!("round {round} of {}, {} s", effort.rounds, begin.elapsed().as_secs());
+    }
+    tally
+}
+
+/// One measurement of one contender.
+struct Run<'a> {
+    programs: &'a Programs,
+    effort: Effort,
+    stderr: &'a Path,
+    probe: Probe,
+    proxies: usize,
+    contender: Contender,
+}
+
+impl Run<'_> {
+    fn run(&self) -> Result<Vec<(Metric, f64)>, String> {
+        let _pinned = if self.probe.is_pinned() { Some(Pinned::to_one_cpu()?) } else { None };
+        let start = || {
+            Chain::start(
+                self.programs.command(self.contender, self.proxies),
+                self.stderr,
+                self.effort.limit,
+            )
+        };
+        self.probe.run(start, self.proxies, self.effort)
+    }
+
+    fn complain(&self, error: &str) -> String {
+        let Self { probe, proxies, contender, .. } = self;
+        let log = fs::read_to_string(self.stderr).unwrap_or_default();
+        let last = log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        let last =
+            if last.is_empty() { String::new() } else { format!("; its last words: {last}") };
+        let complaint = format!(
+            "{} of {} with {proxies} proxies: {error}{last}",
+            probe.name(),
+            contender.name()
+        );
+        eprintln!("failed: {complaint}");
+        complaint
+    }
+}
+
+#[derive(Debug, Default)]
+struct Options {
+    quick: bool,
+    no_reference: bool,
+    no_write: bool,
+    no_build: bool,
+    only: Option<String>,
+    ours: Option<PathBuf>,
+}
+
+impl Options {
+    fn parse(arguments: &[String]) -> Result<Self, String> {
+        let mut options = Self::default();
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            let mut value =
+                || arguments.next().cloned().ok_or_else(|| format!("{argument} needs a value"));
+            match argument.as_str() {
+                "--quick" => options.quick = true,
+                "--no-reference" => options.no_reference = true,
+                "--no-write" => options.no_write = true,
+                "--no-build" => options.no_build = true,
+                "--only" => options.only = Some(value()?),
+                "--ours" => options.ours = Some(value()?.into()),
+                other => return Err(format!("unknown: {other}\nusage: cargo xtask bench {USAGE}")),
+            }
+        }
+        if options.only.is_some() && !Probe::ALL.into_iter().any(|it| options.wants(it)) {
+            return Err(format!(
+                "no measurement has that word in its name\nusage: cargo xtask bench {USAGE}"
+            ));
+        }
+        Ok(options)
+    }
+
+    fn wants(&self, probe: Probe) -> bool {
+        self.only.as_ref().is_none_or(|word| probe.name().contains(word.as_str()))
+    }
+
+    /// A part of the figures, or those of something else, must not replace the whole.
+    fn writes(&self) -> bool {
+        !self.no_write && !self.no_reference && self.only.is_none() && self.ours.is_none()
+    }
+}
+
+fn build() -> Result<(), String> {
+    let status = Command::new(cargo())
+        .args(["build", "--release", "-p", "conductor", "-p", "testkit", "-p", "xtask"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status()
+        .map_err(|error| format!("cargo build: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("cargo build: {status}")) }
+}
+
+/// The editor's side is part of what is measured, so it must not be a debug build.
+fn run_optimised(arguments: &[String]) -> Result<(), String> {
+    let program = bin_directory()?.with_file_name("release").join("xtask");
+    let status = Command::new(&program)
+        .args(["bench", "--no-build"])
+        .args(arguments)
+        .status()
+        .map_err(|error| format!("{}: {error}", program.display()))?;
+    if status.success() { Ok(()) } else { Err(format!("the benchmark ended with {status}")) }
+}
+
+fn bin_directory() -> Result<PathBuf, String> {
+    let program = env::current_exe().map_err(|error| format!("where am I: {error}"))?;
+    program.parent().map(Path::to_owned).ok_or_else(|| "a program without a folder".to_owned())
+}
+
+fn cargo() -> std::ffi::OsString {
+    env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}

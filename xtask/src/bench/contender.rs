@@ -1,0 +1,73 @@
+//! Who is measured, and the command that starts each.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The rival and the version that the figures are about.
+pub const REFERENCE: (&str, &str) = ("agent-client-protocol-conductor", "5.0.0");
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Contender {
+    Ours,
+    Reference,
+    Floor,
+}
+
+impl Contender {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ours => "conductor",
+            Self::Reference => "reference",
+            Self::Floor => "floor",
+        }
+    }
+}
+
+/// Where the programs are.
+#[derive(Debug)]
+pub struct Programs {
+    pub ours: PathBuf,
+    pub reference: Option<PathBuf>,
+    /// The folder of the stubs.
+    pub stubs: PathBuf,
+}
+
+impl Programs {
+    /// Those who run, in the order of this round: nobody is always the first.
+    pub fn contenders(&self, round: usize) -> Vec<Contender> {
+        let mut all = vec![Contender::Ours, Contender::Floor];
+        if self.reference.is_some() {
+            all.insert(1, Contender::Reference);
+        }
+        let first = round % all.len();
+        all.rotate_left(first);
+        all
+    }
+
+    /// The command for a chain of `proxies` stub proxies and the stub agent.
+    pub fn command(&self, contender: Contender, proxies: usize) -> Command {
+        let conductor = match contender {
+            Contender::Ours => &self.ours,
+            Contender::Reference => self.reference.as_ref().unwrap_or(&self.ours),
+            Contender::Floor => {
+                let mut command = Command::new(self.stubs.join("stub_relay"));
+                command.arg(proxies.to_string());
+                return command;
+            }
+        };
+        let mut command = Command::new(conductor);
+        command.arg("agent");
+        for _ in 0..proxies {
+            command.arg(shell_word(&self.stubs.join("stub_proxy")));
+        }
+        command.arg(shell_word(&self.stubs.join("stub_agent")));
+        // A developer's log filter would be measured too.
+        command.env_remove("RUST_LOG");
+        command
+    }
+}
+
+/// A component is one argument that is split like a shell command.
+fn shell_word(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+}

@@ -1,0 +1,58 @@
+//! What is measured, and how it is called.
+
+use super::probe::{SESSIONS, UPDATES_PER_SESSION};
+
+/// In the order of the report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Metric {
+    StartUp,
+    Prompt,
+    PromptTail,
+    PromptPinned,
+    PromptTailPinned,
+    Stream,
+    StreamPinned,
+    Cpu,
+    CpuPinned,
+    Memory,
+    Prompt1MiB,
+    Prompt8MiB,
+    AgentAsks,
+    Sessions,
+}
+
+impl Metric {
+    pub fn title(self) -> String {
+        let title = match self {
+            Self::StartUp => "Start-up, to the answer to `initialize` (ms)",
+            Self::Prompt => "Prompt round trip, median (µs)",
+            Self::PromptTail => "Prompt round trip, 99th percentile (µs)",
+            Self::PromptPinned => "Prompt round trip on one CPU, median (µs)",
+            Self::PromptTailPinned => "Prompt round trip on one CPU, 99th percentile (µs)",
+            Self::Stream => "Streaming (updates per second)",
+            Self::StreamPinned => "Streaming on one CPU (updates per second)",
+            Self::Cpu => "CPU seconds of the conductor per 100,000 updates",
+            Self::CpuPinned => "CPU seconds of the conductor per 100,000 updates, on one CPU",
+            Self::Memory => "Peak memory of the conductor while streaming (MiB)",
+            Self::Prompt1MiB => "Prompt of 1 MiB, to its answer (ms)",
+            Self::Prompt8MiB => "Prompt of 8 MiB, to its answer (ms)",
+            Self::AgentAsks => "Question of the agent to the editor, round trip (µs)",
+            Self::Sessions => {
+                return format!(
+                    "{SESSIONS} prompts at once, {UPDATES_PER_SESSION} updates each, to the last answer (ms)"
+                );
+            }
+        };
+        title.to_owned()
+    }
+
+    /// Of all others less is better.
+    pub fn more_is_better(self) -> bool {
+        matches!(self, Self::Stream | Self::StreamPinned)
+    }
+
+    /// How many times as good `a` is as `b`.
+    pub fn advantage(self, a: f64, b: f64) -> f64 {
+        if self.more_is_better() { a / b } else { b / a }
+    }
+}

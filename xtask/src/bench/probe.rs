@@ -1,0 +1,304 @@
+//! The measurements: each runs a chain of its own and gives figures.
+
+use std::time::{Duration, Instant};
+
+use testkit::stub::{Frame, number, text_after};
+
+use super::chain::{Chain, Next, preview, result_of};
+use super::machine;
+use super::metric::Metric;
+use super::tally::{median, percentile};
+
+/// How much of everything.
+#[derive(Debug, Clone, Copy)]
+pub struct Effort {
+    pub rounds: usize,
+    /// A measurement is repeated until this has passed.
+    pub budget: Duration,
+    /// Updates of one stream through a chain without proxies; fewer when there are proxies.
+    pub updates: u64,
+    /// Round trips in a measurement, at the least.
+    pub round_trips: usize,
+    /// After this a measurement has failed.
+    pub limit: Duration,
+}
+
+impl Effort {
+    pub const FULL: Self = Self {
+        rounds: 5,
+        budget: Duration::from_millis(600),
+        updates: 40_000,
+        round_trips: 200,
+        limit: Duration::from_secs(40),
+    };
+    pub const QUICK: Self = Self {
+        rounds: 3,
+        budget: Duration::from_millis(120),
+        updates: 10_000,
+        round_trips: 100,
+        limit: Duration::from_secs(20),
+    };
+
+    /// Updates of one stream: about as long for each length of the chain.
+    pub fn updates(&self, proxies: usize) -> u64 {
+        self.updates / (proxies as u64 + 1)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Probe {
+    StartUp,
+    Prompt { pinned: bool },
+    Stream { pinned: bool },
+    BigPrompt { mebibytes: usize },
+    AgentAsks,
+    Sessions,
+}
+
+pub const SESSIONS: usize = 64;
+pub const UPDATES_PER_SESSION: u64 = 20;
+const ASKS_PER_PROMPT: u64 = 100;
+
+impl Probe {
+    pub const ALL: [Self; 9] = [
+        Self::StartUp,
+        Self::Prompt { pinned: false },
+        Self::Prompt { pinned: true },
+        Self::Stream { pinned: false },
+        Self::Stream { pinned: true },
+        Self::BigPrompt { mebibytes: 1 },
+        Self::BigPrompt { mebibytes: 8 },
+        Self::AgentAsks,
+        Self::Sessions,
+    ];
+
+    /// What `--only` looks into.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::StartUp => "start-up",
+            Self::Prompt { pinned: false } => "prompt-unpinned",
+            Self::Prompt { pinned: true } => "prompt-pinned",
+            Self::Stream { pinned: false } => "stream-unpinned",
+            Self::Stream { pinned: true } => "stream-pinned",
+            Self::BigPrompt { mebibytes: 1 } => "big-1",
+            Self::BigPrompt { .. } => "big-8",
+            Self::AgentAsks => "asks",
+            Self::Sessions => "sessions",
+        }
+    }
+
+    pub fn is_pinned(self) -> bool {
+        matches!(self, Self::Prompt { pinned: true } | Self::Stream { pinned: true })
+    }
+
+    /// Runs once; `start` gives a fresh chain.
+    pub fn run<S>(
+        self,
+        start: S,
+        proxies: usize,
+        effort: Effort,
+    ) -> Result<Vec<(Metric, f64)>, String>
+    where
+        S: Fn() -> Result<Chain, String>,
+    {
+        match self {
+            Self::StartUp => start_up(start, effort),
+            Self::Prompt { pinned } => prompt(start()?, pinned, effort),
+            Self::Stream { pinned } => stream(start()?, pinned, effort.updates(proxies), effort),
+            Self::BigPrompt { mebibytes } => big_prompt(start()?, mebibytes, effort),
+            Self::AgentAsks => agent_asks(start()?, effort),
+            Self::Sessions => sessions(start()?, effort),
+        }
+    }
+}
+
+fn start_up<S>(start: S, effort: Effort) -> Result<Vec<(Metric, f64)>, String>
+where
+    S: Fn() -> Result<Chain, String>,
+{
+    let times = repeat(effort.budget, 5, || Ok(start()?.start_up))?;
+    Ok(vec![(Metric::StartUp, median(&times) * 1e3)])
+}
+
+fn prompt(mut chain: Chain, pinned: bool, effort: Effort) -> Result<Vec<(Metric, f64)>, String> {
+    let params = prompt_params(&chain.session()?, "How do I read a file line by line?");
+    let mut once = || {
+        let (id, line) = chain.request("session/prompt", &params);
+        let begin = Instant::now();
+        chain.send(line.as_bytes())?;
+        chain.read(|line, _| match result_of(line, id)? {
+            Some(_) => Ok(Next::Stop),
+            None => Err(format!("not the answer: {}", preview(line))),
+        })?;
+        Ok(begin.elapsed())
+    };
+    repeat(Duration::ZERO, 50, &mut once)?;
+    let times = repeat(effort.budget, effort.round_trips, &mut once)?;
+    let (middle, tail) = if pinned {
+        (Metric::PromptPinned, Metric::PromptTailPinned)
+    } else {
+        (Metric::Prompt, Metric::PromptTail)
+    };
+    Ok(vec![(middle, median(&times) * 1e6), (tail, percentile(&times, 99) * 1e6)])
+}
+
+fn stream(
+    mut chain: Chain,
+    pinned: bool,
+    updates: u64,
+    effort: Effort,
+) -> Result<Vec<(Metric, f64)>, String> {
+    let session = chain.session()?;
+    stream_once(&mut chain, &session, updates / 10)?;
+    let cpu = machine::cpu_seconds(chain.pid())?;
+    let times = repeat(effort.budget, 1, || stream_once(&mut chain, &session, updates))?;
+    let cpu = machine::cpu_seconds(chain.pid())? - cpu;
+    let cpu = cpu / (updates * times.len() as u64) as f64 * 1e5;
+    let rate = updates as f64 / median(&times);
+    let memory = machine::peak_memory(chain.pid())?;
+    Ok(if pinned {
+        vec![(Metric::StreamPinned, rate), (Metric::CpuPinned, cpu)]
+    } else {
+        vec![(Metric::Stream, rate), (Metric::Cpu, cpu), (Metric::Memory, memory)]
+    })
+}
+
+/// One prompt that is answered with numbered updates: all must come, in order, the answer last.
+fn stream_once(chain: &mut Chain, session: &str, updates: u64) -> Result<Duration, String> {
+    let (id, line) =
+        chain.request("session/prompt", &prompt_params(session, &format!("stream {updates}")));
+    let begin = Instant::now();
+    chain.send(line.as_bytes())?;
+    let mut expected = 0;
+    chain.read(|line, _| {
+        if expected < updates {
+            check_update(line, &mut expected)?;
+            return Ok(Next::Read);
+        }
+        match result_of(line, id)? {
+            Some(_) => Ok(Next::Stop),
+            None => Err(format!("not the answer: {}", preview(line))),
+        }
+    })?;
+    Ok(begin.elapsed())
+}
+
+fn check_update(line: &[u8], expected: &mut u64) -> Result<(), String> {
+    let found = text_after(line, "\"text\":\"").map(number);
+    if found != Some(*expected) {
+        return Err(format!("update {expected} expected, got: {}", preview(line)));
+    }
+    *expected += 1;
+    Ok(())
+}
+
+fn big_prompt(
+    mut chain: Chain,
+    mebibytes: usize,
+    effort: Effort,
+) -> Result<Vec<(Metric, f64)>, String> {
+    // Source code as it looks in JSON: a quote or a newline to be escaped every few words.
+    const TEXT: &str = r#"    let name = names.get(\"name\").copied().unwrap_or_default();\n"#;
+    let text = TEXT.repeat(mebibytes * 1024 * 1024 / TEXT.len() + 1);
+    let params = prompt_params(&chain.session()?, &text);
+    let mut once = || {
+        let (id, line) = chain.request("session/prompt", &params);
+        let begin = Instant::now();
+        chain.send(line.as_bytes())?;
+        chain.read(|line, _| {
+            Ok(if result_of(line, id)?.is_some() { Next::Stop } else { Next::Read })
+        })?;
+        Ok(begin.elapsed())
+    };
+    once()?;
+    let times = repeat(effort.budget, 2, once)?;
+    let metric = if mebibytes == 1 { Metric::Prompt1MiB } else { Metric::Prompt8MiB };
+    Ok(vec![(metric, median(&times) * 1e3)])
+}
+
+fn agent_asks(mut chain: Chain, effort: Effort) -> Result<Vec<(Metric, f64)>, String> {
+    let params = prompt_params(&chain.session()?, &format!("ask {ASKS_PER_PROMPT}"));
+    let once = || {
+        let (id, line) = chain.request("session/prompt", &params);
+        let begin = Instant::now();
+        chain.send(line.as_bytes())?;
+        let mut asks = 0;
+        chain.read(|line, replies| {
+            let frame =
+                Frame::split(line).ok_or_else(|| format!("not a message: {}", preview(line)))?;
+            let (Some(_), Some(asked)) = (frame.method, frame.id) else {
+                return Ok(if result_of(line, id)?.is_some() { Next::Stop } else { Next::Read });
+            };
+            asks += 1;
+            replies.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+            replies.extend_from_slice(asked);
+            replies.extend_from_slice(b",\"result\":{\"content\":\"fn main() {}\"}}\n");
+            Ok(Next::Read)
+        })?;
+        if asks != ASKS_PER_PROMPT {
+            return Err(format!("{asks} of {ASKS_PER_PROMPT} questions arrived"));
+        }
+        Ok(begin.elapsed() / ASKS_PER_PROMPT as u32)
+    };
+    let times = repeat(effort.budget, 3, once)?;
+    Ok(vec![(Metric::AgentAsks, median(&times) * 1e6)])
+}
+
+fn sessions(mut chain: Chain, effort: Effort) -> Result<Vec<(Metric, f64)>, String> {
+    let sessions: Vec<String> = (0..SESSIONS).map(|_| chain.session()).collect::<Result<_, _>>()?;
+    let text = format!("stream {UPDATES_PER_SESSION}");
+    let once = || {
+        let mut first = 0;
+        let mut prompts = String::new();
+        for (index, session) in sessions.iter().enumerate() {
+            let (id, line) = chain.request("session/prompt", &prompt_params(session, &text));
+            if index == 0 {
+                first = id;
+            }
+            prompts.push_str(&line);
+        }
+        let begin = Instant::now();
+        chain.send(prompts.as_bytes())?;
+        let mut expected = [0; SESSIONS];
+        let mut answers = 0;
+        chain.read(|line, _| {
+            // The agent calls its sessions s1, s2 and so on.
+            if let Some(session) = text_after(line, "\"sessionId\":\"s") {
+                let index = number(session) as usize - 1;
+                let expected = expected.get_mut(index).ok_or("an update of an unknown session")?;
+                check_update(line, expected)?;
+                return Ok(Next::Read);
+            }
+            let frame = Frame::split(line).unwrap_or_default();
+            let id = frame.id.filter(|_| frame.result.is_some()).map(number);
+            let index = id.and_then(|it| it.checked_sub(first)).unwrap_or(u64::MAX);
+            if expected.get(index as usize) != Some(&UPDATES_PER_SESSION) {
+                return Err(format!("an answer too early or to nothing: {}", preview(line)));
+            }
+            answers += 1;
+            Ok(if answers == SESSIONS { Next::Stop } else { Next::Read })
+        })?;
+        Ok(begin.elapsed())
+    };
+    let times = repeat(effort.budget, 3, once)?;
+    Ok(vec![(Metric::Sessions, median(&times) * 1e3)])
+}
+
+fn prompt_params(session: &str, text: &str) -> String {
+    format!(
+        "{{\"sessionId\":\"{session}\",\"prompt\":[{{\"type\":\"text\",\"text\":\"{text}\"}}]}}"
+    )
+}
+
+/// Runs `once` until `budget` has passed, but at least `least` times; gives the seconds of each.
+fn repeat<F>(budget: Duration, least: usize, mut once: F) -> Result<Vec<f64>, String>
+where
+    F: FnMut() -> Result<Duration, String>,
+{
+    let begin = Instant::now();
+    let mut times = Vec::new();
+    while times.len() < least || begin.elapsed() < budget {
+        times.push(once()?.as_secs_f64());
+    }
+    Ok(times)
+}

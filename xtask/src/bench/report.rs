@@ -1,0 +1,162 @@
+//! The figures as Markdown, for the terminal and for `BENCHMARKS.md`.
+
+use std::fmt::Write;
+
+use super::PROXIES;
+use super::contender::{Contender, REFERENCE};
+use super::metric::Metric;
+use super::probe::Effort;
+use super::tally::Tally;
+use super::target::TARGETS;
+
+/// The whole of `BENCHMARKS.md`.
+pub fn document(tally: &Tally, effort: Effort, machine: &str) -> String {
+    let (name, version) = REFERENCE;
+    let mut text = format!(
+        "# Benchmarks
+
+Written by `cargo xtask bench`; do not edit.
+
+**Machine:** {machine}. **Reference:** `{name}` {version} from crates.io. \
+{rounds} rounds, medians over the rounds; in each round a measurement is repeated for at least {budget} ms.
+Updates in one stream: {streams} proxies.
+
+{METHOD}
+## Targets
+
+The figure that the target is about, for 0, 1 and 2 proxies.
+
+",
+        rounds = effort.rounds,
+        budget = effort.budget.as_millis(),
+        streams = PROXIES.map(|it| format!("{} with {it}", number(effort.updates(it) as f64))).join(", "),
+    );
+    text.push_str(&targets(tally));
+    text.push_str("\n## Figures\n\n");
+    text.push_str(&figures(tally));
+    text
+}
+
+const METHOD: &str = "\
+## What is measured
+
+The editor is the benchmark itself; proxies and agent are stubs that cost next to nothing (they split lines
+at the top level, keep values as bytes and answer each read with one write). Each measurement starts a chain
+of its own. In each round, for each length of chain, conductor, reference and floor take turns, so that a
+slow minute of the machine meets all three.
+
+- **Start-up**: from before the process is started to the answer to `initialize`, all components included.
+- **Prompt round trip**: a `session/prompt` that the agent answers at once.
+- **Streaming**: a prompt to which the agent sends `session/update`s (`agent_message_chunk`, about 200 bytes)
+  as fast as it can; every update must arrive, in order, and the answer last. CPU and peak memory are those of
+  the conductor's process alone.
+- **Prompts of 1 and 8 MiB**: source code in one text block, to the answer.
+- **Questions of the agent**: `fs/read_text_file` from the agent, answered at once by the editor.
+- **Prompts at once**: one prompt in each of many sessions, sent together; updates are checked per session.
+- **On one CPU**: editor, conductor and all components share one CPU, so that every bit of work counts.
+  Without that, a round trip also depends on where the scheduler wakes whom, and swings more.
+
+The **floor** is a relay in the conductor's place that looks at nothing: one process with one pipe to and one
+pipe from each component, `poll`, `read`, `write`; the proxies copy bytes. A message crosses the same pipes
+and wakes the same processes in the same order, but no line is looked for, no JSON read, no envelope put on or
+taken off, no id replaced. Big prompts go through it in pieces, while a conductor has to wait for the end of
+the line, so there the floor is out of reach.
+";
+
+/// Which of the targets that were measured are met.
+pub fn targets(tally: &Tally) -> String {
+    let mut text = "| target | 0 | 1 | 2 | |\n|---|---:|---:|---:|---|\n".to_owned();
+    for target in TARGETS {
+        let verdicts = target.judge(tally);
+        if verdicts.iter().all(Option::is_none) {
+            continue;
+        }
+        let cells = verdicts.map(|it| it.map_or("–".to_owned(), |it| number(it.figure)));
+        let outcome = if verdicts.iter().any(|it| it.is_some_and(|it| !it.met)) {
+            "**not met**"
+        } else if verdicts.iter().all(Option::is_some) {
+            "met"
+        } else {
+            "not all measured"
+        };
+        line(&mut text, &format!("| {} | {} | {outcome} |", target.text, cells.join(" | ")));
+    }
+    text
+}
+
+/// One table per metric, and what failed.
+pub fn figures(tally: &Tally) -> String {
+    let mut text = "\
+*× reference*: how many times as good as the reference the conductor is (more is better). *× floor*: how many
+times the floor's cost it has (1 is the best there can be).
+"
+    .to_owned();
+    for metric in tally.metrics() {
+        line(&mut text, &format!("\n### {}\n", metric.title()));
+        line(&mut text, "| proxies | conductor | reference | floor | × reference | × floor |");
+        line(&mut text, "|---:|---:|---:|---:|---:|---:|");
+        for proxies in PROXIES {
+            line(&mut text, &row(tally, metric, proxies));
+        }
+    }
+    if !tally.failures().is_empty() {
+        line(&mut text, "\n### Failed\n");
+    }
+    for failure in tally.failures() {
+        line(&mut text, &format!("- {failure}"));
+    }
+    text
+}
+
+fn row(tally: &Tally, metric: Metric, proxies: usize) -> String {
+    let figure = |contender| tally.figure(metric, proxies, contender);
+    let (ours, reference, floor) =
+        (figure(Contender::Ours), figure(Contender::Reference), figure(Contender::Floor));
+    let ratio = |a: Option<f64>, b: Option<f64>| Some(metric.advantage(a?, b?));
+    let cell = |it: Option<f64>| it.map_or("–".to_owned(), number);
+    format!(
+        "| {proxies} | {} | {} | {} | {} | {} |",
+        cell(ours),
+        cell(reference),
+        cell(floor),
+        cell(ratio(ours, reference)),
+        cell(ratio(floor, ours)),
+    )
+}
+
+/// Three significant digits, thousands apart.
+fn number(figure: f64) -> String {
+    let decimals = match figure.abs() {
+        it if it >= 100.0 => 0,
+        it if it >= 10.0 => 1,
+        it if it >= 1.0 => 2,
+        _ => 4,
+    };
+    let text = format!("{figure:.decimals$}");
+    let (whole, rest) = text.find('.').map_or((text.as_str(), ""), |at| text.split_at(at));
+    let mut apart = String::new();
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index) % 3 == 0 {
+            apart.push(',');
+        }
+        apart.push(digit);
+    }
+    apart + rest
+}
+
+fn line(text: &mut String, line: &str) {
+    writeln!(text, "{line}").expect("a String takes every write");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!(number(1_234_567.8), "1,234,568");
+        assert_eq!(number(123.4), "123");
+        assert_eq!(number(12.34), "12.3");
+        assert_eq!(number(0.04567), "0.0457");
+    }
+}

@@ -1,0 +1,95 @@
+//! What the figures have to be.
+
+use super::contender::Contender;
+use super::metric::Metric;
+use super::tally::Tally;
+
+/// The lengths of chain that the targets are about.
+pub const PROXIES: [usize; 3] = [0, 1, 2];
+
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    pub text: &'static str,
+    metric: Metric,
+    /// For 0, 1 and 2 proxies.
+    bounds: [Bound; 3],
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Bound {
+    /// At least this many times as good as the reference.
+    TimesReference(f64),
+    /// At most this many times the cost of the floor.
+    TimesFloor(f64),
+    /// At most this.
+    AtMost(f64),
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Verdict {
+    pub figure: f64,
+    pub met: bool,
+}
+
+use Bound::{AtMost, TimesFloor, TimesReference};
+
+pub const TARGETS: [Target; 10] = [
+    all("streaming: at least 40 times the reference's rate", Metric::Stream, TimesReference(40.0)),
+    all(
+        "streaming on one CPU: at least 20 times its rate",
+        Metric::StreamPinned,
+        TimesReference(20.0),
+    ),
+    all("CPU per update: at most 1/30 of the reference's", Metric::Cpu, TimesReference(30.0)),
+    all("CPU per update on one CPU: at most 1/30 of it", Metric::CpuPinned, TimesReference(30.0)),
+    all("prompt round trip: at most 1/5 of the reference's", Metric::Prompt, TimesReference(5.0)),
+    all(
+        "prompt round trip on one CPU: at most 1/5 of it",
+        Metric::PromptPinned,
+        TimesReference(5.0),
+    ),
+    all(
+        "prompt round trip on one CPU: at most 1.6 times the floor",
+        Metric::PromptPinned,
+        TimesFloor(1.6),
+    ),
+    Target {
+        text: "prompt of 8 MiB: 2 times as fast as the reference, 3 times with proxies",
+        metric: Metric::Prompt8MiB,
+        bounds: [TimesReference(2.0), TimesReference(3.0), TimesReference(3.0)],
+    },
+    all("peak memory while streaming: at most 16 MiB", Metric::Memory, AtMost(16.0)),
+    // Two measurements of the same program differ by a few percent.
+    all(
+        "start-up: no slower than the reference (5 % for noise)",
+        Metric::StartUp,
+        TimesReference(0.95),
+    ),
+];
+
+const fn all(text: &'static str, metric: Metric, bound: Bound) -> Target {
+    Target { text, metric, bounds: [bound; 3] }
+}
+
+impl Target {
+    /// For 0, 1 and 2 proxies; `None` where a figure is missing.
+    pub fn judge(&self, tally: &Tally) -> [Option<Verdict>; 3] {
+        [0, 1, 2].map(|index| self.judge_one(tally, PROXIES[index], self.bounds[index]))
+    }
+
+    fn judge_one(&self, tally: &Tally, proxies: usize, bound: Bound) -> Option<Verdict> {
+        let figure = |contender| tally.figure(self.metric, proxies, contender);
+        let ours = figure(Contender::Ours)?;
+        Some(match bound {
+            TimesReference(bound) => {
+                let figure = self.metric.advantage(ours, figure(Contender::Reference)?);
+                Verdict { figure, met: figure >= bound }
+            }
+            TimesFloor(bound) => {
+                let figure = self.metric.advantage(figure(Contender::Floor)?, ours);
+                Verdict { figure, met: figure <= bound }
+            }
+            AtMost(bound) => Verdict { figure: ours, met: ours <= bound },
+        })
+    }
+}
