@@ -1,2 +1,4 @@
 pub mod peers;
+#[cfg(unix)]
+pub mod stage;
 pub mod stub;

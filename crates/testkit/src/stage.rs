@@ -1,0 +1,517 @@
+//! A stage for end-to-end tests: the real program, real pipes, and puppets whose strings the test
+//! pulls (see `bin/puppet.rs`). The test plays the editor and every component, line by line, so
+//! nothing depends on timing: each step waits for the one before it to be seen.
+//!
+//! ```no_run
+//! use testkit::stage::Stage;
+//! let mut stage = Stage::new("conductor-binary").agent(&["agent"]);
+//! stage.editor.send(r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}"#);
+//! let mut agent = stage.enter("agent");
+//! let greeting = agent.request("initialize");
+//! agent.answer(&greeting, r#"{"protocolVersion":1}"#);
+//! assert_eq!(stage.editor.line(), r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}"#);
+//! ```
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// How long anything may take before the test fails. Generous: it is only ever reached by a bug.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The path of one of this crate's binaries, built on first use.
+pub fn binary(name: &str) -> PathBuf {
+    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+    let directory = DIRECTORY.get_or_init(|| {
+        let test = std::env::current_exe().expect("the path of the test");
+        let directory = test.ancestors().nth(2).expect("target/profile/deps/test").to_owned();
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--quiet", "--package", "testkit", "--bins"]);
+        if directory.ends_with("release") {
+            build.arg("--release");
+        }
+        let target = directory.parent().expect("the target directory");
+        let built =
+            build.arg("--target-dir").arg(target).current_dir(env!("CARGO_MANIFEST_DIR")).status();
+        assert!(built.expect("cargo").success(), "the test components cannot be built");
+        directory
+    });
+    directory.join(name)
+}
+
+/// A running conductor, its editor (the test) and its puppets.
+#[derive(Debug)]
+pub struct Stage {
+    pub editor: Editor,
+    pub conductor: Conductor,
+    puppets: Puppets,
+}
+
+/// What to run, before it runs.
+#[derive(Debug)]
+pub struct Setup {
+    program: PathBuf,
+    options: Vec<String>,
+    env: Vec<(String, String)>,
+    puppets: Puppets,
+}
+
+impl Stage {
+    /// Prepares a stage for this conductor binary.
+    #[allow(clippy::new_ret_no_self)] // reads best where it is used: `Stage::new(…).agent(…)`
+    pub fn new(program: impl Into<PathBuf>) -> Setup {
+        Setup {
+            program: program.into(),
+            options: Vec::new(),
+            env: Vec::new(),
+            puppets: Puppets::new(),
+        }
+    }
+
+    /// Waits for a component to be started, and hands over its strings.
+    pub fn enter(&mut self, name: &str) -> Puppet {
+        self.puppets.enter(name)
+    }
+
+    /// No component of this name was started so far.
+    pub fn has_entered(&mut self, name: &str) -> bool {
+        self.puppets.has_entered(name)
+    }
+
+    /// Plays the handshake of a chain of P5 proxies and an agent, all puppets, in this order.
+    pub fn initialize(&mut self, names: &[&str]) -> Vec<Puppet> {
+        self.editor.send(
+            r#"{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}"#,
+        );
+        let mut puppets: Vec<Puppet> = names.iter().map(|name| self.enter(name)).collect();
+        let (agent, proxies) = puppets.split_last_mut().expect("at least an agent");
+        let mut greetings = Vec::new();
+        for proxy in proxies.iter_mut() {
+            let greeting = proxy.request("proxy/initialize");
+            proxy.send(&format!(
+                r#"{{"jsonrpc":"2.0","id":"forward","method":"proxy/successor","params":{{"method":"initialize","params":{}}}}}"#,
+                greeting["params"]
+            ));
+            greetings.push(greeting);
+        }
+        let greeting = agent.request("initialize");
+        let result = r#"{"protocolVersion":1,"agentCapabilities":{},"authMethods":[]}"#;
+        agent.answer(&greeting, result);
+        for (proxy, greeting) in proxies.iter_mut().zip(&greetings).rev() {
+            let answer = proxy.message();
+            assert_eq!(answer["id"], "forward", "{answer}");
+            proxy.answer(greeting, &answer["result"].to_string());
+        }
+        let answer = self.editor.message();
+        assert_eq!(answer["id"], "init", "{answer}");
+        assert!(answer["result"].is_object(), "{answer}");
+        puppets
+    }
+}
+
+impl Setup {
+    pub fn option(mut self, words: &[&str]) -> Setup {
+        self.options.extend(words.iter().map(|&word| word.to_owned()));
+        self
+    }
+
+    pub fn env(mut self, name: &str, value: &str) -> Setup {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// The command line of a puppet, for a COMPONENT argument.
+    pub fn puppet(&self, name: &str) -> String {
+        self.puppets.command(name)
+    }
+
+    /// `conductor agent` with puppets of these names.
+    pub fn agent(self, names: &[&str]) -> Stage {
+        let components: Vec<String> = names.iter().map(|name| self.puppet(name)).collect();
+        self.run("agent", &components)
+    }
+
+    /// `conductor MODE` with these COMPONENT arguments, whatever they are.
+    pub fn run(self, mode: &str, components: &[String]) -> Stage {
+        let mut command = Command::new(&self.program);
+        command.arg(mode).args(&self.options).args(components);
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the conductor starts");
+        let stdin = child.stdin.take().expect("a pipe");
+        let stdout = child.stdout.take().expect("a pipe");
+        let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let listener = std::thread::spawn({
+            let said = said.clone();
+            move || {
+                let mut line = Vec::new();
+                while matches!(stderr.read_until(b'\n', &mut line), Ok(1..)) {
+                    said.lock().expect("no panic").extend_from_slice(&line);
+                    line.clear();
+                }
+            }
+        });
+        Stage {
+            editor: Editor::new(stdin, stdout),
+            conductor: Conductor { child, said, listener: Some(listener) },
+            puppets: self.puppets,
+        }
+    }
+}
+
+/// The conductor's process.
+#[derive(Debug)]
+pub struct Conductor {
+    child: Child,
+    said: Arc<Mutex<Vec<u8>>>,
+    listener: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Conductor {
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it wrote on stderr so far.
+    pub fn stderr(&self) -> String {
+        String::from_utf8_lossy(&self.said.lock().expect("no panic")).into_owned()
+    }
+
+    pub fn signal(&self, signal: i32) {
+        // SAFETY: sends a signal to a child that is not reaped yet.
+        unsafe { libc::kill(self.child.id() as i32, signal) };
+    }
+
+    /// Waits for its end and for all it said.
+    pub fn wait(&mut self) -> ExitStatus {
+        let status = wait_until("the conductor ends", || self.child.try_wait().expect("wait"));
+        if let Some(listener) = self.listener.take() {
+            let _ = listener.join();
+        }
+        status
+    }
+
+    /// Waits for its end; the status as a shell would show it.
+    pub fn status(&mut self) -> i32 {
+        let status = self.wait();
+        status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+    }
+
+    /// Resident memory now, and at its highest, in KiB.
+    pub fn memory(&self) -> (u64, u64) {
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("it runs");
+        let field = |name: &str| {
+            let line = status.lines().find(|line| line.starts_with(name)).expect(name);
+            line.split_whitespace().nth(1).and_then(|it| it.parse().ok()).expect(name)
+        };
+        (field("VmRSS:"), field("VmHWM:"))
+    }
+}
+
+impl Drop for Conductor {
+    fn drop(&mut self) {
+        // However the test ended. The components follow: that is tested elsewhere.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The editor's end: the test.
+#[derive(Debug)]
+pub struct Editor {
+    stdin: Option<ChildStdin>,
+    stdout: Option<std::process::ChildStdout>,
+    lines: Option<Receiver<Option<String>>>,
+}
+
+impl Editor {
+    fn new(stdin: ChildStdin, stdout: std::process::ChildStdout) -> Editor {
+        Editor { stdin: Some(stdin), stdout: Some(stdout), lines: None }
+    }
+
+    /// Sends a line; the newline is added.
+    pub fn send(&mut self, line: &str) {
+        self.write(format!("{line}\n").as_bytes());
+    }
+
+    pub fn write(&mut self, bytes: &[u8]) {
+        self.stdin.as_mut().expect("still open").write_all(bytes).expect("the conductor reads");
+    }
+
+    /// Closes our end: the editor leaves.
+    pub fn leave(&mut self) {
+        self.stdin = None;
+    }
+
+    /// For tests that read, or do not read, in their own way.
+    pub fn take_stdout(&mut self) -> std::process::ChildStdout {
+        self.stdout.take().expect("nobody reads it yet")
+    }
+
+    pub fn take_stdin(&mut self) -> ChildStdin {
+        self.stdin.take().expect("still open")
+    }
+
+    /// The next line, or `None` at the end.
+    pub fn next_line(&mut self) -> Option<String> {
+        let stdout = &mut self.stdout;
+        let lines = self.lines.get_or_insert_with(|| {
+            let mut reader = BufReader::with_capacity(1 << 16, stdout.take().expect("not taken"));
+            let (sender, receiver) = channel();
+            std::thread::spawn(move || {
+                loop {
+                    let mut line = Vec::new();
+                    let ended = !matches!(reader.read_until(b'\n', &mut line), Ok(1..));
+                    let line = String::from_utf8_lossy(line.trim_ascii_end()).into_owned();
+                    if sender.send((!ended).then_some(line)).is_err() || ended {
+                        return;
+                    }
+                }
+            });
+            receiver
+        });
+        match lines.recv_timeout(PATIENCE) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("the editor waits for a line in vain"),
+        }
+    }
+
+    pub fn line(&mut self) -> String {
+        self.next_line().expect("a line for the editor, not the end")
+    }
+
+    pub fn message(&mut self) -> Value {
+        parse(&self.line())
+    }
+}
+
+/// The components that were started, by name.
+#[derive(Debug)]
+struct Puppets {
+    socket: PathBuf,
+    listener: UnixListener,
+    waiting: BTreeMap<String, VecDeque<Puppet>>,
+}
+
+impl Puppets {
+    fn new() -> Puppets {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let socket = std::env::temp_dir().join(format!("stage-{}-{number}", std::process::id()));
+        let _ = std::fs::remove_file(&socket);
+        let listener = UnixListener::bind(&socket).expect("a socket for the puppets");
+        listener.set_nonblocking(true).expect("a setting");
+        Puppets { socket, listener, waiting: BTreeMap::new() }
+    }
+
+    fn command(&self, name: &str) -> String {
+        format!("'{}' '{}' {name}", binary("puppet").display(), self.socket.display())
+    }
+
+    fn enter(&mut self, name: &str) -> Puppet {
+        wait_until(&format!("component {name} starts"), || {
+            self.accept();
+            self.waiting.get_mut(name).and_then(VecDeque::pop_front)
+        })
+    }
+
+    fn has_entered(&mut self, name: &str) -> bool {
+        self.accept();
+        self.waiting.get(name).is_some_and(|waiting| !waiting.is_empty())
+    }
+
+    fn accept(&mut self) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            stream.set_nonblocking(false).expect("a setting");
+            let puppet = Puppet::new(stream);
+            self.waiting.entry(puppet.name.clone()).or_default().push_back(puppet);
+        }
+    }
+}
+
+impl Drop for Puppets {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+/// A component on its strings.
+#[derive(Debug)]
+pub struct Puppet {
+    pub name: String,
+    pub pid: u32,
+    /// Its arguments, environment and directory as it saw them.
+    pub hello: Value,
+    strings: UnixStream,
+    reports: Receiver<Value>,
+    lines: VecDeque<Option<String>>,
+    others: VecDeque<Value>,
+}
+
+impl Puppet {
+    fn new(stream: UnixStream) -> Puppet {
+        let reader = BufReader::new(stream.try_clone().expect("a second handle"));
+        let (sender, reports) = channel();
+        std::thread::spawn(move || {
+            for line in reader.lines() {
+                let Ok(line) = line else { return };
+                if sender.send(serde_json::from_str(&line).expect("JSON from a puppet")).is_err() {
+                    return;
+                }
+            }
+        });
+        let hello: Value = reports.recv_timeout(PATIENCE).expect("a puppet says hello");
+        Puppet {
+            name: hello["hello"].as_str().expect("a name").into(),
+            pid: hello["pid"].as_u64().expect("a pid") as u32,
+            hello,
+            strings: stream,
+            reports,
+            lines: VecDeque::new(),
+            others: VecDeque::new(),
+        }
+    }
+
+    /// Pulls a string: see `bin/puppet.rs` for what can be asked.
+    pub fn order(&mut self, order: Value) {
+        // A puppet that has died obeys no more; what the test expects next will tell.
+        let _ = self.strings.write_all(format!("{order}\n").as_bytes());
+    }
+
+    /// Writes a line on the component's standard output.
+    pub fn send(&mut self, line: &str) {
+        self.order(json!({ "out": format!("{line}\n") }));
+    }
+
+    /// Writes on its standard error.
+    pub fn mutter(&mut self, text: &str) {
+        self.order(json!({ "err": text }));
+    }
+
+    pub fn exit(&mut self, status: i32) {
+        self.order(json!({ "exit": status }));
+    }
+
+    fn report(&mut self, wanted: &str) {
+        match self.reports.recv_timeout(PATIENCE) {
+            Ok(report) => match report {
+                Value::Object(ref object) if object.contains_key("line") => {
+                    self.lines.push_back(report["line"].as_str().map(str::to_owned));
+                }
+                Value::Object(ref object) if object.contains_key("eof") => {
+                    self.lines.push_back(None)
+                }
+                other => self.others.push_back(other),
+            },
+            Err(error) => panic!("{} waits for {wanted} in vain: {error}", self.name),
+        }
+    }
+
+    /// The next line on its standard input, or `None` at the end.
+    pub fn next_line(&mut self) -> Option<String> {
+        while self.lines.is_empty() {
+            self.report("a line");
+        }
+        self.lines.pop_front().flatten()
+    }
+
+    pub fn line(&mut self) -> String {
+        let line = self.next_line();
+        line.unwrap_or_else(|| panic!("{} wants a line and sees the end of its input", self.name))
+    }
+
+    pub fn message(&mut self) -> Value {
+        parse(&self.line())
+    }
+
+    /// The next message, which must be a request of this method.
+    pub fn request(&mut self, method: &str) -> Value {
+        let message = self.message();
+        assert_eq!(message["method"], method, "{message}");
+        assert!(message.get("id").is_some(), "{message}");
+        message
+    }
+
+    /// Answers a request with a result, spelt as it is.
+    pub fn answer(&mut self, request: &Value, result: &str) {
+        let id = &request["id"];
+        self.send(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#));
+    }
+
+    /// Starts a grandchild, which inherits the component's standard output and error.
+    pub fn spawn(&mut self, shell: &str) -> u32 {
+        self.order(json!({ "spawn": shell }));
+        loop {
+            if let Some(report) = self.others.pop_front() {
+                return report["spawned"].as_u64().expect("a pid") as u32;
+            }
+            self.report("its child");
+        }
+    }
+
+    /// Makes it deaf for SIGTERM, SIGINT and SIGHUP.
+    pub fn ignore_signals(&mut self) {
+        self.order(json!({ "ignore_signals": true }));
+        while self.others.pop_front().is_none() {
+            self.report("its word that it ignores signals");
+        }
+    }
+}
+
+pub fn parse(line: &str) -> Value {
+    serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+}
+
+/// Is there a live (not merely unreaped) process of this id?
+pub fn alive(pid: u32) -> bool {
+    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => !stat.rsplit(')').next().unwrap_or("").trim_start().starts_with('Z'),
+        Err(_) => false,
+    }
+}
+
+/// Waits for a process to be gone.
+pub fn assert_gone(pid: u32, who: &str) {
+    wait_until(&format!("{who} is gone"), || (!alive(pid)).then_some(()));
+}
+
+/// Asks again and again. For what cannot be waited for as an event: the state of other processes.
+pub fn wait_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(seen) = look() {
+            return seen;
+        }
+        assert!(began.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A fresh directory for files of one test.
+pub fn directory(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("stage-{}-{name}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&path);
+    std::fs::create_dir_all(&path).expect("a directory");
+    path
+}
+
+/// Writes an executable shell script and gives its path.
+pub fn script(directory: &Path, name: &str, body: &str) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let path = directory.join(name);
+    std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).expect("a file");
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("a mode");
+    path
+}
