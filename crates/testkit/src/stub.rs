@@ -5,7 +5,7 @@
 //! answered with one write. This is good enough for well-formed lines and for nothing else.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 
 /// What a pipe holds on Linux: a larger read would never be filled.
@@ -46,6 +46,35 @@ impl Lines {
                 return Ok(Some(&self.buffer[..self.taken]));
             }
         }
+    }
+}
+
+/// A pipe that is written once for all that was put, except that what is large goes out from where it
+/// is: copying megabytes first would be most of a stub's work.
+#[derive(Debug)]
+pub struct Output {
+    pipe: File,
+    pending: Vec<u8>,
+}
+
+impl Output {
+    pub fn new(pipe: impl Into<OwnedFd>) -> Self {
+        Self { pipe: File::from(pipe.into()), pending: Vec::with_capacity(2 * CHUNK) }
+    }
+
+    pub fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if bytes.len() < CHUNK {
+            self.pending.extend_from_slice(bytes);
+            return Ok(());
+        }
+        self.flush()?;
+        self.pipe.write_all(bytes)
+    }
+
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.pipe.write_all(&self.pending)?;
+        self.pending.clear();
+        Ok(())
     }
 }
 
@@ -121,10 +150,8 @@ pub fn number(digits: &[u8]) -> u64 {
 }
 
 /// This process's standard input and output, without the buffers and locks of `std::io`.
-pub fn stdio() -> io::Result<(OwnedFd, File)> {
-    let input = io::stdin().as_fd().try_clone_to_owned()?;
-    let output = io::stdout().as_fd().try_clone_to_owned()?;
-    Ok((input, File::from(output)))
+pub fn stdio() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok((io::stdin().as_fd().try_clone_to_owned()?, io::stdout().as_fd().try_clone_to_owned()?))
 }
 
 fn blank(line: &[u8], mut at: usize) -> usize {

@@ -20,7 +20,7 @@ fn main() -> io::Result<()> {
     let (input, output) = stdio()?;
     let mut input = Lines::new(input);
     let mut agent = Agent {
-        output,
+        output: File::from(output),
         out: Vec::with_capacity(2 * BATCH),
         sessions: 0,
         streams: Vec::new(),

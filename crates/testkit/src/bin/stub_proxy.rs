@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 
-use testkit::stub::{Frame, Lines, lines, number, stdio};
+use testkit::stub::{Frame, Lines, Output, lines, number, stdio};
 
 fn main() -> io::Result<()> {
     let (input, output) = stdio()?;
@@ -19,8 +19,8 @@ fn main() -> io::Result<()> {
     }
 }
 
-fn copy(input: OwnedFd, mut output: File) -> io::Result<()> {
-    let mut input = File::from(input);
+fn copy(input: OwnedFd, output: OwnedFd) -> io::Result<()> {
+    let (mut input, mut output) = (File::from(input), File::from(output));
     let mut buffer = vec![0; 64 * 1024];
     loop {
         let read = input.read(&mut buffer)?;
@@ -31,16 +31,14 @@ fn copy(input: OwnedFd, mut output: File) -> io::Result<()> {
     }
 }
 
-fn pass(input: OwnedFd, mut output: File) -> io::Result<()> {
-    let mut input = Lines::new(input);
+fn pass(input: OwnedFd, output: OwnedFd) -> io::Result<()> {
+    let (mut input, mut output) = (Lines::new(input), Output::new(output));
     let mut asked = Asked::default();
-    let mut out = Vec::new();
     while let Some(batch) = input.batch()? {
         for frame in lines(batch).filter_map(Frame::split) {
-            asked.pass(&frame, &mut out);
+            asked.pass(&frame, &mut output)?;
         }
-        output.write_all(&out)?;
-        out.clear();
+        output.flush()?;
     }
     Ok(())
 }
@@ -53,38 +51,38 @@ struct Asked {
 }
 
 impl Asked {
-    fn pass(&mut self, frame: &Frame, out: &mut Vec<u8>) {
+    fn pass(&mut self, frame: &Frame, out: &mut Output) -> io::Result<()> {
         match (frame.method, frame.id) {
             (Some(method), id) => {
-                out.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
+                out.put(b"{\"jsonrpc\":\"2.0\"")?;
                 if let Some(id) = id {
-                    let minted = self.open(id);
-                    write!(out, ",\"id\":{minted}").expect("a Vec takes every write");
+                    out.put(b",\"id\":")?;
+                    out.put(self.open(id).to_string().as_bytes())?;
                 }
                 match (method, frame.params) {
                     // Unwrapping: the envelope's params hold exactly the members that are missing.
                     (b"\"proxy/successor\"", Some(inner)) => {
-                        out.push(b',');
-                        out.extend_from_slice(&inner[1..]);
+                        out.put(b",")?;
+                        out.put(&inner[1..])?;
                     }
-                    (b"\"proxy/initialize\"", params) => wrap(b"\"initialize\"", params, out),
-                    (_, params) => wrap(method, params, out),
+                    (b"\"proxy/initialize\"", params) => wrap(b"\"initialize\"", params, out)?,
+                    (_, params) => wrap(method, params, out)?,
                 }
-                out.push(b'\n');
+                out.put(b"\n")
             }
             (None, Some(id)) => {
-                let Some(id) = self.close(number(id) as usize) else { return };
-                out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
-                out.extend_from_slice(id);
+                let Some(id) = self.close(number(id) as usize) else { return Ok(()) };
+                out.put(b"{\"jsonrpc\":\"2.0\",\"id\":")?;
+                out.put(id)?;
                 let (key, value) = match frame.error {
                     Some(error) => (&b",\"error\":"[..], error),
                     None => (&b",\"result\":"[..], frame.result.unwrap_or(b"null")),
                 };
-                out.extend_from_slice(key);
-                out.extend_from_slice(value);
-                out.extend_from_slice(b"}\n");
+                out.put(key)?;
+                out.put(value)?;
+                out.put(b"}\n")
             }
-            (None, None) => {}
+            (None, None) => Ok(()),
         }
     }
 
@@ -105,10 +103,10 @@ impl Asked {
     }
 }
 
-fn wrap(method: &[u8], params: Option<&[u8]>, out: &mut Vec<u8>) {
-    out.extend_from_slice(b",\"method\":\"proxy/successor\",\"params\":{\"method\":");
-    out.extend_from_slice(method);
-    out.extend_from_slice(b",\"params\":");
-    out.extend_from_slice(params.unwrap_or(b"null"));
-    out.extend_from_slice(b"}}");
+fn wrap(method: &[u8], params: Option<&[u8]>, out: &mut Output) -> io::Result<()> {
+    out.put(b",\"method\":\"proxy/successor\",\"params\":{\"method\":")?;
+    out.put(method)?;
+    out.put(b",\"params\":")?;
+    out.put(params.unwrap_or(b"null"))?;
+    out.put(b"}}")
 }
