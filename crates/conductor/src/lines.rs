@@ -7,8 +7,9 @@ use std::task::{Context, Poll};
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// How much is read at once. Large enough that a busy pipe is emptied in few calls.
+/// How much is read at once: little from a quiet pipe, more and more from a busy one.
 const CHUNK: usize = 64 * 1024;
+const LARGEST_CHUNK: usize = 512 * 1024;
 
 /// A buffer that grew beyond this for one long line is given back once the line is done.
 const KEEP: usize = 1024 * 1024;
@@ -23,6 +24,7 @@ pub struct Lines {
     /// No newline stands before this position.
     searched: usize,
     longest: usize,
+    chunk: usize,
     /// Inside a line that is too long: its beginning, and how much of it went by.
     skipping: Option<(Bytes, usize)>,
 }
@@ -39,7 +41,7 @@ pub enum Line {
 
 impl Lines {
     pub fn new(longest: usize) -> Lines {
-        Lines { buffer: BytesMut::new(), searched: 0, longest, skipping: None }
+        Lines { buffer: BytesMut::new(), searched: 0, longest, chunk: CHUNK, skipping: None }
     }
 
     /// Reads what is there, at most a chunk. `Ok(0)` means the end.
@@ -50,9 +52,16 @@ impl Lines {
         if self.buffer.is_empty() && self.buffer.capacity() > KEEP {
             self.buffer = BytesMut::new();
         }
-        // Doubling with the length of a long line keeps its cost linear.
-        self.buffer.reserve(CHUNK.max(self.buffer.len()));
-        pin!(reader.read_buf(&mut self.buffer)).poll(cx)
+        if self.buffer.capacity() - self.buffer.len() < self.chunk {
+            // Doubling with the length of a long line keeps its cost linear.
+            self.buffer.reserve(self.chunk.max(self.buffer.len()));
+        }
+        let filled = pin!(reader.read_buf(&mut self.buffer)).poll(cx);
+        if let Poll::Ready(Ok(count)) = filled {
+            let busy = count >= self.chunk;
+            self.chunk = if busy { (self.chunk * 2).min(LARGEST_CHUNK) } else { CHUNK };
+        }
+        filled
     }
 
     /// Anything that waits to be taken, be it half a line.

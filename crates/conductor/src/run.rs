@@ -48,6 +48,7 @@ pub async fn run(
     let ending = poll_fn(|cx| {
         if !stopped && stop.as_mut().poll(cx).is_ready() {
             stopped = true;
+            shell.look_at_the_clock();
             shell.handle(Event::Stop);
         }
         shell.poll(cx)
@@ -63,6 +64,8 @@ struct Shell {
     /// By seat: the outer pipe, then the components.
     seats: Vec<Place>,
     began: Instant,
+    /// The time of this round: what is handled together happens at once.
+    now: Time,
     actions: Vec<Action>,
     /// What happened while actions were performed.
     aftermath: VecDeque<Event>,
@@ -111,6 +114,7 @@ impl Shell {
             seats: std::iter::once(outer).chain(components).collect(),
             router,
             began: Instant::now(),
+            now: Time::default(),
             actions: Vec::new(),
             aftermath: VecDeque::new(),
             ended: unbounded_channel(),
@@ -123,6 +127,7 @@ impl Shell {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
         for _ in 0..ROUNDS {
             let mut busy = false;
+            self.look_at_the_clock();
             while let Poll::Ready(Some(ended)) = self.ended.1.poll_recv(cx) {
                 self.place(ended.seat).fate.note(Some(ended.how), None);
                 busy = true;
@@ -154,8 +159,8 @@ impl Shell {
         &mut self.seats[seat.index()]
     }
 
-    fn now(&self) -> Time {
-        Time(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX))
+    fn look_at_the_clock(&mut self) {
+        self.now = Time(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX));
     }
 
     /// Reads once from a link and handles the lines that came. Says whether anything was done.
@@ -273,9 +278,8 @@ impl Shell {
 
     /// Lets the router decide, and does what it says.
     fn handle(&mut self, event: Event) {
-        let now = self.now();
         let mut actions = std::mem::take(&mut self.actions);
-        self.router.handle(now, event, &mut actions);
+        self.router.handle(self.now, event, &mut actions);
         for action in actions.drain(..) {
             self.perform(action);
         }
@@ -398,6 +402,7 @@ impl Shell {
         if self.alarm.as_mut().poll(cx).is_pending() {
             return false;
         }
+        self.look_at_the_clock();
         if router.is_some_and(|time| time <= Instant::now()) {
             self.handle(Event::Tick);
         }

@@ -22,6 +22,7 @@ pub fn outer() -> (Reader, Writer) {
 #[cfg(unix)]
 mod unix {
     use std::io;
+    use std::mem::MaybeUninit;
     use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
     use std::pin::Pin;
     use std::task::{Context, Poll, ready};
@@ -31,6 +32,7 @@ mod unix {
     use tokio::io::unix::AsyncFd;
     use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
+    use crate::host::process::widen;
     use crate::link::{Reader, Writer};
 
     pub fn reader() -> Option<Reader> {
@@ -56,18 +58,20 @@ mod unix {
             } else {
                 own_description(fd, access).or_else(|| non_blocking(fd))?
             };
+            widen(&fd);
             // SAFETY: the descriptor is owned, it stays open and the same until it is dropped.
             let fd = unsafe { AsyncFd::register_with_interest(fd, interest) };
             // Files and /dev/null cannot be polled: `None`.
             Some(Stream { fd: fd.ok()?, socket })
         }
 
-        fn read(&self, into: &mut [u8]) -> io::Result<usize> {
-            if self.socket {
-                Ok(recv(&self.fd, into, RecvFlags::DONTWAIT)?.0)
+        fn read(&self, into: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+            let (read, _) = if self.socket {
+                recv(&self.fd, into, RecvFlags::DONTWAIT)?.0
             } else {
-                Ok(rustix::io::read(&self.fd, into)?)
-            }
+                rustix::io::read(&self.fd, into)?
+            };
+            Ok(read.len())
         }
 
         fn write(&self, from: &[u8]) -> io::Result<usize> {
@@ -107,7 +111,9 @@ mod unix {
         ) -> Poll<io::Result<()>> {
             loop {
                 let mut ready = ready!(self.fd.poll_read_ready(cx))?;
-                let room = into.initialize_unfilled();
+                // SAFETY: `read` only writes to it. (Filling it with zeros first would cost more than
+                // reading when a long line comes in many pieces.)
+                let room = unsafe { into.unfilled_mut() };
                 let asked = room.len();
                 match ready.try_io(|_| self.read(room)) {
                     Ok(Ok(count)) => {
@@ -115,6 +121,8 @@ mod unix {
                         if count > 0 && count < asked {
                             ready.clear_ready();
                         }
+                        // SAFETY: so many bytes were just written.
+                        unsafe { into.assume_init(count) };
                         into.advance(count);
                         return Poll::Ready(Ok(()));
                     }

@@ -67,7 +67,9 @@ impl Router {
             }
             Some(state) => {
                 let params = call.params.as_ref().map(|params| params.detached());
-                *state = SeatState::Greeting { params, forwarded: false };
+                let again =
+                    matches!(state, SeatState::Live | SeatState::Greeting { again: true, .. });
+                *state = SeatState::Greeting { params, forwarded: false, again };
                 self.turn = Some((to, now.plus(self.chain.greeting_limit)));
             }
             None => {
@@ -89,7 +91,7 @@ impl Router {
     ) {
         let seat = ask.answerer;
         let params = match self.state(seat) {
-            Some(SeatState::Greeting { params, forwarded: false })
+            Some(SeatState::Greeting { params, forwarded: false, .. })
                 if self.chain.role(seat) == Role::Proxy && self.successor_waits(seat) =>
             {
                 Some(params.clone())
@@ -118,9 +120,13 @@ impl Router {
             (Outcome::Result(_), Some(instead)) => instead,
             (outcome, _) => outcome,
         };
-        self.turn = match ask.asker {
-            Seat::OUTER => None,
-            asker => Some((asker, now.plus(self.chain.greeting_limit))),
+        // Back to who asked, if it owes an answer of its own: it may have given it already, or have
+        // asked unbidden.
+        self.turn = match self.state(ask.asker) {
+            Some(SeatState::Greeting { .. }) => {
+                Some((ask.asker, now.plus(self.chain.greeting_limit)))
+            }
+            _ => self.turn.filter(|(whose, _)| *whose != seat),
         };
         match &outcome {
             Outcome::Result(result) => {
@@ -129,10 +135,11 @@ impl Router {
                     self.outer.v2 = acp::speaks_v2(result);
                 }
             }
-            // It may be greeted again: the editor is free to try once more.
+            // It may be greeted again: the editor is free to try once more. Who was live stays so.
             Outcome::Error(_) => {
                 if let Some(state @ SeatState::Greeting { .. }) = self.state_mut(seat) {
-                    *state = SeatState::Waiting;
+                    let again = matches!(state, SeatState::Greeting { again: true, .. });
+                    *state = if again { SeatState::Live } else { SeatState::Waiting };
                 }
             }
         }
@@ -140,7 +147,10 @@ impl Router {
     }
 
     fn set_live(&mut self, seat: Seat) {
-        if let Some(state @ SeatState::Greeting { .. }) = self.state_mut(seat) {
+        // Waiting: of two greetings at once, the first was refused.
+        if let Some(state @ (SeatState::Greeting { .. } | SeatState::Waiting)) =
+            self.state_mut(seat)
+        {
             *state = SeatState::Live;
         }
     }

@@ -113,8 +113,9 @@ pub enum SeatState {
     Empty,
     /// Started; its turn in the handshake has not come.
     Waiting,
-    /// Was sent `initialize` with these params; `forwarded` once it sent its own to its successor.
-    Greeting { params: Option<Json>, forwarded: bool },
+    /// Was sent `initialize` with these params; `forwarded` once it sent its own to its successor;
+    /// `again` if it was live before.
+    Greeting { params: Option<Json>, forwarded: bool, again: bool },
     /// Answered `initialize`.
     Live,
     /// Gone for good.

@@ -70,9 +70,24 @@ impl Json {
         self.as_bytes().first() == Some(&b'[')
     }
 
+    pub fn is_string(&self) -> bool {
+        self.as_bytes().first() == Some(&b'"')
+    }
+
     /// The text of a JSON string; `None` for any other value. Lone surrogates become U+FFFD.
     pub fn text(&self) -> Option<Cow<'_, str>> {
         unquote(self.as_bytes())
+    }
+
+    /// Does this string say `text`, a text without quotes, backslashes and control characters?
+    pub(crate) fn says(&self, text: &str) -> bool {
+        match self.as_bytes() {
+            [b'"', inner @ .., b'"'] => {
+                inner == text.as_bytes()
+                    || (inner.contains(&b'\\') && self.text().as_deref() == Some(text))
+            }
+            _ => false,
+        }
     }
 
     /// The value of an integer without fraction or exponent that fits.
@@ -84,7 +99,7 @@ impl Json {
     pub fn member(&self, key: &str) -> Option<Json> {
         let mut found = None;
         self.each_member(|name, span| {
-            if name == key {
+            if name == key.as_bytes() {
                 found = Some(Json::slice_of(&self.0, span));
             }
         });
@@ -101,7 +116,7 @@ impl Json {
     pub fn with_member(&self, key: &str, value: &Json) -> Json {
         let mut found = None;
         self.each_member(|name, span| {
-            if name == key {
+            if name == key.as_bytes() {
                 found = Some(span);
             }
         });
@@ -111,11 +126,11 @@ impl Json {
         Json(parts.concat().into())
     }
 
-    fn each_member(&self, mut visit: impl FnMut(&str, Span)) {
+    fn each_member(&self, mut visit: impl FnMut(&[u8], Span)) {
         if self.is_object() {
             let walked = Walker::new(&self.0).object(|key, walker| {
                 let span = walker.value()?;
-                visit(&key, span);
+                visit(key, span);
                 Ok(())
             });
             debug_assert!(walked.is_ok());
@@ -169,31 +184,32 @@ impl Span {
 }
 
 fn check(text: &[u8]) -> Result<Span, Syntax> {
-    utf8(text)?;
     let mut walker = Walker::new(text);
     let span = walker.value()?;
     walker.end()?;
     Ok(span)
 }
 
-/// JSON is UTF-8; the walker below relies on it having been checked.
-pub(crate) fn utf8(text: &[u8]) -> Result<(), Syntax> {
+fn utf8(text: &[u8]) -> Result<(), Syntax> {
     std::str::from_utf8(text)
         .map(drop)
         .map_err(|error| Syntax { what: "invalid UTF-8", at: error.valid_up_to() })
 }
 
-/// Walks over UTF-8 text and accepts exactly the grammar of RFC 8259.
+/// Walks over text and accepts exactly the grammar of RFC 8259. Bytes beyond ASCII can only be in
+/// strings; whether they are UTF-8 is checked once, at the [`end`](Walker::end).
 pub(crate) struct Walker<'a> {
     text: &'a [u8],
     at: usize,
     /// Where the key of the member at hand begins.
     key_start: usize,
+    /// All bytes of strings so far, one over the other: is there any that is not ASCII?
+    seen: u64,
 }
 
 impl<'a> Walker<'a> {
     pub fn new(text: &'a [u8]) -> Walker<'a> {
-        Walker { text, at: 0, key_start: 0 }
+        Walker { text, at: 0, key_start: 0, seen: 0 }
     }
 
     fn fail<T>(&self, what: &'static str) -> Result<T, Syntax> {
@@ -216,17 +232,20 @@ impl<'a> Walker<'a> {
         self.key_start
     }
 
+    /// Nothing may follow, and all of it must be UTF-8.
     pub fn end(&mut self) -> Result<(), Syntax> {
         match self.peek() {
-            None => Ok(()),
+            None if self.seen & HIGH == 0 => Ok(()),
+            None => utf8(self.text),
             Some(_) => self.fail("text after the end of the value"),
         }
     }
 
-    /// Visits the members of an object: `visit` gets each key and must walk over its value.
+    /// Visits the members of an object: `visit` gets what each key says and must walk over its
+    /// value.
     pub fn object(
         &mut self,
-        mut visit: impl FnMut(Cow<'a, str>, &mut Self) -> Result<(), Syntax>,
+        mut visit: impl FnMut(&[u8], &mut Self) -> Result<(), Syntax>,
     ) -> Result<Span, Syntax> {
         if self.peek() != Some(b'{') {
             return self.fail("expected an object");
@@ -238,9 +257,14 @@ impl<'a> Walker<'a> {
             return Ok(Span { start, end: self.at });
         }
         loop {
-            let key = self.key()?;
+            let (key, escaped) = self.key()?;
             self.key_start = key.start;
-            visit(unquote(key.of(self.text)).unwrap_or_default(), self)?;
+            if escaped {
+                let key = unquote(key.of(self.text)).unwrap_or_default();
+                visit(key.as_bytes(), self)?;
+            } else {
+                visit(&self.text[key.start + 1..key.end - 1], self)?;
+            }
             match self.peek() {
                 Some(b',') => self.at += 1,
                 Some(b'}') => {
@@ -259,7 +283,7 @@ impl<'a> Walker<'a> {
         let mut open = Nesting::default();
         loop {
             match byte {
-                b'"' => self.string()?,
+                b'"' => drop(self.string()?),
                 b'{' => {
                     self.at += 1;
                     if self.peek() == Some(b'}') {
@@ -319,35 +343,69 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// A key and the colon behind it; the span is that of the quoted key.
-    fn key(&mut self) -> Result<Span, Syntax> {
+    /// A key and the colon behind it: the span of the quoted key, and whether it has escapes.
+    fn key(&mut self) -> Result<(Span, bool), Syntax> {
         if self.peek() != Some(b'"') {
             return self.fail("expected a key");
         }
         let start = self.at;
-        self.string()?;
+        let escaped = self.string()?;
         let span = Span { start, end: self.at };
         if self.peek() != Some(b':') {
             return self.fail("expected ':'");
         }
         self.at += 1;
-        Ok(span)
+        Ok((span, escaped))
     }
 
-    fn string(&mut self) -> Result<(), Syntax> {
+    /// Walks over a string; says whether it has escapes.
+    fn string(&mut self) -> Result<bool, Syntax> {
         self.at += 1;
+        let mut escaped = false;
         loop {
-            self.at = plain_until(self.text, self.at);
+            self.plain();
             match self.text.get(self.at) {
                 Some(b'"') => {
                     self.at += 1;
-                    return Ok(());
+                    return Ok(escaped);
                 }
-                Some(b'\\') => self.escape()?,
+                Some(b'\\') => {
+                    self.escape()?;
+                    escaped = true;
+                }
                 Some(_) => return self.fail("control character in a string"),
                 None => return self.fail("unterminated string"),
             }
         }
+    }
+
+    /// Walks on to what ends a run of ordinary string bytes: a quote, a backslash or a control
+    /// character. Looks at eight bytes at a time, since most of a payload is such runs.
+    #[inline]
+    fn plain(&mut self) {
+        let (mut at, mut seen) = (self.at, self.seen);
+        while let Some(chunk) = self.text.get(at..at + 8) {
+            let word = u64::from_le_bytes(chunk.try_into().unwrap_or_default());
+            // A borrow can only mark bytes above a true hit, so the lowest mark is exact.
+            let control = word.wrapping_sub(ONES * 0x20) & !word;
+            let hits = (control | zero_byte(word ^ QUOTES) | zero_byte(word ^ BACKSLASHES)) & HIGH;
+            if hits != 0 {
+                let before = hits.trailing_zeros() / 8;
+                self.at = at + before as usize;
+                self.seen = seen | (word & ((1 << (before * 8)) - 1));
+                return;
+            }
+            seen |= word;
+            at += 8;
+        }
+        while let Some(&byte) = self.text.get(at) {
+            if byte == b'"' || byte == b'\\' || byte < 0x20 {
+                break;
+            }
+            seen |= u64::from(byte);
+            at += 1;
+        }
+        (self.at, self.seen) = (at, seen);
     }
 
     fn escape(&mut self) -> Result<(), Syntax> {
@@ -432,35 +490,18 @@ impl Nesting {
     }
 }
 
-/// The first position from `at` on that ends a run of ordinary string bytes: a quote, a backslash
-/// or a control character. Looks at eight bytes at a time, since most of a payload is such runs.
-fn plain_until(text: &[u8], mut at: usize) -> usize {
-    const ONES: u64 = u64::MAX / 255;
-    const HIGH: u64 = ONES << 7;
-    let zero_byte = |x: u64| x.wrapping_sub(ONES) & !x & HIGH;
-    while let Some(chunk) = text.get(at..at + 8) {
-        let word = u64::from_le_bytes(chunk.try_into().unwrap_or_default());
-        let control = word.wrapping_sub(ONES * 0x20) & !word & HIGH;
-        let quote = zero_byte(word ^ (ONES * u64::from(b'"')));
-        let backslash = zero_byte(word ^ (ONES * u64::from(b'\\')));
-        // A borrow can only mark bytes above a true hit, so the lowest mark is exact.
-        let hits = control | quote | backslash;
-        if hits != 0 {
-            return at + hits.trailing_zeros() as usize / 8;
-        }
-        at += 8;
-    }
-    while let Some(&byte) = text.get(at) {
-        if byte == b'"' || byte == b'\\' || byte < 0x20 {
-            break;
-        }
-        at += 1;
-    }
-    at
+const ONES: u64 = u64::MAX / 255;
+const HIGH: u64 = ONES << 7;
+const QUOTES: u64 = ONES * b'"' as u64;
+const BACKSLASHES: u64 = ONES * b'\\' as u64;
+
+/// The high bit of each byte that is zero (and perhaps of some above the first one).
+fn zero_byte(word: u64) -> u64 {
+    word.wrapping_sub(ONES) & !word
 }
 
 /// What a quoted JSON string says. `None` if `quoted` does not start with a quote.
-fn unquote(quoted: &[u8]) -> Option<Cow<'_, str>> {
+pub(crate) fn unquote(quoted: &[u8]) -> Option<Cow<'_, str>> {
     let inner = quoted.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     let inner = std::str::from_utf8(inner).ok()?;
     if !inner.contains('\\') {

@@ -116,7 +116,7 @@ impl From<&str> for Method {
 
 impl PartialEq<str> for Method {
     fn eq(&self, name: &str) -> bool {
-        self.name() == name
+        self.0.says(name)
     }
 }
 
@@ -368,7 +368,6 @@ pub(crate) const BAD_ENVELOPE: &str = "an envelope needs a string `method` and, 
 
 impl Parts {
     pub fn split(line: &Bytes) -> Result<Parts, Malformed> {
-        json::utf8(line).map_err(Malformed::NotJson)?;
         let mut walker = Walker::new(line);
         match walker.peek() {
             Some(b'{') => {}
@@ -386,29 +385,29 @@ impl Parts {
         let mut twice = false;
         let walked = walker.object(|key, walker| {
             let key_start = walker.key_start();
-            let slot = match key.as_ref() {
-                "params" if walker.peek() == Some(b'{') => {
+            let slot = match key {
+                b"params" if walker.peek() == Some(b'{') => {
                     twice |= parts.params.is_some();
                     parts.inner = Inner::default();
                     let inner = &mut parts.inner;
                     parts.params = Some(walker.object(|key, walker| {
                         let value = walker.value()?;
-                        match key.as_ref() {
-                            "method" => inner.method = Some(value),
-                            "params" => inner.params = Some(value),
-                            "_meta" | "meta" => {}
+                        match key {
+                            b"method" => inner.method = Some(value),
+                            b"params" => inner.params = Some(value),
+                            b"_meta" | b"meta" => {}
                             _ => inner.others = true,
                         }
                         Ok(())
                     })?);
                     return Ok(());
                 }
-                "params" => &mut parts.params,
-                "id" => &mut parts.id,
-                "method" => &mut parts.method,
-                "result" => &mut parts.result,
-                "error" => &mut parts.error,
-                "jsonrpc" => {
+                b"params" => &mut parts.params,
+                b"id" => &mut parts.id,
+                b"method" => &mut parts.method,
+                b"result" => &mut parts.result,
+                b"error" => &mut parts.error,
+                b"jsonrpc" => {
                     walker.value()?;
                     return Ok(());
                 }
@@ -448,7 +447,7 @@ impl Parts {
             (Some(_), Some(_)) => refuse("a message cannot be both a call and an answer"),
             (Some(method), None) => {
                 let method = json(method);
-                if method.text().is_none() {
+                if !method.is_string() {
                     return refuse("the method must be a string");
                 }
                 let params = self.params.map(json);
@@ -467,7 +466,7 @@ impl Parts {
     }
 
     pub fn method_is(&self, line: &Bytes, test: impl Fn(&str) -> bool) -> bool {
-        self.method.is_some_and(|span| test(&Json::slice_of(line, span).text().unwrap_or_default()))
+        self.method.and_then(|span| json::unquote(span.of(line))).is_some_and(|name| test(&name))
     }
 
     pub fn id(&self, line: &Bytes) -> Result<Option<Id>, Malformed> {
@@ -488,7 +487,9 @@ impl Parts {
     /// The call inside an envelope; `None` if there is none that makes sense.
     pub fn inner_call(&self, line: &Bytes) -> Option<Call> {
         let method = Json::slice_of(line, self.inner.method?);
-        method.text()?;
+        if !method.is_string() {
+            return None;
+        }
         let params = self.inner.params.map(|span| Json::slice_of(line, span));
         if params.as_ref().is_some_and(|it| !(it.is_object() || it.is_array() || it.is_null())) {
             return None;
@@ -505,9 +506,11 @@ impl Parts {
         let walked = Walker::new(envelope.of(line)).object(|key, walker| {
             let start = walker.key_start();
             let value = walker.value()?;
-            if !matches!(key.as_ref(), "method" | "params" | "_meta" | "meta" | "id" | "jsonrpc") {
-                extras
-                    .push(Span { start: envelope.start + start, end: envelope.start + value.end });
+            // The last four would make another kind of message of it.
+            let known = ["method", "params", "_meta", "meta", "id", "jsonrpc", "result", "error"];
+            if !known.iter().any(|known| known.as_bytes() == key) {
+                let (start, end) = (envelope.start + start, envelope.start + value.end);
+                extras.push(Span { start, end });
             }
             Ok(())
         });
@@ -543,13 +546,13 @@ pub fn salvage(beginning: &[u8]) -> Salvage {
     let (mut id, mut call, mut answer) = (None, false, false);
     // The walk ends with an error where the text breaks off; what it saw before that counts.
     let _ = Walker::new(&beginning).object(|key, walker| {
-        match key.as_ref() {
-            "id" => id = Id::new(Json::slice_of(&beginning, walker.value()?)),
-            "method" => call = true,
-            "result" | "error" => answer = true,
+        match key {
+            b"id" => id = Id::new(Json::slice_of(&beginning, walker.value()?)),
+            b"method" => call = true,
+            b"result" | b"error" => answer = true,
             _ => {}
         }
-        if key != "id" { walker.value().map(drop) } else { Ok(()) }
+        if key != b"id" { walker.value().map(drop) } else { Ok(()) }
     });
     match id {
         Some(id) if call && !answer => Salvage::Request(id.detached()),

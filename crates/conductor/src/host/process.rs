@@ -83,6 +83,11 @@ impl Process {
         let (Some(stdin), Some(stdout), Some(stderr)) = taken else {
             return Err(io::Error::other("its standard streams are missing"));
         };
+        #[cfg(unix)]
+        {
+            widen(&stdin);
+            widen(&stdout);
+        }
         let group = Group::of(&child, ties);
         let words = Words::default();
         let listening = tokio::spawn(listen(stderr, words.clone(), aside));
@@ -160,6 +165,16 @@ async fn listen(stderr: impl AsyncRead + Unpin, words: Words, aside: impl Fn(&st
             return;
         }
     }
+}
+
+/// Lets a pipe hold more than the usual 64 KiB, so that long messages need fewer turns. Linux only,
+/// and only where the user's quota allows it.
+#[cfg(unix)]
+pub fn widen(pipe: &impl std::os::fd::AsFd) {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::pipe::fcntl_setpipe_size(pipe, 512 * 1024);
+    #[cfg(not(target_os = "linux"))]
+    let _ = pipe;
 }
 
 /// At most so much of a line as a person would read.

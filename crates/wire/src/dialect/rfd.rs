@@ -115,7 +115,7 @@ impl Dialect for Rfd {
             }
             return message.write_line(out);
         }
-        if call.is(CANCEL_REQUEST) {
+        if id.is_none() && call.is(CANCEL_REQUEST) {
             return message.write_line(out);
         }
         start_line(id, call.size(), out);
