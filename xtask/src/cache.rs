@@ -4,18 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
-/// Where they are kept: `$CONDUCTOR_CACHE`, else `conductor-dev` in the user's cache directory.
-pub fn directory() -> Result<PathBuf, String> {
-    let set = |name: &str| env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
-    set("CONDUCTOR_CACHE")
-        .or_else(|| Some(set("XDG_CACHE_HOME")?.join("conductor-dev")))
-        .or_else(|| Some(set("HOME")?.join(".cache").join("conductor-dev")))
-        .ok_or_else(|| "no place for the cache: set CONDUCTOR_CACHE to a directory".to_owned())
-}
-
 /// The path of `binary` from crate `name` at exactly `version`, installed now if it is not there yet.
 pub fn install(name: &str, version: &str, binary: &str) -> Result<PathBuf, String> {
-    let cache = directory()?;
+    let cache = testkit::peers::cache();
     let root = cache.join(format!("{name}-{version}"));
     let path = root.join("bin").join(binary);
     if path.is_file() {

@@ -3,18 +3,37 @@
 
 mod bench;
 mod cache;
+mod demo;
+mod fuzz;
 mod peers;
+mod test;
+mod tidy;
 
 use std::process::ExitCode;
 
+const USAGE: &str = "\
+usage: cargo xtask CHORE
+
+  demo             a conversation through a chain of two proxies, as an editor sees it
+  test             everything that must pass: format, lints, house rules, tests, docs, licences, a
+                   short fuzz; installs what it needs
+  peers            build the third-party programs that the tests talk to (done by `test`)
+  tidy             the house rules alone
+  fuzz [--seconds N] [TARGET]
+                   fuzz longer
+  bench [OPTION…]  measure the conductor against the reference conductor and bare pipes";
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let done = match arguments.split_first() {
-        Some((chore, rest)) if chore == "bench" => bench::run(rest),
-        Some((chore, [])) if chore == "peers" => {
-            peers::ensure().map(|index| println!("{}", index.display()))
-        }
-        _ => Err(format!("usage: cargo xtask peers\n       cargo xtask bench {}", bench::USAGE)),
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match words.as_slice() {
+        ["demo"] => demo::run(),
+        ["test"] => test::run(),
+        ["peers"] => peers::ensure().map(|index| println!("{}", index.display())),
+        ["tidy"] => tidy::run(),
+        ["fuzz", ..] => fuzz::run(&arguments[1..]),
+        ["bench", ..] => bench::run(&arguments[1..]),
+        _ => Err(format!("{USAGE}\n\n  bench {}", bench::USAGE)),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -263,14 +263,14 @@ impl Router {
 
     fn on_outer_left(&mut self, now: Time, why: &Exit, actions: &mut Vec<Action>) {
         self.outer.left = true;
+        if why.how == How::ClosedInput {
+            // It does not even read: what it waits for can reach nobody.
+            self.pending.forget(Seat::OUTER);
+        }
         let text = format!("{} has left", self.chain.describe(Seat::OUTER));
         for ask in self.pending.abandon(Seat::OUTER) {
             let outcome = Outcome::error(code::INTERNAL_ERROR, &text);
             answer(ask.asker, ask.toward.opposite(), ask.asker_id, outcome, actions);
-        }
-        if why.how == How::ClosedInput {
-            // It does not even read: what it waits for can reach nobody.
-            self.pending.forget(Seat::OUTER);
         }
         self.close(now, Ending::Clean, stopping());
     }

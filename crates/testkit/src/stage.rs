@@ -25,6 +25,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::peers::quote;
+
 /// How long anything may take before the test fails. Generous: it is only ever reached by a bug.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -46,6 +48,34 @@ pub fn binary(name: &str) -> PathBuf {
         directory
     });
     directory.join(name)
+}
+
+/// The path of a binary of this workspace as users get it: optimised, built on first use. For what
+/// is too much for a debug build.
+pub fn release(name: &str) -> PathBuf {
+    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+    let directory = DIRECTORY.get_or_init(|| {
+        let test = std::env::current_exe().expect("the path of the test");
+        let target = test.ancestors().nth(3).expect("target/profile/deps/test");
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--release", "--bins"])
+            .args(["--package", "conductor", "--package", "testkit", "--target-dir"])
+            .arg(target)
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .status();
+        assert!(built.expect("cargo").success(), "the release build fails");
+        target.join("release")
+    });
+    directory.join(name)
+}
+
+/// Whoever the test plays: the editor or a component.
+pub trait Peer {
+    /// Sends a line; the newline is added.
+    fn send(&mut self, line: &str);
+
+    /// The next line it gets.
+    fn line(&mut self) -> String;
 }
 
 /// A running conductor, its editor (the test) and its puppets.
@@ -92,21 +122,24 @@ impl Stage {
         self.editor.send(
             r#"{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}"#,
         );
-        let mut puppets: Vec<Puppet> = names.iter().map(|name| self.enter(name)).collect();
-        let (agent, proxies) = puppets.split_last_mut().expect("at least an agent");
-        let mut greetings = Vec::new();
-        for proxy in proxies.iter_mut() {
+        let (agent, proxies) = names.split_last().expect("at least an agent");
+        let (mut puppets, mut greetings) = (Vec::new(), Vec::new());
+        for name in proxies {
+            // Not sooner: a chain inside the chain starts when it is greeted.
+            let mut proxy = self.enter(name);
             let greeting = proxy.request("proxy/initialize");
             proxy.send(&format!(
                 r#"{{"jsonrpc":"2.0","id":"forward","method":"proxy/successor","params":{{"method":"initialize","params":{}}}}}"#,
                 greeting["params"]
             ));
             greetings.push(greeting);
+            puppets.push(proxy);
         }
+        let mut agent = self.enter(agent);
         let greeting = agent.request("initialize");
         let result = r#"{"protocolVersion":1,"agentCapabilities":{},"authMethods":[]}"#;
         agent.answer(&greeting, result);
-        for (proxy, greeting) in proxies.iter_mut().zip(&greetings).rev() {
+        for (proxy, greeting) in puppets.iter_mut().zip(&greetings).rev() {
             let answer = proxy.message();
             assert_eq!(answer["id"], "forward", "{answer}");
             proxy.answer(greeting, &answer["result"].to_string());
@@ -114,6 +147,7 @@ impl Stage {
         let answer = self.editor.message();
         assert_eq!(answer["id"], "init", "{answer}");
         assert!(answer["result"].is_object(), "{answer}");
+        puppets.push(agent);
         puppets
     }
 }
@@ -132,6 +166,18 @@ impl Setup {
     /// The command line of a puppet, for a COMPONENT argument.
     pub fn puppet(&self, name: &str) -> String {
         self.puppets.command(name)
+    }
+
+    /// The command line of a chain of these components that is itself a proxy.
+    pub fn subchain(&self, components: &[String]) -> String {
+        self.nested("proxy", components)
+    }
+
+    /// The command line of another conductor, in any mode.
+    pub fn nested(&self, mode: &str, components: &[String]) -> String {
+        let program = quote(&self.program.to_string_lossy());
+        let words = components.iter().map(|component| format!(" {}", quote(component)));
+        format!("{program} {mode}{}", words.collect::<String>())
     }
 
     /// `conductor agent` with puppets of these names.
@@ -219,6 +265,17 @@ impl Conductor {
     }
 }
 
+impl Conductor {
+    /// The process of the component that runs this program.
+    pub fn component(&self, program: &str) -> u32 {
+        wait_until(&format!("{program} runs"), || {
+            let processes = std::fs::read_dir("/proc").ok()?;
+            let pids = processes.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok());
+            pids.into_iter().find(|&pid| process(pid) == Some((program.into(), self.pid())))
+        })
+    }
+}
+
 impl Drop for Conductor {
     fn drop(&mut self) {
         // However the test ended. The components follow: that is tested elsewhere.
@@ -294,6 +351,26 @@ impl Editor {
 
     pub fn message(&mut self) -> Value {
         parse(&self.line())
+    }
+}
+
+impl Peer for Editor {
+    fn send(&mut self, line: &str) {
+        Editor::send(self, line);
+    }
+
+    fn line(&mut self) -> String {
+        Editor::line(self)
+    }
+}
+
+impl Peer for Puppet {
+    fn send(&mut self, line: &str) {
+        Puppet::send(self, line);
+    }
+
+    fn line(&mut self) -> String {
+        Puppet::line(self)
     }
 }
 
@@ -482,6 +559,27 @@ pub fn alive(pid: u32) -> bool {
     }
 }
 
+/// The name and the parent of a process. PID (NAME) STATE PARENT …; the name may contain anything.
+fn process(pid: u32) -> Option<(String, u32)> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (start, end) = stat.rsplit_once(')')?;
+    let parent = end.split_whitespace().nth(1)?.parse().ok()?;
+    Some((start.split_once('(')?.1.to_owned(), parent))
+}
+
+/// Waits until these processes neither read nor write any more. A stall is no event, so this looks
+/// on for a while; a look that is deceived makes the test weaker, never wrong.
+pub fn wait_for_rest(pids: &[u32]) {
+    let moved = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/io")).ok();
+    let (mut before, mut looks) = (Vec::new(), 0);
+    wait_until("everybody rests", || {
+        let now: Vec<_> = pids.iter().map(moved).collect();
+        looks = if now == before { looks + 1 } else { 0 };
+        before = now;
+        (looks == 50).then_some(())
+    });
+}
+
 /// Waits for a process to be gone.
 pub fn assert_gone(pid: u32, who: &str) {
     wait_until(&format!("{who} is gone"), || (!alive(pid)).then_some(()));
@@ -497,6 +595,16 @@ pub fn wait_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         assert!(began.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// Does something that may block, such as reading a pipe, but not for ever.
+pub fn patiently<T: Send + 'static>(
+    what: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || sender.send(work()));
+    receiver.recv_timeout(PATIENCE).unwrap_or_else(|error| panic!("{what}: {error}"))
 }
 
 /// A fresh directory for files of one test.

@@ -17,7 +17,7 @@ pub fn document(tally: &Tally, effort: Effort, machine: &str) -> String {
 
 Written by `cargo xtask bench`; do not edit.
 
-**Machine:** {machine}. **Reference:** `{name}` {version} from crates.io. \
+**Machine:** {machine}. **Reference:** `{name}` {version} as published. \
 {rounds} rounds, medians over the rounds; in each round a measurement is repeated for at least {budget} ms.
 Updates in one stream: {streams} proxies.
 
@@ -63,14 +63,14 @@ taken off, no id replaced. Big prompts go through it in pieces, while a conducto
 the line, so there the floor is out of reach.
 ";
 
-/// Which of the targets that were measured are met.
+/// Which targets are met, of those that this run was about.
 pub fn targets(tally: &Tally) -> String {
     let mut text = "| target | 0 | 1 | 2 | |\n|---|---:|---:|---:|---|\n".to_owned();
     for target in TARGETS {
-        let verdicts = target.judge(tally);
-        if verdicts.iter().all(Option::is_none) {
+        if !tally.metrics().contains(&target.metric) {
             continue;
         }
+        let verdicts = target.judge(tally);
         let cells = verdicts.map(|it| it.map_or("–".to_owned(), |it| number(it.figure)));
         let outcome = if verdicts.iter().any(|it| it.is_some_and(|it| !it.met)) {
             "**not met**"
@@ -151,6 +151,27 @@ fn line(text: &mut String, line: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_document_says_what_is_met_and_what_failed() {
+        let mut tally = Tally::default();
+        for proxies in [0, 1, 2] {
+            tally.add(Metric::PromptPinned, proxies, Contender::Ours, 15.0);
+            tally.add(Metric::PromptPinned, proxies, Contender::Reference, 60.0);
+            tally.add(Metric::PromptPinned, proxies, Contender::Floor, 12.0);
+        }
+        tally.fail("asks of reference with 8 proxies: the conductor ended".to_owned());
+        let text = document(&tally, Effort::QUICK, "2 cores");
+        for line in [
+            "| prompt round trip on one CPU: at most 1/5 of it | 4.00 | 4.00 | 4.00 | **not met** |",
+            "| prompt round trip on one CPU: at most 1.6 times the floor | 1.25 | 1.25 | 1.25 | met |",
+            "| 1 | 15.0 | 60.0 | 12.0 | 4.00 | 1.25 |",
+            "| 8 | – | – | – | – | – |",
+            "- asks of reference with 8 proxies: the conductor ended",
+        ] {
+            assert!(text.lines().any(|it| it == line), "no line {line:?} in:\n{text}");
+        }
+    }
 
     #[test]
     fn numbers_are_short() {

@@ -10,7 +10,7 @@ pub const PROXIES: [usize; 3] = [0, 1, 2];
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
     pub text: &'static str,
-    metric: Metric,
+    pub metric: Metric,
     /// For 0, 1 and 2 proxies.
     bounds: [Bound; 3],
 }

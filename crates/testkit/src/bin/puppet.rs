@@ -89,6 +89,14 @@ fn obey(order: &Value, report: &Mutex<UnixStream>, gate: &Gate) {
             }
         });
     }
+    // So many bytes without a newline, in pieces of this text.
+    if let (Some(text), Some(bytes)) = (text("fill"), order["bytes"].as_u64()) {
+        let piece = text.repeat((1 << 16) / text.len());
+        let pieces = bytes.div_ceil(piece.len() as u64);
+        for _ in 0..pieces {
+            std::io::stdout().write_all(piece.as_bytes()).expect("stdout is open");
+        }
+    }
     if let Some(text) = text("err") {
         eprint!("{text}");
     }

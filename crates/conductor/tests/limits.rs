@@ -1,0 +1,361 @@
+//! Who does not read holds up who writes to it, and nothing else: memory stays bounded, nothing is
+//! lost, nothing locks up. A line may be long, but not longer than allowed.
+
+use std::io::Write;
+use std::process::ChildStdin;
+
+use serde_json::json;
+use testkit::flow::{Numbered, Tally};
+use testkit::rpc::{id_of, notification, request, result, wrapped_notification};
+use testkit::stage::{
+    Puppet, Setup, Stage, binary, parse, patiently, release, wait_for_rest,
+};
+use testkit::stub::{Lines, lines};
+
+const MIB: usize = 1024 * 1024;
+
+/// What the conductor may use, whatever happens.
+const ENOUGH: u64 = 64;
+
+/// A chain as users run it, with `tally` as its agent, and the editor's end as bare pipes: what the
+/// test does not read stays where it is.
+struct Flow {
+    stage: Stage,
+    input: Option<ChildStdin>,
+    output: Option<Lines>,
+    tally: Tally,
+}
+
+impl Flow {
+    fn start(proxies: &[String]) -> Flow {
+        let agent = format!("'{}'", binary("tally").display());
+        let components = [proxies, &[agent]].concat();
+        let mut stage = Stage::new(release("conductor")).run("agent", &components);
+        let input = Some(stage.editor.take_stdin());
+        let output = Some(Lines::new(stage.editor.take_stdout()));
+        let mut flow = Flow { stage, input, output, tally: Tally::default() };
+        flow.send(&request("0", "initialize", r#"{"protocolVersion":1}"#));
+        assert_eq!(flow.answer(), result("0", r#"{"protocolVersion":1}"#));
+        flow
+    }
+
+    fn send(&mut self, line: &str) {
+        self.write(format!("{line}\n").into_bytes());
+    }
+
+    /// Writes as much as this without reading anything.
+    fn write(&mut self, bytes: Vec<u8>) {
+        let mut input = self.input.take().expect("nobody else writes");
+        self.input = Some(patiently("the editor writes", move || {
+            input.write_all(&bytes).expect("the conductor reads");
+            input
+        }));
+    }
+
+    /// Reads until something comes that is not a numbered line: an answer.
+    fn answer(&mut self) -> String {
+        let mut output = self.output.take().expect("nobody else reads");
+        let mut tally = std::mem::take(&mut self.tally);
+        let answer;
+        (self.output, self.tally, answer) = patiently("the editor reads", move || {
+            loop {
+                let batch = output.batch().expect("a pipe").expect("the conductor runs");
+                let (numbered, others): (Vec<_>, Vec<_>) =
+                    lines(batch).partition(|line| Numbered::is(line));
+                numbered.into_iter().for_each(|line| tally.take(line));
+                if let Some(line) = others.first() {
+                    let answer = String::from_utf8_lossy(line).into_owned();
+                    return (Some(output), tally, answer);
+                }
+            }
+        });
+        answer
+    }
+
+    /// Waits until everybody in the chain waits.
+    fn wait_for_rest(&self) {
+        wait_for_rest(&[self.stage.conductor.pid(), self.agent()]);
+    }
+
+    fn agent(&self) -> u32 {
+        self.stage.conductor.component("tally")
+    }
+
+    /// Everything came that the agent was asked for.
+    fn check_flood(&mut self, count: u64) {
+        assert_eq!(self.answer(), result("1", "null"));
+        assert_eq!((self.tally.count, self.tally.wrong.take()), (count, None));
+    }
+
+    /// The agent got everything.
+    fn check_tally(&mut self, count: u64) {
+        self.send(&request("2", "_tally", ""));
+        assert_eq!(self.answer(), result("2", &format!(r#"{{"count":{count},"wrong":null}}"#)));
+    }
+
+    /// The conductor used no more memory than that, at any time.
+    fn check_memory(&self, mebibytes: u64) {
+        let (_, peak) = self.stage.conductor.memory();
+        eprintln!("peak: {} KiB", peak);
+        assert!(peak < mebibytes << 10, "the conductor used {} MiB", peak >> 10);
+    }
+}
+
+/// Numbered lines, all in one piece.
+fn numbered(count: u64, size: usize) -> Vec<u8> {
+    let mut numbered = Numbered::new(size);
+    (0..count).flat_map(|n| numbered.line(n).to_vec()).collect()
+}
+
+fn transparent() -> String {
+    format!("'{}'", release("transparent").display())
+}
+
+fn flood(count: u64, size: usize) -> String {
+    request("1", "_flood", &format!("[{count},{size}]"))
+}
+
+fn stalled_editor(proxies: &[String], count: u64) {
+    let mut flow = Flow::start(proxies);
+    flow.send(&flood(count, 200));
+    flow.wait_for_rest();
+    flow.check_memory(ENOUGH);
+    flow.check_flood(count);
+    flow.check_memory(ENOUGH);
+}
+
+#[test]
+fn an_editor_that_stalls_holds_the_agent_back() {
+    stalled_editor(&[], 2_000_000);
+}
+
+#[test]
+fn an_editor_that_stalls_holds_everybody_back() {
+    stalled_editor(&[transparent(), transparent()], 500_000);
+}
+
+fn stopped_agent(proxies: &[String], count: u64, size: usize) {
+    let mut flow = Flow::start(proxies);
+    let agent = flow.agent();
+    signal(agent, libc::SIGSTOP);
+    let mut input = flow.input.take().expect("nobody else writes");
+    let writer = std::thread::spawn(move || {
+        let mut numbered = Numbered::new(size);
+        for n in 0..count {
+            input.write_all(numbered.line(n)).expect("the conductor reads");
+        }
+        input
+    });
+    flow.wait_for_rest();
+    flow.check_memory(ENOUGH);
+    signal(agent, libc::SIGCONT);
+    flow.input = Some(patiently("the editor writes", || writer.join().expect("no panic")));
+    flow.check_tally(count);
+    flow.check_memory(ENOUGH);
+}
+
+fn signal(pid: u32, signal: i32) {
+    // SAFETY: sends a signal to a component of this test.
+    unsafe { libc::kill(pid as i32, signal) };
+}
+
+#[test]
+fn an_agent_that_is_stopped_holds_the_editor_back() {
+    stopped_agent(&[], 30_000, 10_000);
+}
+
+#[test]
+fn an_agent_that_is_stopped_holds_everybody_back() {
+    stopped_agent(&[transparent(), transparent()], 100_000, 1000);
+}
+
+/// Neither reads before it has written all. Nobody can be held back, so the conductor keeps it.
+fn both_flood(proxies: &[String]) {
+    const COUNT: u64 = 32 * 1024;
+    let mut flow = Flow::start(proxies);
+    flow.send(&flood(COUNT, 1024));
+    flow.write(numbered(COUNT, 1024));
+    flow.check_flood(COUNT);
+    flow.check_tally(COUNT);
+    flow.check_memory(3 * ENOUGH);
+}
+
+#[test]
+fn two_ends_that_flood_each_other_before_they_read_are_not_stuck() {
+    both_flood(&[]);
+}
+
+#[test]
+fn a_proxy_between_two_ends_that_flood_each_other_is_not_stuck() {
+    both_flood(&[transparent()]);
+}
+
+#[test]
+fn a_chain_in_a_chain_between_two_ends_that_flood_each_other_is_not_stuck() {
+    let inner = Stage::new(release("conductor")).subchain(&[transparent()]);
+    both_flood(&[inner]);
+}
+
+/// The debug build, with puppets.
+fn stage() -> Setup {
+    Stage::new(env!("CARGO_BIN_EXE_conductor"))
+}
+
+fn with_proxy(setup: Setup) -> (Stage, Puppet, Puppet) {
+    let names = ["proxy", "agent"];
+    let mut stage = setup.agent(&names);
+    let [proxy, agent] = stage.initialize(&names).try_into().expect("as many as names");
+    (stage, proxy, agent)
+}
+
+/// It floods the editor while both its neighbours fill its input.
+#[test]
+fn a_proxy_that_writes_without_reading_is_not_stuck() {
+    const COUNT: usize = 3000;
+    let (mut stage, mut proxy, mut agent) = with_proxy(stage());
+    let filler = "x".repeat(1000);
+    let line = |method: &str, n: usize| notification(method, &format!(r#"["{n}","{filler}"]"#));
+    let repeat = |method: &str| {
+        let line = notification(method, &format!(r#"["{{n}}","{filler}"]"#));
+        json!({"repeat": line, "count": COUNT})
+    };
+    proxy.order(json!({"read": false}));
+    proxy.order(repeat("_proxy"));
+    agent.order(repeat("_agent"));
+    let lines: String = (0..COUNT).map(|n| line("_editor", n) + "\n").collect();
+    stage.editor.write(lines.as_bytes());
+    for n in 0..COUNT {
+        assert_eq!(stage.editor.line(), line("_proxy", n));
+    }
+    proxy.order(json!({"read": true}));
+    let (mut from_editor, mut from_agent) = (0, 0);
+    while from_editor + from_agent < 2 * COUNT {
+        let (seen, wrapped) = (proxy.line(), line("_agent", from_agent));
+        if seen == line("_editor", from_editor) {
+            from_editor += 1;
+        } else {
+            let params = parse(&wrapped)["params"].to_string();
+            assert_eq!(seen, wrapped_notification("_agent", &params));
+            from_agent += 1;
+        }
+    }
+}
+
+/// Checklist 56.
+#[test]
+fn a_line_of_five_megabytes_passes() {
+    let (mut stage, mut proxy, _agent) = with_proxy(stage());
+    let params = format!(r#"["{}"]"#, "é".repeat(2_500_000));
+    stage.editor.send(&notification("m", &params));
+    assert!(proxy.line() == notification("m", &params));
+    proxy.send(&notification("m", &params));
+    assert!(stage.editor.line() == notification("m", &params));
+}
+
+#[test]
+fn a_line_of_64_mib_passes_both_ways() {
+    let mut flow = Flow::start(&[transparent()]);
+    flow.send(&flood(1, 64 * MIB));
+    flow.check_flood(1);
+    flow.write(numbered(1, 64 * MIB));
+    flow.check_tally(1);
+}
+
+const LIMIT: usize = MIB;
+
+/// A chain whose lines may have a megabyte.
+fn limited() -> (Stage, Puppet, Puppet) {
+    with_proxy(stage().option(&["--max-line", "1M"]))
+}
+
+/// A line that is one byte too long, or fits to the byte.
+fn with_length(length: usize, line: impl Fn(&str) -> String) -> String {
+    let missing = length - line("").len();
+    line(&"x".repeat(missing))
+}
+
+#[test]
+fn a_line_may_be_as_long_as_allowed() {
+    let (mut stage, mut proxy, _agent) = limited();
+    let line = with_length(LIMIT, |text| notification("m", &format!(r#"["{text}"]"#)));
+    stage.editor.send(&line);
+    assert!(proxy.line() == line);
+    let line = with_length(LIMIT + 1, |text| notification("m", &format!(r#"["{text}"]"#)));
+    stage.editor.send(&line);
+    assert_eq!(stage.editor.message()["id"], json!(null));
+}
+
+/// The error for a line that is too long; it says who sent it, and what to do about it.
+#[track_caller]
+fn too_long(line: &str, id: &str, code: i64, who: &str) {
+    let start = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"{who} sent a line of "#);
+    assert!(line.starts_with(&start) && line.contains("--max-line"), "{line:.300}");
+}
+
+#[test]
+fn the_editors_longer_lines_are_refused_under_their_own_id() {
+    let (mut stage, mut proxy, _agent) = limited();
+    let long = "x".repeat(LIMIT);
+    let value = format!(r#"["{long}"]"#);
+    let strange = format!(r#"{{"jsonrpc":"2.0","{long}":1,"id":1,"method":"m"}}"#);
+    for (line, id) in [
+        (request("\"\\u0041\"", "m", &value), "\"\\u0041\""),
+        (format!(r#"{{"method":"m","id":7,"params":{value}}}"#), "7"),
+        (notification("m", &value), "null"),
+        (strange, "null"),
+        (long.clone(), "null"),
+        (format!("[{value}]"), "null"),
+    ] {
+        stage.editor.send(&line);
+        too_long(&stage.editor.line(), id, -32600, "the editor");
+        stage.editor.send(&notification("next", ""));
+        assert_eq!(proxy.line(), notification("next", ""));
+    }
+}
+
+#[test]
+fn a_components_longer_lines_end_nobodys_patience() {
+    let (mut stage, mut proxy, mut agent) = limited();
+    let value = format!(r#"["{}"]"#, "x".repeat(LIMIT));
+    // An answer: its asker is told.
+    stage.editor.send(&request("\"q\"", "m", ""));
+    let asked = proxy.line();
+    proxy.send(&result(id_of(&asked), &value));
+    too_long(&stage.editor.line(), "\"q\"", -32603, "proxy 'puppet'");
+    // A request: its sender is told.
+    agent.send(&request("5", "m", &value));
+    too_long(&agent.line(), "5", -32600, "agent 'puppet'");
+    // A notification: likewise, though it waits for nothing.
+    agent.send(&notification("m", &value));
+    too_long(&agent.line(), "null", -32600, "agent 'puppet'");
+    agent.send(&notification("next", ""));
+    assert_eq!(proxy.line(), wrapped_notification("next", ""));
+    proxy.send(&notification("next", ""));
+    assert_eq!(stage.editor.line(), notification("next", ""));
+}
+
+/// 300 MB without a newline are read and thrown away as they come.
+#[test]
+fn a_line_without_end_takes_no_memory() {
+    const LENGTH: usize = 300_000_000;
+    let setup = Stage::new(release("conductor")).option(&["--max-line", "1M"]);
+    let (mut stage, mut proxy, mut agent) = with_proxy(setup);
+    stage.editor.write(br#"{"jsonrpc":"2.0","id":1,"method":"m","params":[""#);
+    let piece = vec![b'x'; MIB];
+    for _ in 0..LENGTH / MIB {
+        stage.editor.write(&piece);
+    }
+    stage.editor.send(r#""]}"#);
+    too_long(&stage.editor.line(), "1", -32600, "the editor");
+
+    agent.order(json!({"out": r#"{"jsonrpc":"2.0","id":2,"method":"m","params":[""#}));
+    agent.order(json!({"fill": "x", "bytes": LENGTH}));
+    agent.send(r#""]}"#);
+    too_long(&agent.line(), "2", -32600, "agent 'puppet'");
+
+    agent.send(&notification("next", ""));
+    assert_eq!(proxy.line(), wrapped_notification("next", ""));
+    let (_, peak) = stage.conductor.memory();
+    eprintln!("peak: {peak} KiB");
+    assert!(peak < ENOUGH << 10, "the conductor used {} MiB", peak >> 10);
+}

@@ -1,0 +1,152 @@
+//! What one peer sends arrives at the next in the order in which it was sent, answers included,
+//! however many proxies and sessions there are.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use testkit::rpc::{id_of, notification, request, result};
+use testkit::stage::{Peer, Puppet, Setup, Stage, binary, parse};
+
+fn stage() -> Setup {
+    Stage::new(env!("CARGO_BIN_EXE_conductor"))
+}
+
+/// A chain of so many pass-through proxies, with a puppet as the agent.
+fn chain(proxies: usize) -> (Stage, Puppet) {
+    let setup = stage();
+    let components = [transparent(proxies), vec![setup.puppet("agent")]].concat();
+    let mut stage = setup.run("agent", &components);
+    let agent = stage.initialize(&["agent"]).remove(0);
+    (stage, agent)
+}
+
+fn transparent(count: usize) -> Vec<String> {
+    vec![format!("'{}'", binary("transparent").display()); count]
+}
+
+fn numbered(method: &str, count: usize) -> Vec<String> {
+    (0..count).map(|n| notification(method, &format!(r#"{{"sessionId":"s","n":{n}}}"#))).collect()
+}
+
+/// Checklist 53, 111.
+#[test]
+fn a_prompts_answer_stays_between_the_updates_before_and_after_it() {
+    for proxies in 0..=3 {
+        let (mut stage, mut agent) = chain(proxies);
+        stage.editor.send(&request("1", "session/prompt", "{}"));
+        let prompt = agent.line();
+        let mut lines = numbered("session/update", 500);
+        lines.insert(400, result(id_of(&prompt), "{}"));
+        agent.send(&lines.join("\n"));
+        lines[400] = result("1", "{}");
+        for line in lines {
+            assert_eq!(stage.editor.line(), line);
+        }
+    }
+}
+
+/// Checklist 54.
+#[test]
+fn a_request_does_not_overtake_the_notifications_before_it() {
+    for proxies in 0..=3 {
+        let (mut stage, mut agent) = chain(proxies);
+        let lines = numbered("_note", 500);
+        stage.editor.send(&lines.join("\n"));
+        stage.editor.send(&request("1", "session/prompt", "{}"));
+        stage.editor.send(&notification("session/cancel", "{}"));
+        for line in lines {
+            assert_eq!(agent.line(), line);
+        }
+        let prompt = agent.line();
+        assert_eq!(prompt, request(id_of(&prompt), "session/prompt", "{}"));
+        assert_eq!(agent.line(), notification("session/cancel", "{}"));
+    }
+}
+
+const QUESTIONS: usize = 1000;
+
+/// Checklist 38, 40. Each end asks a thousand questions in many sessions, hears the other's between
+/// its own, and answers in an order of its own.
+#[test]
+fn a_thousand_questions_each_way_at_once() {
+    for proxies in [0, 2] {
+        let (mut stage, mut agent) = chain(proxies);
+        ask(&mut stage.editor, "_editor");
+        ask(&mut agent, "_agent");
+        answer(&mut agent, "_editor");
+        answer(&mut stage.editor, "_agent");
+        check_answers(&mut stage.editor);
+        check_answers(&mut agent);
+    }
+}
+
+fn session(n: usize) -> String {
+    format!(r#"{{"sessionId":"s{}"}}"#, n % 17)
+}
+
+/// Every question once, but not in the order in which they were asked: 387 and 1000 have no common
+/// divisor.
+fn shuffled() -> impl Iterator<Item = usize> {
+    (0..QUESTIONS).map(|n| n * 387 % QUESTIONS)
+}
+
+fn ask(asker: &mut impl Peer, method: &str) {
+    let ask = |n: usize| request(&n.to_string(), method, &session(n));
+    asker.send(&(0..QUESTIONS).map(ask).collect::<Vec<_>>().join("\n"));
+}
+
+/// Each answer says which question came and in which session.
+fn answer(peer: &mut impl Peer, method: &str) {
+    let mut answers = Vec::new();
+    for n in 0..QUESTIONS {
+        let asked = peer.line();
+        assert_eq!(asked, request(id_of(&asked), method, &session(n)));
+        answers.push(result(id_of(&asked), &format!("[{n},{}]", session(n))));
+    }
+    peer.send(&shuffled().map(|n| answers[n].as_str()).collect::<Vec<_>>().join("\n"));
+}
+
+fn check_answers(asker: &mut impl Peer) {
+    for n in shuffled() {
+        assert_eq!(asker.line(), result(&n.to_string(), &format!("[{n},{}]", session(n))));
+    }
+}
+
+/// Twenty sessions whose agent streams to all of them at once, as fast as it can.
+#[test]
+fn no_answer_overtakes_its_updates_under_load() {
+    const SESSIONS: usize = 20;
+    const UPDATES: u64 = 200;
+    let agent = format!("'{}'", binary("stub_agent").display());
+    let mut stage = stage().run("agent", &[transparent(3), vec![agent]].concat());
+    let initialize = request("\"i\"", "initialize", r#"{"protocolVersion":1}"#);
+    stage.editor.send(&initialize);
+    assert_eq!(stage.editor.message()["id"], "i");
+    let text = format!("stream {UPDATES}");
+    for n in 0..SESSIONS {
+        let params =
+            format!(r#"{{"sessionId":"{n}","prompt":[{{"type":"text","text":"{text}"}}]}}"#);
+        stage.editor.send(&request(&n.to_string(), "session/prompt", &params));
+    }
+    let (mut seen, mut answered) = (BTreeMap::<String, u64>::new(), 0);
+    while answered < SESSIONS {
+        let message = parse(&stage.editor.line());
+        if let Some(id) = message["id"].as_u64() {
+            assert_eq!(seen[&id.to_string()], UPDATES, "answered before the end of its updates");
+            answered += 1;
+        } else {
+            let (session, number) = update(&message);
+            let seen = seen.entry(session).or_default();
+            assert_eq!(number, *seen, "{message}");
+            *seen += 1;
+        }
+    }
+}
+
+/// The session and the number of an update of `stub_agent`.
+fn update(message: &Value) -> (String, u64) {
+    let params = &message["params"];
+    let text = params["update"]["content"]["text"].as_str().expect("a text");
+    let number = text.split(' ').next().and_then(|it| it.parse().ok()).expect("a number");
+    (params["sessionId"].as_str().expect("a session").to_owned(), number)
+}

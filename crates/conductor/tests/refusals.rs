@@ -1,0 +1,243 @@
+//! What is not passed on: words of the proxy protocol out of turn, and lines that are no messages.
+//! Whoever sent them is told where it can be told, nobody waits in vain, and the next line counts.
+
+use serde_json::json;
+use testkit::rpc::{
+    id_of, notification, request, result, wrapped_notification, wrapped_request,
+};
+use testkit::stage::{Peer, Puppet, Stage};
+
+/// The editor, a proxy and the agent.
+fn cast() -> (Stage, Puppet, Puppet) {
+    let names = ["proxy", "agent"];
+    let mut stage = Stage::new(env!("CARGO_BIN_EXE_conductor")).agent(&names);
+    let [proxy, agent] = stage.initialize(&names).try_into().expect("as many as names");
+    (stage, proxy, agent)
+}
+
+/// The next line is an error with this id and this code; gives its message.
+#[track_caller]
+fn refused(peer: &mut dyn Peer, id: &str, code: i64) -> String {
+    let line = peer.line();
+    let start = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"#);
+    assert!(line.starts_with(&start), "not the error {code} for {id}: {line}");
+    line[start.len()..].to_owned()
+}
+
+/// The names of an envelope in all generations of the proxy protocol.
+const ENVELOPES: [&str; 8] = [
+    "proxy/successor",
+    "_proxy/successor",
+    "_proxy/successor/request",
+    "_proxy/successor/notification",
+    "_proxy/successor/send/request",
+    "_proxy/successor/send/notification",
+    "_proxy/successor/receive/request",
+    "_proxy/successor/receive/notification",
+];
+
+const GREETINGS: [&str; 2] = ["proxy/initialize", "_proxy/initialize"];
+
+/// Checklist 43, 46, 47.
+#[test]
+fn the_editor_is_no_proxy() {
+    let (mut stage, mut proxy, _agent) = cast();
+    for method in ENVELOPES.iter().chain(&GREETINGS) {
+        stage.editor.send(&request("\"x\"", method, r#"{"method":"m"}"#));
+        refused(&mut stage.editor, "\"x\"", -32600);
+        stage.editor.send(&notification(method, r#"{"method":"m"}"#));
+    }
+    stage.editor.send(&notification("next", ""));
+    assert_eq!(proxy.line(), notification("next", ""));
+}
+
+/// Checklist 44, 46, 47.
+#[test]
+fn the_agent_is_no_proxy() {
+    let (_stage, mut proxy, mut agent) = cast();
+    for method in ENVELOPES.iter().chain(&GREETINGS) {
+        agent.send(&request("\"x\"", method, r#"{"method":"m"}"#));
+        refused(&mut agent, "\"x\"", -32600);
+        agent.send(&notification(method, r#"{"method":"m"}"#));
+    }
+    agent.send(&notification("next", ""));
+    assert_eq!(proxy.line(), wrapped_notification("next", ""));
+}
+
+/// Checklist 45, 46.
+#[test]
+fn an_envelope_holds_neither_an_envelope_nor_a_greeting() {
+    let (mut stage, mut proxy, mut agent) = cast();
+    for method in ENVELOPES.iter().chain(&GREETINGS) {
+        proxy.send(&wrapped_request("7", method, r#"{"method":"m"}"#));
+        refused(&mut proxy, "7", -32600);
+        proxy.send(&wrapped_notification(method, r#"{"method":"m"}"#));
+    }
+    for method in GREETINGS {
+        proxy.send(&request("8", method, "{}"));
+        refused(&mut proxy, "8", -32600);
+    }
+    proxy.send(&wrapped_notification("next", ""));
+    assert_eq!(agent.line(), notification("next", ""));
+    proxy.send(&notification("next", ""));
+    assert_eq!(stage.editor.line(), notification("next", ""));
+}
+
+/// Checklist 48.
+#[test]
+fn an_envelope_needs_a_method_and_params_that_are_no_scalar() {
+    let (_stage, mut proxy, mut agent) = cast();
+    for params in [
+        "",
+        "{}",
+        "[]",
+        "null",
+        r#"{"params":{}}"#,
+        r#"{"method":null}"#,
+        r#"{"method":3}"#,
+        r#"{"method":"m","params":3}"#,
+        r#"{"method":"m","params":"text"}"#,
+        r#"{"method":"m","params":true}"#,
+    ] {
+        proxy.send(&request("7", "proxy/successor", params));
+        refused(&mut proxy, "7", -32602);
+        proxy.send(&notification("proxy/successor", params));
+    }
+    proxy.send(&wrapped_notification("next", ""));
+    assert_eq!(agent.line(), notification("next", ""));
+}
+
+/// Lines that are JSON and no message; the id under which that is said.
+const NO_MESSAGES: [(&str, &str); 14] = [
+    ("[]", "null"),
+    (r#"[{"jsonrpc":"2.0","id":1,"method":"m"}]"#, "null"),
+    ("{}", "null"),
+    (r#"{"jsonrpc":"2.0"}"#, "null"),
+    (r#"{"jsonrpc":"2.0","params":{}}"#, "null"),
+    (r#"{"jsonrpc":"2.0","id":5}"#, "5"),
+    (r#"{"jsonrpc":"2.0","id":5,"params":{}}"#, "5"),
+    (r#"{"jsonrpc":"2.0","id":5,"method":7}"#, "5"),
+    (r#"{"jsonrpc":"2.0","id":5,"method":"m","result":1}"#, "5"),
+    (r#"{"jsonrpc":"2.0","id":1.5,"method":"m"}"#, "null"),
+    (r#"{"jsonrpc":"2.0","id":1e2,"method":"m"}"#, "null"),
+    (r#"{"jsonrpc":"2.0","id":true,"method":"m"}"#, "null"),
+    (r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"m"}"#, "null"),
+    (r#"{"jsonrpc":"2.0","id":1,"method":"m","method":"n"}"#, "null"),
+];
+
+/// Lines that are no JSON.
+const NO_JSON: [&[u8]; 9] = [
+    b"nonsense",
+    b"{",
+    br#"{"jsonrpc":"2.0","id":1,"method":"m""#,
+    br#"{"jsonrpc":"2.0","id":1,"method":"m"}}"#,
+    br#"{"jsonrpc":"2.0","id":1,"method":"m","params":[1,]}"#,
+    br#"{"jsonrpc":"2.0","id":01,"method":"m"}"#,
+    b"{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"params\":\"\xff\"}",
+    b"\xf0\x9f",
+    b"\0",
+];
+
+#[test]
+fn the_editor_is_told_what_is_wrong_with_its_lines() {
+    let (mut stage, mut proxy, _agent) = cast();
+    for (line, id) in NO_MESSAGES {
+        stage.editor.send(line);
+        refused(&mut stage.editor, id, -32600);
+    }
+    for line in ["1", "null", "true", r#""text""#] {
+        stage.editor.send(line);
+        refused(&mut stage.editor, "null", -32600);
+    }
+    for line in NO_JSON {
+        stage.editor.write(&[line, b"\n"].concat());
+        refused(&mut stage.editor, "null", -32700);
+    }
+    stage.editor.send("\n  \n\r");
+    stage.editor.send(&notification("next", ""));
+    assert_eq!(proxy.line(), notification("next", ""));
+}
+
+/// Components write logs on their output. These lines are skipped; who sends a broken message is
+/// told as the editor is.
+#[test]
+fn noise_of_a_component_is_skipped_and_the_link_goes_on() {
+    let (mut stage, mut proxy, mut agent) = cast();
+    for peer in [&mut proxy, &mut agent] {
+        for (line, id) in NO_MESSAGES {
+            peer.send(line);
+            refused(peer, id, -32600);
+        }
+        for line in [&b"1"[..], b"null", b"\"text\"", b"[INFO] ready", b"\x1b[1mready\x1b[0m", b""] {
+            peer.order(json!({"out_hex": hex(line)}));
+        }
+    }
+    agent.send(&notification("next", ""));
+    assert_eq!(proxy.line(), wrapped_notification("next", ""));
+    proxy.send(&notification("next", ""));
+    assert_eq!(stage.editor.line(), notification("next", ""));
+}
+
+#[test]
+fn what_a_component_says_that_is_no_json_is_skipped() {
+    let (mut stage, mut proxy, mut agent) = cast();
+    for line in NO_JSON {
+        proxy.order(json!({"out_hex": hex(line)}));
+        agent.order(json!({"out_hex": hex(line)}));
+    }
+    agent.send(&notification("next", ""));
+    let mut line = proxy.line();
+    while line.contains("error") {
+        // It is told of what can be recognised as a request of its own.
+        refused_line(&line);
+        line = proxy.line();
+    }
+    assert_eq!(line, wrapped_notification("next", ""));
+    proxy.send(&notification("next", ""));
+    assert_eq!(stage.editor.line(), notification("next", ""));
+}
+
+fn refused_line(line: &str) {
+    assert!(line.starts_with(r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"#), "{line}");
+}
+
+fn hex(line: &[u8]) -> String {
+    line.iter().chain(b"\n").map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Answers that cannot be read: all that is left is to whom they were.
+#[test]
+fn a_broken_answer_does_not_leave_the_asker_waiting() {
+    let (mut stage, mut proxy, _agent) = cast();
+    for broken in [
+        r#"{"jsonrpc":"2.0","id":ID,"result":{"a":1"#,
+        r#"{"jsonrpc":"2.0","id":ID,"result":{"a":NaN}}"#,
+        r#"{"jsonrpc":"2.0","id":ID,"error":{"code":-1,}}"#,
+        r#"{"jsonrpc":"2.0","id":ID,"result":1}}"#,
+        r#"{"jsonrpc":"2.0","id":ID,"result":1,"result":2}"#,
+        r#"{"jsonrpc":"2.0","id":ID,"method":"m","result":1}"#,
+        r#"{"jsonrpc":"2.0","id":ID}"#,
+    ] {
+        stage.editor.send(&request("\"q\"", "m", ""));
+        let asked = proxy.line();
+        proxy.send(&broken.replace("ID", id_of(&asked)));
+        let message = refused(&mut stage.editor, "\"q\"", -32603);
+        assert!(message.contains("proxy 'puppet'"), "{broken}: {message}");
+    }
+    stage.editor.send(&request("1", "m", ""));
+    let asked = proxy.line();
+    proxy.send(&result(id_of(&asked), "1"));
+    assert_eq!(stage.editor.line(), result("1", "1"));
+}
+
+/// An answer with invalid UTF-8 in it, likewise.
+#[test]
+fn an_answer_that_is_no_utf_8_does_not_leave_the_asker_waiting() {
+    let (mut stage, mut proxy, _agent) = cast();
+    stage.editor.send(&request("1", "m", ""));
+    let asked = proxy.line();
+    let start = format!(r#"{{"jsonrpc":"2.0","id":{},"result":""#, id_of(&asked));
+    proxy.order(json!({"out_hex": hex(&[start.as_bytes(), b"\xff\"}"].concat())}));
+    let message = refused(&mut stage.editor, "1", -32603);
+    assert!(message.contains("invalid UTF-8"), "{message}");
+}

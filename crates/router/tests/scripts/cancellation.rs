@@ -1,0 +1,170 @@
+//! `$/cancel_request` names an id of one link; every hop has its own.
+
+use testkit::script::check_live;
+
+/// Checklist 57, 62: each hop carries one plain cancellation with that hop's id, the agent's answer
+/// comes back once.
+#[test]
+fn a_cancellation_follows_its_request() {
+    check_live(
+        "editor p1 agent",
+        r##"
+        editor > session/prompt 5 {}
+        p1     < session/prompt #1 {}
+        p1     > ~session/prompt 0 {}
+        agent  < session/prompt #2 {}
+        editor > $/cancel_request {"requestId":5,"_meta":{"why": 1.0}}
+        p1     < $/cancel_request {"requestId":"#1","_meta":{"why": 1.0}}
+        p1     > $/cancel_request {"requestId":0}
+        agent  < $/cancel_request {"requestId":"#2"}
+        agent  > error #2 {"code":-32800,"message":"Request cancelled"}
+        p1     < error 0 {"code":-32800,"message":"Request cancelled"}
+        p1     > error #1 {"code":-32800,"message":"Request cancelled"}
+        editor < error 5 {"code":-32800,"message":"Request cancelled"}
+        "##,
+    );
+}
+
+/// Checklist 58: up the chain it is plain, too, although its request came in an envelope.
+#[test]
+fn an_agent_may_cancel_what_it_asked_the_editor() {
+    check_live(
+        "editor p1 agent",
+        r##"
+        agent  > fs/read_text_file 7 {}
+        p1     < ~fs/read_text_file #1 {}
+        p1     > fs/read_text_file 7 {}
+        editor < fs/read_text_file #2 {}
+        agent  > $/cancel_request {"requestId":7}
+        p1     < $/cancel_request {"requestId":"#1"}
+        p1     > $/cancel_request {"requestId":7}
+        editor < $/cancel_request {"requestId":"#2"}
+        editor > error #2 {"code":-32800,"message":"Request cancelled"}
+        p1     < error 7 {"code":-32800,"message":"Request cancelled"}
+        p1     > error #1 {"code":-32800,"message":"Request cancelled"}
+        agent  < error 7 {"code":-32800,"message":"Request cancelled"}
+        "##,
+    );
+}
+
+/// Checklist 59: as the SDKs 1.1 to 3.6 do it.
+#[test]
+fn a_cancellation_in_an_envelope_is_taken_out() {
+    check_live(
+        "editor p1 agent",
+        r##"
+        p1     > ~session/prompt 3 {}
+        agent  < session/prompt #1 {}
+        p1     > ~$/cancel_request {"requestId":3}
+        agent  < $/cancel_request {"requestId":"#1"}
+        "##,
+    );
+}
+
+/// Checklist 60: older proxies pass on the id that the conductor gave them. It is not theirs, even
+/// where somebody else has the same one.
+#[test]
+fn an_echo_of_our_own_id_cancels_nothing() {
+    check_live(
+        "editor p1 agent",
+        r##"
+        editor > session/prompt 5 {}
+        p1     < session/prompt #1 {}
+        p1     > ~session/prompt 0 {}
+        agent  < session/prompt #2 {}
+        editor > $/cancel_request {"requestId":5}
+        p1     < $/cancel_request {"requestId":"#1"}
+        p1     > ~$/cancel_request {"requestId":"#1"}
+        p1     > $/cancel_request {"requestId":"#2"}
+        "##,
+    );
+}
+
+/// Checklist 61: never asked, asked by another, asked under an id of another type, answered, cancelled
+/// before, and what makes no sense.
+#[test]
+fn a_cancellation_of_nothing_is_ignored() {
+    check_live(
+        "editor p1 agent",
+        r##"
+        editor > ask 5
+        p1     < ask #1
+        editor > $/cancel_request {"requestId":6}
+        editor > $/cancel_request {"requestId":"5"}
+        agent  > $/cancel_request {"requestId":5}
+        p1     > $/cancel_request {"requestId":5}
+        editor > $/cancel_request {}
+        editor > $/cancel_request
+        editor > $/cancel_request {"requestId":{}}
+        editor > $/cancel_request {"requestId":5}
+        p1     < $/cancel_request {"requestId":"#1"}
+        editor > $/cancel_request {"requestId":5}
+        p1     > result #1 {}
+        editor < result 5 {}
+        editor > $/cancel_request {"requestId":5}
+        "##,
+    );
+}
+
+/// Checklist 62: the one who was asked may have been faster, or may not care.
+#[test]
+fn a_cancelled_request_is_answered_once() {
+    check_live(
+        "editor agent",
+        r##"
+        editor > ask 5
+        agent  < ask #1
+        editor > $/cancel_request {"requestId":5}
+        agent  < $/cancel_request {"requestId":"#1"}
+        agent  > result #1 {"too":"late"}
+        editor < result 5 {"too":"late"}
+        agent  > error #1 {"code":-32800,"message":"Request cancelled"}
+        "##,
+    );
+}
+
+/// Checklist 57: the conductor above us is a hop like any other.
+#[test]
+fn cancellations_cross_a_nested_conductor() {
+    check_live(
+        "editor inner(q1) agent",
+        r##"
+        editor > ask 5
+        q1     < ask #1
+        q1     > ~ask 0
+        agent  < ask #2
+        q1     > $/cancel_request {"requestId":0}
+        agent  < $/cancel_request {"requestId":"#2"}
+        editor > $/cancel_request {"requestId":5}
+        q1     < $/cancel_request {"requestId":"#1"}
+        "##,
+    );
+}
+
+/// Checklist 63.
+#[test]
+fn session_cancel_is_a_notification_like_any_other() {
+    check_live(
+        "editor p1 agent",
+        r##"
+        editor > session/cancel {"sessionId":"s"}
+        p1     < session/cancel {"sessionId":"s"}
+        p1     > ~session/cancel {"sessionId":"s"}
+        agent  < session/cancel {"sessionId":"s"}
+        "##,
+    );
+}
+
+/// A request that happens to bear the name of the notification is a question, and goes its way.
+#[test]
+fn a_request_called_cancel_is_a_question() {
+    check_live(
+        "editor p1 agent",
+        r##"
+        agent  > $/cancel_request 1 {"requestId":7}
+        p1     < ~$/cancel_request #1 {"requestId":7}
+        p1     > error #1 {"code":-32601,"message":"Method not found"}
+        agent  < error 1 {"code":-32601,"message":"Method not found"}
+        "##,
+    );
+}

@@ -1,0 +1,262 @@
+//! `initialize` walks down the chain, and its answer walks back.
+
+use testkit::script::{check, check_live};
+
+/// Checklist 1, 2, 3, 5, 11, 14: each proxy gets its handshake once, in order, and only after the one
+/// before it has passed it on; the agent gets a plain one; nothing is added or taken away.
+#[test]
+fn each_component_is_greeted_when_the_one_before_it_says_so() {
+    check(
+        "editor p1 p2 p3 agent",
+        r##"
+        editor > initialize 0 {"protocolVersion":1,"clientCapabilities":{"x": 1.0},"_y":[]}
+        started p1 p2 p3 agent
+        p1     < proxy/initialize #1 {"protocolVersion":1,"clientCapabilities":{"x": 1.0},"_y":[]}
+        p1     > ~initialize 0 {"protocolVersion":1,"by":"p1"}
+        p2     < proxy/initialize #2 {"protocolVersion":1,"by":"p1"}
+        p2     > ~initialize 0 {"protocolVersion":1,"by":"p2"}
+        p3     < proxy/initialize #3 {"protocolVersion":1,"by":"p2"}
+        p3     > ~initialize 0 {"protocolVersion":1,"by":"p3"}
+        agent  < initialize #4 {"protocolVersion":1,"by":"p3"}
+        agent  > result #4 {"protocolVersion":1,"agentCapabilities":{}}
+        p3     < result 0 {"protocolVersion":1,"agentCapabilities":{}}
+        p3     > result #3 {"protocolVersion":1,"agentCapabilities":{}}
+        p2     < result 0 {"protocolVersion":1,"agentCapabilities":{}}
+        p2     > result #2 {"protocolVersion":1,"agentCapabilities":{}}
+        p1     < result 0 {"protocolVersion":1,"agentCapabilities":{}}
+        p1     > result #1 {"protocolVersion":1,"agentCapabilities":{}}
+        editor < result 0 {"protocolVersion":1,"agentCapabilities":{}}
+        "##,
+    );
+}
+
+/// Checklist 4.
+#[test]
+fn without_proxies_editor_and_agent_greet_each_other() {
+    check(
+        "editor agent",
+        r##"
+        editor > initialize first {"protocolVersion":1,"_meta":{"a":null}}
+        started agent
+        agent  < initialize #1 {"protocolVersion":1,"_meta":{"a":null}}
+        agent  > result #1 {"protocolVersion":1, "authMethods":[ ]}
+        editor < result first {"protocolVersion":1, "authMethods":[ ]}
+        "##,
+    );
+}
+
+/// Checklist 6: the error arrives as it is, later requests are answered, and it may be tried again.
+#[test]
+fn a_proxy_may_refuse_the_handshake() {
+    check(
+        "editor p1 agent",
+        r##"
+        editor > initialize 0 {"protocolVersion":1}
+        started p1 agent
+        p1     < proxy/initialize #1 {"protocolVersion":1}
+        p1     > error #1 {"code":-32000,"message":"log in first","data":null}
+        editor < error 0 {"code":-32000,"message":"log in first","data":null}
+        editor > session/new 1 {}
+        editor < error 1 {"code":-32600,"message":"proxy 'p1' is not initialized yet"}
+        editor > initialize 2 {"protocolVersion":1}
+        p1     < proxy/initialize #2 {"protocolVersion":1}
+        p1     > ~initialize 0 {"protocolVersion":1}
+        agent  < initialize #3 {"protocolVersion":1}
+        "##,
+    );
+}
+
+/// Checklist 6, from the other end: the agent refuses, its proxy passes that on, all may try again.
+#[test]
+fn the_agent_may_refuse_the_handshake() {
+    check(
+        "editor p1 agent",
+        r##"
+        editor > initialize 0 {"protocolVersion":1}
+        started p1 agent
+        p1     < proxy/initialize #1 {"protocolVersion":1}
+        p1     > ~initialize 0 {"protocolVersion":1}
+        agent  < initialize #2 {"protocolVersion":1}
+        agent  > error #2 {"code":1,"message":"no"}
+        p1     < error 0 {"code":1,"message":"no"}
+        p1     > ~session/new 1 {}
+        p1     < error 1 {"code":-32600,"message":"agent 'agent' is not initialized yet"}
+        p1     > error #1 {"code":1,"message":"no"}
+        editor < error 0 {"code":1,"message":"no"}
+        editor > initialize 1 {"protocolVersion":1}
+        p1     < proxy/initialize #3 {"protocolVersion":1}
+        "##,
+    );
+}
+
+/// Checklist 7: it does not know the greeting, or answers without knowing what it says.
+#[test]
+fn an_agent_in_the_place_of_a_proxy_is_named() {
+    for answer in [
+        r#"error #1 {"code":-32601,"message":"Method not found"}"#,
+        r#"result #1 {"whatever":"you say"}"#,
+    ] {
+        check(
+            "editor mistaken agent",
+            &format!(
+                r##"
+                editor   > initialize 0 {{"protocolVersion":1}}
+                started mistaken agent
+                mistaken < proxy/initialize #1 {{"protocolVersion":1}}
+                mistaken > {answer}
+                editor   < error 0 {{"code":-32603,"message":"component 'mistaken' is not a proxy: …"}}
+                "##
+            ),
+        );
+    }
+}
+
+/// Checklist 8.
+#[test]
+fn nothing_comes_before_initialize() {
+    check(
+        "editor p1 agent",
+        r##"
+        editor > session/new 0 {}
+        editor < error 0 {"code":-32600,"message":"not initialized: the first request must be initialize"}
+        editor > session/cancel {}
+        editor > $/cancel_request {"requestId":0}
+        editor > result #1 {}
+        editor > initialize 0 {"protocolVersion":1}
+        started p1 agent
+        p1     < proxy/initialize #1 {"protocolVersion":1}
+        "##,
+    );
+}
+
+/// Checklist 9, for all but the two oldest generations.
+#[test]
+fn a_version_must_be_an_integer() {
+    for params in ["", r#"{"protocolVersion":"1"}"#, r#"{"protocolVersion":1.5}"#, "[]", "{}"] {
+        check(
+            "editor agent",
+            &format!(
+                r##"
+                editor > initialize 0 {params}
+                editor < error 0 {{"code":-32602,"message":"initialize needs an integer protocolVersion"}}
+                editor > initialize 0 {{"protocolVersion":1}}
+                started agent
+                agent  < initialize #1 {{"protocolVersion":1}}
+                "##
+            ),
+        );
+    }
+}
+
+/// Checklist 10: it walks down the same chain again.
+#[test]
+fn a_second_initialize_starts_nobody() {
+    check_live(
+        "editor p1 agent",
+        r##"
+        editor > initialize 1 {"protocolVersion":1}
+        p1     < proxy/initialize #1 {"protocolVersion":1}
+        p1     > ~initialize 1 {"protocolVersion":1}
+        agent  < initialize #2 {"protocolVersion":1}
+        agent  > result #2 {"protocolVersion":1}
+        p1     < result 1 {"protocolVersion":1}
+        p1     > result #1 {"protocolVersion":1}
+        editor < result 1 {"protocolVersion":1}
+        "##,
+    );
+}
+
+/// Checklist 10: most agents refuse a second one. That does not undo the first.
+#[test]
+fn a_second_initialize_that_is_refused_leaves_the_chain_as_it_was() {
+    check_live(
+        "editor agent",
+        r##"
+        editor > initialize 1 {"protocolVersion":1}
+        agent  < initialize #1 {"protocolVersion":1}
+        agent  > error #1 {"code":-32600,"message":"already initialized"}
+        editor < error 1 {"code":-32600,"message":"already initialized"}
+        editor > session/new 2 {}
+        agent  < session/new #2 {}
+        "##,
+    );
+}
+
+/// An editor that does not wait for the first answer; whichever is refused, the other counts.
+#[test]
+fn two_handshakes_at_once_do_not_undo_each_other() {
+    check(
+        "editor agent",
+        r##"
+        editor > initialize 0 {"protocolVersion":1}
+        started agent
+        agent  < initialize #1 {"protocolVersion":1}
+        editor > initialize 1 {"protocolVersion":1}
+        agent  < initialize #2 {"protocolVersion":1}
+        agent  > error #1 {"code":1,"message":"busy"}
+        editor < error 0 {"code":1,"message":"busy"}
+        agent  > result #2 {"protocolVersion":1}
+        editor < result 1 {"protocolVersion":1}
+        editor > session/new 2 {}
+        agent  < session/new #3 {}
+        "##,
+    );
+}
+
+/// The oldest documents describe proxies that leave their successor to the conductor: the router does
+/// their part, and the editor gets the proxy's answer when the successor has given its own.
+#[test]
+fn what_a_proxy_left_out_is_done_for_it() {
+    check(
+        "editor p1 agent",
+        r##"
+        editor > initialize 0 {"protocolVersion":1}
+        started p1 agent
+        p1     < proxy/initialize #1 {"protocolVersion":1}
+        p1     > result #1 {"protocolVersion":1,"by":"p1"}
+        warned of p1: answered initialize without initializing its successor
+        agent  < initialize #2 {"protocolVersion":1}
+        agent  > result #2 {"protocolVersion":1,"by":"agent"}
+        editor < result 0 {"protocolVersion":1,"by":"p1"}
+        "##,
+    );
+}
+
+/// Messages may flow as soon as a component has been greeted: some agents talk before they answer.
+#[test]
+fn components_may_talk_during_the_handshake() {
+    check(
+        "editor p1 agent",
+        r##"
+        editor > initialize 0 {"protocolVersion":1}
+        started p1 agent
+        p1     < proxy/initialize #1 {"protocolVersion":1}
+        p1     > ~initialize 0 {"protocolVersion":1}
+        agent  < initialize #2 {"protocolVersion":1}
+        agent  > _log {"text":"waking up"}
+        p1     < ~_log {"text":"waking up"}
+        agent  > _ask 0
+        p1     < ~_ask #3
+        p1     > _log
+        editor < _log
+        "##,
+    );
+}
+
+/// Checklist 2: a component that was not greeted hears nothing, whoever speaks to it.
+#[test]
+fn nothing_is_delivered_to_who_was_not_greeted() {
+    check(
+        "editor p1 agent",
+        r##"
+        editor > initialize 0 {"protocolVersion":1}
+        started p1 agent
+        p1     < proxy/initialize #1 {"protocolVersion":1}
+        p1     > ~session/new 7 {}
+        p1     < error 7 {"code":-32600,"message":"agent 'agent' is not initialized yet"}
+        p1     > ~session/cancel {}
+        p1     > ~initialize 8 {"protocolVersion":1}
+        agent  < initialize #2 {"protocolVersion":1}
+        "##,
+    );
+}

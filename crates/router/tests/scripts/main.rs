@@ -1,0 +1,9 @@
+//! The router's rules as conversations. How to read them: `testkit::script`. The numbers are those of
+//! the conformance checklist; what a chain of a few players shows holds for longer ones.
+
+mod cancellation;
+mod ending;
+mod handshake;
+mod nesting;
+mod routing;
+mod versions;

@@ -1,0 +1,285 @@
+//! Where requests, notifications and answers go, and under which id.
+
+use testkit::script::{check, check_live};
+
+/// Checklist 32, 33: a prompt's whole way and back. `5` and `"5"` are two ids.
+#[test]
+fn a_prompt_goes_from_hop_to_hop_and_its_answer_back() {
+    check_live(
+        "editor p1 p2 agent",
+        r##"
+        editor > session/prompt "5" {"text":"hi"}
+        p1     < session/prompt #1 {"text":"hi"}
+        p1     > ~session/prompt 0 {"text":"hi, says the editor"}
+        p2     < session/prompt #2 {"text":"hi, says the editor"}
+        p2     > ~session/prompt 0 {"text":"hi"}
+        agent  < session/prompt #3 {"text":"hi"}
+        agent  > result #3 {"stopReason":"end_turn"}
+        p2     < result 0 {"stopReason":"end_turn"}
+        p2     > result #2 {"stopReason":"end_turn"}
+        p1     < result 0 {"stopReason":"end_turn"}
+        p1     > error #1 {"code":7,"message":"changed my mind","more":[1]}
+        editor < error "5" {"code":7,"message":"changed my mind","more":[1]}
+        "##,
+    );
+}
+
+/// Checklist 34, 35: a question of the agent, up the chain.
+#[test]
+fn a_question_of_the_agent_goes_up_in_envelopes() {
+    check_live(
+        "editor p1 p2 agent",
+        r##"
+        agent  > fs/read_text_file 0 {"path":"/a"}
+        p2     < ~fs/read_text_file #1 {"path":"/a"}
+        p2     > fs/read_text_file 0 {"path":"/a"}
+        p1     < ~fs/read_text_file #2 {"path":"/a"}
+        p1     > fs/read_text_file 0 {"path":"/a"}
+        editor < fs/read_text_file #3 {"path":"/a"}
+        editor > result #3 {"content":""}
+        p1     < result 0 {"content":""}
+        p1     > result #2 {"content":""}
+        p2     < result 0 {"content":""}
+        p2     > result #1 {"content":""}
+        agent  < result 0 {"content":""}
+        "##,
+    );
+}
+
+/// Checklist 36: the four routes, and no answers.
+#[test]
+fn notifications_take_the_same_four_routes() {
+    check_live(
+        "editor p1 p2 agent",
+        r##"
+        editor > session/cancel {"sessionId":"s"}
+        p1     < session/cancel {"sessionId":"s"}
+        p1     > ~session/cancel {"sessionId":"s"}
+        p2     < session/cancel {"sessionId":"s"}
+        agent  > session/update {"sessionId":"s"}
+        p2     < ~session/update {"sessionId":"s"}
+        p2     > session/update {"sessionId":"s"}
+        p1     < ~session/update {"sessionId":"s"}
+        p1     > session/update {"sessionId":"s"}
+        editor < session/update {"sessionId":"s"}
+        "##,
+    );
+}
+
+/// Without proxies nobody ever sees an envelope.
+#[test]
+fn editor_and_agent_talk_plainly() {
+    check_live(
+        "editor agent",
+        r##"
+        editor > session/prompt 0 {}
+        agent  < session/prompt #1 {}
+        agent  > session/update {}
+        editor < session/update {}
+        agent  > result #1 null
+        editor < result 0 null
+        "##,
+    );
+}
+
+/// Checklist 37, 39: all four count from 0, and all questions are open at once.
+#[test]
+fn colliding_ids_do_not_mix_up_answers() {
+    check_live(
+        "editor p1 agent",
+        r##"
+        editor > a 0
+        p1     < a #1
+        p1     > ~b 0
+        agent  < b #2
+        agent  > c 0
+        p1     < ~c #3
+        p1     > d 1
+        editor < d #4
+        editor > result #4 {"to":"d"}
+        p1     < result 1 {"to":"d"}
+        p1     > result #3 {"to":"c"}
+        agent  < result 0 {"to":"c"}
+        agent  > result #2 {"to":"b"}
+        p1     < result 0 {"to":"b"}
+        p1     > result #1 {"to":"a"}
+        editor < result 0 {"to":"a"}
+        "##,
+    );
+}
+
+/// Checklist 38: 1000 questions each way, all open at once, answered in reverse.
+#[test]
+fn a_thousand_questions_each_way_find_their_answers() {
+    let mut script = String::new();
+    for id in 0..1000 {
+        let (down, up) = (2 * id + 1, 2 * id + 2);
+        script += &format!("editor > ask {id}\n agent < ask #{down}\n");
+        script += &format!("agent > ask {id}\n editor < ask #{up}\n");
+    }
+    for id in (0..1000).rev() {
+        let (down, up) = (2 * id + 1, 2 * id + 2);
+        script += &format!("agent > result #{down} [{id}]\n editor < result {id} [{id}]\n");
+        script += &format!("editor > result #{up} [-{id}]\n agent < result {id} [-{id}]\n");
+    }
+    check_live("editor agent", &script);
+}
+
+/// Checklist 40, 42: the router knows neither sessions nor methods.
+#[test]
+fn unknown_methods_and_session_ids_pass_both_ways() {
+    check_live(
+        "editor p1 agent",
+        r##"
+        editor > _x/y 0 {"sessionId":"S \u00e9\/1"}
+        p1     < _x/y #1 {"sessionId":"S \u00e9\/1"}
+        p1     > ~x/y 0 {"sessionId":"S \u00e9\/1"}
+        agent  < x/y #2 {"sessionId":"S \u00e9\/1"}
+        agent  > _x/y {"sessionId":"S \u00e9\/1"}
+        p1     < ~_x/y {"sessionId":"S \u00e9\/1"}
+        p1     > x/y {"sessionId":"S \u00e9\/1"}
+        editor < x/y {"sessionId":"S \u00e9\/1"}
+        "##,
+    );
+}
+
+/// Checklist 41: to ids that never were, to answered ones, and by others than who was asked.
+#[test]
+fn answers_that_nobody_waits_for_go_nowhere() {
+    check_live(
+        "editor p1 agent",
+        r##"
+        agent  > result 0 {}
+        agent  > result #77 {}
+        agent  > error null {"code":-32700,"message":"what?"}
+        agent  > {"error":{"code":-32700,"message":"SDK 0.11 forgets the id"}}
+        editor > ask 0
+        p1     < ask #1
+        agent  > result #1 {"not":"yours"}
+        editor > result #1 {"not":"yours"}
+        p1     > result #1 {"first":true}
+        editor < result 0 {"first":true}
+        p1     > result #1 {"first":false}
+        "##,
+    );
+}
+
+/// Checklist 43, 44, 46, 47: from the two ends, in every generation's words. What comes next is heard.
+#[test]
+fn the_ends_of_the_chain_may_not_speak_like_proxies() {
+    for method in [
+        "proxy/successor",
+        "_proxy/successor",
+        "_proxy/successor/request",
+        "_proxy/successor/notification",
+        "_proxy/successor/send/request",
+        "proxy/initialize",
+        "_proxy/initialize",
+    ] {
+        check_live(
+            "editor p1 agent",
+            &format!(
+                r##"
+                editor > {method} 4 {{"method":"x","params":{{}}}}
+                editor < error 4 {{"code":-32600,…
+                editor > {method} {{"method":"x","params":{{}}}}
+                agent  > {method} 4 {{"method":"x","params":{{}}}}
+                agent  < error 4 {{"code":-32600,…
+                agent  > {method} {{"method":"x","params":{{}}}}
+                editor > next
+                p1     < next
+                agent  > next
+                p1     < ~next
+                "##
+            ),
+        );
+    }
+}
+
+/// Checklist 45, 46, 48: the proxy is told, and is heard again.
+#[test]
+fn envelopes_that_make_no_sense_are_refused() {
+    check_live(
+        "editor p1 agent",
+        r##"
+        p1     > ~proxy/successor 1 {"method":"x"}
+        p1     < error 1 {"code":-32600,"message":"an envelope must not be inside another envelope"}
+        p1     > ~_proxy/successor/request 2 {"method":"x"}
+        p1     < error 2 {"code":-32600,…
+        p1     > ~proxy/successor {"method":"x"}
+        p1     > ~proxy/initialize 3 {"protocolVersion":1}
+        p1     < error 3 {"code":-32600,"message":"only a conductor may greet a proxy"}
+        p1     > proxy/successor 4 {"params":{}}
+        p1     < error 4 {"code":-32602,…
+        p1     > proxy/successor 5 {"method":"x","params":3}
+        p1     < error 5 {"code":-32602,…
+        p1     > proxy/successor 6
+        p1     < error 6 {"code":-32602,…
+        p1     > proxy/successor {"params":{}}
+        p1     > ~x 7
+        agent  < x #1
+        "##,
+    );
+}
+
+/// Checklist 24, 51: an envelope's metadata stays on its hop; what it carries keeps its own.
+#[test]
+fn an_envelopes_metadata_goes_no_further() {
+    check_live(
+        "editor p1 agent",
+        r##"
+        p1     > proxy/successor 1 {"_meta":{"hop":1},"method":"x","params":{"_meta":{"trip":1}}}
+        agent  < x #1 {"_meta":{"trip":1}}
+        p1     > proxy/successor {"method":"x","meta":{"hop":1}}
+        agent  < x
+        "##,
+    );
+}
+
+/// Checklist 31, 43: noise from a component is skipped, an editor is told; both go on.
+#[test]
+fn lines_that_are_no_messages_do_not_stop_anybody() {
+    check_live(
+        "editor agent",
+        r##"
+        agent  > raw Listening on stdio...
+        warned of agent: not JSON: …
+        editor > raw {"jsonrpc":
+        editor < error null {"code":-32700,…
+        editor > raw [{"jsonrpc":"2.0","id":1,"method":"x"}]
+        editor < error null {"code":-32600,"message":"batches are not supported: …
+        editor > x 1.5
+        editor < error null {"code":-32600,…
+        agent  > next
+        editor < next
+        "##,
+    );
+}
+
+/// One sender, one receiver: everything arrives in the order in which it was said, whatever it is.
+#[test]
+fn an_answer_does_not_overtake_what_was_said_before_it() {
+    check_live(
+        "editor p1 agent",
+        r##"
+        p1     > ~session/prompt 0 {}
+        agent  < session/prompt #1 {}
+        agent  > session/update {"n":1}
+        p1     < ~session/update {"n":1}
+        agent  > session/request_permission 0 {}
+        p1     < ~session/request_permission #2 {}
+        agent  > session/update {"n":2}
+        p1     < ~session/update {"n":2}
+        agent  > result #1 {}
+        p1     < result 0 {}
+        agent  > session/update {"n":3}
+        p1     < ~session/update {"n":3}
+        "##,
+    );
+}
+
+/// A chain that was never initialised is still polite.
+#[test]
+fn an_editor_that_never_initialises_can_leave() {
+    check("editor p1 agent", "editor leaves\n finished clean");
+}

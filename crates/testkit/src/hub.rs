@@ -1,0 +1,123 @@
+//! A conductor on paper: a router and a dialect per link. Lines go in, lines come out; there are no
+//! processes, no pipes and no clock.
+
+use bytes::Bytes;
+use router::{Action, Chain, Ending, Event, Level, Mode, Notice, Role, Router, Seat, Time};
+use wire::dialect::{Plain, Rfd};
+use wire::{Dialect, Malformed, Side};
+
+/// What a hub does about an event.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Output {
+    Line {
+        to: Seat,
+        line: Bytes,
+    },
+    Start(Seat),
+    /// Something that people are warned of.
+    Warn {
+        seat: Seat,
+        text: String,
+    },
+    Finish(Ending),
+}
+
+/// Sees what happens to a router and may spoil what it does: this is how a test plants a bug.
+pub trait Meddler {
+    /// Before the event; `None` keeps it from the router.
+    fn before(&mut self, event: Event) -> Option<Event> {
+        Some(event)
+    }
+
+    fn after(&mut self, actions: &mut Vec<Action>);
+}
+
+#[allow(missing_debug_implementations)] // neither dialects nor meddlers have anything to show
+pub struct Hub {
+    router: Router,
+    dialects: Vec<Box<dyn Dialect>>,
+    meddler: Option<Box<dyn Meddler>>,
+}
+
+impl Hub {
+    pub fn new(chain: Chain) -> Hub {
+        let outer: Box<dyn Dialect> = match chain.mode {
+            Mode::Agent => Box::new(Plain::editor()),
+            Mode::Proxy => Box::new(Rfd::outer()),
+        };
+        let components = chain.seats().map(|seat| -> Box<dyn Dialect> {
+            match chain.role(seat) {
+                Role::Agent => Box::new(Plain::agent()),
+                Role::Proxy => Box::new(Rfd::proxy()),
+            }
+        });
+        Hub {
+            dialects: std::iter::once(outer).chain(components).collect(),
+            router: Router::new(chain),
+            meddler: None,
+        }
+    }
+
+    pub fn with_meddler(chain: Chain, meddler: Box<dyn Meddler>) -> Hub {
+        Hub { meddler: Some(meddler), ..Hub::new(chain) }
+    }
+
+    pub fn router(&self) -> &Router {
+        &self.router
+    }
+
+    /// A line came from `from`.
+    pub fn line(&mut self, now: Time, from: Seat, line: &Bytes, out: &mut Vec<Output>) {
+        let rejection = match self.dialects[from.index()].decode(line) {
+            Ok((toward, message)) => {
+                return self.event(now, Event::Arrived { from, toward, message }, out);
+            }
+            Err(rejection) => rejection,
+        };
+        // A component's noise is skipped; everybody is told of a message that is not one.
+        if from.is_component() && matches!(rejection.why, Malformed::NotJson(_)) {
+            let text = rejection.why.to_string();
+            return out.push(Output::Warn { seat: from, text });
+        }
+        if let Some(reply) = &rejection.reply {
+            let line = self.encode(from, Side::Editor, reply);
+            out.push(Output::Line { to: from, line });
+        }
+    }
+
+    /// Anything else happened.
+    pub fn event(&mut self, now: Time, event: Event, out: &mut Vec<Output>) {
+        let mut actions = Vec::new();
+        let event = match &mut self.meddler {
+            Some(meddler) => meddler.before(event),
+            None => Some(event),
+        };
+        if let Some(event) = event {
+            self.router.handle(now, event, &mut actions);
+        }
+        if let Some(meddler) = &mut self.meddler {
+            meddler.after(&mut actions);
+        }
+        for action in actions {
+            out.extend(match action {
+                Action::Deliver { to, toward, message } => {
+                    let line = self.encode(to, toward, &message);
+                    Some(Output::Line { to, line })
+                }
+                Action::Start(seat) => Some(Output::Start(seat)),
+                Action::Report(Notice { level: Level::Warn, seat, text }) => {
+                    Some(Output::Warn { seat, text })
+                }
+                Action::Report(_) => None,
+                Action::Finish(ending) => Some(Output::Finish(ending)),
+            });
+        }
+    }
+
+    fn encode(&mut self, to: Seat, toward: Side, message: &wire::Message) -> Bytes {
+        let mut line = Vec::new();
+        self.dialects[to.index()].encode(toward, message, &mut line);
+        assert_eq!(line.pop(), Some(b'\n'), "a line must end");
+        line.into()
+    }
+}

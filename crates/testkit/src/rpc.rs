@@ -1,0 +1,52 @@
+//! Messages as the conductor spells them, so that a test can compare whole lines. All parts are
+//! JSON text, taken as it is; empty `params` are left out.
+
+/// `{"jsonrpc":"2.0","id":…,"method":…,"params":…}`
+pub fn request(id: &str, method: &str, params: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},{}}}"#, call(method, params))
+}
+
+/// `{"jsonrpc":"2.0","method":…,"params":…}`
+pub fn notification(method: &str, params: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0",{}}}"#, call(method, params))
+}
+
+/// A request to or from the agent's side of a proxy.
+pub fn wrapped_request(id: &str, method: &str, params: &str) -> String {
+    request(id, "proxy/successor", &format!("{{{}}}", call(method, params)))
+}
+
+/// A notification to or from the agent's side of a proxy.
+pub fn wrapped_notification(method: &str, params: &str) -> String {
+    notification("proxy/successor", &format!("{{{}}}", call(method, params)))
+}
+
+pub fn result(id: &str, result: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
+}
+
+pub fn error(id: &str, error: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
+}
+
+/// `$/cancel_request` for the request of this id.
+pub fn cancel(id: &str) -> String {
+    notification("$/cancel_request", &format!(r#"{{"requestId":{id}}}"#))
+}
+
+/// The id of a line of the conductor's, as it is spelt there.
+///
+/// # Panics
+/// If the line has none.
+pub fn id_of(line: &str) -> &str {
+    line.strip_prefix(r#"{"jsonrpc":"2.0","id":"#)
+        .and_then(|rest| Some(&rest[..rest.find(",\"")?]))
+        .unwrap_or_else(|| panic!("a line without an id: {line:.300}"))
+}
+
+fn call(method: &str, params: &str) -> String {
+    match params {
+        "" => format!(r#""method":"{method}""#),
+        _ => format!(r#""method":"{method}","params":{params}"#),
+    }
+}

@@ -1,0 +1,556 @@
+//! Conductors, players and the queues between them.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use router::{Ending, Event, Exit, How, Seat, Time};
+use wire::Side;
+
+use super::bug::Saboteur;
+use super::ledger::{Ledger, What, violation};
+use super::op::{Op, Random};
+use super::player::State;
+use super::{Check, Violation};
+use crate::cast::{Cast, Part, Sitter};
+use crate::hub::{Hub, Output};
+use crate::stub::Frame;
+
+/// How a conductor says that somebody never did its part of the handshake.
+const SILENT: &str = "did not answer initialize";
+
+#[allow(missing_debug_implementations)] // a hub has nothing to show
+pub struct World {
+    pub(super) cast: Cast,
+    pub(super) players: Vec<State>,
+    pub(super) ledger: Ledger,
+    /// Somebody has left, or all was told to stop.
+    pub(super) disturbed: bool,
+    /// Components refuse some greetings, and then need not be spoken to.
+    pub moody: bool,
+    /// All that happens, if somebody wants to read it.
+    pub trace: Option<Vec<String>>,
+    nodes: Vec<Node>,
+    links: Vec<Link>,
+    now: Time,
+}
+
+/// A conductor, and what it was told and did.
+struct Node {
+    hub: Hub,
+    finished: bool,
+    /// It has heard that somebody left, or that it is to stop.
+    disturbed: bool,
+    seats: Vec<Place>,
+}
+
+#[derive(Default)]
+struct Place {
+    started: bool,
+    /// The conductor knows that nobody is there who could hear it.
+    empty: bool,
+    /// The links from and to who sits there.
+    from: usize,
+    to: usize,
+}
+
+/// One direction of a pipe.
+struct Link {
+    to: End,
+    /// The player who speaks here; conductors have nothing to say of their own.
+    speaker: Option<usize>,
+    items: VecDeque<Item>,
+}
+
+#[derive(Clone, Copy)]
+enum End {
+    Player(usize),
+    Conductor(usize, Seat),
+}
+
+enum Item {
+    Line(Bytes),
+    End(Exit),
+}
+
+impl World {
+    pub fn new(cast: Cast, saboteur: Option<Saboteur>) -> World {
+        let mut nodes: Vec<Node> = cast
+            .conductors
+            .iter()
+            .map(|table| Node {
+                hub: Hub::new(table.chain.clone()),
+                finished: false,
+                disturbed: false,
+                seats: table.seats.iter().map(|_| Place::default()).collect(),
+            })
+            .collect();
+        if let Some(saboteur) = saboteur {
+            nodes[0].hub = Hub::with_meddler(cast.conductors[0].chain.clone(), Box::new(saboteur));
+        }
+        let mut links = Vec::new();
+        let mut link = |to, speaker| {
+            links.push(Link { to, speaker, items: VecDeque::new() });
+            links.len() - 1
+        };
+        for (conductor, table) in cast.conductors.iter().enumerate() {
+            for (index, sitter) in table.seats.iter().enumerate() {
+                let seat = Seat(index as u16);
+                match *sitter {
+                    Sitter::Player(player) => {
+                        let place = &mut nodes[conductor].seats[index];
+                        place.from = link(End::Conductor(conductor, seat), Some(player));
+                        place.to = link(End::Player(player), None);
+                    }
+                    Sitter::Conductor(nested) if index > 0 => {
+                        let up = link(End::Conductor(conductor, seat), None);
+                        let down = link(End::Conductor(nested, Seat::OUTER), None);
+                        (nodes[conductor].seats[index].from, nodes[conductor].seats[index].to) =
+                            (up, down);
+                        (nodes[nested].seats[0].from, nodes[nested].seats[0].to) = (down, up);
+                    }
+                    Sitter::Conductor(_) => {} // seen from its parent
+                }
+            }
+        }
+        let mut players: Vec<State> = cast.players.iter().map(|_| State::default()).collect();
+        players[0].started = true;
+        World {
+            cast,
+            players,
+            ledger: Ledger::default(),
+            disturbed: false,
+            moody: false,
+            trace: None,
+            nodes,
+            links,
+            now: Time(0),
+        }
+    }
+
+    /// Makes one proxy lazy, if there is one of that number.
+    pub fn set_lazy(&mut self, who: usize) {
+        if let Some(player) = self.players.get_mut(who) {
+            player.lazy = self.cast.players[who].part == Part::Proxy;
+        }
+    }
+
+    /// Makes one thing happen.
+    ///
+    /// # Errors
+    /// The first rule that was broken.
+    pub fn apply(&mut self, op: Op) -> Check {
+        let count = self.players.len();
+        let player = |who: u8| usize::from(who) % count;
+        let side = |what: u8| if what.is_multiple_of(2) { Side::Agent } else { Side::Editor };
+        match op {
+            Op::Move(link) => return self.move_one(usize::from(link)).map(drop),
+            Op::Ask(who, what) => drop(self.ask(player(who), side(what), method(what))?),
+            Op::Note(who, what) => self.note(player(who), side(what), method(what)),
+            Op::Answer(who, what) => {
+                let who = player(who);
+                if let Some(ask) = self.pick_owed(who, what) {
+                    self.answer(who, ask, what.is_multiple_of(7));
+                }
+            }
+            Op::Cancel(who, what) => self.cancel_some(player(who), what),
+            Op::Stray(who, what) => {
+                let who = player(who);
+                if self.players[who].started && !self.players[who].mute {
+                    self.stray(who, what);
+                }
+            }
+            Op::Initialize => {
+                self.ask(0, Side::Agent, "initialize")?;
+                self.players[0].greeted = true;
+            }
+            Op::Regreet(who) => {
+                let who = player(who);
+                let ready = self.players[who].greeted && self.players[who].owed.is_empty();
+                if ready && self.cast.players[who].part == Part::Proxy {
+                    self.ask(who, Side::Agent, "initialize")?;
+                }
+            }
+            Op::Wait(what) => return self.wait(what),
+            Op::Die(who, what) => self.die(player(who), what),
+            Op::Stop => return self.event(0, Event::Stop),
+        }
+        Ok(())
+    }
+
+    fn pick_owed(&self, who: usize, what: u8) -> Option<usize> {
+        let player = &self.players[who];
+        // The handshake is not a matter of chance: see `hear_call`.
+        let open = player.owed.iter().filter(|it| {
+            self.ledger.question(**it).is_some_and(|question| question.method != "initialize")
+        });
+        let open: Vec<_> = open.collect();
+        let pick = open.get(usize::from(what) % open.len().max(1))?;
+        (!player.mute).then_some(**pick)
+    }
+
+    fn cancel_some(&mut self, who: usize, what: u8) {
+        if self.players[who].mute || !self.players[who].started {
+            return;
+        }
+        let (pick, wrapped) = (usize::from(what / 4), what.is_multiple_of(2));
+        if what % 4 == 3 {
+            let owed = &self.players[who].owed;
+            if let Some(ask) = owed.get(pick % owed.len().max(1)).copied() {
+                self.echo(who, ask, wrapped);
+            }
+            return;
+        }
+        // What a lazy proxy was greeted with is passed on in its place, and so is the cancellation.
+        let passed_on = |to: usize, method: &str| self.players[to].lazy && method == "initialize";
+        let own = self.ledger.questions().filter(|(_, said, question)| {
+            said.from == who && !passed_on(said.to, &question.method)
+        });
+        let own: Vec<_> = own.collect();
+        let recent = &own[own.len().saturating_sub(4)..];
+        if let Some((ask, ..)) = recent.get(pick % recent.len().max(1)) {
+            let ask = *ask;
+            self.cancel(who, ask, wrapped);
+        }
+    }
+
+    fn die(&mut self, who: usize, what: u8) {
+        if self.players[who].mute || !self.players[who].started {
+            return;
+        }
+        let how = match (who, what % 4) {
+            (0, 0 | 1) => How::ClosedOutput,
+            (0, _) => How::ClosedInput,
+            (_, 0) => How::Signal(9),
+            (_, 1) => How::ClosedOutput,
+            (_, status) => How::Status(status.into()),
+        };
+        self.tell(|| format!("{who} leaves: {how:?}"));
+        self.players[who].mute = true;
+        self.players[who].gone = who > 0 || how == How::ClosedInput;
+        let (conductor, seat) = self.seat(who);
+        let link = self.nodes[conductor].seats[seat.index()].from;
+        self.links[link].items.push_back(Item::End(Exit::new(how)));
+    }
+
+    /// Time passes up to the next deadline, or there is a tick before it, which must change nothing.
+    fn wait(&mut self, what: u8) -> Check {
+        if !what.is_multiple_of(4) {
+            let conductor = usize::from(what) % self.nodes.len();
+            let mut out = Vec::new();
+            self.nodes[conductor].hub.event(self.now, Event::Tick, &mut out);
+            return match out.is_empty() {
+                true => Ok(()),
+                false => violation(format!("a tick before its time does something: {out:?}")),
+            };
+        }
+        self.pass_time().map(drop)
+    }
+
+    /// Says whether there was a deadline.
+    fn pass_time(&mut self) -> Result<bool, Violation> {
+        let deadlines = self.nodes.iter().filter_map(|node| node.hub.router().deadline());
+        let Some(next) = deadlines.min() else { return Ok(false) };
+        self.now = self.now.max(next);
+        self.tell(|| format!("time {}", next.0));
+        for conductor in 0..self.nodes.len() {
+            if self.nodes[conductor].hub.router().deadline().is_some_and(|it| it <= next) {
+                self.event(conductor, Event::Tick)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// A player puts a line on its link.
+    pub(super) fn send(&mut self, who: usize, line: String) {
+        self.tell(|| format!("{who} > {line}"));
+        let (conductor, seat) = self.seat(who);
+        let link = self.nodes[conductor].seats[seat.index()].from;
+        self.links[link].items.push_back(Item::Line(line.into()));
+    }
+
+    /// Moves one line on, if there is any. Says whether there was.
+    fn move_one(&mut self, pick: usize) -> Result<bool, Violation> {
+        let count = self.links.iter().filter(|link| !link.items.is_empty()).count();
+        if count == 0 {
+            return Ok(false);
+        }
+        let mut busy = self.links.iter_mut().filter(|link| !link.items.is_empty());
+        let Some(link) = busy.nth(pick % count) else { return Ok(false) };
+        let (to, speaker) = (link.to, link.speaker);
+        let Some(item) = link.items.pop_front() else { return Ok(false) };
+        match (to, item) {
+            (End::Player(who), Item::Line(line)) => {
+                if !self.players[who].gone {
+                    self.tell(|| format!("{who} < {}", String::from_utf8_lossy(&line)));
+                    self.hear(who, &line)?;
+                }
+            }
+            (End::Player(_), Item::End(_)) => {}
+            (End::Conductor(conductor, seat), Item::Line(line)) => {
+                if speaker.is_some() && !self.nodes[conductor].finished {
+                    self.take(&line);
+                }
+                let mut out = Vec::new();
+                self.nodes[conductor].hub.line(self.now, seat, &line, &mut out);
+                self.perform(conductor, out)?;
+            }
+            (End::Conductor(conductor, seat), Item::End(why)) => {
+                self.nodes[conductor].seats[seat.index()].empty =
+                    seat.is_component() || why.how == How::ClosedInput;
+                self.event(conductor, Event::Left { seat, why })?;
+            }
+        }
+        Ok(true)
+    }
+
+    fn take(&mut self, line: &[u8]) {
+        let Some(frame) = Frame::split(line) else { return };
+        let outer = frame.params.or(frame.result).or(frame.error);
+        let inner = outer.and_then(Frame::split).and_then(|it| it.params);
+        let texts =
+            [outer, inner].into_iter().flatten().filter_map(|it| std::str::from_utf8(it).ok());
+        if let Some(serial) = texts.filter_map(|text| self.ledger.find(text)).next() {
+            self.ledger.take(serial);
+        }
+    }
+
+    fn event(&mut self, conductor: usize, event: Event) -> Check {
+        self.tell(|| format!("conductor {conductor}: {event:?}"));
+        if !matches!(event, Event::Tick) {
+            self.nodes[conductor].disturbed = true;
+            self.disturbed = true;
+        }
+        let mut out = Vec::new();
+        self.nodes[conductor].hub.event(self.now, event, &mut out);
+        self.perform(conductor, out)
+    }
+
+    fn perform(&mut self, conductor: usize, out: Vec<Output>) -> Check {
+        for output in out {
+            if self.nodes[conductor].finished {
+                return violation(format!(
+                    "conductor {conductor} goes on after its end: {output:?}"
+                ));
+            }
+            match output {
+                Output::Line { to, line } => self.deliver(conductor, to, line)?,
+                Output::Start(seat) => {
+                    let place = &mut self.nodes[conductor].seats[seat.index()];
+                    if std::mem::replace(&mut place.started, true) {
+                        return violation(format!("{seat:?} is started twice"));
+                    }
+                    if let Sitter::Player(who) = self.cast.conductors[conductor].seats[seat.index()]
+                    {
+                        self.players[who].started = true;
+                    }
+                }
+                Output::Warn { .. } => {}
+                Output::Finish(ending) => self.finish(conductor, &ending)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn deliver(&mut self, conductor: usize, to: Seat, line: Bytes) -> Check {
+        let place = &self.nodes[conductor].seats[to.index()];
+        if place.empty || (to.is_component() && !place.started) {
+            return violation(format!("a line for {to:?}, where nobody is: {line:?}"));
+        }
+        let link = place.to;
+        if let Sitter::Player(who) = self.cast.conductors[conductor].seats[to.index()]
+            && !self.players[who].greeted
+            && let Some(method) = Frame::split(&line).and_then(|frame| frame.method)
+        {
+            if !matches!(method, b"\"initialize\"" | b"\"proxy/initialize\"") {
+                return violation(format!("{who} was not greeted and hears {line:?}"));
+            }
+            self.players[who].greeted = true;
+        }
+        self.links[link].items.push_back(Item::Line(line));
+        Ok(())
+    }
+
+    fn finish(&mut self, conductor: usize, ending: &Ending) -> Check {
+        self.tell(|| format!("conductor {conductor} finishes: {ending:?}"));
+        let reason = match ending {
+            Ending::Failed(why) if why.contains(SILENT) => {
+                self.give_up(why);
+                self.handshake_is_open()
+            }
+            _ => self.nodes[conductor].disturbed,
+        };
+        if !reason {
+            return violation(format!("conductor {conductor} ends without a reason: {ending:?}"));
+        }
+        self.disturbed = true;
+        self.nodes[conductor].finished = true;
+        let status = if *ending == Ending::Clean { 0 } else { 1 };
+        for (index, sitter) in self.cast.conductors[conductor].seats.iter().enumerate() {
+            if let Sitter::Conductor(_) = sitter {
+                let how = if index == 0 { How::Status(status) } else { How::ClosedOutput };
+                let link = self.nodes[conductor].seats[index].to;
+                self.links[link].items.push_back(Item::End(Exit::new(how)));
+            }
+        }
+        Ok(())
+    }
+
+    /// A component that is silent in the handshake is as good as dead: nothing it asked matters.
+    fn give_up(&mut self, why: &str) {
+        for (player, state) in self.cast.players.iter().zip(&mut self.players) {
+            state.given_up |= why.contains(&format!("'{}' {SILENT}", player.name));
+        }
+    }
+
+    /// Does any component owe the answer to a greeting, or is one on its way?
+    fn handshake_is_open(&self) -> bool {
+        let owed = self.ledger.questions().any(|(_, said, question)| {
+            let taken = question.answer.is_some_and(|it| self.ledger.said[it].taken);
+            // An answer may be on its way between two conductors.
+            let done = taken && (self.nodes.len() == 1 || question.answered);
+            question.method == "initialize" && said.to != 0 && said.taken && !done
+        });
+        let greets = |item: &Item| match item {
+            Item::Line(line) => memchr::memmem::find(line, b"initialize\"").is_some(),
+            Item::End(_) => false,
+        };
+        owed || self.links.iter().any(|link| link.items.iter().any(greets))
+    }
+
+    pub(super) fn anyone_finished(&self) -> bool {
+        self.nodes.iter().any(|node| node.finished)
+    }
+
+    /// Moves lines, in any order, until none is left.
+    ///
+    /// # Errors
+    /// The first rule that was broken.
+    pub fn run_dry(&mut self, random: &mut Random) -> Check {
+        while self.move_one(random.below(256))? {}
+        Ok(())
+    }
+
+    /// Everybody answers everything, in any order, until nobody owes anything.
+    ///
+    /// # Errors
+    /// The first rule that was broken.
+    pub fn answer_all(&mut self, random: &mut Random) -> Check {
+        loop {
+            let mut busy = false;
+            for who in 0..self.players.len() {
+                while let Some(ask) = self.pick_owed(who, random.byte()) {
+                    self.answer(who, ask, random.chance(4));
+                    busy = true;
+                }
+            }
+            self.run_dry(random)?;
+            if !busy {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Stops the outermost conductor and lets time pass until all have finished.
+    ///
+    /// # Errors
+    /// The first rule that was broken.
+    pub fn stop(&mut self, random: &mut Random) -> Check {
+        self.event(0, Event::Stop)?;
+        loop {
+            self.run_dry(random)?;
+            if self.nodes.iter().all(|node| node.finished) {
+                return Ok(());
+            }
+            if !self.pass_time()? {
+                return violation("somebody never finishes");
+            }
+        }
+    }
+
+    /// When no line is on its way: whatever was said to somebody who is there has arrived.
+    ///
+    /// # Errors
+    /// The first rule that was broken.
+    pub fn check_quiet(&self) -> Check {
+        let nested = self.nodes.len() > 1;
+        for (serial, said) in self.ledger.said.iter().enumerate() {
+            let call = matches!(said.what, What::Ask(_) | What::Note { .. });
+            let there = said.fair && call && said.taken && !self.players[said.to].mute;
+            // While it ends, a conductor answers its outer pipe itself.
+            let refused =
+                self.disturbed && (nested || (said.from == 0 && matches!(said.what, What::Ask(_))));
+            if there && !said.heard && !refused && !self.moody {
+                return violation(format!("message {serial} is lost"));
+            }
+        }
+        for (serial, said, question) in self.ledger.questions() {
+            let waits = said.heard && question.answer.is_none();
+            if !self.disturbed && waits && question.cancelled && !question.cancel_heard {
+                return violation(format!("the cancellation of question {serial} is lost"));
+            }
+        }
+        Ok(())
+    }
+
+    /// When everybody has answered everything.
+    ///
+    /// # Errors
+    /// The first rule that was broken.
+    pub fn check_rest(&self) -> Check {
+        if self.disturbed {
+            return Ok(());
+        }
+        self.check_answers()?;
+        match self.nodes.iter().position(|node| node.hub.router().open_questions() > 0) {
+            Some(conductor) => violation(format!("conductor {conductor} has an open question")),
+            None => Ok(()),
+        }
+    }
+
+    /// When all conductors have finished: nobody was left waiting, and nothing happens any more.
+    ///
+    /// # Errors
+    /// The first rule that was broken.
+    pub fn check_end(&mut self) -> Check {
+        self.check_answers()?;
+        for conductor in 0..self.nodes.len() {
+            let node = &self.nodes[conductor];
+            if node.hub.router().open_questions() > 0 || node.hub.router().deadline().is_some() {
+                return violation(format!(
+                    "conductor {conductor} has ended and waits for something"
+                ));
+            }
+            let line = Bytes::from_static(br#"{"id":0,"method":"too/late"}"#);
+            let mut out = Vec::new();
+            let hub = &mut self.nodes[conductor].hub;
+            hub.line(self.now, Seat::OUTER, &line, &mut out);
+            hub.event(self.now, Event::Stop, &mut out);
+            hub.event(self.now, Event::Tick, &mut out);
+            self.perform(conductor, out)?;
+        }
+        Ok(())
+    }
+
+    fn check_answers(&self) -> Check {
+        for (serial, said, question) in self.ledger.questions() {
+            if !said.taken || question.answered {
+                continue;
+            }
+            let asker = &self.players[said.from];
+            if !asker.gone && !asker.given_up {
+                return violation(format!("question {serial} is never answered"));
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, text: impl FnOnce() -> String) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(text());
+        }
+    }
+}
+
+fn method(what: u8) -> &'static str {
+    ["session/prompt", "_x/y", "session/update", "$/progress"][usize::from(what / 2) % 4]
+}
