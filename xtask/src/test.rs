@@ -19,6 +19,7 @@ pub fn run() -> Result<(), String> {
     // Some tests are about speed and memory, and use the program as it is shipped.
     step("release build", || cargo(&["build", "--quiet", "--release", "--package", "conductor"]))?;
     step("tests", || cargo(&["test", "--workspace"]))?;
+    step("demo", crate::demo::run)?;
     step("documentation", || {
         let mut doc = command(&["doc", "--quiet", "--workspace", "--no-deps"]);
         succeed(doc.env("RUSTDOCFLAGS", "--deny warnings"))

@@ -67,7 +67,7 @@ Examples:
     conductor agent sparkle-acp 'LEVEL=debug node ./tee.js --to \"my log\"' claude-code-acp
 
   A component as JSON:
-    conductor agent '{\"command\": \"my-agent\", \"args\": [\"--acp\"], \"env\": {\"KEY\": \"…\"}, \"cwd\": \"/srv\"}'";
+    conductor agent '{\"command\": \"my-agent\", \"args\": [\"--acp\"], \"env\": {\"KEY\": \"…\"}, \"cwd\": \"/\"}'";
 
 #[derive(Debug, Args)]
 pub struct Chain {

@@ -485,13 +485,12 @@ impl Fate {
 }
 
 fn not_started(spec: &Spec, error: &std::io::Error) -> String {
-    let what = match error.kind() {
+    match error.kind() {
         std::io::ErrorKind::NotFound if spec.directory.as_ref().is_some_and(|it| !it.is_dir()) => {
-            "its directory does not exist".to_owned()
+            "its directory does not exist".into()
         }
-        std::io::ErrorKind::NotFound => "command not found".to_owned(),
-        std::io::ErrorKind::PermissionDenied => "the command is not executable".to_owned(),
+        std::io::ErrorKind::NotFound => "command not found".into(),
+        std::io::ErrorKind::PermissionDenied => "the command is not executable".into(),
         _ => error.to_string(),
-    };
-    format!("{} ({what})", spec.command_line())
+    }
 }

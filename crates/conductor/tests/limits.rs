@@ -7,9 +7,7 @@ use std::process::ChildStdin;
 use serde_json::json;
 use testkit::flow::{Numbered, Tally};
 use testkit::rpc::{id_of, notification, request, result, wrapped_notification};
-use testkit::stage::{
-    Puppet, Setup, Stage, binary, parse, patiently, release, wait_for_rest,
-};
+use testkit::stage::{Puppet, Setup, Stage, binary, parse, patiently, release, wait_for_rest};
 use testkit::stub::{Lines, lines};
 
 const MIB: usize = 1024 * 1024;
@@ -288,7 +286,9 @@ fn a_line_may_be_as_long_as_allowed() {
 /// The error for a line that is too long; it says who sent it, and what to do about it.
 #[track_caller]
 fn too_long(line: &str, id: &str, code: i64, who: &str) {
-    let start = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"{who} sent a line of "#);
+    let start = format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"{who} sent a line of "#
+    );
     assert!(line.starts_with(&start) && line.contains("--max-line"), "{line:.300}");
 }
 

@@ -2,9 +2,7 @@
 //! Whoever sent them is told where it can be told, nobody waits in vain, and the next line counts.
 
 use serde_json::json;
-use testkit::rpc::{
-    id_of, notification, request, result, wrapped_notification, wrapped_request,
-};
+use testkit::rpc::{id_of, notification, request, result, wrapped_notification, wrapped_request};
 use testkit::stage::{Peer, Puppet, Stage};
 
 /// The editor, a proxy and the agent.
@@ -168,7 +166,8 @@ fn noise_of_a_component_is_skipped_and_the_link_goes_on() {
             peer.send(line);
             refused(peer, id, -32600);
         }
-        for line in [&b"1"[..], b"null", b"\"text\"", b"[INFO] ready", b"\x1b[1mready\x1b[0m", b""] {
+        for line in [&b"1"[..], b"null", b"\"text\"", b"[INFO] ready", b"\x1b[1mready\x1b[0m", b""]
+        {
             peer.order(json!({"out_hex": hex(line)}));
         }
     }

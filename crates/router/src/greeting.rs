@@ -62,7 +62,7 @@ impl Router {
         match self.state_mut(to) {
             Some(SeatState::Closed(exit)) => {
                 let exit = exit.clone();
-                let outcome = Outcome::Error(self.death_notice(to, &exit, None));
+                let outcome = Outcome::Error(self.chain.death_notice(to, &exit, None));
                 return answer(asker, Side::Editor, id, outcome, actions);
             }
             Some(state) => {

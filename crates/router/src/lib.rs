@@ -9,12 +9,14 @@
 //! - [`seat`]: the places of a chain, who sits there and what became of them
 //! - [`pending`]: which questions are open, who asked, who owes the answer
 //! - [`router`]: the rules
-//! - [`greeting`]: the rules for `initialize`
+//! - `greeting`: the rules for `initialize`
+//! - `obituary`: how a component's end is told
 //!
 //! The router knows two methods, `initialize` and `$/cancel_request`, and no sessions.
 
 pub mod event;
 mod greeting;
+mod obituary;
 pub mod pending;
 pub mod router;
 pub mod seat;

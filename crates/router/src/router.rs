@@ -218,7 +218,7 @@ impl Router {
     pub(crate) fn receiver(&self, from: Seat, toward: Side) -> Result<Seat, Outcome> {
         let to =
             self.listener(from, toward).map_err(|why| match self.neighbour_exit(from, toward) {
-                Some((seat, exit)) => Outcome::Error(self.death_notice(seat, exit, None)),
+                Some((seat, exit)) => Outcome::Error(self.chain.death_notice(seat, exit, None)),
                 None => Outcome::error(code::INVALID_REQUEST, &why),
             })?;
         if to == Seat::OUTER && self.outer.left {
@@ -284,15 +284,14 @@ impl Router {
         self.turn = self.turn.filter(|(whose, _)| *whose != seat);
         self.pending.forget(seat);
         let greeting = self.pending.abandon(seat).into_iter().fold(false, |greeting, ask| {
-            let error = self.death_notice(seat, &why, Some(&ask.method));
+            let error = self.chain.death_notice(seat, &why, Some(&ask.method));
             answer(ask.asker, ask.toward.opposite(), ask.asker_id, Outcome::Error(error), actions);
             greeting || ask.greeting
         });
-        let error = self.death_notice(seat, &why, None);
+        let error = self.chain.death_notice(seat, &why, None);
         let starting = greeting
             || self.seats.iter().any(|it| !matches!(it, SeatState::Live | SeatState::Closed(_)));
-        let line =
-            format!("{} {}{}", self.chain.describe(seat), why.what(), quoted(&why.last_words));
+        let line = self.chain.obituary(seat, &why, None);
         // A chain that never stood has nothing to wait for: the editor hears of it at once, in our
         // own words, whatever the proxies in between would make of it.
         let grace = if starting { 0 } else { self.chain.grace };
@@ -338,36 +337,6 @@ impl Router {
         actions.push(Action::Finish(ending));
     }
 
-    /// The error that tells of a component's end: who, what command, how, its last words, a remedy.
-    pub(crate) fn death_notice(&self, seat: Seat, exit: &Exit, method: Option<&str>) -> Json {
-        let what = exit.what();
-        let silent = matches!(exit.how, How::Silent(_) | How::NotStarted(_));
-        let during = match method {
-            Some(method) if !silent => format!(" while answering {method}"),
-            _ => String::new(),
-        };
-        let message = format!(
-            "{} {what}{during}{}; {}",
-            self.chain.describe(seat),
-            quoted(&exit.last_words),
-            exit.remedy()
-        );
-        let mut data = Object::default();
-        data.text("component", self.chain.name(seat));
-        if let Some(component) = self.chain.component(seat) {
-            data.text("command", &component.command);
-        }
-        data.text("cause", &what);
-        match exit.how {
-            How::Status(status) => data.number("status", status.into()),
-            How::Signal(signal) => data.number("signal", signal.into()),
-            _ => {}
-        }
-        data.texts("lastWords", &exit.last_words);
-        data.text("remedy", exit.remedy());
-        error_object(code::INTERNAL_ERROR, &message, Some(&data.finish()))
-    }
-
     fn refuse(
         &self,
         from: Seat,
@@ -389,51 +358,4 @@ pub(crate) fn answer(to: Seat, toward: Side, id: Id, outcome: Outcome, actions: 
 fn stopping() -> Json {
     let text = "the conductor is ending; this request was not answered in time";
     error_object(code::INTERNAL_ERROR, text, None)
-}
-
-/// The last line somebody said, for the end of a sentence.
-fn quoted(words: &[String]) -> String {
-    match words.last() {
-        Some(line) => format!("; its last words: {line:?}"),
-        None => String::new(),
-    }
-}
-
-/// Writes a JSON object.
-#[derive(Default)]
-struct Object(Vec<u8>);
-
-impl Object {
-    fn key(&mut self, key: &str) {
-        self.0.push(if self.0.is_empty() { b'{' } else { b',' });
-        wire::json::write_string(key, &mut self.0);
-        self.0.push(b':');
-    }
-
-    fn text(&mut self, key: &str, value: &str) {
-        self.key(key);
-        wire::json::write_string(value, &mut self.0);
-    }
-
-    fn number(&mut self, key: &str, value: i64) {
-        self.key(key);
-        self.0.extend_from_slice(value.to_string().as_bytes());
-    }
-
-    fn texts(&mut self, key: &str, values: &[String]) {
-        self.key(key);
-        self.0.push(b'[');
-        for (index, value) in values.iter().enumerate() {
-            if index > 0 {
-                self.0.push(b',');
-            }
-            wire::json::write_string(value, &mut self.0);
-        }
-        self.0.push(b']');
-    }
-
-    fn finish(mut self) -> Json {
-        self.0.push(b'}');
-        Json::trusted(self.0)
-    }
 }

@@ -27,3 +27,8 @@ pub use driver::Driver;
 pub use outbox::{Outbox, Tag};
 pub use proxy::{Proxy, Request};
 pub use wire::{Call, Id, Json, Outcome, Side};
+
+/// The guide's examples are compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/proxies.md")]
+struct Guide;

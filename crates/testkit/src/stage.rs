@@ -598,10 +598,7 @@ pub fn wait_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 /// Does something that may block, such as reading a pipe, but not for ever.
-pub fn patiently<T: Send + 'static>(
-    what: &str,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> T {
+pub fn patiently<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = channel();
     std::thread::spawn(move || sender.send(work()));
     receiver.recv_timeout(PATIENCE).unwrap_or_else(|error| panic!("{what}: {error}"))

@@ -18,15 +18,15 @@ fn when_the_agent_dies_its_askers_are_told() {
         agent  > fs/read_text_file 0 {}
         p1     < ~fs/read_text_file #4 {}
         agent dies status 3: no API key
-        p1     < error 0 {"code":-32603,"message":"agent 'agent' ended with status 3 while answering session/prompt; its last words: \"no API key\"; run the command by hand …","data":{"component":"agent","command":"run-agent","cause":"ended with status 3","status":3,"lastWords":["no API key"],"remedy":"…"}}
-        p1     < error 1 {"code":-32603,"message":"agent 'agent' ended with status 3 while answering other; …
+        p1     < error 0 {"code":-32603,"message":"agent 'agent' (command: run-agent) ended with status 3 while answering session/prompt; its last words: \"no API key\"; run the command by hand …","data":{"component":"agent","command":"run-agent","cause":"ended with status 3","status":3,"lastWords":["no API key"],"remedy":"…"}}
+        p1     < error 1 {"code":-32603,"message":"agent 'agent' (command: run-agent) ended with status 3 while answering other; …
         p1     > result #4 {"nobody":"waits"}
         p1     > ~third 2 {}
-        p1     < error 2 {"code":-32603,"message":"agent 'agent' ended with status 3; …
+        p1     < error 2 {"code":-32603,"message":"agent 'agent' (command: run-agent) ended with status 3; …
         p1     > ~note
         p1     > error #1 {"code":1,"message":"the agent is gone"}
         editor < error 5 {"code":1,"message":"the agent is gone"}
-        finished failed: agent 'agent' ended with status 3; its last words: "no API key"
+        finished failed: agent 'agent' (command: run-agent) ended with status 3; its last words: "no API key"
         "##,
     );
 }
@@ -44,9 +44,9 @@ fn when_a_proxy_dies_both_neighbours_are_told() {
         p2     > own 0
         p1     < ~own #3
         p2 dies signal 9
-        p1     < error 0 {"code":-32603,"message":"proxy 'p2' was killed by signal 9 (SIGKILL) while answering down; …"signal":9…
-        agent  < error 0 {"code":-32603,"message":"proxy 'p2' was killed by signal 9 (SIGKILL) while answering up; …
-        finished failed: proxy 'p2' was killed by signal 9 (SIGKILL)
+        p1     < error 0 {"code":-32603,"message":"proxy 'p2' (command: run-p2) was killed by signal 9 (SIGKILL) while answering down; …"signal":9…
+        agent  < error 0 {"code":-32603,"message":"proxy 'p2' (command: run-p2) was killed by signal 9 (SIGKILL) while answering up; …
+        finished failed: proxy 'p2' (command: run-p2) was killed by signal 9 (SIGKILL)
         "##,
     );
 }
@@ -61,13 +61,13 @@ fn who_waits_for_the_living_is_given_some_time() {
         p1     < session/prompt #1 {}
         agent dies status 0
         editor > session/prompt 6 {}
-        editor < error 6 {"code":-32603,"message":"agent 'agent' ended with status 0; …
+        editor < error 6 {"code":-32603,"message":"agent 'agent' (command: run-agent) ended with status 0; …
         editor > note
         p1     < note
         time 1999
         time 2000
-        editor < error 5 {"code":-32603,"message":"agent 'agent' ended with status 0; …
-        finished failed: agent 'agent' ended with status 0
+        editor < error 5 {"code":-32603,"message":"agent 'agent' (command: run-agent) ended with status 0; …
+        finished failed: agent 'agent' (command: run-agent) ended with status 0
         "##,
     );
 }
@@ -82,8 +82,8 @@ fn a_component_that_cannot_start_fails_the_handshake() {
         started p1 agent
         p1     < proxy/initialize #1 {"protocolVersion":1}
         agent cannot start: run-agent (command not found)
-        editor < error 0 {"code":-32603,"message":"agent 'agent' could not be started: run-agent (command not found); check that …
-        finished failed: agent 'agent' could not be started: run-agent (command not found)
+        editor < error 0 {"code":-32603,"message":"agent 'agent' (command: run-agent) could not be started: run-agent (command not found); check that …
+        finished failed: agent 'agent' (command: run-agent) could not be started: run-agent (command not found)
         "##,
     );
 }
@@ -179,9 +179,9 @@ fn a_component_that_never_answers_its_handshake_is_named() {
         agent  < initialize #2 {"protocolVersion":1}
         time 119998
         time 119999
-        p1     < error 0 {"code":-32603,"message":"agent 'agent' did not answer initialize within 60 s; …
-        editor < error 0 {"code":-32603,"message":"agent 'agent' did not answer initialize within 60 s; …
-        finished failed: agent 'agent' did not answer initialize within 60 s
+        p1     < error 0 {"code":-32603,"message":"agent 'agent' (command: run-agent) did not answer initialize within 60 s; …
+        editor < error 0 {"code":-32603,"message":"agent 'agent' (command: run-agent) did not answer initialize within 60 s; …
+        finished failed: agent 'agent' (command: run-agent) did not answer initialize within 60 s
         "##,
     );
 }
@@ -200,8 +200,8 @@ fn a_proxy_that_keeps_the_answer_to_itself_is_named() {
         agent  > result #2 {"protocolVersion":1}
         p1     < result 0 {"protocolVersion":1}
         time 60000
-        editor < error 0 {"code":-32603,"message":"proxy 'p1' did not answer initialize within 60 s; …
-        finished failed: proxy 'p1' did not answer initialize within 60 s
+        editor < error 0 {"code":-32603,"message":"proxy 'p1' (command: run-p1) did not answer initialize within 60 s; …
+        finished failed: proxy 'p1' (command: run-p1) did not answer initialize within 60 s
         "##,
     );
 }

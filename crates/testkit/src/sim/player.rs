@@ -334,7 +334,7 @@ impl World {
         if let Some(at) = relayed.iter().position(|(_, own)| *own == ask) {
             let (owed, _) = relayed.swap_remove(at);
             if !self.players[who].mute {
-                self.answer(who, owed, is_error);
+                self.answer(who, owed, is_error && self.moody);
             }
         }
         Ok(())

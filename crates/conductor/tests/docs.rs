@@ -1,0 +1,76 @@
+//! Every `conductor` command that the README and the guide show is run as it stands there, with
+//! stand-ins for the agents and proxies it names.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use testkit::stage::{binary, directory, parse, script};
+
+const AGENTS: [&str; 3] = ["my-agent", "claude-code-acp", "npx"];
+const PROXIES: [&str; 6] = ["my-proxy", "sparkle-acp", "node", "first", "second", "third"];
+
+/// The commands in the code blocks of a page.
+fn commands(page: &str) -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = std::fs::read_to_string(root.join(page)).expect(page);
+    let mut inside = false;
+    let mut found = Vec::new();
+    for line in text.lines() {
+        if line.starts_with("```") {
+            inside = !inside;
+        } else if inside && line.starts_with("conductor ") && !line.contains("COMPONENT") {
+            found.push(line.to_owned());
+        }
+    }
+    found
+}
+
+fn stand_ins() -> std::path::PathBuf {
+    let bin = directory("docs");
+    let run = |program: &Path| format!("exec '{}'", program.display());
+    for agent in AGENTS {
+        script(&bin, agent, &run(&binary("stub_agent")));
+    }
+    for proxy in PROXIES {
+        script(&bin, proxy, &run(&binary("transparent")));
+    }
+    script(&bin, "conductor", &format!("exec '{}' \"$@\"", env!("CARGO_BIN_EXE_conductor")));
+    bin
+}
+
+#[test]
+fn every_command_of_the_guide_works() {
+    let bin = stand_ins();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").expect("a PATH"));
+    let mut seen = 0;
+    for page in
+        ["README.md", "docs/README.md", "docs/running.md", "docs/trouble.md", "docs/proxies.md"]
+    {
+        for line in commands(page) {
+            let mut shell = Command::new("sh");
+            shell.arg("-c").arg(&line).env("PATH", &path).current_dir(&bin);
+            if line.starts_with("conductor agent") {
+                answers_initialize(&mut shell, &line);
+            } else {
+                let output = shell.stdin(Stdio::null()).output().expect("sh");
+                assert!(output.status.success() && !output.stdout.is_empty(), "{page}: {line}");
+            }
+            seen += 1;
+        }
+    }
+    assert!(seen >= 10, "the pages show {seen} commands: are they found?");
+}
+
+fn answers_initialize(shell: &mut Command, line: &str) {
+    let mut child = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("sh");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let greeting =
+        r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}"#;
+    writeln!(stdin, "{greeting}").expect("it reads");
+    let mut answer = String::new();
+    BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut answer).expect("a line");
+    assert_eq!(parse(&answer)["result"]["protocolVersion"], 1, "{line}: {answer}");
+    drop(stdin);
+    assert!(child.wait().expect("an end").success(), "{line}");
+}

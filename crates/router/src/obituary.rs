@@ -1,0 +1,89 @@
+//! How a component's end is told: who, what command, how, its last words, a remedy.
+
+use wire::message::error_object;
+use wire::{Json, code};
+
+use crate::seat::{Chain, Exit, How, Seat};
+
+/// How many of the last words fit in a sentence. All of them are in the error's data.
+const QUOTED: usize = 3;
+
+impl Chain {
+    /// One readable line.
+    pub(crate) fn obituary(&self, seat: Seat, exit: &Exit, method: Option<&str>) -> String {
+        let command = match self.component(seat) {
+            Some(component) => format!(" (command: {})", component.command),
+            None => String::new(),
+        };
+        let during = match method {
+            Some(method) if !matches!(exit.how, How::Silent(_) | How::NotStarted(_)) => {
+                format!(" while answering {method}")
+            }
+            _ => String::new(),
+        };
+        let words = &exit.last_words[exit.last_words.len().saturating_sub(QUOTED)..];
+        let words = match words {
+            [] => String::new(),
+            words => format!("; its last words: {:?}", words.join(" | ")),
+        };
+        format!("{}{command} {}{during}{words}", self.describe(seat), exit.what())
+    }
+
+    /// The error for those who wait for the component.
+    pub(crate) fn death_notice(&self, seat: Seat, exit: &Exit, method: Option<&str>) -> Json {
+        let message = format!("{}; {}", self.obituary(seat, exit, method), exit.remedy());
+        let mut data = Object::default();
+        data.text("component", self.name(seat));
+        if let Some(component) = self.component(seat) {
+            data.text("command", &component.command);
+        }
+        data.text("cause", &exit.what());
+        match exit.how {
+            How::Status(status) => data.number("status", status.into()),
+            How::Signal(signal) => data.number("signal", signal.into()),
+            _ => {}
+        }
+        data.texts("lastWords", &exit.last_words);
+        data.text("remedy", exit.remedy());
+        error_object(code::INTERNAL_ERROR, &message, Some(&data.finish()))
+    }
+}
+
+/// Writes a JSON object.
+#[derive(Default)]
+struct Object(Vec<u8>);
+
+impl Object {
+    fn key(&mut self, key: &str) {
+        self.0.push(if self.0.is_empty() { b'{' } else { b',' });
+        wire::json::write_string(key, &mut self.0);
+        self.0.push(b':');
+    }
+
+    fn text(&mut self, key: &str, value: &str) {
+        self.key(key);
+        wire::json::write_string(value, &mut self.0);
+    }
+
+    fn number(&mut self, key: &str, value: i64) {
+        self.key(key);
+        self.0.extend_from_slice(value.to_string().as_bytes());
+    }
+
+    fn texts(&mut self, key: &str, values: &[String]) {
+        self.key(key);
+        self.0.push(b'[');
+        for (index, value) in values.iter().enumerate() {
+            if index > 0 {
+                self.0.push(b',');
+            }
+            wire::json::write_string(value, &mut self.0);
+        }
+        self.0.push(b']');
+    }
+
+    fn finish(mut self) -> Json {
+        self.0.push(b'}');
+        Json::trusted(self.0)
+    }
+}
