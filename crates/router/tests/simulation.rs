@@ -40,6 +40,7 @@ fn every_planted_bug_is_found() {
         let Some((seed, violation)) = found else {
             panic!("{bug:?} is not found in {SOON} schedules")
         };
+        assert_eq!(sim::run(seed, None), Ok(()), "schedule {seed} fails without {bug:?}");
         eprintln!("{bug:?}: schedule {seed}: {}", violation.0);
     }
 }
