@@ -1,4 +1,5 @@
-//! The conductor of crate `agent-client-protocol-conductor` 3.6, dialect P4b, with the arguments that it has when installed.
+//! The conductor of crate `agent-client-protocol-conductor` 3.6, dialect P4b.
+//! It takes the arguments that it has when installed.
 
 use clap::Parser;
 use conductor_3_6::ConductorArgs;

@@ -1,4 +1,5 @@
-//! The conductor of crate `sacp-conductor` 11, dialect P4a, with the arguments that it has when installed.
+//! The conductor of crate `sacp-conductor` 11, dialect P4a.
+//! It takes the arguments that it has when installed.
 
 use clap::Parser;
 use conductor_sacp_11::ConductorArgs;

@@ -1,4 +1,5 @@
-//! The conductor of crate `sacp-conductor` 4, dialect P3, with the arguments that it has when installed.
+//! The conductor of crate `sacp-conductor` 4, dialect P3.
+//! It takes the arguments that it has when installed.
 
 use clap::Parser;
 use conductor_sacp_4::ConductorArgs;

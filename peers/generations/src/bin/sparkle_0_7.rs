@@ -1,4 +1,5 @@
-//! The proxy of crate `sparkle-mcp` 0.7 (dialect P4a), which offers MCP tools: `sparkle-mcp --acp` without its log.
+//! The proxy of crate `sparkle-mcp` 0.7 (dialect P4a), which offers MCP tools: `sparkle-mcp --acp`
+//! without its log.
 
 use sacp_10::{Component, Error};
 use sacp_tokio_10::Stdio;
