@@ -42,7 +42,7 @@ mod p5;
 pub mod plain;
 pub mod proxy;
 
-pub use generation::Generation;
+pub use generation::{Generation, Greeting};
 pub use outer::Outer;
 pub use p0::Relay;
 pub use plain::Plain;
@@ -64,6 +64,11 @@ pub trait Dialect: Send {
 
     /// For people: which generation this is.
     fn name(&self) -> &'static str;
+
+    /// The greeting that a proxy has understood, once that is known.
+    fn understood(&self) -> Option<Greeting> {
+        None
+    }
 
     /// A greeting was sent of which it is not known whether the peer understands it, and the peer
     /// has not said a word since.

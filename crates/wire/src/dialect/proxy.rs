@@ -404,6 +404,10 @@ impl Dialect for Proxy {
         self.generation().map_or("unknown", |it| it.name)
     }
 
+    fn understood(&self) -> Option<Greeting> {
+        self.generation().map(|it| it.greeting)
+    }
+
     fn awaits_first_word(&self) -> bool {
         matches!(&self.state, State::Unknown(Some(probe)) if !probe.heard)
     }
