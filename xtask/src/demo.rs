@@ -40,7 +40,8 @@ pub fn run() -> Result<(), String> {
         println!("editor → {line}");
         writeln!(stdin, "{line}").map_err(|error| error.to_string())?;
         loop {
-            let answer = answers.next().ok_or("the conductor ended")?.map_err(|it| it.to_string())?;
+            let answer =
+                answers.next().ok_or("the conductor ended")?.map_err(|it| it.to_string())?;
             println!("editor ← {answer}");
             if answer.contains(r#""result""#) {
                 break;

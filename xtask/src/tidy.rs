@@ -30,7 +30,8 @@ pub fn run() -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
     let mut complaints = Vec::new();
     for path in rust_files(root)? {
-        let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let text =
+            fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         let name = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
         check(&name, &text, &mut complaints);
     }
@@ -58,8 +59,8 @@ fn rust_files(root: &Path) -> Result<Vec<PathBuf>, String> {
     let mut directories: Vec<PathBuf> =
         ["crates", "xtask", "fuzz", "peers"].iter().map(|it| root.join(it)).collect();
     while let Some(directory) = directories.pop() {
-        let entries =
-            fs::read_dir(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+        let entries = fs::read_dir(&directory)
+            .map_err(|error| format!("{}: {error}", directory.display()))?;
         for entry in entries.flatten() {
             let path = entry.path();
             if path.is_dir() {
@@ -82,7 +83,11 @@ mod tests {
     #[test]
     fn the_rules_can_be_broken() {
         let mut complaints = Vec::new();
-        check("crates/router/src/a.rs", "use std::fs; // std::net\nHashMap::new()", &mut complaints);
+        check(
+            "crates/router/src/a.rs",
+            "use std::fs; // std::net\nHashMap::new()",
+            &mut complaints,
+        );
         check("crates/conductor/src/a.rs", "use std::fs;", &mut complaints);
         check("crates/conductor/src/b.rs", &"\n".repeat(LONGEST_FILE + 1), &mut complaints);
         assert_eq!(complaints.len(), 3, "{complaints:?}");

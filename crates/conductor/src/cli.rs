@@ -18,7 +18,7 @@ use conductor::Spec;
 /// A proxy can change, add, answer or hold messages in both directions. The editor sees an ordinary
 /// agent, the agent sees an ordinary editor.
 #[derive(Debug, Parser)]
-#[command(version, max_term_width = 100, verbatim_doc_comment)]
+#[command(version, max_term_width = 100, verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,

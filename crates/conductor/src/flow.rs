@@ -59,8 +59,9 @@ pub fn judge(gauges: &[Gauge], ring: bool) -> Verdict {
     }
     let in_a_circle = |x: &usize| paused[*x] && full_neighbours(*x).all(|y| !justified[y]);
     let feeds = |x: usize| full_neighbours(x).map(|y| gauges[y].queued).max().unwrap_or(0);
-    let circle: Vec<usize> =
-        (0..count).filter(in_a_circle).filter(|&x| gauges[x].pending).collect();
+    // Who has nothing to read itself only leads to the circle: listening to it would relieve nobody.
+    let relieves = |x: &usize| gauges[*x].pending && gauges[*x].full;
+    let circle: Vec<usize> = (0..count).filter(in_a_circle).filter(relieves).collect();
     let mut stuck = None;
     if let Some(&x) = circle.iter().min_by_key(|&&x| feeds(x)) {
         if feeds(x) < CAP {
@@ -115,6 +116,13 @@ mod tests {
         assert_eq!(paused(&[FLOODS, more]), [0], "the shorter queue, the editor's, grows");
         assert_eq!(paused(&[more, FLOODS]), [1]);
         assert_eq!(paused(&[FLOODS, more, FLOODS]).len(), 2);
+    }
+
+    #[test]
+    fn who_only_feeds_a_circle_goes_on_waiting() {
+        // Two proxies wait for each other, the editor for the first of them.
+        assert_eq!(paused(&[SENDS, FLOODS, FLOODS, IDLE]), [0, 2, 3]);
+        assert_eq!(paused(&[IDLE, FLOODS, FLOODS, SENDS]), [0, 2, 3]);
     }
 
     #[test]

@@ -1,58 +1,148 @@
 //! What people read: our own log, and what the components say on stderr.
 //!
-//! Both go through one background thread with a bounded queue, because a stderr that nobody reads
-//! must not stop the chain. What does not fit is dropped and counted.
+//! Both are written by threads in the background, from a bounded queue, because a stderr that
+//! nobody reads must not stop the chain, nor keep it from ending. What does not fit is dropped and
+//! counted.
 
+use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
-use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 
-static STDERR: OnceLock<NonBlocking> = OnceLock::new();
+/// How many lines may wait to be written.
+const QUEUE: usize = 4096;
 
-/// Ends the log's threads when dropped, after they have written what they hold.
+/// How long the end waits for somebody to read the last lines.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+static STDERR: OnceLock<Sink> = OnceLock::new();
+
+/// Waits, when dropped, until what was logged is written; not for ever.
 #[derive(Debug)]
 pub struct Logs {
-    _workers: Vec<WorkerGuard>,
+    sinks: Vec<Sink>,
+}
+
+impl Drop for Logs {
+    fn drop(&mut self) {
+        self.sinks.iter().for_each(Sink::settle);
+    }
 }
 
 /// Starts logging. `filter` is a level, or a filter as `tracing` knows it.
 pub fn start(filter: &str, file: Option<&Path>) -> Result<Logs, String> {
     let filter = EnvFilter::try_new(filter)
         .map_err(|error| format!("--log {filter:?} is not a level or filter: {error}"))?;
-    let (stderr, worker) = background(io::stderr());
-    let mut workers = vec![worker];
-    let writer = match file {
-        None => stderr.clone(),
-        Some(path) => {
-            let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
-            let file = file.map_err(|error| {
-                format!("cannot write the log file {}: {error}", path.display())
-            })?;
-            let (writer, worker) = background(file);
-            workers.push(worker);
-            writer
-        }
-    };
-    let _ = STDERR.set(stderr);
+    let file = file.map(|path| {
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+        file.map_err(|error| format!("cannot write the log file {}: {error}", path.display()))
+    });
+    let file = file.transpose()?;
+    let stderr = STDERR.get_or_init(|| Sink::new(io::stderr())).clone();
+    let log = file.map_or_else(|| stderr.clone(), Sink::new);
+    let logs = Logs { sinks: vec![stderr, log.clone()] };
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)
-        .with_writer(writer)
+        .with_writer(move || log.clone())
         .try_init()
         .map_err(|error| error.to_string())?;
-    Ok(Logs { _workers: workers })
-}
-
-fn background(out: impl Write + Send + 'static) -> (NonBlocking, WorkerGuard) {
-    NonBlockingBuilder::default().buffered_lines_limit(4096).lossy(true).finish(out)
+    Ok(logs)
 }
 
 /// Passes on a line that a component wrote on its stderr.
 pub fn aside(name: &str, line: &str) {
     if let Some(stderr) = STDERR.get() {
-        let _ = stderr.clone().write_all(format!("[{name}] {line}\n").as_bytes());
+        stderr.push(format!("[{name}] {line}\n").into_bytes(), QUEUE);
+    }
+}
+
+/// Says something on stderr that must not be dropped, after all that was said before.
+pub fn tell(text: &str) {
+    match STDERR.get() {
+        Some(stderr) => {
+            stderr.push(text.into(), usize::MAX);
+            stderr.settle();
+        }
+        None => {
+            let _ = io::stderr().write_all(text.as_bytes());
+        }
+    }
+}
+
+/// Where lines go that a thread writes out.
+#[derive(Debug, Clone)]
+struct Sink(Arc<(Mutex<Waiting>, Condvar)>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    lines: VecDeque<Vec<u8>>,
+    dropped: usize,
+    /// The thread is about to write what it took.
+    writing: bool,
+}
+
+impl Sink {
+    fn new(out: impl Write + Send + 'static) -> Sink {
+        let sink = Sink(Arc::default());
+        let writer = sink.clone();
+        std::thread::spawn(move || writer.write_out(out));
+        sink
+    }
+
+    fn push(&self, line: Vec<u8>, limit: usize) {
+        let mut waiting = self.lock();
+        if waiting.lines.len() < limit {
+            waiting.lines.push_back(line);
+            self.0.1.notify_all();
+        } else {
+            waiting.dropped += 1;
+        }
+    }
+
+    /// Waits until all is written, or nobody has read it for too long.
+    fn settle(&self) {
+        let busy = |waiting: &mut Waiting| waiting.writing || !waiting.lines.is_empty();
+        drop(self.0.1.wait_timeout_while(self.lock(), FAREWELL, busy));
+    }
+
+    /// The life of the thread. That nobody reads any more is nothing that could be told anybody.
+    fn write_out(&self, mut out: impl Write) {
+        let mut waiting = self.lock();
+        loop {
+            let idle = |waiting: &mut Waiting| waiting.lines.is_empty();
+            waiting = self.0.1.wait_while(waiting, idle).unwrap_or_else(PoisonError::into_inner);
+            let mut text: Vec<u8> = waiting.lines.drain(..).flatten().collect();
+            let dropped = std::mem::take(&mut waiting.dropped);
+            if dropped > 0 {
+                let note =
+                    format!("conductor: {dropped} lines were dropped here, nobody read them\n");
+                text.extend_from_slice(note.as_bytes());
+            }
+            waiting.writing = true;
+            drop(waiting);
+            let _ = out.write_all(&text).and_then(|()| out.flush());
+            waiting = self.lock();
+            waiting.writing = false;
+            self.0.1.notify_all();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.push(line.to_vec(), QUEUE);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

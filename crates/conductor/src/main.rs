@@ -20,12 +20,12 @@ fn main() -> ExitCode {
             clap_complete::generate(shell, &mut Cli::command(), "conductor", out);
             Ok(())
         }),
-        Command::Man => print(|out| clap_mangen::Man::new(Cli::command()).render(out)),
+        Command::Man => print(manual),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure { status, line }) => {
-            let _ = writeln!(io::stderr(), "conductor: {line}");
+            log::tell(&format!("conductor: {line}\n"));
             ExitCode::from(status)
         }
     }
@@ -96,6 +96,27 @@ async fn signalled() {
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
     }
+}
+
+/// One manual page: the commands and their options are parts of it, not pages that nobody installs.
+fn manual(out: &mut dyn Write) -> io::Result<()> {
+    let cli = Cli::command();
+    let page = clap_mangen::Man::new(cli.clone());
+    page.render_title(out)?;
+    page.render_name_section(out)?;
+    page.render_description_section(out)?;
+    for command in cli.get_subcommands() {
+        let name = format!("conductor {}", command.get_name());
+        let part = clap_mangen::Man::new(command.clone().bin_name(name.clone()));
+        let mut text = Vec::new();
+        part.render_synopsis_section(&mut text)?;
+        part.render_description_section(&mut text)?;
+        part.render_options_section(&mut text)?;
+        part.render_extra_section(&mut text)?;
+        let text = String::from_utf8_lossy(&text).replace(".SH ", ".SS ");
+        write!(out, ".SH \"{}\"\n{text}", name.to_uppercase())?;
+    }
+    page.render_version_section(out)
 }
 
 fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {

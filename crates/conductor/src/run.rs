@@ -22,7 +22,7 @@ use wire::{Dialect, Id, Malformed, Message, Outcome, Rejection, Salvage, Side, c
 
 use crate::config::{Config, Spec};
 use crate::flow;
-use crate::host::process::{Ended, Process, shortened};
+use crate::host::process::{Ended, Process, Words, shortened};
 use crate::lines::Line;
 use crate::link::{Link, Reader, Writer};
 use crate::log;
@@ -77,7 +77,9 @@ struct Shell {
 /// A seat as the shell sees it.
 struct Place {
     link: Link,
+    /// As long as it runs.
     process: Option<Process>,
+    words: Words,
     fate: Fate,
 }
 
@@ -99,6 +101,7 @@ impl Shell {
         let place = |dialect: Box<dyn Dialect>| Place {
             link: Link::new(dialect, config.limits.line),
             process: None,
+            words: Words::default(),
             fate: Fate::default(),
         };
         let mut outer = place(match config.mode {
@@ -129,7 +132,9 @@ impl Shell {
             let mut busy = false;
             self.look_at_the_clock();
             while let Poll::Ready(Some(ended)) = self.ended.1.poll_recv(cx) {
-                self.place(ended.seat).fate.note(Some(ended.how), None);
+                let place = self.place(ended.seat);
+                place.process = None;
+                place.fate.note(Some(ended.how), None);
                 busy = true;
             }
             for seat in self.all_seats() {
@@ -233,7 +238,6 @@ impl Shell {
         let json_like = matches!(line.trim_ascii_start().first(), Some(b'{' | b'['));
         match rejection.why {
             Malformed::NotJson(_) if seat.is_component() => {
-                // Whoever waits for what this was to answer must not wait for ever.
                 if json_like {
                     return self.on_lost_line(seat, line, &why, false);
                 }
@@ -244,8 +248,13 @@ impl Shell {
             }
             _ => {
                 warn!(seat = self.router.chain().name(seat), "{why}");
-                if let Some(reply) = rejection.reply {
+                let owed = self.owed(seat, line);
+                let no_json = matches!(rejection.why, Malformed::NotJson(_));
+                if let Some(reply) = rejection.reply.filter(|_| no_json || owed.is_none()) {
                     self.place(seat).link.send(Side::Editor, &reply);
+                }
+                if let Some(id) = owed {
+                    self.on_lost_answer(seat, id, &why);
                 }
             }
         }
@@ -253,27 +262,39 @@ impl Shell {
 
     fn on_noise(&mut self, seat: Seat, start: &str, why: &str) {
         warn!(seat = self.router.chain().name(seat), "{why}; skipped: {start:?}");
-        if let Some(process) = &self.place(seat).process {
-            process.words().push(format!("(on stdout) {}", shortened(start)));
-        }
+        self.place(seat).words.push(format!("(on stdout) {}", shortened(start)));
     }
 
     /// A line of which only the beginning could be read.
     fn on_lost_line(&mut self, seat: Seat, beginning: &[u8], why: &str, tell: bool) {
         warn!(seat = self.router.chain().name(seat), "{why}");
+        if let Some(id) = self.owed(seat, beginning) {
+            return self.on_lost_answer(seat, id, why);
+        }
         let reply = match salvage(beginning) {
-            Salvage::Response(id) => {
-                let outcome = Outcome::error(code::INTERNAL_ERROR, why);
-                let message = Message::response(id, outcome);
-                return self.handle(Event::Arrived { from: seat, toward: Side::Editor, message });
-            }
             Salvage::Request(id) => Some(id),
-            Salvage::Nothing => tell.then_some(Id::NULL),
+            Salvage::Response(_) => None,
+            Salvage::Unclear(_) | Salvage::Nothing => tell.then_some(Id::NULL),
         };
         if let Some(id) = reply {
             let reply = Message::response(id, Outcome::error(code::INVALID_REQUEST, why));
             self.place(seat).link.send(Side::Editor, &reply);
         }
+    }
+
+    /// The open question that a broken line was to answer, as far as can be seen.
+    fn owed(&self, seat: Seat, line: &[u8]) -> Option<Id> {
+        match salvage(line) {
+            Salvage::Response(id) | Salvage::Unclear(id) => Some(id),
+            Salvage::Request(_) | Salvage::Nothing => None,
+        }
+        .filter(|id| self.router.owes(seat, id))
+    }
+
+    /// Whoever waits for an answer that cannot be read must not wait for ever.
+    fn on_lost_answer(&mut self, seat: Seat, id: Id, why: &str) {
+        let message = Message::response(id, Outcome::error(code::INTERNAL_ERROR, why));
+        self.handle(Event::Arrived { from: seat, toward: Side::Editor, message });
     }
 
     /// Lets the router decide, and does what it says.
@@ -319,6 +340,7 @@ impl Shell {
             Process::start(spec, seat, self.config.ties, self.ended.0.clone(), aside)
                 .map_err(|error| not_started(spec, &error))?;
         let place = self.place(seat);
+        place.words = process.words().clone();
         place.process = Some(process);
         place.link.attach(Box::new(stdout), Box::new(stdin));
         Ok(())
@@ -356,7 +378,7 @@ impl Shell {
             };
             let how = how.clone();
             fate.left = true;
-            let last_words = place.process.as_ref().map_or_else(Vec::new, |it| it.words().list());
+            let last_words = place.words.list();
             self.handle(Event::Left { seat, why: Exit { how, last_words } });
         }
     }
@@ -404,7 +426,14 @@ impl Shell {
         }
         self.look_at_the_clock();
         if router.is_some_and(|time| time <= Instant::now()) {
-            self.handle(Event::Tick);
+            let event = match self.router.overdue(self.now) {
+                Some((seat, how)) => {
+                    let last_words = self.place(seat).words.list();
+                    Event::Left { seat, why: Exit { how, last_words } }
+                }
+                None => Event::Tick,
+            };
+            self.handle(event);
         }
         true
     }

@@ -47,6 +47,8 @@ mod unix {
     struct Stream {
         fd: AsyncFd<OwnedFd>,
         socket: bool,
+        /// A short read has emptied it. Not so a terminal: it gives one line at a time.
+        short_is_all: bool,
     }
 
     impl Stream {
@@ -62,7 +64,7 @@ mod unix {
             // SAFETY: the descriptor is owned, it stays open and the same until it is dropped.
             let fd = unsafe { AsyncFd::register_with_interest(fd, interest) };
             // Files and /dev/null cannot be polled: `None`.
-            Some(Stream { fd: fd.ok()?, socket })
+            Some(Stream { fd: fd.ok()?, socket, short_is_all: socket || kind == FileType::Fifo })
         }
 
         fn read(&self, into: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
@@ -117,8 +119,8 @@ mod unix {
                 let asked = room.len();
                 match ready.try_io(|_| self.read(room)) {
                     Ok(Ok(count)) => {
-                        // A short read has emptied the pipe: do not ask again to be told so.
-                        if count > 0 && count < asked {
+                        // Empty: do not ask again to be told so.
+                        if self.short_is_all && count > 0 && count < asked {
                             ready.clear_ready();
                         }
                         // SAFETY: so many bytes were just written.

@@ -17,7 +17,7 @@ fn chains() -> impl Iterator<Item = (Stage, Puppet)> {
         |_| vec![],
         |_| vec![transparent()],
         |_| vec![transparent(); 3],
-        |setup| vec![setup.subchain(&[transparent(), transparent()]), transparent()],
+        |setup| vec![setup.subchain(&[transparent(), setup.subchain(&[])]), transparent()],
     ];
     proxies.into_iter().map(|proxies| {
         let setup = stage();

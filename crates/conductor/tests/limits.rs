@@ -7,7 +7,7 @@ use std::process::ChildStdin;
 use serde_json::json;
 use testkit::flow::{Numbered, Tally};
 use testkit::rpc::{id_of, notification, request, result, wrapped_notification};
-use testkit::stage::{Puppet, Setup, Stage, binary, parse, patiently, release, wait_for_rest};
+use testkit::stage::{Puppet, Setup, Stage, binary, memory, patiently, release, wait_for_rest};
 use testkit::stub::{Lines, lines};
 
 const MIB: usize = 1024 * 1024;
@@ -90,13 +90,16 @@ impl Flow {
         self.send(&request("2", "_tally", ""));
         assert_eq!(self.answer(), result("2", &format!(r#"{{"count":{count},"wrong":null}}"#)));
     }
+}
 
-    /// The conductor used no more memory than that, at any time.
-    fn check_memory(&self, mebibytes: u64) {
-        let (_, peak) = self.stage.conductor.memory();
-        eprintln!("peak: {} KiB", peak);
-        assert!(peak < mebibytes << 10, "the conductor used {} MiB", peak >> 10);
-    }
+/// The conductor used no more memory than that, at any time.
+fn check_memory(stage: &Stage, mebibytes: u64) {
+    check_memory_of(stage.conductor.pid(), mebibytes);
+}
+
+fn check_memory_of(pid: u32, mebibytes: u64) {
+    let (_, peak) = memory(pid);
+    assert!(peak < mebibytes << 10, "the conductor used {} MiB", peak >> 10);
 }
 
 /// Numbered lines, all in one piece.
@@ -117,9 +120,9 @@ fn stalled_editor(proxies: &[String], count: u64) {
     let mut flow = Flow::start(proxies);
     flow.send(&flood(count, 200));
     flow.wait_for_rest();
-    flow.check_memory(ENOUGH);
+    check_memory(&flow.stage, ENOUGH);
     flow.check_flood(count);
-    flow.check_memory(ENOUGH);
+    check_memory(&flow.stage, ENOUGH);
 }
 
 #[test]
@@ -130,6 +133,21 @@ fn an_editor_that_stalls_holds_the_agent_back() {
 #[test]
 fn an_editor_that_stalls_holds_everybody_back() {
     stalled_editor(&[transparent(), transparent()], 500_000);
+}
+
+/// Also of a chain inside the chain, which sees the editor and the agent through one pipe.
+#[test]
+fn an_editor_that_stalls_holds_a_chain_in_the_chain_back() {
+    for proxies in [vec![], vec![transparent()]] {
+        let inner = Stage::new(release("conductor")).subchain(&proxies);
+        let mut flow = Flow::start(&[inner]);
+        flow.send(&flood(500_000, 600));
+        let inner = flow.stage.conductor.component("conductor");
+        wait_for_rest(&[flow.stage.conductor.pid(), flow.agent(), inner]);
+        flow.check_flood(500_000);
+        check_memory(&flow.stage, ENOUGH);
+        check_memory_of(inner, ENOUGH);
+    }
 }
 
 fn stopped_agent(proxies: &[String], count: u64, size: usize) {
@@ -145,11 +163,11 @@ fn stopped_agent(proxies: &[String], count: u64, size: usize) {
         input
     });
     flow.wait_for_rest();
-    flow.check_memory(ENOUGH);
+    check_memory(&flow.stage, ENOUGH);
     signal(agent, libc::SIGCONT);
     flow.input = Some(patiently("the editor writes", || writer.join().expect("no panic")));
     flow.check_tally(count);
-    flow.check_memory(ENOUGH);
+    check_memory(&flow.stage, ENOUGH);
 }
 
 fn signal(pid: u32, signal: i32) {
@@ -175,7 +193,7 @@ fn both_flood(proxies: &[String]) {
     flow.write(numbered(COUNT, 1024));
     flow.check_flood(COUNT);
     flow.check_tally(COUNT);
-    flow.check_memory(3 * ENOUGH);
+    check_memory(&flow.stage, 3 * ENOUGH);
 }
 
 #[test]
@@ -190,8 +208,9 @@ fn a_proxy_between_two_ends_that_flood_each_other_is_not_stuck() {
 
 #[test]
 fn a_chain_in_a_chain_between_two_ends_that_flood_each_other_is_not_stuck() {
-    let inner = Stage::new(release("conductor")).subchain(&[transparent()]);
-    both_flood(&[inner]);
+    for proxies in [vec![], vec![transparent()]] {
+        both_flood(&[Stage::new(release("conductor")).subchain(&proxies)]);
+    }
 }
 
 /// The debug build, with puppets.
@@ -209,34 +228,33 @@ fn with_proxy(setup: Setup) -> (Stage, Puppet, Puppet) {
 /// It floods the editor while both its neighbours fill its input.
 #[test]
 fn a_proxy_that_writes_without_reading_is_not_stuck() {
-    const COUNT: usize = 3000;
+    const COUNT: u64 = 3000;
+    const SIZE: usize = 1000;
     let (mut stage, mut proxy, mut agent) = with_proxy(stage());
-    let filler = "x".repeat(1000);
-    let line = |method: &str, n: usize| notification(method, &format!(r#"["{n}","{filler}"]"#));
-    let repeat = |method: &str| {
-        let line = notification(method, &format!(r#"["{{n}}","{filler}"]"#));
-        json!({"repeat": line, "count": COUNT})
-    };
     proxy.order(json!({"read": false}));
-    proxy.order(repeat("_proxy"));
-    agent.order(repeat("_agent"));
-    let lines: String = (0..COUNT).map(|n| line("_editor", n) + "\n").collect();
-    stage.editor.write(lines.as_bytes());
-    for n in 0..COUNT {
-        assert_eq!(stage.editor.line(), line("_proxy", n));
+    proxy.order(
+        json!({"repeat": r#"{"jsonrpc":"2.0","method":"up","params":[{n}]}"#, "count": COUNT * 10}),
+    );
+    let from_agent = notification("_agent", &format!(r#"["{{n}}","{}"]"#, "x".repeat(SIZE)));
+    agent.order(json!({"repeat": from_agent, "count": COUNT}));
+    let mut input = stage.editor.take_stdin();
+    let writer = std::thread::spawn(move || input.write_all(&numbered(COUNT, SIZE)));
+    for n in 0..COUNT * 10 {
+        assert_eq!(stage.editor.line(), notification("up", &format!("[{n}]")));
     }
     proxy.order(json!({"read": true}));
-    let (mut from_editor, mut from_agent) = (0, 0);
-    while from_editor + from_agent < 2 * COUNT {
-        let (seen, wrapped) = (proxy.line(), line("_agent", from_agent));
-        if seen == line("_editor", from_editor) {
-            from_editor += 1;
+    let (mut from_editor, mut from_agent) = (Tally::default(), 0);
+    while from_editor.count + from_agent < 2 * COUNT {
+        let line = proxy.line();
+        if Numbered::is(line.as_bytes()) {
+            from_editor.take(line.as_bytes());
         } else {
-            let params = parse(&wrapped)["params"].to_string();
-            assert_eq!(seen, wrapped_notification("_agent", &params));
+            assert!(line.contains(&format!(r#""params":["{from_agent}""#)), "{line}");
             from_agent += 1;
         }
     }
+    assert_eq!(from_editor.wrong, None);
+    writer.join().expect("no panic").expect("the conductor reads");
 }
 
 /// Checklist 56.
@@ -295,12 +313,13 @@ fn too_long(line: &str, id: &str, code: i64, who: &str) {
 #[test]
 fn the_editors_longer_lines_are_refused_under_their_own_id() {
     let (mut stage, mut proxy, _agent) = limited();
-    let long = "x".repeat(LIMIT);
+    let long = "x".repeat(LIMIT + 1);
     let value = format!(r#"["{long}"]"#);
     let strange = format!(r#"{{"jsonrpc":"2.0","{long}":1,"id":1,"method":"m"}}"#);
     for (line, id) in [
         (request("\"\\u0041\"", "m", &value), "\"\\u0041\""),
         (format!(r#"{{"method":"m","id":7,"params":{value}}}"#), "7"),
+        (format!(r#"{{"id":8,"params":{value},"method":"m"}}"#), "8"),
         (notification("m", &value), "null"),
         (strange, "null"),
         (long.clone(), "null"),
@@ -324,10 +343,10 @@ fn a_components_longer_lines_end_nobodys_patience() {
     too_long(&stage.editor.line(), "\"q\"", -32603, "proxy 'puppet'");
     // A request: its sender is told.
     agent.send(&request("5", "m", &value));
-    too_long(&agent.line(), "5", -32600, "agent 'puppet'");
+    too_long(&agent.line(), "5", -32600, "agent 'puppet#2'");
     // A notification: likewise, though it waits for nothing.
     agent.send(&notification("m", &value));
-    too_long(&agent.line(), "null", -32600, "agent 'puppet'");
+    too_long(&agent.line(), "null", -32600, "agent 'puppet#2'");
     agent.send(&notification("next", ""));
     assert_eq!(proxy.line(), wrapped_notification("next", ""));
     proxy.send(&notification("next", ""));
@@ -351,11 +370,9 @@ fn a_line_without_end_takes_no_memory() {
     agent.order(json!({"out": r#"{"jsonrpc":"2.0","id":2,"method":"m","params":[""#}));
     agent.order(json!({"fill": "x", "bytes": LENGTH}));
     agent.send(r#""]}"#);
-    too_long(&agent.line(), "2", -32600, "agent 'puppet'");
+    too_long(&agent.line(), "2", -32600, "agent 'puppet#2'");
 
     agent.send(&notification("next", ""));
     assert_eq!(proxy.line(), wrapped_notification("next", ""));
-    let (_, peak) = stage.conductor.memory();
-    eprintln!("peak: {peak} KiB");
-    assert!(peak < ENOUGH << 10, "the conductor used {} MiB", peak >> 10);
+    check_memory(&stage, ENOUGH);
 }

@@ -61,6 +61,12 @@ impl Pending {
         self.open.remove(&number)
     }
 
+    /// Is `id` that of a question which this seat has yet to answer?
+    pub fn owes(&self, answerer: Seat, id: &Id) -> bool {
+        let ask = number_of(id).and_then(|number| self.open.get(&number));
+        ask.is_some_and(|ask| ask.answerer == answerer)
+    }
+
     /// The questions that `asker` calls `id`: one, unless it used the id twice at once.
     pub fn find(&mut self, asker: Seat, id: &Id) -> impl Iterator<Item = (Id, &mut Ask)> {
         self.open

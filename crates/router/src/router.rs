@@ -66,6 +66,11 @@ impl Router {
         self.pending.len()
     }
 
+    /// Is `id` that of a question which this seat has yet to answer?
+    pub fn owes(&self, seat: Seat, id: &Id) -> bool {
+        self.pending.owes(seat, id)
+    }
+
     /// When to call [`handle`](Router::handle) with [`Event::Tick`], if nothing happens before.
     pub fn deadline(&self) -> Option<Time> {
         let closing = match self.phase {
@@ -74,6 +79,14 @@ impl Router {
         };
         let turn = self.turn.map(|(_, until)| until);
         [closing, turn].into_iter().flatten().min()
+    }
+
+    /// Who has kept the handshake waiting for too long. A shell that knows the last words of that
+    /// component tells its end itself, with [`Event::Left`]; else it is told without them, at the
+    /// next [`Event::Tick`].
+    pub fn overdue(&self, now: Time) -> Option<(Seat, How)> {
+        let (seat, until) = self.turn?;
+        (until <= now).then_some((seat, How::Silent(self.chain.greeting_limit)))
     }
 
     /// The one way in. What is to be done is appended to `actions`, in order. (It fills a list
@@ -299,11 +312,8 @@ impl Router {
     }
 
     fn on_tick(&mut self, now: Time, actions: &mut Vec<Action>) {
-        if let Some((seat, until)) = self.turn
-            && until <= now
-        {
-            let why = Exit::new(How::Silent(self.chain.greeting_limit));
-            self.on_left(now, seat, why, actions);
+        if let Some((seat, how)) = self.overdue(now) {
+            self.on_left(now, seat, Exit::new(how), actions);
         }
     }
 

@@ -13,7 +13,7 @@
 //!
 //! The first argument is the [`cast`](crate::cast). In the script, `who > line` is sent and `who < line`
 //! must be delivered, in this order, nothing else and nothing less. How lines are written:
-//! [`notation`](crate::notation); in what is expected, `…` stands for any text. The other lines:
+//! [`notation`]; in what is expected, `…` stands for any text. The other lines:
 //!
 //! | it happens | it must happen |
 //! |---|---|

@@ -17,7 +17,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -92,6 +92,7 @@ pub struct Setup {
     program: PathBuf,
     options: Vec<String>,
     env: Vec<(String, String)>,
+    unheard: bool,
     puppets: Puppets,
 }
 
@@ -103,6 +104,7 @@ impl Stage {
             program: program.into(),
             options: Vec::new(),
             env: Vec::new(),
+            unheard: false,
             puppets: Puppets::new(),
         }
     }
@@ -128,10 +130,7 @@ impl Stage {
             // Not sooner: a chain inside the chain starts when it is greeted.
             let mut proxy = self.enter(name);
             let greeting = proxy.request("proxy/initialize");
-            proxy.send(&format!(
-                r#"{{"jsonrpc":"2.0","id":"forward","method":"proxy/successor","params":{{"method":"initialize","params":{}}}}}"#,
-                greeting["params"]
-            ));
+            proxy.forward("forward", "initialize", &greeting["params"].to_string());
             greetings.push(greeting);
             puppets.push(proxy);
         }
@@ -163,6 +162,12 @@ impl Setup {
         self
     }
 
+    /// Nobody reads what the conductor says on stderr.
+    pub fn unheard(mut self) -> Setup {
+        self.unheard = true;
+        self
+    }
+
     /// The command line of a puppet, for a COMPONENT argument.
     pub fn puppet(&self, name: &str) -> String {
         self.puppets.command(name)
@@ -180,6 +185,19 @@ impl Setup {
         format!("{program} {mode}{}", words.collect::<String>())
     }
 
+    /// A puppet as a COMPONENT in JSON, so that the conductor calls it by this name, too.
+    pub fn component(&self, name: &str) -> Value {
+        let socket = &self.puppets.socket;
+        json!({ "name": name, "command": binary("puppet"), "args": [socket, name] })
+    }
+
+    /// `conductor agent` with puppets that the conductor calls by these names.
+    pub fn named(self, names: &[&str]) -> Stage {
+        let components: Vec<String> =
+            names.iter().map(|name| self.component(name).to_string()).collect();
+        self.run("agent", &components)
+    }
+
     /// `conductor agent` with puppets of these names.
     pub fn agent(self, names: &[&str]) -> Stage {
         let components: Vec<String> = names.iter().map(|name| self.puppet(name)).collect();
@@ -195,23 +213,27 @@ impl Setup {
         let mut child = command.spawn().expect("the conductor starts");
         let stdin = child.stdin.take().expect("a pipe");
         let stdout = child.stdout.take().expect("a pipe");
-        let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
         let said = Arc::new(Mutex::new(Vec::new()));
-        let listener = std::thread::spawn({
+        // Unheard, the pipe stays open in `child`, and fills.
+        let stderr = if self.unheard { None } else { child.stderr.take() };
+        let listener = stderr.map(|stderr| {
             let said = said.clone();
-            move || {
-                let mut line = Vec::new();
-                while matches!(stderr.read_until(b'\n', &mut line), Ok(1..)) {
-                    said.lock().expect("no panic").extend_from_slice(&line);
-                    line.clear();
-                }
-            }
+            std::thread::spawn(move || listen(stderr, &said))
         });
         Stage {
             editor: Editor::new(stdin, stdout),
-            conductor: Conductor { child, said, listener: Some(listener) },
+            conductor: Conductor { child, said, listener },
             puppets: self.puppets,
         }
+    }
+}
+
+fn listen(stderr: ChildStderr, said: &Mutex<Vec<u8>>) {
+    let mut stderr = BufReader::new(stderr);
+    let mut line = Vec::new();
+    while matches!(stderr.read_until(b'\n', &mut line), Ok(1..)) {
+        said.lock().expect("no panic").extend_from_slice(&line);
+        line.clear();
     }
 }
 
@@ -255,13 +277,7 @@ impl Conductor {
 
     /// Resident memory now, and at its highest, in KiB.
     pub fn memory(&self) -> (u64, u64) {
-        let status =
-            std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("it runs");
-        let field = |name: &str| {
-            let line = status.lines().find(|line| line.starts_with(name)).expect(name);
-            line.split_whitespace().nth(1).and_then(|it| it.parse().ok()).expect(name)
-        };
-        (field("VmRSS:"), field("VmHWM:"))
+        memory(self.pid())
     }
 }
 
@@ -527,28 +543,64 @@ impl Puppet {
         self.send(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#));
     }
 
+    /// Answers a request with an error, spelt as it is.
+    pub fn fail(&mut self, request: &Value, error: &str) {
+        let id = &request["id"];
+        self.send(&format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#));
+    }
+
+    /// Sends a request to its successor, as a P5 proxy does.
+    pub fn forward(&mut self, id: &str, method: &str, params: &str) {
+        self.send(&format!(
+            r#"{{"jsonrpc":"2.0","id":"{id}","method":"proxy/successor","params":{{"method":"{method}","params":{params}}}}}"#
+        ));
+    }
+
     /// Starts a grandchild, which inherits the component's standard output and error.
     pub fn spawn(&mut self, shell: &str) -> u32 {
         self.order(json!({ "spawn": shell }));
-        loop {
-            if let Some(report) = self.others.pop_front() {
-                return report["spawned"].as_u64().expect("a pid") as u32;
-            }
-            self.report("its child");
+        self.word("its child")["spawned"].as_u64().expect("a pid") as u32
+    }
+
+    /// Waits until it has done all that it was ordered.
+    pub fn settle(&mut self) {
+        self.order(json!({ "settle": true }));
+        self.word("its word that it is done");
+    }
+
+    /// The next report that is not about a line.
+    fn word(&mut self, wanted: &str) -> Value {
+        while self.others.is_empty() {
+            self.report(wanted);
         }
+        self.others.pop_front().unwrap_or_default()
     }
 
     /// Makes it deaf for SIGTERM, SIGINT and SIGHUP.
     pub fn ignore_signals(&mut self) {
         self.order(json!({ "ignore_signals": true }));
-        while self.others.pop_front().is_none() {
-            self.report("its word that it ignores signals");
-        }
+        self.word("its word that it ignores signals");
     }
 }
 
 pub fn parse(line: &str) -> Value {
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+}
+
+/// An answer must be an error that tells who failed, how, what it said last, and what to do.
+pub fn assert_blames(answer: &Value, component: &str, cause: &str, last_words: &str) {
+    let error = &answer["error"];
+    assert_eq!(error["code"], -32603, "{answer}");
+    let message = error["message"].as_str().expect("a message");
+    let data = |key: &str| error["data"][key].as_str().unwrap_or_else(|| panic!("{key}: {answer}"));
+    assert_eq!(data("component"), component, "{answer}");
+    assert!(data("cause").contains(cause), "{answer}");
+    for part in [&format!("'{component}'"), data("command"), cause, last_words, data("remedy")] {
+        assert!(message.contains(part), "{part:?} is not in {message:?}");
+    }
+    let words = error["data"]["lastWords"].as_array().expect("a list");
+    let said = |line: &Value| line.as_str().is_some_and(|line| line.contains(last_words));
+    assert!(last_words.is_empty() || words.iter().any(said), "{answer}");
 }
 
 /// Is there a live (not merely unreaped) process of this id?
@@ -565,6 +617,16 @@ fn process(pid: u32) -> Option<(String, u32)> {
     let (start, end) = stat.rsplit_once(')')?;
     let parent = end.split_whitespace().nth(1)?.parse().ok()?;
     Some((start.split_once('(')?.1.to_owned(), parent))
+}
+
+/// Resident memory of a process now, and at its highest, in KiB.
+pub fn memory(pid: u32) -> (u64, u64) {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let field = |name: &str| {
+        let line = status.lines().find(|line| line.starts_with(name)).expect(name);
+        line.split_whitespace().nth(1).and_then(|it| it.parse().ok()).expect(name)
+    };
+    (field("VmRSS:"), field("VmHWM:"))
 }
 
 /// Waits until these processes neither read nor write any more. A stall is no event, so this looks

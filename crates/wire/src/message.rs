@@ -566,6 +566,8 @@ fn join(members: &[Span], line: &Bytes) -> Bytes {
 pub enum Salvage {
     Request(Id),
     Response(Id),
+    /// Neither or both of these.
+    Unclear(Id),
     Nothing,
 }
 
@@ -580,7 +582,7 @@ pub fn salvage(beginning: &[u8]) -> Salvage {
     let _ = Walker::new(&beginning).object(|key, walker| {
         match key {
             b"id" => id = Id::new(Json::slice_of(&beginning, walker.value()?)),
-            b"method" => call = true,
+            b"method" | b"params" => call = true,
             b"result" | b"error" => answer = true,
             _ => {}
         }
@@ -589,7 +591,8 @@ pub fn salvage(beginning: &[u8]) -> Salvage {
     match id {
         Some(id) if call && !answer => Salvage::Request(id.detached()),
         Some(id) if answer && !call => Salvage::Response(id.detached()),
-        _ => Salvage::Nothing,
+        Some(id) => Salvage::Unclear(id.detached()),
+        None => Salvage::Nothing,
     }
 }
 
@@ -688,7 +691,10 @@ mod tests {
             salvage(br#"{"jsonrpc":"2.0","id":1,"result":{"te"#),
             Salvage::Response(one.clone())
         );
-        assert_eq!(salvage(b"{\"id\":1,\"result\":\"\xff\"}"), Salvage::Response(one));
+        assert_eq!(salvage(b"{\"id\":1,\"result\":\"\xff\"}"), Salvage::Response(one.clone()));
+        assert_eq!(salvage(br#"{"id":1,"params":{"te"#), Salvage::Request(one.clone()));
+        assert_eq!(salvage(br#"{"id":1}"#), Salvage::Unclear(one.clone()));
+        assert_eq!(salvage(br#"{"id":1,"method":"x","result":1}"#), Salvage::Unclear(one));
         assert_eq!(salvage(br#"{"result":{"te"#), Salvage::Nothing);
         assert_eq!(salvage(b"Starting agent"), Salvage::Nothing);
     }

@@ -122,6 +122,9 @@ fn obey(order: &Value, report: &Mutex<UnixStream>, gate: &Gate) {
         }
         say(report, json!({"ignoring": true}));
     }
+    if order["settle"] == true {
+        say(report, json!({"settled": true}));
+    }
     if let Some(status) = order["exit"].as_i64() {
         std::process::exit(status as i32);
     }

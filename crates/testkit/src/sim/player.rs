@@ -17,6 +17,8 @@ pub struct State {
     /// It was sent a greeting (or has sent the first one), so it may be spoken to.
     pub greeted: bool,
     pub started: bool,
+    /// It has accepted a greeting, and whoever greeted it knows.
+    pub live: bool,
     /// It says nothing any more.
     pub mute: bool,
     /// Nor does it hear anything.
@@ -67,7 +69,7 @@ impl World {
         let id = self.players[who].fresh_id();
         let question =
             Question { method: method.to_owned(), id: id.clone(), ..Question::default() };
-        let fair = self.players[to].greeted;
+        let fair = self.can_be_spoken_to(to);
         let text = if method == "initialize" { greeting } else { payload };
         let serial = self.ledger.write((who, to), toward, What::Ask(question), fair, text);
         let line = self.call(who, toward, serial, method, Some(&id));
@@ -78,7 +80,7 @@ impl World {
     pub(super) fn note(&mut self, who: usize, toward: Side, method: &str) {
         let Some(to) = self.hearer(who, toward) else { return };
         let what = What::Note { method: method.to_owned() };
-        let fair = self.players[to].greeted;
+        let fair = self.can_be_spoken_to(to);
         let serial = self.ledger.write((who, to), toward, what, fair, payload);
         let line = self.call(who, toward, serial, method, None);
         self.send(who, line);
@@ -178,7 +180,7 @@ impl World {
         let id = id.map_or_else(String::new, |id| format!(r#""id":{id},"#));
         let params = &self.ledger.said[serial].payload;
         if part.wraps(toward) == Some(true) {
-            let meta = if serial % 3 == 0 { r#""_meta":{"this":"hop"},"# } else { "" };
+            let meta = if serial.is_multiple_of(3) { r#""_meta":{"this":"hop"},"# } else { "" };
             return format!(
                 r#"{{"jsonrpc":"2.0",{id}"method":"proxy/successor","params":{{{meta}"method":"{method}","params":{params}}}}}"#
             );
@@ -277,7 +279,7 @@ impl World {
         if state.mute {
             return Ok(());
         }
-        let refuses = self.moody && greeting % 3 == 0;
+        let refuses = self.moody && greeting.is_multiple_of(3);
         if self.cast.players[who].part != Part::Proxy || state.lazy || refuses {
             self.answer(who, greeting, refuses);
         } else if let Some(own) = self.ask(who, Side::Agent, "initialize")? {
@@ -321,6 +323,8 @@ impl World {
                 let greets = self.ledger.question(ask).is_some_and(|it| it.method == "initialize");
                 let held = greets && self.players[self.ledger.said[serial].from].lazy;
                 self.ledger.hear(who, serial, payload, !held)?;
+                let answerer = self.ledger.said[serial].from;
+                self.players[answerer].live |= greets && !is_error;
             }
             None if is_error && self.may_fail(ask) => {}
             None => {
@@ -340,12 +344,18 @@ impl World {
         Ok(())
     }
 
+    /// Must what is said to this player now reach it, as long as nobody leaves?
+    fn can_be_spoken_to(&self, who: usize) -> bool {
+        let flat = self.cast.conductors.len() == 1;
+        let player = &self.players[who];
+        if self.moody { player.live && flat } else { player.greeted }
+    }
+
     /// May a conductor answer this question itself?
     fn may_fail(&self, ask: Serial) -> bool {
         let said = &self.ledger.said[ask];
         let nested = self.cast.conductors.len() > 1;
         !said.fair
-            || self.moody
             || self.players[said.to].mute
             || self.anyone_finished()
             || self.disturbed && (nested || said.from == 0)

@@ -25,7 +25,7 @@ pub struct World {
     pub(super) ledger: Ledger,
     /// Somebody has left, or all was told to stop.
     pub(super) disturbed: bool,
-    /// Components refuse some greetings, and then need not be spoken to.
+    /// Components refuse some greetings; until they accept one they need not be spoken to.
     pub moody: bool,
     /// All that happens, if somebody wants to read it.
     pub trace: Option<Vec<String>>,
@@ -164,7 +164,7 @@ impl World {
             }
             Op::Initialize => {
                 self.ask(0, Side::Agent, "initialize")?;
-                self.players[0].greeted = true;
+                (self.players[0].greeted, self.players[0].live) = (true, true);
             }
             Op::Regreet(who) => {
                 let who = player(who);
@@ -482,7 +482,7 @@ impl World {
             // While it ends, a conductor answers its outer pipe itself.
             let refused =
                 self.disturbed && (nested || (said.from == 0 && matches!(said.what, What::Ask(_))));
-            if there && !said.heard && !refused && !self.moody {
+            if there && !said.heard && !refused {
                 return violation(format!("message {serial} is lost"));
             }
         }

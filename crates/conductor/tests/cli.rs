@@ -1,0 +1,318 @@
+//! The program as people and editors meet it: help, mistakes, logs, and whatever standard streams
+//! it is given.
+
+#![cfg(unix)]
+
+use std::fs::File;
+use std::io::{BufRead, Read, Seek, Write};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Output, Stdio};
+
+use rustix::fs::{OFlags, fcntl_getfl};
+use serde_json::json;
+use testkit::stage::{Setup, Stage, binary, directory, patiently, wait_until};
+
+const OPTIONS: [&str; 5] = ["--init-timeout", "--grace", "--max-line", "--log", "--log-file"];
+const COMMANDS: [&str; 4] = ["agent", "proxy", "completions", "man"];
+
+fn stage() -> Setup {
+    Stage::new(env!("CARGO_BIN_EXE_conductor"))
+}
+
+fn conductor(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_conductor"));
+    command.args(args).stdin(Stdio::null()).output().expect("the conductor starts")
+}
+
+/// What it prints for these arguments, which must be fine.
+fn printed(args: &[&str]) -> String {
+    let output = conductor(args);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{args:?}: {said}");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+fn assert_mentions(text: &str, words: &[&str]) {
+    for word in words {
+        assert!(text.contains(word), "{word:?} is not in:\n{text}");
+    }
+}
+
+// What it says about itself.
+
+#[test]
+fn help_mentions_every_command_and_option_and_gives_examples() {
+    let help = printed(&["--help"]);
+    assert_mentions(&help, &COMMANDS);
+    assert_mentions(&help, &["Examples:", "conductor agent "]);
+    for mode in ["agent", "proxy"] {
+        let help = printed(&[mode, "--help"]);
+        assert_mentions(&help, &OPTIONS);
+        assert_mentions(&help, &["COMPONENT", "CONDUCTOR_LOG", "    conductor agent "]);
+    }
+    assert_mentions(&printed(&["agent", "--help"]), &["NAME=value", "JSON", "status 0"]);
+}
+
+#[test]
+fn it_tells_its_version() {
+    assert_eq!(printed(&["--version"]), format!("conductor {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn completions_know_every_command_and_option() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = printed(&["completions", shell]);
+        assert_mentions(&script, &COMMANDS);
+        // Fish writes options without their dashes.
+        assert_mentions(&script, &OPTIONS.map(|option| option.trim_start_matches('-')));
+    }
+}
+
+#[test]
+fn the_manual_is_one_page_with_every_command_and_option() {
+    // Roff escapes hyphens.
+    let page = printed(&["man"]).replace("\\-", "-");
+    assert!(page.contains("\n.TH conductor 1"), "{page}");
+    for command in COMMANDS {
+        assert_mentions(&page, &[&format!("conductor {command}")]);
+    }
+    assert_mentions(&page, &OPTIONS);
+    assert!(!page.contains("conductor-agent(1)"), "there is no such page");
+}
+
+#[test]
+fn mistakes_are_told_on_stderr_with_status_2() {
+    let component = ["agent", "x"];
+    let mistakes: [(&[&str], &str); 13] = [
+        (&[], "Usage"),
+        (&["agents"], "unrecognized subcommand"),
+        (&["agent"], "<COMPONENT>"),
+        (&["agent", "'open quote"], "a quotation mark is not closed"),
+        (&["agent", ""], "it names no command to run"),
+        (&["agent", "A=1 B=2"], "it names no command to run"),
+        (&["agent", "{\"command\": }"], "its JSON cannot be read"),
+        (&["agent", "{\"command\":\"x\",\"argv\":[]}"], "argv"),
+        (&["proxy", "{}"], "command"),
+        (&["agent", "--patience", "3", "x"], "--patience"),
+        (&["agent", "--max-line", "long", "x"], "give a size such as"),
+        (&["agent", "--grace=-1", "x"], "that is not negative"),
+        (&["completions", "tcsh"], "tcsh"),
+    ];
+    let logs: [(&[&str], &str); 2] = [
+        (&["--log", "a=b=c"], "is not a level or filter"),
+        (&["--log-file", "/nowhere/at/all"], "cannot write the log file /nowhere/at/all"),
+    ];
+    let logs =
+        logs.map(|(options, why)| ([&component[..1], options, &component[1..]].concat(), why));
+    let logs = logs.iter().map(|(args, why)| (args.as_slice(), *why));
+    for (args, why) in mistakes.into_iter().chain(logs) {
+        let output = conductor(args);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains(why), "{args:?}: {said}");
+        assert!(output.stdout.is_empty(), "{args:?}");
+    }
+}
+
+// What it logs.
+
+const PROMPT: &str =
+    r#"{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"text":"swordfish"}}"#;
+
+/// A turn with secrets in it: in what is said, and in the agent's environment. Gives what was said
+/// on stderr.
+fn turn_with_secrets(setup: Setup) -> String {
+    let mut agent = setup.component("agent");
+    agent["env"] = json!({"TOKEN": "hunter2"});
+    let components = [setup.component("proxy").to_string(), agent.to_string()];
+    let mut stage = setup.run("agent", &components);
+    let mut puppets = stage.initialize(&["proxy", "agent"]);
+    stage.editor.send(PROMPT);
+    let asked = puppets[0].request("session/prompt");
+    puppets[0].forward("down", "session/prompt", &asked["params"].to_string());
+    let prompt = puppets[1].request("session/prompt");
+    puppets[1].send(r#"{"jsonrpc":"2.0","method":"session/update","params":{"text":"swordfish"}}"#);
+    puppets[0].message();
+    puppets[1].answer(&prompt, r#"{"echo":"swordfish"}"#);
+    let answer = puppets[0].message();
+    puppets[0].answer(&asked, &answer["result"].to_string());
+    assert_eq!(stage.editor.message()["result"]["echo"], "swordfish");
+    stage.editor.leave();
+    for puppet in &mut puppets {
+        assert_eq!(puppet.next_line(), None);
+        puppet.exit(0);
+    }
+    assert_eq!(stage.conductor.status(), 0);
+    stage.conductor.stderr()
+}
+
+/// Each hop is in the log, and nothing of what was said.
+fn assert_shows_hops_without_secrets(log: &str) {
+    assert_mentions(log, &["session/prompt", "session/update", "proxy", "agent", "size="]);
+    assert!(!log.contains("swordfish") && !log.contains("hunter2"), "{log}");
+}
+
+#[test]
+fn it_is_quiet_by_default() {
+    assert_eq!(turn_with_secrets(stage()), "");
+}
+
+#[test]
+fn the_log_shows_the_hops_but_no_payload_and_no_environment() {
+    assert_shows_hops_without_secrets(&turn_with_secrets(stage().option(&["--log", "debug"])));
+    assert_shows_hops_without_secrets(&turn_with_secrets(stage().option(&["--log", "trace"])));
+    assert_shows_hops_without_secrets(&turn_with_secrets(stage().env("CONDUCTOR_LOG", "debug")));
+}
+
+#[test]
+fn the_log_can_go_to_a_file_after_what_is_there() {
+    let place = directory("log");
+    let path = place.join("conductor.log");
+    std::fs::write(&path, "yesterday\n").expect("a file");
+    let file = path.to_str().expect("UTF-8");
+    let said = turn_with_secrets(stage().option(&["--log", "debug", "--log-file", file]));
+    assert_eq!(said, "");
+    let log = std::fs::read_to_string(&path).expect("the log");
+    assert!(log.starts_with("yesterday\n"), "{log}");
+    assert_shows_hops_without_secrets(&log);
+    std::fs::remove_dir_all(place).expect("the directory is ours");
+}
+
+#[test]
+fn an_error_does_not_show_the_environment() {
+    let mut stage = stage().run("agent", &["TOKEN=hunter2 sh -c 'exit 3'".into()]);
+    stage.editor.send(INITIALIZE);
+    let line = stage.editor.line();
+    assert!(line.contains("ended with status 3") && !line.contains("hunter2"), "{line}");
+    assert_eq!(stage.conductor.status(), 1);
+    assert!(!stage.conductor.stderr().contains("hunter2"));
+}
+
+// What it is given as standard input and output.
+
+const INITIALIZE: &str =
+    r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}"#;
+const NEW: &str = r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{}}"#;
+
+/// The lines of an editor, and the ids of the answers it must get.
+fn question() -> String {
+    format!("{INITIALIZE}\n{NEW}\n")
+}
+
+fn assert_answers(text: &str) {
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 2, "{text}");
+    assert!(lines[0].starts_with(r#"{"jsonrpc":"2.0","id":0,"result":{"#), "{text}");
+    assert!(lines[1].starts_with(r#"{"jsonrpc":"2.0","id":1,"result":{"sessionId""#), "{text}");
+}
+
+/// Starts a conductor with an agent that answers by itself.
+fn on_streams(stdin: impl Into<Stdio>, stdout: impl Into<Stdio>) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_conductor"));
+    command.args(["agent", "--grace", "600"]).arg(binary("stub_agent"));
+    command.stdin(stdin).stdout(stdout).stderr(Stdio::inherit());
+    command.spawn().expect("the conductor starts")
+}
+
+fn assert_ends_well(mut child: Child) {
+    let status = wait_until("the conductor ends", || child.try_wait().expect("wait"));
+    assert!(status.success(), "{status}");
+}
+
+/// The description behind a descriptor that others share is as it was.
+fn assert_blocking(fd: impl AsFd) {
+    assert!(!fcntl_getfl(fd).expect("flags").contains(OFlags::NONBLOCK));
+}
+
+/// Reads two lines, without waiting for ever.
+fn read_answers(from: impl Read + Send + 'static) -> String {
+    patiently("two answers", || {
+        let lines = std::io::BufReader::new(from).lines().take(2);
+        lines.map(|line| line.expect("answers") + "\n").collect()
+    })
+}
+
+#[test]
+fn pipes_that_are_shared_with_others_keep_their_flags() {
+    let (theirs, mut ours) = std::io::pipe().expect("a pipe");
+    let (answers, out) = std::io::pipe().expect("a pipe");
+    let child = on_streams(theirs.try_clone().unwrap(), out.try_clone().unwrap());
+    ours.write_all(question().as_bytes()).expect("it reads");
+    assert_answers(&read_answers(answers));
+    assert_blocking(&theirs);
+    assert_blocking(&out);
+    drop(ours);
+    assert_ends_well(child);
+    assert_blocking(&theirs);
+    assert_blocking(&out);
+}
+
+#[test]
+fn a_socket_may_be_both_and_keeps_its_flags() {
+    let (mut ours, theirs) = UnixStream::pair().expect("sockets");
+    let end = || OwnedFd::from(theirs.try_clone().expect("a second handle"));
+    let child = on_streams(end(), end());
+    ours.write_all(question().as_bytes()).expect("it reads");
+    assert_answers(&read_answers(ours.try_clone().unwrap()));
+    assert_blocking(&theirs);
+    ours.shutdown(std::net::Shutdown::Write).expect("an open socket");
+    assert_ends_well(child);
+    assert_blocking(&theirs);
+}
+
+#[test]
+fn files_are_read_from_where_they_stand_and_appended_to() {
+    let place = directory("files");
+    let (input, output) = (place.join("in"), place.join("out"));
+    std::fs::write(&input, format!("not for us\n{}", question())).expect("a file");
+    std::fs::write(&output, "before\n").expect("a file");
+    let mut stdin = File::open(&input).expect("a file");
+    stdin.seek(std::io::SeekFrom::Start(11)).expect("a file");
+    let stdout = File::options().append(true).open(&output).expect("a file");
+    assert_ends_well(on_streams(stdin, stdout));
+    let written = std::fs::read_to_string(&output).expect("a file");
+    assert_answers(written.strip_prefix("before\n").expect("what was there"));
+    std::fs::remove_dir_all(place).expect("the directory is ours");
+}
+
+#[test]
+fn the_null_device_is_an_editor_that_leaves_at_once_or_hears_nothing() {
+    let output = conductor(&["agent", "no-such-command"]);
+    assert!(output.status.success() && output.stdout.is_empty() && output.stderr.is_empty());
+    let (theirs, mut ours) = std::io::pipe().expect("a pipe");
+    let child = on_streams(theirs, Stdio::null());
+    ours.write_all(question().as_bytes()).expect("it reads");
+    drop(ours);
+    assert_ends_well(child);
+}
+
+#[test]
+fn a_terminal_will_do_for_trying_things_by_hand() {
+    let (mut ours, theirs) = terminal();
+    let child = on_streams(theirs.try_clone().unwrap(), theirs.try_clone().unwrap());
+    ours.write_all(question().as_bytes()).expect("it reads");
+    let answers = read_answers(ours.try_clone().unwrap());
+    assert_answers(&answers);
+    assert_blocking(&theirs);
+    // Ctrl-D: end of file.
+    ours.write_all(b"\x04").expect("it reads");
+    assert_ends_well(child);
+    assert_blocking(&theirs);
+}
+
+/// A terminal that does not echo: the hand that types, and the end for the program.
+fn terminal() -> (File, File) {
+    let (mut ours, mut theirs) = (-1, -1);
+    // SAFETY: fills in two descriptors that become ours; the other arguments may be null.
+    unsafe {
+        let (name, settings, size) =
+            (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
+        assert_eq!(libc::openpty(&mut ours, &mut theirs, name, settings, size), 0);
+        let mut settings = std::mem::zeroed();
+        assert_eq!(libc::tcgetattr(theirs, &mut settings), 0);
+        settings.c_lflag &= !libc::ECHO;
+        assert_eq!(libc::tcsetattr(theirs, libc::TCSANOW, &settings), 0);
+        (File::from_raw_fd(ours), File::from_raw_fd(theirs))
+    }
+}

@@ -1,0 +1,383 @@
+//! How a chain comes to stand, and what the editor hears when it does not. Real processes, played
+//! line by line.
+
+#![cfg(unix)]
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use testkit::stage::{Editor, Puppet, Setup, Stage, assert_blames, directory, script};
+
+fn stage() -> Setup {
+    Stage::new(env!("CARGO_BIN_EXE_conductor")).option(&["--grace", "0.3"])
+}
+
+const INITIALIZE: &str =
+    r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}"#;
+const RESULT: &str = r#"{"protocolVersion":1,"agentCapabilities":{}}"#;
+
+/// The editor says `initialize`, the agent answers, the editor hears it.
+fn greet_agent(stage: &mut Stage, agent: &mut Puppet) {
+    stage.editor.send(INITIALIZE);
+    let greeting = agent.request("initialize");
+    agent.answer(&greeting, RESULT);
+    assert_eq!(stage.editor.line(), format!(r#"{{"jsonrpc":"2.0","id":0,"result":{RESULT}}}"#));
+}
+
+fn error_code(editor: &mut Editor, line: &str) -> Value {
+    editor.send(line);
+    editor.message()["error"]["code"].take()
+}
+
+// What cannot be started.
+
+/// A way not to start: the options it takes, the component, and what is said of it.
+struct Failure {
+    options: &'static [&'static str],
+    component: String,
+    cause: &'static str,
+    last_words: &'static str,
+}
+
+/// Makes components that fail, with their files in `place`.
+fn failures(place: &Path) -> Vec<Failure> {
+    let fails = |component: Value, cause, last_words| Failure {
+        options: &[],
+        component: component.to_string(),
+        cause,
+        last_words,
+    };
+    let named = |command: Value| json!({"name": "bad", "command": command, "args": ["--acp"]});
+    let program = |name: &str, body: &str| named(json!(script(place, name, body)));
+    let plain = place.join("plain");
+    std::fs::write(&plain, "not a program").expect("a file");
+    let nowhere = json!({"name": "bad", "command": "sh", "cwd": place.join("nowhere")});
+    let silent = program("silent", "echo please log in >&2; sleep 1000");
+    let mumbles = "echo 'Welcome to Bad 1.0'; exit 2";
+    let mut failures = vec![
+        fails(named(json!("no-such-command")), "could not be started: command not found", ""),
+        fails(named(json!(plain)), "the command is not executable", ""),
+        fails(nowhere, "its directory does not exist", ""),
+        fails(program("exits", "echo no key found >&2; exit 3"), "with status 3", "no key found"),
+        fails(program("leaves", "exit 0"), "ended with status 0", ""),
+        fails(program("killed", "echo ouch >&2; kill -9 $$"), "by signal 9 (SIGKILL)", "ouch"),
+        fails(program("mumbles", mumbles), "ended with status 2", "Welcome to Bad 1.0"),
+    ];
+    failures.push(Failure {
+        options: &["--init-timeout", "2"],
+        ..fails(silent, "did not answer initialize within 2 s", "please log in")
+    });
+    failures
+}
+
+/// Each failure must reach the editor as the answer to `initialize`, and end the chain.
+fn assert_failures_are_told(place: &str, arrange: impl Fn(&Setup, &Failure) -> Vec<String>) {
+    let place = directory(place);
+    for failure in failures(&place) {
+        let setup = stage().option(failure.options);
+        let components = arrange(&setup, &failure);
+        let mut stage = setup.run("agent", &components);
+        stage.editor.send(INITIALIZE);
+        let answer = stage.editor.message();
+        assert_eq!(answer["id"], 0);
+        assert_blames(&answer, "bad", failure.cause, failure.last_words);
+        assert_eq!(stage.editor.next_line(), None);
+        assert_eq!(stage.conductor.status(), 1);
+        let said = stage.conductor.stderr();
+        let line = said.lines().last().unwrap_or_default();
+        assert!(line.starts_with("conductor: ") && line.contains(failure.cause), "{said}");
+    }
+    std::fs::remove_dir_all(place).expect("the directory is ours");
+}
+
+/// Checklist 101, 107.
+#[test]
+fn an_agent_that_does_not_start_is_an_error_that_tells_why() {
+    assert_failures_are_told("agent", |_, failure| vec![failure.component.clone()]);
+}
+
+/// Checklist 101, 107.
+#[test]
+fn a_proxy_that_does_not_start_is_an_error_that_tells_why() {
+    let before_an_agent = |setup: &Setup, failure: &Failure| {
+        vec![failure.component.clone(), setup.component("agent").to_string()]
+    };
+    assert_failures_are_told("proxy", before_an_agent);
+}
+
+/// Checklist 101: it is told at once, whether its turn had come or not.
+#[test]
+fn an_agent_that_does_not_start_is_told_though_the_proxy_before_it_is_slow() {
+    let setup = stage();
+    let components = [setup.component("proxy").to_string(), "no-such-command".into()];
+    let mut stage = setup.run("agent", &components);
+    stage.editor.send(INITIALIZE);
+    assert_blames(&stage.editor.message(), "no-such-command", "command not found", "");
+    assert_eq!(stage.conductor.status(), 1);
+}
+
+/// Checklist 101, in a chain that is itself a proxy.
+#[test]
+fn the_conductor_above_hears_of_a_proxy_that_does_not_start() {
+    let mut stage = stage().run("proxy", &["no-such-command".into()]);
+    stage.editor.send(&INITIALIZE.replace("initialize", "proxy/initialize"));
+    assert_blames(&stage.editor.message(), "no-such-command", "command not found", "");
+    assert_eq!(stage.conductor.status(), 1);
+}
+
+// Whose turn it is.
+
+/// Checklist 107.
+#[test]
+fn a_silent_agent_is_blamed_and_not_the_proxy_that_waits_for_it() {
+    let mut stage = stage().option(&["--init-timeout", "2"]).named(&["proxy", "agent"]);
+    stage.editor.send(INITIALIZE);
+    let mut proxy = stage.enter("proxy");
+    let greeting = proxy.request("proxy/initialize");
+    proxy.forward("forward", "initialize", &greeting["params"].to_string());
+    let silent = "did not answer initialize within 2 s";
+    assert_blames(&proxy.message(), "agent", silent, "");
+    assert_blames(&stage.editor.message(), "agent", silent, "");
+    assert_eq!(stage.conductor.status(), 1);
+}
+
+/// Checklist 107.
+#[test]
+fn a_proxy_that_keeps_the_agents_answer_to_itself_is_blamed() {
+    let mut stage = stage().option(&["--init-timeout", "2"]).named(&["proxy", "agent"]);
+    stage.editor.send(INITIALIZE);
+    let (mut proxy, mut agent) = (stage.enter("proxy"), stage.enter("agent"));
+    let greeting = proxy.request("proxy/initialize");
+    proxy.forward("forward", "initialize", &greeting["params"].to_string());
+    let greeting = agent.request("initialize");
+    agent.answer(&greeting, RESULT);
+    assert_eq!(proxy.message()["id"], "forward");
+    let answer = stage.editor.message();
+    assert_blames(&answer, "proxy", "did not answer initialize within 2 s", "");
+    assert_eq!(stage.conductor.status(), 1);
+}
+
+/// Checklist 107: the limit is one for each part of the handshake, not one for all of it.
+#[test]
+fn a_chain_may_take_longer_than_each_of_its_components() {
+    let mut stage = stage().option(&["--init-timeout", "3"]).named(&["proxy", "agent"]);
+    stage.editor.send(INITIALIZE);
+    let (mut proxy, mut agent) = (stage.enter("proxy"), stage.enter("agent"));
+    let slow_start = || std::thread::sleep(Duration::from_millis(1600));
+    let asked = proxy.request("proxy/initialize");
+    slow_start();
+    proxy.forward("forward", "initialize", &asked["params"].to_string());
+    let greeting = agent.request("initialize");
+    slow_start();
+    agent.answer(&greeting, RESULT);
+    assert_eq!(proxy.message()["id"], "forward");
+    proxy.answer(&asked, RESULT);
+    assert_eq!(stage.editor.line(), format!(r#"{{"jsonrpc":"2.0","id":0,"result":{RESULT}}}"#));
+}
+
+// Noise.
+
+/// Checklist 31.
+#[test]
+fn noise_on_stdout_is_skipped_and_told() {
+    let mut stage = stage().named(&["agent"]);
+    stage.editor.send(INITIALIZE);
+    let mut agent = stage.enter("agent");
+    agent.send("Welcome!\n\n  42 tools loaded\n\"ready\"");
+    let greeting = agent.request("initialize");
+    agent.send("thinking …");
+    agent.answer(&greeting, RESULT);
+    agent.order(json!({ "out_hex": "63616665cc0a" }));
+    agent.send(r#"{"jsonrpc":"2.0","method":"session/update","params":{}}"#);
+    assert_eq!(stage.editor.line(), format!(r#"{{"jsonrpc":"2.0","id":0,"result":{RESULT}}}"#));
+    let update = r#"{"jsonrpc":"2.0","method":"session/update","params":{}}"#;
+    assert_eq!(stage.editor.line(), update);
+    stage.editor.leave();
+    agent.exit(0);
+    assert_eq!(stage.conductor.status(), 0);
+    let said = stage.conductor.stderr();
+    let noise = ["Welcome!", "42 tools loaded", "ready", "thinking …", "cafe"];
+    assert_eq!(said.lines().count(), noise.len(), "{said}");
+    for (line, noise) in said.lines().zip(noise) {
+        assert!(line.contains("WARN") && line.contains("agent 'agent'"), "{line}");
+        assert!(line.contains(noise), "{noise}: {line}");
+    }
+}
+
+// The handshake.
+
+/// Checklist 2, 5: all are started side by side, each is greeted in its turn.
+#[test]
+fn three_proxies_are_started_together_and_greeted_one_after_the_other() {
+    let names = ["one", "two", "three", "agent"];
+    let mut stage = stage().named(&names);
+    stage.editor.send(
+        r#"{"jsonrpc":"2.0","id":"e","method":"initialize","params":{"protocolVersion":1,"passed":0}}"#,
+    );
+    let mut puppets = names.map(|name| stage.enter(name));
+    // What each one sees first carries the mark of the one before it.
+    let mut asked = Vec::new();
+    for (mark, proxy) in puppets[..3].iter_mut().enumerate() {
+        let greeting = proxy.request("proxy/initialize");
+        assert_eq!(greeting["params"], json!({"protocolVersion": 1, "passed": mark}));
+        let passed = json!({"protocolVersion": 1, "passed": mark + 1}).to_string();
+        proxy.forward("forward", "initialize", &passed);
+        asked.push(greeting);
+    }
+    let greeting = puppets[3].request("initialize");
+    assert_eq!(greeting["params"], json!({"protocolVersion": 1, "passed": 3}));
+    puppets[3].answer(&greeting, r#"{"protocolVersion":1,"back":0}"#);
+    for (mark, (proxy, asked)) in puppets[..3].iter_mut().zip(&asked).rev().enumerate() {
+        let answer = proxy.message();
+        assert_eq!((&answer["id"], &answer["result"]["back"]), (&json!("forward"), &json!(mark)));
+        proxy.answer(asked, &json!({"protocolVersion": 1, "back": mark + 1}).to_string());
+    }
+    let answer = r#"{"jsonrpc":"2.0","id":"e","result":{"back":3,"protocolVersion":1}}"#;
+    assert_eq!(stage.editor.line(), answer);
+}
+
+/// Checklist 8, 9: what is wrong before the handshake is refused, starts nobody, and can be mended.
+#[test]
+fn nothing_is_started_before_a_valid_initialize() {
+    let mut stage = stage().named(&["agent"]);
+    let ask = r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{}}"#;
+    assert_eq!(error_code(&mut stage.editor, ask), -32600);
+    stage.editor.send(r#"{"jsonrpc":"2.0","method":"session/cancel","params":{}}"#);
+    for version in [r#""1""#, "1.5", "-1", "null", "[]"] {
+        let ask = INITIALIZE.replace(":1}", &format!(":{version}}}"));
+        assert_eq!(error_code(&mut stage.editor, &ask), -32602, "{version}");
+    }
+    let without = r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#;
+    assert_eq!(error_code(&mut stage.editor, without), -32602);
+    let children = format!("/proc/{0}/task/{0}/children", stage.conductor.pid());
+    let children = std::fs::read_to_string(children).expect("it runs");
+    assert_eq!(children.split_whitespace().count(), 1, "the guard alone: {children}");
+
+    stage.editor.send(INITIALIZE);
+    let mut agent = stage.enter("agent");
+    let greeting = agent.request("initialize");
+    agent.answer(&greeting, RESULT);
+    assert_eq!(stage.editor.message()["result"]["protocolVersion"], 1);
+}
+
+/// Checklist 10.
+#[test]
+fn a_second_initialize_starts_nobody_again() {
+    let mut stage = stage().named(&["agent"]);
+    let mut agent = stage.initialize(&["agent"]).remove(0);
+    greet_agent(&mut stage, &mut agent);
+    assert!(!stage.has_entered("agent"));
+}
+
+/// Checklist 13.
+#[test]
+fn a_version_that_is_too_high_is_lowered() {
+    let mut stage = stage().named(&["agent"]);
+    stage.editor.send(&INITIALIZE.replace(":1}", ":99,\"x\":[1.0]}"));
+    let mut agent = stage.enter("agent");
+    let line = agent.line();
+    assert!(line.ends_with(r#""params":{"protocolVersion":2,"x":[1.0]}}"#), "{line}");
+}
+
+/// Checklist 6.
+#[test]
+fn an_error_of_a_proxy_is_the_editors_answer_and_it_may_try_again() {
+    let mut stage = stage().named(&["proxy", "agent"]);
+    stage.editor.send(INITIALIZE);
+    let mut proxy = stage.enter("proxy");
+    let greeting = proxy.request("proxy/initialize");
+    let error = r#"{"code":-32000,"message":"log in first","data":null}"#;
+    proxy.fail(&greeting, error);
+    assert_eq!(stage.editor.line(), format!(r#"{{"jsonrpc":"2.0","id":0,"error":{error}}}"#));
+    let ask = r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{}}"#;
+    assert_eq!(error_code(&mut stage.editor, ask), -32600);
+    stage.editor.send(INITIALIZE);
+    proxy.request("proxy/initialize");
+}
+
+/// Checklist 6, 7: some agents answer what they do not know with an error, some with a result.
+#[test]
+fn an_agent_in_the_place_of_a_proxy_is_told_and_the_editor_may_go_on() {
+    let refusals = [
+        r#""error":{"code":-32601,"message":"Method not found"}"#,
+        r#""result":null"#,
+        r#""result":{"error":"what?"}"#,
+    ];
+    let mut stage = stage().named(&["plain", "agent"]);
+    stage.editor.send(INITIALIZE);
+    let mut plain = stage.enter("plain");
+    for refusal in refusals {
+        let greeting = plain.request("proxy/initialize");
+        plain.send(&format!(r#"{{"jsonrpc":"2.0","id":{},{refusal}}}"#, greeting["id"]));
+        let answer = stage.editor.message();
+        let message = answer["error"]["message"].as_str().expect("an error");
+        assert!(message.starts_with("component 'plain' is not a proxy"), "{message}");
+        let ask = r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{}}"#;
+        assert_eq!(error_code(&mut stage.editor, ask), -32600);
+        stage.editor.send(INITIALIZE);
+    }
+    plain.request("proxy/initialize");
+}
+
+#[test]
+fn a_proxy_that_does_not_initialise_its_successor_is_helped() {
+    let mut stage = stage().named(&["lazy", "agent"]);
+    stage.editor.send(INITIALIZE);
+    let (mut lazy, mut agent) = (stage.enter("lazy"), stage.enter("agent"));
+    let greeting = lazy.request("proxy/initialize");
+    lazy.answer(&greeting, r#"{"protocolVersion":1,"mine":true}"#);
+    let greeting = agent.request("initialize");
+    assert_eq!(greeting["params"], json!({"protocolVersion": 1}));
+    agent.answer(&greeting, RESULT);
+    let answer = r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"mine":true}}"#;
+    assert_eq!(stage.editor.line(), answer);
+    // The chain stands.
+    lazy.forward("x", "session/new", "{}");
+    let asked = agent.request("session/new");
+    agent.answer(&asked, "{}");
+    assert_eq!(lazy.message()["id"], "x");
+    let said = stage.conductor.stderr();
+    assert!(said.contains("WARN") && said.contains("without initializing its successor"), "{said}");
+}
+
+// How a component is written.
+
+/// Runs a component that is a puppet called `agent`, and gives what it saw of its surroundings.
+fn surroundings(setup: Setup, component: String) -> Value {
+    let mut stage = setup.env("INHERITED", "from the conductor").run("agent", &[component]);
+    stage.editor.send(INITIALIZE);
+    let hello = stage.enter("agent").hello;
+    assert_eq!(hello["env"]["INHERITED"], "from the conductor");
+    hello
+}
+
+#[test]
+fn a_component_in_shell_words_gets_its_environment_and_arguments() {
+    let setup = stage();
+    let puppet = setup.puppet("agent");
+    let component = format!("A='1 2' B=x=y {puppet} --flag 'two words' \"it's\" C=3 \\\\");
+    let hello = surroundings(setup, component);
+    assert_eq!(hello["args"], json!(["--flag", "two words", "it's", "C=3", "\\"]));
+    assert_eq!((&hello["env"]["A"], &hello["env"]["B"]), (&json!("1 2"), &json!("x=y")));
+    assert_eq!(hello["env"].get("C"), None);
+    assert_eq!(hello["cwd"], json!(std::env::current_dir().expect("a directory")));
+}
+
+#[test]
+fn a_component_in_json_gets_its_environment_arguments_and_directory() {
+    let place = directory("json").canonicalize().expect("it exists");
+    let spellings = [json!({"A": "1 2"}), json!([{"name": "A", "value": "1 2"}])];
+    for env in spellings {
+        let setup = stage();
+        let mut component = setup.component("agent");
+        component["env"] = env;
+        component["cwd"] = json!(place);
+        component["args"].as_array_mut().expect("a list").push(json!("two words"));
+        let hello = surroundings(setup, component.to_string());
+        assert_eq!(hello["args"], json!(["two words"]));
+        assert_eq!(hello["env"]["A"], "1 2");
+        assert_eq!(hello["cwd"], json!(place));
+    }
+    std::fs::remove_dir_all(place).expect("the directory is ours");
+}

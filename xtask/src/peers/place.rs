@@ -1,0 +1,75 @@
+//! Where a peer is built and kept.
+//!
+//! Each is built once per state of its sources: the directory's name ends in a hash of them. A build
+//! happens beside its directory and is moved there when it is whole, so what is there can be used.
+
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+
+use testkit::peers::cache;
+
+pub fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("peers").join(name)
+}
+
+/// The directory of what `build` makes from `source`, built now if it is not there yet.
+pub fn built(
+    source: &Path,
+    also: &str,
+    build: impl FnOnce(&Path) -> Result<(), String>,
+) -> Result<PathBuf, String> {
+    // Another Rust may hash differently; that costs one more build.
+    let mut hasher = DefaultHasher::new();
+    also.hash(&mut hasher);
+    for file in files(source)? {
+        file.strip_prefix(source).expect("listed below it").hash(&mut hasher);
+        fs::read(&file).map_err(at(&file))?.hash(&mut hasher);
+    }
+    let name = source.file_name().unwrap_or_default().display();
+    let place = cache().join(format!("peers-{name}-{:016x}", hasher.finish()));
+    if place.exists() {
+        return Ok(place);
+    }
+
+    eprintln!("building {}", place.display());
+    let fresh = place.with_extension(format!("new-{}", std::process::id()));
+    fs::create_dir_all(&fresh).map_err(at(&fresh))?;
+    let outcome = build(&fresh).and_then(|()| match fs::rename(&fresh, &place) {
+        // Someone else was faster: theirs is as good.
+        Err(_) if place.exists() => Ok(()),
+        outcome => outcome.map_err(at(&place)),
+    });
+    let _ = fs::remove_dir_all(&fresh);
+    outcome.map(|()| place)
+}
+
+pub fn copy_files(from: &Path, to: &Path) -> Result<(), String> {
+    for file in files(from)? {
+        copy(&file, &to.join(file.file_name().unwrap_or_default()))?;
+    }
+    Ok(())
+}
+
+pub fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    fs::copy(from, to).map(|_| ()).map_err(at(from))
+}
+
+pub fn at(path: &Path) -> impl Fn(std::io::Error) -> String {
+    move |error| format!("{}: {error}", path.display())
+}
+
+/// The sources of a peer, in a fixed order: its files and those of its `src`, not what tools leave there.
+fn files(directory: &Path) -> Result<Vec<PathBuf>, String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).map_err(at(directory))? {
+        let path = entry.map_err(at(directory))?.path();
+        if path.is_file() {
+            found.push(path);
+        } else if path.ends_with("src") || path.ends_with("bin") {
+            found.extend(files(&path)?);
+        }
+    }
+    found.sort();
+    Ok(found)
+}

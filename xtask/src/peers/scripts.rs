@@ -1,0 +1,51 @@
+//! The peers that need no compiler.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::place::{built, copy_files, source};
+use super::tool::{need, run, said};
+use super::{Commands, quoted};
+
+pub fn typescript(commands: &mut Commands) -> Result<(), String> {
+    need("node", &["--version"], "nodejs")?;
+    need("npm", &["--version"], "npm")?;
+    let source = source("typescript");
+    let place = built(&source, "", |place| {
+        copy_files(&source, place)?;
+        run(Command::new("npm").args(["ci", "--no-audit", "--no-fund"]).current_dir(place))
+    })?;
+    for (name, file) in [
+        ("ts_editor", "editor.mjs"),
+        ("ts_proxy", "proxy.mjs"),
+        ("ts_agent", "agent.mjs"),
+        ("ts_thinkwell", "thinkwell-conductor.mjs"),
+    ] {
+        commands.insert(name, quoted([Path::new("node"), &place.join(file)]));
+    }
+    Ok(())
+}
+
+pub fn python(commands: &mut Commands) -> Result<(), String> {
+    need("python3", &["--version"], "python3")?;
+    // Debian's python3 has the venv module, but not what it needs to put pip there.
+    need("python3", &["-c", "import venv, ensurepip"], "python3-venv")?;
+    // A virtual environment leans on the Python that made it, and is of no use to another one.
+    let version = said(
+        Command::new("python3").args(["-c", "import sys; print(sys.base_prefix, sys.version)"]),
+    )?;
+    let source = source("python");
+    let place = built(&source, &version, |place| {
+        copy_files(&source, place)?;
+        run(Command::new("python3").args(["-m", "venv", "venv"]).current_dir(place))?;
+        run(Command::new("venv/bin/python")
+            .args(["-m", "pip", "install", "--quiet", "--requirement", "requirements.txt"])
+            .current_dir(place))
+    })?;
+    // Asked for by path and not through a script of the environment: those name the directory they
+    // were made in, and it has been moved since.
+    let python = place.join("venv/bin/python");
+    commands.insert("py_editor", quoted([&python, &place.join("editor.py")]));
+    commands.insert("py_agent", quoted([&python, &place.join("agent.py")]));
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! Other people's tools: running them, and making sure that they are there.
+
+use std::env;
+use std::ffi::OsStr;
+use std::process::{Command, Stdio};
+
+pub fn cargo() -> impl AsRef<OsStr> {
+    env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+pub fn run(command: &mut Command) -> Result<(), String> {
+    // Standard output is for what was asked for; the noise of tools is not.
+    command.stdin(Stdio::null()).stdout(std::io::stderr());
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{command:?}: {status}")),
+        Err(error) => Err(format!("{command:?}: {error}")),
+    }
+}
+
+pub fn said(command: &mut Command) -> Result<String, String> {
+    match command.stdin(Stdio::null()).output() {
+        Ok(output) if output.status.success() => {
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        }
+        Ok(output) => Err(format!("{command:?}: {}", output.status)),
+        Err(error) => Err(format!("{command:?}: {error}")),
+    }
+}
+
+/// Makes sure that a program is there, with the help of Debian's package manager if we may.
+pub fn need(program: &str, check: &[&str], package: &str) -> Result<(), String> {
+    let there = || said(Command::new(program).args(check)).is_ok();
+    if there() {
+        return Ok(());
+    }
+    let root = said(Command::new("id").arg("-u")).is_ok_and(|it| it.trim() == "0");
+    if !root || said(Command::new("apt-get").arg("--version")).is_err() {
+        return Err(format!("{program} {} does not work: install {package}", check.join(" ")));
+    }
+    run(Command::new("apt-get").args(["update", "--quiet"]))?;
+    run(Command::new("apt-get")
+        .args(["install", "--quiet", "--yes", "--no-install-recommends", package])
+        .env("DEBIAN_FRONTEND", "noninteractive"))?;
+    if there() {
+        Ok(())
+    } else {
+        Err(format!("{program} does not work, although {package} is installed"))
+    }
+}
