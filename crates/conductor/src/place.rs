@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use wire::{Dialect, Side};
 
 use crate::flow::Gauge;
-use crate::host::process::Process;
+use crate::host::process::{Process, Words};
 use crate::link::Link;
 use crate::relay::Dock;
 
@@ -34,7 +34,9 @@ pub struct Place {
     pub link: Link,
     pub relay: Option<Link>,
     pub dock: Option<Dock>,
+    /// As long as it runs.
     pub process: Option<Process>,
+    pub words: Words,
     /// How many have sat here before.
     pub life: u32,
     pub fate: Fate,
@@ -70,6 +72,7 @@ impl Place {
             relay: None,
             dock: None,
             process: None,
+            words: Words::default(),
             life: 0,
             fate: Fate::default(),
             learned: false,

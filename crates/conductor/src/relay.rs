@@ -30,7 +30,10 @@ pub struct Dock {
 
 impl Dock {
     /// Opens a port on loopback; whoever connects and knows the secret is sent to `joined`.
-    pub fn open<T: Send + 'static>(tag: T, joined: UnboundedSender<(T, tokio::net::TcpStream)>) -> io::Result<Dock> {
+    pub fn open<T: Send + 'static>(
+        tag: T,
+        joined: UnboundedSender<(T, tokio::net::TcpStream)>,
+    ) -> io::Result<Dock> {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
         let port = listener.local_addr()?.port();
@@ -49,11 +52,16 @@ impl Dock {
     /// The params of `_scp/proxy` that name the relay to this place as the only successor.
     pub fn servers(&self) -> io::Result<Json> {
         let program = std::env::current_exe()?;
-        let program = program.to_str().ok_or_else(|| io::Error::other("our own path is not UTF-8"))?;
+        let program =
+            program.to_str().ok_or_else(|| io::Error::other("our own path is not UTF-8"))?;
         let mut out = b"{\"servers\":[{\"name\":\"conductor\",\"command\":".to_vec();
         write_string(program, &mut out);
-        out.extend_from_slice(format!(",\"args\":[\"relay\",\"{}\"],\"env\":[", self.port).as_bytes());
-        out.extend_from_slice(format!("{{\"name\":\"{SECRET}\",\"value\":\"{}\"}}]}}]}}", self.secret).as_bytes());
+        out.extend_from_slice(
+            format!(",\"args\":[\"relay\",\"{}\"],\"env\":[", self.port).as_bytes(),
+        );
+        out.extend_from_slice(
+            format!("{{\"name\":\"{SECRET}\",\"value\":\"{}\"}}]}}]}}", self.secret).as_bytes(),
+        );
         Ok(Json::trusted(out))
     }
 }
@@ -91,8 +99,9 @@ fn secret() -> io::Result<String> {
 /// `conductor relay PORT`: joins our standard streams to the conductor that waits there, until
 /// either side closes.
 pub fn run(port: u16) -> Result<(), String> {
-    let secret = std::env::var(SECRET)
-        .map_err(|_| format!("{SECRET} is not set: this program is started by a running conductor"))?;
+    let secret = std::env::var(SECRET).map_err(|_| {
+        format!("{SECRET} is not set: this program is started by a running conductor")
+    })?;
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))
         .map_err(|error| format!("no conductor waits on port {port}: {error}"))?;
     let failed = |error: io::Error| format!("the connection to the conductor broke: {error}");

@@ -173,6 +173,14 @@ impl Outcome {
         Outcome::Error(error_object(code, message, None))
     }
 
+    /// A copy that does not keep the line it was cut from alive.
+    pub fn detached(&self) -> Outcome {
+        match self {
+            Outcome::Result(json) => Outcome::Result(json.detached()),
+            Outcome::Error(json) => Outcome::Error(json.detached()),
+        }
+    }
+
     /// The code of an error, where it has one.
     pub fn error_code(&self) -> Option<i64> {
         match self {

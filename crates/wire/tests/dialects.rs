@@ -198,7 +198,10 @@ fn a_conductor_of_every_generation_is_answered_in_kind() {
     }
     let mut link = Link(Outer::unknown());
     link.refuses(INITIALIZE, "-32600");
-    link.refuses(r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"_meta":{"proxy":false}}}"#, "-32600");
+    link.refuses(
+        r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"_meta":{"proxy":false}}}"#,
+        "-32600",
+    );
 }
 
 /// Checklist 45, 46, 48, 68.
