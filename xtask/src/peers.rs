@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use testkit::peers::{cache, index, quote};
 
 use place::at;
+pub use tool::need;
 
 const REFERENCE: &str = "agent-client-protocol-conductor";
 const REFERENCE_VERSION: &str = "5.0.0";

@@ -49,9 +49,10 @@ pub fn judge(gauges: &[Gauge], ring: bool) -> Verdict {
     let full_neighbours = |x: usize| neighbours(x).filter(|&y| gauges[y].full);
     let mut paused: Vec<bool> = (0..count).map(|x| full_neighbours(x).next().is_some()).collect();
 
-    // A full queue whose peer is free to read is a reason to wait, for all who lead to it.
-    let mut justified: Vec<bool> =
-        (0..count).map(|y| gauges[y].full && !(paused[y] && gauges[y].pending)).collect();
+    // A full queue whose peer is free to read is a reason to wait, for all who lead to it. The
+    // conductor above always is: it has its own reasons not to read, and breaks its own circles.
+    let free = |y: usize| (ring && y == 0) || !(paused[y] && gauges[y].pending);
+    let mut justified: Vec<bool> = (0..count).map(|y| gauges[y].full && free(y)).collect();
     for _ in 0..count {
         for x in 0..count {
             justified[x] |= gauges[x].full && full_neighbours(x).any(|y| justified[y]);
@@ -136,7 +137,13 @@ mod tests {
     fn in_proxy_mode_the_ends_are_neighbours() {
         let verdict = judge(&[STALLS, SENDS, SENDS], true);
         assert_eq!(verdict.paused, [false, true, true]);
-        let verdict = judge(&[FLOODS], true);
-        assert_eq!(verdict.paused, [false], "a proxy without components feeds itself");
+    }
+
+    #[test]
+    fn the_conductor_above_is_waited_for() {
+        // Through one pipe it sends what comes from the agent and does not read what is for the
+        // editor: that is the editor's stall and no circle.
+        assert_eq!(judge(&[FLOODS, FLOODS], true).paused, [true, true]);
+        assert_eq!(judge(&[FLOODS], true).paused, [true]);
     }
 }

@@ -142,7 +142,7 @@ fn an_editor_that_stalls_holds_a_chain_in_the_chain_back() {
         let inner = Stage::new(release("conductor")).subchain(&proxies);
         let mut flow = Flow::start(&[inner]);
         flow.send(&flood(500_000, 600));
-        let inner = flow.stage.conductor.component("conductor");
+        let inner = flow.stage.conductor.component("conductor proxy");
         wait_for_rest(&[flow.stage.conductor.pid(), flow.agent(), inner]);
         flow.check_flood(500_000);
         check_memory(&flow.stage, ENOUGH);

@@ -177,6 +177,7 @@ fn who_ignores_the_end_of_input_is_asked_with_sigterm() {
     assert_eq!(stage.conductor.status(), 0);
     assert_eq!(stage.conductor.stderr(), "[polite] bye\n");
     assert_gone(agent.pid, "the agent");
+    std::fs::remove_dir_all(place).expect("the directory is ours");
 }
 
 /// Checklist 102.

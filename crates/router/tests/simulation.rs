@@ -5,7 +5,7 @@
 use testkit::sim::{self, bug::Bug};
 
 /// About ten seconds in a debug build.
-const SCHEDULES: u64 = 7_500;
+const SCHEDULES: u64 = 6_000;
 
 /// Every planted bug must be found within so many schedules.
 const SOON: u64 = 1_000;

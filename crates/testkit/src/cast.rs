@@ -9,7 +9,7 @@
 //! editor p1 inner(q1 q2) agent one conductor as a proxy of another
 //! ```
 
-use router::{Chain, Component, Mode, Role, Seat};
+use router::{Chain, Component, Mode, Seat};
 use wire::Side;
 
 /// How long a component may take with its part of the handshake, in every test's chain.
@@ -155,13 +155,6 @@ impl Cast {
             Side::Editor if player > 0 => Some(player - 1),
             Side::Editor => ring.then_some(count - 1),
         }
-    }
-
-    /// The role of the last component of a chain in agent mode must be a player's.
-    pub fn has_agent(&self) -> bool {
-        let chain = &self.conductors[0].chain;
-        let last = Seat(chain.components.len() as u16);
-        last.is_component() && chain.role(last) == Role::Agent
     }
 }
 

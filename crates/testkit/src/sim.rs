@@ -12,12 +12,14 @@
 //! - [`world`]: conductors, players and the queues between them
 //! - [`player`]: what a player says of its own accord and in reply
 //! - [`ledger`]: what was said, and the rules for what may be heard
+//! - [`rest`]: what must be true when nothing moves any more, and at the end
 //! - [`bug`]: faults to plant, because a simulation that no fault can fail is worth nothing
 
 pub mod bug;
 pub mod ledger;
 pub mod op;
 pub mod player;
+pub mod rest;
 pub mod world;
 
 use router::Seat;

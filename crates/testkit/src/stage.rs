@@ -282,12 +282,14 @@ impl Conductor {
 }
 
 impl Conductor {
-    /// The process of the component that runs this program.
-    pub fn component(&self, program: &str) -> u32 {
-        wait_until(&format!("{program} runs"), || {
+    /// The process of the component whose command line starts with these words; directories do not
+    /// count.
+    pub fn component(&self, words: &str) -> u32 {
+        wait_until(&format!("{words} runs"), || {
             let processes = std::fs::read_dir("/proc").ok()?;
-            let pids = processes.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok());
-            pids.into_iter().find(|&pid| process(pid) == Some((program.into(), self.pid())))
+            let mut pids =
+                processes.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok());
+            pids.find(|&pid| parent(pid) == Some(self.pid()) && command(pid).starts_with(words))
         })
     }
 }
@@ -611,12 +613,18 @@ pub fn alive(pid: u32) -> bool {
     }
 }
 
-/// The name and the parent of a process. PID (NAME) STATE PARENT …; the name may contain anything.
-fn process(pid: u32) -> Option<(String, u32)> {
+/// PID (NAME) STATE PARENT …; the name may contain anything.
+fn parent(pid: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (start, end) = stat.rsplit_once(')')?;
-    let parent = end.split_whitespace().nth(1)?.parse().ok()?;
-    Some((start.split_once('(')?.1.to_owned(), parent))
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// The command line of a process, without the directory of the program.
+fn command(pid: u32) -> String {
+    let words = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let (program, arguments) = words.split_once('\0').unwrap_or_default();
+    let name = program.rsplit('/').next().unwrap_or_default();
+    format!("{name} {}", arguments.replace('\0', " "))
 }
 
 /// Resident memory of a process now, and at its highest, in KiB.

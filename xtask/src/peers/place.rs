@@ -59,14 +59,18 @@ pub fn at(path: &Path) -> impl Fn(std::io::Error) -> String {
     move |error| format!("{}: {error}", path.display())
 }
 
-/// The sources of a peer, in a fixed order: its files and those of its `src`, not what tools leave there.
+/// The sources of a peer, in a fixed order: its files, those of its `src` and the packages below it, not
+/// what tools leave there.
 fn files(directory: &Path) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).map_err(at(directory))? {
         let path = entry.map_err(at(directory))?.path();
         if path.is_file() {
             found.push(path);
-        } else if path.ends_with("src") || path.ends_with("bin") {
+        } else if path.ends_with("src")
+            || path.ends_with("bin")
+            || path.join("Cargo.toml").is_file()
+        {
             found.extend(files(&path)?);
         }
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::place::{at, built, copy, source};
-use super::tool::{cargo, run};
+use super::tool::{cargo, need, run};
 use super::{Commands, quoted};
 
 /// Programs of the older generations: the name of the binary is also the name in the index.
@@ -46,6 +46,9 @@ pub fn current(commands: &mut Commands) -> Result<(), String> {
 pub fn generations(commands: &mut Commands) -> Result<(), String> {
     let source = source("generations");
     let place = built(&source, "", |place| {
+        // sparkle-mcp 0.1 has an HTTP client on the system's OpenSSL.
+        need("pkg-config", &["--version"], "pkg-config")?;
+        need("pkg-config", &["--exists", "openssl"], "libssl-dev")?;
         // One for all three packages: they have many dependencies in common.
         let target = place.join("target");
         for package in [&source, &source.join("acp-2.2"), &source.join("acp-1.3")] {

@@ -142,7 +142,8 @@ impl Saboteur {
         {
             let to = match toward {
                 Side::Agent => Seat(from.0 + 1),
-                Side::Editor => Seat(from.0.saturating_sub(1)),
+                Side::Editor if from.is_component() => Seat(from.0 - 1),
+                Side::Editor => self.last,
             };
             let action = Action::Deliver { to, toward: *toward, message: message.clone() };
             if self.strike() {

@@ -143,9 +143,11 @@ impl Ledger {
             ));
         }
         if ordered {
-            let last = self.last.insert((said.from, who, said.toward), serial);
-            if last.is_some_and(|last| last > serial) {
-                return violation(format!("{last:?} has overtaken message {serial}"));
+            match self.last.insert((said.from, who, said.toward), serial) {
+                Some(last) if last > serial => {
+                    return violation(format!("message {last} has overtaken message {serial}"));
+                }
+                _ => {}
             }
         }
         Ok(())

@@ -7,8 +7,8 @@ use router::{Ending, Event, Exit, How, Seat, Time};
 use wire::Side;
 
 use super::bug::Saboteur;
-use super::ledger::{Ledger, What, violation};
-use super::op::{Op, Random};
+use super::ledger::{Ledger, violation};
+use super::op::Op;
 use super::player::State;
 use super::{Check, Violation};
 use crate::cast::{Cast, Part, Sitter};
@@ -29,15 +29,15 @@ pub struct World {
     pub moody: bool,
     /// All that happens, if somebody wants to read it.
     pub trace: Option<Vec<String>>,
-    nodes: Vec<Node>,
+    pub(super) nodes: Vec<Node>,
     links: Vec<Link>,
-    now: Time,
+    pub(super) now: Time,
 }
 
 /// A conductor, and what it was told and did.
-struct Node {
-    hub: Hub,
-    finished: bool,
+pub(super) struct Node {
+    pub(super) hub: Hub,
+    pub(super) finished: bool,
     /// It has heard that somebody left, or that it is to stop.
     disturbed: bool,
     seats: Vec<Place>,
@@ -180,7 +180,7 @@ impl World {
         Ok(())
     }
 
-    fn pick_owed(&self, who: usize, what: u8) -> Option<usize> {
+    pub(super) fn pick_owed(&self, who: usize, what: u8) -> Option<usize> {
         let player = &self.players[who];
         // The handshake is not a matter of chance: see `hear_call`.
         let open = player.owed.iter().filter(|it| {
@@ -250,7 +250,7 @@ impl World {
     }
 
     /// Says whether there was a deadline.
-    fn pass_time(&mut self) -> Result<bool, Violation> {
+    pub(super) fn pass_time(&mut self) -> Result<bool, Violation> {
         let deadlines = self.nodes.iter().filter_map(|node| node.hub.router().deadline());
         let Some(next) = deadlines.min() else { return Ok(false) };
         self.now = self.now.max(next);
@@ -272,7 +272,7 @@ impl World {
     }
 
     /// Moves one line on, if there is any. Says whether there was.
-    fn move_one(&mut self, pick: usize) -> Result<bool, Violation> {
+    pub(super) fn move_one(&mut self, pick: usize) -> Result<bool, Violation> {
         let count = self.links.iter().filter(|link| !link.items.is_empty()).count();
         if count == 0 {
             return Ok(false);
@@ -317,7 +317,7 @@ impl World {
         }
     }
 
-    fn event(&mut self, conductor: usize, event: Event) -> Check {
+    pub(super) fn event(&mut self, conductor: usize, event: Event) -> Check {
         self.tell(|| format!("conductor {conductor}: {event:?}"));
         if !matches!(event, Event::Tick) {
             self.nodes[conductor].disturbed = true;
@@ -328,7 +328,7 @@ impl World {
         self.perform(conductor, out)
     }
 
-    fn perform(&mut self, conductor: usize, out: Vec<Output>) -> Check {
+    pub(super) fn perform(&mut self, conductor: usize, out: Vec<Output>) -> Check {
         for output in out {
             if self.nodes[conductor].finished {
                 return violation(format!(
@@ -422,129 +422,6 @@ impl World {
 
     pub(super) fn anyone_finished(&self) -> bool {
         self.nodes.iter().any(|node| node.finished)
-    }
-
-    /// Moves lines, in any order, until none is left.
-    ///
-    /// # Errors
-    /// The first rule that was broken.
-    pub fn run_dry(&mut self, random: &mut Random) -> Check {
-        while self.move_one(random.below(256))? {}
-        Ok(())
-    }
-
-    /// Everybody answers everything, in any order, until nobody owes anything.
-    ///
-    /// # Errors
-    /// The first rule that was broken.
-    pub fn answer_all(&mut self, random: &mut Random) -> Check {
-        loop {
-            let mut busy = false;
-            for who in 0..self.players.len() {
-                while let Some(ask) = self.pick_owed(who, random.byte()) {
-                    self.answer(who, ask, random.chance(4));
-                    busy = true;
-                }
-            }
-            self.run_dry(random)?;
-            if !busy {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Stops the outermost conductor and lets time pass until all have finished.
-    ///
-    /// # Errors
-    /// The first rule that was broken.
-    pub fn stop(&mut self, random: &mut Random) -> Check {
-        self.event(0, Event::Stop)?;
-        loop {
-            self.run_dry(random)?;
-            if self.nodes.iter().all(|node| node.finished) {
-                return Ok(());
-            }
-            if !self.pass_time()? {
-                return violation("somebody never finishes");
-            }
-        }
-    }
-
-    /// When no line is on its way: whatever was said to somebody who is there has arrived.
-    ///
-    /// # Errors
-    /// The first rule that was broken.
-    pub fn check_quiet(&self) -> Check {
-        let nested = self.nodes.len() > 1;
-        for (serial, said) in self.ledger.said.iter().enumerate() {
-            let call = matches!(said.what, What::Ask(_) | What::Note { .. });
-            let there = said.fair && call && said.taken && !self.players[said.to].mute;
-            // While it ends, a conductor answers its outer pipe itself.
-            let refused =
-                self.disturbed && (nested || (said.from == 0 && matches!(said.what, What::Ask(_))));
-            if there && !said.heard && !refused {
-                return violation(format!("message {serial} is lost"));
-            }
-        }
-        for (serial, said, question) in self.ledger.questions() {
-            let waits = said.heard && question.answer.is_none();
-            if !self.disturbed && waits && question.cancelled && !question.cancel_heard {
-                return violation(format!("the cancellation of question {serial} is lost"));
-            }
-        }
-        Ok(())
-    }
-
-    /// When everybody has answered everything.
-    ///
-    /// # Errors
-    /// The first rule that was broken.
-    pub fn check_rest(&self) -> Check {
-        if self.disturbed {
-            return Ok(());
-        }
-        self.check_answers()?;
-        match self.nodes.iter().position(|node| node.hub.router().open_questions() > 0) {
-            Some(conductor) => violation(format!("conductor {conductor} has an open question")),
-            None => Ok(()),
-        }
-    }
-
-    /// When all conductors have finished: nobody was left waiting, and nothing happens any more.
-    ///
-    /// # Errors
-    /// The first rule that was broken.
-    pub fn check_end(&mut self) -> Check {
-        self.check_answers()?;
-        for conductor in 0..self.nodes.len() {
-            let node = &self.nodes[conductor];
-            if node.hub.router().open_questions() > 0 || node.hub.router().deadline().is_some() {
-                return violation(format!(
-                    "conductor {conductor} has ended and waits for something"
-                ));
-            }
-            let line = Bytes::from_static(br#"{"id":0,"method":"too/late"}"#);
-            let mut out = Vec::new();
-            let hub = &mut self.nodes[conductor].hub;
-            hub.line(self.now, Seat::OUTER, &line, &mut out);
-            hub.event(self.now, Event::Stop, &mut out);
-            hub.event(self.now, Event::Tick, &mut out);
-            self.perform(conductor, out)?;
-        }
-        Ok(())
-    }
-
-    fn check_answers(&self) -> Check {
-        for (serial, said, question) in self.ledger.questions() {
-            if !said.taken || question.answered {
-                continue;
-            }
-            let asker = &self.players[said.from];
-            if !asker.gone && !asker.given_up {
-                return violation(format!("question {serial} is never answered"));
-            }
-        }
-        Ok(())
     }
 
     fn tell(&mut self, text: impl FnOnce() -> String) {
