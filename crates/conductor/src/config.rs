@@ -40,7 +40,7 @@ impl Default for Limits {
 }
 
 /// How to start one component.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
     pub name: String,
     pub program: String,

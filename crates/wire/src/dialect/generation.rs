@@ -24,6 +24,15 @@ pub struct Generation {
     pub(crate) no_params: Option<&'static [u8]>,
 }
 
+/// There is one value of each generation.
+impl PartialEq for Generation {
+    fn eq(&self, other: &Generation) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Generation {}
+
 /// The three handshakes there ever were, newest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Greeting {
