@@ -19,7 +19,7 @@ const REMAINDER: Duration = Duration::from_millis(200);
 
 /// A component that says nothing to its greeting is poked after this time: what an unknown greeting
 /// has broken often ends only with the next line.
-const POKE: Duration = Duration::from_secs(1);
+const POKE: Duration = Duration::from_secs(2);
 
 /// Which of a seat's links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,9 +135,8 @@ impl Place {
         Some(since + if self.fate.how.is_some() { REMAINDER } else { PARTING })
     }
 
-    /// Looks after a greeting that meets with silence: pokes, and at the limit ends the process, so
-    /// that another greeting can be tried on a fresh one. Says when to look again.
-    pub fn mind_silence(&mut self, limit: Duration) -> Option<Instant> {
+    /// Pokes a component whose greeting meets with silence, once. Says when to look again.
+    pub fn mind_silence(&mut self) -> Option<Instant> {
         if !self.link.dialect().awaits_first_word() || self.process.is_none() {
             self.quiet = None;
             return None;
@@ -147,12 +146,7 @@ impl Place {
             quiet.poked = true;
             self.link.with_dialect(|dialect, out| dialect.poke(out));
         }
-        if quiet.since.elapsed() >= limit {
-            self.process.iter().for_each(Process::kill);
-        }
-        // Once killed, its end is what we wait for.
-        let next = quiet.since + if quiet.poked { limit } else { POKE.min(limit) };
-        (next > Instant::now()).then_some(next)
+        (!quiet.poked).then_some(quiet.since + POKE)
     }
 
     /// Makes room for the next occupant.

@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::{debug, warn};
-use wire::dialect::{Greeting, Outer, Plain, Proxy, Relay};
+use wire::dialect::{Outer, Plain, Proxy, Relay};
 use wire::message::salvage;
 use wire::{Dialect, Id, Malformed, Message, Outcome, Rejection, Salvage, Side, code};
 
@@ -529,10 +529,8 @@ impl Shell {
     /// Keeps the alarm at the next deadline; says whether one has come.
     fn ring(&mut self, cx: &mut Context<'_>) -> bool {
         let router = self.router.deadline().map(|time| self.began + Duration::from_millis(time.0));
-        // A greeting is tried for as long as is fair to those that may have to be tried after it.
-        let silence = self.config.limits.greeting / Greeting::ALL.len() as u32;
         let minded = self.seats.iter_mut().skip(1).filter_map(|place| {
-            let silent = place.mind_silence(silence);
+            let silent = place.mind_silence();
             [silent, place.patience()].into_iter().flatten().min()
         });
         let Some(next) = minded.chain(router).min() else { return false };

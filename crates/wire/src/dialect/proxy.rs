@@ -68,8 +68,6 @@ struct Probe {
     /// The envelope in which it passed the greeting on tells the generation.
     hint: Option<&'static Generation>,
     tried: Vec<(Greeting, String)>,
-    /// The first refusal that is not just "I do not know this".
-    real_error: Option<Json>,
     held: Vec<(Side, Message)>,
 }
 
@@ -138,7 +136,6 @@ impl Proxy {
             heard: false,
             hint: None,
             tried: Vec::new(),
-            real_error: None,
             held: Vec::new(),
         })));
     }
@@ -272,10 +269,16 @@ impl Proxy {
                 return if self.try_next(out) { None } else { Some(self.give_up()) };
             }
             Outcome::Error(error) => {
-                let ignorance =
-                    [code::METHOD_NOT_FOUND, code::INVALID_REQUEST, code::INVALID_PARAMS];
+                let ignorance = [
+                    code::METHOD_NOT_FOUND,
+                    code::INVALID_REQUEST,
+                    code::INVALID_PARAMS,
+                    code::PARSE_ERROR,
+                ];
                 if !outcome.error_code().is_some_and(|code| ignorance.contains(&code)) {
-                    probe.real_error.get_or_insert_with(|| error.detached());
+                    // It understood well, and says no.
+                    self.state = State::Unknown(None);
+                    return Some(outcome);
                 }
                 probe.tried.push((greeting, format!("the error {}", shortened(error.as_str()))));
                 return if self.try_next(out) { None } else { Some(self.give_up()) };
@@ -288,9 +291,6 @@ impl Proxy {
     fn give_up(&mut self) -> Outcome {
         let State::Unknown(probe) = &mut self.state else { return Outcome::Result(Json::NULL) };
         let Some(probe) = probe.take() else { return Outcome::Result(Json::NULL) };
-        if let Some(error) = probe.real_error {
-            return Outcome::Error(error);
-        }
         let tried: Vec<String> = probe
             .tried
             .iter()
