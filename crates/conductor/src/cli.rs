@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use conductor::Spec;
+use wire::dialect::Generation;
 
 /// Composes an ACP agent out of proxies and an agent.
 ///
@@ -45,6 +46,12 @@ pub enum Command {
     #[command(verbatim_doc_comment)]
     Proxy(OpenChain),
 
+    /// Join standard input and output to a running conductor on loopback.
+    ///
+    /// Started by SCP proxies, on our behalf, in place of their successor.
+    #[command(hide = true)]
+    Relay { port: u16 },
+
     /// Print a completion script for a shell.
     ///
     ///     conductor completions bash > ~/.local/share/bash-completion/completions/conductor
@@ -74,6 +81,14 @@ pub struct Chain {
     #[command(flatten)]
     pub options: Options,
 
+    /// Start the chain, show what each component turned out to speak and can do, and end.
+    #[arg(long)]
+    pub explain: bool,
+
+    /// With --explain: as JSON.
+    #[arg(long, requires = "explain")]
+    pub json: bool,
+
     /// A proxy or, at last, the agent: a command line in shell words, in one argument. Leading
     /// NAME=value words are environment. Or a JSON object with `command` and, if wanted, `name`,
     /// `args`, `env` (an object, or a list of {name, value}) and `cwd`.
@@ -93,6 +108,12 @@ pub struct OpenChain {
 
 #[derive(Debug, Args)]
 pub struct Options {
+    /// Say which generation of the proxy protocol a proxy speaks, instead of finding out.
+    /// COMPONENT is its number (from 1) or its name; NAME is P5 (current), P4, P3, P3t, P2, P1 or P0
+    /// (SCP). May be given several times. The same as `"dialect"` in a component's JSON.
+    #[arg(long, value_name = "COMPONENT=NAME", value_parser = pin)]
+    pub dialect: Vec<(String, &'static Generation)>,
+
     /// How long a component may take with its part of `initialize`, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     pub init_timeout: Duration,
@@ -115,6 +136,11 @@ pub struct Options {
     /// standard error still goes to ours, each line behind the component's name.
     #[arg(long, value_name = "PATH")]
     pub log_file: Option<PathBuf>,
+}
+
+fn pin(text: &str) -> Result<(String, &'static Generation), String> {
+    let (component, name) = text.split_once('=').ok_or("write COMPONENT=NAME, such as 1=P3")?;
+    Ok((component.to_owned(), conductor::config::dialect(name)?))
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use router::{Chain, Component, Mode};
 use serde::Deserialize;
+use wire::dialect::{Generation, generation};
 
 use crate::host::process::Ties;
 
@@ -47,12 +48,34 @@ pub struct Spec {
     /// Added to our own environment. Never shown: it is where people put secrets.
     pub env: Vec<(String, String)>,
     pub directory: Option<PathBuf>,
+    /// The generation of the proxy protocol it speaks, where the user says so.
+    pub dialect: Option<&'static Generation>,
 }
 
 impl Config {
     pub fn new(mode: Mode, mut components: Vec<Spec>) -> Config {
         name_apart(&mut components);
         Config { mode, components, limits: Limits::default(), ties: Ties::default() }
+    }
+
+    /// Sets the dialect of a component, which is named by its number or its name.
+    pub fn pin(&mut self, component: &str, dialect: &'static Generation) -> Result<(), String> {
+        let number = component.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+        let found = match number {
+            Some(index) => self.components.get_mut(index),
+            None => self.components.iter_mut().find(|spec| spec.name == component),
+        };
+        match found {
+            Some(spec) => spec.dialect = Some(dialect),
+            None => {
+                let names: Vec<&str> = self.components.iter().map(|it| it.name.as_str()).collect();
+                return Err(format!(
+                    "--dialect: there is no component {component:?}; the components are {}",
+                    names.join(", ")
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// The chain as the router sees it.
@@ -66,6 +89,10 @@ impl Config {
             components: components.collect(),
             greeting_limit: milliseconds(self.limits.greeting),
             grace: milliseconds(self.limits.grace),
+            any_version: self
+                .components
+                .iter()
+                .any(|spec| spec.dialect.is_some_and(|it| matches!(it.name, "P1" | "P2"))),
         }
     }
 }
@@ -110,7 +137,14 @@ impl Spec {
         }
         let program = words.next().unwrap_or_default();
         let args: Vec<String> = words.collect();
-        Ok(Spec { name: name_of(&program, &args), program, args, env, directory: None })
+        Ok(Spec {
+            name: name_of(&program, &args),
+            program,
+            args,
+            env,
+            directory: None,
+            dialect: None,
+        })
     }
 
     fn from_json(text: &str) -> Result<Spec, String> {
@@ -121,7 +155,26 @@ impl Spec {
             RawEnv::List(list) => list.into_iter().map(|pair| (pair.name, pair.value)).collect(),
         };
         let name = raw.name.unwrap_or_else(|| name_of(&raw.command, &raw.args));
-        Ok(Spec { name, program: raw.command, args: raw.args, env, directory: raw.cwd })
+        let dialect = raw.dialect.as_deref().map(dialect).transpose()?;
+        Ok(Spec { name, program: raw.command, args: raw.args, env, directory: raw.cwd, dialect })
+    }
+
+    /// Reads the list of servers that an SCP editor hands to its proxy: ACP's stdio servers.
+    pub fn from_servers(text: &str) -> Result<Vec<Spec>, String> {
+        let servers: Vec<RawServer> = serde_json::from_str(text)
+            .map_err(|error| format!("the list of servers cannot be read: {error}"))?;
+        if servers.is_empty() {
+            return Err("the list of servers is empty".into());
+        }
+        let spec = |server: RawServer| Spec {
+            name: server.name.unwrap_or_else(|| name_of(&server.command, &server.args)),
+            program: server.command,
+            args: server.args,
+            env: server.env.into_iter().map(|pair| (pair.name, pair.value)).collect(),
+            directory: None,
+            dialect: None,
+        };
+        Ok(servers.into_iter().map(spec).collect())
     }
 
     /// The command as a person would type it, without the environment.
@@ -140,6 +193,26 @@ struct RawSpec {
     #[serde(default)]
     env: RawEnv,
     cwd: Option<PathBuf>,
+    dialect: Option<String>,
+}
+
+/// ACP's description of a server on standard streams; what else it says is not for us.
+#[derive(Deserialize)]
+struct RawServer {
+    name: Option<String>,
+    command: String,
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    env: Vec<RawPair>,
+}
+
+/// A generation of the proxy protocol by name.
+pub fn dialect(name: &str) -> Result<&'static Generation, String> {
+    Generation::named(name).ok_or_else(|| {
+        let names = generation::ALL.map(|it| it.name).join(", ");
+        format!("there is no dialect {name:?}; the dialects are {names}")
+    })
 }
 
 /// `{"NAME": "value"}`, or ACP's `[{"name": "NAME", "value": "value"}]`.

@@ -6,20 +6,29 @@
 //! # Layout
 //! - [`config`]: what the user asked for
 //! - [`run`]: the loop that everything goes through
+//! - [`explain`]: what each component turned out to be
 //! - [`link`], [`lines`], [`flow`]: the pipe to one seat; bytes into lines; who must wait
+//! - [`place`]: a seat as the shell sees it
 //! - [`host`]: what a component runs in
+//! - [`relay`]: how an SCP proxy's successor connects back to us
+//! - [`memory`]: which greeting a command understood the last time
 //! - [`stdio`]: our own standard streams
 //! - [`log`]: what people read
 
 pub mod config;
+pub mod explain;
 pub mod flow;
 pub mod host;
 pub mod lines;
 pub mod link;
 pub mod log;
+pub mod memory;
+pub mod place;
+pub mod relay;
 pub mod run;
 pub mod stdio;
 
 pub use config::{Config, Limits, Spec};
+pub use explain::explain;
 pub use router::{Ending, Mode};
 pub use run::run;

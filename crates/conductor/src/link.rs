@@ -5,8 +5,9 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite};
-use wire::{Dialect, Message, Side};
+use wire::{Dialect, Message, Rejection, Side};
 
 use crate::flow::{Gauge, HIGH, LOW};
 use crate::lines::Lines;
@@ -53,8 +54,32 @@ impl Link {
         self.writer = Some(writer);
     }
 
-    pub fn dialect(&mut self) -> &mut dyn Dialect {
-        &mut *self.dialect
+    pub fn dialect(&self) -> &dyn Dialect {
+        &*self.dialect
+    }
+
+    /// Reads a line in the peer's dialect, which may say something back at once.
+    pub fn decode(&mut self, line: &Bytes) -> Result<Option<(Side, Message)>, Rejection> {
+        self.dialect.decode(line, &mut self.queue)
+    }
+
+    /// Lets the dialect write to the peer on its own account.
+    pub fn with_dialect<T>(&mut self, act: impl FnOnce(&mut dyn Dialect, &mut Vec<u8>) -> T) -> T {
+        act(&mut *self.dialect, &mut self.queue)
+    }
+
+    /// The peer is gone and another is to take its place, if the dialect has something left to try.
+    /// What was queued for the old one is dropped.
+    pub fn begin_again(&mut self, longest_line: usize) -> bool {
+        let mut queue = Vec::new();
+        if !self.dialect.begin_again(&mut queue) {
+            return false;
+        }
+        self.hang_up();
+        self.queue = queue;
+        self.reader = None;
+        self.lines = Lines::new(longest_line);
+        true
     }
 
     /// Queues a message. What is sent to a peer that does not read any more is dropped.

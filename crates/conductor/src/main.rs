@@ -14,8 +14,12 @@ use cli::{Cli, Command, Options};
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
+        Command::Agent(chain) if chain.explain => {
+            explain(chain.components, &chain.options, chain.json)
+        }
         Command::Agent(chain) => run(Mode::Agent, chain.components, &chain.options),
         Command::Proxy(chain) => run(Mode::Proxy, chain.components, &chain.options),
+        Command::Relay { port } => conductor::relay::run(port).map_err(Failure::chain),
         Command::Completions { shell } => print(|out| {
             clap_complete::generate(shell, &mut Cli::command(), "conductor", out);
             Ok(())
@@ -48,7 +52,38 @@ impl Failure {
 }
 
 fn run(mode: Mode, components: Vec<Spec>, options: &Options) -> Result<(), Failure> {
+    let ending = in_runtime(mode, components, options, async |config| {
+        conductor::run(config, stdio::outer(), signalled()).await
+    })?;
+    match ending {
+        Ending::Clean => Ok(()),
+        Ending::Failed(line) => Err(Failure::chain(line)),
+    }
+}
+
+fn explain(components: Vec<Spec>, options: &Options, json: bool) -> Result<(), Failure> {
+    let report = in_runtime(Mode::Agent, components, options, conductor::explain)?;
+    print(|out| match json {
+        true => Ok(writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?),
+        false => write!(out, "{report}"),
+    })?;
+    match report.error {
+        Some(error) => Err(Failure::chain(error)),
+        None => Ok(()),
+    }
+}
+
+/// Sets up everything around a chain and does something with it.
+fn in_runtime<T>(
+    mode: Mode,
+    components: Vec<Spec>,
+    options: &Options,
+    work: impl AsyncFnOnce(Config) -> T,
+) -> Result<T, Failure> {
     let mut config = Config::new(mode, components);
+    for (component, generation) in &options.dialect {
+        config.pin(component, generation).map_err(Failure::usage)?;
+    }
     config.limits.greeting = options.init_timeout;
     config.limits.grace = options.grace;
     config.limits.line = options.max_line;
@@ -65,15 +100,11 @@ fn run(mode: Mode, components: Vec<Spec>, options: &Options) -> Result<(), Failu
     let logs = log::start(&options.log, options.log_file.as_deref()).map_err(Failure::usage)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::chain(error.to_string()))?;
-    let ending =
-        runtime.block_on(async { conductor::run(config, stdio::outer(), signalled()).await });
+    let done = runtime.block_on(work(config));
     // Threads that still read our standard input must not keep us.
     runtime.shutdown_background();
     drop(logs);
-    match ending {
-        Ending::Clean => Ok(()),
-        Ending::Failed(line) => Err(Failure::chain(line)),
-    }
+    Ok(done)
 }
 
 /// Ready when somebody asks us to end.

@@ -13,28 +13,29 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use router::{Action, Ending, Event, Exit, How, Level, Mode, Notice, Role, Router, Seat, Time};
+use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::{debug, warn};
-use wire::dialect::{Plain, Rfd};
+use wire::dialect::{Outer, Plain, Proxy, Relay};
 use wire::message::salvage;
 use wire::{Dialect, Id, Malformed, Message, Outcome, Rejection, Salvage, Side, code};
 
 use crate::config::{Config, Spec};
 use crate::flow;
-use crate::host::process::{Ended, Process, Words, shortened};
+use crate::host::process::{Ended, Process, shortened};
 use crate::lines::Line;
 use crate::link::{Link, Reader, Writer};
 use crate::log;
+use crate::memory::Memory;
+use crate::place::{Place, Port};
+use crate::relay::Dock;
 
 /// After so many rounds the task lets others run.
 const ROUNDS: usize = 32;
 
-/// A component that closed its pipes has this long to end and so to say why.
-const PARTING: Duration = Duration::from_secs(1);
-
-/// Output of an ended component that is still open belongs to a child that escaped it.
-const REMAINDER: Duration = Duration::from_millis(200);
+/// How long the last of the components may take to be reaped once they are killed.
+const BURIAL: Duration = Duration::from_secs(1);
 
 /// Runs a chain over the streams of whoever started us, until it ends or `stop` is ready.
 pub async fn run(
@@ -58,7 +59,9 @@ pub async fn run(
     ending
 }
 
-struct Shell {
+type Channel<T> = (UnboundedSender<T>, UnboundedReceiver<T>);
+
+pub(crate) struct Shell {
     router: Router,
     config: Config,
     /// By seat: the outer pipe, then the components.
@@ -69,76 +72,82 @@ struct Shell {
     actions: Vec<Action>,
     /// What happened while actions were performed.
     aftermath: VecDeque<Event>,
-    ended: (UnboundedSender<Ended>, UnboundedReceiver<Ended>),
+    ended: Channel<Ended>,
+    /// Relays of SCP proxies that have connected.
+    joined: Channel<(Seat, TcpStream)>,
+    memory: Memory,
     alarm: Pin<Box<Sleep>>,
     ending: Option<Ending>,
 }
 
-/// A seat as the shell sees it.
-struct Place {
-    link: Link,
-    /// As long as it runs.
-    process: Option<Process>,
-    words: Words,
-    fate: Fate,
-}
-
-/// What points to the end of a seat's occupant.
-#[derive(Default)]
-struct Fate {
-    /// Its process has ended.
-    how: Option<How>,
-    /// It has closed its output, or its input.
-    closed: Option<How>,
-    /// When the first of these was seen.
-    since: Option<Instant>,
-    left: bool,
-}
-
 impl Shell {
-    fn new(config: Config, reader: Reader, writer: Writer) -> Shell {
-        let router = Router::new(config.chain());
-        let place = |dialect: Box<dyn Dialect>| Place {
-            link: Link::new(dialect, config.limits.line),
-            process: None,
-            words: Words::default(),
-            fate: Fate::default(),
-        };
-        let mut outer = place(match config.mode {
-            Mode::Agent => Box::new(Plain::editor()),
-            Mode::Proxy => Box::new(Rfd::outer()),
-        });
+    pub(crate) fn new(config: Config, reader: Reader, writer: Writer) -> Shell {
+        let mut outer = Place::new(
+            match config.mode {
+                Mode::Agent => Box::new(Plain::editor()),
+                Mode::Proxy => Box::new(Outer::unknown()),
+            },
+            config.limits.line,
+        );
         outer.link.attach(reader, writer);
-        let components = router.chain().seats().map(|seat| match router.chain().role(seat) {
-            Role::Agent => place(Box::new(Plain::agent())),
-            Role::Proxy => place(Box::new(Rfd::proxy())),
-        });
-        Shell {
-            seats: std::iter::once(outer).chain(components).collect(),
-            router,
+        let mut shell = Shell {
+            router: Router::new(config.chain()),
+            seats: vec![outer],
             began: Instant::now(),
             now: Time::default(),
             actions: Vec::new(),
             aftermath: VecDeque::new(),
             ended: unbounded_channel(),
+            joined: unbounded_channel(),
+            memory: Memory::default(),
             alarm: Box::pin(sleep_until(Instant::now())),
             ending: None,
             config,
-        }
+        };
+        shell.seat_components();
+        shell
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
+    /// Gives every component of the configuration a place, with the dialect it is to be met with.
+    fn seat_components(&mut self) {
+        let chain = self.router.chain();
+        if chain.seats().any(|seat| chain.role(seat) == Role::Proxy) {
+            self.memory = Memory::load();
+        }
+        let places = chain.seats().zip(&self.config.components).map(|(seat, spec)| {
+            let dialect: Box<dyn Dialect> = match (chain.role(seat), spec.dialect) {
+                (Role::Agent, _) => Box::new(Plain::agent()),
+                (Role::Proxy, Some(generation)) => Box::new(Proxy::pinned(&spec.name, generation)),
+                (Role::Proxy, None) => match self.memory.recall(spec) {
+                    Some(greeting) => Box::new(Proxy::remembered(&spec.name, greeting)),
+                    None => Box::new(Proxy::unknown(&spec.name)),
+                },
+            };
+            Place::new(dialect, self.config.limits.line)
+        });
+        let places: Vec<Place> = places.collect();
+        self.seats.truncate(1);
+        self.seats.extend(places);
+    }
+
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
         for _ in 0..ROUNDS {
             let mut busy = false;
             self.look_at_the_clock();
             while let Poll::Ready(Some(ended)) = self.ended.1.poll_recv(cx) {
                 let place = self.place(ended.seat);
-                place.process = None;
-                place.fate.note(Some(ended.how), None);
+                if place.life == ended.life {
+                    place.process = None;
+                    place.fate.ended(ended.how);
+                    busy = true;
+                }
+            }
+            while let Poll::Ready(Some((seat, stream))) = self.joined.1.poll_recv(cx) {
+                self.join(seat, stream);
                 busy = true;
             }
             for seat in self.all_seats() {
-                busy |= self.read(seat, cx);
+                busy |= self.read(seat, Port::Main, cx) | self.read(seat, Port::Relay, cx);
             }
             self.see_off();
             for seat in self.all_seats() {
@@ -156,6 +165,15 @@ impl Shell {
         Poll::Pending
     }
 
+    pub(crate) fn router(&self) -> &Router {
+        &self.router
+    }
+
+    /// What the occupant of a seat speaks, for people.
+    pub(crate) fn dialect(&self, seat: Seat) -> &'static str {
+        self.seats[seat.index()].link.dialect().name()
+    }
+
     fn all_seats(&self) -> impl Iterator<Item = Seat> + use<> {
         (0..self.seats.len() as u16).map(Seat)
     }
@@ -169,14 +187,15 @@ impl Shell {
     }
 
     /// Reads once from a link and handles the lines that came. Says whether anything was done.
-    fn read(&mut self, seat: Seat, cx: &mut Context<'_>) -> bool {
-        let link = &mut self.seats[seat.index()].link;
+    fn read(&mut self, seat: Seat, port: Port, cx: &mut Context<'_>) -> bool {
+        let Some(link) = self.place(seat).port(port) else { return false };
         // Of a peer that must wait one chunk is taken, to know that it has something to say.
         if link.paused && !link.lines.is_empty() {
             return false;
         }
         let Some(reader) = &mut link.reader else { return false };
         let filled = link.lines.poll_fill(reader, cx);
+        let paused = link.paused;
         let over = match filled {
             Poll::Pending => return false,
             Poll::Ready(Ok(count)) => count == 0,
@@ -186,52 +205,133 @@ impl Shell {
             }
         };
         if over {
-            self.take_lines(seat);
-            let last = self.place(seat).link.lines.last_line();
-            last.into_iter().for_each(|line| self.on_line(seat, line));
+            self.take_lines(seat, port);
+            let last = self.place(seat).port(port).and_then(|link| link.lines.last_line());
+            last.into_iter().for_each(|line| self.on_line(seat, port, line));
             let place = self.place(seat);
-            place.link.reader = None;
-            place.fate.note(None, Some(How::ClosedOutput));
-        } else if !self.place(seat).link.paused {
-            self.take_lines(seat);
+            if let Some(link) = place.port(port) {
+                link.reader = None;
+            }
+            if port == Port::Main {
+                place.fate.closed(How::ClosedOutput);
+            }
+        } else if !paused {
+            self.take_lines(seat, port);
         }
         true
     }
 
-    fn take_lines(&mut self, seat: Seat) {
-        while let Some(line) = self.place(seat).link.lines.next_line() {
-            self.on_line(seat, line);
+    fn take_lines(&mut self, seat: Seat, port: Port) {
+        while let Some(line) = self.place(seat).port(port).and_then(|link| link.lines.next_line()) {
+            self.on_line(seat, port, line);
         }
     }
 
-    fn on_line(&mut self, seat: Seat, line: Line) {
+    fn on_line(&mut self, seat: Seat, port: Port, line: Line) {
         match line {
-            Line::Text(line) => match self.place(seat).link.dialect().decode(&line) {
-                Ok((toward, message)) => {
-                    debug!(
-                        seat = self.router.chain().name(seat),
-                        ?toward,
-                        method = %message.label(),
-                        size = line.len(),
-                        "arrived"
-                    );
-                    self.handle(Event::Arrived { from: seat, toward, message });
+            Line::Text(line) => {
+                let Some(link) = self.place(seat).port(port) else { return };
+                match link.decode(&line) {
+                    Ok(Some((toward, message))) => {
+                        debug!(
+                            seat = self.router.chain().name(seat),
+                            ?toward,
+                            method = %message.label(),
+                            size = line.len(),
+                            "arrived"
+                        );
+                        self.learn(seat);
+                        self.handle(Event::Arrived { from: seat, toward, message });
+                    }
+                    Ok(None) => self.on_handshake(seat),
+                    Err(rejection) => self.on_rejection(seat, port, &line, rejection),
                 }
-                Err(rejection) => self.on_rejection(seat, &line, rejection),
-            },
+            }
             Line::TooLong { beginning, length } => {
                 let why = format!(
                     "{} sent a line of {length} bytes, and {} are allowed (--max-line)",
                     self.router.chain().describe(seat),
                     self.config.limits.line
                 );
-                self.on_lost_line(seat, &beginning, &why, true);
+                self.on_lost_line(seat, port, &beginning, &why, true);
             }
         }
     }
 
+    /// Remembers which greeting a component has understood, once that is known.
+    fn learn(&mut self, seat: Seat) {
+        let place = &mut self.seats[seat.index()];
+        if !place.learned && seat.is_component() {
+            let spec = &self.config.components[seat.index() - 1];
+            if let Some(greeting) = place.link.dialect().understood() {
+                place.learned = true;
+                if spec.dialect.is_none() {
+                    self.memory.learn(spec, greeting);
+                }
+            }
+        }
+    }
+
+    /// A line was for the dialect itself. It may now want something that is not spelling.
+    fn on_handshake(&mut self, seat: Seat) {
+        let place = &mut self.seats[seat.index()];
+        if place.link.dialect().wants_successor() {
+            let dock = Dock::open(seat, self.joined.0.clone());
+            let servers = dock
+                .as_ref()
+                .map_err(ToString::to_string)
+                .and_then(|dock| dock.servers().map_err(|error| error.to_string()));
+            if let Err(error) = &servers {
+                warn!(seat = self.router.chain().name(seat), %error, "no relay for an SCP proxy");
+            }
+            place.dock = dock.ok();
+            let servers = servers.ok();
+            let told = place.link.with_dialect(|dialect, out| dialect.give_successor(servers, out));
+            if let Some((toward, message)) = told {
+                self.handle(Event::Arrived { from: seat, toward, message });
+            }
+        }
+        if seat == Seat::OUTER {
+            self.extend_chain();
+        }
+    }
+
+    /// An SCP editor has told us our successors: they complete the chain, which now has an agent.
+    fn extend_chain(&mut self) {
+        let taken = self.place(Seat::OUTER).link.with_dialect(|dialect, _| dialect.take_chain());
+        let Some((servers, initialize)) = taken else { return };
+        match Spec::from_servers(servers.as_str()) {
+            Ok(specs) => {
+                let components = self.config.components.drain(..).chain(specs).collect();
+                let config = Config::new(Mode::Agent, components);
+                self.config.mode = Mode::Agent;
+                self.config.components = config.components;
+                self.router = Router::new(self.config.chain());
+                self.seat_components();
+                let event =
+                    Event::Arrived { from: Seat::OUTER, toward: Side::Agent, message: initialize };
+                self.handle(event);
+            }
+            Err(why) => {
+                let Message::Request { id, .. } = initialize else { return };
+                let refusal = Message::response(id, Outcome::error(code::INVALID_PARAMS, &why));
+                self.place(Seat::OUTER).link.send(Side::Editor, &refusal);
+            }
+        }
+    }
+
+    /// The relay that an SCP proxy has started is its second link.
+    fn join(&mut self, seat: Seat, stream: TcpStream) {
+        let mut relay = Link::new(Box::new(Relay::new()), self.config.limits.line);
+        let (reader, writer) = stream.into_split();
+        relay.attach(Box::new(reader), Box::new(writer));
+        let place = self.place(seat);
+        place.dock = None;
+        place.relay = Some(relay);
+    }
+
     /// A line that is no message: noise, a broken message, or one that is not allowed.
-    fn on_rejection(&mut self, seat: Seat, line: &Bytes, rejection: Rejection) {
+    fn on_rejection(&mut self, seat: Seat, port: Port, line: &Bytes, rejection: Rejection) {
         let start = String::from_utf8_lossy(&line[..line.len().min(200)]);
         let why =
             format!("{} sent a bad line: {}", self.router.chain().describe(seat), rejection.why);
@@ -239,7 +339,7 @@ impl Shell {
         match rejection.why {
             Malformed::NotJson(_) if seat.is_component() => {
                 if json_like {
-                    return self.on_lost_line(seat, line, &why, false);
+                    return self.on_lost_line(seat, port, line, &why, false);
                 }
                 self.on_noise(seat, &start, &why);
             }
@@ -251,7 +351,7 @@ impl Shell {
                 let owed = self.owed(seat, line);
                 let no_json = matches!(rejection.why, Malformed::NotJson(_));
                 if let Some(reply) = rejection.reply.filter(|_| no_json || owed.is_none()) {
-                    self.place(seat).link.send(Side::Editor, &reply);
+                    self.reply(seat, port, &reply);
                 }
                 if let Some(id) = owed {
                     self.on_lost_answer(seat, id, &why);
@@ -266,7 +366,7 @@ impl Shell {
     }
 
     /// A line of which only the beginning could be read.
-    fn on_lost_line(&mut self, seat: Seat, beginning: &[u8], why: &str, tell: bool) {
+    fn on_lost_line(&mut self, seat: Seat, port: Port, beginning: &[u8], why: &str, tell: bool) {
         warn!(seat = self.router.chain().name(seat), "{why}");
         if let Some(id) = self.owed(seat, beginning) {
             return self.on_lost_answer(seat, id, why);
@@ -278,7 +378,14 @@ impl Shell {
         };
         if let Some(id) = reply {
             let reply = Message::response(id, Outcome::error(code::INVALID_REQUEST, why));
-            self.place(seat).link.send(Side::Editor, &reply);
+            self.reply(seat, port, &reply);
+        }
+    }
+
+    /// Answers a line in our own name, where it came from.
+    fn reply(&mut self, seat: Seat, port: Port, reply: &Message) {
+        if let Some(link) = self.place(seat).port(port) {
+            link.send(Side::Editor, reply);
         }
     }
 
@@ -313,7 +420,7 @@ impl Shell {
     fn perform(&mut self, action: Action) {
         match action {
             Action::Deliver { to, toward, message } => {
-                self.place(to).link.send(toward, &message);
+                self.place(to).toward(toward).send(toward, &message);
             }
             Action::Start(seat) => {
                 if let Err(error) = self.start(seat) {
@@ -336,8 +443,9 @@ impl Shell {
         let spec = &self.config.components[seat.index() - 1];
         let name = spec.name.clone();
         let aside = move |line: &str| log::aside(&name, line);
+        let life = self.seats[seat.index()].life;
         let (process, stdout, stdin) =
-            Process::start(spec, seat, self.config.ties, self.ended.0.clone(), aside)
+            Process::start(spec, (seat, life), self.config.ties, self.ended.0.clone(), aside)
                 .map_err(|error| not_started(spec, &error))?;
         let place = self.place(seat);
         place.words = process.words().clone();
@@ -346,66 +454,72 @@ impl Shell {
         Ok(())
     }
 
-    /// Writes a link's queue once. Says whether anything was done.
+    /// Writes a seat's queues once. Says whether anything was done.
     fn write(&mut self, seat: Seat, cx: &mut Context<'_>) -> bool {
-        let place = self.place(seat);
-        if place.link.idle() {
-            return false;
-        }
-        match place.link.poll_write(cx) {
-            Poll::Pending => false,
-            Poll::Ready(Ok(())) => true,
-            Poll::Ready(Err(error)) => {
-                place.fate.note(None, Some(How::ClosedInput));
-                place.fate.left &= seat.is_component();
-                debug!(seat = self.router.chain().name(seat), %error, "cannot write");
-                true
+        let place = &mut self.seats[seat.index()];
+        let mut busy = false;
+        for port in [Port::Main, Port::Relay] {
+            let Some(link) = place.port(port).filter(|link| !link.idle()) else { continue };
+            match link.poll_write(cx) {
+                Poll::Pending => {}
+                Poll::Ready(Ok(())) => busy = true,
+                Poll::Ready(Err(error)) => {
+                    if port == Port::Main {
+                        place.fate.closed(How::ClosedInput);
+                        place.fate.left &= seat.is_component();
+                    }
+                    debug!(seat = self.router.chain().name(seat), %error, "cannot write");
+                    busy = true;
+                }
             }
         }
+        busy
     }
 
-    /// Tells the router of those who are gone, once all that they said has been handled.
+    /// Tells the router of those who are gone, once all that they said has been handled; but a
+    /// component that did not survive our greeting is begun anew with another one.
     fn see_off(&mut self) {
         for seat in self.all_seats() {
+            let longest = self.config.limits.line;
             let place = self.place(seat);
-            let (drained, held) = (place.link.reader.is_none(), place.held());
-            let fate = &mut place.fate;
-            let Some(since) = fate.since.filter(|_| !fate.left) else { continue };
-            let how = match (&fate.how, &fate.closed) {
-                (Some(how), _) if drained || (!held && since.elapsed() >= REMAINDER) => how,
-                (None, Some(how)) if seat == Seat::OUTER || since.elapsed() >= PARTING => how,
-                _ => continue,
-            };
-            let how = how.clone();
-            fate.left = true;
+            let Some(how) = place.departed(seat == Seat::OUTER) else { continue };
+            if place.link.begin_again(longest) {
+                place.vacate();
+                self.perform(Action::Start(seat));
+                continue;
+            }
+            place.fate.left = true;
             let last_words = place.words.list();
             self.handle(Event::Left { seat, why: Exit { how, last_words } });
+        }
+        while let Some(event) = self.aftermath.pop_front() {
+            self.handle(event);
         }
     }
 
     /// Pauses who feeds a full queue. Says whether somebody may go on who was paused.
     fn regulate(&mut self) -> bool {
-        if !self.seats.iter().any(|it| it.link.paused || it.link.is_full()) {
+        if !self.seats.iter().any(|place| place.link.paused || place.gauge().full) {
             return false;
         }
-        let gauges: Vec<_> = self.seats.iter().map(|it| it.link.gauge()).collect();
+        let gauges: Vec<_> = self.seats.iter().map(Place::gauge).collect();
         let verdict = flow::judge(&gauges, self.config.mode == Mode::Proxy);
         let mut released = false;
-        for (index, pause) in verdict.paused.into_iter().enumerate() {
-            let link = &mut self.seats[index].link;
-            if std::mem::replace(&mut link.paused, pause) && !pause {
-                released = true;
-                self.take_lines(Seat(index as u16));
-            } else if !pause && !link.lines.is_empty() {
-                // Still released out of a circle: what came meanwhile is taken, too.
-                self.take_lines(Seat(index as u16));
+        for (seat, pause) in self.all_seats().zip(verdict.paused) {
+            let was_paused = self.place(seat).link.paused;
+            self.place(seat).links().for_each(|link| link.paused = pause);
+            if !pause {
+                // Taken are also the lines of one that was released out of a circle before.
+                released |= was_paused;
+                self.take_lines(seat, Port::Main);
+                self.take_lines(seat, Port::Relay);
             }
         }
         if let Some(index) = verdict.stuck {
             let queued = gauges[index].queued;
             let place = &mut self.seats[index];
             place.link.hang_up();
-            place.fate.note(Some(How::Stuck(queued)), None);
+            place.fate.ended(How::Stuck(queued));
             place.link.reader = None;
             released = true;
         }
@@ -415,9 +529,11 @@ impl Shell {
     /// Keeps the alarm at the next deadline; says whether one has come.
     fn ring(&mut self, cx: &mut Context<'_>) -> bool {
         let router = self.router.deadline().map(|time| self.began + Duration::from_millis(time.0));
-        let waiting = self.seats.iter().skip(1).filter(|place| !place.held());
-        let partings = waiting.filter_map(|place| place.fate.patience());
-        let Some(next) = partings.chain(router).min() else { return false };
+        let minded = self.seats.iter_mut().skip(1).filter_map(|place| {
+            let silent = place.mind_silence();
+            [silent, place.patience()].into_iter().flatten().min()
+        });
+        let Some(next) = minded.chain(router).min() else { return false };
         if self.alarm.deadline() != next {
             self.alarm.as_mut().reset(next);
         }
@@ -440,14 +556,14 @@ impl Shell {
 
     /// After the end: the outer pipe gets what is queued for it, then the components are ended, at
     /// first by closing their input, so that they can end their own children in good order.
-    async fn wind_down(mut self) {
+    pub(crate) async fn wind_down(mut self) {
         let grace = self.config.limits.grace;
         let outer = &mut self.seats[0].link;
         let _ = tokio::time::timeout(grace, poll_fn(|cx| outer.poll_write(cx))).await;
         outer.hang_up();
-        for place in &mut self.seats[1..] {
-            if place.link.idle() {
-                place.link.hang_up();
+        for link in self.seats[1..].iter_mut().flat_map(Place::links) {
+            if link.idle() {
+                link.hang_up();
             }
         }
         if tokio::time::timeout(grace, self.gone()).await.is_ok() {
@@ -458,17 +574,18 @@ impl Shell {
             return;
         }
         self.seats.iter().filter_map(|place| place.process.as_ref()).for_each(Process::kill);
-        let _ = tokio::time::timeout(PARTING, self.gone()).await;
+        let _ = tokio::time::timeout(BURIAL, self.gone()).await;
     }
 
     /// Waits until all processes have ended; what they still say goes nowhere.
     async fn gone(&mut self) {
         poll_fn(|cx| {
             while let Poll::Ready(Some(ended)) = self.ended.1.poll_recv(cx) {
-                self.place(ended.seat).process = None;
+                if self.place(ended.seat).life == ended.life {
+                    self.place(ended.seat).process = None;
+                }
             }
-            for place in &mut self.seats[1..] {
-                let link = &mut place.link;
+            for link in self.seats[1..].iter_mut().flat_map(Place::links) {
                 if !link.idle() && link.poll_write(cx).is_ready() {
                     link.hang_up();
                 }
@@ -486,30 +603,6 @@ impl Shell {
             }
         })
         .await;
-    }
-}
-
-impl Place {
-    /// There is more of what its occupant said, and it is not its turn.
-    fn held(&self) -> bool {
-        self.link.paused && self.link.reader.is_some()
-    }
-}
-
-impl Fate {
-    fn note(&mut self, how: Option<How>, closed: Option<How>) {
-        self.since.get_or_insert_with(Instant::now);
-        self.how = self.how.take().or(how);
-        // That nobody reads us is the stronger word.
-        if closed == Some(How::ClosedInput) || self.closed.is_none() {
-            self.closed = closed.or(self.closed.take());
-        }
-    }
-
-    /// Until when this seat's end is waited for.
-    fn patience(&self) -> Option<Instant> {
-        let since = self.since.filter(|_| !self.left)?;
-        Some(since + if self.how.is_some() { REMAINDER } else { PARTING })
     }
 }
 

@@ -308,8 +308,11 @@ fn an_agent_in_the_place_of_a_proxy_is_told_and_the_editor_may_go_on() {
     stage.editor.send(INITIALIZE);
     let mut plain = stage.enter("plain");
     for refusal in refusals {
-        let greeting = plain.request("proxy/initialize");
-        plain.send(&format!(r#"{{"jsonrpc":"2.0","id":{},{refusal}}}"#, greeting["id"]));
+        // Every greeting there ever was is tried.
+        for greeting in ["proxy/initialize", "_proxy/initialize", "initialize"] {
+            let greeting = plain.request(greeting);
+            plain.send(&format!(r#"{{"jsonrpc":"2.0","id":{},{refusal}}}"#, greeting["id"]));
+        }
         let answer = stage.editor.message();
         let message = answer["error"]["message"].as_str().expect("an error");
         assert!(message.starts_with("component 'plain' is not a proxy"), "{message}");

@@ -9,7 +9,7 @@ use wire::{Call, Id, Outcome, Side, acp, code};
 use crate::event::{Action, Level, Notice, Time};
 use crate::pending::Ask;
 use crate::router::{Router, answer};
-use crate::seat::{Role, Seat, SeatState};
+use crate::seat::{Greeted, Role, Seat, SeatState};
 
 impl Router {
     pub(crate) fn on_initialize(
@@ -20,7 +20,7 @@ impl Router {
         call: Call,
         actions: &mut Vec<Action>,
     ) {
-        let call = if from == Seat::OUTER {
+        let call = if from == Seat::OUTER && !self.chain.any_version {
             match relayable(call) {
                 Ok(call) => call,
                 Err(outcome) => return answer(from, Side::Editor, id, outcome, actions),
@@ -69,7 +69,8 @@ impl Router {
                 let params = call.params.as_ref().map(|params| params.detached());
                 let again =
                     matches!(state, SeatState::Live | SeatState::Greeting { again: true, .. });
-                *state = SeatState::Greeting { params, forwarded: false, again };
+                *state = SeatState::Greeting { params: params.clone(), forwarded: false, again };
+                self.greeted[to.index() - 1] = Greeted { asked: params, answered: None };
                 self.turn = Some((to, now.plus(self.chain.greeting_limit)));
             }
             None => {
@@ -90,6 +91,9 @@ impl Router {
         actions: &mut Vec<Action>,
     ) {
         let seat = ask.answerer;
+        if let Some(greeted) = self.greeted.get_mut(seat.index().wrapping_sub(1)) {
+            greeted.answered = Some(outcome.detached());
+        }
         let params = match self.state(seat) {
             Some(SeatState::Greeting { params, forwarded: false, .. })
                 if self.chain.role(seat) == Role::Proxy && self.successor_waits(seat) =>
@@ -100,19 +104,14 @@ impl Router {
         };
         let outcome = match (outcome, params) {
             // A proxy that answers without having initialised its successor. The oldest documents
-            // describe such proxies, so do its part; but a program that merely answers anything with
-            // a result is no proxy.
-            (Outcome::Result(result), Some(params)) if acp::protocol_version(&result).is_some() => {
+            // describe such proxies, so do its part. (That it is a proxy is its dialect's care.)
+            (Outcome::Result(result), Some(params)) => {
                 self.set_live(seat);
                 let text = "answered initialize without initializing its successor".to_owned();
                 actions.push(Action::Report(Notice { level: Level::Warn, seat, text }));
                 let kept = ask.instead.unwrap_or(Outcome::Result(result));
                 let call = Call::new(acp::INITIALIZE, params);
                 return self.greet(now, seat, ask.asker_id, call, Some((ask.asker, kept)), actions);
-            }
-            (Outcome::Result(result), Some(_)) => self.not_a_proxy(seat, &Outcome::Result(result)),
-            (error, Some(_)) if error.error_code() == Some(code::METHOD_NOT_FOUND) => {
-                self.not_a_proxy(seat, &error)
             }
             (outcome, _) => outcome,
         };
@@ -162,19 +161,6 @@ impl Router {
             None => false,
         }
     }
-
-    fn not_a_proxy(&self, seat: Seat, answered: &Outcome) -> Outcome {
-        let answered = match answered {
-            Outcome::Result(json) => format!("the result {}", shortened(json.as_str())),
-            Outcome::Error(json) => format!("the error {}", shortened(json.as_str())),
-        };
-        let text = format!(
-            "component '{}' is not a proxy: it answered the greeting of a proxy with {answered}; \
-             every component but the last must be a proxy, the last one is the agent",
-            self.chain.name(seat),
-        );
-        Outcome::error(code::INTERNAL_ERROR, &text)
-    }
 }
 
 /// The editor's `initialize` as it may go on: with a version, and with one that can be relayed.
@@ -190,11 +176,4 @@ fn relayable(call: Call) -> Result<Call, Outcome> {
     }
     let params = Some(acp::with_protocol_version(params, acp::HIGHEST_VERSION));
     Ok(Call { params, ..call })
-}
-
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(200) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
 }

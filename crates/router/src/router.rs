@@ -5,7 +5,7 @@ use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 
 use crate::event::{Action, Ending, Event, Level, Notice, Time};
 use crate::pending::{Ask, Pending};
-use crate::seat::{Chain, Exit, How, Seat, SeatState};
+use crate::seat::{Chain, Exit, Greeted, How, Seat, SeatState};
 
 /// Decides; never acts. See the crate's documentation.
 #[derive(Debug)]
@@ -13,6 +13,7 @@ pub struct Router {
     pub(crate) chain: Chain,
     /// One per component; the outer pipe is `outer`.
     pub(crate) seats: Vec<SeatState>,
+    pub(crate) greeted: Vec<Greeted>,
     pub(crate) outer: Outer,
     pub(crate) pending: Pending,
     pub(crate) phase: Phase,
@@ -49,6 +50,7 @@ impl Router {
     pub fn new(chain: Chain) -> Router {
         Router {
             seats: vec![SeatState::Empty; chain.components.len()],
+            greeted: vec![Greeted::default(); chain.components.len()],
             chain,
             outer: Outer::default(),
             pending: Pending::default(),
@@ -59,6 +61,11 @@ impl Router {
 
     pub fn chain(&self) -> &Chain {
         &self.chain
+    }
+
+    /// The last handshake of a component.
+    pub fn greeted(&self, seat: Seat) -> Option<&Greeted> {
+        self.greeted.get(seat.index().checked_sub(1)?)
     }
 
     /// How many questions are open.

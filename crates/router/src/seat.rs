@@ -1,6 +1,6 @@
 //! The places of a chain, who sits there and what became of them.
 
-use wire::{Json, Side};
+use wire::{Json, Outcome, Side};
 
 /// A place in the chain. Seat 0 is the outer pipe: the editor, or the conductor above us. The
 /// components sit from 1 on, in the order of the command line. Who sits there may die; the seat
@@ -44,6 +44,9 @@ pub struct Chain {
     pub greeting_limit: u64,
     /// How long questions may stay open when the chain ends, in milliseconds.
     pub grace: u64,
+    /// Take the editor's protocol version as it is, be it a number or not. For chains of the oldest
+    /// generations, whose documents have `"0.1.0"`.
+    pub any_version: bool,
 }
 
 /// What people call a component, for errors and logs.
@@ -104,6 +107,13 @@ impl Chain {
     pub fn component(&self, seat: Seat) -> Option<&Component> {
         self.components.get(seat.index().checked_sub(1)?)
     }
+}
+
+/// The last handshake of a component: what it was asked and what it answered.
+#[derive(Debug, Clone, Default)]
+pub struct Greeted {
+    pub asked: Option<Json>,
+    pub answered: Option<Outcome>,
 }
 
 /// Where a seat is in its life. Data exists only in the state it belongs to.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use wire::dialect::Rfd;
+use wire::dialect::Outer;
 use wire::{Dialect, Id, Message, Outcome, Side, acp};
 
 use crate::outbox::{Outbox, Tag};
@@ -14,7 +14,7 @@ use crate::proxy::{Proxy, Request};
 #[derive(Debug)]
 pub struct Driver<P> {
     proxy: P,
-    dialect: Rfd,
+    dialect: Outer,
     table: Table,
 }
 
@@ -62,15 +62,16 @@ impl Table {
 
 impl<P: Proxy> Driver<P> {
     pub fn new(proxy: P) -> Driver<P> {
-        Driver { proxy, dialect: Rfd::outer(), table: Table::default() }
+        Driver { proxy, dialect: Outer::unknown(), table: Table::default() }
     }
 
     /// Takes one line from the conductor; appends what is to be sent back to it.
     pub fn handle(&mut self, line: &Bytes, lines: &mut Vec<u8>) {
-        let decoded = self.dialect.decode(line);
+        let decoded = self.dialect.decode(line, lines);
         let mut out = Outbox { dialect: &mut self.dialect, table: &mut self.table, lines };
         let (toward, message) = match decoded {
-            Ok(decoded) => decoded,
+            Ok(Some(decoded)) => decoded,
+            Ok(None) => return,
             Err(rejection) => {
                 if let Some(reply) = rejection.reply {
                     out.send(Side::Editor, &reply);

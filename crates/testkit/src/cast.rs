@@ -109,8 +109,13 @@ impl Cast {
         parent: Option<(usize, Seat)>,
     ) -> usize {
         let index = self.conductors.len();
-        let chain =
-            Chain { mode, components: Vec::new(), greeting_limit: GREETING_LIMIT, grace: GRACE };
+        let chain = Chain {
+            mode,
+            components: Vec::new(),
+            greeting_limit: GREETING_LIMIT,
+            grace: GRACE,
+            any_version: false,
+        };
         self.conductors.push(Table { chain, seats: vec![outer], parent });
         while let Some(name) = words.next_if(|word| *word != ")") {
             let seat = Seat(self.conductors[index].seats.len() as u16);

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use router::{Action, Chain, Ending, Event, Level, Mode, Notice, Role, Router, Seat, Time};
-use wire::dialect::{Plain, Rfd};
+use wire::dialect::{Generation, Outer, Plain, Proxy};
 use wire::{Dialect, Malformed, Side};
 
 /// What a hub does about an event.
@@ -40,15 +40,17 @@ pub struct Hub {
 }
 
 impl Hub {
+    /// A chain of proxies of the current generation.
     pub fn new(chain: Chain) -> Hub {
+        let generation = Generation::named("P5").expect("the current generation");
         let outer: Box<dyn Dialect> = match chain.mode {
             Mode::Agent => Box::new(Plain::editor()),
-            Mode::Proxy => Box::new(Rfd::outer()),
+            Mode::Proxy => Box::new(Outer::unknown()),
         };
         let components = chain.seats().map(|seat| -> Box<dyn Dialect> {
             match chain.role(seat) {
                 Role::Agent => Box::new(Plain::agent()),
-                Role::Proxy => Box::new(Rfd::proxy()),
+                Role::Proxy => Box::new(Proxy::pinned(chain.name(seat), generation)),
             }
         });
         Hub {
@@ -68,10 +70,14 @@ impl Hub {
 
     /// A line came from `from`.
     pub fn line(&mut self, now: Time, from: Seat, line: &Bytes, out: &mut Vec<Output>) {
-        let rejection = match self.dialects[from.index()].decode(line) {
-            Ok((toward, message)) => {
+        let mut back = Vec::new();
+        let decoded = self.dialects[from.index()].decode(line, &mut back);
+        out.extend(lines(back).map(|line| Output::Line { to: from, line }));
+        let rejection = match decoded {
+            Ok(Some((toward, message))) => {
                 return self.event(now, Event::Arrived { from, toward, message }, out);
             }
+            Ok(None) => return,
             Err(rejection) => rejection,
         };
         // A component's noise is skipped; everybody is told of a message that is not one.
@@ -80,8 +86,7 @@ impl Hub {
             return out.push(Output::Warn { seat: from, text });
         }
         if let Some(reply) = &rejection.reply {
-            let line = self.encode(from, Side::Editor, reply);
-            out.push(Output::Line { to: from, line });
+            out.extend(self.encode(from, Side::Editor, reply));
         }
     }
 
@@ -99,25 +104,32 @@ impl Hub {
             meddler.after(&mut actions);
         }
         for action in actions {
-            out.extend(match action {
+            match action {
                 Action::Deliver { to, toward, message } => {
-                    let line = self.encode(to, toward, &message);
-                    Some(Output::Line { to, line })
+                    out.extend(self.encode(to, toward, &message));
                 }
-                Action::Start(seat) => Some(Output::Start(seat)),
+                Action::Start(seat) => out.push(Output::Start(seat)),
                 Action::Report(Notice { level: Level::Warn, seat, text }) => {
-                    Some(Output::Warn { seat, text })
+                    out.push(Output::Warn { seat, text });
                 }
-                Action::Report(_) => None,
-                Action::Finish(ending) => Some(Output::Finish(ending)),
-            });
+                Action::Report(_) => {}
+                Action::Finish(ending) => out.push(Output::Finish(ending)),
+            }
         }
     }
 
-    fn encode(&mut self, to: Seat, toward: Side, message: &wire::Message) -> Bytes {
-        let mut line = Vec::new();
-        self.dialects[to.index()].encode(toward, message, &mut line);
-        assert_eq!(line.pop(), Some(b'\n'), "a line must end");
-        line.into()
+    fn encode(&mut self, to: Seat, toward: Side, message: &wire::Message) -> Vec<Output> {
+        let mut text = Vec::new();
+        self.dialects[to.index()].encode(toward, message, &mut text);
+        lines(text).map(|line| Output::Line { to, line }).collect()
     }
+}
+
+fn lines(text: Vec<u8>) -> impl Iterator<Item = Bytes> {
+    assert!(text.is_empty() || text.ends_with(b"\n"), "a line must end");
+    let lines: Vec<Bytes> = text
+        .split_inclusive(|&byte| byte == b'\n')
+        .map(|line| Bytes::copy_from_slice(&line[..line.len() - 1]))
+        .collect();
+    lines.into_iter()
 }

@@ -38,3 +38,23 @@ pub fn cancelled_id(params: &Json) -> Option<Id> {
 pub fn cancel_params(params: &Json, id: &Id) -> Json {
     params.with_member("requestId", id.json())
 }
+
+/// Params of `initialize` for a component that knows ACP v1 only. What both versions have is kept;
+/// what only v2 has is left out, since it would be taken for something else.
+pub fn lowered_to_v1(params: &Json) -> Json {
+    if protocol_version(params).is_none_or(|version| version <= 1) {
+        return params.clone();
+    }
+    let params = with_protocol_version(params, 1);
+    if params.member("clientCapabilities").is_some() {
+        return params;
+    }
+    let params = params.with_at(&["capabilities"], None);
+    let info = params.member("info");
+    let params =
+        params.with_at(&["info"], None).with_at(&["clientCapabilities"], Some(&Json::EMPTY));
+    match info {
+        Some(info) => params.with_at(&["clientInfo"], Some(&info)),
+        None => params,
+    }
+}

@@ -14,27 +14,98 @@
 //! | outer conductor | toward the agent | toward the editor | toward the editor | toward the agent |
 //!
 //! Answers are never in an envelope, and neither is `$/cancel_request`: its id belongs to the link.
+//!
+//! # Layout
+//! - [`plain`]: the editor and the agent
+//! - [`proxy`]: a proxy of ours; finds out which generation it is of
+//! - [`outer`]: the conductor above us; recognises which generation greets us
+//! - [`generation`]: what generations differ in, and the list of them
+//! - `p5`, `p4`, `p3`, `p3t`, `p2`, `p1`, `p0`: one generation each, with the examples of its document
+//! - `envelope`, `offer`: wrapping and unwrapping; the capability with which older ones are greeted
 
 use bytes::Bytes;
 
+use crate::json::Json;
 use crate::message::{Id, Malformed, Message, Outcome, Side, code};
 
-mod plain;
-mod rfd;
+mod envelope;
+pub mod generation;
+mod offer;
+pub mod outer;
+mod p0;
+mod p1;
+mod p2;
+mod p3;
+mod p3t;
+mod p4;
+mod p5;
+pub mod plain;
+pub mod proxy;
 
+pub use generation::{Generation, Greeting};
+pub use outer::Outer;
+pub use p0::Relay;
 pub use plain::Plain;
-pub use rfd::Rfd;
+pub use proxy::Proxy;
 
-/// One generation of the wire, for one link.
+/// One side of the conversation on one link.
 pub trait Dialect: Send {
-    /// Reads a line. An answer's side means nothing: answers go back to who asked.
-    fn decode(&mut self, line: &Bytes) -> Result<(Side, Message), Rejection>;
+    /// Reads a line. `None` means that the line was for the dialect itself. What the dialect has to
+    /// say back at once is appended to `out`, the queue of this link. An answer's side means
+    /// nothing: answers go back to who asked.
+    fn decode(
+        &mut self,
+        line: &Bytes,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<(Side, Message)>, Rejection>;
 
     /// Appends the line that carries `message`, which travels toward `toward`.
     fn encode(&mut self, toward: Side, message: &Message, out: &mut Vec<u8>);
 
     /// For people: which generation this is.
     fn name(&self) -> &'static str;
+
+    /// The greeting that a proxy has understood, once that is known.
+    fn understood(&self) -> Option<Greeting> {
+        None
+    }
+
+    /// A greeting was sent of which it is not known whether the peer understands it, and the peer
+    /// has not said a word since.
+    fn awaits_first_word(&self) -> bool {
+        false
+    }
+
+    /// Says something harmless. A program that an unknown greeting has broken may notice only when
+    /// the next line comes.
+    fn poke(&mut self, _out: &mut Vec<u8>) {}
+
+    /// The peer is an SCP proxy, which starts its successor itself: it waits to be told which.
+    fn wants_successor(&self) -> bool {
+        false
+    }
+
+    /// Tells it: `servers` are the params of `_scp/proxy`. Without them it is treated as if it had
+    /// not asked.
+    fn give_successor(
+        &mut self,
+        _servers: Option<Json>,
+        _out: &mut Vec<u8>,
+    ) -> Option<(Side, Message)> {
+        None
+    }
+
+    /// The peer is an SCP editor and told us our successors: the servers of its `_scp/proxy`, and
+    /// the `initialize` for the chain that they complete.
+    fn take_chain(&mut self) -> Option<(Json, Message)> {
+        None
+    }
+
+    /// The peer ended, or was ended, over a greeting that it did not understand. If there is another
+    /// one to try on a fresh start, appends it.
+    fn begin_again(&mut self, _out: &mut Vec<u8>) -> bool {
+        false
+    }
 }
 
 /// A line that goes no further.
@@ -67,30 +138,8 @@ impl From<Malformed> for Rejection {
     }
 }
 
-/// The method names that mean an envelope in any generation of the proxy protocol. Whoever is not
-/// a proxy may send none of them, and none may be inside another.
-pub(crate) fn is_envelope(method: &str) -> bool {
-    method == "proxy/successor"
-        || method.strip_prefix("_proxy/successor").is_some_and(|rest| {
-            matches!(
-                rest,
-                "" | "/request"
-                    | "/notification"
-                    | "/send/request"
-                    | "/send/notification"
-                    | "/receive/request"
-                    | "/receive/notification"
-            )
-        })
-}
-
-/// The handshakes with which a conductor, and nobody else, makes a component a proxy.
-pub(crate) fn is_proxy_greeting(method: &str) -> bool {
-    matches!(method, "proxy/initialize" | "_proxy/initialize")
-}
-
 /// What is said to those who use the words of the proxy protocol out of turn.
-pub(crate) const NOT_A_PROXY: &str =
+const NOT_A_PROXY: &str =
     "only a proxy may send a successor envelope, and this connection is not a proxy's";
-pub(crate) const NESTED: &str = "an envelope must not be inside another envelope";
-pub(crate) const NOT_THE_CONDUCTOR: &str = "only a conductor may greet a proxy";
+const NESTED: &str = "an envelope must not be inside another envelope";
+const NOT_THE_CONDUCTOR: &str = "only a conductor may greet a proxy";

@@ -17,6 +17,8 @@ pub struct Json(Bytes);
 
 impl Json {
     pub const NULL: Json = Json(Bytes::from_static(b"null"));
+    pub const TRUE: Json = Json(Bytes::from_static(b"true"));
+    pub const EMPTY: Json = Json(Bytes::from_static(b"{}"));
 
     /// Checks `text`, which must hold exactly one value. Line breaks between its tokens become
     /// spaces.
@@ -124,6 +126,68 @@ impl Json {
         let text = self.as_bytes();
         let parts = [&text[..span.start], value.as_bytes(), &text[span.end..]];
         Json(parts.concat().into())
+    }
+
+    /// A copy in which the value at a path of keys is another one, or gone (`None`). Objects on the
+    /// way are made where they are missing; whatever is not on the way stays as it is spelt. On
+    /// anything but an object nothing changes.
+    pub fn with_at(&self, path: &[&str], value: Option<&Json>) -> Json {
+        let [key, rest @ ..] = path else { return value.unwrap_or(self).clone() };
+        if !self.is_object() {
+            return self.clone();
+        }
+        let old = self.member(key);
+        let new = match (&old, rest) {
+            (_, []) => value.cloned(),
+            (Some(old), rest) if old.is_object() => Some(old.with_at(rest, value)),
+            // Nothing there to take away, or something that cannot hold it.
+            (old, _) if value.is_none() => old.clone(),
+            (_, rest) => Some(Json::EMPTY.with_at(rest, value)),
+        };
+        match (old, new) {
+            (Some(_), Some(new)) => self.with_member(key, &new),
+            (Some(_), None) => self.without_member(key),
+            (None, Some(new)) => self.with_new_member(key, &new),
+            (None, None) => self.clone(),
+        }
+    }
+
+    fn with_new_member(&self, key: &str, value: &Json) -> Json {
+        let text = self.as_bytes();
+        let mut out = text[..text.len() - 1].trim_ascii_end().to_vec();
+        if out != b"{" {
+            out.push(b',');
+        }
+        write_string(key, &mut out);
+        out.push(b':');
+        out.extend_from_slice(value.as_bytes());
+        out.push(b'}');
+        Json(out.into())
+    }
+
+    fn without_member(&self, key: &str) -> Json {
+        let mut kept = Vec::new();
+        let walked = Walker::new(&self.0).object(|name, walker| {
+            let start = walker.key_start();
+            let end = walker.value()?.end;
+            if name != key.as_bytes() {
+                kept.push(&self.0[start..end]);
+            }
+            Ok(())
+        });
+        debug_assert!(walked.is_ok());
+        Json([b"{", kept.join(&b","[..]).as_slice(), b"}"].concat().into())
+    }
+
+    pub fn is_empty_object(&self) -> bool {
+        matches!(self.as_bytes(), [b'{', inner @ .., b'}'] if inner.trim_ascii().is_empty())
+    }
+
+    /// The keys of an object, in their order.
+    pub fn keys(&self) -> Vec<String> {
+        let mut keys = Vec::new();
+        self.each_member(|name, _| keys.push(String::from_utf8_lossy(name).into_owned()));
+        keys
     }
 
     fn each_member(&self, mut visit: impl FnMut(&[u8], Span)) {
@@ -673,6 +737,27 @@ mod tests {
         let awkward = "q\"b\\n\nt\tc\u{1}é";
         assert_eq!(Json::string(awkward).text().unwrap(), awkward);
         assert_eq!(Json::parse("12").unwrap().text(), None);
+    }
+
+    #[test]
+    fn values_are_put_and_taken_at_the_end_of_a_path() {
+        let json = |text: &'static str| Json::parse(text).unwrap();
+        let put = |text, path: &[&str]| json(text).with_at(path, Some(&Json::TRUE)).to_string();
+        let take = |text, path: &[&str]| json(text).with_at(path, None).to_string();
+        assert_eq!(put("{}", &["a", "b"]), r#"{"a":{"b":true}}"#);
+        assert_eq!(put(r#"{ "x" : 1.0 }"#, &["a"]), r#"{ "x" : 1.0,"a":true}"#);
+        assert_eq!(
+            put(r#"{"a":{ "b": 1e3, "c":[ ] }}"#, &["a", "b"]),
+            r#"{"a":{ "b": true, "c":[ ] }}"#
+        );
+        assert_eq!(put(r#"{"a":null}"#, &["a", "b"]), r#"{"a":{"b":true}}"#);
+        assert_eq!(put("[]", &["a"]), "[]");
+        assert_eq!(
+            take(r#"{"a":{ "b": 1, "c": 1.10 }, "d":2}"#, &["a", "b"]),
+            r#"{"a":{"c": 1.10}, "d":2}"#
+        );
+        assert_eq!(take(r#"{"a":{"b":1}}"#, &["a", "x", "y"]), r#"{"a":{"b":1}}"#);
+        assert_eq!(take(r#"{"a":1}"#, &["a"]), "{}");
     }
 
     #[test]

@@ -173,6 +173,14 @@ impl Outcome {
         Outcome::Error(error_object(code, message, None))
     }
 
+    /// A copy that does not keep the line it was cut from alive.
+    pub fn detached(&self) -> Outcome {
+        match self {
+            Outcome::Result(json) => Outcome::Result(json.detached()),
+            Outcome::Error(json) => Outcome::Error(json.detached()),
+        }
+    }
+
     /// The code of an error, where it has one.
     pub fn error_code(&self) -> Option<i64> {
         match self {
@@ -218,6 +226,13 @@ impl Message {
 
     pub fn notification(method: &str, params: impl Into<Option<Json>>) -> Message {
         Message::Notification(Call::new(method, params))
+    }
+
+    pub(crate) fn call(id: Option<Id>, call: Call) -> Message {
+        match id {
+            Some(id) => Message::Request { id, call },
+            None => Message::Notification(call),
+        }
     }
 
     pub fn response(id: Id, outcome: Outcome) -> Message {
@@ -308,11 +323,16 @@ impl Call {
 
     /// Appends `"method":…,"params":…`, the members of an envelope.
     pub(crate) fn write_inner(&self, out: &mut Vec<u8>) {
+        self.write_inner_or(None, out);
+    }
+
+    /// The same, with something in place of params that are missing.
+    pub(crate) fn write_inner_or(&self, missing: Option<&[u8]>, out: &mut Vec<u8>) {
         out.extend_from_slice(b"\"method\":");
         out.extend_from_slice(self.method.json().as_bytes());
-        if let Some(params) = &self.params {
+        if let Some(params) = self.params.as_ref().map(Json::as_bytes).or(missing) {
             out.extend_from_slice(b",\"params\":");
-            out.extend_from_slice(params.as_bytes());
+            out.extend_from_slice(params);
         }
         out.extend_from_slice(self.extras.as_deref().unwrap_or_default());
     }
@@ -359,6 +379,8 @@ pub(crate) struct Parts {
 pub(crate) struct Inner {
     pub method: Option<Span>,
     pub params: Option<Span>,
+    /// A whole message, where older generations keep the two.
+    pub message: Option<Span>,
     /// There are members beside these two and the envelope's own metadata.
     others: bool,
 }
@@ -396,6 +418,7 @@ impl Parts {
                             b"method" => inner.method = Some(value),
                             b"params" => inner.params = Some(value),
                             b"_meta" | b"meta" => {}
+                            b"message" => (inner.message, inner.others) = (Some(value), true),
                             _ => inner.others = true,
                         }
                         Ok(())
@@ -465,8 +488,8 @@ impl Parts {
         }
     }
 
-    pub fn method_is(&self, line: &Bytes, test: impl Fn(&str) -> bool) -> bool {
-        self.method.and_then(|span| json::unquote(span.of(line))).is_some_and(|name| test(&name))
+    pub fn method_name<'a>(&self, line: &'a Bytes) -> Option<Cow<'a, str>> {
+        json::unquote(self.method?.of(line))
     }
 
     pub fn id(&self, line: &Bytes) -> Result<Option<Id>, Malformed> {
@@ -484,20 +507,25 @@ impl Parts {
         (!self.extras.is_empty()).then(|| join(&self.extras, line))
     }
 
-    /// The call inside an envelope; `None` if there is none that makes sense.
-    pub fn inner_call(&self, line: &Bytes) -> Option<Call> {
-        let method = Json::slice_of(line, self.inner.method?);
-        if !method.is_string() {
-            return None;
+    /// The call inside an envelope and whether it is a `message` of its own; `None` if there is none
+    /// that makes sense.
+    pub fn inner_call(&self, line: &Bytes) -> Option<(Call, bool)> {
+        let method = self.inner.method.map(|span| Json::slice_of(line, span));
+        match (method, self.inner.message) {
+            (Some(method), _) if method.is_string() => {
+                let params = self.inner.params.map(|span| Json::slice_of(line, span));
+                let extras = if self.inner.others { self.inner_extras(line) } else { None };
+                Some((envelope_call(method, params, extras)?, false))
+            }
+            (_, Some(message)) => {
+                let line = line.slice(message.start..message.end);
+                let parts = Parts::split(&line).ok()?;
+                let method = Json::slice_of(&line, parts.method?);
+                let params = parts.params.map(|span| Json::slice_of(&line, span));
+                Some((envelope_call(method, params, parts.extras(&line))?, true))
+            }
+            _ => None,
         }
-        let params = self.inner.params.map(|span| Json::slice_of(line, span));
-        if params.as_ref().is_some_and(|it| !(it.is_object() || it.is_array() || it.is_null())) {
-            return None;
-        }
-        let extras = if self.inner.others { self.inner_extras(line) } else { None };
-        // No params and null params are the same in an envelope; plain JSON-RPC knows only the former.
-        let params = params.filter(|params| !params.is_null());
-        Some(Call { method: Method::new(method), params, extras })
     }
 
     fn inner_extras(&self, line: &Bytes) -> Option<Bytes> {
@@ -516,6 +544,18 @@ impl Parts {
         });
         (walked.is_ok() && !extras.is_empty()).then(|| join(&extras, line))
     }
+}
+
+fn envelope_call(method: Json, params: Option<Json>, extras: Option<Bytes>) -> Option<Call> {
+    if !method.is_string() {
+        return None;
+    }
+    if params.as_ref().is_some_and(|it| !(it.is_object() || it.is_array() || it.is_null())) {
+        return None;
+    }
+    // No params and null params are the same in an envelope; plain JSON-RPC knows only the former.
+    let params = params.filter(|params| !params.is_null());
+    Some(Call { method: Method::new(method), params, extras })
 }
 
 /// Members as `,"key":value` text.

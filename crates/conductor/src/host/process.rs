@@ -25,6 +25,8 @@ const FAREWELL: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Ended {
     pub seat: Seat,
+    /// Which of those who sat there, counted from the first.
+    pub life: u32,
     pub how: How,
 }
 
@@ -66,7 +68,7 @@ impl Process {
     /// Starts a component. Its end is sent to `ended`; the lines of its stderr go to `aside`.
     pub fn start(
         spec: &Spec,
-        seat: Seat,
+        (seat, life): (Seat, u32),
         ties: Ties,
         ended: UnboundedSender<Ended>,
         aside: impl Fn(&str) + Send + 'static,
@@ -91,7 +93,9 @@ impl Process {
         let group = Group::of(&child, ties);
         let words = Words::default();
         let listening = tokio::spawn(listen(stderr, words.clone(), aside));
-        tokio::spawn(wait(child, group.clone(), listening, seat, ended));
+        // Nobody listens any more when the chain is over.
+        let report = move |how| drop(ended.send(Ended { seat, life, how }));
+        tokio::spawn(wait(child, group.clone(), listening, report));
         Ok((Process { group, words }, stdout, stdin))
     }
 
@@ -120,8 +124,7 @@ async fn wait(
     mut child: Child,
     group: Group,
     listening: tokio::task::JoinHandle<()>,
-    seat: Seat,
-    ended: UnboundedSender<Ended>,
+    report: impl FnOnce(How),
 ) {
     let how = match child.wait().await {
         Ok(status) => how(status),
@@ -131,8 +134,7 @@ async fn wait(
     group.kill();
     group.forget();
     let _ = tokio::time::timeout(FAREWELL, listening).await;
-    // Nobody listens any more when the chain is over.
-    let _ = ended.send(Ended { seat, how });
+    report(how);
 }
 
 async fn listen(stderr: impl AsyncRead + Unpin, words: Words, aside: impl Fn(&str)) {

@@ -104,7 +104,7 @@ fn an_agent_in_the_place_of_a_proxy_is_named() {
                 started mistaken agent
                 mistaken < proxy/initialize #1 {{"protocolVersion":1}}
                 mistaken > {answer}
-                editor   < error 0 {{"code":-32603,"message":"component 'mistaken' is not a proxy: …"}}
+                editor   < error 0 {{"code":-32603,"message":"component 'mistaken' is not a proxy. Tried proxy/initialize: …"}}
                 "##
             ),
         );

@@ -127,7 +127,7 @@ fn the_conductor_above_must_keep_the_rules_too() {
         outer > ~proxy/initialize 2 {"protocolVersion":1}
         outer < error 2 {"code":-32600,…
         outer > initialize 3 {"protocolVersion":1}
-        outer < error 3 {"code":-32600,"message":"this is a proxy: greet it with proxy/initialize"}
+        outer < error 3 {"code":-32600,"message":"this is a proxy: greet it with proxy/initialize, or offer it the proxy capability"}
         outer > ~x 4
         p1    < ~x #1
         "##,

@@ -8,7 +8,8 @@
 
 use bytes::Bytes;
 
-use super::{Dialect, NOT_A_PROXY, NOT_THE_CONDUCTOR, Rejection, is_envelope, is_proxy_greeting};
+use super::generation::{Greeting, is_envelope};
+use super::{Dialect, NOT_A_PROXY, NOT_THE_CONDUCTOR, Rejection};
 use crate::message::{Message, Side, code};
 
 /// The dialect of a peer that stands at an end of the chain.
@@ -28,21 +29,25 @@ impl Plain {
 }
 
 impl Dialect for Plain {
-    fn decode(&mut self, line: &Bytes) -> Result<(Side, Message), Rejection> {
+    fn decode(
+        &mut self,
+        line: &Bytes,
+        _out: &mut Vec<u8>,
+    ) -> Result<Option<(Side, Message)>, Rejection> {
         let message = Message::parse(line)?;
         let (id, call) = match &message {
             Message::Request { id, call } => (Some(id), call),
             Message::Notification(call) => (None, call),
-            Message::Response { .. } => return Ok((self.toward, message)),
+            Message::Response { .. } => return Ok(Some((self.toward, message))),
         };
         let method = call.method.name();
         let refused = if is_envelope(&method) {
             NOT_A_PROXY
-        } else if is_proxy_greeting(&method) {
+        } else if Greeting::of_method(&method).is_some() {
             NOT_THE_CONDUCTOR
         } else {
             drop(method);
-            return Ok((self.toward, message));
+            return Ok(Some((self.toward, message)));
         };
         Err(Rejection::refusal(id.cloned(), code::INVALID_REQUEST, refused))
     }
@@ -61,7 +66,8 @@ mod tests {
     use super::*;
 
     fn decode(line: &'static str) -> Result<(Side, Message), Rejection> {
-        Plain::editor().decode(&Bytes::from_static(line.as_bytes()))
+        let line = Bytes::from_static(line.as_bytes());
+        Plain::editor().decode(&line, &mut Vec::new()).map(|it| it.unwrap())
     }
 
     #[test]
@@ -85,12 +91,13 @@ mod tests {
             "\\u0070roxy/successor",
         ] {
             let request = format!(r#"{{"id":5,"method":"{method}","params":{{"method":"x"}}}}"#);
-            let rejection = Plain::agent().decode(&request.into()).unwrap_err();
+            let rejection = Plain::agent().decode(&request.into(), &mut Vec::new()).unwrap_err();
             let reply = rejection.reply.unwrap().to_line();
             assert!(reply.contains(r#""id":5"#) && reply.contains("-32600"), "{reply}");
 
             let notification = format!(r#"{{"method":"{method}","params":{{"method":"x"}}}}"#);
-            let rejection = Plain::agent().decode(&notification.into()).unwrap_err();
+            let rejection =
+                Plain::agent().decode(&notification.into(), &mut Vec::new()).unwrap_err();
             assert_eq!(rejection.reply, None);
         }
         assert!(decode(r#"{"method":"_proxy/successors"}"#).is_ok());

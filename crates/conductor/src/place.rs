@@ -1,0 +1,176 @@
+//! A seat as the shell sees it: its links, its process, and what points to its end.
+
+use std::time::Duration;
+
+use router::How;
+use tokio::time::Instant;
+use wire::{Dialect, Side};
+
+use crate::flow::Gauge;
+use crate::host::process::{Process, Words};
+use crate::link::Link;
+use crate::relay::Dock;
+
+/// A component that closed its pipes has this long to end and so to say why.
+const PARTING: Duration = Duration::from_secs(1);
+
+/// Output of an ended component that is still open belongs to a child that escaped it.
+const REMAINDER: Duration = Duration::from_millis(200);
+
+/// A component that says nothing to its greeting is poked after this time: what an unknown greeting
+/// has broken often ends only with the next line.
+const POKE: Duration = Duration::from_secs(2);
+
+/// Which of a seat's links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Port {
+    Main,
+    /// The second link of an SCP proxy, to what it takes for its successor.
+    Relay,
+}
+
+#[derive(Debug)]
+pub struct Place {
+    pub link: Link,
+    pub relay: Option<Link>,
+    pub dock: Option<Dock>,
+    /// As long as it runs.
+    pub process: Option<Process>,
+    pub words: Words,
+    /// How many have sat here before.
+    pub life: u32,
+    pub fate: Fate,
+    /// It is remembered which greeting it understands.
+    pub learned: bool,
+    quiet: Option<Quiet>,
+}
+
+/// What points to the end of a seat's occupant.
+#[derive(Debug, Default)]
+pub struct Fate {
+    /// Its process has ended.
+    how: Option<How>,
+    /// It has closed its output, or its input.
+    closed: Option<How>,
+    /// When the first of these was seen.
+    since: Option<Instant>,
+    /// The router knows.
+    pub left: bool,
+}
+
+/// A greeting that has met with silence.
+#[derive(Debug)]
+struct Quiet {
+    since: Instant,
+    poked: bool,
+}
+
+impl Place {
+    pub fn new(dialect: Box<dyn Dialect>, longest_line: usize) -> Place {
+        Place {
+            link: Link::new(dialect, longest_line),
+            relay: None,
+            dock: None,
+            process: None,
+            words: Words::default(),
+            life: 0,
+            fate: Fate::default(),
+            learned: false,
+            quiet: None,
+        }
+    }
+
+    pub fn port(&mut self, port: Port) -> Option<&mut Link> {
+        match port {
+            Port::Main => Some(&mut self.link),
+            Port::Relay => self.relay.as_mut(),
+        }
+    }
+
+    /// The link for what travels toward that side: an SCP proxy has one for each.
+    pub fn toward(&mut self, side: Side) -> &mut Link {
+        match (&mut self.relay, side) {
+            (Some(relay), Side::Editor) => relay,
+            _ => &mut self.link,
+        }
+    }
+
+    pub fn links(&mut self) -> impl Iterator<Item = &mut Link> {
+        std::iter::once(&mut self.link).chain(&mut self.relay)
+    }
+
+    /// There is more of what its occupant said, and it is not its turn.
+    fn held(&self) -> bool {
+        self.link.paused && self.link.reader.is_some()
+    }
+
+    pub fn gauge(&self) -> Gauge {
+        let main = self.link.gauge();
+        match self.relay.as_ref().map(Link::gauge) {
+            Some(relay) => Gauge {
+                queued: main.queued.max(relay.queued),
+                full: main.full || relay.full,
+                pending: main.pending || relay.pending,
+            },
+            None => main,
+        }
+    }
+
+    /// How the occupant ended, once all that it said has been handled.
+    pub fn departed(&self, outer: bool) -> Option<How> {
+        let since = self.fate.since.filter(|_| !self.fate.left)?;
+        let drained = self.link.reader.is_none();
+        match (&self.fate.how, &self.fate.closed) {
+            (Some(how), _) if drained || (!self.held() && since.elapsed() >= REMAINDER) => {
+                Some(how.clone())
+            }
+            (None, Some(how)) if outer || since.elapsed() >= PARTING => Some(how.clone()),
+            _ => None,
+        }
+    }
+
+    /// When to look again whether it has ended.
+    pub fn patience(&self) -> Option<Instant> {
+        let since = self.fate.since.filter(|_| !self.fate.left && !self.held())?;
+        Some(since + if self.fate.how.is_some() { REMAINDER } else { PARTING })
+    }
+
+    /// Pokes a component whose greeting meets with silence, once. Says when to look again.
+    pub fn mind_silence(&mut self) -> Option<Instant> {
+        if !self.link.dialect().awaits_first_word() || self.process.is_none() {
+            self.quiet = None;
+            return None;
+        }
+        let quiet = self.quiet.get_or_insert_with(|| Quiet { since: Instant::now(), poked: false });
+        if !quiet.poked && quiet.since.elapsed() >= POKE {
+            quiet.poked = true;
+            self.link.with_dialect(|dialect, out| dialect.poke(out));
+        }
+        (!quiet.poked).then_some(quiet.since + POKE)
+    }
+
+    /// Makes room for the next occupant.
+    pub fn vacate(&mut self) {
+        self.process = None;
+        self.relay = None;
+        self.dock = None;
+        self.fate = Fate::default();
+        self.quiet = None;
+        self.life += 1;
+    }
+}
+
+impl Fate {
+    pub fn ended(&mut self, how: How) {
+        self.since.get_or_insert_with(Instant::now);
+        self.how.get_or_insert(how);
+    }
+
+    pub fn closed(&mut self, how: How) {
+        self.since.get_or_insert_with(Instant::now);
+        // That nobody reads us is the stronger word.
+        if how == How::ClosedInput || self.closed.is_none() {
+            self.closed = Some(how);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Wrapping and unwrapping, as a generation spells it.
+
+use bytes::Bytes;
+
+use super::generation::{Generation, Greeting, is_envelope};
+use super::{NESTED, NOT_THE_CONDUCTOR, Rejection};
+use crate::acp::CANCEL_REQUEST;
+use crate::message::{BAD_ENVELOPE, Call, Id, Message, Parts, code, end_line, start_line};
+
+/// An envelope that was opened.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub generation: &'static Generation,
+    pub id: Option<Id>,
+    pub call: Call,
+}
+
+/// Opens a line that is an envelope of any generation; `None` if it is none.
+pub(crate) fn open(parts: &Parts, line: &Bytes) -> Option<Result<Opened, Rejection>> {
+    let method = parts.method_name(line)?;
+    // Cheap for what is most frequent: messages that are no envelopes.
+    if !is_envelope(&method) {
+        return None;
+    }
+    let id = match parts.id(line) {
+        Ok(id) => id,
+        Err(malformed) => return Some(Err(malformed.into())),
+    };
+    let Some((call, wrapped)) = parts.inner_call(line) else {
+        return Some(Err(Rejection::refusal(id, code::INVALID_PARAMS, BAD_ENVELOPE)));
+    };
+    let generation = Generation::of_envelope(&method, wrapped)?;
+    Some(Ok(Opened { generation, id, call }))
+}
+
+impl Opened {
+    /// Refuses what must not be inside an envelope.
+    pub fn check(self) -> Result<Opened, Rejection> {
+        let method = self.call.method.name();
+        let why = if is_envelope(&method) {
+            NESTED
+        } else if Greeting::of_method(&method).is_some() {
+            NOT_THE_CONDUCTOR
+        } else {
+            drop(method);
+            return Ok(self);
+        };
+        Err(Rejection::refusal(self.id, code::INVALID_REQUEST, why))
+    }
+
+    pub fn into_message(self) -> Message {
+        Message::call(self.id, self.call)
+    }
+}
+
+/// Appends the envelope that carries a request or notification. `names` are its method for a
+/// request and for a notification. A cancellation travels plain: its id belongs to the link.
+pub(crate) fn write(
+    generation: &Generation,
+    names: [&str; 2],
+    id: Option<&Id>,
+    call: &Call,
+    out: &mut Vec<u8>,
+) {
+    start_line(id, call.size(), out);
+    if id.is_none() && call.is(CANCEL_REQUEST) {
+        call.write_members(out);
+        return end_line(out);
+    }
+    out.extend_from_slice(b",\"method\":\"");
+    out.extend_from_slice(names[usize::from(id.is_none())].as_bytes());
+    out.extend_from_slice(if generation.wrapped {
+        b"\",\"params\":{\"message\":{"
+    } else {
+        b"\",\"params\":{"
+    });
+    call.write_inner_or(generation.no_params, out);
+    out.extend_from_slice(if generation.wrapped { b"}}" } else { b"}" });
+    end_line(out);
+}

@@ -1,0 +1,234 @@
+//! The conductor above us, of whatever generation: its first request tells.
+
+use bytes::Bytes;
+
+use super::generation::{Generation, Greeting};
+use super::{Dialect, Rejection, envelope, offer, p0, p4, p5};
+use crate::acp::INITIALIZE;
+use crate::json::Json;
+use crate::message::{Call, Id, Message, Outcome, Parts, Side, code};
+
+/// The link to a conductor whose proxy we are.
+#[derive(Debug, Default)]
+pub struct Outer {
+    generation: Option<&'static Generation>,
+    /// The greeting that we have yet to answer.
+    greeted: Option<Id>,
+    scp: Option<Scp>,
+}
+
+/// What there is to remember under an SCP editor, which tells us our successors after it has
+/// initialised us.
+#[derive(Debug)]
+struct Scp {
+    initialize: Call,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Initialised; nothing but `_scp/proxy` is taken.
+    Waiting,
+    /// Told its successors; they are not started yet.
+    Told {
+        id: Id,
+        servers: Json,
+    },
+    /// The successors are being initialised; then `_scp/proxy` is answered.
+    Building {
+        id: Id,
+    },
+    Done,
+}
+
+const SCP_PROXY: &str = "_scp/proxy";
+/// The id of the `initialize` that completes the chain.
+const SCP_INITIALIZE: &str = "scp:initialize";
+
+const NOT_GREETED: &str =
+    "this is a proxy: greet it with proxy/initialize, or offer it the proxy capability";
+
+impl Outer {
+    pub fn unknown() -> Outer {
+        Outer::default()
+    }
+
+    pub fn pinned(generation: &'static Generation) -> Outer {
+        Outer { generation: Some(generation), ..Outer::default() }
+    }
+
+    pub fn generation(&self) -> Option<&'static Generation> {
+        self.generation
+    }
+
+    fn spelling(&self) -> &'static Generation {
+        self.generation.unwrap_or(&p5::P5)
+    }
+
+    fn on_call(
+        &mut self,
+        id: Option<Id>,
+        call: Call,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<(Side, Message)>, Rejection> {
+        if self.scp.is_some() {
+            return self.on_scp_call(id, call);
+        }
+        let method = call.method.name();
+        let (generation, params) = match Greeting::of_method(&method) {
+            Some(Greeting::Proxy) => (&p5::P5, call.params.clone()),
+            Some(_) => (&p4::P4, call.params.clone()),
+            None if method == INITIALIZE => {
+                let params = call.params.clone().unwrap_or(Json::EMPTY);
+                let place = offer::offered_at(&params);
+                match place.and_then(Generation::of_offer) {
+                    Some(generation) => (generation, Some(offer::withdrawn(&params))),
+                    None if offer::knows_scp(&params) => {
+                        drop(method);
+                        return self.begin_scp(id, call, &params, out);
+                    }
+                    None => return Err(Rejection::refusal(id, code::INVALID_REQUEST, NOT_GREETED)),
+                }
+            }
+            None => {
+                drop(method);
+                return Ok(Some((Side::Agent, Message::call(id, call))));
+            }
+        };
+        drop(method);
+        self.generation = Some(generation);
+        self.greeted = id.clone();
+        let call = Call { method: INITIALIZE.into(), params, ..call };
+        Ok(Some((Side::Agent, Message::call(id, call))))
+    }
+
+    /// An SCP editor initialises us before we know our successors, so we can only speak for
+    /// ourselves.
+    fn begin_scp(
+        &mut self,
+        id: Option<Id>,
+        call: Call,
+        params: &Json,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<(Side, Message)>, Rejection> {
+        let Some(id) = id else { return Ok(None) };
+        let version = params.member("protocolVersion").unwrap_or(Json::trusted("1"));
+        let result = Json::trusted(r#"{"agentCapabilities":{},"authMethods":[]}"#)
+            .with_at(&["protocolVersion"], Some(&version));
+        let result = offer::put_at(&result, p0::P0.acceptance);
+        Message::response(id, Outcome::Result(result)).write_line(out);
+        self.generation = Some(&p0::P0);
+        self.scp = Some(Scp { initialize: call.detached(), stage: Stage::Waiting });
+        Ok(None)
+    }
+
+    fn on_scp_call(
+        &mut self,
+        id: Option<Id>,
+        call: Call,
+    ) -> Result<Option<(Side, Message)>, Rejection> {
+        let Some(scp) = &mut self.scp else { return Ok(None) };
+        let refuse = |id, code, why| Err(Rejection::refusal(id, code, why));
+        match (&scp.stage, call.is(SCP_PROXY)) {
+            (Stage::Waiting, true) => {
+                let servers = call.params.as_ref().and_then(offer::servers);
+                let (Some(servers), Some(id)) = (servers, id.clone()) else {
+                    let why = "_scp/proxy needs a list of servers";
+                    return refuse(id, code::INVALID_PARAMS, why);
+                };
+                scp.stage = Stage::Told { id: id.detached(), servers: servers.detached() };
+                Ok(None)
+            }
+            (Stage::Waiting, false) => {
+                refuse(id, code::INVALID_REQUEST, "this proxy waits for _scp/proxy")
+            }
+            (_, true) => refuse(id, code::INVALID_REQUEST, "the proxy chain cannot be changed"),
+            (_, false) => Ok(Some((Side::Agent, Message::call(id, call)))),
+        }
+    }
+
+    /// The chain that an SCP editor asked for stands, or cannot stand.
+    fn on_scp_built(&mut self, answered: &Id, outcome: &Outcome) -> Option<Message> {
+        let scp = self.scp.as_mut().filter(|_| *answered == Id::string(SCP_INITIALIZE))?;
+        let Stage::Building { id } = &scp.stage else { return None };
+        let outcome = match outcome {
+            Outcome::Result(_) => Outcome::Result(Json::EMPTY),
+            error => error.clone(),
+        };
+        let answer = Message::response(id.clone(), outcome);
+        scp.stage = Stage::Done;
+        Some(answer)
+    }
+
+    /// Accepts the role of a proxy in the way in which it was offered.
+    fn accept(&mut self, id: &Id, outcome: &Outcome) -> Option<Outcome> {
+        let generation = self.generation.filter(|it| it.greeting == Greeting::Capability)?;
+        self.greeted.take_if(|greeted| greeted == id)?;
+        match outcome {
+            Outcome::Result(result) => {
+                Some(Outcome::Result(offer::put_at(result, generation.acceptance)))
+            }
+            Outcome::Error(_) => None,
+        }
+    }
+}
+
+impl Dialect for Outer {
+    fn decode(
+        &mut self,
+        line: &Bytes,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<(Side, Message)>, Rejection> {
+        let parts = Parts::split(line)?;
+        if let Some(opened) = envelope::open(&parts, line) {
+            let opened = opened?.check()?;
+            // A parent of the capability kind may spell its envelopes in either way.
+            if self.generation.is_none_or(|it| !it.spells_like(opened.generation)) {
+                self.generation = Some(opened.generation);
+            }
+            return Ok(Some((Side::Editor, opened.into_message())));
+        }
+        match parts.into_message(line)? {
+            Message::Request { id, call } => self.on_call(Some(id), call, out),
+            Message::Notification(call) => self.on_call(None, call, out),
+            answer => Ok(Some((Side::Agent, answer))),
+        }
+    }
+
+    fn encode(&mut self, toward: Side, message: &Message, out: &mut Vec<u8>) {
+        let (id, call) = match message {
+            Message::Request { id, call } => (Some(id), call),
+            Message::Notification(call) => (None, call),
+            Message::Response { id, outcome, extras } => {
+                if let Some(answer) = self.on_scp_built(id, outcome) {
+                    return answer.write_line(out);
+                }
+                match self.accept(id, outcome) {
+                    Some(outcome) => {
+                        let (id, extras) = (id.clone(), extras.clone());
+                        Message::Response { id, outcome, extras }.write_line(out);
+                    }
+                    None => message.write_line(out),
+                }
+                return;
+            }
+        };
+        match toward {
+            Side::Editor => message.write_line(out),
+            Side::Agent => envelope::write(self.spelling(), self.spelling().sends, id, call, out),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        self.generation.map_or("unknown", |it| it.name)
+    }
+
+    fn take_chain(&mut self) -> Option<(Json, Message)> {
+        let scp = self.scp.as_mut()?;
+        let Stage::Told { id, servers } = &scp.stage else { return None };
+        let servers = servers.clone();
+        scp.stage = Stage::Building { id: id.clone() };
+        let (id, call) = (Id::string(SCP_INITIALIZE), scp.initialize.clone());
+        Some((servers, Message::Request { id, call }))
+    }
+}

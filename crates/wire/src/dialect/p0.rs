@@ -1,0 +1,92 @@
+//! P0: SCP, where a proxy is told which programs follow it and starts them itself.
+//!
+//! ```json
+//! {"id":0,"method":"initialize","params":{"protocolVersion":1,"_meta":{"symposium":{"version":"1.0","html_panel":true}}}}
+//! {"id":0,"result":{"protocolVersion":1,"_meta":{"symposium":{"version":"1.0","proxy":true}}}}
+//! {"id":1,"method":"_scp/proxy","params":{"servers":[{"name":"next","command":"/opt/x","args":[],"env":[]}]}}
+//! {"id":1,"result":{}}
+//! ```
+//!
+//! There are no envelopes: what follows it is on the other end of the pipe that it opens. We give it
+//! one program, a relay of ours that connects back to us. So this generation has two links, and
+//! plain ACP on both.
+
+use bytes::Bytes;
+
+use super::generation::{Generation, Greeting};
+use super::{Dialect, Plain, Rejection};
+use crate::acp::INITIALIZE;
+use crate::json::Json;
+use crate::message::{Id, Message, Outcome, Side};
+
+pub(crate) static P0: Generation = Generation {
+    name: "P0",
+    about: "SCP: proxies that start their own successor",
+    greeting: Greeting::Capability,
+    offer: &["_meta", "symposium", "version"],
+    acceptance: &["_meta", "symposium", "proxy"],
+    sends: [""; 2],
+    receives: [""; 2],
+    wrapped: false,
+    no_params: None,
+};
+
+/// The second link of an SCP proxy: the pipe to what it takes for its successor, which is us. Its
+/// lines go toward the agent, whatever comes from there is sent here.
+#[derive(Debug)]
+pub struct Relay {
+    plain: Plain,
+    /// The `initialize` that the proxy waits for.
+    greeted: Option<Id>,
+}
+
+impl Relay {
+    pub fn new() -> Relay {
+        Relay { plain: Plain::editor(), greeted: None }
+    }
+}
+
+impl Default for Relay {
+    fn default() -> Relay {
+        Relay::new()
+    }
+}
+
+impl Dialect for Relay {
+    fn decode(
+        &mut self,
+        line: &Bytes,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<(Side, Message)>, Rejection> {
+        let decoded = self.plain.decode(line, out)?;
+        if let Some((_, Message::Request { id, call })) = &decoded
+            && call.is(INITIALIZE)
+        {
+            self.greeted = Some(id.detached());
+        }
+        Ok(decoded)
+    }
+
+    fn encode(&mut self, toward: Side, message: &Message, out: &mut Vec<u8>) {
+        if let Message::Response { id, outcome: Outcome::Result(result), extras } = message
+            && self.greeted.take_if(|greeted| greeted == id).is_some()
+        {
+            // To the proxy we are an SCP agent, the last of its chain.
+            let version = ["_meta", "symposium", "version"];
+            let result = match result.at(&version) {
+                Some(_) => result.clone(),
+                None => result.with_at(&version, Some(&Json::string("1.0"))),
+            };
+            let result =
+                result.with_at(&["_meta", "symposium", "proxy"], Some(&Json::trusted("false")));
+            let (id, extras) = (id.clone(), extras.clone());
+            let message = Message::Response { id, outcome: Outcome::Result(result), extras };
+            return self.plain.encode(toward, &message, out);
+        }
+        self.plain.encode(toward, message, out);
+    }
+
+    fn name(&self) -> &'static str {
+        P0.name
+    }
+}

@@ -1,0 +1,22 @@
+//! P1: the text of S/ACP and P/ACP, with other methods for sending and for receiving.
+//!
+//! ```json
+//! {"id":"p1","method":"_proxy/successor/send/request","params":{"message":{"method":"session/prompt","params":{}}}}
+//! {"method":"_proxy/successor/send/notification","params":{"message":{"method":"session/cancel","params":{}}}}
+//! {"id":"c1","method":"_proxy/successor/receive/request","params":{"message":{"method":"session/request_permission","params":{}}}}
+//! {"method":"_proxy/successor/receive/notification","params":{"message":{"method":"session/update","params":{}}}}
+//! ```
+
+use super::generation::{Generation, Greeting};
+
+pub(crate) static P1: Generation = Generation {
+    name: "P1",
+    about: "the text of S/ACP and P/ACP",
+    greeting: Greeting::Capability,
+    offer: &["_meta", "symposium", "proxy"],
+    acceptance: &["_meta", "symposium", "proxy"],
+    sends: ["_proxy/successor/send/request", "_proxy/successor/send/notification"],
+    receives: ["_proxy/successor/receive/request", "_proxy/successor/receive/notification"],
+    wrapped: true,
+    no_params: Some(b"{}"),
+};

@@ -1,0 +1,24 @@
+//! P3: the first published generation. The role is a capability, the envelope has two methods.
+//!
+//! ```json
+//! {"jsonrpc":"2.0","id":"c","method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"_meta":{"symposium":{"version":"1.0","proxy":true}}}}}
+//! {"jsonrpc":"2.0","id":1,"method":"_proxy/successor/request","params":{"method":"initialize","params":{"protocolVersion":1}}}
+//! {"jsonrpc":"2.0","method":"_proxy/successor/notification","params":{"method":"session/cancel","params":null}}
+//! ```
+//!
+//! A proxy must accept the offer in `agentCapabilities` of its answer. A malformed envelope, one
+//! without `params` included, ends it.
+
+use super::generation::{Generation, Greeting};
+
+pub(crate) static P3: Generation = Generation {
+    name: "P3",
+    about: "sacp-proxy 0.1 to 3.0, sacp-conductor up to 4",
+    greeting: Greeting::Capability,
+    offer: &["clientCapabilities", "_meta", "symposium", "proxy"],
+    acceptance: &["agentCapabilities", "_meta", "symposium", "proxy"],
+    sends: ["_proxy/successor/request", "_proxy/successor/notification"],
+    receives: ["_proxy/successor/request", "_proxy/successor/notification"],
+    wrapped: false,
+    no_params: Some(b"null"),
+};

@@ -1,0 +1,21 @@
+//! P3t: P3 with the capability at the top, as the SACP architecture overview has it.
+//!
+//! ```json
+//! {"jsonrpc":"2.0","id":"c","method":"initialize","params":{"protocolVersion":1,"_meta":{"proxy":true}}}
+//! {"jsonrpc":"2.0","id":"c","result":{"protocolVersion":1,"_meta":{"proxy":true}}}
+//! ```
+
+use super::generation::Generation;
+use super::p3::P3;
+
+pub(crate) static P3T: Generation = Generation {
+    name: "P3t",
+    about: "the SACP overview, @thinkwell/conductor",
+    greeting: P3.greeting,
+    offer: &["_meta", "proxy"],
+    acceptance: &["_meta", "proxy"],
+    sends: P3.sends,
+    receives: P3.receives,
+    wrapped: P3.wrapped,
+    no_params: P3.no_params,
+};

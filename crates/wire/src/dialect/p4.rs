@@ -1,0 +1,24 @@
+//! P4: the same frames as P5 with an underscore, from before the methods were standard.
+//!
+//! ```json
+//! {"jsonrpc":"2.0","id":"c","method":"_proxy/initialize","params":{"protocolVersion":1}}
+//! {"jsonrpc":"2.0","id":1,"method":"_proxy/successor","params":{"method":"initialize","params":{"protocolVersion":1}}}
+//! {"jsonrpc":"2.0","method":"_proxy/successor","params":{"method":"session/cancel","params":null}}
+//! ```
+//!
+//! Older speakers (P4a) name the envelope's metadata `meta`, younger ones (P4b) `_meta`; neither
+//! goes further than its hop. An envelope without `params` ends some of them, so it always has it.
+
+use super::generation::{Generation, Greeting};
+
+pub(crate) static P4: Generation = Generation {
+    name: "P4",
+    about: "sacp 3 to 11, agent-client-protocol 0.11 to 3.6",
+    greeting: Greeting::Underscore,
+    offer: &[],
+    acceptance: &[],
+    sends: ["_proxy/successor"; 2],
+    receives: ["_proxy/successor"; 2],
+    wrapped: false,
+    no_params: Some(b"null"),
+};

@@ -1,0 +1,24 @@
+//! P5, the current generation: the ACP RFD "Proxy Chains" and schema 1.15.
+//!
+//! ```json
+//! {"jsonrpc":"2.0","id":"c","method":"proxy/initialize","params":{"protocolVersion":1}}
+//! {"jsonrpc":"2.0","id":1,"method":"proxy/successor","params":{"method":"initialize","params":{"protocolVersion":1}}}
+//! {"jsonrpc":"2.0","method":"proxy/successor","params":{"method":"session/update","params":{},"_meta":{"this":"hop"}}}
+//! ```
+//!
+//! An outer `id` makes an envelope a request. The envelope's `_meta` belongs to this hop and goes
+//! no further.
+
+use super::generation::{Generation, Greeting};
+
+pub(crate) static P5: Generation = Generation {
+    name: "P5",
+    about: "current: the proxy-chains RFD, agent-client-protocol 5",
+    greeting: Greeting::Proxy,
+    offer: &[],
+    acceptance: &[],
+    sends: ["proxy/successor"; 2],
+    receives: ["proxy/successor"; 2],
+    wrapped: false,
+    no_params: None,
+};

@@ -1,0 +1,458 @@
+//! A proxy of ours, of whatever generation.
+//!
+//! Which one it is, nobody has to say. A proxy that does not know the greeting it gets does what it
+//! does with anything it does not know: it passes it on to its successor, in an envelope of *its*
+//! generation. That envelope is the answer. It is refused, and then the right greeting is sent. A
+//! component that refuses a greeting by itself is sent the next older one; one that dies of it is
+//! started again and begun with the next older one. Nothing of this is seen by anybody else.
+//!
+//! What is to be sent meanwhile waits, all but answers: the component may need them to go on.
+
+use bytes::Bytes;
+
+use super::envelope::{self, Opened};
+use super::generation::{Generation, Greeting};
+use super::{Dialect, NOT_THE_CONDUCTOR, Rejection, offer, p0, p3, p4, p5};
+use crate::acp::{self, CANCEL_REQUEST, INITIALIZE};
+use crate::json::Json;
+use crate::message::{Call, Id, Message, Outcome, Parts, Side, code};
+
+/// The link to a proxy.
+#[derive(Debug)]
+pub struct Proxy {
+    /// What the component is called in errors.
+    component: String,
+    /// Set by the user: no other generation is tried.
+    pin: Option<&'static Generation>,
+    /// With which greeting to begin.
+    first: Greeting,
+    state: State,
+    /// The `initialize` that the component has yet to answer: the id it has on this link, and the
+    /// params as they were before we changed them.
+    greeted: Option<(Id, Option<Json>)>,
+    /// The `initialize` that the component has sent to its successor and waits for.
+    forwarded: Option<Id>,
+    /// The answer to `initialize` of a component that may be an SCP proxy; it travels on when the
+    /// component has its successor.
+    accepted: Option<(Id, Json)>,
+    successor: Successor,
+}
+
+/// How far an SCP proxy is with its successor.
+#[derive(Debug, PartialEq)]
+enum Successor {
+    /// Nobody has asked.
+    None,
+    Wanted,
+    /// We have sent `_scp/proxy`.
+    Given,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Not greeted, or greeted and not yet understood.
+    Unknown(Option<Box<Probe>>),
+    Known(&'static Generation),
+}
+
+/// A greeting in search of its spelling.
+#[derive(Debug)]
+struct Probe {
+    id: Id,
+    call: Call,
+    greeting: Greeting,
+    /// Under which id the present attempt went out.
+    sent: Id,
+    /// The component has said something since.
+    heard: bool,
+    /// The envelope in which it passed the greeting on tells the generation.
+    hint: Option<&'static Generation>,
+    tried: Vec<(Greeting, String)>,
+    held: Vec<(Side, Message)>,
+}
+
+/// The id of our own `_scp/proxy` request.
+const SCP_ID: &str = "scp";
+const SCP_PROXY: &str = "_scp/proxy";
+
+impl Proxy {
+    /// A component of which nothing is known.
+    pub fn unknown(component: &str) -> Proxy {
+        Proxy {
+            component: component.to_owned(),
+            pin: None,
+            first: Greeting::Proxy,
+            state: State::Unknown(None),
+            greeted: None,
+            forwarded: None,
+            accepted: None,
+            successor: Successor::None,
+        }
+    }
+
+    /// A component that is known to be of this generation.
+    pub fn pinned(component: &str, generation: &'static Generation) -> Proxy {
+        let pin = Some(generation);
+        Proxy { pin, first: generation.greeting, ..Proxy::unknown(component) }
+    }
+
+    /// A component that understood this greeting the last time.
+    pub fn remembered(component: &str, greeting: Greeting) -> Proxy {
+        Proxy { first: greeting, ..Proxy::unknown(component) }
+    }
+
+    /// The generation, once it is known.
+    pub fn generation(&self) -> Option<&'static Generation> {
+        match self.state {
+            State::Known(generation) => Some(generation),
+            State::Unknown(_) => None,
+        }
+    }
+
+    /// Sends a greeting: the first one, the next one, or another one to a component we know.
+    fn write_greeting(&self, greeting: Greeting, id: &Id, call: &Call, out: &mut Vec<u8>) {
+        let generation = self.generation().or(self.pin);
+        let mut params = call.params.clone().unwrap_or(Json::EMPTY);
+        let v1_only = generation.map_or(greeting != Greeting::Proxy, Generation::v1_only);
+        if v1_only {
+            params = acp::lowered_to_v1(&params);
+        }
+        if greeting == Greeting::Capability {
+            // An SCP proxy finds its role by itself: it is only told that we know of SCP.
+            params = offer::put(&params, generation);
+        }
+        let call = Call { method: greeting.method().into(), params: Some(params), ..call.clone() };
+        Message::Request { id: id.clone(), call }.write_line(out);
+    }
+
+    fn begin(&mut self, id: &Id, call: &Call, out: &mut Vec<u8>) {
+        self.write_greeting(self.first, id, call, out);
+        self.greeted = Some((id.clone(), call.params.clone()));
+        self.state = State::Unknown(Some(Box::new(Probe {
+            id: id.clone(),
+            call: call.detached(),
+            greeting: self.first,
+            sent: id.clone(),
+            heard: false,
+            hint: None,
+            tried: Vec::new(),
+            held: Vec::new(),
+        })));
+    }
+
+    /// Sends the next greeting to try; says whether there is one.
+    fn try_next(&mut self, out: &mut Vec<u8>) -> bool {
+        let State::Unknown(Some(probe)) = &mut self.state else { return false };
+        let untried = |it: &Greeting| probe.tried.iter().all(|(tried, _)| tried != it);
+        let hinted = probe.hint.take().map(|it| it.greeting);
+        let next = hinted.filter(untried).or_else(|| Greeting::ALL.into_iter().find(untried));
+        let Some(greeting) = next.filter(|_| self.pin.is_none()) else { return false };
+        probe.greeting = greeting;
+        probe.heard = false;
+        probe.sent =
+            Id::string(&format!("{}~{}", probe.id.text().unwrap_or_default(), probe.tried.len()));
+        let (sent, call) = (probe.sent.clone(), probe.call.clone());
+        self.greeted = Some((sent.clone(), call.params.clone()));
+        self.write_greeting(greeting, &sent, &call, out);
+        true
+    }
+
+    /// From now on the component's generation is known: what waited for that is sent.
+    fn adopt(&mut self, generation: &'static Generation, out: &mut Vec<u8>) {
+        let generation = self.pin.unwrap_or(generation);
+        match std::mem::replace(&mut self.state, State::Known(generation)) {
+            State::Unknown(Some(probe)) => {
+                for (toward, message) in probe.held {
+                    self.encode(toward, &message, out);
+                }
+            }
+            State::Unknown(None) | State::Known(_) => {}
+        }
+    }
+
+    fn on_envelope(
+        &mut self,
+        opened: Opened,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<(Side, Message)>, Rejection> {
+        if let State::Unknown(Some(probe)) = &mut self.state
+            && Greeting::of_method(&opened.call.method.name()).is_some()
+        {
+            // Our own greeting comes back: this is how a proxy says which generation it is of.
+            probe.hint = Some(opened.generation);
+            if let Some(id) = opened.id {
+                let why = "this greeting is not of the generation of this envelope";
+                let outcome = Outcome::error(code::METHOD_NOT_FOUND, why);
+                Message::response(id, outcome).write_line(out);
+            }
+            return Ok(None);
+        }
+        if self.successor == Successor::Given
+            && self.accepted.is_some()
+            && opened.call.is(SCP_PROXY)
+        {
+            // It passes on what it does not know: so it is no SCP proxy.
+            if let Some(id) = opened.id {
+                let outcome = Outcome::error(code::METHOD_NOT_FOUND, "only SCP proxies know this");
+                Message::response(id, outcome).write_line(out);
+            }
+            return Ok(None);
+        }
+        let opened = opened.check()?;
+        if self.generation().is_none_or(|it| !it.spells_like(opened.generation)) {
+            self.adopt(opened.generation, out);
+        }
+        let mut opened = opened;
+        if let Some(id) = &opened.id
+            && opened.call.is(INITIALIZE)
+        {
+            self.forwarded = Some(id.clone());
+            let before = self.greeted.as_ref().and_then(|(_, params)| params.as_ref());
+            opened.call.params =
+                opened.call.params.map(|params| offer::take_offer(&params, before));
+        }
+        Ok(Some((Side::Agent, opened.into_message())))
+    }
+
+    fn on_answer(
+        &mut self,
+        id: Id,
+        outcome: Outcome,
+        extras: Option<Bytes>,
+        out: &mut Vec<u8>,
+    ) -> Option<(Side, Message)> {
+        if self.successor == Successor::Given && id == Id::string(SCP_ID) {
+            return self.on_successor(outcome, out);
+        }
+        if self.greeted.as_ref().is_none_or(|(greeted, _)| *greeted != id) {
+            return Some((Side::Editor, Message::Response { id, outcome, extras }));
+        }
+        let outcome = match &self.state {
+            State::Unknown(Some(_)) => self.on_probed(outcome, out)?,
+            _ => self.on_accepted(outcome),
+        };
+        let (id, _) = self.greeted.take().unwrap_or((id, None));
+        let text = id.text().unwrap_or_default();
+        let id = text.split_once('~').map_or_else(|| id.clone(), |(id, _)| Id::string(id));
+        Some((Side::Editor, Message::Response { id, outcome, extras }))
+    }
+
+    /// The answer to a greeting of which it was not known whether it would be understood.
+    fn on_probed(&mut self, outcome: Outcome, out: &mut Vec<u8>) -> Option<Outcome> {
+        let State::Unknown(Some(probe)) = &mut self.state else { return Some(outcome) };
+        let greeting = probe.greeting;
+        match &outcome {
+            // Some agents answer anything they do not know with a result.
+            Outcome::Result(result) if result.member("protocolVersion").is_some() => match greeting
+            {
+                // It answered without initialising its successor; the router does that for it.
+                Greeting::Proxy => self.adopt(&p5::P5, out),
+                Greeting::Underscore => self.adopt(&p4::P4, out),
+                Greeting::Capability if offer::accepted(result) || self.pin.is_some() => {
+                    if self.may_be_scp() {
+                        let id = self.greeted.as_ref().map(|(id, _)| id.clone());
+                        self.accepted = id.map(|id| (id, result.detached()));
+                        self.successor = Successor::Wanted;
+                        return None;
+                    }
+                    self.adopt(&p3::P3, out);
+                    return Some(self.on_accepted(outcome));
+                }
+                Greeting::Capability => {
+                    let what = "a result that does not accept the role of a proxy".to_owned();
+                    probe.tried.push((greeting, what));
+                    return Some(self.give_up());
+                }
+            },
+            Outcome::Result(result) => {
+                probe.tried.push((greeting, format!("the result {}", shortened(result.as_str()))));
+                return if self.try_next(out) { None } else { Some(self.give_up()) };
+            }
+            Outcome::Error(error) => {
+                let ignorance = [
+                    code::METHOD_NOT_FOUND,
+                    code::INVALID_REQUEST,
+                    code::INVALID_PARAMS,
+                    code::PARSE_ERROR,
+                ];
+                if !outcome.error_code().is_some_and(|code| ignorance.contains(&code)) {
+                    // It understood well, and says no.
+                    self.state = State::Unknown(None);
+                    return Some(outcome);
+                }
+                probe.tried.push((greeting, format!("the error {}", shortened(error.as_str()))));
+                return if self.try_next(out) { None } else { Some(self.give_up()) };
+            }
+        }
+        Some(outcome)
+    }
+
+    /// No greeting is left to try. The component may be greeted again later, from the beginning.
+    fn give_up(&mut self) -> Outcome {
+        let State::Unknown(probe) = &mut self.state else { return Outcome::Result(Json::NULL) };
+        let Some(probe) = probe.take() else { return Outcome::Result(Json::NULL) };
+        let tried: Vec<String> = probe
+            .tried
+            .iter()
+            .map(|(greeting, answer)| match greeting {
+                Greeting::Capability => format!("initialize with the proxy capability: {answer}"),
+                greeting => format!("{}: {answer}", greeting.method()),
+            })
+            .collect();
+        let text = format!(
+            "component '{}' is not a proxy. Tried {}. Every component but the last must be a proxy, \
+             the last one is the agent",
+            self.component,
+            tried.join("; "),
+        );
+        Outcome::error(code::INTERNAL_ERROR, &text)
+    }
+
+    /// An answer to `initialize` from a component whose generation is known.
+    fn on_accepted(&self, outcome: Outcome) -> Outcome {
+        let Some(generation) = self.generation() else { return outcome };
+        match outcome {
+            Outcome::Result(result) if generation.greeting == Greeting::Capability => {
+                // The two oldest documents contradict themselves on whether it has to.
+                if !offer::accepted(&result) && !generation.wrapped && generation.name != "P0" {
+                    let text = format!(
+                        "component '{}' is not a proxy: it did not accept the proxy capability in its \
+                         answer to initialize",
+                        self.component,
+                    );
+                    return Outcome::error(code::INTERNAL_ERROR, &text);
+                }
+                Outcome::Result(offer::take_acceptance(&result))
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// A component that accepted its role without initialising a successor may be one that waits to
+    /// be told its successor.
+    fn may_be_scp(&self) -> bool {
+        self.successor == Successor::None && self.pin.is_none_or(|pin| pin.name == p0::P0.name)
+    }
+
+    /// The component has answered `_scp/proxy`, or has not been asked at all.
+    fn on_successor(&mut self, outcome: Outcome, out: &mut Vec<u8>) -> Option<(Side, Message)> {
+        let (id, result) = self.accepted.take()?;
+        let generation = match outcome {
+            Outcome::Result(_) => &p0::P0,
+            // It has never heard of it, so it is of the generations that have envelopes.
+            Outcome::Error(_) => &p3::P3,
+        };
+        self.adopt(generation, out);
+        self.on_answer(id, Outcome::Result(result), None, out)
+    }
+}
+
+impl Dialect for Proxy {
+    fn decode(
+        &mut self,
+        line: &Bytes,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<(Side, Message)>, Rejection> {
+        let parts = Parts::split(line)?;
+        if let State::Unknown(Some(probe)) = &mut self.state {
+            probe.heard = true;
+        }
+        if let Some(opened) = envelope::open(&parts, line) {
+            return self.on_envelope(opened?, out);
+        }
+        match parts.into_message(line)? {
+            Message::Response { id, outcome, extras } => {
+                Ok(self.on_answer(id, outcome, extras, out))
+            }
+            Message::Request { id, call } if Greeting::of_method(&call.method.name()).is_some() => {
+                Err(Rejection::refusal(Some(id), code::INVALID_REQUEST, NOT_THE_CONDUCTOR))
+            }
+            Message::Notification(call) if Greeting::of_method(&call.method.name()).is_some() => {
+                Err(Rejection::refusal(None, code::INVALID_REQUEST, NOT_THE_CONDUCTOR))
+            }
+            message => Ok(Some((Side::Editor, message))),
+        }
+    }
+
+    fn encode(&mut self, toward: Side, message: &Message, out: &mut Vec<u8>) {
+        let (id, call) = match message {
+            Message::Request { id, call } => (Some(id), call),
+            Message::Notification(call) => (None, call),
+            Message::Response { .. } => return message.write_line(out),
+        };
+        let greets = toward == Side::Agent && call.is(INITIALIZE);
+        match &mut self.state {
+            &mut State::Known(generation) => match id {
+                Some(id) if greets => {
+                    self.greeted = Some((id.clone(), call.params.clone()));
+                    self.write_greeting(generation.greeting, id, call, out);
+                }
+                _ if toward == Side::Agent => message.write_line(out),
+                _ => envelope::write(generation, generation.receives, id, call, out),
+            },
+            State::Unknown(None) => match id {
+                Some(id) if greets => self.begin(id, call, out),
+                _ => message.write_line(out),
+            },
+            // The greeting is not cancelled: whoever it is for cannot even be told its id.
+            State::Unknown(Some(_)) if id.is_none() && call.is(CANCEL_REQUEST) => {}
+            State::Unknown(Some(probe)) => probe.held.push((toward, message.clone())),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        self.generation().map_or("unknown", |it| it.name)
+    }
+
+    fn understood(&self) -> Option<Greeting> {
+        self.generation().map(|it| it.greeting)
+    }
+
+    fn awaits_first_word(&self) -> bool {
+        matches!(&self.state, State::Unknown(Some(probe)) if !probe.heard)
+    }
+
+    fn poke(&mut self, out: &mut Vec<u8>) {
+        if self.awaits_first_word() {
+            let params = Json::trusted(r#"{"requestId":"none"}"#);
+            Message::notification(CANCEL_REQUEST, params).write_line(out);
+        }
+    }
+
+    fn wants_successor(&self) -> bool {
+        self.successor == Successor::Wanted
+    }
+
+    fn give_successor(
+        &mut self,
+        servers: Option<Json>,
+        out: &mut Vec<u8>,
+    ) -> Option<(Side, Message)> {
+        self.successor = Successor::Given;
+        match servers {
+            Some(servers) => {
+                let call = Call::new(SCP_PROXY, servers);
+                Message::Request { id: Id::string(SCP_ID), call }.write_line(out);
+                None
+            }
+            None => self.on_successor(Outcome::Error(Json::NULL), out),
+        }
+    }
+
+    fn begin_again(&mut self, out: &mut Vec<u8>) -> bool {
+        let State::Unknown(Some(probe)) = &mut self.state else { return false };
+        // It had understood enough to say no: its end has another reason.
+        if probe.tried.iter().any(|(tried, _)| *tried == probe.greeting) {
+            return false;
+        }
+        probe.tried.push((probe.greeting, "it ended".to_owned()));
+        self.try_next(out)
+    }
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(200) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
