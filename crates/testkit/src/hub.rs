@@ -37,6 +37,8 @@ pub struct Hub {
     router: Router,
     dialects: Vec<Box<dyn Dialect>>,
     meddler: Option<Box<dyn Meddler>>,
+    /// The router has finished: a conductor reads no further line.
+    finished: bool,
 }
 
 impl Hub {
@@ -57,6 +59,7 @@ impl Hub {
             dialects: std::iter::once(outer).chain(components).collect(),
             router: Router::new(chain),
             meddler: None,
+            finished: false,
         }
     }
 
@@ -70,6 +73,9 @@ impl Hub {
 
     /// A line came from `from`.
     pub fn line(&mut self, now: Time, from: Seat, line: &Bytes, out: &mut Vec<Output>) {
+        if self.finished {
+            return;
+        }
         let mut back = Vec::new();
         let decoded = self.dialects[from.index()].decode(line, &mut back);
         out.extend(lines(back).map(|line| Output::Line { to: from, line }));
@@ -113,7 +119,10 @@ impl Hub {
                     out.push(Output::Warn { seat, text });
                 }
                 Action::Report(_) => {}
-                Action::Finish(ending) => out.push(Output::Finish(ending)),
+                Action::Finish(ending) => {
+                    self.finished = true;
+                    out.push(Output::Finish(ending));
+                }
             }
         }
     }

@@ -27,9 +27,9 @@ pub struct Proxy {
     /// With which greeting to begin.
     first: Greeting,
     state: State,
-    /// The `initialize` that the component has yet to answer: the id it has on this link, and the
+    /// The `initialize`s that the component has yet to answer: the id each has on this link, and the
     /// params as they were before we changed them.
-    greeted: Option<(Id, Option<Json>)>,
+    greeted: Vec<(Id, Option<Json>)>,
     /// The `initialize` that the component has sent to its successor and waits for.
     forwarded: Option<Id>,
     /// The answer to `initialize` of a component that may be an SCP proxy; it travels on when the
@@ -83,7 +83,7 @@ impl Proxy {
             pin: None,
             first: Greeting::Proxy,
             state: State::Unknown(None),
-            greeted: None,
+            greeted: Vec::new(),
             forwarded: None,
             accepted: None,
             successor: Successor::None,
@@ -127,7 +127,7 @@ impl Proxy {
 
     fn begin(&mut self, id: &Id, call: &Call, out: &mut Vec<u8>) {
         self.write_greeting(self.first, id, call, out);
-        self.greeted = Some((id.clone(), call.params.clone()));
+        self.greeted.push((id.clone(), call.params.clone()));
         self.state = State::Unknown(Some(Box::new(Probe {
             id: id.clone(),
             call: call.detached(),
@@ -147,12 +147,13 @@ impl Proxy {
         let hinted = probe.hint.take().map(|it| it.greeting);
         let next = hinted.filter(untried).or_else(|| Greeting::ALL.into_iter().find(untried));
         let Some(greeting) = next.filter(|_| self.pin.is_none()) else { return false };
+        self.greeted.retain(|(id, _)| *id != probe.sent);
         probe.greeting = greeting;
         probe.heard = false;
         probe.sent =
             Id::string(&format!("{}~{}", probe.id.text().unwrap_or_default(), probe.tried.len()));
         let (sent, call) = (probe.sent.clone(), probe.call.clone());
-        self.greeted = Some((sent.clone(), call.params.clone()));
+        self.greeted.push((sent.clone(), call.params.clone()));
         self.write_greeting(greeting, &sent, &call, out);
         true
     }
@@ -167,6 +168,31 @@ impl Proxy {
                 }
             }
             State::Unknown(None) | State::Known(_) => {}
+        }
+    }
+
+    /// No greeting was understood. What waited for that goes out as if the component were of the
+    /// newest generation: it will hardly understand, but it can answer.
+    fn despair(&mut self, out: &mut Vec<u8>) -> Option<Box<Probe>> {
+        let State::Unknown(probe) = &mut self.state else { return None };
+        let mut probe = probe.take()?;
+        for (toward, message) in std::mem::take(&mut probe.held) {
+            self.write_assuming(toward, &message, out);
+        }
+        Some(probe)
+    }
+
+    /// Writes to a component whose generation is not known yet, or not any more.
+    fn write_assuming(&self, toward: Side, message: &Message, out: &mut Vec<u8>) {
+        let generation = self.pin.unwrap_or(&p5::P5);
+        match message {
+            Message::Request { id, call } if toward == Side::Editor => {
+                envelope::write(generation, generation.receives, Some(id), call, out);
+            }
+            Message::Notification(call) if toward == Side::Editor => {
+                envelope::write(generation, generation.receives, None, call, out);
+            }
+            message => message.write_line(out),
         }
     }
 
@@ -207,7 +233,7 @@ impl Proxy {
             && opened.call.is(INITIALIZE)
         {
             self.forwarded = Some(id.clone());
-            let before = self.greeted.as_ref().and_then(|(_, params)| params.as_ref());
+            let before = self.greeted.last().and_then(|(_, params)| params.as_ref());
             opened.call.params =
                 opened.call.params.map(|params| offer::take_offer(&params, before));
         }
@@ -224,21 +250,21 @@ impl Proxy {
         if self.successor == Successor::Given && id == Id::string(SCP_ID) {
             return self.on_successor(outcome, out);
         }
-        if self.greeted.as_ref().is_none_or(|(greeted, _)| *greeted != id) {
+        let Some(index) = self.greeted.iter().position(|(greeted, _)| *greeted == id) else {
             return Some((Side::Editor, Message::Response { id, outcome, extras }));
-        }
+        };
         let outcome = match &self.state {
-            State::Unknown(Some(_)) => self.on_probed(outcome, out)?,
+            State::Unknown(Some(probe)) if probe.sent == id => self.on_probed(&id, outcome, out)?,
             _ => self.on_accepted(outcome),
         };
-        let (id, _) = self.greeted.take().unwrap_or((id, None));
+        self.greeted.remove(index);
         let text = id.text().unwrap_or_default();
         let id = text.split_once('~').map_or_else(|| id.clone(), |(id, _)| Id::string(id));
         Some((Side::Editor, Message::Response { id, outcome, extras }))
     }
 
     /// The answer to a greeting of which it was not known whether it would be understood.
-    fn on_probed(&mut self, outcome: Outcome, out: &mut Vec<u8>) -> Option<Outcome> {
+    fn on_probed(&mut self, id: &Id, outcome: Outcome, out: &mut Vec<u8>) -> Option<Outcome> {
         let State::Unknown(Some(probe)) = &mut self.state else { return Some(outcome) };
         let greeting = probe.greeting;
         match &outcome {
@@ -250,8 +276,7 @@ impl Proxy {
                 Greeting::Underscore => self.adopt(&p4::P4, out),
                 Greeting::Capability if offer::accepted(result) || self.pin.is_some() => {
                     if self.may_be_scp() {
-                        let id = self.greeted.as_ref().map(|(id, _)| id.clone());
-                        self.accepted = id.map(|id| (id, result.detached()));
+                        self.accepted = Some((id.detached(), result.detached()));
                         self.successor = Successor::Wanted;
                         return None;
                     }
@@ -261,12 +286,12 @@ impl Proxy {
                 Greeting::Capability => {
                     let what = "a result that does not accept the role of a proxy".to_owned();
                     probe.tried.push((greeting, what));
-                    return Some(self.give_up());
+                    return Some(self.give_up(out));
                 }
             },
             Outcome::Result(result) => {
                 probe.tried.push((greeting, format!("the result {}", shortened(result.as_str()))));
-                return if self.try_next(out) { None } else { Some(self.give_up()) };
+                return if self.try_next(out) { None } else { Some(self.give_up(out)) };
             }
             Outcome::Error(error) => {
                 let ignorance = [
@@ -277,20 +302,19 @@ impl Proxy {
                 ];
                 if !outcome.error_code().is_some_and(|code| ignorance.contains(&code)) {
                     // It understood well, and says no.
-                    self.state = State::Unknown(None);
+                    self.despair(out);
                     return Some(outcome);
                 }
                 probe.tried.push((greeting, format!("the error {}", shortened(error.as_str()))));
-                return if self.try_next(out) { None } else { Some(self.give_up()) };
+                return if self.try_next(out) { None } else { Some(self.give_up(out)) };
             }
         }
         Some(outcome)
     }
 
     /// No greeting is left to try. The component may be greeted again later, from the beginning.
-    fn give_up(&mut self) -> Outcome {
-        let State::Unknown(probe) = &mut self.state else { return Outcome::Result(Json::NULL) };
-        let Some(probe) = probe.take() else { return Outcome::Result(Json::NULL) };
+    fn give_up(&mut self, out: &mut Vec<u8>) -> Outcome {
+        let Some(probe) = self.despair(out) else { return Outcome::Error(Json::NULL) };
         let tried: Vec<String> = probe
             .tried
             .iter()
@@ -384,7 +408,7 @@ impl Dialect for Proxy {
         match &mut self.state {
             &mut State::Known(generation) => match id {
                 Some(id) if greets => {
-                    self.greeted = Some((id.clone(), call.params.clone()));
+                    self.greeted.push((id.clone(), call.params.clone()));
                     self.write_greeting(generation.greeting, id, call, out);
                 }
                 _ if toward == Side::Agent => message.write_line(out),
@@ -392,7 +416,14 @@ impl Dialect for Proxy {
             },
             State::Unknown(None) => match id {
                 Some(id) if greets => self.begin(id, call, out),
-                _ => message.write_line(out),
+                _ => self.write_assuming(toward, message, out),
+            },
+            State::Unknown(Some(_)) if self.pin.is_some() => match id {
+                Some(id) if greets => {
+                    self.greeted.push((id.clone(), call.params.clone()));
+                    self.write_greeting(self.first, id, call, out);
+                }
+                _ => self.write_assuming(toward, message, out),
             },
             // The greeting is not cancelled: whoever it is for cannot even be told its id.
             State::Unknown(Some(_)) if id.is_none() && call.is(CANCEL_REQUEST) => {}
