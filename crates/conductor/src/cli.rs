@@ -6,7 +6,6 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
-use conductor::Spec;
 use wire::dialect::Generation;
 
 /// Composes an ACP agent out of proxies and an agent.
@@ -92,8 +91,8 @@ pub struct Chain {
     /// A proxy or, at last, the agent: a command line in shell words, in one argument. Leading
     /// NAME=value words are environment. Or a JSON object with `command` and, if wanted, `name`,
     /// `args`, `env` (an object, or a list of {name, value}) and `cwd`.
-    #[arg(required = true, value_name = "COMPONENT", value_parser = Spec::parse)]
-    pub components: Vec<Spec>,
+    #[arg(required = true, value_name = "COMPONENT")]
+    pub components: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -102,8 +101,8 @@ pub struct OpenChain {
     pub options: Options,
 
     /// A proxy, written as for `conductor agent`. None at all is a proxy that passes everything on.
-    #[arg(value_name = "COMPONENT", value_parser = Spec::parse)]
-    pub components: Vec<Spec>,
+    #[arg(value_name = "COMPONENT")]
+    pub components: Vec<String>,
 }
 
 #[derive(Debug, Args)]

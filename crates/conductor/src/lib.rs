@@ -6,6 +6,7 @@
 //! # Layout
 //! - [`config`]: what the user asked for
 //! - [`run`]: the loop that everything goes through
+//! - `handshake`: how the shell meets its peers
 //! - [`explain`]: what each component turned out to be
 //! - [`link`], [`lines`], [`flow`]: the pipe to one seat; bytes into lines; who must wait
 //! - [`place`]: a seat as the shell sees it
@@ -18,6 +19,7 @@
 pub mod config;
 pub mod explain;
 pub mod flow;
+mod handshake;
 pub mod host;
 pub mod lines;
 pub mod link;

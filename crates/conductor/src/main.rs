@@ -51,7 +51,7 @@ impl Failure {
     }
 }
 
-fn run(mode: Mode, components: Vec<Spec>, options: &Options) -> Result<(), Failure> {
+fn run(mode: Mode, components: Vec<String>, options: &Options) -> Result<(), Failure> {
     let ending = in_runtime(mode, components, options, async |config| {
         conductor::run(config, stdio::outer(), signalled()).await
     })?;
@@ -61,7 +61,7 @@ fn run(mode: Mode, components: Vec<Spec>, options: &Options) -> Result<(), Failu
     }
 }
 
-fn explain(components: Vec<Spec>, options: &Options, json: bool) -> Result<(), Failure> {
+fn explain(components: Vec<String>, options: &Options, json: bool) -> Result<(), Failure> {
     let report = in_runtime(Mode::Agent, components, options, conductor::explain)?;
     print(|out| match json {
         true => Ok(writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?),
@@ -73,14 +73,26 @@ fn explain(components: Vec<Spec>, options: &Options, json: bool) -> Result<(), F
     }
 }
 
+/// Reads the COMPONENT arguments. One that cannot be read is not repeated: it may hold a secret.
+fn specs(components: &[String]) -> Result<Vec<Spec>, Failure> {
+    let read = |(number, text): (usize, &String)| {
+        Spec::parse(text).map_err(|why| {
+            Failure::usage(format!(
+                "component {number} cannot be read: {why}; see conductor agent --help"
+            ))
+        })
+    };
+    (1..).zip(components).map(read).collect()
+}
+
 /// Sets up everything around a chain and does something with it.
 fn in_runtime<T>(
     mode: Mode,
-    components: Vec<Spec>,
+    components: Vec<String>,
     options: &Options,
     work: impl AsyncFnOnce(Config) -> T,
 ) -> Result<T, Failure> {
-    let mut config = Config::new(mode, components);
+    let mut config = Config::new(mode, specs(&components)?);
     for (component, generation) in &options.dialect {
         config.pin(component, generation).map_err(Failure::usage)?;
     }

@@ -12,24 +12,23 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use router::{Action, Ending, Event, Exit, How, Level, Mode, Notice, Role, Router, Seat, Time};
+use router::{Action, Ending, Event, Exit, How, Level, Mode, Notice, Router, Seat, Time};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::{debug, warn};
-use wire::dialect::{Outer, Plain, Proxy, Relay};
+use wire::dialect::{Outer, Plain};
 use wire::message::salvage;
-use wire::{Dialect, Id, Malformed, Message, Outcome, Rejection, Salvage, Side, code};
+use wire::{Id, Malformed, Message, Outcome, Rejection, Salvage, Side, code};
 
 use crate::config::{Config, Spec};
 use crate::flow;
 use crate::host::process::{Ended, Process, shortened};
 use crate::lines::Line;
-use crate::link::{Link, Reader, Writer};
+use crate::link::{Reader, Writer};
 use crate::log;
 use crate::memory::Memory;
 use crate::place::{Place, Port};
-use crate::relay::Dock;
 
 /// After so many rounds the task lets others run.
 const ROUNDS: usize = 32;
@@ -62,10 +61,10 @@ pub async fn run(
 type Channel<T> = (UnboundedSender<T>, UnboundedReceiver<T>);
 
 pub(crate) struct Shell {
-    router: Router,
-    config: Config,
+    pub(crate) router: Router,
+    pub(crate) config: Config,
     /// By seat: the outer pipe, then the components.
-    seats: Vec<Place>,
+    pub(crate) seats: Vec<Place>,
     began: Instant,
     /// The time of this round: what is handled together happens at once.
     now: Time,
@@ -74,8 +73,8 @@ pub(crate) struct Shell {
     aftermath: VecDeque<Event>,
     ended: Channel<Ended>,
     /// Relays of SCP proxies that have connected.
-    joined: Channel<(Seat, TcpStream)>,
-    memory: Memory,
+    pub(crate) joined: Channel<(Seat, TcpStream)>,
+    pub(crate) memory: Memory,
     alarm: Pin<Box<Sleep>>,
     ending: Option<Ending>,
 }
@@ -106,28 +105,6 @@ impl Shell {
         };
         shell.seat_components();
         shell
-    }
-
-    /// Gives every component of the configuration a place, with the dialect it is to be met with.
-    fn seat_components(&mut self) {
-        let chain = self.router.chain();
-        if chain.seats().any(|seat| chain.role(seat) == Role::Proxy) {
-            self.memory = Memory::load();
-        }
-        let places = chain.seats().zip(&self.config.components).map(|(seat, spec)| {
-            let dialect: Box<dyn Dialect> = match (chain.role(seat), spec.dialect) {
-                (Role::Agent, _) => Box::new(Plain::agent()),
-                (Role::Proxy, Some(generation)) => Box::new(Proxy::pinned(&spec.name, generation)),
-                (Role::Proxy, None) => match self.memory.recall(spec) {
-                    Some(greeting) => Box::new(Proxy::remembered(&spec.name, greeting)),
-                    None => Box::new(Proxy::unknown(&spec.name)),
-                },
-            };
-            Place::new(dialect, self.config.limits.line)
-        });
-        let places: Vec<Place> = places.collect();
-        self.seats.truncate(1);
-        self.seats.extend(places);
     }
 
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
@@ -178,7 +155,7 @@ impl Shell {
         (0..self.seats.len() as u16).map(Seat)
     }
 
-    fn place(&mut self, seat: Seat) -> &mut Place {
+    pub(crate) fn place(&mut self, seat: Seat) -> &mut Place {
         &mut self.seats[seat.index()]
     }
 
@@ -258,78 +235,6 @@ impl Shell {
         }
     }
 
-    /// Remembers which greeting a component has understood, once that is known.
-    fn learn(&mut self, seat: Seat) {
-        let place = &mut self.seats[seat.index()];
-        if !place.learned && seat.is_component() {
-            let spec = &self.config.components[seat.index() - 1];
-            if let Some(greeting) = place.link.dialect().understood() {
-                place.learned = true;
-                if spec.dialect.is_none() {
-                    self.memory.learn(spec, greeting);
-                }
-            }
-        }
-    }
-
-    /// A line was for the dialect itself. It may now want something that is not spelling.
-    fn on_handshake(&mut self, seat: Seat) {
-        let place = &mut self.seats[seat.index()];
-        if place.link.dialect().wants_successor() {
-            let dock = Dock::open(seat, self.joined.0.clone());
-            let servers = dock
-                .as_ref()
-                .map_err(ToString::to_string)
-                .and_then(|dock| dock.servers().map_err(|error| error.to_string()));
-            if let Err(error) = &servers {
-                warn!(seat = self.router.chain().name(seat), %error, "no relay for an SCP proxy");
-            }
-            place.dock = dock.ok();
-            let servers = servers.ok();
-            let told = place.link.with_dialect(|dialect, out| dialect.give_successor(servers, out));
-            if let Some((toward, message)) = told {
-                self.handle(Event::Arrived { from: seat, toward, message });
-            }
-        }
-        if seat == Seat::OUTER {
-            self.extend_chain();
-        }
-    }
-
-    /// An SCP editor has told us our successors: they complete the chain, which now has an agent.
-    fn extend_chain(&mut self) {
-        let taken = self.place(Seat::OUTER).link.with_dialect(|dialect, _| dialect.take_chain());
-        let Some((servers, initialize)) = taken else { return };
-        match Spec::from_servers(servers.as_str()) {
-            Ok(specs) => {
-                let components = self.config.components.drain(..).chain(specs).collect();
-                let config = Config::new(Mode::Agent, components);
-                self.config.mode = Mode::Agent;
-                self.config.components = config.components;
-                self.router = Router::new(self.config.chain());
-                self.seat_components();
-                let event =
-                    Event::Arrived { from: Seat::OUTER, toward: Side::Agent, message: initialize };
-                self.handle(event);
-            }
-            Err(why) => {
-                let Message::Request { id, .. } = initialize else { return };
-                let refusal = Message::response(id, Outcome::error(code::INVALID_PARAMS, &why));
-                self.place(Seat::OUTER).link.send(Side::Editor, &refusal);
-            }
-        }
-    }
-
-    /// The relay that an SCP proxy has started is its second link.
-    fn join(&mut self, seat: Seat, stream: TcpStream) {
-        let mut relay = Link::new(Box::new(Relay::new()), self.config.limits.line);
-        let (reader, writer) = stream.into_split();
-        relay.attach(Box::new(reader), Box::new(writer));
-        let place = self.place(seat);
-        place.dock = None;
-        place.relay = Some(relay);
-    }
-
     /// A line that is no message: noise, a broken message, or one that is not allowed.
     fn on_rejection(&mut self, seat: Seat, port: Port, line: &Bytes, rejection: Rejection) {
         let start = String::from_utf8_lossy(&line[..line.len().min(200)]);
@@ -405,7 +310,7 @@ impl Shell {
     }
 
     /// Lets the router decide, and does what it says.
-    fn handle(&mut self, event: Event) {
+    pub(crate) fn handle(&mut self, event: Event) {
         let mut actions = std::mem::take(&mut self.actions);
         self.router.handle(self.now, event, &mut actions);
         for action in actions.drain(..) {

@@ -1,0 +1,111 @@
+//! How the shell meets its peers: with which dialect, and what a dialect may want that is not
+//! spelling.
+
+use router::{Event, Mode, Role, Router, Seat};
+use tokio::net::TcpStream;
+use tracing::warn;
+use wire::dialect::{Plain, Proxy, Relay};
+use wire::{Dialect, Message, Outcome, Side, code};
+
+use crate::config::{Config, Spec};
+use crate::link::Link;
+use crate::memory::Memory;
+use crate::place::Place;
+use crate::relay::Dock;
+use crate::run::Shell;
+
+impl Shell {
+    /// Gives every component of the configuration a place, with the dialect it is to be met with.
+    pub(crate) fn seat_components(&mut self) {
+        let chain = self.router.chain();
+        if chain.seats().any(|seat| chain.role(seat) == Role::Proxy) {
+            self.memory = Memory::load();
+        }
+        let places = chain.seats().zip(&self.config.components).map(|(seat, spec)| {
+            let dialect: Box<dyn Dialect> = match (chain.role(seat), spec.dialect) {
+                (Role::Agent, _) => Box::new(Plain::agent()),
+                (Role::Proxy, Some(generation)) => Box::new(Proxy::pinned(&spec.name, generation)),
+                (Role::Proxy, None) => match self.memory.recall(spec) {
+                    Some(greeting) => Box::new(Proxy::remembered(&spec.name, greeting)),
+                    None => Box::new(Proxy::unknown(&spec.name)),
+                },
+            };
+            Place::new(dialect, self.config.limits.line)
+        });
+        let places: Vec<Place> = places.collect();
+        self.seats.truncate(1);
+        self.seats.extend(places);
+    }
+
+    /// Remembers which greeting a component has understood, once that is known.
+    pub(crate) fn learn(&mut self, seat: Seat) {
+        let place = &mut self.seats[seat.index()];
+        if !place.learned && seat.is_component() {
+            let spec = &self.config.components[seat.index() - 1];
+            if let Some(greeting) = place.link.dialect().understood() {
+                place.learned = true;
+                if spec.dialect.is_none() {
+                    self.memory.learn(spec, greeting);
+                }
+            }
+        }
+    }
+
+    /// A line was for the dialect itself. It may now want something that is not spelling.
+    pub(crate) fn on_handshake(&mut self, seat: Seat) {
+        let place = &mut self.seats[seat.index()];
+        if place.link.dialect().wants_successor() {
+            let dock = Dock::open(seat, self.joined.0.clone());
+            let servers = dock
+                .as_ref()
+                .map_err(ToString::to_string)
+                .and_then(|dock| dock.servers().map_err(|error| error.to_string()));
+            if let Err(error) = &servers {
+                warn!(seat = self.router.chain().name(seat), %error, "no relay for an SCP proxy");
+            }
+            place.dock = dock.ok();
+            let servers = servers.ok();
+            let told = place.link.with_dialect(|dialect, out| dialect.give_successor(servers, out));
+            if let Some((toward, message)) = told {
+                self.handle(Event::Arrived { from: seat, toward, message });
+            }
+        }
+        if seat == Seat::OUTER {
+            self.extend_chain();
+        }
+    }
+
+    /// An SCP editor has told us our successors: they complete the chain, which now has an agent.
+    fn extend_chain(&mut self) {
+        let taken = self.place(Seat::OUTER).link.with_dialect(|dialect, _| dialect.take_chain());
+        let Some((servers, initialize)) = taken else { return };
+        match Spec::from_servers(servers.as_str()) {
+            Ok(specs) => {
+                let components = self.config.components.drain(..).chain(specs).collect();
+                let config = Config::new(Mode::Agent, components);
+                self.config.mode = Mode::Agent;
+                self.config.components = config.components;
+                self.router = Router::new(self.config.chain());
+                self.seat_components();
+                let event =
+                    Event::Arrived { from: Seat::OUTER, toward: Side::Agent, message: initialize };
+                self.handle(event);
+            }
+            Err(why) => {
+                let Message::Request { id, .. } = initialize else { return };
+                let refusal = Message::response(id, Outcome::error(code::INVALID_PARAMS, &why));
+                self.place(Seat::OUTER).link.send(Side::Editor, &refusal);
+            }
+        }
+    }
+
+    /// The relay that an SCP proxy has started is its second link.
+    pub(crate) fn join(&mut self, seat: Seat, stream: TcpStream) {
+        let mut relay = Link::new(Box::new(Relay::new()), self.config.limits.line);
+        let (reader, writer) = stream.into_split();
+        relay.attach(Box::new(reader), Box::new(writer));
+        let place = self.place(seat);
+        place.dock = None;
+        place.relay = Some(relay);
+    }
+}

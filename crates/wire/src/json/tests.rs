@@ -1,0 +1,146 @@
+use super::*;
+
+fn agrees_with_serde(text: &str) {
+    let ours = Json::parse(text.to_owned()).is_ok();
+    let theirs = serde_json::from_str::<Box<serde_json::value::RawValue>>(text).is_ok();
+    assert_eq!(ours, theirs, "{text}");
+}
+
+#[test]
+fn accepts_and_refuses_what_serde_json_does() {
+    for text in [
+        "",
+        " ",
+        "0",
+        "-0",
+        "01",
+        "-",
+        "1.",
+        "1.5",
+        ".5",
+        "1e5",
+        "1e",
+        "1E+5",
+        "1e-",
+        "--1",
+        "+1",
+        "null",
+        "nul",
+        "nulll",
+        "true",
+        "false",
+        "\"\"",
+        "\"a",
+        "\"\\\"",
+        "\"\\u12\"",
+        "\"\\u12aF\"",
+        "\"\\x\"",
+        "\"\u{1}\"",
+        "\"é\u{1F600}\"",
+        "[]",
+        "[ ]",
+        "[1,]",
+        "[,]",
+        "[1 2]",
+        "[1,2]",
+        "{}",
+        "{ }",
+        "{\"a\"}",
+        "{\"a\":}",
+        "{\"a\":1,}",
+        "{\"a\":1 \"b\":2}",
+        "{a:1}",
+        "{\"a\":[{\"b\":[[]]}]}",
+        "[}",
+        "{]",
+        "[1}",
+        "{\"a\":1]",
+        "1 1",
+        "[]]",
+        "{\"a\":1}{",
+        "1e400",
+        "123456789012345678901234567890",
+        "\"\\ud800\"",
+        "[\"12345678\",\"1234567\\n\",\"1234567\\\\\"]",
+    ] {
+        agrees_with_serde(text);
+    }
+}
+
+#[test]
+fn random_mutations_of_json_are_judged_as_serde_json_judges_them() {
+    let seed = br#"{"a":[1,2.5e-3,"x\u00e9\"\\",{"b":null,"c":[true,false]}],"long text":"0123456789abcdef"}"#;
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut random = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
+    for _ in 0..20_000 {
+        let mut text = seed.to_vec();
+        for _ in 0..=random(3) {
+            let at = random(text.len());
+            match random(3) {
+                0 => text[at] = b" \"\\{}[],:0123456789eE+-.tfn\x01x"[random(29)],
+                1 => drop(text.remove(at)),
+                _ => text.insert(at, b"\"\\{}[],:1"[random(9)]),
+            }
+        }
+        agrees_with_serde(std::str::from_utf8(&text).unwrap());
+    }
+}
+
+#[test]
+fn any_depth_is_walked_without_the_stack() {
+    for depth in [63, 64, 65, 128, 1_000_000] {
+        let text = "[{\"a\":".repeat(depth / 2) + "1" + &"}]".repeat(depth / 2);
+        assert!(Json::parse(text.clone()).is_ok(), "{depth}");
+        assert!(Json::parse(text.clone() + "]").is_err());
+        assert!(Json::parse(text[..text.len() - 1].to_owned() + "}").is_err());
+    }
+}
+
+#[test]
+fn strings_say_what_they_say() {
+    let say = |text: &'static str| Json::parse(text).unwrap().text().unwrap().into_owned();
+    assert_eq!(say(r#""a\/b\n\u0041\ud83d\ude00""#), "a/b\nA\u{1F600}");
+    assert_eq!(say(r#""\ud800x""#), "\u{FFFD}x");
+    assert_eq!(say(r#""\ud800\u0041""#), "\u{FFFD}A");
+    let awkward = "q\"b\\n\nt\tc\u{1}é";
+    assert_eq!(Json::string(awkward).text().unwrap(), awkward);
+    assert_eq!(Json::parse("12").unwrap().text(), None);
+}
+
+#[test]
+fn values_are_put_and_taken_at_the_end_of_a_path() {
+    let json = |text: &'static str| Json::parse(text).unwrap();
+    let put = |text, path: &[&str]| json(text).with_at(path, Some(&Json::TRUE)).to_string();
+    let take = |text, path: &[&str]| json(text).with_at(path, None).to_string();
+    assert_eq!(put("{}", &["a", "b"]), r#"{"a":{"b":true}}"#);
+    assert_eq!(put(r#"{ "x" : 1.0 }"#, &["a"]), r#"{ "x" : 1.0,"a":true}"#);
+    assert_eq!(
+        put(r#"{"a":{ "b": 1e3, "c":[ ] }}"#, &["a", "b"]),
+        r#"{"a":{ "b": true, "c":[ ] }}"#
+    );
+    assert_eq!(put(r#"{"a":null}"#, &["a", "b"]), r#"{"a":{"b":true}}"#);
+    assert_eq!(put("[]", &["a"]), "[]");
+    assert_eq!(
+        take(r#"{"a":{ "b": 1, "c": 1.10 }, "d":2}"#, &["a", "b"]),
+        r#"{"a":{"c": 1.10}, "d":2}"#
+    );
+    assert_eq!(take(r#"{"a":{"b":1}}"#, &["a", "x", "y"]), r#"{"a":{"b":1}}"#);
+    assert_eq!(take(r#"{"a":1}"#, &["a"]), "{}");
+}
+
+#[test]
+fn members_are_found_and_replaced_where_they_stand() {
+    let json = Json::parse(r#" { "a" : 1.10 , "b":{"a":2}, "\u0063":[ 3 ] } "#).unwrap();
+    assert_eq!(json.member("a").unwrap().as_str(), "1.10");
+    assert_eq!(json.at(&["b", "a"]).unwrap().as_str(), "2");
+    assert_eq!(json.member("c").unwrap().as_str(), "[ 3 ]");
+    assert_eq!(json.member("d"), None);
+    let other = json.with_member("a", &Json::NULL);
+    assert_eq!(other.as_str(), r#"{ "a" : null , "b":{"a":2}, "\u0063":[ 3 ] }"#);
+    assert_eq!(json.with_member("d", &Json::NULL), json);
+}

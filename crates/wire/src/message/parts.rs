@@ -1,0 +1,251 @@
+//! Where the parts of a message stand in its line, and what can be made of a line that is broken.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
+use super::{Call, Id, Malformed, Message, Method, Outcome};
+use crate::json::{self, Json, Span, Walker};
+
+/// Where the parts of a message stand in its line. Everything is found in one walk, the two
+/// members of an envelope inside `params` included, whichever order the keys come in.
+#[derive(Default)]
+pub(crate) struct Parts {
+    id: Option<Span>,
+    pub method: Option<Span>,
+    params: Option<Span>,
+    result: Option<Span>,
+    error: Option<Span>,
+    extras: Vec<Span>,
+    pub inner: Inner,
+}
+
+/// What an envelope would carry, if these params are one.
+#[derive(Default)]
+pub(crate) struct Inner {
+    pub method: Option<Span>,
+    pub params: Option<Span>,
+    /// A whole message, where older generations keep the two.
+    pub message: Option<Span>,
+    /// There are members beside these two and the envelope's own metadata.
+    others: bool,
+}
+
+/// Why an envelope cannot be opened.
+pub(crate) const BAD_ENVELOPE: &str = "an envelope needs a string `method` and, if any, `params` that are an object, an array or null";
+
+impl Parts {
+    pub fn split(line: &Bytes) -> Result<Parts, Malformed> {
+        let mut walker = Walker::new(line);
+        match walker.peek() {
+            Some(b'{') => {}
+            _ => {
+                let value = walker.value().and_then(|span| walker.end().map(|()| span));
+                let span = value.map_err(Malformed::NotJson)?;
+                let why = match line[span.start] {
+                    b'[' => "batches are not supported: send one message a line",
+                    _ => "a message must be a JSON object",
+                };
+                return Err(Malformed::NotAMessage { id: Id::NULL, why });
+            }
+        }
+        let mut parts = Parts::default();
+        let mut twice = false;
+        let walked = walker.object(|key, walker| {
+            let key_start = walker.key_start();
+            let slot = match key {
+                b"params" if walker.peek() == Some(b'{') => {
+                    twice |= parts.params.is_some();
+                    parts.inner = Inner::default();
+                    let inner = &mut parts.inner;
+                    parts.params = Some(walker.object(|key, walker| {
+                        let value = walker.value()?;
+                        match key {
+                            b"method" => inner.method = Some(value),
+                            b"params" => inner.params = Some(value),
+                            b"_meta" | b"meta" => {}
+                            b"message" => (inner.message, inner.others) = (Some(value), true),
+                            _ => inner.others = true,
+                        }
+                        Ok(())
+                    })?);
+                    return Ok(());
+                }
+                b"params" => &mut parts.params,
+                b"id" => &mut parts.id,
+                b"method" => &mut parts.method,
+                b"result" => &mut parts.result,
+                b"error" => &mut parts.error,
+                b"jsonrpc" => {
+                    walker.value()?;
+                    return Ok(());
+                }
+                _ => {
+                    let value = walker.value()?;
+                    parts.extras.push(Span { start: key_start, end: value.end });
+                    return Ok(());
+                }
+            };
+            twice |= slot.replace(walker.value()?).is_some();
+            Ok(())
+        });
+        walked.and_then(|_| walker.end()).map_err(Malformed::NotJson)?;
+        if twice {
+            // Which one counts? Two readers may disagree, and then an answer reaches the wrong one.
+            let why = "a member of the message stands twice";
+            return Err(Malformed::NotAMessage { id: Id::NULL, why });
+        }
+        Ok(parts)
+    }
+
+    pub fn into_message(self, line: &Bytes) -> Result<Message, Malformed> {
+        let id = self.id(line)?;
+        let json = |span| Json::slice_of(line, span);
+        let refuse = |why| Err(Malformed::NotAMessage { id: id.clone().unwrap_or(Id::NULL), why });
+        let outcome = match (self.result, self.error) {
+            // Peers that write every member of an answer say `"error":null` beside the result.
+            (Some(result), None) => Some(Outcome::Result(json(result))),
+            (Some(result), Some(error)) if json(error).is_null() => {
+                Some(Outcome::Result(json(result)))
+            }
+            (_, Some(error)) => Some(Outcome::Error(json(error))),
+            (None, None) => None,
+        };
+        let extras = self.extras(line);
+        match (self.method, outcome) {
+            (Some(_), Some(_)) => refuse("a message cannot be both a call and an answer"),
+            (Some(method), None) => {
+                let method = json(method);
+                if !method.is_string() {
+                    return refuse("the method must be a string");
+                }
+                let params = self.params.map(json);
+                let call = Call { method: Method::new(method), params, extras };
+                Ok(match id {
+                    Some(id) => Message::Request { id, call },
+                    None => Message::Notification(call),
+                })
+            }
+            (None, Some(outcome)) => match id {
+                Some(id) => Ok(Message::Response { id, outcome, extras }),
+                None => Err(Malformed::AnswerWithoutId),
+            },
+            (None, None) => refuse("a message needs a method, a result or an error"),
+        }
+    }
+
+    pub fn method_name<'a>(&self, line: &'a Bytes) -> Option<Cow<'a, str>> {
+        json::unquote(self.method?.of(line))
+    }
+
+    pub fn id(&self, line: &Bytes) -> Result<Option<Id>, Malformed> {
+        let Some(span) = self.id else { return Ok(None) };
+        match Id::new(Json::slice_of(line, span)) {
+            Some(id) => Ok(Some(id)),
+            None => {
+                let why = "the id must be a string, an integer or null";
+                Err(Malformed::NotAMessage { id: Id::NULL, why })
+            }
+        }
+    }
+
+    fn extras(&self, line: &Bytes) -> Option<Bytes> {
+        (!self.extras.is_empty()).then(|| join(&self.extras, line))
+    }
+
+    /// The call inside an envelope and whether it is a `message` of its own; `None` if there is none
+    /// that makes sense.
+    pub fn inner_call(&self, line: &Bytes) -> Option<(Call, bool)> {
+        let method = self.inner.method.map(|span| Json::slice_of(line, span));
+        match (method, self.inner.message) {
+            (Some(method), _) if method.is_string() => {
+                let params = self.inner.params.map(|span| Json::slice_of(line, span));
+                let extras = if self.inner.others { self.inner_extras(line) } else { None };
+                Some((envelope_call(method, params, extras)?, false))
+            }
+            (_, Some(message)) => {
+                let line = line.slice(message.start..message.end);
+                let parts = Parts::split(&line).ok()?;
+                let method = Json::slice_of(&line, parts.method?);
+                let params = parts.params.map(|span| Json::slice_of(&line, span));
+                Some((envelope_call(method, params, parts.extras(&line))?, true))
+            }
+            _ => None,
+        }
+    }
+
+    fn inner_extras(&self, line: &Bytes) -> Option<Bytes> {
+        let envelope = self.params?;
+        let mut extras = Vec::new();
+        let walked = Walker::new(envelope.of(line)).object(|key, walker| {
+            let start = walker.key_start();
+            let value = walker.value()?;
+            // The last four would make another kind of message of it.
+            let known = ["method", "params", "_meta", "meta", "id", "jsonrpc", "result", "error"];
+            if !known.iter().any(|known| known.as_bytes() == key) {
+                let (start, end) = (envelope.start + start, envelope.start + value.end);
+                extras.push(Span { start, end });
+            }
+            Ok(())
+        });
+        (walked.is_ok() && !extras.is_empty()).then(|| join(&extras, line))
+    }
+}
+
+fn envelope_call(method: Json, params: Option<Json>, extras: Option<Bytes>) -> Option<Call> {
+    if !method.is_string() {
+        return None;
+    }
+    if params.as_ref().is_some_and(|it| !(it.is_object() || it.is_array() || it.is_null())) {
+        return None;
+    }
+    // No params and null params are the same in an envelope; plain JSON-RPC knows only the former.
+    let params = params.filter(|params| !params.is_null());
+    Some(Call { method: Method::new(method), params, extras })
+}
+
+/// Members as `,"key":value` text.
+fn join(members: &[Span], line: &Bytes) -> Bytes {
+    let mut text = Vec::new();
+    for span in members {
+        text.push(b',');
+        text.extend_from_slice(span.of(line));
+    }
+    text.into()
+}
+
+/// What can still be read off the beginning of a line that is too long, cut off or broken: enough
+/// to answer its sender, or to end the wait of whoever it was going to answer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Salvage {
+    Request(Id),
+    Response(Id),
+    /// Neither or both of these.
+    Unclear(Id),
+    Nothing,
+}
+
+pub fn salvage(beginning: &[u8]) -> Salvage {
+    let readable = match std::str::from_utf8(beginning) {
+        Ok(_) => beginning,
+        Err(error) => &beginning[..error.valid_up_to()],
+    };
+    let beginning = Bytes::copy_from_slice(readable);
+    let (mut id, mut call, mut answer) = (None, false, false);
+    // The walk ends with an error where the text breaks off; what it saw before that counts.
+    let _ = Walker::new(&beginning).object(|key, walker| {
+        match key {
+            b"id" => id = Id::new(Json::slice_of(&beginning, walker.value()?)),
+            b"method" | b"params" => call = true,
+            b"result" | b"error" => answer = true,
+            _ => {}
+        }
+        if key != b"id" { walker.value().map(drop) } else { Ok(()) }
+    });
+    match id {
+        Some(id) if call && !answer => Salvage::Request(id.detached()),
+        Some(id) if answer && !call => Salvage::Response(id.detached()),
+        Some(id) => Salvage::Unclear(id.detached()),
+        None => Salvage::Nothing,
+    }
+}
