@@ -44,9 +44,14 @@ fn every_command_of_the_guide_works() {
     let bin = stand_ins();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").expect("a PATH"));
     let mut seen = 0;
-    for page in
-        ["README.md", "docs/README.md", "docs/running.md", "docs/trouble.md", "docs/proxies.md"]
-    {
+    for page in [
+        "README.md",
+        "docs/README.md",
+        "docs/running.md",
+        "docs/generations.md",
+        "docs/trouble.md",
+        "docs/proxies.md",
+    ] {
         for line in commands(page) {
             let mut shell = Command::new("sh");
             shell.arg("-c").arg(&line).env("PATH", &path).current_dir(&bin);
