@@ -10,6 +10,15 @@ use testkit::stage::{binary, directory, parse, script};
 const AGENTS: [&str; 3] = ["my-agent", "claude-code-acp", "npx"];
 const PROXIES: [&str; 6] = ["my-proxy", "sparkle-acp", "node", "first", "second", "third"];
 
+/// The README and all pages of the guide.
+fn pages() -> Vec<String> {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let entries = std::fs::read_dir(guide).expect("the guide");
+    let names = entries.map(|entry| entry.expect("a page").file_name());
+    let pages = names.map(|name| format!("docs/{}", name.to_string_lossy()));
+    pages.filter(|page| page.ends_with(".md")).chain(["README.md".to_owned()]).collect()
+}
+
 /// The commands in the code blocks of a page.
 fn commands(page: &str) -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -44,18 +53,12 @@ fn every_command_of_the_guide_works() {
     let bin = stand_ins();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").expect("a PATH"));
     let mut seen = 0;
-    for page in [
-        "README.md",
-        "docs/README.md",
-        "docs/running.md",
-        "docs/generations.md",
-        "docs/trouble.md",
-        "docs/proxies.md",
-    ] {
-        for line in commands(page) {
+    for page in pages() {
+        for line in commands(&page) {
             let mut shell = Command::new("sh");
             shell.arg("-c").arg(&line).env("PATH", &path).current_dir(&bin);
-            if line.starts_with("conductor agent") {
+            shell.env("XDG_CACHE_HOME", &bin);
+            if line.starts_with("conductor agent") && !line.contains("--explain") {
                 answers_initialize(&mut shell, &line);
             } else {
                 let output = shell.stdin(Stdio::null()).output().expect("sh");
