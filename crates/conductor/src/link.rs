@@ -91,7 +91,7 @@ impl Link {
     }
 
     pub fn queued(&self) -> usize {
-        self.queue.len() - self.written
+        self.queue.len() - self.written + self.dialect.backlog()
     }
 
     pub fn gauge(&self) -> Gauge {

@@ -135,18 +135,31 @@ impl Place {
         Some(since + if self.fate.how.is_some() { REMAINDER } else { PARTING })
     }
 
-    /// Pokes a component whose greeting meets with silence, once. Says when to look again.
+    /// Pokes a component whose greeting meets with silence, once. Says when to do so.
     pub fn mind_silence(&mut self) -> Option<Instant> {
         if !self.link.dialect().awaits_first_word() || self.process.is_none() {
             self.quiet = None;
             return None;
         }
         let quiet = self.quiet.get_or_insert_with(|| Quiet { since: Instant::now(), poked: false });
-        if !quiet.poked && quiet.since.elapsed() >= POKE {
+        let due = quiet.since + POKE;
+        if !quiet.poked && due <= Instant::now() {
             quiet.poked = true;
             self.link.with_dialect(|dialect, out| dialect.poke(out));
+            // There is something to write at once.
+            return Some(due);
         }
-        (!quiet.poked).then_some(quiet.since + POKE)
+        (!quiet.poked).then_some(due)
+    }
+
+    /// An SCP proxy has closed the pipe to what it takes for its successor, or that program has ended.
+    /// Without it, it can do its part no longer.
+    pub fn lose_relay(&mut self) {
+        if let Some(relay) = &mut self.relay {
+            relay.reader = None;
+            relay.hang_up();
+        }
+        self.fate.closed(How::ClosedSuccessor);
     }
 
     /// Makes room for the next occupant.

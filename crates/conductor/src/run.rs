@@ -189,8 +189,9 @@ impl Shell {
             if let Some(link) = place.port(port) {
                 link.reader = None;
             }
-            if port == Port::Main {
-                place.fate.closed(How::ClosedOutput);
+            match port {
+                Port::Main => place.fate.closed(How::ClosedOutput),
+                Port::Relay => place.lose_relay(),
             }
         } else if !paused {
             self.take_lines(seat, port);
@@ -369,9 +370,12 @@ impl Shell {
                 Poll::Pending => {}
                 Poll::Ready(Ok(())) => busy = true,
                 Poll::Ready(Err(error)) => {
-                    if port == Port::Main {
-                        place.fate.closed(How::ClosedInput);
-                        place.fate.left &= seat.is_component();
+                    match port {
+                        Port::Main => {
+                            place.fate.closed(How::ClosedInput);
+                            place.fate.left &= seat.is_component();
+                        }
+                        Port::Relay => place.lose_relay(),
                     }
                     debug!(seat = self.router.chain().name(seat), %error, "cannot write");
                     busy = true;

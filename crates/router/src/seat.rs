@@ -152,6 +152,8 @@ pub enum How {
     ClosedOutput,
     /// It does not read its input any more.
     ClosedInput,
+    /// It closed its connection to its successor, which it had started itself.
+    ClosedSuccessor,
     /// It did not do its part of the handshake in so many milliseconds.
     Silent(u64),
     /// It would not read while so many bytes waited for it, and the rest of the chain had to wait.
@@ -171,6 +173,7 @@ impl Exit {
             How::Signal(signal) => format!("was killed by signal {signal}{}", signal_name(*signal)),
             How::ClosedOutput => "closed its standard output".into(),
             How::ClosedInput => "closed its standard input".into(),
+            How::ClosedSuccessor => "closed the connection to its successor".into(),
             How::Silent(limit) => {
                 format!("did not answer initialize within {}", seconds(*limit))
             }

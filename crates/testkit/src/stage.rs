@@ -12,13 +12,10 @@
 //! assert_eq!(stage.editor.line(), r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}"#);
 //! ```
 
-use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::process::{ChildStderr, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -26,6 +23,11 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::peers::quote;
+
+mod puppet;
+
+use puppet::Puppets;
+pub use puppet::{Child, Puppet};
 
 /// How long anything may take before the test fails. Generous: it is only ever reached by a bug.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -157,6 +159,8 @@ impl Setup {
         self
     }
 
+    /// Sets a variable of its environment. By default it remembers what components speak for this
+    /// stage only; a test of its memory sets `XDG_CACHE_HOME`.
     pub fn env(mut self, name: &str, value: &str) -> Setup {
         self.env.push((name.into(), value.into()));
         self
@@ -208,6 +212,7 @@ impl Setup {
     pub fn run(self, mode: &str, components: &[String]) -> Stage {
         let mut command = Command::new(&self.program);
         command.arg(mode).args(&self.options).args(components);
+        command.env("XDG_CACHE_HOME", self.puppets.cache());
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the conductor starts");
@@ -240,7 +245,7 @@ fn listen(stderr: ChildStderr, said: &Mutex<Vec<u8>>) {
 /// The conductor's process.
 #[derive(Debug)]
 pub struct Conductor {
-    child: Child,
+    child: std::process::Child,
     said: Arc<Mutex<Vec<u8>>>,
     listener: Option<std::thread::JoinHandle<()>>,
 }
@@ -379,209 +384,6 @@ impl Peer for Editor {
 
     fn line(&mut self) -> String {
         Editor::line(self)
-    }
-}
-
-impl Peer for Puppet {
-    fn send(&mut self, line: &str) {
-        Puppet::send(self, line);
-    }
-
-    fn line(&mut self) -> String {
-        Puppet::line(self)
-    }
-}
-
-/// The components that were started, by name.
-#[derive(Debug)]
-struct Puppets {
-    socket: PathBuf,
-    listener: UnixListener,
-    waiting: BTreeMap<String, VecDeque<Puppet>>,
-}
-
-impl Puppets {
-    fn new() -> Puppets {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let socket = std::env::temp_dir().join(format!("stage-{}-{number}", std::process::id()));
-        let _ = std::fs::remove_file(&socket);
-        let listener = UnixListener::bind(&socket).expect("a socket for the puppets");
-        listener.set_nonblocking(true).expect("a setting");
-        Puppets { socket, listener, waiting: BTreeMap::new() }
-    }
-
-    fn command(&self, name: &str) -> String {
-        format!("'{}' '{}' {name}", binary("puppet").display(), self.socket.display())
-    }
-
-    fn enter(&mut self, name: &str) -> Puppet {
-        wait_until(&format!("component {name} starts"), || {
-            self.accept();
-            self.waiting.get_mut(name).and_then(VecDeque::pop_front)
-        })
-    }
-
-    fn has_entered(&mut self, name: &str) -> bool {
-        self.accept();
-        self.waiting.get(name).is_some_and(|waiting| !waiting.is_empty())
-    }
-
-    fn accept(&mut self) {
-        while let Ok((stream, _)) = self.listener.accept() {
-            stream.set_nonblocking(false).expect("a setting");
-            let puppet = Puppet::new(stream);
-            self.waiting.entry(puppet.name.clone()).or_default().push_back(puppet);
-        }
-    }
-}
-
-impl Drop for Puppets {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.socket);
-    }
-}
-
-/// A component on its strings.
-#[derive(Debug)]
-pub struct Puppet {
-    pub name: String,
-    pub pid: u32,
-    /// Its arguments, environment and directory as it saw them.
-    pub hello: Value,
-    strings: UnixStream,
-    reports: Receiver<Value>,
-    lines: VecDeque<Option<String>>,
-    others: VecDeque<Value>,
-}
-
-impl Puppet {
-    fn new(stream: UnixStream) -> Puppet {
-        let reader = BufReader::new(stream.try_clone().expect("a second handle"));
-        let (sender, reports) = channel();
-        std::thread::spawn(move || {
-            for line in reader.lines() {
-                let Ok(line) = line else { return };
-                if sender.send(serde_json::from_str(&line).expect("JSON from a puppet")).is_err() {
-                    return;
-                }
-            }
-        });
-        let hello: Value = reports.recv_timeout(PATIENCE).expect("a puppet says hello");
-        Puppet {
-            name: hello["hello"].as_str().expect("a name").into(),
-            pid: hello["pid"].as_u64().expect("a pid") as u32,
-            hello,
-            strings: stream,
-            reports,
-            lines: VecDeque::new(),
-            others: VecDeque::new(),
-        }
-    }
-
-    /// Pulls a string: see `bin/puppet.rs` for what can be asked.
-    pub fn order(&mut self, order: Value) {
-        // A puppet that has died obeys no more; what the test expects next will tell.
-        let _ = self.strings.write_all(format!("{order}\n").as_bytes());
-    }
-
-    /// Writes a line on the component's standard output.
-    pub fn send(&mut self, line: &str) {
-        self.order(json!({ "out": format!("{line}\n") }));
-    }
-
-    /// Writes on its standard error.
-    pub fn mutter(&mut self, text: &str) {
-        self.order(json!({ "err": text }));
-    }
-
-    pub fn exit(&mut self, status: i32) {
-        self.order(json!({ "exit": status }));
-    }
-
-    fn report(&mut self, wanted: &str) {
-        match self.reports.recv_timeout(PATIENCE) {
-            Ok(report) => match report {
-                Value::Object(ref object) if object.contains_key("line") => {
-                    self.lines.push_back(report["line"].as_str().map(str::to_owned));
-                }
-                Value::Object(ref object) if object.contains_key("eof") => {
-                    self.lines.push_back(None)
-                }
-                other => self.others.push_back(other),
-            },
-            Err(error) => panic!("{} waits for {wanted} in vain: {error}", self.name),
-        }
-    }
-
-    /// The next line on its standard input, or `None` at the end.
-    pub fn next_line(&mut self) -> Option<String> {
-        while self.lines.is_empty() {
-            self.report("a line");
-        }
-        self.lines.pop_front().flatten()
-    }
-
-    pub fn line(&mut self) -> String {
-        let line = self.next_line();
-        line.unwrap_or_else(|| panic!("{} wants a line and sees the end of its input", self.name))
-    }
-
-    pub fn message(&mut self) -> Value {
-        parse(&self.line())
-    }
-
-    /// The next message, which must be a request of this method.
-    pub fn request(&mut self, method: &str) -> Value {
-        let message = self.message();
-        assert_eq!(message["method"], method, "{message}");
-        assert!(message.get("id").is_some(), "{message}");
-        message
-    }
-
-    /// Answers a request with a result, spelt as it is.
-    pub fn answer(&mut self, request: &Value, result: &str) {
-        let id = &request["id"];
-        self.send(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#));
-    }
-
-    /// Answers a request with an error, spelt as it is.
-    pub fn fail(&mut self, request: &Value, error: &str) {
-        let id = &request["id"];
-        self.send(&format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#));
-    }
-
-    /// Sends a request to its successor, as a P5 proxy does.
-    pub fn forward(&mut self, id: &str, method: &str, params: &str) {
-        self.send(&format!(
-            r#"{{"jsonrpc":"2.0","id":"{id}","method":"proxy/successor","params":{{"method":"{method}","params":{params}}}}}"#
-        ));
-    }
-
-    /// Starts a grandchild, which inherits the component's standard output and error.
-    pub fn spawn(&mut self, shell: &str) -> u32 {
-        self.order(json!({ "spawn": shell }));
-        self.word("its child")["spawned"].as_u64().expect("a pid") as u32
-    }
-
-    /// Waits until it has done all that it was ordered.
-    pub fn settle(&mut self) {
-        self.order(json!({ "settle": true }));
-        self.word("its word that it is done");
-    }
-
-    /// The next report that is not about a line.
-    fn word(&mut self, wanted: &str) -> Value {
-        while self.others.is_empty() {
-            self.report(wanted);
-        }
-        self.others.pop_front().unwrap_or_default()
-    }
-
-    /// Makes it deaf for SIGTERM, SIGINT and SIGHUP.
-    pub fn ignore_signals(&mut self) {
-        self.order(json!({ "ignore_signals": true }));
-        self.word("its word that it ignores signals");
     }
 }
 

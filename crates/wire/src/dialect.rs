@@ -21,7 +21,8 @@
 //! - [`outer`]: the conductor above us; recognises which generation greets us
 //! - [`generation`]: what generations differ in, and the list of them
 //! - `p5`, `p4`, `p3`, `p3t`, `p2`, `p1`, `p0`: one generation each, with the examples of its document
-//! - `envelope`, `offer`: wrapping and unwrapping; the capability with which older ones are greeted
+//! - `envelope`, `offer`, `words`: wrapping and unwrapping; the capability with which older ones are
+//!   greeted; a capability that each calls by another name
 
 use bytes::Bytes;
 
@@ -41,6 +42,7 @@ mod p4;
 mod p5;
 pub mod plain;
 pub mod proxy;
+mod words;
 
 pub use generation::{Generation, Greeting};
 pub use outer::Outer;
@@ -64,6 +66,11 @@ pub trait Dialect: Send {
 
     /// For people: which generation this is.
     fn name(&self) -> &'static str;
+
+    /// How many bytes wait in the dialect itself until it is known how to spell them.
+    fn backlog(&self) -> usize {
+        0
+    }
 
     /// The greeting that a proxy has understood, once that is known.
     fn understood(&self) -> Option<Greeting> {

@@ -7,7 +7,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
-use std::process::{Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 
 use serde_json::{Value, json};
@@ -33,13 +33,16 @@ fn main() {
         }),
     );
     let gate = Arc::new((Mutex::new(true), Condvar::new()));
+    let mut child = None;
     std::thread::spawn({
         let (report, gate) = (report.clone(), gate.clone());
         move || read_input(&report, &gate)
     });
     for line in strings.lines() {
         let Ok(line) = line else { break };
-        obey(&serde_json::from_str(&line).expect("JSON from the test"), &report, &gate);
+        let order = serde_json::from_str(&line).expect("JSON from the test");
+        obey(&order, &report, &gate);
+        keep_child(&order, &report, &mut child);
     }
     // The test is over.
     std::process::exit(0);
@@ -131,6 +134,40 @@ fn obey(order: &Value, report: &Mutex<UnixStream>, gate: &Gate) {
     if let Some(signal) = order["signal"].as_i64() {
         // SAFETY: sends a signal to ourselves.
         unsafe { libc::raise(signal as i32) };
+    }
+}
+
+/// A child on pipes of its own: it is started from a description like ACP's of a server, talked to,
+/// and what it says is reported, at last its status.
+fn keep_child(order: &Value, report: &Arc<Mutex<UnixStream>>, child: &mut Option<ChildStdin>) {
+    if let Some(server) = order["child"].as_object() {
+        let words = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let mut command = Command::new(text(&server["command"]));
+        command.args(words(&server["args"]).iter().map(text));
+        command.envs(
+            words(&server["env"]).iter().map(|pair| (text(&pair["name"]), text(&pair["value"]))),
+        );
+        let mut started =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the command");
+        say(report, json!({"child": started.id()}));
+        *child = started.stdin.take();
+        let (report, output) = (report.clone(), started.stdout.take().expect("a pipe"));
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                say(&report, json!({ "child_line": line }));
+            }
+            let status = started.wait().expect("it ends").code();
+            say(&report, json!({ "child_ended": status }));
+        });
+    }
+    if let Some(text) = order["to_child"].as_str() {
+        let mut input = child.as_ref().expect("a child that is open");
+        // One that has ended reads no more; its end is reported.
+        let _ = input.write_all(text.as_bytes()).and_then(|()| input.flush());
+    }
+    if order["close_child"] == true {
+        *child = None;
     }
 }
 

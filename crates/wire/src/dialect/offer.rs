@@ -102,11 +102,12 @@ pub(crate) fn take_offer(params: &Json, before: Option<&Json>) -> Json {
 
 fn take(json: &Json, path: &[&str], before: Option<&Json>) -> Json {
     let had = |path: &[&str]| before.is_some_and(|before| before.at(path).is_some());
-    let mut json = match json.at(path) {
-        Some(_) if !had(path) => json.with_at(path, None),
+    let mut taken = json.at(path).is_some() && !had(path);
+    let mut json = match taken {
+        true => json.with_at(path, None),
         // A proxy may have taken the key itself and left what stood beside it.
-        _ if before.is_some() => json.clone(),
-        _ => return json.clone(),
+        false if before.is_some() => json.clone(),
+        false => return json.clone(),
     };
     // The version that was put beside the key, and what is empty without both.
     for depth in (1..path.len()).rev() {
@@ -115,13 +116,21 @@ fn take(json: &Json, path: &[&str], before: Option<&Json>) -> Json {
         let ours = match above.last() {
             Some(&"symposium") => object.is_empty_object() || object.keys() == ["version"],
             Some(&"_meta") => object.is_empty_object(),
-            _ => false,
+            // What holds it is ours if it was not there before, or would not be there in ACP v1.
+            _ => taken && object.is_empty_object() && (before.is_some() || is_stray(&json, above)),
         };
         if ours && !had(above) {
             json = json.with_at(above, None);
+            taken = true;
         }
     }
     json
+}
+
+/// `capabilities` beside the word that ACP v1 has for it: there only to hold the key.
+fn is_stray(json: &Json, path: &[&str]) -> bool {
+    let v1 = ["clientCapabilities", "agentCapabilities"];
+    path == ["capabilities"] && v1.iter().any(|word| json.member(word).is_some())
 }
 
 #[cfg(test)]

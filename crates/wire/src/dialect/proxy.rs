@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use super::envelope::{self, Opened};
 use super::generation::{Generation, Greeting};
-use super::{Dialect, NOT_THE_CONDUCTOR, Rejection, offer, p0, p3, p4, p5};
+use super::{Dialect, NOT_THE_CONDUCTOR, Rejection, offer, p0, p3, p4, p5, words};
 use crate::acp::{self, CANCEL_REQUEST, INITIALIZE};
 use crate::json::Json;
 use crate::message::{Call, Id, Message, Outcome, Parts, Side, code};
@@ -69,6 +69,7 @@ struct Probe {
     hint: Option<&'static Generation>,
     tried: Vec<(Greeting, String)>,
     held: Vec<(Side, Message)>,
+    held_bytes: usize,
 }
 
 /// The id of our own `_scp/proxy` request.
@@ -137,6 +138,7 @@ impl Proxy {
             hint: None,
             tried: Vec::new(),
             held: Vec::new(),
+            held_bytes: 0,
         })));
     }
 
@@ -169,6 +171,25 @@ impl Proxy {
             }
             State::Unknown(None) | State::Known(_) => {}
         }
+    }
+
+    /// Answers the component. If it is its successor's answer to `initialize`, the component hears of
+    /// capabilities in its own words.
+    fn write_answer(
+        &mut self,
+        id: &Id,
+        outcome: &Outcome,
+        extras: Option<&Bytes>,
+        out: &mut Vec<u8>,
+    ) {
+        let greeted = self.forwarded.take_if(|forwarded| forwarded == id).is_some();
+        let outcome = match (outcome, self.generation()) {
+            (Outcome::Result(result), Some(generation)) if greeted => {
+                Outcome::Result(words::translated(result, generation))
+            }
+            _ => outcome.clone(),
+        };
+        Message::Response { id: id.clone(), outcome, extras: extras.cloned() }.write_line(out);
     }
 
     /// No greeting was understood. What waited for that goes out as if the component were of the
@@ -232,7 +253,7 @@ impl Proxy {
         if let Some(id) = &opened.id
             && opened.call.is(INITIALIZE)
         {
-            self.forwarded = Some(id.clone());
+            self.forwarded = Some(id.detached());
             let before = self.greeted.last().and_then(|(_, params)| params.as_ref());
             opened.call.params =
                 opened.call.params.map(|params| offer::take_offer(&params, before));
@@ -402,7 +423,9 @@ impl Dialect for Proxy {
         let (id, call) = match message {
             Message::Request { id, call } => (Some(id), call),
             Message::Notification(call) => (None, call),
-            Message::Response { .. } => return message.write_line(out),
+            Message::Response { id, outcome, extras } => {
+                return self.write_answer(id, outcome, extras.as_ref(), out);
+            }
         };
         let greets = toward == Side::Agent && call.is(INITIALIZE);
         match &mut self.state {
@@ -427,12 +450,23 @@ impl Dialect for Proxy {
             },
             // The greeting is not cancelled: whoever it is for cannot even be told its id.
             State::Unknown(Some(_)) if id.is_none() && call.is(CANCEL_REQUEST) => {}
-            State::Unknown(Some(probe)) => probe.held.push((toward, message.clone())),
+            State::Unknown(Some(probe)) => {
+                // Copied, so that a short message does not keep the whole of what was read alive.
+                probe.held_bytes += call.size();
+                probe.held.push((toward, Message::call(id.cloned(), call.detached())));
+            }
         }
     }
 
     fn name(&self) -> &'static str {
         self.generation().map_or("unknown", |it| it.name)
+    }
+
+    fn backlog(&self) -> usize {
+        match &self.state {
+            State::Unknown(Some(probe)) => probe.held_bytes,
+            State::Unknown(None) | State::Known(_) => 0,
+        }
     }
 
     fn understood(&self) -> Option<Greeting> {

@@ -1,0 +1,162 @@
+//! Programs of every generation that was published, as they are, without a word about which is which.
+
+use testkit::peers::quote;
+use testkit::stage::{Setup, Stage, directory};
+
+use crate::{check, marking, ours, peer, tell};
+
+/// A proxy of an older SDK that leaves a mark.
+fn old(name: &str, mark: &str) -> String {
+    format!("{} --mark {mark}", peer(name))
+}
+
+/// `CONDUCTOR proxy` (or whatever makes it one) with these components, as one component.
+fn subchain(conductor: &str, mode: &str, components: &[String]) -> String {
+    let components: Vec<String> = components.iter().map(|it| quote(it)).collect();
+    format!("{conductor} {mode} {}", components.join(" "))
+}
+
+/// Checklist 15, 16: each alone, between an editor and an agent of other SDKs.
+#[test]
+fn proxies_of_every_published_generation() {
+    for name in ["proxy_3_6", "proxy_2_2", "proxy_1_3", "proxy_0_11", "proxy_sacp_11", "proxy_p3"] {
+        check("ts_editor", &ours(), &[old(name, "A"), peer("rust_agent")], &["A"]);
+    }
+    for name in ["tee_10", "tee_0_1"] {
+        check("ts_editor", &ours(), &[peer(name), peer("rust_agent")], &[]);
+    }
+}
+
+/// Checklist 22: all of them in one chain, the editor and the agent on two further SDKs.
+#[test]
+fn all_generations_in_one_chain() {
+    let chain = [
+        old("proxy_p3", "A"),
+        old("proxy_0_11", "B"),
+        peer("tee_10"),
+        old("proxy_sacp_11", "C"),
+        old("proxy_1_3", "D"),
+        peer("tee_0_1"),
+        old("proxy_2_2", "E"),
+        old("proxy_3_6", "F"),
+        marking("G"),
+        peer("ts_agent"),
+    ];
+    check("py_editor", &ours(), &chain, &["A", "B", "C", "D", "E", "F", "G"]);
+}
+
+/// Checklist 28, 64, 67: ours as a component of conductors of other generations.
+#[test]
+fn under_conductors_of_every_published_generation() {
+    let inner = subchain(&ours(), "proxy", &[marking("A"), old("proxy_p3", "B")]);
+    for name in ["conductor_3_6", "conductor_sacp_11", "conductor_sacp_5", "conductor_sacp_4"] {
+        check("rust_editor", &peer(name), &[inner.clone(), peer("rust_agent")], &["A", "B"]);
+    }
+    // This one has no modes.
+    let components = [quote(&inner), quote(&peer("rust_agent"))];
+    tell("rust_editor", &format!("{} {}", peer("ts_thinkwell"), components.join(" ")), &["A", "B"]);
+}
+
+/// Checklist 21: older conductors die of a greeting that they do not know, some of them only at the
+/// next line; they are begun again with the one they know.
+#[test]
+fn around_conductors_of_every_published_generation() {
+    for (name, mode, proxy) in [
+        ("conductor_3_6", "proxy", "proxy_3_6"),
+        ("conductor_sacp_11", "proxy", "proxy_sacp_11"),
+        ("conductor_sacp_5", "agent", "proxy_sacp_11"),
+        ("conductor_sacp_4", "agent", "proxy_p3"),
+    ] {
+        let inner = subchain(&peer(name), mode, &[old(proxy, "B")]);
+        let chain = [marking("A"), inner, marking("C"), peer("rust_agent")];
+        check("rust_editor", &ours(), &chain, &["A", "B", "C"]);
+    }
+}
+
+const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}"#;
+
+fn sparkle(name: &str, agent: impl FnOnce(&Setup) -> String) -> (Stage, String) {
+    let home = directory(name).to_str().expect("UTF-8").to_owned();
+    let setup = Stage::new(env!("CARGO_BIN_EXE_conductor"))
+        .env("XDG_CACHE_HOME", &home)
+        .env("HOME", &home)
+        .option(&["--grace", "0.5"]);
+    let components = [peer(name), agent(&setup)];
+    let mut stage = setup.run("agent", &components);
+    stage.editor.send(INITIALIZE);
+    (stage, home)
+}
+
+fn prompt(id: u32, session: &str, text: &str) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"method":"session/prompt","params":{{"sessionId":"{session}","prompt":[{{"type":"text","text":"{text}"}}]}}}}"#
+    )
+}
+
+fn new_session(directory: &str) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","id":2,"method":"session/new","params":{{"cwd":"{directory}","mcpServers":[]}}}}"#
+    )
+}
+
+/// The published Sparkle, of both its generations: its server is declared to the agent, the first
+/// prompt waits for the embodiment, later ones pass.
+#[test]
+fn sparkle_embodies_before_the_first_prompt() {
+    for name in ["sparkle_0_7", "sparkle_0_1"] {
+        let (mut stage, home) = sparkle(name, |setup| setup.puppet("agent"));
+        let mut agent = stage.enter("agent");
+        let greeting = agent.request("initialize");
+        agent.answer(&greeting, r#"{"protocolVersion":1,"agentCapabilities":{},"authMethods":[]}"#);
+        assert_eq!(stage.editor.message()["result"]["protocolVersion"], 1, "{name}");
+        stage.editor.send(&new_session(&home));
+        let new = agent.request("session/new");
+        let server = &new["params"]["mcpServers"][0];
+        assert!(server["url"].as_str().is_some_and(|url| url.starts_with("acp:")), "{new}");
+        agent.answer(&new, r#"{"sessionId":"S1"}"#);
+        assert_eq!(stage.editor.message()["result"]["sessionId"], "S1");
+
+        stage.editor.send(&prompt(3, "S1", "hello"));
+        let mut before = Vec::new();
+        loop {
+            let asked = agent.request("session/prompt");
+            let text = asked["params"]["prompt"][0]["text"].as_str().unwrap_or_default().to_owned();
+            agent.answer(&asked, r#"{"stopReason":"end_turn"}"#);
+            if text == "hello" {
+                break;
+            }
+            before.push(text);
+        }
+        assert!(before[0].to_lowercase().contains("embodiment"), "{name}: {before:?}");
+        assert_eq!(stage.editor.message()["id"], 3);
+        stage.editor.send(&prompt(4, "S1", "again"));
+        let asked = agent.request("session/prompt");
+        assert_eq!(asked["params"]["prompt"][0]["text"], "again");
+        agent.answer(&asked, r#"{"stopReason":"end_turn"}"#);
+        assert_eq!(stage.editor.message()["id"], 4);
+    }
+}
+
+/// The same before a published agent, on yet another SDK.
+#[test]
+fn sparkle_before_a_published_agent() {
+    for name in ["sparkle_0_7", "sparkle_0_1"] {
+        let (mut stage, home) = sparkle(name, |_| peer("eliza_12"));
+        assert_eq!(stage.editor.message()["result"]["protocolVersion"], 1, "{name}");
+        stage.editor.send(&new_session(&home));
+        let created = stage.editor.message();
+        let session = created["result"]["sessionId"].as_str().expect("a session").to_owned();
+        stage.editor.send(&prompt(3, &session, "Hello there"));
+        let mut chunks = 0;
+        let answer = loop {
+            let message = stage.editor.message();
+            match message["method"].as_str() {
+                Some("session/update") => chunks += 1,
+                _ => break message,
+            }
+        };
+        assert_eq!(answer["id"], 3, "{answer}");
+        assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+        assert!(chunks >= 2, "the agent answered the embodiment and the user: {chunks}");
+    }
+}
