@@ -21,7 +21,7 @@ fuzz_target!(|data: &[u8]| {
     judge(&line);
     hear(&mut Plain::editor(), &line);
     hear(&mut Plain::agent(), &line);
-    hear(&mut Relay::new(), &line);
+    hear(&mut Relay::new(None), &line);
     hear(&mut Outer::unknown(), &line);
     hear(&mut Proxy::unknown("x"), &line);
     let mut probing = Proxy::unknown("x");

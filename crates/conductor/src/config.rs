@@ -1,6 +1,7 @@
 //! What the user asked for: words first, then a chain in which nothing is left to decide.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ pub struct Config {
     pub components: Vec<Spec>,
     pub limits: Limits,
     pub ties: Ties,
+    /// Tells whether the peer on the outer streams has left, though there is more of it to read.
+    pub hung_up: Option<fn() -> bool>,
 }
 
 #[derive(Debug, Clone)]
@@ -40,7 +43,7 @@ impl Default for Limits {
 }
 
 /// How to start one component.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Spec {
     pub name: String,
     pub program: String,
@@ -55,7 +58,7 @@ pub struct Spec {
 impl Config {
     pub fn new(mode: Mode, mut components: Vec<Spec>) -> Config {
         name_apart(&mut components);
-        Config { mode, components, limits: Limits::default(), ties: Ties::default() }
+        Config { mode, components, limits: Limits::default(), ties: Ties::default(), hung_up: None }
     }
 
     /// Sets the dialect of a component, which is named by its number or its name.
@@ -92,7 +95,7 @@ impl Config {
             any_version: self
                 .components
                 .iter()
-                .any(|spec| spec.dialect.is_some_and(|it| matches!(it.name, "P1" | "P2"))),
+                .any(|spec| spec.dialect.is_some_and(|it| it.any_version)),
         }
     }
 }
@@ -110,6 +113,18 @@ fn name_apart(components: &mut [Spec]) {
         if *count > 1 {
             spec.name = format!("{}#{count}", spec.name);
         }
+    }
+}
+
+/// Without the environment.
+impl fmt::Debug for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spec")
+            .field("name", &self.name)
+            .field("command", &self.command_line())
+            .field("directory", &self.directory)
+            .field("dialect", &self.dialect.map(|it| it.name))
+            .finish_non_exhaustive()
     }
 }
 
@@ -149,7 +164,7 @@ impl Spec {
 
     fn from_json(text: &str) -> Result<Spec, String> {
         let raw: RawSpec = serde_json::from_str(text)
-            .map_err(|error| format!("its JSON cannot be read: {error}"))?;
+            .map_err(|error| format!("its JSON cannot be read: {}", without_values(&error)))?;
         let env = match raw.env {
             RawEnv::Map(map) => map.into_iter().collect(),
             RawEnv::List(list) => list.into_iter().map(|pair| (pair.name, pair.value)).collect(),
@@ -233,6 +248,17 @@ impl Default for RawEnv {
 struct RawPair {
     name: String,
     value: String,
+}
+
+/// What is wrong with a JSON text, without what it says: that may be a secret.
+fn without_values(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match (text.find('"'), text.rfind('"')) {
+        (Some(start), Some(end)) if start < end => {
+            format!("{}…{}", &text[..start], &text[end + 1..])
+        }
+        _ => text,
+    }
 }
 
 /// `NAME=value`, where NAME is one that a shell would take.

@@ -49,7 +49,7 @@ pub struct Row {
 }
 
 /// Starts the chain, greets it as an editor would, ends it, and tells what was seen.
-pub async fn explain(config: Config) -> Report {
+pub async fn explain(config: Config, stop: impl Future<Output = ()>) -> Report {
     let (ours, theirs) = tokio::io::duplex(1 << 20);
     let (reader, writer) = tokio::io::split(theirs);
     let mut shell = Shell::new(config, Box::new(reader), Box::new(writer));
@@ -61,11 +61,15 @@ pub async fn explain(config: Config) -> Report {
     let mut failed = greeted.err().map(|error| error.to_string());
     {
         let mut answered = pin!(reader.read_line(&mut answer));
+        let mut stop = pin!(stop);
         poll_fn(|cx| {
             if let Poll::Ready(ending) = shell.poll(cx) {
                 if let Ending::Failed(line) = ending {
                     failed = Some(line);
                 }
+                return Poll::Ready(());
+            }
+            if stop.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(());
             }
             answered.as_mut().poll(cx).map(drop)

@@ -37,9 +37,13 @@ impl Shell {
         self.seats.extend(places);
     }
 
-    /// Remembers which greeting a component has understood, once that is known.
+    /// Notes what a line has told of its sender: the greeting that a component understood, for the
+    /// next time; a conductor above us whose versions are no numbers.
     pub(crate) fn learn(&mut self, seat: Seat) {
         let place = &mut self.seats[seat.index()];
+        if seat == Seat::OUTER && place.link.dialect().any_version() {
+            self.router.take_any_version();
+        }
         if !place.learned && seat.is_component() {
             let spec = &self.config.components[seat.index() - 1];
             if let Some(greeting) = place.link.dialect().understood() {
@@ -101,7 +105,8 @@ impl Shell {
 
     /// The relay that an SCP proxy has started is its second link.
     pub(crate) fn join(&mut self, seat: Seat, stream: TcpStream) {
-        let mut relay = Link::new(Box::new(Relay::new()), self.config.limits.line);
+        let asked = self.router.greeted(seat).and_then(|greeted| greeted.asked.clone());
+        let mut relay = Link::new(Box::new(Relay::new(asked)), self.config.limits.line);
         let (reader, writer) = stream.into_split();
         relay.attach(Box::new(reader), Box::new(writer));
         let place = self.place(seat);

@@ -62,7 +62,9 @@ fn run(mode: Mode, components: Vec<String>, options: &Options) -> Result<(), Fai
 }
 
 fn explain(components: Vec<String>, options: &Options, json: bool) -> Result<(), Failure> {
-    let report = in_runtime(Mode::Agent, components, options, conductor::explain)?;
+    let report = in_runtime(Mode::Agent, components, options, async |config| {
+        conductor::explain(config, signalled()).await
+    })?;
     print(|out| match json {
         true => Ok(writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?),
         false => write!(out, "{report}"),
@@ -109,6 +111,10 @@ fn in_runtime<T>(
     #[cfg(not(unix))]
     let ties = Ties::default();
     config.ties = ties;
+    #[cfg(unix)]
+    {
+        config.hung_up = Some(stdio::hung_up);
+    }
     let logs = log::start(&options.log, options.log_file.as_deref()).map_err(Failure::usage)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::chain(error.to_string()))?;

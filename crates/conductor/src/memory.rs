@@ -25,8 +25,16 @@ impl Memory {
     /// What earlier runs have found out.
     pub fn load() -> Memory {
         let path = directory().map(|directory| directory.join("greetings"));
-        let text = path.as_ref().and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
-        Memory { path, greetings: text.lines().filter_map(entry).take(MOST).collect() }
+        let mut memory = Memory { path, greetings: BTreeMap::new() };
+        memory.read();
+        memory
+    }
+
+    /// What is in the file now: other conductors write it, too.
+    fn read(&mut self) {
+        let text = self.path.as_ref().and_then(|path| fs::read_to_string(path).ok());
+        let entries = text.iter().flat_map(|text| text.lines()).filter_map(entry);
+        self.greetings = entries.take(MOST).collect();
     }
 
     pub fn recall(&self, spec: &Spec) -> Option<Greeting> {
@@ -35,12 +43,20 @@ impl Memory {
 
     /// Remembers for the next run. The newest greeting is what a start begins with anyway.
     pub fn learn(&mut self, spec: &Spec, greeting: Greeting) {
-        let (key, known) = (key(spec), self.recall(spec));
+        let known = self.recall(spec);
+        if known.unwrap_or(Greeting::Proxy) == greeting {
+            return;
+        }
+        self.read();
+        let key = key(spec);
         match greeting {
-            Greeting::Proxy if known.is_none() => return,
             Greeting::Proxy => drop(self.greetings.remove(&key)),
-            greeting if known == Some(greeting) => return,
-            greeting => drop(self.greetings.insert(key, greeting)),
+            greeting => {
+                if self.greetings.len() >= MOST {
+                    self.greetings.pop_first();
+                }
+                self.greetings.insert(key, greeting);
+            }
         }
         if let Err(error) = self.save() {
             tracing::debug!(%error, "cannot remember what the components speak");

@@ -61,8 +61,10 @@ pub struct Fate {
 /// A greeting that has met with silence.
 #[derive(Debug)]
 struct Quiet {
-    since: Instant,
-    poked: bool,
+    /// When to poke, if that is still to be done.
+    poke: Option<Instant>,
+    /// When to begin again with another greeting.
+    give_up: Option<Instant>,
 }
 
 impl Place {
@@ -135,21 +137,32 @@ impl Place {
         Some(since + if self.fate.how.is_some() { REMAINDER } else { PARTING })
     }
 
-    /// Pokes a component whose greeting meets with silence, once. Says when to do so.
-    pub fn mind_silence(&mut self) -> Option<Instant> {
+    /// Looks after a greeting that meets with silence: pokes the component once, and when most of the
+    /// time until `deadline` is over, ends it, if there is another greeting to try on a fresh one.
+    /// Says when to look again.
+    pub fn mind_silence(&mut self, deadline: Option<Instant>) -> Option<Instant> {
         if !self.link.dialect().awaits_first_word() || self.process.is_none() {
             self.quiet = None;
             return None;
         }
-        let quiet = self.quiet.get_or_insert_with(|| Quiet { since: Instant::now(), poked: false });
-        let due = quiet.since + POKE;
-        if !quiet.poked && due <= Instant::now() {
-            quiet.poked = true;
-            self.link.with_dialect(|dialect, out| dialect.poke(out));
-            // There is something to write at once.
+        let now = Instant::now();
+        let quiet = self.quiet.get_or_insert_with(|| Quiet {
+            poke: Some(now + POKE),
+            give_up: deadline.map(|deadline| now + (deadline - now) * 2 / 3),
+        });
+        if let Some(due) = quiet.poke {
+            if due <= now {
+                quiet.poke = None;
+                self.link.with_dialect(|dialect, out| dialect.poke(out));
+            }
             return Some(due);
         }
-        (!quiet.poked).then_some(due)
+        let due = quiet.give_up.filter(|_| self.link.dialect().can_begin_again())?;
+        if due <= now {
+            quiet.give_up = None;
+            self.process.iter().for_each(Process::kill);
+        }
+        Some(due)
     }
 
     /// An SCP proxy has closed the pipe to what it takes for its successor, or that program has ended.

@@ -6,10 +6,12 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream as TcpStreamAsync};
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedSender;
 use wire::Json;
 use wire::json::write_string;
@@ -20,8 +22,13 @@ pub const SECRET: &str = "CONDUCTOR_SECRET";
 /// How long a connection may take to say its secret.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How many connections may be about to say their secret. More are closed at once.
+const MOST_AT_ONCE: usize = 16;
+
+/// After a failure to accept.
+const RETRY: Duration = Duration::from_millis(100);
+
 /// A place where one relay may connect.
-#[derive(Debug)]
 pub struct Dock {
     port: u16,
     secret: String,
@@ -32,7 +39,7 @@ impl Dock {
     /// Opens a port on loopback; whoever connects and knows the secret is sent to `joined`.
     pub fn open<T: Send + 'static>(
         tag: T,
-        joined: UnboundedSender<(T, tokio::net::TcpStream)>,
+        joined: UnboundedSender<(T, TcpStreamAsync)>,
     ) -> io::Result<Dock> {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
@@ -41,10 +48,9 @@ impl Dock {
         let secret = secret()?;
         let expected = secret.clone();
         let waiting = tokio::spawn(async move {
-            if let Some(stream) = accept(listener, &expected).await {
-                // Nobody listens any more when the chain is over.
-                let _ = joined.send((tag, stream));
-            }
+            let stream = accept(listener, &expected).await;
+            // Nobody listens any more when the chain is over.
+            let _ = joined.send((tag, stream));
         });
         Ok(Dock { port, secret, waiting })
     }
@@ -66,22 +72,49 @@ impl Dock {
     }
 }
 
+/// Without the secret.
+impl std::fmt::Debug for Dock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Dock").field("port", &self.port).finish_non_exhaustive()
+    }
+}
+
 impl Drop for Dock {
     fn drop(&mut self) {
         self.waiting.abort();
     }
 }
 
-/// The first connection that begins with the secret. Others are closed.
-async fn accept(listener: TcpListener, secret: &str) -> Option<tokio::net::TcpStream> {
+/// The first connection that begins with the secret. Others are closed; one that says nothing keeps
+/// nobody waiting.
+async fn accept(listener: TcpListener, secret: &str) -> TcpStreamAsync {
+    let (found, mut right) = tokio::sync::mpsc::channel(1);
+    let admitted = Arc::new(Semaphore::new(MOST_AT_ONCE));
     loop {
-        let (mut stream, _) = listener.accept().await.ok()?;
-        let mut said = vec![0; secret.len() + 1];
-        let read = tokio::time::timeout(PATIENCE, stream.read_exact(&mut said)).await;
-        let right = matches!(read, Ok(Ok(_))) && same(&said, format!("{secret}\n").as_bytes());
-        if right && stream.set_nodelay(true).is_ok() {
-            return Some(stream);
-        }
+        let stream = tokio::select! {
+            Some(stream) = right.recv() => return stream,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                // Out of descriptors, perhaps; that may pass.
+                Err(_) => {
+                    tokio::time::sleep(RETRY).await;
+                    continue;
+                }
+            },
+        };
+        let Ok(permit) = admitted.clone().try_acquire_owned() else { continue };
+        let (found, expected) = (found.clone(), format!("{secret}\n"));
+        tokio::spawn(async move {
+            let mut stream = stream;
+            let mut said = vec![0; expected.len()];
+            let read = tokio::time::timeout(PATIENCE, stream.read_exact(&mut said)).await;
+            drop(permit);
+            if matches!(read, Ok(Ok(_))) && same(&said, expected.as_bytes()) {
+                let _ = stream.set_nodelay(true);
+                // Somebody was faster, or the chain is over: the connection closes.
+                let _ = found.send(stream).await;
+            }
+        });
     }
 }
 

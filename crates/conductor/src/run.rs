@@ -33,6 +33,9 @@ use crate::place::{Place, Port};
 /// After so many rounds the task lets others run.
 const ROUNDS: usize = 32;
 
+/// How often an editor that must wait is looked after.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
 /// How long the last of the components may take to be reaped once they are killed.
 const BURIAL: Duration = Duration::from_secs(1);
 
@@ -76,6 +79,8 @@ pub(crate) struct Shell {
     pub(crate) joined: Channel<(Seat, TcpStream)>,
     pub(crate) memory: Memory,
     alarm: Pin<Box<Sleep>>,
+    /// When to look whether an editor that must wait has left.
+    look_again: Option<Instant>,
     ending: Option<Ending>,
 }
 
@@ -100,6 +105,7 @@ impl Shell {
             joined: unbounded_channel(),
             memory: Memory::default(),
             alarm: Box::pin(sleep_until(Instant::now())),
+            look_again: None,
             ending: None,
             config,
         };
@@ -326,7 +332,19 @@ impl Shell {
     fn perform(&mut self, action: Action) {
         match action {
             Action::Deliver { to, toward, message } => {
-                self.place(to).toward(toward).send(toward, &message);
+                let place = self.place(to);
+                place.toward(toward).send(toward, &message);
+                // The first answer that an SCP proxy gets from its successor is that to `initialize`.
+                if place.relay.is_some() && toward == Side::Editor {
+                    let told =
+                        place.link.with_dialect(|dialect, out| dialect.successor_stands(out));
+                    let from = to;
+                    self.aftermath.extend(told.map(|(toward, message)| Event::Arrived {
+                        from,
+                        toward,
+                        message,
+                    }));
+                }
             }
             Action::Start(seat) => {
                 if let Err(error) = self.start(seat) {
@@ -394,6 +412,7 @@ impl Shell {
             let Some(how) = place.departed(seat == Seat::OUTER) else { continue };
             if place.link.begin_again(longest) {
                 place.vacate();
+                self.handle(Event::Restarted(seat));
                 self.perform(Action::Start(seat));
                 continue;
             }
@@ -435,14 +454,34 @@ impl Shell {
         released
     }
 
+    /// An editor that must wait may have left: its end is behind what we do not read. Says when to
+    /// look again.
+    fn hang_up_check(&mut self) -> Option<Instant> {
+        let outer = &mut self.seats[0];
+        if !outer.link.paused || outer.link.reader.is_none() {
+            self.look_again = None;
+            return None;
+        }
+        let due = *self.look_again.get_or_insert_with(|| Instant::now() + LOOK_AGAIN);
+        if due <= Instant::now() {
+            self.look_again = None;
+            if self.config.hung_up.is_some_and(|hung_up| hung_up()) {
+                outer.link.reader = None;
+                outer.fate.closed(How::ClosedOutput);
+            }
+        }
+        Some(due)
+    }
+
     /// Keeps the alarm at the next deadline; says whether one has come.
     fn ring(&mut self, cx: &mut Context<'_>) -> bool {
         let router = self.router.deadline().map(|time| self.began + Duration::from_millis(time.0));
+        let stuck = self.hang_up_check();
         let minded = self.seats.iter_mut().skip(1).filter_map(|place| {
-            let silent = place.mind_silence();
+            let silent = place.mind_silence(router);
             [silent, place.patience()].into_iter().flatten().min()
         });
-        let Some(next) = minded.chain(router).min() else { return false };
+        let Some(next) = minded.chain(router).chain(stuck).min() else { return false };
         if self.alarm.deadline() != next {
             self.alarm.as_mut().reset(next);
         }

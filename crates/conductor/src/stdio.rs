@@ -19,6 +19,18 @@ pub fn outer() -> (Reader, Writer) {
     )
 }
 
+/// Has whoever started us left, though there may be more of it to read?
+#[cfg(unix)]
+pub fn hung_up() -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let (input, output) = (rustix::stdio::stdin(), rustix::stdio::stdout());
+    let mut ends =
+        [PollFd::new(&input, PollFlags::empty()), PollFd::new(&output, PollFlags::empty())];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+    poll(&mut ends, Some(&at_once)).is_ok() && ends.iter().any(|end| end.revents().intersects(gone))
+}
+
 #[cfg(unix)]
 mod unix {
     use std::io;

@@ -438,7 +438,7 @@ fn stderr_is_passed_on_line_by_line_behind_the_name_and_never_on_stdout() {
 }
 
 #[test]
-fn a_very_long_line_on_stderr_is_cut_and_the_next_one_is_passed_on() {
+fn a_very_long_line_on_stderr_is_passed_on_in_pieces_and_then_the_next_one() {
     let (mut stage, mut agent) = single(stage().option(&PATIENT));
     let shell = "head -c 1048576 /dev/zero | tr '\\0' x >&2; echo >&2; echo after >&2";
     assert_gone(agent.spawn(shell), "the writer");
@@ -451,9 +451,41 @@ fn a_very_long_line_on_stderr_is_cut_and_the_next_one_is_passed_on() {
     assert_eq!(stage.conductor.status(), 0);
     let said = stage.conductor.stderr();
     assert!(said.ends_with("\n[agent] after\n"));
+    let mut length = 0;
     for line in said.lines() {
-        assert!(line.starts_with("[agent] ") && line.len() < 2100, "{line}");
+        assert!(line.starts_with("[agent] ") && line.len() < 100_000, "{} bytes", line.len());
+        length += line.matches('x').count();
     }
+    assert_eq!(length, 1_048_576, "nothing of it is lost");
+}
+
+/// Is there, within a second, room for something in this pipe?
+fn is_taken(pipe: &std::process::ChildStdin) -> bool {
+    use std::os::fd::AsRawFd;
+    let mut end = libc::pollfd { fd: pipe.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+    // SAFETY: one descriptor, which is open. It is switched so that a write takes what fits.
+    unsafe {
+        libc::fcntl(end.fd, libc::F_SETFL, libc::O_NONBLOCK);
+        libc::poll(&mut end, 1, 1000) == 1
+    }
+}
+
+/// An editor that is held back because the agent does not read may leave: its end is behind what is
+/// not read, and is seen all the same.
+#[test]
+fn an_editor_that_is_held_back_can_leave() {
+    let (mut stage, mut agent) = single(stage().option(&["--grace", "0.2"]));
+    let pid = agent.pid;
+    agent.order(serde_json::json!({ "read": false }));
+    let mut stdin = stage.editor.take_stdin();
+    let note = format!("{}\n", PROMPT.replace("session/prompt", &"x".repeat(100_000)));
+    while is_taken(&stdin) {
+        // Cut anywhere: what matters is that there is no room for more.
+        let _ = std::io::Write::write(&mut stdin, note.as_bytes()).expect("the conductor lives");
+    }
+    drop(stdin);
+    assert_eq!(stage.conductor.status(), 0);
+    assert_gone(pid, "the agent");
 }
 
 /// Checklist 103.

@@ -20,6 +20,8 @@ impl Time {
 pub enum Event {
     /// `from` sent a message that travels toward `toward`.
     Arrived { from: Seat, toward: Side, message: Message },
+    /// Somebody else sits at `seat` now, who knows nothing of what was before.
+    Restarted(Seat),
     /// Nothing more will come from `seat`.
     Left { seat: Seat, why: Exit },
     /// The conductor was asked to end.

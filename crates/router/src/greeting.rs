@@ -4,7 +4,8 @@
 //! component, each proxy sends its own to its successor before it answers, and the answers come
 //! back the same way. The router only watches whose turn it is, and repairs what a proxy left out.
 
-use wire::{Call, Id, Outcome, Side, acp, code};
+use bytes::Bytes;
+use wire::{Call, Id, Message, Outcome, Side, acp, code};
 
 use crate::event::{Action, Level, Notice, Time};
 use crate::pending::Ask;
@@ -88,6 +89,7 @@ impl Router {
         now: Time,
         ask: Ask,
         outcome: Outcome,
+        extras: Option<Bytes>,
         actions: &mut Vec<Action>,
     ) {
         let seat = ask.answerer;
@@ -142,7 +144,8 @@ impl Router {
                 }
             }
         }
-        answer(ask.asker, Side::Editor, ask.asker_id, outcome, actions);
+        let message = Message::Response { id: ask.asker_id, outcome, extras };
+        actions.push(Action::Deliver { to: ask.asker, toward: Side::Editor, message });
     }
 
     fn set_live(&mut self, seat: Seat) {

@@ -63,6 +63,11 @@ impl Router {
         &self.chain
     }
 
+    /// Takes the editor's protocol version as it is from now on (see [`Chain::any_version`]).
+    pub fn take_any_version(&mut self) {
+        self.chain.any_version = true;
+    }
+
     /// The last handshake of a component.
     pub fn greeted(&self, seat: Seat) -> Option<&Greeted> {
         self.greeted.get(seat.index().checked_sub(1)?)
@@ -114,6 +119,8 @@ impl Router {
             },
             Event::Left { seat: Seat::OUTER, why } => self.on_outer_left(now, &why, actions),
             Event::Left { seat, why } => self.on_left(now, seat, why, actions),
+            // What it had asked, nobody waits for any more; what it owes is still owed.
+            Event::Restarted(seat) => self.pending.forget(seat),
             Event::Stop => self.close(now, Ending::Clean, stopping()),
             Event::Tick => self.on_tick(now, actions),
         }
@@ -199,7 +206,7 @@ impl Router {
             return actions.push(Action::Report(Notice { level: Level::Debug, seat: from, text }));
         };
         if ask.greeting {
-            return self.on_greeted(now, ask, outcome, actions);
+            return self.on_greeted(now, ask, outcome, extras, actions);
         }
         let message = Message::Response { id: ask.asker_id, outcome, extras };
         actions.push(Action::Deliver { to: ask.asker, toward: ask.toward.opposite(), message });

@@ -45,6 +45,12 @@ impl Hub {
     /// A chain of proxies of the current generation.
     pub fn new(chain: Chain) -> Hub {
         let generation = Generation::named("P5").expect("the current generation");
+        let generations = vec![generation; chain.components.len()];
+        Hub::of_generations(chain, &generations)
+    }
+
+    /// A chain whose proxies are of these generations, in its order.
+    pub fn of_generations(chain: Chain, generations: &[&'static Generation]) -> Hub {
         let outer: Box<dyn Dialect> = match chain.mode {
             Mode::Agent => Box::new(Plain::editor()),
             Mode::Proxy => Box::new(Outer::unknown()),
@@ -52,7 +58,9 @@ impl Hub {
         let components = chain.seats().map(|seat| -> Box<dyn Dialect> {
             match chain.role(seat) {
                 Role::Agent => Box::new(Plain::agent()),
-                Role::Proxy => Box::new(Proxy::pinned(chain.name(seat), generation)),
+                Role::Proxy => {
+                    Box::new(Proxy::pinned(chain.name(seat), generations[seat.index() - 1]))
+                }
             }
         });
         Hub {

@@ -15,7 +15,13 @@ pub const HIGHEST_VERSION: u16 = 2;
 
 /// `protocolVersion` of the params or the result of `initialize`; `None` if it is not a version.
 pub fn protocol_version(json: &Json) -> Option<u16> {
-    json.member("protocolVersion")?.as_str().parse().ok()
+    let version = json.member("protocolVersion")?;
+    let digits = version.as_str();
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    // However large: it is lowered anyway.
+    Some(digits.parse().unwrap_or(u16::MAX))
 }
 
 /// The same params, asking for another version.

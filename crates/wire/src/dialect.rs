@@ -72,6 +72,11 @@ pub trait Dialect: Send {
         0
     }
 
+    /// The peer is of a generation whose documents know no protocol version as we do.
+    fn any_version(&self) -> bool {
+        false
+    }
+
     /// The greeting that a proxy has understood, once that is known.
     fn understood(&self) -> Option<Greeting> {
         None
@@ -102,10 +107,21 @@ pub trait Dialect: Send {
         None
     }
 
+    /// The successor of an SCP proxy has been initialised: the proxy's own answer, which waited for
+    /// that, may travel on.
+    fn successor_stands(&mut self, _out: &mut Vec<u8>) -> Option<(Side, Message)> {
+        None
+    }
+
     /// The peer is an SCP editor and told us our successors: the servers of its `_scp/proxy`, and
     /// the `initialize` for the chain that they complete.
     fn take_chain(&mut self) -> Option<(Json, Message)> {
         None
+    }
+
+    /// There is a greeting that was not tried yet.
+    fn can_begin_again(&self) -> bool {
+        false
     }
 
     /// The peer ended, or was ended, over a greeting that it did not understand. If there is another

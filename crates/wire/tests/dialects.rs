@@ -397,15 +397,22 @@ fn an_scp_proxy_is_given_a_relay() {
             false => r#"{"id":"scp","error":{"code":-32601,"message":"no"}}"#,
         };
         let (heard, _) = link.hears(answer);
-        assert_eq!(heard.unwrap().1, RESULT);
         assert_eq!(link.0.name(), if scp { "P0" } else { "P3" });
+        let heard = match scp {
+            true => {
+                assert_eq!(heard, None, "its successor is not initialised yet");
+                link.0.successor_stands(&mut Vec::new()).map(|(_, message)| message.to_line())
+            }
+            false => heard.map(|(_, line)| line),
+        };
+        assert_eq!(heard.unwrap(), RESULT);
     }
 }
 
 /// Section 4.3: to an SCP proxy its relay is an SCP agent.
 #[test]
 fn the_successor_of_an_scp_proxy_says_that_it_is_the_last() {
-    let mut relay = Link(wire::dialect::Relay::new());
+    let mut relay = Link(wire::dialect::Relay::new(None));
     relay.passes(INITIALIZE, Side::Agent, INITIALIZE);
     relay.sends(
         Side::Editor,

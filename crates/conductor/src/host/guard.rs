@@ -58,6 +58,13 @@ impl Drop for Guard {
 fn watch(pipe: OwnedFd) {
     // Out of our process group and session, so that what ends us does not end the guard.
     let _ = rustix::process::setsid();
+    // What asks us to end must not end the guard before us, nor what kills by name.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::thread::set_name(c"chain-guard");
+    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGPIPE] {
+        // SAFETY: sets the disposition of a signal in a process of one thread.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
     // Whoever reads our output must see its end when we end.
     // SAFETY: nothing in this process uses the standard streams.
     unsafe {

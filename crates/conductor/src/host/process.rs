@@ -15,8 +15,10 @@ use crate::config::Spec;
 
 /// How many lines of a component's stderr are kept for error messages.
 const LAST_WORDS: usize = 20;
-/// A longer line is cut: it is for people.
+/// A longer line is cut in error messages: they are for people.
 const LONGEST_WORDS: usize = 2000;
+/// A line without an end is passed on in pieces of about this length.
+const LONGEST_PIECE: usize = 64 * 1024;
 /// How long the last words may take to arrive once the process has ended. Only a grandchild that
 /// left the group and holds the pipe open makes us wait this long.
 const FAREWELL: Duration = Duration::from_millis(100);
@@ -151,15 +153,15 @@ async fn listen(stderr: impl AsyncRead + Unpin, words: Words, aside: impl Fn(&st
                 }
                 None => {
                     line.extend_from_slice(bytes);
-                    (bytes.len(), line.len() > LONGEST_WORDS)
+                    (bytes.len(), line.len() > LONGEST_PIECE)
                 }
             },
         };
         reader.consume(taken);
-        if ends && !(taken == 0 && line.is_empty()) {
+        if ends && (taken > 0 || !line.is_empty()) {
             let text = String::from_utf8_lossy(&line);
-            let text = shortened(text.trim_end());
-            words.push(text.to_owned());
+            let text = text.trim_end();
+            words.push(shortened(text).to_owned());
             aside(text);
             line.clear();
         }
@@ -231,13 +233,14 @@ mod group {
                     let pid = rustix::process::getpid().as_raw_nonzero().get();
                     // SAFETY: the guard's pipe is open as long as the chain runs.
                     let guard = unsafe { std::os::fd::BorrowedFd::borrow_raw(guard) };
-                    rustix::io::write(guard, &pid.to_ne_bytes())?;
+                    // Without the guard, the parent-death signal is all there is.
+                    let _ = rustix::io::write(guard, &pid.to_ne_bytes());
                 }
                 #[cfg(target_os = "linux")]
                 if ties.die_with_thread {
                     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
                     if rustix::process::getppid() != Some(parent) {
-                        return Err(io::Error::other("the conductor ended"));
+                        return Err(io::Error::from_raw_os_error(libc::ESRCH));
                     }
                 }
                 Ok(())

@@ -7,11 +7,11 @@ use testkit::stage::{Setup, Stage, assert_gone, binary};
 
 use crate::players::{GREETED, Proxy};
 use crate::spelling::{P3, P4};
-use crate::stage;
+use crate::{HASTE, stage};
 
 /// A chain of a P4 and a P3 proxy and an agent, explained.
 fn mixed(options: &[&str]) -> (String, String, i32) {
-    let mut stage = stage().option(options).named(&["old", "older", "agent"]);
+    let mut stage = stage().option(&HASTE).option(options).named(&["old", "older", "agent"]);
     let (mut old, mut older) =
         (Proxy::enter(&mut stage, "old", &P4), Proxy::enter(&mut stage, "older", &P3));
     let first = old.is_greeted(&["proxy/initialize", "_proxy/initialize"]);
@@ -90,7 +90,7 @@ fn a_mixed_chain_as_json() {
 #[test]
 fn a_broken_chain_is_explained_too() {
     for options in [&["--explain"][..], &["--explain", "--json"]] {
-        let mut stage = stage().option(options).named(&["eliza", "agent"]);
+        let mut stage = stage().option(&HASTE).option(options).named(&["eliza", "agent"]);
         let (mut eliza, agent) = (stage.enter("eliza"), stage.enter("agent"));
         for method in ["proxy/initialize", "_proxy/initialize"] {
             let greeting = eliza.request(method);
@@ -123,7 +123,7 @@ fn a_component_that_cannot_start_or_ends_is_named() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("'no-such-proxy'") && said.contains("command not found"), "{said}");
 
-    let mut stage = stage().option(&["--explain"]).named(&["broken"]);
+    let mut stage = stage().option(&HASTE).option(&["--explain"]).named(&["broken"]);
     let mut broken = stage.enter("broken");
     broken.request("initialize");
     broken.mutter("no key\n");
@@ -138,7 +138,7 @@ fn a_component_that_cannot_start_or_ends_is_named() {
 /// Programs are explained as they are, puppets or not.
 #[test]
 fn a_chain_of_programs_is_explained() {
-    let setup: Setup = stage().option(&["--explain", "--json"]);
+    let setup: Setup = stage().option(&HASTE).option(&["--explain", "--json"]);
     let transparent = format!("'{}'", binary("transparent").display());
     let components = [transparent.clone(), setup.subchain(&[transparent]), setup.puppet("agent")];
     let mut stage = setup.run("agent", &components);

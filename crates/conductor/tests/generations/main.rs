@@ -19,6 +19,10 @@ mod spelling;
 
 use testkit::stage::{Setup, Stage};
 
+/// Puppets do not end by themselves when their input does. Where a test waits for the end of a whole
+/// chain of them, it need not wait long.
+const HASTE: [&str; 2] = ["--grace", "0.1"];
+
 fn stage() -> Setup {
     Stage::new(env!("CARGO_BIN_EXE_conductor"))
 }

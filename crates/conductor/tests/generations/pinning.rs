@@ -8,7 +8,7 @@ use testkit::stage::{assert_blames, parse};
 
 use crate::players::{GREETED, GREETING, Proxy, initialize, walk};
 use crate::spelling::{ALL, P1, P2, P4};
-use crate::stage;
+use crate::{HASTE, stage};
 
 /// Greeted in its own way at once, and offered its role where its document has it, and only there.
 #[test]
@@ -61,7 +61,7 @@ fn a_pinned_component_that_does_not_understand_is_not_tried_further() {
     assert!(message.contains("_proxy/initialize: the error"), "{message}");
     assert!(!message.contains("capability"), "{message}");
 
-    let mut two = stage().option(&options).named(&["old", "agent"]);
+    let mut two = stage().option(&HASTE).option(&options).named(&["old", "agent"]);
     two.editor.send(&request("1", "initialize", GREETING));
     let mut old = two.enter("old");
     old.request("_proxy/initialize");

@@ -5,7 +5,7 @@ use testkit::stage::{assert_blames, assert_gone, parse};
 
 use crate::players::{GREETED, GREETING, Proxy, walk};
 use crate::spelling::{P3, P4};
-use crate::stage;
+use crate::{HASTE, stage};
 
 /// The reference conductors 1.3 to 3.6 in proxy mode.
 #[test]
@@ -76,7 +76,7 @@ fn a_component_that_wedges_is_poked_and_started_again() {
 /// What exits whatever it is told is broken: three starts, then the editor is told how it ended.
 #[test]
 fn a_component_that_survives_no_greeting_ends_the_chain() {
-    let mut stage = stage().named(&["broken", "agent"]);
+    let mut stage = stage().option(&HASTE).named(&["broken", "agent"]);
     stage.editor.send(&request("1", "initialize", GREETING));
     let agent = stage.enter("agent");
     for method in ["proxy/initialize", "_proxy/initialize", "initialize"] {
@@ -95,7 +95,7 @@ fn a_component_that_survives_no_greeting_ends_the_chain() {
 #[test]
 fn a_component_that_ends_after_it_has_understood_is_not_started_again() {
     for generation in [&P4, &P3] {
-        let mut stage = stage().named(&["old", "agent"]);
+        let mut stage = stage().option(&HASTE).named(&["old", "agent"]);
         stage.editor.send(&request("1", "initialize", GREETING));
         let mut old = Proxy::enter(&mut stage, "old", generation);
         let greeting = old.is_greeted(&["proxy/initialize", generation.greeting]);

@@ -10,7 +10,7 @@ use testkit::stage::{Peer, Puppet, Stage, assert_gone, parse, patiently};
 
 use crate::players::{GREETED, initialize};
 use crate::spelling::{ALL, P3, P5};
-use crate::stage;
+use crate::{HASTE, stage};
 
 const SECRET: &str = "CONDUCTOR_SECRET";
 
@@ -250,9 +250,11 @@ fn a_connection_without_the_secret_is_closed() {
 fn the_relay_ends_when_the_conductor_does() {
     let mut scp = Scp::new(&[]);
     let server = scp.server().clone();
-    let agent = scp.begin();
+    let mut agent = scp.begin();
     assert_eq!(server["command"], json!(env!("CARGO_BIN_EXE_conductor")));
     scp.stage.editor.leave();
+    assert_eq!(agent.next_line(), None);
+    agent.exit(0);
     assert_eq!(scp.proxy.next_line(), None);
     assert_eq!(scp.proxy.child().status(), 0);
     scp.proxy.exit(0);
@@ -273,7 +275,9 @@ fn the_relay_ends_when_the_proxy_closes_it() {
     let answer = agent.message();
     assert_eq!(answer["id"], 1, "{answer}");
     let message = answer["error"]["message"].as_str().expect("an error");
-    assert!(message.contains("'walkthrough'"), "{message}");
+    assert!(message.contains("closed the connection to its successor"), "{message}");
+    scp.proxy.exit(0);
+    agent.exit(0);
     assert_eq!(scp.stage.conductor.status(), 1);
 }
 
@@ -316,7 +320,7 @@ fn an_scp_editor_hands_us_the_rest_of_the_chain() {
     let setup = stage();
     let (first, second, agent) =
         (setup.puppet("first"), setup.component("second"), setup.component("agent"));
-    let mut stage = setup.run("proxy", &[first]);
+    let mut stage = setup.option(&HASTE).run("proxy", &[first]);
     stage.editor.send(&request("0", "initialize", SCP_EDITOR));
     let answer = stage.editor.message();
     assert_eq!(answer["id"], 0, "{answer}");

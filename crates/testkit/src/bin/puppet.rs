@@ -157,7 +157,7 @@ fn keep_child(order: &Value, report: &Arc<Mutex<UnixStream>>, child: &mut Option
             for line in BufReader::new(output).lines().map_while(Result::ok) {
                 say(&report, json!({ "child_line": line }));
             }
-            let status = started.wait().expect("it ends").code();
+            let status = started.wait().expect("it ends").code().unwrap_or(-1);
             say(&report, json!({ "child_ended": status }));
         });
     }

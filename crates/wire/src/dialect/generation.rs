@@ -22,6 +22,12 @@ pub struct Generation {
     pub(crate) wrapped: bool,
     /// What to write in an envelope where there are no params.
     pub(crate) no_params: Option<&'static [u8]>,
+    /// A proxy that is offered its role must accept it in its answer.
+    pub(crate) must_accept: bool,
+    /// Protocol versions may be anything: its documents have `"0.1.0"`.
+    pub any_version: bool,
+    /// Its word for "takes MCP servers over ACP", in the result of `initialize`.
+    pub(crate) mcp_word: &'static [&'static str],
 }
 
 /// There is one value of each generation.

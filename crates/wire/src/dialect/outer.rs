@@ -151,12 +151,12 @@ impl Outer {
     fn on_scp_built(&mut self, answered: &Id, outcome: &Outcome) -> Option<Message> {
         let scp = self.scp.as_mut().filter(|_| *answered == Id::string(SCP_INITIALIZE))?;
         let Stage::Building { id } = &scp.stage else { return None };
-        let outcome = match outcome {
-            Outcome::Result(_) => Outcome::Result(Json::EMPTY),
-            error => error.clone(),
+        let (outcome, stage) = match outcome {
+            Outcome::Result(_) => (Outcome::Result(Json::EMPTY), Stage::Done),
+            error => (error.clone(), Stage::Waiting),
         };
         let answer = Message::response(id.clone(), outcome);
-        scp.stage = Stage::Done;
+        scp.stage = stage;
         Some(answer)
     }
 
@@ -221,6 +221,10 @@ impl Dialect for Outer {
 
     fn name(&self) -> &'static str {
         self.generation.map_or("unknown", |it| it.name)
+    }
+
+    fn any_version(&self) -> bool {
+        self.generation.is_some_and(|it| it.any_version)
     }
 
     fn take_chain(&mut self) -> Option<(Json, Message)> {

@@ -14,7 +14,7 @@
 use bytes::Bytes;
 
 use super::generation::{Generation, Greeting};
-use super::{Dialect, Plain, Rejection};
+use super::{Dialect, Plain, Rejection, offer};
 use crate::acp::INITIALIZE;
 use crate::json::Json;
 use crate::message::{Id, Message, Outcome, Side};
@@ -29,6 +29,9 @@ pub(crate) static P0: Generation = Generation {
     receives: [""; 2],
     wrapped: false,
     no_params: None,
+    must_accept: false,
+    any_version: false,
+    mcp_word: &["_meta", "mcp_acp_transport"],
 };
 
 /// The second link of an SCP proxy: the pipe to what it takes for its successor, which is us. Its
@@ -36,19 +39,16 @@ pub(crate) static P0: Generation = Generation {
 #[derive(Debug)]
 pub struct Relay {
     plain: Plain,
+    /// What the proxy was asked, before we put our offer into it: the offer goes no further.
+    asked: Option<Json>,
     /// The `initialize` that the proxy waits for.
     greeted: Option<Id>,
 }
 
 impl Relay {
-    pub fn new() -> Relay {
-        Relay { plain: Plain::editor(), greeted: None }
-    }
-}
-
-impl Default for Relay {
-    fn default() -> Relay {
-        Relay::new()
+    /// `asked` are the params of `initialize` as they were meant for the proxy.
+    pub fn new(asked: Option<Json>) -> Relay {
+        Relay { plain: Plain::editor(), asked, greeted: None }
     }
 }
 
@@ -58,11 +58,13 @@ impl Dialect for Relay {
         line: &Bytes,
         out: &mut Vec<u8>,
     ) -> Result<Option<(Side, Message)>, Rejection> {
-        let decoded = self.plain.decode(line, out)?;
-        if let Some((_, Message::Request { id, call })) = &decoded
+        let mut decoded = self.plain.decode(line, out)?;
+        if let Some((_, Message::Request { id, call })) = &mut decoded
             && call.is(INITIALIZE)
         {
             self.greeted = Some(id.detached());
+            let asked = self.asked.clone().unwrap_or(Json::EMPTY);
+            call.params = call.params.take().map(|params| offer::take_offer(&params, Some(&asked)));
         }
         Ok(decoded)
     }

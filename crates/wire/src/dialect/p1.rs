@@ -19,4 +19,7 @@ pub(crate) static P1: Generation = Generation {
     receives: ["_proxy/successor/receive/request", "_proxy/successor/receive/notification"],
     wrapped: true,
     no_params: Some(b"{}"),
+    must_accept: false,
+    any_version: true,
+    mcp_word: &["_meta", "mcp_acp_transport"],
 };

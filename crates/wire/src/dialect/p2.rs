@@ -18,4 +18,7 @@ pub(crate) static P2: Generation = Generation {
     receives: ["_proxy/successor/request", "_proxy/successor/notification"],
     wrapped: true,
     no_params: Some(b"{}"),
+    must_accept: false,
+    any_version: true,
+    mcp_word: &["_meta", "mcp_acp_transport"],
 };

@@ -21,4 +21,7 @@ pub(crate) static P3: Generation = Generation {
     receives: ["_proxy/successor/request", "_proxy/successor/notification"],
     wrapped: false,
     no_params: Some(b"null"),
+    must_accept: true,
+    any_version: false,
+    mcp_word: &["agentCapabilities", "_meta", "symposium", "mcp_acp_transport"],
 };

@@ -18,4 +18,7 @@ pub(crate) static P3T: Generation = Generation {
     receives: P3.receives,
     wrapped: P3.wrapped,
     no_params: P3.no_params,
+    must_accept: P3.must_accept,
+    any_version: P3.any_version,
+    mcp_word: &["capabilities", "mcp_acp_transport"],
 };

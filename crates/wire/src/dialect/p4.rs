@@ -21,4 +21,7 @@ pub(crate) static P4: Generation = Generation {
     receives: ["_proxy/successor"; 2],
     wrapped: false,
     no_params: Some(b"null"),
+    must_accept: false,
+    any_version: false,
+    mcp_word: &["agentCapabilities", "_meta", "symposium", "mcp_acp_transport"],
 };

@@ -21,4 +21,7 @@ pub(crate) static P5: Generation = Generation {
     receives: ["proxy/successor"; 2],
     wrapped: false,
     no_params: None,
+    must_accept: false,
+    any_version: false,
+    mcp_word: &["agentCapabilities", "mcpCapabilities", "acp"],
 };

@@ -30,12 +30,20 @@ pub struct Proxy {
     /// The `initialize`s that the component has yet to answer: the id each has on this link, and the
     /// params as they were before we changed them.
     greeted: Vec<(Id, Option<Json>)>,
+    /// Ids under which a greeting went out that was then tried otherwise: nobody waits for them.
+    withdrawn: Vec<Id>,
     /// The `initialize` that the component has sent to its successor and waits for.
     forwarded: Option<Id>,
+    /// The word that was put into its successor's answer for it (see `words`).
+    told: Option<words::Place>,
     /// The answer to `initialize` of a component that may be an SCP proxy; it travels on when the
     /// component has its successor.
     accepted: Option<(Id, Json)>,
     successor: Successor,
+    /// The successor that an SCP proxy has started has been initialised.
+    successor_stands: bool,
+    /// The generation of the envelope in which it passed `_scp/proxy` on, which it does not know.
+    no_scp: Option<&'static Generation>,
 }
 
 /// How far an SCP proxy is with its successor.
@@ -72,6 +80,9 @@ struct Probe {
     held_bytes: usize,
 }
 
+/// What a message costs beside its text while it waits.
+const HELD: usize = 512;
+
 /// The id of our own `_scp/proxy` request.
 const SCP_ID: &str = "scp";
 const SCP_PROXY: &str = "_scp/proxy";
@@ -85,9 +96,13 @@ impl Proxy {
             first: Greeting::Proxy,
             state: State::Unknown(None),
             greeted: Vec::new(),
+            withdrawn: Vec::new(),
             forwarded: None,
+            told: None,
             accepted: None,
             successor: Successor::None,
+            successor_stands: false,
+            no_scp: None,
         }
     }
 
@@ -150,6 +165,7 @@ impl Proxy {
         let next = hinted.filter(untried).or_else(|| Greeting::ALL.into_iter().find(untried));
         let Some(greeting) = next.filter(|_| self.pin.is_none()) else { return false };
         self.greeted.retain(|(id, _)| *id != probe.sent);
+        self.withdrawn.push(probe.sent.clone());
         probe.greeting = greeting;
         probe.heard = false;
         probe.sent =
@@ -175,21 +191,17 @@ impl Proxy {
 
     /// Answers the component. If it is its successor's answer to `initialize`, the component hears of
     /// capabilities in its own words.
-    fn write_answer(
-        &mut self,
-        id: &Id,
-        outcome: &Outcome,
-        extras: Option<&Bytes>,
-        out: &mut Vec<u8>,
-    ) {
+    fn write_answer(&mut self, message: &Message, out: &mut Vec<u8>) {
+        let Message::Response { id, outcome, extras } = message else { return };
         let greeted = self.forwarded.take_if(|forwarded| forwarded == id).is_some();
-        let outcome = match (outcome, self.generation()) {
-            (Outcome::Result(result), Some(generation)) if greeted => {
-                Outcome::Result(words::translated(result, generation))
-            }
-            _ => outcome.clone(),
+        let Outcome::Result(result) = outcome else { return message.write_line(out) };
+        let generation = self.generation().filter(|_| greeted);
+        let Some((place, yes)) = generation.and_then(|it| words::missing(result, it)) else {
+            return message.write_line(out);
         };
-        Message::Response { id: id.clone(), outcome, extras: extras.cloned() }.write_line(out);
+        self.told = Some(place);
+        let outcome = Outcome::Result(result.with_at(place, Some(&yes)));
+        Message::Response { id: id.clone(), outcome, extras: extras.clone() }.write_line(out);
     }
 
     /// No greeting was understood. What waited for that goes out as if the component were of the
@@ -212,6 +224,9 @@ impl Proxy {
             }
             Message::Notification(call) if toward == Side::Editor => {
                 envelope::write(generation, generation.receives, None, call, out);
+            }
+            Message::Request { id, call } if call.is(INITIALIZE) => {
+                self.write_greeting(generation.greeting, id, call, out);
             }
             message => message.write_line(out),
         }
@@ -239,17 +254,26 @@ impl Proxy {
             && opened.call.is(SCP_PROXY)
         {
             // It passes on what it does not know: so it is no SCP proxy.
+            self.no_scp = Some(opened.generation);
             if let Some(id) = opened.id {
                 let outcome = Outcome::error(code::METHOD_NOT_FOUND, "only SCP proxies know this");
                 Message::response(id, outcome).write_line(out);
             }
             return Ok(None);
         }
-        let opened = opened.check()?;
-        if self.generation().is_none_or(|it| !it.spells_like(opened.generation)) {
-            self.adopt(opened.generation, out);
+        let mut opened = opened.check()?;
+        match &mut self.state {
+            // Only its own `initialize` shows that it has understood; anything else that it sends
+            // meanwhile just tells how it spells.
+            State::Unknown(Some(probe)) if !(opened.id.is_some() && opened.call.is(INITIALIZE)) => {
+                probe.hint = Some(opened.generation);
+                if opened.id.is_none() && opened.call.is(CANCEL_REQUEST) {
+                    return Ok(None);
+                }
+            }
+            State::Known(generation) if generation.spells_like(opened.generation) => {}
+            _ => self.adopt(opened.generation, out),
         }
-        let mut opened = opened;
         if let Some(id) = &opened.id
             && opened.call.is(INITIALIZE)
         {
@@ -270,6 +294,10 @@ impl Proxy {
     ) -> Option<(Side, Message)> {
         if self.successor == Successor::Given && id == Id::string(SCP_ID) {
             return self.on_successor(outcome, out);
+        }
+        if let Some(index) = self.withdrawn.iter().position(|withdrawn| *withdrawn == id) {
+            self.withdrawn.remove(index);
+            return None;
         }
         let Some(index) = self.greeted.iter().position(|(greeted, _)| *greeted == id) else {
             return Some((Side::Editor, Message::Response { id, outcome, extras }));
@@ -321,7 +349,8 @@ impl Proxy {
                     code::INVALID_PARAMS,
                     code::PARSE_ERROR,
                 ];
-                if !outcome.error_code().is_some_and(|code| ignorance.contains(&code)) {
+                let ignorant = outcome.error_code().is_some_and(|code| ignorance.contains(&code));
+                if !ignorant && probe.hint.is_none() {
                     // It understood well, and says no.
                     self.despair(out);
                     return Some(outcome);
@@ -356,10 +385,16 @@ impl Proxy {
     /// An answer to `initialize` from a component whose generation is known.
     fn on_accepted(&self, outcome: Outcome) -> Outcome {
         let Some(generation) = self.generation() else { return outcome };
+        let outcome = match (outcome, self.told) {
+            (Outcome::Result(result), Some(place)) => {
+                Outcome::Result(words::without(&result, place))
+            }
+            (outcome, _) => outcome,
+        };
         match outcome {
             Outcome::Result(result) if generation.greeting == Greeting::Capability => {
                 // The two oldest documents contradict themselves on whether it has to.
-                if !offer::accepted(&result) && !generation.wrapped && generation.name != "P0" {
+                if !offer::accepted(&result) && generation.must_accept {
                     let text = format!(
                         "component '{}' is not a proxy: it did not accept the proxy capability in its \
                          answer to initialize",
@@ -381,13 +416,23 @@ impl Proxy {
 
     /// The component has answered `_scp/proxy`, or has not been asked at all.
     fn on_successor(&mut self, outcome: Outcome, out: &mut Vec<u8>) -> Option<(Side, Message)> {
-        let (id, result) = self.accepted.take()?;
-        let generation = match outcome {
-            Outcome::Result(_) => &p0::P0,
+        match outcome {
+            Outcome::Result(_) => {
+                self.adopt(&p0::P0, out);
+                // It may initialise its successor before it answers this, or after.
+                if !self.successor_stands {
+                    return None;
+                }
+            }
             // It has never heard of it, so it is of the generations that have envelopes.
-            Outcome::Error(_) => &p3::P3,
-        };
-        self.adopt(generation, out);
+            Outcome::Error(_) => self.adopt(self.no_scp.unwrap_or(&p3::P3), out),
+        }
+        self.release(out)
+    }
+
+    /// Lets the answer to `initialize` travel on that waited for a successor.
+    fn release(&mut self, out: &mut Vec<u8>) -> Option<(Side, Message)> {
+        let (id, result) = self.accepted.take()?;
         self.on_answer(id, Outcome::Result(result), None, out)
     }
 }
@@ -423,9 +468,7 @@ impl Dialect for Proxy {
         let (id, call) = match message {
             Message::Request { id, call } => (Some(id), call),
             Message::Notification(call) => (None, call),
-            Message::Response { id, outcome, extras } => {
-                return self.write_answer(id, outcome, extras.as_ref(), out);
-            }
+            Message::Response { .. } => return self.write_answer(message, out),
         };
         let greets = toward == Side::Agent && call.is(INITIALIZE);
         match &mut self.state {
@@ -452,7 +495,7 @@ impl Dialect for Proxy {
             State::Unknown(Some(_)) if id.is_none() && call.is(CANCEL_REQUEST) => {}
             State::Unknown(Some(probe)) => {
                 // Copied, so that a short message does not keep the whole of what was read alive.
-                probe.held_bytes += call.size();
+                probe.held_bytes += call.size() + HELD;
                 probe.held.push((toward, Message::call(id.cloned(), call.detached())));
             }
         }
@@ -502,6 +545,18 @@ impl Dialect for Proxy {
             }
             None => self.on_successor(Outcome::Error(Json::NULL), out),
         }
+    }
+
+    fn successor_stands(&mut self, out: &mut Vec<u8>) -> Option<(Side, Message)> {
+        self.successor_stands = true;
+        self.generation().filter(|it| *it == &p0::P0)?;
+        self.release(out)
+    }
+
+    fn can_begin_again(&self) -> bool {
+        let State::Unknown(Some(probe)) = &self.state else { return false };
+        let tried = |it: &Greeting| probe.tried.iter().any(|(tried, _)| tried == it);
+        self.pin.is_none() && Greeting::ALL.iter().any(|it| *it != probe.greeting && !tried(it))
     }
 
     fn begin_again(&mut self, out: &mut Vec<u8>) -> bool {

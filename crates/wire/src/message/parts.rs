@@ -50,7 +50,7 @@ impl Parts {
             }
         }
         let mut parts = Parts::default();
-        let mut twice = false;
+        let (mut twice, mut id_twice) = (false, false);
         let walked = walker.object(|key, walker| {
             let key_start = walker.key_start();
             let slot = match key {
@@ -86,14 +86,17 @@ impl Parts {
                     return Ok(());
                 }
             };
-            twice |= slot.replace(walker.value()?).is_some();
+            let again = slot.replace(walker.value()?).is_some();
+            twice |= again;
+            id_twice |= again && key == b"id";
             Ok(())
         });
         walked.and_then(|_| walker.end()).map_err(Malformed::NotJson)?;
         if twice {
             // Which one counts? Two readers may disagree, and then an answer reaches the wrong one.
             let why = "a member of the message stands twice";
-            return Err(Malformed::NotAMessage { id: Id::NULL, why });
+            let id = if id_twice { None } else { parts.id(line)? };
+            return Err(Malformed::NotAMessage { id: id.unwrap_or(Id::NULL), why });
         }
         Ok(parts)
     }
@@ -225,7 +228,11 @@ pub enum Salvage {
     Nothing,
 }
 
+/// How much of a line is looked at.
+const BEGINNING: usize = 4096;
+
 pub fn salvage(beginning: &[u8]) -> Salvage {
+    let beginning = &beginning[..beginning.len().min(BEGINNING)];
     let readable = match std::str::from_utf8(beginning) {
         Ok(_) => beginning,
         Err(error) => &beginning[..error.valid_up_to()],

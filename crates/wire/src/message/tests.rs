@@ -52,7 +52,7 @@ fn what_is_no_message_is_refused_with_the_id_it_has() {
     assert_eq!(refused(r#"{"id":1e3,"method":"a"}"#), "null");
     assert_eq!(refused(r#"{"id":true,"method":"a"}"#), "null");
     assert_eq!(refused(r#"{"id":1,"id":2,"method":"a"}"#), "null");
-    assert_eq!(refused(r#"{"id":1,"method":"a","params":{},"params":{}}"#), "null");
+    assert_eq!(refused(r#"{"id":1,"method":"a","params":{},"params":{}}"#), "1");
     assert_eq!(parse(r#"{"error":{"code":1}}"#), Err(Malformed::AnswerWithoutId));
     assert!(matches!(parse("hello"), Err(Malformed::NotJson(_))));
     assert!(matches!(parse("{\"id\":1"), Err(Malformed::NotJson(_))));
