@@ -120,7 +120,7 @@ const NO_MESSAGES: [(&str, &str); 14] = [
     (r#"{"jsonrpc":"2.0","id":1e2,"method":"m"}"#, "null"),
     (r#"{"jsonrpc":"2.0","id":true,"method":"m"}"#, "null"),
     (r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"m"}"#, "null"),
-    (r#"{"jsonrpc":"2.0","id":1,"method":"m","method":"n"}"#, "null"),
+    (r#"{"jsonrpc":"2.0","id":1,"method":"m","method":"n"}"#, "1"),
 ];
 
 /// Lines that are no JSON.
