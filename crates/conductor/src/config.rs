@@ -63,22 +63,26 @@ impl Config {
 
     /// Sets the dialect of a component, which is named by its number or its name.
     pub fn pin(&mut self, component: &str, dialect: &'static Generation) -> Result<(), String> {
-        let number = component.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-        let found = match number {
-            Some(index) => self.components.get_mut(index),
-            None => self.components.iter_mut().find(|spec| spec.name == component),
+        let index = match component.parse::<usize>() {
+            Ok(number) => number.checked_sub(1).filter(|index| *index < self.components.len()),
+            Err(_) => self.components.iter().position(|spec| spec.name == component),
         };
-        match found {
-            Some(spec) => spec.dialect = Some(dialect),
+        match index {
+            Some(index) if self.mode == Mode::Agent && index + 1 == self.components.len() => {
+                Err(format!("--dialect: {component} is the agent, and only proxies have a dialect"))
+            }
+            Some(index) => {
+                self.components[index].dialect = Some(dialect);
+                Ok(())
+            }
             None => {
                 let names: Vec<&str> = self.components.iter().map(|it| it.name.as_str()).collect();
-                return Err(format!(
+                Err(format!(
                     "--dialect: there is no component {component:?}; the components are {}",
                     names.join(", ")
-                ));
+                ))
             }
         }
-        Ok(())
     }
 
     /// The chain as the router sees it.

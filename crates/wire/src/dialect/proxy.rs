@@ -142,6 +142,7 @@ impl Proxy {
     }
 
     fn begin(&mut self, id: &Id, call: &Call, out: &mut Vec<u8>) {
+        self.withdrawn.clear();
         self.write_greeting(self.first, id, call, out);
         self.greeted.push((id.clone(), call.params.clone()));
         self.state = State::Unknown(Some(Box::new(Probe {
@@ -267,9 +268,6 @@ impl Proxy {
             // meanwhile just tells how it spells.
             State::Unknown(Some(probe)) if !(opened.id.is_some() && opened.call.is(INITIALIZE)) => {
                 probe.hint = Some(opened.generation);
-                if opened.id.is_none() && opened.call.is(CANCEL_REQUEST) {
-                    return Ok(None);
-                }
             }
             State::Known(generation) if generation.spells_like(opened.generation) => {}
             _ => self.adopt(opened.generation, out),
@@ -278,9 +276,12 @@ impl Proxy {
             && opened.call.is(INITIALIZE)
         {
             self.forwarded = Some(id.detached());
-            let before = self.greeted.last().and_then(|(_, params)| params.as_ref());
-            opened.call.params =
-                opened.call.params.map(|params| offer::take_offer(&params, before));
+            // Only those who were offered something have it to pass on.
+            if self.understood() == Some(Greeting::Capability) {
+                let before = self.greeted.last().and_then(|(_, params)| params.as_ref());
+                opened.call.params =
+                    opened.call.params.map(|params| offer::take_offer(&params, before));
+            }
         }
         Ok(Some((Side::Agent, opened.into_message())))
     }
