@@ -417,6 +417,9 @@ impl Shell {
                 continue;
             }
             place.fate.left = true;
+            if let Some(tried) = place.link.dialect().tried() {
+                place.words.push(format!("(greeted in vain) {tried}"));
+            }
             let last_words = place.words.list();
             self.handle(Event::Left { seat, why: Exit { how, last_words } });
         }

@@ -119,6 +119,11 @@ pub trait Dialect: Send {
         None
     }
 
+    /// Which greetings were tried in vain, and what came of each, once there were several.
+    fn tried(&self) -> Option<String> {
+        None
+    }
+
     /// There is a greeting that was not tried yet.
     fn can_begin_again(&self) -> bool {
         false

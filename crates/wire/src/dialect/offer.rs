@@ -70,26 +70,6 @@ pub(crate) fn take_acceptance(result: &Json) -> Json {
     ACCEPTANCES.iter().fold(result.clone(), |result, path| take(&result, path, None))
 }
 
-/// Does an editor that sends these params know SCP? The section alone says so.
-pub(crate) fn knows_scp(params: &Json) -> bool {
-    let places: [&[&str]; 2] =
-        [&["_meta", "symposium"], &["clientCapabilities", "_meta", "symposium"]];
-    places.iter().any(|place| params.at(place).is_some_and(|section| section.is_object()))
-}
-
-/// The list of servers in the params of `_scp/proxy`: the params themselves, or their only list.
-pub(crate) fn servers(params: &Json) -> Option<Json> {
-    if params.is_array() {
-        return Some(params.clone());
-    }
-    let lists: Vec<Json> =
-        params.keys().iter().filter_map(|key| params.member(key)).filter(Json::is_array).collect();
-    match lists.as_slice() {
-        [list] => Some(list.clone()),
-        _ => params.member("servers").filter(Json::is_array),
-    }
-}
-
 /// The params of a conductor above us without its offer: it is for us alone.
 pub(crate) fn withdrawn(params: &Json) -> Json {
     OFFERS.iter().fold(params.clone(), |params, path| take(&params, path, None))

@@ -41,7 +41,6 @@ enum Stage {
     Done,
 }
 
-const SCP_PROXY: &str = "_scp/proxy";
 /// The id of the `initialize` that completes the chain.
 const SCP_INITIALIZE: &str = "scp:initialize";
 
@@ -83,7 +82,7 @@ impl Outer {
                 let place = offer::offered_at(&params);
                 match place.and_then(Generation::of_offer) {
                     Some(generation) => (generation, Some(offer::withdrawn(&params))),
-                    None if offer::knows_scp(&params) => {
+                    None if p0::knows_scp(&params) => {
                         drop(method);
                         return self.begin_scp(id, call, &params, out);
                     }
@@ -129,9 +128,9 @@ impl Outer {
     ) -> Result<Option<(Side, Message)>, Rejection> {
         let Some(scp) = &mut self.scp else { return Ok(None) };
         let refuse = |id, code, why| Err(Rejection::refusal(id, code, why));
-        match (&scp.stage, call.is(SCP_PROXY)) {
+        match (&scp.stage, call.is(p0::SCP_PROXY)) {
             (Stage::Waiting, true) => {
-                let servers = call.params.as_ref().and_then(offer::servers);
+                let servers = call.params.as_ref().and_then(p0::servers);
                 let (Some(servers), Some(id)) = (servers, id.clone()) else {
                     let why = "_scp/proxy needs a list of servers";
                     return refuse(id, code::INVALID_PARAMS, why);

@@ -34,6 +34,29 @@ pub(crate) static P0: Generation = Generation {
     mcp_word: &["_meta", "mcp_acp_transport"],
 };
 
+/// Tells an SCP proxy its successors.
+pub(crate) const SCP_PROXY: &str = "_scp/proxy";
+
+/// Does an editor that sends these params know SCP? The section alone says so.
+pub(crate) fn knows_scp(params: &Json) -> bool {
+    let places: [&[&str]; 2] =
+        [&["_meta", "symposium"], &["clientCapabilities", "_meta", "symposium"]];
+    places.iter().any(|place| params.at(place).is_some_and(|section| section.is_object()))
+}
+
+/// The list of servers in the params of `_scp/proxy`: the params themselves, or their only list.
+pub(crate) fn servers(params: &Json) -> Option<Json> {
+    if params.is_array() {
+        return Some(params.clone());
+    }
+    let lists: Vec<Json> =
+        params.keys().iter().filter_map(|key| params.member(key)).filter(Json::is_array).collect();
+    match lists.as_slice() {
+        [list] => Some(list.clone()),
+        _ => params.member("servers").filter(Json::is_array),
+    }
+}
+
 /// The second link of an SCP proxy: the pipe to what it takes for its successor, which is us. Its
 /// lines go toward the agent, whatever comes from there is sent here.
 #[derive(Debug)]

@@ -80,12 +80,22 @@ struct Probe {
     held_bytes: usize,
 }
 
+impl Probe {
+    /// What was tried, and what came of it.
+    fn story(&self) -> String {
+        let tried = self.tried.iter().map(|(greeting, answer)| match greeting {
+            Greeting::Capability => format!("initialize with the proxy capability: {answer}"),
+            greeting => format!("{}: {answer}", greeting.method()),
+        });
+        tried.collect::<Vec<_>>().join("; ")
+    }
+}
+
 /// What a message costs beside its text while it waits.
 const HELD: usize = 512;
 
 /// The id of our own `_scp/proxy` request.
 const SCP_ID: &str = "scp";
-const SCP_PROXY: &str = "_scp/proxy";
 
 impl Proxy {
     /// A component of which nothing is known.
@@ -252,7 +262,7 @@ impl Proxy {
         }
         if self.successor == Successor::Given
             && self.accepted.is_some()
-            && opened.call.is(SCP_PROXY)
+            && opened.call.is(p0::SCP_PROXY)
         {
             // It passes on what it does not know: so it is no SCP proxy.
             self.no_scp = Some(opened.generation);
@@ -366,19 +376,11 @@ impl Proxy {
     /// No greeting is left to try. The component may be greeted again later, from the beginning.
     fn give_up(&mut self, out: &mut Vec<u8>) -> Outcome {
         let Some(probe) = self.despair(out) else { return Outcome::Error(Json::NULL) };
-        let tried: Vec<String> = probe
-            .tried
-            .iter()
-            .map(|(greeting, answer)| match greeting {
-                Greeting::Capability => format!("initialize with the proxy capability: {answer}"),
-                greeting => format!("{}: {answer}", greeting.method()),
-            })
-            .collect();
         let text = format!(
             "component '{}' is not a proxy. Tried {}. Every component but the last must be a proxy, \
              the last one is the agent",
             self.component,
-            tried.join("; "),
+            probe.story(),
         );
         Outcome::error(code::INTERNAL_ERROR, &text)
     }
@@ -540,7 +542,7 @@ impl Dialect for Proxy {
         self.successor = Successor::Given;
         match servers {
             Some(servers) => {
-                let call = Call::new(SCP_PROXY, servers);
+                let call = Call::new(p0::SCP_PROXY, servers);
                 Message::Request { id: Id::string(SCP_ID), call }.write_line(out);
                 None
             }
@@ -552,6 +554,13 @@ impl Dialect for Proxy {
         self.successor_stands = true;
         self.generation().filter(|it| *it == &p0::P0)?;
         self.release(out)
+    }
+
+    fn tried(&self) -> Option<String> {
+        match &self.state {
+            State::Unknown(Some(probe)) if probe.tried.len() > 1 => Some(probe.story()),
+            _ => None,
+        }
     }
 
     fn can_begin_again(&self) -> bool {
