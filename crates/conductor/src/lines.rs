@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// How much is read at once: little from a quiet pipe, more and more from a busy one.
 const CHUNK: usize = 64 * 1024;
-const LARGEST_CHUNK: usize = 512 * 1024;
+const LARGEST_CHUNK: usize = 256 * 1024;
 
 /// A buffer that grew beyond this for one long line is given back once the line is done.
 const KEEP: usize = 1024 * 1024;
@@ -53,8 +53,9 @@ impl Lines {
             self.buffer = BytesMut::new();
         }
         if self.buffer.capacity() - self.buffer.len() < self.chunk {
-            // Doubling with the length of a long line keeps its cost linear.
-            self.buffer.reserve(self.chunk.max(self.buffer.len()));
+            // Growing with the length of a long line keeps its cost linear, and in large steps cheap:
+            // room that is not used costs nothing.
+            self.buffer.reserve(self.chunk.max(self.buffer.len() * 3));
         }
         let filled = pin!(reader.read_buf(&mut self.buffer)).poll(cx);
         if let Poll::Ready(Ok(count)) = filled {

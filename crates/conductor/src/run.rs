@@ -33,6 +33,9 @@ use crate::place::{Place, Port};
 /// After so many rounds the task lets others run.
 const ROUNDS: usize = 32;
 
+/// How long to look for more before going to sleep.
+const LINGER: Duration = Duration::from_micros(50);
+
 /// How often an editor that must wait is looked after.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
@@ -81,6 +84,9 @@ pub(crate) struct Shell {
     alarm: Pin<Box<Sleep>>,
     /// When to look whether an editor that must wait has left.
     look_again: Option<Instant>,
+    /// When there was something to do the last time.
+    last_busy: Instant,
+    several_cpus: bool,
     ending: Option<Ending>,
 }
 
@@ -106,6 +112,8 @@ impl Shell {
             memory: Memory::default(),
             alarm: Box::pin(sleep_until(Instant::now())),
             look_again: None,
+            last_busy: Instant::now(),
+            several_cpus: std::thread::available_parallelism().is_ok_and(|count| count.get() > 1),
             ending: None,
             config,
         };
@@ -140,11 +148,23 @@ impl Shell {
                 return Poll::Ready(ending);
             }
             busy |= self.regulate() | self.ring(cx);
-            if !busy {
-                return Poll::Pending;
+            if busy {
+                self.last_busy = Instant::now();
+            } else {
+                return self.linger(cx);
             }
         }
         cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Nothing is left to do. What comes next often comes at once, and to be woken up costs more than
+    /// to look again for a moment. Where there is but one CPU, that moment belongs to the others.
+    fn linger(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
+        if self.several_cpus && self.last_busy.elapsed() < LINGER {
+            // Comes back after one look at the pipes; never ready at the first poll.
+            let _ = pin!(tokio::task::yield_now()).poll(cx);
+        }
         Poll::Pending
     }
 

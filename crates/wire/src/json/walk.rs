@@ -166,64 +166,35 @@ impl<'a> Walker<'a> {
 
     /// Walks over a string; says whether it has escapes.
     fn string(&mut self) -> Result<bool, Syntax> {
-        self.at += 1;
-        let mut escaped = false;
+        let (text, mut seen, mut escaped) = (self.text, self.seen, false);
+        let mut at = self.at + 1;
         loop {
-            self.plain();
-            match self.text.get(self.at) {
+            at = plain(text, at, &mut seen);
+            let what = match text.get(at) {
                 Some(b'"') => {
-                    self.at += 1;
+                    (self.at, self.seen) = (at + 1, seen);
                     return Ok(escaped);
                 }
-                Some(b'\\') => {
-                    self.escape()?;
-                    escaped = true;
-                }
-                Some(_) => return self.fail("control character in a string"),
-                None => return self.fail("unterminated string"),
-            }
+                Some(b'\\') => match text.get(at + 1) {
+                    Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
+                        (at, escaped) = (at + 2, true);
+                        continue;
+                    }
+                    Some(b'u') => match text.get(at + 2..at + 6) {
+                        Some(hex) if hex.iter().all(u8::is_ascii_hexdigit) => {
+                            (at, escaped) = (at + 6, true);
+                            continue;
+                        }
+                        _ => "invalid \\u escape",
+                    },
+                    _ => "invalid escape",
+                },
+                Some(_) => "control character in a string",
+                None => "unterminated string",
+            };
+            self.at = at;
+            return self.fail(what);
         }
-    }
-
-    /// Walks on to what ends a run of ordinary string bytes: a quote, a backslash or a control
-    /// character. Looks at eight bytes at a time, since most of a payload is such runs.
-    #[inline]
-    fn plain(&mut self) {
-        let (mut at, mut seen) = (self.at, self.seen);
-        while let Some(chunk) = self.text.get(at..at + 8) {
-            let word = u64::from_le_bytes(chunk.try_into().unwrap_or_default());
-            // A borrow can only mark bytes above a true hit, so the lowest mark is exact.
-            let control = word.wrapping_sub(ONES * 0x20) & !word;
-            let hits = (control | zero_byte(word ^ QUOTES) | zero_byte(word ^ BACKSLASHES)) & HIGH;
-            if hits != 0 {
-                let before = hits.trailing_zeros() / 8;
-                self.at = at + before as usize;
-                self.seen = seen | (word & ((1 << (before * 8)) - 1));
-                return;
-            }
-            seen |= word;
-            at += 8;
-        }
-        while let Some(&byte) = self.text.get(at) {
-            if byte == b'"' || byte == b'\\' || byte < 0x20 {
-                break;
-            }
-            seen |= u64::from(byte);
-            at += 1;
-        }
-        (self.at, self.seen) = (at, seen);
-    }
-
-    fn escape(&mut self) -> Result<(), Syntax> {
-        match self.text.get(self.at + 1) {
-            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
-            Some(b'u') => match self.text.get(self.at + 2..self.at + 6) {
-                Some(hex) if hex.iter().all(u8::is_ascii_hexdigit) => self.at += 6,
-                _ => return self.fail("invalid \\u escape"),
-            },
-            _ => return self.fail("invalid escape"),
-        }
-        Ok(())
     }
 
     fn number(&mut self) -> Result<(), Syntax> {
@@ -294,6 +265,34 @@ impl Nesting {
     fn top(&self) -> Option<bool> {
         (self.depth > 0).then_some(self.top & 1 == 1)
     }
+}
+
+/// The position from `at` on of what ends a run of ordinary string bytes: a quote, a backslash or a
+/// control character. Looks at eight bytes at a time, since most of a payload is such runs. What was
+/// passed over is put into `seen`, one byte over the other.
+#[inline(always)]
+fn plain(text: &[u8], mut at: usize, seen: &mut u64) -> usize {
+    while let Some(chunk) = text.get(at..at + 8) {
+        let word = u64::from_le_bytes(chunk.try_into().unwrap_or_default());
+        // A borrow can only mark bytes above a true hit, so the lowest mark is exact.
+        let control = word.wrapping_sub(ONES * 0x20) & !word;
+        let hits = (control | zero_byte(word ^ QUOTES) | zero_byte(word ^ BACKSLASHES)) & HIGH;
+        if hits != 0 {
+            let before = hits.trailing_zeros() / 8;
+            *seen |= word & ((1 << (before * 8)) - 1);
+            return at + before as usize;
+        }
+        *seen |= word;
+        at += 8;
+    }
+    while let Some(&byte) = text.get(at) {
+        if byte == b'"' || byte == b'\\' || byte < 0x20 {
+            break;
+        }
+        *seen |= u64::from(byte);
+        at += 1;
+    }
+    at
 }
 
 const ONES: u64 = u64::MAX / 255;
