@@ -5,9 +5,9 @@
 //!
 //! # Layout
 //! - [`config`]: what the user asked for
-//! - [`run`]: the loop that everything goes through
+//! - [`mod@run`]: the loop that everything goes through
 //! - `handshake`: how the shell meets its peers
-//! - [`explain`]: what each component turned out to be
+//! - [`mod@explain`]: what each component turned out to be
 //! - [`link`], [`lines`], [`flow`]: the pipe to one seat; bytes into lines; who must wait
 //! - [`place`]: a seat as the shell sees it
 //! - [`host`]: what a component runs in
