@@ -117,8 +117,9 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     pub init_timeout: Duration,
 
-    /// How long open requests are waited for when the chain ends, and then each component: for this
-    /// time after its input was closed, for this time again after SIGTERM; then it is killed.
+    /// How long open requests are waited for when the chain ends, and then the components: they get
+    /// half of this time after their input was closed, the other half after SIGTERM; then they are
+    /// killed.
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     pub grace: Duration,
 

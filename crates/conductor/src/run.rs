@@ -526,7 +526,8 @@ impl Shell {
     }
 
     /// After the end: the outer pipe gets what is queued for it, then the components are ended, at
-    /// first by closing their input, so that they can end their own children in good order.
+    /// first by closing their input, so that they can end their own children in good order. All of
+    /// it takes one grace period at most: editors wait about that long before they kill us.
     pub(crate) async fn wind_down(mut self) {
         let grace = self.config.limits.grace;
         let outer = &mut self.seats[0].link;
@@ -537,11 +538,11 @@ impl Shell {
                 link.hang_up();
             }
         }
-        if tokio::time::timeout(grace, self.gone()).await.is_ok() {
+        if tokio::time::timeout(grace / 2, self.gone()).await.is_ok() {
             return;
         }
         self.seats.iter().filter_map(|place| place.process.as_ref()).for_each(Process::terminate);
-        if tokio::time::timeout(grace, self.gone()).await.is_ok() {
+        if tokio::time::timeout(grace / 2, self.gone()).await.is_ok() {
             return;
         }
         self.seats.iter().filter_map(|place| place.process.as_ref()).for_each(Process::kill);
