@@ -90,7 +90,7 @@ pub struct Chain {
 
     /// A proxy or, at last, the agent: a command line in shell words, in one argument. Leading
     /// NAME=value words are environment. Or a JSON object with `command` and, if wanted, `name`,
-    /// `args`, `env` (an object, or a list of {name, value}) and `cwd`.
+    /// `args`, `env` (an object, or a list of {name, value}), `cwd` and `dialect`.
     #[arg(required = true, value_name = "COMPONENT")]
     pub components: Vec<String>,
 }

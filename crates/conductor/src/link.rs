@@ -98,10 +98,6 @@ impl Link {
         Gauge { queued: self.queued(), full: self.full, pending: !self.lines.is_empty() }
     }
 
-    pub fn is_full(&self) -> bool {
-        self.full
-    }
-
     /// Writes what can be written. Ready when the queue is empty, or when nobody reads any more.
     pub fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(writer) = &mut self.writer else { return Poll::Ready(Ok(())) };

@@ -164,6 +164,7 @@ fn a_chain_may_take_longer_than_each_of_its_components() {
     let mut stage = stage().option(&["--init-timeout", "3"]).named(&["proxy", "agent"]);
     stage.editor.send(INITIALIZE);
     let (mut proxy, mut agent) = (stage.enter("proxy"), stage.enter("agent"));
+    // Time itself is what is tested here: each is slow, and together they are over the limit.
     let slow_start = || std::thread::sleep(Duration::from_millis(1600));
     let asked = proxy.request("proxy/initialize");
     slow_start();

@@ -337,6 +337,42 @@ fn a_real_error_is_passed_on_as_it_is() {
     assert_eq!((heard.unwrap().1, said), (answer("c:1"), vec![]));
 }
 
+/// A slow old proxy passes on the poke, too, and that settles nothing: the greeting is still open.
+#[test]
+fn what_a_proxy_sends_before_its_own_initialize_only_tells_how_it_spells() {
+    let mut link = Link(Proxy::unknown("x"));
+    link.says(Side::Agent, INITIALIZE);
+    let echo = |method: &str| {
+        format!(
+            r#"{{"id":1,"method":"_proxy/successor","params":{{"method":"{method}","params":{{}}}}}}"#
+        )
+    };
+    link.hears(&echo("$/cancel_request").replace(r#""id":1,"#, ""));
+    assert_eq!(link.0.name(), "unknown");
+    link.hears(&echo("proxy/initialize"));
+    // With a hint, no error is taken for a final no.
+    let (heard, said) = link.hears(r#"{"id":"c:1","error":{"code":-32603,"message":"refused"}}"#);
+    assert_eq!(heard, None);
+    assert!(said[0].contains("_proxy/initialize"), "{said:?}");
+    // A second answer to the greeting that was withdrawn is nobody's.
+    assert_eq!(link.hears(r#"{"id":"c:1","result":{"protocolVersion":1}}"#), (None, vec![]));
+    link.hears(&echo("initialize"));
+    assert_eq!(link.0.name(), "P4");
+}
+
+/// Of two greetings at once, the one that waited is not sent as if to an agent.
+#[test]
+fn a_proxys_seat_is_never_sent_an_undressed_initialize() {
+    let mut link = Link(Proxy::unknown("x"));
+    link.says(Side::Agent, INITIALIZE);
+    link.sends(Side::Agent, &INITIALIZE.replace("c:1", "c:2"), &[]);
+    let no = |id: &str| format!(r#"{{"id":"{id}","error":{{"code":-32601,"message":"no"}}}}"#);
+    link.hears(&no("c:1"));
+    link.hears(&no("c:1~1"));
+    let (_, said) = link.hears(&no("c:1~2"));
+    assert_eq!(said, [PROBE.replace("c:1", "c:2")]);
+}
+
 /// Checklist 21: what dies of a greeting is begun with the next older one.
 #[test]
 fn a_component_that_ends_over_a_greeting_is_begun_with_an_older_one() {
