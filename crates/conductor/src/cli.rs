@@ -45,6 +45,24 @@ pub enum Command {
     #[command(verbatim_doc_comment)]
     Proxy(OpenChain),
 
+    /// Be the MCP server that a running conductor has declared to its agent.
+    ///
+    /// Agents start this by themselves: a conductor whose proxies offer tools tells the agent to run
+    /// `conductor mcp PORT` as an MCP server. It joins its standard input and output to the conductor
+    /// that listens on that port of this machine, line by line, until either side closes.
+    ///
+    /// The conductor lets in only who knows a secret, which it puts into the declaration's
+    /// environment as CONDUCTOR_SECRET. Without that variable the two streams are joined as they are:
+    /// to any service that speaks newline-delimited JSON on loopback.
+    ///
+    /// Ends with status 0 when a side closes, and with status 1 and a line that says why when there
+    /// is no conductor to connect to.
+    Mcp {
+        /// The port on 127.0.0.1.
+        #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+        port: u16,
+    },
+
     /// Join standard input and output to a running conductor on loopback.
     ///
     /// Started by SCP proxies, on our behalf, in place of their successor.
@@ -113,6 +131,13 @@ pub struct Options {
     #[arg(long, value_name = "COMPONENT=NAME", value_parser = pin)]
     pub dialect: Vec<(String, &'static Generation)>,
 
+    /// How to offer the MCP servers of proxies, and of the editor, that are reached over ACP itself to
+    /// an agent that does not speak MCP over ACP: `stdio` (the agent starts `conductor mcp PORT`),
+    /// `http` (streamable HTTP on loopback), or `auto`: what the agent says it takes, what is known
+    /// of it, and the other when it does not connect. `off` edits nothing.
+    #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true)]
+    pub mcp_bridge: McpBridge,
+
     /// How long a component may take with its part of `initialize`, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     pub init_timeout: Duration,
@@ -136,6 +161,25 @@ pub struct Options {
     /// standard error still goes to ours, each line behind the component's name.
     #[arg(long, value_name = "PATH")]
     pub log_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub enum McpBridge {
+    Off,
+    Stdio,
+    Http,
+    Auto,
+}
+
+impl McpBridge {
+    pub fn policy(self) -> Option<mcp::Policy> {
+        match self {
+            McpBridge::Off => None,
+            McpBridge::Stdio => Some(mcp::Policy::Only(mcp::Kind::Stdio)),
+            McpBridge::Http => Some(mcp::Policy::Only(mcp::Kind::Http)),
+            McpBridge::Auto => Some(mcp::Policy::Auto),
+        }
+    }
 }
 
 fn pin(text: &str) -> Result<(String, &'static Generation), String> {

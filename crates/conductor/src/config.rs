@@ -17,6 +17,9 @@ pub struct Config {
     pub mode: Mode,
     pub components: Vec<Spec>,
     pub limits: Limits,
+    /// How MCP servers that are reached over ACP are offered to an agent that does not speak it.
+    /// `None`: as they are, and nothing else is edited either.
+    pub mcp_bridge: Option<mcp::Policy>,
     pub ties: Ties,
     /// Tells whether the peer on the outer streams has left, though there is more of it to read.
     pub hung_up: Option<fn() -> bool>,
@@ -58,7 +61,14 @@ pub struct Spec {
 impl Config {
     pub fn new(mode: Mode, mut components: Vec<Spec>) -> Config {
         name_apart(&mut components);
-        Config { mode, components, limits: Limits::default(), ties: Ties::default(), hung_up: None }
+        Config {
+            mode,
+            components,
+            limits: Limits::default(),
+            mcp_bridge: Some(mcp::Policy::Auto),
+            ties: Ties::default(),
+            hung_up: None,
+        }
     }
 
     /// Sets the dialect of a component, which is named by its number or its name.

@@ -91,6 +91,7 @@ impl Shell {
                 self.config.components = config.components;
                 self.router = Router::new(self.config.chain());
                 self.seat_components();
+                self.clients.begin(&self.config);
                 let event =
                     Event::Arrived { from: Seat::OUTER, toward: Side::Agent, message: initialize };
                 self.handle(event);

@@ -12,6 +12,7 @@
 //! - [`place`]: a seat as the shell sees it
 //! - [`host`]: what a component runs in
 //! - [`relay`]: how an SCP proxy's successor connects back to us
+//! - [`mcp`]: where MCP clients reach us
 //! - [`memory`]: which greeting a command understood the last time
 //! - [`stdio`]: our own standard streams
 //! - [`log`]: what people read
@@ -24,6 +25,7 @@ pub mod host;
 pub mod lines;
 pub mod link;
 pub mod log;
+pub mod mcp;
 pub mod memory;
 pub mod place;
 pub mod relay;

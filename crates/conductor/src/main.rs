@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         }
         Command::Agent(chain) => run(Mode::Agent, chain.components, &chain.options),
         Command::Proxy(chain) => run(Mode::Proxy, chain.components, &chain.options),
+        Command::Mcp { port } => conductor::mcp::stdio::run(port).map_err(Failure::chain),
         Command::Relay { port } => conductor::relay::run(port).map_err(Failure::chain),
         Command::Completions { shell } => print(|out| {
             clap_complete::generate(shell, &mut Cli::command(), "conductor", out);
@@ -98,6 +99,7 @@ fn in_runtime<T>(
     for (component, generation) in &options.dialect {
         config.pin(component, generation).map_err(Failure::usage)?;
     }
+    config.mcp_bridge = options.mcp_bridge.policy();
     config.limits.greeting = options.init_timeout;
     config.limits.grace = options.grace;
     config.limits.line = options.max_line;

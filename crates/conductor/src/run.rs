@@ -27,6 +27,7 @@ use crate::host::process::{Ended, Process, shortened};
 use crate::lines::Line;
 use crate::link::{Reader, Writer};
 use crate::log;
+use crate::mcp::shell::Clients;
 use crate::memory::Memory;
 use crate::place::{Place, Port};
 
@@ -73,10 +74,14 @@ pub(crate) struct Shell {
     pub(crate) seats: Vec<Place>,
     began: Instant,
     /// The time of this round: what is handled together happens at once.
-    now: Time,
+    pub(crate) now: Time,
     actions: Vec<Action>,
     /// What happened while actions were performed.
     aftermath: VecDeque<Event>,
+    /// The same, for the router alone: the exchange has seen it, or says it.
+    pub(crate) routed: VecDeque<Event>,
+    /// MCP clients, and the exchange between them and the chain.
+    pub(crate) clients: Clients,
     ended: Channel<Ended>,
     /// Relays of SCP proxies that have connected.
     pub(crate) joined: Channel<(Seat, TcpStream)>,
@@ -107,6 +112,8 @@ impl Shell {
             now: Time::default(),
             actions: Vec::new(),
             aftermath: VecDeque::new(),
+            routed: VecDeque::new(),
+            clients: Clients::new(&config),
             ended: unbounded_channel(),
             joined: unbounded_channel(),
             memory: Memory::default(),
@@ -140,6 +147,7 @@ impl Shell {
             for seat in self.all_seats() {
                 busy |= self.read(seat, Port::Main, cx) | self.read(seat, Port::Relay, cx);
             }
+            busy |= self.hear(cx);
             self.see_off();
             for seat in self.all_seats() {
                 busy |= self.write(seat, cx);
@@ -336,36 +344,66 @@ impl Shell {
         self.handle(Event::Arrived { from: seat, toward: Side::Editor, message });
     }
 
-    /// Lets the router decide, and does what it says.
+    /// Something has happened: the exchange may have to do with it, then the router decides.
     pub(crate) fn handle(&mut self, event: Event) {
+        match event {
+            Event::Arrived { from, toward, message } if self.clients.mind(&message) => {
+                self.exchange_arrived(from, toward, message);
+            }
+            Event::Left { seat, .. } | Event::Restarted(seat) => {
+                self.exchange_left(seat);
+                self.route(event);
+            }
+            event => self.route(event),
+        }
+        self.settle();
+    }
+
+    /// Handles what has happened in the meantime.
+    pub(crate) fn settle(&mut self) {
+        loop {
+            if let Some(event) = self.routed.pop_front() {
+                self.route(event);
+            } else if let Some(event) = self.aftermath.pop_front() {
+                self.handle(event);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Lets the router decide, and does what it says.
+    pub(crate) fn route(&mut self, event: Event) {
         let mut actions = std::mem::take(&mut self.actions);
         self.router.handle(self.now, event, &mut actions);
         for action in actions.drain(..) {
             self.perform(action);
         }
         self.actions = actions;
-        while let Some(event) = self.aftermath.pop_front() {
-            self.handle(event);
+    }
+
+    /// Queues a message for a seat.
+    pub(crate) fn send(&mut self, to: Seat, toward: Side, message: &Message) {
+        let place = self.place(to);
+        place.toward(toward).send(toward, message);
+        // The first answer that an SCP proxy gets from its successor is that to `initialize`.
+        if place.relay.is_some() && toward == Side::Editor {
+            let told = place.link.with_dialect(|dialect, out| dialect.successor_stands(out));
+            let from = to;
+            self.aftermath.extend(told.map(|(toward, message)| Event::Arrived {
+                from,
+                toward,
+                message,
+            }));
         }
     }
 
-    fn perform(&mut self, action: Action) {
+    pub(crate) fn perform(&mut self, action: Action) {
         match action {
-            Action::Deliver { to, toward, message } => {
-                let place = self.place(to);
-                place.toward(toward).send(toward, &message);
-                // The first answer that an SCP proxy gets from its successor is that to `initialize`.
-                if place.relay.is_some() && toward == Side::Editor {
-                    let told =
-                        place.link.with_dialect(|dialect, out| dialect.successor_stands(out));
-                    let from = to;
-                    self.aftermath.extend(told.map(|(toward, message)| Event::Arrived {
-                        from,
-                        toward,
-                        message,
-                    }));
-                }
+            Action::Deliver { to, toward, message } if self.clients.mind(&message) => {
+                self.exchange_deliver(to, toward, message);
             }
+            Action::Deliver { to, toward, message } => self.send(to, toward, &message),
             Action::Start(seat) => {
                 if let Err(error) = self.start(seat) {
                     let why = Exit::new(How::NotStarted(error));
@@ -443,9 +481,7 @@ impl Shell {
             let last_words = place.words.list();
             self.handle(Event::Left { seat, why: Exit { how, last_words } });
         }
-        while let Some(event) = self.aftermath.pop_front() {
-            self.handle(event);
-        }
+        self.settle();
     }
 
     /// Pauses who feeds a full queue. Says whether somebody may go on who was paused.
@@ -499,12 +535,13 @@ impl Shell {
     /// Keeps the alarm at the next deadline; says whether one has come.
     fn ring(&mut self, cx: &mut Context<'_>) -> bool {
         let router = self.router.deadline().map(|time| self.began + Duration::from_millis(time.0));
+        let due = self.clients.deadline().map(|time| self.began + Duration::from_millis(time.0));
         let stuck = self.hang_up_check();
         let minded = self.seats.iter_mut().skip(1).filter_map(|place| {
             let silent = place.mind_silence(router);
             [silent, place.patience()].into_iter().flatten().min()
         });
-        let Some(next) = minded.chain(router).chain(stuck).min() else { return false };
+        let Some(next) = minded.chain(router).chain(due).chain(stuck).min() else { return false };
         if self.alarm.deadline() != next {
             self.alarm.as_mut().reset(next);
         }
@@ -522,6 +559,7 @@ impl Shell {
             };
             self.handle(event);
         }
+        self.exchange_tick();
         true
     }
 

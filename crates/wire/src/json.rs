@@ -187,6 +187,46 @@ impl Json {
         matches!(self.as_bytes(), [b'{', inner @ .., b'}'] if inner.trim_ascii().is_empty())
     }
 
+    /// The object with these members, in this order; those without a value are left out.
+    pub fn object<'a>(members: impl IntoIterator<Item = (&'a str, Option<Json>)>) -> Json {
+        let mut out = vec![b'{'];
+        for (key, value) in members {
+            let Some(value) = value else { continue };
+            if out.len() > 1 {
+                out.push(b',');
+            }
+            write_string(key, &mut out);
+            out.push(b':');
+            out.extend_from_slice(value.as_bytes());
+        }
+        out.push(b'}');
+        Json(out.into())
+    }
+
+    pub fn array<'a>(elements: impl IntoIterator<Item = &'a Json>) -> Json {
+        let elements: Vec<&[u8]> = elements.into_iter().map(Json::as_bytes).collect();
+        Json([b"[", elements.join(&b","[..]).as_slice(), b"]"].concat().into())
+    }
+
+    /// The elements of an array, as they are spelt; none of anything else.
+    pub fn elements(&self) -> Vec<Json> {
+        let mut elements = Vec::new();
+        let walked = Walker::new(&self.0)
+            .array(|walker| Ok(elements.push(Json::slice_of(&self.0, walker.value()?))));
+        debug_assert!(walked.is_ok() || !self.is_array());
+        elements
+    }
+
+    /// The members of an object, in their order.
+    pub fn members(&self) -> Vec<(String, Json)> {
+        let mut members = Vec::new();
+        self.each_member(|name, span| {
+            let name = String::from_utf8_lossy(name).into_owned();
+            members.push((name, Json::slice_of(&self.0, span)));
+        });
+        members
+    }
+
     /// The keys of an object, in their order.
     pub fn keys(&self) -> Vec<String> {
         let mut keys = Vec::new();

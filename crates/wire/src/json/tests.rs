@@ -144,3 +144,19 @@ fn members_are_found_and_replaced_where_they_stand() {
     assert_eq!(other.as_str(), r#"{ "a" : null , "b":{"a":2}, "\u0063":[ 3 ] }"#);
     assert_eq!(json.with_member("d", &Json::NULL), json);
 }
+
+#[test]
+fn arrays_and_objects_come_apart_and_together_as_they_are_spelt() {
+    let list = Json::trusted(r#"[ 1.10 , {"a": [2]},"x,]", [] ]"#);
+    let elements = list.elements();
+    assert_eq!(
+        elements.iter().map(Json::as_str).collect::<Vec<_>>(),
+        ["1.10", r#"{"a": [2]}"#, r#""x,]""#, "[]"]
+    );
+    assert_eq!(Json::array(&elements).as_str(), r#"[1.10,{"a": [2]},"x,]",[]]"#);
+    assert!(Json::trusted("[]").elements().is_empty());
+    assert!(Json::NULL.elements().is_empty());
+    let object = Json::object([("a", Some(Json::TRUE)), ("b", None), ("c\"", Some(Json::NULL))]);
+    assert_eq!(object.as_str(), r#"{"a":true,"c\"":null}"#);
+    assert_eq!(object.members().len(), 2);
+}

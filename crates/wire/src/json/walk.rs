@@ -82,6 +82,31 @@ impl<'a> Walker<'a> {
         }
     }
 
+    /// Visits the elements of an array: `visit` must walk over each.
+    pub fn array(
+        &mut self,
+        mut visit: impl FnMut(&mut Self) -> Result<(), Syntax>,
+    ) -> Result<(), Syntax> {
+        if self.peek() != Some(b'[') {
+            return self.fail("expected an array");
+        }
+        self.at += 1;
+        if self.peek() == Some(b']') {
+            self.at += 1;
+            return Ok(());
+        }
+        loop {
+            visit(self)?;
+            let next = self.peek();
+            self.at += 1;
+            match next {
+                Some(b',') => {}
+                Some(b']') => return Ok(()),
+                _ => return self.fail("expected ',' or ']'"),
+            }
+        }
+    }
+
     /// Walks over any value.
     pub fn value(&mut self) -> Result<Span, Syntax> {
         let Some(mut byte) = self.peek() else { return self.fail("expected a value") };

@@ -1,0 +1,222 @@
+//! The listeners, opened when the first ticket of their kind is admitted, and who may call.
+//!
+//! There is one listener for each way to call, for the whole conductor. It is on loopback, but so
+//! is everybody else on the machine: each ticket has a secret of its own.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use mcp::{Caller, Kind, Place, Ports, Ticket};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+
+use super::{Hearing, http, stdio};
+use crate::relay::SECRET;
+
+/// How long a connection may take to show that it may call.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How many connections may be about to show it. More wait to be accepted: an agent may well start
+/// all its clients in one moment.
+const MOST_AT_ONCE: usize = 16;
+
+/// After a failure to accept.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// Opens the places where MCP clients call. Dropping it closes them and ends all calls.
+pub struct Listeners {
+    desk: Desk,
+    stdio: Option<Door>,
+    http: Option<Door>,
+    /// One task for each listener that was opened. One that is closed stays until its calls are over.
+    listening: JoinSet<()>,
+}
+
+/// What every listener needs.
+#[derive(Clone)]
+pub(super) struct Desk {
+    pub hearing: Hearing,
+    pub longest_line: usize,
+    callers: Arc<AtomicU64>,
+}
+
+impl Desk {
+    pub fn next_caller(&self) -> Caller {
+        Caller(self.callers.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// An open listener.
+struct Door {
+    port: u16,
+    guests: Guests,
+    /// Dropped to close it.
+    _open: watch::Sender<()>,
+}
+
+/// Who may call.
+#[derive(Clone, Default)]
+pub(super) struct Guests(Arc<Mutex<BTreeMap<Ticket, Pass>>>);
+
+struct Pass {
+    secret: String,
+    /// The end of the path, for HTTP.
+    word: String,
+}
+
+impl Listeners {
+    pub fn new(hearing: Hearing, longest_line: usize) -> Listeners {
+        let desk = Desk { hearing, longest_line, callers: Arc::default() };
+        Listeners { desk, stdio: None, http: None, listening: JoinSet::new() }
+    }
+
+    /// The door for this way to call. Opened now if it is not.
+    fn door(&mut self, kind: Kind) -> io::Result<&Door> {
+        let door = match kind {
+            Kind::Stdio => &mut self.stdio,
+            Kind::Http => &mut self.http,
+        };
+        if door.is_none() {
+            // Those that are over need no place any more.
+            while self.listening.try_join_next().is_some() {}
+            let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+            listener.set_nonblocking(true)?;
+            let port = listener.local_addr()?.port();
+            let listener = TcpListener::from_std(listener)?;
+            let guests = Guests::default();
+            let (open, closing) = watch::channel(());
+            let desk = self.desk.clone();
+            match kind {
+                Kind::Stdio => {
+                    self.listening.spawn(stdio::listen(listener, guests.clone(), desk, closing))
+                }
+                Kind::Http => {
+                    self.listening.spawn(http::listen(listener, guests.clone(), desk, closing))
+                }
+            };
+            *door = Some(Door { port, guests, _open: open });
+        }
+        door.as_ref().ok_or_else(|| io::Error::other("the door did not open"))
+    }
+
+    fn place(&mut self, kind: Kind, ticket: Ticket) -> io::Result<Place> {
+        let program = std::env::current_exe()?;
+        let program =
+            program.to_str().ok_or_else(|| io::Error::other("our own path is not UTF-8"))?;
+        let (secret, word) = (random_word()?, random_word()?);
+        let door = self.door(kind)?;
+        let port = door.port;
+        let place = match kind {
+            Kind::Stdio => Place::Stdio {
+                program: program.to_owned(),
+                port,
+                variable: SECRET,
+                secret: secret.clone(),
+            },
+            Kind::Http => Place::Http {
+                url: format!("http://127.0.0.1:{port}{}{word}", http::PATH),
+                secret: secret.clone(),
+            },
+        };
+        door.guests.table().insert(ticket, Pass { secret, word });
+        Ok(place)
+    }
+}
+
+impl Ports for Listeners {
+    fn admit(&mut self, kind: Kind, ticket: Ticket) -> Result<Place, String> {
+        self.place(kind, ticket)
+            .map_err(|error| format!("cannot listen for MCP clients ({}): {error}", kind.name()))
+    }
+
+    fn revoke(&mut self, ticket: Ticket) {
+        for door in [&mut self.stdio, &mut self.http] {
+            let last = door.as_ref().is_some_and(|open| {
+                let mut guests = open.guests.table();
+                guests.remove(&ticket).is_some() && guests.is_empty()
+            });
+            if last {
+                *door = None;
+            }
+        }
+    }
+}
+
+/// Without the secrets.
+impl std::fmt::Debug for Listeners {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let port = |door: &Option<Door>| door.as_ref().map(|door| door.port);
+        f.debug_struct("Listeners")
+            .field("stdio", &port(&self.stdio))
+            .field("http", &port(&self.http))
+            .finish_non_exhaustive()
+    }
+}
+
+impl Guests {
+    /// Whose secret this is. Looks at every one, so that its time tells nothing.
+    pub fn by_secret(&self, said: &[u8]) -> Option<Ticket> {
+        let mut found = None;
+        for (ticket, pass) in self.table().iter() {
+            if same(pass.secret.as_bytes(), said) {
+                found = Some(*ticket);
+            }
+        }
+        found
+    }
+
+    /// Whose path this is, and whether the secret is right, too.
+    pub fn by_word(&self, word: &str, said: &[u8]) -> Option<(Ticket, bool)> {
+        let table = self.table();
+        let (ticket, pass) = table.iter().find(|(_, pass)| pass.word == word)?;
+        Some((*ticket, same(pass.secret.as_bytes(), said)))
+    }
+
+    fn table(&self) -> MutexGuard<'_, BTreeMap<Ticket, Pass>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Accepts connections, so many at once.
+pub(super) struct Entrance {
+    listener: TcpListener,
+    strangers: Arc<Semaphore>,
+}
+
+impl Entrance {
+    pub fn new(listener: TcpListener) -> Entrance {
+        Entrance { listener, strangers: Arc::new(Semaphore::new(MOST_AT_ONCE)) }
+    }
+
+    /// The next connection, and what it holds until it has shown that it may call.
+    pub async fn next(&self) -> (TcpStream, Option<OwnedSemaphorePermit>) {
+        let permit = self.strangers.clone().acquire_owned().await.ok();
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, _)) => {
+                    let _ = stream.set_nodelay(true);
+                    return (stream, permit);
+                }
+                // Out of descriptors, perhaps; that may pass.
+                Err(_) => tokio::time::sleep(RETRY).await,
+            }
+        }
+    }
+}
+
+/// Compares without telling by its time where the difference is.
+fn same(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |seen, (a, b)| seen | (a ^ b)) == 0
+}
+
+/// A word that nobody can guess.
+pub(super) fn random_word() -> io::Result<String> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,335 @@
+//! Clients behind `conductor mcp PORT`, and that command itself.
+//!
+//! An agent without MCP over ACP is told to start `conductor mcp PORT` as if it were the MCP server.
+//! It joins its standard streams to the running conductor on loopback. A connection begins with one
+//! line each way: `{"conductor":"SECRET"}`, and the answer `{"conductor":"welcome"}`. Then lines of
+//! MCP travel both ways until either side closes.
+
+use std::future::poll_fn;
+use std::io::{self, Cursor, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use mcp::{Caller, Ticket};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use wire::json::write_string;
+use wire::message::salvage;
+use wire::{Id, Json, Message, Outcome, Salvage, code};
+
+use super::ports::{Desk, Entrance, Guests, PATIENCE};
+use super::{Heard, Mouth, Said};
+use crate::lines::{Line, Lines};
+use crate::relay::SECRET;
+
+const WELCOME: &str = "{\"conductor\":\"welcome\"}\n";
+
+/// The longest first line that is read.
+const LONGEST_GREETING: usize = 4096;
+
+/// How much is gathered before it is written.
+const BATCH: usize = 64 * 1024;
+
+/// How long a client may take to notice that we have closed.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Lets in who knows a secret, until it is closed; then waits for the calls to end.
+pub(super) async fn listen(
+    listener: TcpListener,
+    guests: Guests,
+    desk: Desk,
+    mut closing: watch::Receiver<()>,
+) {
+    let entrance = Entrance::new(listener);
+    let mut calls = JoinSet::new();
+    loop {
+        let (stream, permit) = tokio::select! {
+            _ = closing.changed() => break,
+            Some(_) = calls.join_next() => continue,
+            accepted = entrance.next() => accepted,
+        };
+        let (guests, desk) = (guests.clone(), desk.clone());
+        calls.spawn(async move {
+            let (mut from, mut to) = stream.into_split();
+            let greeted = tokio::time::timeout(PATIENCE, greet(&mut from, &guests)).await;
+            drop(permit);
+            let Ok(Some((ticket, rest))) = greeted else { return };
+            if to.write_all(WELCOME.as_bytes()).await.is_ok() {
+                call(ticket, AsyncReadExt::chain(Cursor::new(rest), from), to, desk).await;
+            }
+        });
+    }
+    drop(entrance);
+    while calls.join_next().await.is_some() {}
+}
+
+/// Reads the first line. Gives whose secret it says, and what was read beyond it.
+async fn greet(from: &mut OwnedReadHalf, guests: &Guests) -> Option<(Ticket, Vec<u8>)> {
+    let mut read = Vec::new();
+    let end = loop {
+        if let Some(end) = memchr::memchr(b'\n', &read) {
+            break end;
+        }
+        if read.len() >= LONGEST_GREETING || from.read_buf(&mut read).await.ok()? == 0 {
+            return None;
+        }
+    };
+    let rest = read.split_off(end + 1);
+    let secret = Json::parse(read).ok()?.member("conductor")?;
+    Some((guests.by_secret(secret.text()?.as_bytes())?, rest))
+}
+
+/// One call, from `Called` to `HungUp`.
+async fn call(
+    ticket: Ticket,
+    mut from: impl AsyncRead + Unpin,
+    mut to: OwnedWriteHalf,
+    desk: Desk,
+) {
+    let caller = desk.next_caller();
+    let (mouth, mut said) = Mouth::new();
+    if desk.hearing.send(Heard::Called { ticket, caller, mouth }).await.is_err() {
+        return;
+    }
+    let (complain, mut complaints) = channel(1);
+    let hung_up = {
+        let mut writing = std::pin::pin!(write(&mut said, &mut complaints, &mut to));
+        tokio::select! {
+            ended = read(&mut from, caller, &desk, complain) => {
+                let _ = desk.hearing.send(Heard::HungUp(caller)).await;
+                if ended.is_ok() {
+                    // It has only closed its side: it still listens to what was on the way, until
+                    // the conductor, who knows that it has left, says no more.
+                    let _ = writing.await;
+                }
+                true
+            }
+            _ = &mut writing => false,
+        }
+    };
+    let _ = to.shutdown().await;
+    if !hung_up {
+        // Closing with something unread would take from the client what it has not read itself.
+        let _ = tokio::time::timeout(FAREWELL, discard(&mut from)).await;
+        let _ = desk.hearing.send(Heard::HungUp(caller)).await;
+    }
+}
+
+/// Hands over what the client says, until it closes its side or (an error) the connection breaks.
+async fn read(
+    from: &mut (impl AsyncRead + Unpin),
+    caller: Caller,
+    desk: &Desk,
+    complain: Sender<Bytes>,
+) -> io::Result<()> {
+    let mut lines = Lines::new(desk.longest_line);
+    loop {
+        let count = poll_fn(|cx| lines.poll_fill(from, cx)).await?;
+        while let Some(line) = lines.next_line() {
+            hand_over(line, caller, desk, &complain).await?;
+        }
+        if count == 0 {
+            if let Some(line) = lines.last_line() {
+                hand_over(line, caller, desk, &complain).await?;
+            }
+            return Ok(());
+        }
+    }
+}
+
+async fn hand_over(
+    line: Line,
+    caller: Caller,
+    desk: &Desk,
+    complain: &Sender<Bytes>,
+) -> io::Result<()> {
+    let gone = || io::Error::other("nobody listens any more");
+    match line {
+        Line::Text(line) => {
+            desk.hearing.send(Heard::Line { caller, line }).await.map_err(|_| gone())
+        }
+        Line::TooLong { beginning, length } => {
+            let complaint = too_long(&beginning, length, desk.longest_line);
+            complain.send(complaint).await.map_err(|_| gone())
+        }
+    }
+}
+
+/// The answer to a line that was not read, for the request that it was, if that can be told.
+fn too_long(beginning: &[u8], length: usize, longest: usize) -> Bytes {
+    let id = match salvage(beginning) {
+        Salvage::Request(id) => id,
+        _ => Id::NULL,
+    };
+    let words = format!(
+        "this line of {length} bytes is too long: the conductor reads at most {longest}; start it \
+         with a larger --max-line"
+    );
+    Message::response(id, Outcome::error(code::INVALID_REQUEST, &words)).to_line().into()
+}
+
+/// Writes what is said to the client, and our complaints, until there is nothing more to say.
+async fn write(
+    said: &mut Said,
+    complaints: &mut Receiver<Bytes>,
+    to: &mut OwnedWriteHalf,
+) -> io::Result<()> {
+    let mut batch = Vec::new();
+    loop {
+        let (first, mut read) = tokio::select! {
+            Some(line) = complaints.recv() => (line, 0),
+            line = said.next() => match line {
+                Some(line) => (line.clone(), line.len()),
+                None => return to.flush().await,
+            },
+        };
+        add(&mut batch, &first);
+        while batch.len() < BATCH
+            && let Some(line) = said.try_next()
+        {
+            read += line.len();
+            add(&mut batch, &line);
+        }
+        write_all(&batch, said, to).await?;
+        said.was_read(read);
+        batch.clear();
+        // A long line does not keep its room.
+        batch.shrink_to(BATCH);
+    }
+}
+
+/// Writes it all; a client that takes nothing is given up when the call is over.
+async fn write_all(mut text: &[u8], said: &Said, to: &mut OwnedWriteHalf) -> io::Result<()> {
+    while !text.is_empty() {
+        match tokio::time::timeout(PATIENCE, to.write(text)).await {
+            Ok(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => text = &text[count?..],
+            Err(_) if said.lines.is_closed() => return Err(io::ErrorKind::TimedOut.into()),
+            Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn add(batch: &mut Vec<u8>, line: &[u8]) {
+    batch.reserve(line.len() + 1);
+    batch.extend_from_slice(line);
+    batch.push(b'\n');
+}
+
+async fn discard(from: &mut (impl AsyncRead + Unpin)) {
+    let _ = tokio::io::copy(from, &mut tokio::io::sink()).await;
+}
+
+/// How long connecting may take, and connecting and the conductor's first words together: together
+/// less than a second.
+const TO_CONNECT: Duration = Duration::from_millis(500);
+const TO_BE_WELCOME: Duration = Duration::from_millis(900);
+
+/// `conductor mcp PORT`: joins our standard streams to the conductor that waits there, until either
+/// side closes. Without a secret it joins them to whatever listens there.
+pub fn run(port: u16) -> Result<(), String> {
+    let secret = std::env::var(SECRET).unwrap_or_default();
+    let started = Instant::now();
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let mut stream = TcpStream::connect_timeout(&address, TO_CONNECT).map_err(|error| {
+        format!(
+            "no conductor listens on port {port}: {error}; the conductor that declared this MCP \
+             server has ended, or the port is wrong"
+        )
+    })?;
+    let failed =
+        |error: io::Error| format!("the connection to the conductor on port {port} broke: {error}");
+    stream.set_nodelay(true).map_err(failed)?;
+    if !secret.is_empty() {
+        introduce(&mut stream, &secret, started + TO_BE_WELCOME).map_err(|why| match why {
+            Refusal::Unknown => format!(
+                "the conductor on port {port} does not know this secret: the session it belonged \
+                 to has ended"
+            ),
+            Refusal::Stranger => format!(
+                "what listens on port {port} is not a conductor: the conductor that declared this \
+                 MCP server has ended, or the port is wrong"
+            ),
+        })?;
+        stream.set_read_timeout(None).map_err(failed)?;
+    }
+    let mut sending = stream.try_clone().map_err(failed)?;
+    std::thread::spawn(move || {
+        let _ = copy(&mut io::stdin().lock(), &mut sending);
+        let _ = sending.shutdown(Shutdown::Write);
+    });
+    match copy(&mut stream, &mut io::stdout().lock()) {
+        // Whoever started us does not listen any more.
+        Err(Broken::To) => Ok(()),
+        // The conductor has closed while something was on its way to it.
+        Err(Broken::From(error)) if error.kind() == io::ErrorKind::ConnectionReset => Ok(()),
+        Err(Broken::From(error)) => Err(failed(error)),
+        Ok(()) => Ok(()),
+    }
+}
+
+enum Refusal {
+    /// A conductor, but not for us.
+    Unknown,
+    /// Something else.
+    Stranger,
+}
+
+/// Says the secret and waits for the welcome, not a byte more.
+fn introduce(stream: &mut TcpStream, secret: &str, until: Instant) -> Result<(), Refusal> {
+    let mut greeting = b"{\"conductor\":".to_vec();
+    write_string(secret, &mut greeting);
+    greeting.extend_from_slice(b"}\n");
+    stream.write_all(&greeting).map_err(|_| Refusal::Unknown)?;
+    let mut welcome = vec![0; WELCOME.len()];
+    let mut read = 0;
+    while read < welcome.len() {
+        let left = until.saturating_duration_since(Instant::now());
+        // A timeout of zero would be none at all.
+        if left.is_zero() || stream.set_read_timeout(Some(left)).is_err() {
+            return Err(Refusal::Stranger);
+        }
+        match stream.read(&mut welcome[read..]) {
+            Ok(0) if read == 0 => return Err(Refusal::Unknown),
+            Ok(0) => return Err(Refusal::Stranger),
+            Ok(count) => read += count,
+            Err(error) => match error.kind() {
+                io::ErrorKind::Interrupted => {}
+                io::ErrorKind::ConnectionReset if read == 0 => return Err(Refusal::Unknown),
+                _ => return Err(Refusal::Stranger),
+            },
+        }
+        if !WELCOME.as_bytes().starts_with(&welcome[..read]) {
+            return Err(Refusal::Stranger);
+        }
+    }
+    Ok(())
+}
+
+/// Which end of a copy failed.
+enum Broken {
+    From(io::Error),
+    To,
+}
+
+/// Copies what is there as it comes, without waiting for more.
+fn copy(from: &mut impl Read, to: &mut impl Write) -> Result<(), Broken> {
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(count) => {
+                to.write_all(&buffer[..count]).map_err(|_| Broken::To)?;
+                to.flush().map_err(|_| Broken::To)?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Broken::From(error)),
+        }
+    }
+}

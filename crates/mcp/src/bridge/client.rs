@@ -1,0 +1,338 @@
+//! One MCP client that has called: its connection to the server, and what is open on both sides.
+
+use router::Time;
+use wire::message::error_object;
+use wire::{Call, Id, Json, Malformed, Message, Outcome, code};
+
+use super::{Asked, Bridge, OURS, cancel, our_id};
+use crate::exchange::Step;
+use crate::form::{Address, Way, connection_of};
+use crate::ports::{Caller, Ticket};
+use crate::stateless::{self, CANCELLED, INITIALIZE};
+
+/// A client waits this long for the answer to `initialize`; then we answer it ourselves. The provider
+/// may be busy with the very request that set up the session, and the agent may answer that only once
+/// all its servers have said hello.
+const PATIENCE: u64 = 2_000;
+
+#[derive(Debug)]
+pub struct Client {
+    pub ticket: Ticket,
+    server: String,
+    name: String,
+    state: State,
+    hello: Option<Hello>,
+    /// Questions of the server that this client has yet to answer, by the id they have in the chain.
+    owes: Vec<Id>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// It has said nothing yet, or could not be connected.
+    Idle,
+    /// What it says waits for the connection.
+    Connecting(Vec<(Option<Id>, Call)>),
+    Connected(String),
+}
+
+/// The `initialize` of a client, until it is answered.
+#[derive(Debug)]
+struct Hello {
+    id: Id,
+    call: Call,
+    until: Time,
+    /// We have answered it ourselves.
+    answered: bool,
+}
+
+impl Client {
+    pub fn deadline(&self) -> Option<Time> {
+        self.hello.as_ref().filter(|hello| !hello.answered).map(|hello| hello.until)
+    }
+}
+
+impl Bridge {
+    /// Somebody has called with a ticket.
+    pub fn on_called(&mut self, ticket: Ticket, caller: Caller, steps: &mut Vec<Step>) {
+        let Some(admitted) = self.tickets.get_mut(&ticket) else {
+            // It was revoked in the meantime.
+            return steps.push(Step::HangUp(caller));
+        };
+        admitted.called = true;
+        let client = Client {
+            ticket,
+            server: admitted.server.clone(),
+            name: admitted.name.clone(),
+            state: State::Idle,
+            hello: None,
+            owes: Vec::new(),
+        };
+        self.clients.insert(caller, client);
+    }
+
+    /// A client has said a line.
+    pub fn on_heard(
+        &mut self,
+        now: Time,
+        caller: Caller,
+        line: &bytes::Bytes,
+        steps: &mut Vec<Step>,
+    ) {
+        if !self.clients.contains_key(&caller) {
+            return;
+        }
+        match Message::parse(line) {
+            Ok(Message::Request { id, call }) => {
+                let (id, call) = (id.detached(), call.detached());
+                if call.is(INITIALIZE)
+                    && let Some(client) = self.clients.get_mut(&caller)
+                {
+                    let until = now.plus(PATIENCE);
+                    let (id, call) = (id.clone(), call.clone());
+                    client.hello = Some(Hello { id, call, until, answered: false });
+                }
+                self.say(caller, Some(id), call, steps);
+            }
+            Ok(Message::Notification(call)) if call.is(CANCELLED) => {
+                self.on_cancelled(caller, &call, steps);
+            }
+            Ok(Message::Notification(call)) => self.say(caller, None, call.detached(), steps),
+            Ok(Message::Response { id, outcome, .. }) => {
+                self.on_answered(caller, &id, outcome, steps)
+            }
+            Err(why) => {
+                let (id, code) = match &why {
+                    Malformed::NotJson(_) => (Id::NULL, code::PARSE_ERROR),
+                    Malformed::NotAMessage { id, .. } => (id.clone(), code::INVALID_REQUEST),
+                    Malformed::AnswerWithoutId => return,
+                };
+                let outcome = Outcome::error(code, &why.to_string());
+                steps.push(Step::Tell { caller, message: Message::response(id, outcome) });
+            }
+        }
+    }
+
+    /// Passes on what a client says, connecting it first if need be.
+    fn say(&mut self, caller: Caller, id: Option<Id>, call: Call, steps: &mut Vec<Step>) {
+        let Some(client) = self.clients.get_mut(&caller) else { return };
+        match &mut client.state {
+            State::Idle => {
+                let connect = OURS.connect(&client.server, "");
+                client.state = State::Connecting(vec![(id, call)]);
+                self.ask(Asked::Connect(caller), connect, steps);
+            }
+            State::Connecting(waiting) => waiting.push((id, call)),
+            State::Connected(connection) => {
+                let connection = connection.clone();
+                self.send(caller, &connection, id, &call, steps);
+            }
+        }
+    }
+
+    fn send(
+        &mut self,
+        caller: Caller,
+        connection: &str,
+        id: Option<Id>,
+        call: &Call,
+        steps: &mut Vec<Step>,
+    ) {
+        let address = Address { server: "", connection, request: "" };
+        let call = OURS.say(Way::ToServer, address, id.as_ref(), call);
+        match id {
+            Some(id) => self.ask(Asked::Call { caller, id, cancelled: false }, call, steps),
+            None => self.arrive(Message::Notification(call), steps),
+        }
+    }
+
+    /// The answer to one of our questions in the chain.
+    pub(crate) fn on_answer(&mut self, number: u64, outcome: Outcome, steps: &mut Vec<Step>) {
+        match self.asked.remove(&number) {
+            Some(Asked::Connect(caller)) => self.on_connected(caller, outcome, steps),
+            Some(Asked::Call { caller, id, cancelled: false }) => {
+                let Some(client) = self.clients.get_mut(&caller) else { return };
+                match client.hello.take_if(|hello| hello.id == id) {
+                    Some(Hello { answered: true, .. }) => on_late_hello(caller, &outcome, steps),
+                    _ => steps.push(Step::Tell { caller, message: Message::response(id, outcome) }),
+                }
+            }
+            // Whoever cancels does not want the answer.
+            Some(Asked::Call { cancelled: true, .. }) | None => {}
+        }
+    }
+
+    fn on_connected(&mut self, caller: Caller, outcome: Outcome, steps: &mut Vec<Step>) {
+        let connection = match &outcome {
+            Outcome::Result(result) => connection_of(result),
+            Outcome::Error(_) => None,
+        };
+        let Some(client) = self.clients.get_mut(&caller) else {
+            // It has left in the meantime.
+            if let Some(connection) = connection {
+                self.arrive(Message::Notification(OURS.disconnect(&connection).0), steps);
+            }
+            return;
+        };
+        let State::Connecting(waiting) = std::mem::replace(&mut client.state, State::Idle) else {
+            return;
+        };
+        match connection {
+            Some(connection) => {
+                client.state = State::Connected(connection.clone());
+                self.connections.insert(connection.clone(), caller);
+                for (id, call) in waiting {
+                    self.send(caller, &connection, id, &call, steps);
+                }
+            }
+            None => {
+                let error = match outcome {
+                    Outcome::Error(error) => error,
+                    Outcome::Result(_) => {
+                        let why = "the provider of the MCP server did not say how it calls the connection";
+                        error_object(code::INTERNAL_ERROR, why, None)
+                    }
+                };
+                let answered = client.hello.take().is_some_and(|hello| hello.answered);
+                for (id, call) in waiting {
+                    let Some(id) = id.filter(|_| !(answered && call.is(INITIALIZE))) else {
+                        continue;
+                    };
+                    let outcome = Outcome::Error(error.clone());
+                    steps.push(Step::Tell { caller, message: Message::response(id, outcome) });
+                }
+            }
+        }
+    }
+
+    /// A client does not want an answer any more. What is answered already is not looked for.
+    fn on_cancelled(&mut self, caller: Caller, call: &Call, steps: &mut Vec<Step>) {
+        let id = call.params.as_ref().and_then(|params| Id::new(params.member("requestId")?));
+        let Some(id) = id else { return };
+        if let Some(client) = self.clients.get_mut(&caller)
+            && let State::Connecting(waiting) = &mut client.state
+        {
+            waiting.retain(|(waits, _)| waits.as_ref() != Some(&id));
+        }
+        let mut cancelled = Vec::new();
+        for (number, asked) in &mut self.asked {
+            if let Asked::Call { caller: whose, id: theirs, cancelled: already } = asked
+                && *whose == caller
+                && *theirs == id
+                && !std::mem::replace(already, true)
+            {
+                cancelled.push(*number);
+            }
+        }
+        for number in cancelled {
+            self.arrive(cancel(&our_id(number)), steps);
+        }
+    }
+
+    /// A client has answered a question of the server.
+    fn on_answered(&mut self, caller: Caller, id: &Id, outcome: Outcome, steps: &mut Vec<Step>) {
+        let Some(client) = self.clients.get_mut(&caller) else { return };
+        let Some(index) = client.owes.iter().position(|owed| owed == id) else { return };
+        let id = client.owes.swap_remove(index);
+        self.arrive(Message::response(id, outcome), steps);
+    }
+
+    /// A client has left, or was hung up on.
+    pub fn on_hung_up(&mut self, caller: Caller, steps: &mut Vec<Step>) {
+        let Some(client) = self.clients.remove(&caller) else { return };
+        for id in client.owes {
+            let why = "the MCP client has left";
+            self.arrive(Message::response(id, Outcome::error(code::INTERNAL_ERROR, why)), steps);
+        }
+        let open = |asked: &Asked| matches!(asked, Asked::Call { caller: whose, cancelled: false, .. } if *whose == caller);
+        let open: Vec<u64> =
+            self.asked.iter().filter(|(_, asked)| open(asked)).map(|(number, _)| *number).collect();
+        for number in open {
+            if let Some(Asked::Call { cancelled, .. }) = self.asked.get_mut(&number) {
+                *cancelled = true;
+            }
+            self.arrive(cancel(&our_id(number)), steps);
+        }
+        if let State::Connected(connection) = client.state {
+            self.connections.remove(&connection);
+            self.arrive(Message::Notification(OURS.disconnect(&connection).0), steps);
+        }
+    }
+
+    /// Who has this connection?
+    pub(crate) fn client_of(&self, connection: &str) -> Option<Caller> {
+        self.connections.get(connection).copied()
+    }
+
+    /// The server says something to a client.
+    pub(crate) fn tell(
+        &mut self,
+        caller: Caller,
+        id: Option<Id>,
+        call: Call,
+        steps: &mut Vec<Step>,
+    ) {
+        let Some(client) = self.clients.get_mut(&caller) else { return };
+        let message = match id {
+            Some(id) => {
+                client.owes.push(id.detached());
+                Message::Request { id, call }
+            }
+            None => Message::Notification(call),
+        };
+        steps.push(Step::Tell { caller, message });
+    }
+
+    /// The server does not want an answer any more that a client owes. True if one does.
+    pub(crate) fn withdraw(&mut self, id: &Id, steps: &mut Vec<Step>) -> bool {
+        let Some((caller, _)) = self.clients.iter().find(|(_, client)| client.owes.contains(id))
+        else {
+            return false;
+        };
+        let params = Json::object([("requestId", Some(id.json().clone()))]);
+        let message = Message::notification(CANCELLED, params);
+        steps.push(Step::Tell { caller: *caller, message });
+        true
+    }
+
+    /// The provider has closed a connection.
+    pub(crate) fn on_disconnected(&mut self, connection: &str, steps: &mut Vec<Step>) {
+        let Some(caller) = self.connections.remove(connection) else { return };
+        if let Some(client) = self.clients.get_mut(&caller) {
+            client.state = State::Idle;
+        }
+        steps.push(Step::HangUp(caller));
+        self.on_hung_up(caller, steps);
+    }
+
+    /// Answers the `initialize` of those who have waited long enough for it.
+    pub fn tick(&mut self, now: Time, steps: &mut Vec<Step>) {
+        for (caller, client) in &mut self.clients {
+            let Some(hello) =
+                client.hello.as_mut().filter(|hello| !hello.answered && hello.until <= now)
+            else {
+                continue;
+            };
+            hello.answered = true;
+            let asked = stateless::Client::of(&hello.call);
+            let result = stateless::initialized(None, &asked, &client.name)
+                .with_at(&["capabilities", "tools", "listChanged"], Some(&Json::TRUE));
+            let message = Message::response(hello.id.clone(), Outcome::Result(result));
+            steps.push(Step::Tell { caller: *caller, message });
+        }
+    }
+}
+
+/// The provider's own answer to `initialize`, after we had given ours: what it offers may be new.
+fn on_late_hello(caller: Caller, outcome: &Outcome, steps: &mut Vec<Step>) {
+    let Outcome::Result(result) = outcome else { return };
+    for (capability, method) in [
+        ("tools", "notifications/tools/list_changed"),
+        ("resources", "notifications/resources/list_changed"),
+        ("prompts", "notifications/prompts/list_changed"),
+    ] {
+        if result.at(&["capabilities", capability]).is_some() {
+            let message = Message::notification(method, None);
+            steps.push(Step::Tell { caller, message });
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What an agent says it can do with MCP servers, and what is said in its place.
+
+use wire::{Json, acp};
+
+/// How an agent takes a server that is reached over ACP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Abilities {
+    /// It speaks MCP over ACP itself.
+    pub native: Option<Native>,
+    pub http: bool,
+    pub stdio: bool,
+    pub v2: bool,
+    /// It takes `{"type":"scp"}` servers.
+    pub scp: bool,
+    /// `agentInfo.name`, in lower case.
+    pub name: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Native {
+    /// `mcpCapabilities.acp`: one of the newest forms.
+    Current,
+    /// An older word for it: one of the older forms.
+    Older,
+}
+
+const V1: &[&str] = &["agentCapabilities", "mcpCapabilities", "acp"];
+const V2: &[&str] = &["capabilities", "session", "mcp", "acp"];
+
+/// Where the older documents and programs have it; one of them does not say where.
+const OLDER: [&[&str]; 5] = [
+    &["_meta", "mcp_acp_transport"],
+    &["mcp_acp_transport"],
+    &["agentCapabilities", "mcp_acp_transport"],
+    &["agentCapabilities", "_meta", "symposium", "mcp_acp_transport"],
+    &["capabilities", "mcp_acp_transport"],
+];
+
+fn says(result: &Json, place: &[&str]) -> bool {
+    result.at(place).is_some_and(|value| value.as_str() != "false" && !value.is_null())
+}
+
+impl Abilities {
+    /// Reads them from an agent's answer to `initialize`.
+    pub fn of(result: &Json) -> Abilities {
+        let v2 = acp::speaks_v2(result);
+        let native = if says(result, V1) || says(result, V2) {
+            Some(Native::Current)
+        } else if OLDER.iter().any(|place| says(result, place)) {
+            Some(Native::Older)
+        } else {
+            None
+        };
+        let place: &[&str] = match v2 {
+            true => &["capabilities", "session", "mcp"],
+            false => &["agentCapabilities", "mcpCapabilities"],
+        };
+        let can = |kind: &str| result.at(place).is_some_and(|json| says(&json, &[kind]));
+        let name = result
+            .at(&[if v2 { "info" } else { "agentInfo" }, "name"])
+            .and_then(|name| name.text().map(|text| text.to_lowercase()));
+        Abilities {
+            native,
+            http: can("http"),
+            // Every v1 agent has it.
+            stdio: !v2 || can("stdio"),
+            v2,
+            scp: [&["_meta", "symposium"][..], &["agentCapabilities", "_meta", "symposium"]]
+                .iter()
+                .any(|place| result.at(place).is_some_and(|json| json.member("version").is_some())),
+            name: name.unwrap_or_default(),
+        }
+    }
+}
+
+/// The answer of an agent to `initialize`, as it would be if the agent spoke MCP over ACP.
+pub fn with_mcp_over_acp(result: &Json) -> Json {
+    match acp::speaks_v2(result) {
+        true => result.with_at(V2, Some(&Json::EMPTY)),
+        false => result.with_at(V1, Some(&Json::TRUE)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn abilities(result: &str) -> Abilities {
+        Abilities::of(&Json::parse(result.to_owned()).unwrap())
+    }
+
+    #[test]
+    fn the_capability_is_read_in_all_its_spellings() {
+        for (result, native) in [
+            (r#"{"agentCapabilities":{"mcpCapabilities":{"acp":true}}}"#, Some(Native::Current)),
+            (r#"{"agentCapabilities":{"mcpCapabilities":{"acp":false}}}"#, None),
+            (
+                r#"{"protocolVersion":2,"info":{},"capabilities":{"session":{"mcp":{"acp":{}}}}}"#,
+                Some(Native::Current),
+            ),
+            (r#"{"_meta":{"mcp_acp_transport":true}}"#, Some(Native::Older)),
+            (r#"{"mcp_acp_transport":true}"#, Some(Native::Older)),
+            (
+                r#"{"agentCapabilities":{"_meta":{"symposium":{"mcp_acp_transport":true}}}}"#,
+                Some(Native::Older),
+            ),
+            (r#"{"capabilities":{"mcp_acp_transport":true}}"#, Some(Native::Older)),
+            (r#"{"_meta":{"mcp_acp_transport":false}}"#, None),
+            (r#"{}"#, None),
+        ] {
+            assert_eq!(abilities(result).native, native, "{result}");
+        }
+    }
+
+    #[test]
+    fn v1_agents_have_stdio_and_v2_agents_say_so() {
+        let v1 = abilities(
+            r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"http":true}},"agentInfo":{"name":"OpenHands"}}"#,
+        );
+        assert!(v1.http && v1.stdio && !v1.v2 && v1.name == "openhands");
+        let v2 = abilities(
+            r#"{"protocolVersion":2,"info":{"name":"X"},"capabilities":{"session":{"mcp":{"http":{}}}}}"#,
+        );
+        assert!(v2.http && !v2.stdio && v2.v2);
+    }
+
+    /// Checklist 74, 109.
+    #[test]
+    fn the_word_is_added_and_nothing_else_changes() {
+        for (result, expected) in [
+            (
+                r#"{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"mcpCapabilities":{"http": true}},"x":1.10}"#,
+                r#"{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"mcpCapabilities":{"http": true,"acp":true}},"x":1.10}"#,
+            ),
+            (
+                r#"{"agentCapabilities":{"mcpCapabilities":{"acp":false}}}"#,
+                r#"{"agentCapabilities":{"mcpCapabilities":{"acp":true}}}"#,
+            ),
+            (
+                r#"{"protocolVersion":1}"#,
+                r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}}}"#,
+            ),
+            (
+                r#"{"protocolVersion":2,"info":{},"capabilities":{"session":{}}}"#,
+                r#"{"protocolVersion":2,"info":{},"capabilities":{"session":{"mcp":{"acp":{}}}}}"#,
+            ),
+        ] {
+            let result = Json::parse(result.to_owned()).unwrap();
+            assert_eq!(with_mcp_over_acp(&result).as_str(), expected);
+        }
+    }
+}

@@ -1,0 +1,580 @@
+//! Who provides which server, and what becomes of messages on their way in and out.
+
+use std::collections::BTreeMap;
+
+use router::{Chain, Mode, Notice, Role, Seat, Time};
+use wire::{Call, Id, Message, Outcome, Side, acp, code};
+
+use crate::bridge::{Bridge, Policy, SetUp, Verdict, no_such, our_number, session_of};
+use crate::capability::{Abilities, Native, with_mcp_over_acp};
+use crate::declaration::{Entry, Manner, Servers, Spelling, sets_up};
+use crate::form::{self, Form, Target, Word};
+use crate::ports::{Caller, Ports, Ticket};
+
+mod server;
+mod talk;
+
+use server::{Server, Uses};
+use talk::{Question, Talks};
+
+/// What to do, in this order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    /// Give the router a message in the name of a seat.
+    Arrive { from: Seat, toward: Side, message: Message },
+    /// Write a message to a seat's link.
+    Deliver { to: Seat, toward: Side, message: Message },
+    /// Say something to an MCP client.
+    Tell { caller: Caller, message: Message },
+    /// End the call of an MCP client.
+    HangUp(Caller),
+    /// Tell the people who run this.
+    Report(Notice),
+}
+
+/// Where a message is: on the link of which seat, which way it goes, and what is spoken there.
+#[derive(Debug, Clone, Copy)]
+pub struct Hop<'a> {
+    pub seat: Seat,
+    pub toward: Side,
+    /// The name of the link's dialect.
+    pub dialect: &'a str,
+}
+
+/// Stands between the links and the router. See the crate's documentation.
+#[derive(Debug)]
+pub struct Exchange {
+    chain: Chain,
+    /// The seat beyond the last proxy.
+    far: Seat,
+    bridge: Bridge,
+    /// By the id under which all but its provider know it.
+    servers: BTreeMap<String, Server>,
+    /// Set-up requests of providers that are not answered: which of their servers are in them.
+    setting_up: BTreeMap<(Seat, Name), Declared>,
+    talks: Talks,
+    /// Answers that are waited for, by who gives them and under which id.
+    watched: BTreeMap<(Seat, Name), Watch>,
+}
+
+/// Servers that a provider has declared in a set-up request.
+#[derive(Debug)]
+struct Declared {
+    /// The session that the request names.
+    session: Option<String>,
+    servers: Vec<String>,
+}
+
+/// An id as a key.
+type Name = Box<[u8]>;
+
+fn name(id: &Id) -> Name {
+    id.json().as_bytes().into()
+}
+
+/// Why an answer is waited for.
+#[derive(Debug)]
+enum Watch {
+    /// The agent says what it can do.
+    Initialize,
+    SetUp(Box<SetUp>),
+    Close(String),
+    Prompt(String),
+    /// A provider answers what a consumer, or we ourselves, asked.
+    Question(Question),
+}
+
+/// What a message may be about, told by its method alone: most are about nothing of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Topic {
+    Initialize,
+    SetUp,
+    Close,
+    Prompt,
+    Cancel,
+    Mcp,
+}
+
+fn topic(call: &Call) -> Option<Topic> {
+    let method = call.method.name();
+    match &*method {
+        "session/update" => None,
+        "session/prompt" => Some(Topic::Prompt),
+        "session/close" | "session/delete" => Some(Topic::Close),
+        acp::INITIALIZE => Some(Topic::Initialize),
+        acp::CANCEL_REQUEST => Some(Topic::Cancel),
+        _ if form::concerns(&method) => Some(Topic::Mcp),
+        _ if sets_up(call) => Some(Topic::SetUp),
+        _ => None,
+    }
+}
+
+impl Exchange {
+    pub fn new(chain: Chain, policy: Policy, ports: Box<dyn Ports>) -> Exchange {
+        let far = match chain.mode {
+            Mode::Agent => Seat(chain.components.len() as u16),
+            Mode::Proxy => Seat::OUTER,
+        };
+        let known_as = chain.component(far).map_or("", |component| &component.command);
+        let agent = match chain.mode {
+            Mode::Agent => chain.describe(far),
+            Mode::Proxy => "the agent".to_owned(),
+        };
+        Exchange {
+            bridge: Bridge::new(policy, far, agent, known_as, ports),
+            chain,
+            far,
+            servers: BTreeMap::new(),
+            setting_up: BTreeMap::new(),
+            talks: Talks::default(),
+            watched: BTreeMap::new(),
+        }
+    }
+
+    /// Has the exchange anything to do with a message that has arrived, or is to be delivered?
+    pub fn minds(&self, message: &Message) -> bool {
+        match message {
+            Message::Request { call, .. } | Message::Notification(call) => topic(call).is_some(),
+            Message::Response { .. } => {
+                !self.watched.is_empty()
+                    || !self.setting_up.is_empty()
+                    || self.talks.waits_for_consumers()
+                    || self.bridge.asks()
+            }
+        }
+    }
+
+    /// A message has come from a seat. What it returns goes on to the router, then the steps are
+    /// done.
+    pub fn arrived(
+        &mut self,
+        now: Time,
+        hop: Hop<'_>,
+        message: Message,
+        steps: &mut Vec<Step>,
+    ) -> Option<Message> {
+        match message {
+            Message::Response { id, outcome, extras } => {
+                let Some(watch) = self.watched.remove(&(hop.seat, name(&id))) else {
+                    return Some(Message::Response { id, outcome, extras });
+                };
+                let outcome = self.on_watched(now, hop.seat, &id, watch, outcome, steps)?;
+                Some(Message::Response { id, outcome, extras })
+            }
+            Message::Request { id, mut call } => {
+                match (topic(&call), hop.toward) {
+                    (Some(Topic::SetUp), Side::Agent) => {
+                        self.on_declared(hop, &id, &mut call);
+                    }
+                    (Some(Topic::Mcp), Side::Agent) => {
+                        return self.on_provider(hop.seat, Some(id), call, steps);
+                    }
+                    (Some(Topic::Mcp), Side::Editor) if self.is_its_own(hop.seat, &call) => {
+                        // It passes on what is meant for itself: it does not know this form.
+                        let why =
+                            format!("{} does not know this method", self.chain.describe(hop.seat));
+                        let outcome = Outcome::error(code::METHOD_NOT_FOUND, &why);
+                        let message = Message::response(id, outcome);
+                        steps.push(Step::Deliver { to: hop.seat, toward: Side::Agent, message });
+                        return None;
+                    }
+                    _ => {}
+                }
+                Some(Message::Request { id, call })
+            }
+            Message::Notification(call) => match (topic(&call), hop.toward) {
+                (Some(Topic::Mcp), Side::Agent) => self.on_provider(hop.seat, None, call, steps),
+                (Some(Topic::Mcp), Side::Editor) if self.is_its_own(hop.seat, &call) => None,
+                _ => Some(Message::Notification(call)),
+            },
+        }
+    }
+
+    /// A message is to be delivered to a seat. What it returns is, then the steps are done.
+    pub fn deliver(
+        &mut self,
+        now: Time,
+        hop: Hop<'_>,
+        message: Message,
+        steps: &mut Vec<Step>,
+    ) -> Option<Message> {
+        let to_agent = hop.seat == self.far && hop.toward == Side::Agent;
+        match message {
+            Message::Response { id, outcome, extras } => {
+                if hop.seat == self.far
+                    && let Some(number) = our_number(&id)
+                {
+                    self.bridge.on_answer(number, outcome, steps);
+                    return None;
+                }
+                self.on_set_up_answered(hop.seat, &id, &outcome, steps);
+                let outcome = self.on_consumer_answer(now, hop.seat, &id, outcome, steps)?;
+                Some(Message::Response { id, outcome, extras })
+            }
+            Message::Request { id, mut call } => {
+                match (topic(&call), hop.toward) {
+                    (Some(Topic::Initialize), _) if to_agent => {
+                        self.watched.insert((hop.seat, name(&id)), Watch::Initialize);
+                    }
+                    (Some(Topic::SetUp), _) if to_agent && !self.beyond_us() => {
+                        return self.on_set_up(id, call, steps);
+                    }
+                    (Some(Topic::SetUp), Side::Agent) => {
+                        in_transit(hop.dialect, to_agent, &mut call)
+                    }
+                    (Some(Topic::Close), _) if to_agent => {
+                        if let Some(session) = call.params.as_ref().and_then(session_of) {
+                            self.watched.insert((hop.seat, name(&id)), Watch::Close(session));
+                        }
+                    }
+                    (Some(Topic::Prompt), _) if to_agent && self.bridge.wonders() => {
+                        if let Some(session) = call.params.as_ref().and_then(session_of) {
+                            self.watched.insert((hop.seat, name(&id)), Watch::Prompt(session));
+                        }
+                    }
+                    (Some(Topic::Mcp), Side::Agent) if to_agent => {
+                        return self.to_client(Some(id), call, steps);
+                    }
+                    (Some(Topic::Mcp), Side::Editor) => {
+                        return self.on_consumer(now, hop.seat, Some(id), call, steps);
+                    }
+                    _ => {}
+                }
+                Some(Message::Request { id, call })
+            }
+            Message::Notification(call) => match (topic(&call), hop.toward) {
+                (Some(Topic::Cancel), _) => {
+                    let id = call.params.as_ref().and_then(acp::cancelled_id);
+                    if let Some(id) = id {
+                        if self.bridge.withdraw(&id, steps) {
+                            return None;
+                        }
+                        self.on_cancel(hop.seat, &id, steps);
+                    }
+                    Some(Message::Notification(call))
+                }
+                (Some(Topic::Mcp), Side::Agent) if to_agent => self.to_client(None, call, steps),
+                (Some(Topic::Mcp), Side::Editor) => {
+                    self.on_consumer(now, hop.seat, None, call, steps)
+                }
+                _ => Some(Message::Notification(call)),
+            },
+        }
+    }
+
+    /// An MCP client has called, said a line, or left.
+    pub fn called(&mut self, ticket: Ticket, caller: Caller, steps: &mut Vec<Step>) {
+        self.bridge.on_called(ticket, caller, steps);
+    }
+
+    pub fn heard(&mut self, now: Time, caller: Caller, line: &bytes::Bytes, steps: &mut Vec<Step>) {
+        self.bridge.on_heard(now, caller, line, steps);
+    }
+
+    pub fn hung_up(&mut self, caller: Caller, steps: &mut Vec<Step>) {
+        self.bridge.on_hung_up(caller, steps);
+    }
+
+    /// When to call [`tick`](Exchange::tick).
+    pub fn deadline(&self) -> Option<Time> {
+        [self.bridge.deadline(), self.talks.deadline()].into_iter().flatten().min()
+    }
+
+    pub fn tick(&mut self, now: Time, steps: &mut Vec<Step>) {
+        self.bridge.tick(now, steps);
+        self.talks_tick(now, steps);
+    }
+
+    /// A component has left, or another has taken its place: what it had open is over. (Who waits for
+    /// its answers is told by the router.)
+    pub fn left(&mut self, seat: Seat) {
+        self.watched.retain(|(whose, _), _| *whose != seat);
+        self.setting_up.retain(|(whose, _), _| *whose != seat);
+        self.talks.forget(seat);
+    }
+
+    /// How much is open, for tests: the bridge's sizes, then servers, set-ups, conversations, watched
+    /// answers.
+    pub fn sizes(&self) -> [usize; 9] {
+        let [a, b, c, d, e] = self.bridge.sizes();
+        let [f, g, h, i] =
+            [self.servers.len(), self.setting_up.len(), self.talks.len(), self.watched.len()];
+        [a, b, c, d, e, f, g, h, i]
+    }
+
+    /// In proxy mode, does the conductor above us, or the agent, speak MCP over ACP? Then what passes
+    /// between our chain and it is for it to bridge.
+    fn beyond_us(&self) -> bool {
+        self.chain.mode == Mode::Proxy && self.bridge.native().is_some()
+    }
+
+    /// Is this seat the last one that a message toward the editor can reach?
+    fn is_end_of_road(&self, seat: Seat) -> bool {
+        seat == Seat::OUTER && self.chain.mode == Mode::Agent
+    }
+
+    fn on_watched(
+        &mut self,
+        now: Time,
+        seat: Seat,
+        id: &Id,
+        watch: Watch,
+        outcome: Outcome,
+        steps: &mut Vec<Step>,
+    ) -> Option<Outcome> {
+        match (watch, outcome) {
+            (Watch::Question(question), outcome) => {
+                self.on_provider_answer(now, seat, id, question, outcome, steps)
+            }
+            (Watch::Initialize, Outcome::Result(result)) => {
+                let abilities = Abilities::of(&result);
+                let lacks = abilities.native != Some(Native::Current);
+                self.bridge.abilities = Some(abilities);
+                Some(Outcome::Result(if lacks { with_mcp_over_acp(&result) } else { result }))
+            }
+            (Watch::SetUp(set_up), outcome) => {
+                let servers = &self.servers;
+                let scp = |id: &str| servers.get(id).is_some_and(Server::is_scp);
+                match self.bridge.on_set_up(*set_up, outcome, scp, steps) {
+                    Verdict::Answer(outcome) => Some(outcome),
+                    Verdict::Again(call, set_up) => {
+                        self.watched.insert((seat, name(id)), Watch::SetUp(Box::new(set_up)));
+                        let message = Message::Request { id: id.clone(), call };
+                        steps.push(Step::Deliver { to: seat, toward: Side::Agent, message });
+                        None
+                    }
+                }
+            }
+            (Watch::Close(session), outcome) => {
+                if matches!(outcome, Outcome::Result(_)) {
+                    self.bridge.end_session(&session, steps);
+                    self.end_session(&session, steps);
+                }
+                Some(outcome)
+            }
+            (Watch::Prompt(session), outcome) => {
+                self.bridge.on_prompted(&session, steps);
+                Some(outcome)
+            }
+            (Watch::Initialize, outcome) => Some(outcome),
+        }
+    }
+
+    /// A set-up request on its way to the agent.
+    fn on_set_up(&mut self, id: Id, call: Call, steps: &mut Vec<Step>) -> Option<Message> {
+        let Some(servers) = call.params.as_ref().and_then(Servers::find) else {
+            return Some(Message::Request { id, call });
+        };
+        if !servers.has_offers() {
+            return Some(Message::Request { id, call });
+        }
+        let known = &self.servers;
+        let scp = |id: &str| known.get(id).is_some_and(Server::is_scp);
+        match self.bridge.set_up(&call, servers, scp) {
+            Ok((call, set_up)) => {
+                self.watched.insert((self.far, name(&id)), Watch::SetUp(Box::new(set_up)));
+                Some(Message::Request { id, call })
+            }
+            Err(outcome) => {
+                let message = Message::response(id, outcome);
+                steps.push(Step::Arrive { from: self.far, toward: Side::Editor, message });
+                None
+            }
+        }
+    }
+
+    /// A set-up request of a provider: which of its servers are its own, and how are they called?
+    fn on_declared(&mut self, hop: Hop<'_>, id: &Id, call: &mut Call) {
+        let Some(params) = &call.params else { return };
+        let Some(mut servers) = Servers::find(params).filter(Servers::has_offers) else { return };
+        let seat = hop.seat;
+        let mut taken: Vec<String> = Vec::new();
+        let mut seen: Vec<String> = Vec::new();
+        let mut own: Vec<String> = Vec::new();
+        // Whoever was there before keeps the name.
+        for entry in servers.entries() {
+            if !entry.offer.as_ref().is_some_and(|offer| self.offers(seat, offer, &seen)) {
+                taken.extend(entry.name());
+                seen.extend(entry.offer.as_ref().map(|offer| offer.id.clone()));
+            }
+        }
+        let mut edited = false;
+        seen.clear();
+        for entry in servers.entries_mut() {
+            let Some(offer) = entry.offer.clone().filter(|it| it.spelling != Spelling::Nameless)
+            else {
+                continue;
+            };
+            if !self.offers(seat, &offer, &seen) {
+                seen.push(offer.id);
+                continue;
+            }
+            let key = self.own_key(seat, &offer);
+            seen.push(offer.id.clone());
+            let name = unused(&offer.name, &taken);
+            taken.push(name.clone());
+            let server = self
+                .servers
+                .entry(key.clone())
+                .or_insert_with(|| Server::new(seat, &offer, hop.dialect));
+            server.name = name.clone();
+            server.uses.pending += 1;
+            own.push(key.clone());
+            if key != offer.id || name != offer.name {
+                respell_alike(entry, &name, &key, offer.spelling);
+                edited = true;
+            }
+        }
+        let session = session_of(params);
+        if edited {
+            call.params = Some(servers.write(params));
+        }
+        if !own.is_empty() {
+            self.setting_up.insert((seat, self::name(id)), Declared { session, servers: own });
+        }
+    }
+
+    /// The answer to a set-up request comes back to a provider whose servers were in it.
+    fn on_set_up_answered(
+        &mut self,
+        seat: Seat,
+        id: &Id,
+        outcome: &Outcome,
+        steps: &mut Vec<Step>,
+    ) {
+        if self.setting_up.is_empty() {
+            return;
+        }
+        let Some(declared) = self.setting_up.remove(&(seat, name(id))) else { return };
+        let session = match outcome {
+            // One that nobody has named is never closed: its servers stay as long as the chain.
+            Outcome::Result(result) => {
+                Some(session_of(result).or(declared.session).unwrap_or_default())
+            }
+            Outcome::Error(_) => None,
+        };
+        for key in declared.servers {
+            let Some(server) = self.servers.get_mut(&key) else { continue };
+            server.uses.pending -= 1;
+            server.uses.sessions.extend(session.clone());
+            self.drop_if_unused(&key, steps);
+        }
+    }
+
+    fn end_session(&mut self, session: &str, steps: &mut Vec<Step>) {
+        let used = self
+            .servers
+            .iter_mut()
+            .filter_map(|(key, server)| server.uses.sessions.remove(session).then(|| key.clone()));
+        let used: Vec<String> = used.collect();
+        for key in used {
+            self.drop_if_unused(&key, steps);
+        }
+    }
+
+    fn drop_if_unused(&mut self, key: &str, steps: &mut Vec<Step>) {
+        if self.servers.get(key).is_some_and(|server| server.uses == Uses::default()) {
+            self.bridge.forget_server(key, steps);
+            self.close_talks_of(key, steps);
+            self.servers.remove(key);
+        }
+    }
+
+    /// What a provider says to its consumer, at the agent's hop.
+    fn to_client(&mut self, id: Option<Id>, call: Call, steps: &mut Vec<Step>) -> Option<Message> {
+        let pass = |id, call| match id {
+            Some(id) => Message::Request { id, call },
+            None => Message::Notification(call),
+        };
+        if self.bridge.native().is_some() {
+            return Some(pass(id, call));
+        }
+        let connection = match form::read(&call) {
+            Some((_, Word::Say { target: Target::Connection(connection), call: said, .. })) => {
+                if let Some(caller) = self.bridge.client_of(&connection) {
+                    self.bridge.tell(caller, id, said, steps);
+                    return None;
+                }
+                connection
+            }
+            Some((_, Word::Disconnect { connection })) => {
+                self.bridge.on_disconnected(&connection, steps);
+                connection
+            }
+            _ => return Some(pass(id, call)),
+        };
+        let message = Message::response(
+            id?,
+            Outcome::Error(no_such(&format!("connection '{connection}'"), Form::M3)),
+        );
+        steps.push(Step::Arrive { from: self.far, toward: Side::Editor, message });
+        None
+    }
+
+    /// Is this seat the provider of the server, or has the connection, that a message is for?
+    fn is_its_own(&self, seat: Seat, call: &Call) -> bool {
+        let Some((form, word)) = form::read(call) else { return false };
+        let server = match word {
+            Word::Connect { server, .. } => server,
+            Word::Say { target: Target::Server(server), .. } => server,
+            Word::Say { target: Target::Operation { server, .. }, .. } => server,
+            Word::Say { target: Target::Connection(connection), .. }
+            | Word::Disconnect { connection } => {
+                return self.talks.with(&connection).is_some_and(|talk| talk.seat == seat)
+                    || self.talks.of_provider(seat, &connection).is_some();
+            }
+        };
+        let owns = |server: &Server| server.seat == seat;
+        self.servers.values().any(|it| owns(it) && it.native == server)
+            || self.find(form, &server).and_then(|key| self.servers.get(&key)).is_some_and(owns)
+    }
+}
+
+/// Spells servers in a way that the next component understands, or at least passes on.
+fn in_transit(dialect: &str, to_agent: bool, call: &mut Call) {
+    let Some(params) = &call.params else { return };
+    let Some(mut servers) = Servers::find(params).filter(Servers::has_offers) else { return };
+    let current = dialect == "P5";
+    let mut edited = false;
+    for entry in servers.entries_mut() {
+        let Some(offer) = entry.offer.clone() else { continue };
+        let manner = match (current, offer.spelling) {
+            (true, Spelling::ServerId) | (false, Spelling::Url) | (_, Spelling::Nameless) => {
+                continue;
+            }
+            // Whoever is beyond us may know it better as it is.
+            (true, _) if to_agent => continue,
+            (true, _) => Manner::ServerId,
+            (false, _) => Manner::Url,
+        };
+        entry.respell(&offer.name, &offer.id, &manner);
+        edited = true;
+    }
+    if edited {
+        call.params = Some(servers.write(params));
+    }
+}
+
+/// Another name or id in the same spelling, as far as it can have one.
+fn respell_alike(entry: &mut Entry, name: &str, key: &str, spelling: Spelling) {
+    let manner = match spelling {
+        Spelling::ServerId | Spelling::AcpId => Manner::ServerId,
+        _ => Manner::Url,
+    };
+    entry.respell(name, key, &manner);
+}
+
+/// The name, or the name with a number that nobody has.
+fn unused(name: &str, taken: &[String]) -> String {
+    let mut candidates =
+        std::iter::once(name.to_owned()).chain((2..).map(|n| format!("{name}-{n}")));
+    candidates.find(|it| !taken.contains(it)).unwrap_or_default()
+}
+
+/// Is this where an exchange is of use? It needs somebody to offer something, and somebody to take it.
+pub fn is_of_use(chain: &Chain) -> bool {
+    match chain.mode {
+        Mode::Agent => true,
+        Mode::Proxy => chain.seats().any(|seat| chain.role(seat) == Role::Proxy),
+    }
+}

@@ -1,0 +1,508 @@
+//! The generations of MCP over ACP: how each spells what a consumer and a provider say to each other.
+//!
+//! The *provider* owns a server: a proxy, or the editor. The *consumer* uses it: the agent, or our
+//! bridge in its place. What a consumer says travels toward the editor until it meets the provider.
+//!
+//! | form | connect | message | disconnect |
+//! |---|---|---|---|
+//! | M0 | – | `_scp/mcp {name, message}` | – |
+//! | M1 | – | `_mcp/client_to_server/{request,notification} {url, message}`, `_mcp/server_to_client/…` | – |
+//! | M2 | `_mcp/connect {acp_url}` → `{connection_id}` | `_mcp/{request,notification} {connectionId, method, params}` | `_mcp/disconnect {connection_id}` |
+//! | M3 | the same, or `{acp_id}` | `_mcp/message {connectionId, method, params}` | the same |
+//! | M3t | `_mcp/connect {connectionId, url}` | as M3 | the same |
+//! | M4 | `mcp/connect {acpUrl}` → `{connectionId}` | `mcp/message {connectionId, method, params}` | `mcp/disconnect {connectionId}` |
+//! | M5 | `mcp/connect {acpId}` | as M4 | the same, a request |
+//! | M6 | `mcp/connect {serverId}` | as M4 | the same, a request |
+//! | M7 | – | `mcp/message {serverId, requestId, method, params}` → `{result}` or `{error}` | – |
+
+use wire::{Call, Id, Json, Outcome};
+
+/// One generation. M0 to M6 carry MCP as a connection, which begins with `initialize`; M7 carries
+/// single requests of stateless MCP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Form {
+    M0,
+    M1,
+    M2,
+    M3,
+    M3t,
+    M4,
+    M5,
+    M6,
+    M7,
+}
+
+/// Whom a message is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A server as such (M0, M1).
+    Server(String),
+    Connection(String),
+    /// One operation of a stateless server (M7).
+    Operation {
+        server: String,
+        request: String,
+    },
+}
+
+/// What one message of MCP over ACP says.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Word {
+    /// Open a connection to a server. `chosen`: the consumer itself has named it (M3t).
+    Connect {
+        server: String,
+        chosen: Option<String>,
+    },
+    Disconnect {
+        connection: String,
+    },
+    /// An MCP message. `id`: what the inner message calls itself (M0, M1).
+    Say {
+        target: Target,
+        call: Call,
+        id: Option<Id>,
+    },
+}
+
+/// Which way an MCP message goes. Only M1 has two names for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    ToServer,
+    ToClient,
+}
+
+/// Everything a form may need to address a message.
+#[derive(Debug, Clone, Copy)]
+pub struct Address<'a> {
+    /// As its provider calls it.
+    pub server: &'a str,
+    pub connection: &'a str,
+    pub request: &'a str,
+}
+
+/// How an MCP request ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// The server answered, be it with an error.
+    Said(Outcome),
+    /// It could not be asked.
+    Failed(Json),
+}
+
+const ACP: &str = "acp:";
+
+/// Server ids are compared without the scheme that some spellings have.
+pub fn bare(id: &str) -> &str {
+    id.strip_prefix(ACP).unwrap_or(id)
+}
+
+pub fn url(server: &str) -> Json {
+    Json::string(&format!("{ACP}{server}"))
+}
+
+fn text(params: &Json, key: &str) -> Option<String> {
+    params.member(key)?.text().map(|text| text.into_owned())
+}
+
+fn texts(params: &Json, keys: &[&str]) -> Option<String> {
+    keys.iter().find_map(|key| text(params, key))
+}
+
+/// Could this be a message of MCP over ACP at all?
+pub(crate) fn concerns(method: &str) -> bool {
+    method.starts_with("mcp/") || method.starts_with("_mcp/") || method == "_scp/mcp"
+}
+
+/// Reads a message of any form. `None` for what is not one, or lacks what it needs.
+pub fn read(call: &Call) -> Option<(Form, Word)> {
+    let method = call.method.name();
+    if !concerns(&method) {
+        return None;
+    }
+    let params = call.params.as_ref()?;
+    let connection = || texts(params, &["connectionId", "connection_id"]);
+    let say = |target| {
+        let inner = params.member("params");
+        let call = Call::new(&text(params, "method")?, inner);
+        Some(Word::Say { target, call, id: None })
+    };
+    let server = |key| text(params, key).map(|id| bare(&id).to_owned());
+    match &*method {
+        "_scp/mcp" => Some((Form::M0, whole(Target::Server(text(params, "name")?), params)?)),
+        "_mcp/client_to_server/request"
+        | "_mcp/client_to_server/notification"
+        | "_mcp/server_to_client/request"
+        | "_mcp/server_to_client/notification" => {
+            Some((Form::M1, whole(Target::Server(server("url")?), params)?))
+        }
+        "_mcp/connect" => {
+            let known = server("acp_url").or_else(|| server("acp_id"));
+            match (known, connection()) {
+                (Some(server), _) => Some((Form::M3, Word::Connect { server, chosen: None })),
+                (None, chosen @ Some(_)) => {
+                    Some((Form::M3t, Word::Connect { server: server("url")?, chosen }))
+                }
+                (None, None) => {
+                    Some((Form::M3, Word::Connect { server: server("url")?, chosen: None }))
+                }
+            }
+        }
+        "mcp/connect" => [("serverId", Form::M6), ("acpId", Form::M5), ("acpUrl", Form::M4)]
+            .into_iter()
+            .find_map(|(key, form)| {
+                Some((form, Word::Connect { server: server(key)?, chosen: None }))
+            }),
+        "_mcp/request" | "_mcp/notification" => {
+            Some((Form::M2, say(Target::Connection(connection()?))?))
+        }
+        "_mcp/message" => Some((Form::M3, say(Target::Connection(connection()?))?)),
+        "mcp/message" => match connection() {
+            Some(id) => Some((Form::M6, say(Target::Connection(id))?)),
+            None => {
+                let request = text(params, "requestId")?;
+                Some((Form::M7, say(Target::Operation { server: server("serverId")?, request })?))
+            }
+        },
+        "_mcp/disconnect" => Some((Form::M3, Word::Disconnect { connection: connection()? })),
+        "mcp/disconnect" => Some((Form::M6, Word::Disconnect { connection: connection()? })),
+        _ => None,
+    }
+}
+
+/// A message that holds a whole MCP message.
+fn whole(target: Target, params: &Json) -> Option<Word> {
+    let message = params.member("message")?;
+    let call = Call::new(&text(&message, "method")?, message.member("params"));
+    Some(Word::Say { target, call, id: message.member("id").and_then(Id::new) })
+}
+
+/// The id that a provider gave to a connection, however it spells it.
+pub fn connection_of(result: &Json) -> Option<String> {
+    texts(result, &["connectionId", "connection_id"])
+}
+
+impl Form {
+    /// Does it have connections that are opened with a message?
+    pub fn connects(self) -> bool {
+        !matches!(self, Form::M0 | Form::M1 | Form::M7)
+    }
+
+    /// Do two forms spell the messages of an open connection alike?
+    pub fn talks_like(self, other: Form) -> bool {
+        let kind = |form| match form {
+            Form::M3t => Form::M3,
+            Form::M4 | Form::M5 => Form::M6,
+            form => form,
+        };
+        kind(self) == kind(other)
+    }
+
+    /// Opens a connection. Unknown members are ignored everywhere, so one spelling does for all that
+    /// cannot be told apart.
+    pub fn connect(self, server: &str, chosen: &str) -> Call {
+        let bare = Json::string(server);
+        match self {
+            Form::M4 => Call::new("mcp/connect", Json::object([("acpUrl", Some(url(server)))])),
+            Form::M5 => Call::new("mcp/connect", Json::object([("acpId", Some(bare))])),
+            Form::M6 => Call::new("mcp/connect", Json::object([("serverId", Some(bare))])),
+            Form::M3t => {
+                let chosen = Json::string(chosen);
+                let members = [("connectionId", Some(chosen)), ("url", Some(url(server)))];
+                Call::new("_mcp/connect", Json::object(members))
+            }
+            _ => {
+                let members = ["acp_url", "acp_id", "url"].map(|key| (key, Some(url(server))));
+                Call::new("_mcp/connect", Json::object(members))
+            }
+        }
+    }
+
+    /// The answer to a consumer that has connected in this form.
+    pub fn connected(self, connection: &str) -> Json {
+        let id = || Some(Json::string(connection));
+        match self {
+            Form::M4 | Form::M5 | Form::M6 => Json::object([("connectionId", id())]),
+            _ => Json::object([("connection_id", id()), ("connectionId", id())]),
+        }
+    }
+
+    /// Closes a connection, and whether that is a request.
+    pub fn disconnect(self, connection: &str) -> (Call, bool) {
+        let id = || Some(Json::string(connection));
+        match self {
+            Form::M4 | Form::M5 | Form::M6 => {
+                (Call::new("mcp/disconnect", Json::object([("connectionId", id())])), true)
+            }
+            _ => {
+                let members = [("connection_id", id()), ("connectionId", id())];
+                (Call::new("_mcp/disconnect", Json::object(members)), false)
+            }
+        }
+    }
+
+    /// Carries an MCP message; `id` is that of the request, if it is one.
+    pub fn say(self, way: Way, address: Address<'_>, id: Option<&Id>, call: &Call) -> Call {
+        let request = id.is_some();
+        let message = || {
+            Json::object([
+                ("jsonrpc", Some(Json::string("2.0"))),
+                ("id", id.map(|id| id.json().clone())),
+                ("method", Some(call.method.json().clone())),
+                ("params", call.params.clone()),
+            ])
+        };
+        let flat = |method: &str, target: [(&str, Option<Json>); 2]| {
+            let inner =
+                [("method", Some(call.method.json().clone())), ("params", call.params.clone())];
+            Call::new(method, Json::object(target.into_iter().chain(inner)))
+        };
+        let connection = || [("connectionId", Some(Json::string(address.connection))), ("", None)];
+        match self {
+            Form::M0 => {
+                let name = Some(Json::string(address.server));
+                Call::new("_scp/mcp", Json::object([("name", name), ("message", Some(message()))]))
+            }
+            Form::M1 => {
+                let method = match (way, request) {
+                    (Way::ToServer, true) => "_mcp/client_to_server/request",
+                    (Way::ToServer, false) => "_mcp/client_to_server/notification",
+                    (Way::ToClient, true) => "_mcp/server_to_client/request",
+                    (Way::ToClient, false) => "_mcp/server_to_client/notification",
+                };
+                let members = [("url", Some(url(address.server))), ("message", Some(message()))];
+                Call::new(method, Json::object(members))
+            }
+            Form::M2 => {
+                flat(if request { "_mcp/request" } else { "_mcp/notification" }, connection())
+            }
+            Form::M3 | Form::M3t => flat("_mcp/message", connection()),
+            Form::M4 | Form::M5 | Form::M6 => flat("mcp/message", connection()),
+            Form::M7 => flat(
+                "mcp/message",
+                [
+                    ("serverId", Some(Json::string(address.server))),
+                    ("requestId", Some(Json::string(address.request))),
+                ],
+            ),
+        }
+    }
+
+    /// What the answer to a message in this form says.
+    pub fn open(self, outcome: Outcome) -> Answer {
+        let Outcome::Result(result) = &outcome else {
+            let Outcome::Error(error) = outcome else { unreachable!("an outcome is one of two") };
+            return match self {
+                // The MCP error is inside; what is outside is not MCP's.
+                Form::M0 | Form::M1 | Form::M7 => Answer::Failed(error),
+                _ => Answer::Said(Outcome::Error(error)),
+            };
+        };
+        let inner = match self {
+            Form::M1 => result.member("message"),
+            Form::M0 => Some(result.member("message").unwrap_or_else(|| result.clone())),
+            Form::M7 => Some(result.clone()),
+            _ => return Answer::Said(outcome),
+        };
+        let said = inner.as_ref().and_then(|inner| {
+            let result = inner.member("result").map(Outcome::Result);
+            result.or_else(|| inner.member("error").map(Outcome::Error))
+        });
+        match (said, self) {
+            (Some(said), _) => Answer::Said(said),
+            // A bare MCP result.
+            (None, Form::M0) => Answer::Said(outcome),
+            (None, _) => {
+                let why = "the provider's answer holds neither a result nor an error";
+                Answer::Failed(wire::message::error_object(wire::code::INTERNAL_ERROR, why, None))
+            }
+        }
+    }
+
+    /// The answer to a message in this form, for whom it is addressed to.
+    pub fn close(self, address: Address<'_>, id: Option<&Id>, answer: Answer) -> Outcome {
+        let said = match answer {
+            Answer::Failed(error) => return Outcome::Error(error),
+            Answer::Said(said) => said,
+        };
+        let (key, value) = match &said {
+            Outcome::Result(value) => ("result", value.clone()),
+            Outcome::Error(value) => ("error", value.clone()),
+        };
+        let message = || {
+            let id = id.map_or(Json::NULL, |id| id.json().clone());
+            let version = Json::string("2.0");
+            Json::object([("jsonrpc", Some(version)), ("id", Some(id)), (key, Some(value.clone()))])
+        };
+        match self {
+            Form::M0 => {
+                let name = Some(Json::string(address.server));
+                Outcome::Result(Json::object([("name", name), ("message", Some(message()))]))
+            }
+            Form::M1 => Outcome::Result(Json::object([("message", Some(message()))])),
+            Form::M7 => Outcome::Result(Json::object([(key, Some(value))])),
+            _ => said,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::Message;
+
+    const ADDRESS: Address<'static> = Address { server: "U", connection: "V", request: "r-1" };
+
+    fn call(line: &str) -> Call {
+        match Message::parse(&line.to_owned().into()).unwrap() {
+            Message::Request { call, .. } | Message::Notification(call) => call,
+            Message::Response { .. } => panic!("not a call: {line}"),
+        }
+    }
+
+    /// The examples of the documents.
+    #[test]
+    fn every_form_is_read() {
+        let tools = || Call::new("tools/list", None);
+        let say =
+            |target, id: Option<&str>| Word::Say { target, call: tools(), id: id.map(Id::string) };
+        let connection = || Target::Connection("V".into());
+        let connect = || Word::Connect { server: "U".into(), chosen: None };
+        for (line, form, word) in [
+            (
+                r#"{"id":1,"method":"_scp/mcp","params":{"name":"U","message":{"jsonrpc":"2.0","id":"m1","method":"tools/list"}}}"#,
+                Form::M0,
+                say(Target::Server("U".into()), Some("m1")),
+            ),
+            (
+                r#"{"id":1,"method":"_mcp/client_to_server/request","params":{"url":"acp:U","message":{"jsonrpc":"2.0","id":"m1","method":"tools/list"}}}"#,
+                Form::M1,
+                say(Target::Server("U".into()), Some("m1")),
+            ),
+            (
+                r#"{"id":2,"method":"_mcp/connect","params":{"acp_url":"acp:U"}}"#,
+                Form::M3,
+                connect(),
+            ),
+            (
+                r#"{"id":2,"method":"_mcp/connect","params":{"acp_id":"acp:U"}}"#,
+                Form::M3,
+                connect(),
+            ),
+            (
+                r#"{"id":2,"method":"_mcp/connect","params":{"connectionId":"W","url":"acp:U"}}"#,
+                Form::M3t,
+                Word::Connect { server: "U".into(), chosen: Some("W".into()) },
+            ),
+            (r#"{"id":2,"method":"mcp/connect","params":{"acpUrl":"acp:U"}}"#, Form::M4, connect()),
+            (r#"{"id":2,"method":"mcp/connect","params":{"acpId":"U"}}"#, Form::M5, connect()),
+            (r#"{"id":2,"method":"mcp/connect","params":{"serverId":"U"}}"#, Form::M6, connect()),
+            (
+                r#"{"id":3,"method":"_mcp/request","params":{"connectionId":"V","method":"tools/list"}}"#,
+                Form::M2,
+                say(connection(), None),
+            ),
+            (
+                r#"{"id":3,"method":"_mcp/message","params":{"connectionId":"V","method":"tools/list"}}"#,
+                Form::M3,
+                say(connection(), None),
+            ),
+            (
+                r#"{"id":3,"method":"mcp/message","params":{"connectionId":"V","method":"tools/list"}}"#,
+                Form::M6,
+                say(connection(), None),
+            ),
+            (
+                r#"{"id":9,"method":"mcp/message","params":{"serverId":"U","requestId":"r-1","method":"tools/list"}}"#,
+                Form::M7,
+                say(Target::Operation { server: "U".into(), request: "r-1".into() }, None),
+            ),
+            (
+                r#"{"method":"_mcp/disconnect","params":{"connection_id":"V"}}"#,
+                Form::M3,
+                Word::Disconnect { connection: "V".into() },
+            ),
+            (
+                r#"{"id":8,"method":"mcp/disconnect","params":{"connectionId":"V"}}"#,
+                Form::M6,
+                Word::Disconnect { connection: "V".into() },
+            ),
+        ] {
+            assert_eq!(read(&call(line)), Some((form, word)), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_something_else_is_left_alone() {
+        for line in [
+            r#"{"id":1,"method":"session/new","params":{}}"#,
+            r#"{"id":1,"method":"mcp/message"}"#,
+            r#"{"id":1,"method":"mcp/message","params":{"serverId":"U","method":"x"}}"#,
+            r#"{"id":1,"method":"mcp/connect","params":{"serverId":7}}"#,
+            r#"{"id":1,"method":"_mcp/other","params":{"connectionId":"V","method":"x"}}"#,
+        ] {
+            assert_eq!(read(&call(line)), None, "{line}");
+        }
+    }
+
+    const ALL: [Form; 9] =
+        [Form::M0, Form::M1, Form::M2, Form::M3, Form::M3t, Form::M4, Form::M5, Form::M6, Form::M7];
+
+    #[test]
+    fn what_a_form_writes_it_reads() {
+        let inner = Call::new("tools/call", Json::trusted(r#"{"n": 1.10}"#));
+        for form in ALL {
+            for (way, id) in [
+                (Way::ToServer, Some(Id::string("c:1"))),
+                (Way::ToServer, None),
+                (Way::ToClient, Some(Id::string("c:1"))),
+                (Way::ToClient, None),
+            ] {
+                let said = form.say(way, ADDRESS, id.as_ref(), &inner);
+                let Some((read_as, Word::Say { call, .. })) = read(&said) else {
+                    panic!("{form:?}: {said:?}")
+                };
+                assert!(read_as.talks_like(form));
+                assert_eq!(call, inner);
+            }
+            if form.connects() {
+                let connect = form.connect("U", "V");
+                let chosen = (form == Form::M3t).then(|| "V".to_owned());
+                let (_, word) = read(&connect).unwrap();
+                assert_eq!(word, Word::Connect { server: "U".into(), chosen });
+                assert_eq!(connection_of(&form.connected("V")).as_deref(), Some("V"));
+                let (_, word) = read(&form.disconnect("V").0).unwrap();
+                assert_eq!(word, Word::Disconnect { connection: "V".into() });
+            }
+        }
+    }
+
+    #[test]
+    fn inner_and_outer_errors_are_kept_apart() {
+        let result = Outcome::Result(Json::trusted(r#"{"tools":[]}"#));
+        let error = Outcome::Error(Json::trusted(r#"{"code":-32000,"message":"no"}"#));
+        for form in ALL {
+            for said in [&result, &error] {
+                let closed = form.close(ADDRESS, None, Answer::Said(said.clone()));
+                assert_eq!(form.open(closed), Answer::Said(said.clone()), "{form:?}");
+            }
+        }
+        let Outcome::Error(error) = error else { unreachable!() };
+        for form in [Form::M0, Form::M1, Form::M7] {
+            let failed = Outcome::Error(error.clone());
+            assert_eq!(form.open(failed), Answer::Failed(error.clone()), "{form:?}");
+        }
+    }
+
+    #[test]
+    fn an_scp_answer_may_be_bare() {
+        for answer in [
+            r#"{"name":"U","message":{"jsonrpc":"2.0","id":"m1","result":{"tools":[]}}}"#,
+            r#"{"message":{"jsonrpc":"2.0","id":"m1","result":{"tools":[]}}}"#,
+            r#"{"jsonrpc":"2.0","id":"m1","result":{"tools":[]}}"#,
+            r#"{"tools":[]}"#,
+        ] {
+            let said = Answer::Said(Outcome::Result(Json::trusted(r#"{"tools":[]}"#)));
+            assert_eq!(Form::M0.open(Outcome::Result(Json::trusted(answer))), said, "{answer}");
+        }
+    }
+}

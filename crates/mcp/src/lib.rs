@@ -1,0 +1,34 @@
+//! MCP over ACP: a proxy, or the editor, offers an MCP server whose transport is the ACP channel
+//! itself, and whatever agent stands at the end can use it.
+//!
+//! An [`Exchange`] stands between the links of a chain and its router and sees what arrives and what
+//! is delivered. It does two things, at two places:
+//!
+//! - **At each provider's hop** it translates: what a consumer says in its form of MCP over ACP is
+//!   delivered in the provider's form, and back. Everywhere else such messages pass as they are.
+//! - **At the agent's hop** it bridges: for an agent that does not speak MCP over ACP, the
+//!   declaration becomes a server that the agent can start or find, and what MCP clients say there
+//!   travels through the chain as `_mcp/connect`, `_mcp/message` and `_mcp/disconnect`.
+//!
+//! # Layout
+//! - [`form`]: the generations of MCP over ACP and their spelling
+//! - [`declaration`]: servers in the requests that set up a session
+//! - [`capability`]: what agents say they can do
+//! - [`stateless`]: between MCP with connections and MCP without
+//! - [`exchange`]: the two hooks, and who provides what; `exchange/talk` translates a conversation
+//! - [`bridge`]: the agent's hop; `bridge/client` is one MCP client
+//! - [`ports`]: what the bridge needs from the world
+//!
+//! Pure: no clock, no I/O, no randomness. Sockets and secrets come from the shell.
+
+pub mod bridge;
+pub mod capability;
+pub mod declaration;
+pub mod exchange;
+pub mod form;
+pub mod ports;
+pub mod stateless;
+
+pub use bridge::Policy;
+pub use exchange::{Exchange, Hop, Step};
+pub use ports::{Caller, Kind, Place, Ports, Ticket};

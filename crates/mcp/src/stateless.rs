@@ -1,0 +1,311 @@
+//! Between the two ages of MCP: connections that begin with `initialize`, and single requests that
+//! say everything themselves (version 2026-07-28, which is what the form M7 carries).
+
+use wire::message::error_object;
+use wire::{Call, Json, Outcome, code};
+
+pub const INITIALIZE: &str = "initialize";
+pub const INITIALIZED: &str = "notifications/initialized";
+pub const CANCELLED: &str = "notifications/cancelled";
+pub const PROGRESS: &str = "notifications/progress";
+pub const DISCOVER: &str = "server/discover";
+pub const PING: &str = "ping";
+
+/// The version that M7 carries.
+const STATELESS: &str = "2026-07-28";
+/// The last version with connections.
+const CONNECTED: &str = "2025-11-25";
+
+const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const INFO: &str = "io.modelcontextprotocol/clientInfo";
+
+fn complete() -> Json {
+    Json::string("complete")
+}
+
+fn params_of(call: &Call) -> Json {
+    call.params.clone().filter(Json::is_object).unwrap_or(Json::EMPTY)
+}
+
+/// What a client said of itself in its `initialize`.
+#[derive(Debug, Clone)]
+pub struct Client {
+    version: Option<Json>,
+    capabilities: Json,
+    info: Option<Json>,
+}
+
+impl Client {
+    pub fn unknown() -> Client {
+        Client { version: None, capabilities: Json::EMPTY, info: None }
+    }
+
+    pub fn of(initialize: &Call) -> Client {
+        let params = params_of(initialize);
+        Client {
+            version: params.member("protocolVersion").map(|json| json.detached()),
+            capabilities: params
+                .member("capabilities")
+                .filter(Json::is_object)
+                .map_or(Json::EMPTY, |json| json.detached()),
+            info: params.member("clientInfo").map(|json| json.detached()),
+        }
+    }
+
+    /// Would it answer this request of a server?
+    fn takes(&self, method: &str) -> bool {
+        let capability = match method {
+            "sampling/createMessage" => "sampling",
+            "elicitation/create" => "elicitation",
+            "roots/list" => "roots",
+            _ => return false,
+        };
+        self.capabilities.member(capability).is_some()
+    }
+}
+
+/// A request of a connection as one that stands for itself.
+pub fn detached(call: &Call, client: &Client) -> Call {
+    let mut params = params_of(call);
+    if params.at(&["_meta", VERSION]).is_none() {
+        params = params.with_at(&["_meta", VERSION], Some(&Json::string(STATELESS)));
+    }
+    if params.at(&["_meta", CAPABILITIES]).is_none() {
+        params = params.with_at(&["_meta", CAPABILITIES], Some(&client.capabilities));
+    }
+    if let Some(info) = client.info.as_ref().filter(|_| params.at(&["_meta", INFO]).is_none()) {
+        params = params.with_at(&["_meta", INFO], Some(info));
+    }
+    Call { params: Some(params), ..call.clone() }
+}
+
+/// A request that stands for itself as one of a connection.
+pub fn attached(call: &Call) -> Call {
+    let Some(mut params) = call.params.clone().filter(Json::is_object) else { return call.clone() };
+    for key in [VERSION, CAPABILITIES, INFO] {
+        params = params.with_at(&["_meta", key], None);
+    }
+    if params.member("_meta").is_some_and(|meta| meta.is_empty_object()) {
+        params = params.with_at(&["_meta"], None);
+    }
+    Call { params: Some(params), ..call.clone() }
+}
+
+/// The outcome of a connection's request, for a consumer of stateless MCP.
+pub fn completed(outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Result(result) if result.is_object() && result.member("resultType").is_none() => {
+            Outcome::Result(result.with_at(&["resultType"], Some(&complete())))
+        }
+        outcome => outcome,
+    }
+}
+
+/// What came of a stateless request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Stage {
+    Done(Outcome),
+    /// The server wants to know something of the client first: a name for each question, and what to
+    /// repeat to it.
+    Asks {
+        questions: Vec<(String, Call)>,
+        state: Option<Json>,
+    },
+}
+
+/// Reads the outcome of a stateless request for the consumer of a connection.
+pub fn stage(outcome: Outcome, client: &Client) -> Stage {
+    let Outcome::Result(result) = &outcome else { return Stage::Done(outcome) };
+    let kind = result.member("resultType");
+    match kind.as_ref().and_then(Json::text).as_deref() {
+        Some("input_required") => {
+            let questions = result.member("inputRequests").map(|json| json.members());
+            let questions: Vec<(String, Call)> = questions
+                .unwrap_or_default()
+                .into_iter()
+                .filter_map(|(name, question)| {
+                    let method = question.member("method")?.text()?.into_owned();
+                    let params = question.member("params").map(|json| json.detached());
+                    Some((name, Call::new(&method, params)))
+                })
+                .collect();
+            let refused =
+                questions.iter().find(|(_, question)| !client.takes(&question.method.name()));
+            match refused {
+                Some((_, question)) => {
+                    let why = format!(
+                        "the server needs '{}' of its client, which does not offer it",
+                        question.method.name()
+                    );
+                    Stage::Done(Outcome::error(code::INTERNAL_ERROR, &why))
+                }
+                None => Stage::Asks {
+                    questions,
+                    state: result.member("requestState").map(|json| json.detached()),
+                },
+            }
+        }
+        Some("complete") => Stage::Done(Outcome::Result(result.with_at(&["resultType"], None))),
+        _ => Stage::Done(outcome),
+    }
+}
+
+/// The same request again, with what the server wanted to know.
+pub fn again(call: &Call, answers: &[(String, Json)], state: Option<&Json>) -> Call {
+    let answers =
+        Json::object(answers.iter().map(|(name, answer)| (name.as_str(), Some(answer.clone()))));
+    let params = params_of(call)
+        .with_at(&["inputResponses"], Some(&answers))
+        .with_at(&["requestState"], state);
+    Call { params: Some(params), ..call.clone() }
+}
+
+/// What a stateless server would answer to `initialize`, made from what it answers to
+/// `server/discover`. Without that, it is taken to have tools.
+pub fn initialized(discovered: Option<&Json>, client: &Client, name: &str) -> Json {
+    let tools = || Json::object([("tools", Some(Json::EMPTY))]);
+    let of = |key: &str| discovered.and_then(|result| result.member(key));
+    let info = of("serverInfo")
+        .or_else(|| discovered?.at(&["_meta", "io.modelcontextprotocol/serverInfo"]));
+    let unnamed = || {
+        let version = Json::string(env!("CARGO_PKG_VERSION"));
+        Json::object([("name", Some(Json::string(name))), ("version", Some(version))])
+    };
+    let version = client.version.clone().filter(Json::is_string);
+    Json::object([
+        ("protocolVersion", Some(version.unwrap_or_else(|| Json::string(CONNECTED)))),
+        ("capabilities", Some(of("capabilities").unwrap_or_else(tools))),
+        ("serverInfo", Some(info.unwrap_or_else(unnamed))),
+        ("instructions", of("instructions")),
+    ])
+}
+
+/// What a connection's server would answer to `server/discover`, made from its `initialize`.
+pub fn discovered(initialized: &Json) -> Json {
+    let versions = Json::array([&Json::string(STATELESS)]);
+    let of = |key: &str| initialized.member(key);
+    Json::object([
+        ("resultType", Some(complete())),
+        ("supportedVersions", Some(versions)),
+        ("capabilities", Some(of("capabilities").unwrap_or(Json::EMPTY))),
+        ("serverInfo", of("serverInfo")),
+        ("instructions", of("instructions")),
+        ("ttlMs", Some(Json::trusted("0"))),
+        ("cacheScope", Some(Json::string("private"))),
+    ])
+}
+
+/// Our own `initialize` to the server of a connection, on behalf of a stateless consumer that has
+/// said this first.
+pub fn initialize(first: Option<&Call>) -> Call {
+    let of = |key: &str| first?.params.as_ref()?.at(&["_meta", key]);
+    let ours = || {
+        let version = Json::string(env!("CARGO_PKG_VERSION"));
+        Json::object([("name", Some(Json::string("conductor"))), ("version", Some(version))])
+    };
+    let params = Json::object([
+        ("protocolVersion", Some(Json::string(CONNECTED))),
+        ("capabilities", Some(Json::EMPTY)),
+        ("clientInfo", Some(of(INFO).unwrap_or_else(ours))),
+    ]);
+    Call::new(INITIALIZE, params)
+}
+
+/// Our own `server/discover`.
+pub fn discover() -> Call {
+    detached(&Call::new(DISCOVER, None), &Client::unknown())
+}
+
+/// The token under which the progress of a request is told.
+pub fn progress_token(call: &Call) -> Option<Json> {
+    call.params.as_ref()?.at(&["_meta", "progressToken"]).map(|token| token.detached())
+}
+
+/// What a server without connections cannot be asked, and one with them does not know.
+pub fn unknown_method(method: &str) -> Json {
+    let why = format!("method not found: {method}");
+    error_object(code::METHOD_NOT_FOUND, &why, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(text: &str) -> Json {
+        Json::parse(text.to_owned()).unwrap()
+    }
+
+    /// Checklist 82.
+    #[test]
+    fn a_request_says_what_the_connection_had_said() {
+        let hello = Call::new(
+            INITIALIZE,
+            json(
+                r#"{"protocolVersion":"2025-06-18","capabilities":{"roots":{}},"clientInfo":{"name":"c"}}"#,
+            ),
+        );
+        let client = Client::of(&hello);
+        let call = Call::new(
+            "tools/call",
+            json(r#"{"name":"x","arguments":{"n":1.10},"_meta":{"progressToken":7}}"#),
+        );
+        let alone = detached(&call, &client);
+        assert_eq!(
+            alone.params.clone().unwrap().as_str(),
+            r#"{"name":"x","arguments":{"n":1.10},"_meta":{"progressToken":7,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"roots":{}},"io.modelcontextprotocol/clientInfo":{"name":"c"}}}"#
+        );
+        assert_eq!(attached(&alone), call);
+        assert_eq!(detached(&alone, &Client::unknown()), alone, "said once is enough");
+        let bare = Call::new("tools/list", None);
+        assert_eq!(attached(&detached(&bare, &client)).params.unwrap().as_str(), "{}");
+    }
+
+    #[test]
+    fn a_server_that_asks_back_is_understood() {
+        let asks = Outcome::Result(json(
+            r#"{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"},"b":{"method":"sampling/createMessage","params":{"x":1}}},"requestState":"s"}"#,
+        ));
+        let able =
+            Client { capabilities: json(r#"{"roots":{},"sampling":{}}"#), ..Client::unknown() };
+        let Stage::Asks { questions, state } = stage(asks.clone(), &able) else { panic!() };
+        assert_eq!(questions[1].1, Call::new("sampling/createMessage", json(r#"{"x":1}"#)));
+        let call = Call::new("tools/call", json(r#"{"name":"t"}"#));
+        let retry = again(&call, &[("a".into(), json(r#"{"roots":[]}"#))], state.as_ref());
+        assert_eq!(
+            retry.params.unwrap().as_str(),
+            r#"{"name":"t","inputResponses":{"a":{"roots":[]}},"requestState":"s"}"#
+        );
+        let Stage::Done(Outcome::Error(error)) = stage(asks, &Client::unknown()) else { panic!() };
+        assert!(error.as_str().contains("roots/list"));
+    }
+
+    #[test]
+    fn the_kind_of_a_result_is_added_and_taken_away() {
+        let plain = Outcome::Result(json(r#"{"content":[]}"#));
+        let typed = completed(plain.clone());
+        assert_eq!(typed, Outcome::Result(json(r#"{"content":[],"resultType":"complete"}"#)));
+        assert_eq!(stage(typed, &Client::unknown()), Stage::Done(plain));
+    }
+
+    #[test]
+    fn discovery_and_initialization_are_made_of_each_other() {
+        let found = json(
+            r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"prompts":{}},"serverInfo":{"name":"s","version":"1"},"instructions":"i"}"#,
+        );
+        let client =
+            Client::of(&Call::new(INITIALIZE, json(r#"{"protocolVersion":"2025-06-18"}"#)));
+        let made = initialized(Some(&found), &client, "n");
+        assert_eq!(
+            made.as_str(),
+            r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"prompts":{}},"serverInfo":{"name":"s","version":"1"},"instructions":"i"}"#
+        );
+        let back = discovered(&made);
+        assert!(back.as_str().contains(r#""capabilities":{"tools":{},"prompts":{}},"serverInfo":{"name":"s","version":"1"},"instructions":"i""#));
+        let guessed = initialized(None, &Client::unknown(), "n");
+        assert!(
+            guessed.as_str().contains(r#""capabilities":{"tools":{}},"serverInfo":{"name":"n""#),
+            "{guessed}"
+        );
+    }
+}
