@@ -99,7 +99,7 @@ pub(crate) struct SetUp {
 pub(crate) enum Verdict {
     Answer(Outcome),
     /// Ask again, in another way.
-    Again(Call, SetUp),
+    Again(Call, Box<SetUp>),
 }
 
 /// How our own questions are called on the agent's link. The agent uses other ids.
@@ -309,7 +309,7 @@ impl Bridge {
                         other.name()
                     );
                     self.report(text, steps);
-                    return Verdict::Again(call, set_up);
+                    return Verdict::Again(call, Box::new(set_up));
                 }
                 return Verdict::Answer(outcome);
             }

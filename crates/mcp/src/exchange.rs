@@ -50,6 +50,8 @@ pub struct Exchange {
     bridge: Bridge,
     /// By the id under which all but its provider know it.
     servers: BTreeMap<String, Server>,
+    /// Who has sent `initialize` and waits for the answer.
+    greeting: Vec<(Seat, Name)>,
     /// Set-up requests of providers that are not answered: which of their servers are in them.
     setting_up: BTreeMap<(Seat, Name), Declared>,
     talks: Talks,
@@ -125,6 +127,7 @@ impl Exchange {
             chain,
             far,
             servers: BTreeMap::new(),
+            greeting: Vec::new(),
             setting_up: BTreeMap::new(),
             talks: Talks::default(),
             watched: BTreeMap::new(),
@@ -137,6 +140,7 @@ impl Exchange {
             Message::Request { call, .. } | Message::Notification(call) => topic(call).is_some(),
             Message::Response { .. } => {
                 !self.watched.is_empty()
+                    || !self.greeting.is_empty()
                     || !self.setting_up.is_empty()
                     || self.talks.waits_for_consumers()
                     || self.bridge.asks()
@@ -163,6 +167,9 @@ impl Exchange {
             }
             Message::Request { id, mut call } => {
                 match (topic(&call), hop.toward) {
+                    (Some(Topic::Initialize), Side::Agent) => {
+                        self.greeting.push((hop.seat, name(&id)));
+                    }
                     (Some(Topic::SetUp), Side::Agent) => {
                         self.on_declared(hop, &id, &mut call);
                     }
@@ -207,6 +214,7 @@ impl Exchange {
                     self.bridge.on_answer(number, outcome, steps);
                     return None;
                 }
+                let outcome = self.on_greeted(hop.seat, &id, outcome);
                 self.on_set_up_answered(hop.seat, &id, &outcome, steps);
                 let outcome = self.on_consumer_answer(now, hop.seat, &id, outcome, steps)?;
                 Some(Message::Response { id, outcome, extras })
@@ -233,7 +241,7 @@ impl Exchange {
                         }
                     }
                     (Some(Topic::Mcp), Side::Agent) if to_agent => {
-                        return self.to_client(Some(id), call, steps);
+                        return self.say_to_client(Some(id), call, steps);
                     }
                     (Some(Topic::Mcp), Side::Editor) => {
                         return self.on_consumer(now, hop.seat, Some(id), call, steps);
@@ -253,7 +261,9 @@ impl Exchange {
                     }
                     Some(Message::Notification(call))
                 }
-                (Some(Topic::Mcp), Side::Agent) if to_agent => self.to_client(None, call, steps),
+                (Some(Topic::Mcp), Side::Agent) if to_agent => {
+                    self.say_to_client(None, call, steps)
+                }
                 (Some(Topic::Mcp), Side::Editor) => {
                     self.on_consumer(now, hop.seat, None, call, steps)
                 }
@@ -290,6 +300,7 @@ impl Exchange {
     pub fn left(&mut self, seat: Seat) {
         self.watched.retain(|(whose, _), _| *whose != seat);
         self.setting_up.retain(|(whose, _), _| *whose != seat);
+        self.greeting.retain(|(whose, _)| *whose != seat);
         self.talks.forget(seat);
     }
 
@@ -327,10 +338,8 @@ impl Exchange {
                 self.on_provider_answer(now, seat, id, question, outcome, steps)
             }
             (Watch::Initialize, Outcome::Result(result)) => {
-                let abilities = Abilities::of(&result);
-                let lacks = abilities.native != Some(Native::Current);
-                self.bridge.abilities = Some(abilities);
-                Some(Outcome::Result(if lacks { with_mcp_over_acp(&result) } else { result }))
+                self.bridge.abilities = Some(Abilities::of(&result));
+                Some(Outcome::Result(result))
             }
             (Watch::SetUp(set_up), outcome) => {
                 let servers = &self.servers;
@@ -338,7 +347,7 @@ impl Exchange {
                 match self.bridge.on_set_up(*set_up, outcome, scp, steps) {
                     Verdict::Answer(outcome) => Some(outcome),
                     Verdict::Again(call, set_up) => {
-                        self.watched.insert((seat, name(id)), Watch::SetUp(Box::new(set_up)));
+                        self.watched.insert((seat, name(id)), Watch::SetUp(set_up));
                         let message = Message::Request { id: id.clone(), call };
                         steps.push(Step::Deliver { to: seat, toward: Side::Agent, message });
                         None
@@ -357,6 +366,23 @@ impl Exchange {
                 Some(outcome)
             }
             (Watch::Initialize, outcome) => Some(outcome),
+        }
+    }
+
+    /// The answer to `initialize`, for a proxy or the editor: whatever those below have made of it,
+    /// MCP over ACP can be used.
+    fn on_greeted(&mut self, seat: Seat, id: &Id, outcome: Outcome) -> Outcome {
+        let Some(index) =
+            self.greeting.iter().position(|(it, asked)| *it == seat && **asked == *name(id))
+        else {
+            return outcome;
+        };
+        self.greeting.swap_remove(index);
+        match outcome {
+            Outcome::Result(result) if Abilities::of(&result).native != Some(Native::Current) => {
+                Outcome::Result(with_mcp_over_acp(&result))
+            }
+            outcome => outcome,
         }
     }
 
@@ -481,7 +507,12 @@ impl Exchange {
     }
 
     /// What a provider says to its consumer, at the agent's hop.
-    fn to_client(&mut self, id: Option<Id>, call: Call, steps: &mut Vec<Step>) -> Option<Message> {
+    fn say_to_client(
+        &mut self,
+        id: Option<Id>,
+        call: Call,
+        steps: &mut Vec<Step>,
+    ) -> Option<Message> {
         let pass = |id, call| match id {
             Some(id) => Message::Request { id, call },
             None => Message::Notification(call),

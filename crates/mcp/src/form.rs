@@ -252,8 +252,10 @@ impl Form {
             ])
         };
         let flat = |method: &str, target: [(&str, Option<Json>); 2]| {
-            let inner =
-                [("method", Some(call.method.json().clone())), ("params", call.params.clone())];
+            // Programs of these forms do not read a message without params.
+            let must = matches!(self, Form::M2 | Form::M3 | Form::M3t);
+            let params = call.params.clone().or_else(|| must.then_some(Json::EMPTY));
+            let inner = [("method", Some(call.method.json().clone())), ("params", params)];
             Call::new(method, Json::object(target.into_iter().chain(inner)))
         };
         let connection = || [("connectionId", Some(Json::string(address.connection))), ("", None)];

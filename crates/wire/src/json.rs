@@ -211,8 +211,10 @@ impl Json {
     /// The elements of an array, as they are spelt; none of anything else.
     pub fn elements(&self) -> Vec<Json> {
         let mut elements = Vec::new();
-        let walked = Walker::new(&self.0)
-            .array(|walker| Ok(elements.push(Json::slice_of(&self.0, walker.value()?))));
+        let walked = Walker::new(&self.0).array(|walker| {
+            elements.push(Json::slice_of(&self.0, walker.value()?));
+            Ok(())
+        });
         debug_assert!(walked.is_ok() || !self.is_array());
         elements
     }
