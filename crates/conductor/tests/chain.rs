@@ -6,10 +6,10 @@ fn stage() -> testkit::stage::Setup {
     Stage::new(env!("CARGO_BIN_EXE_conductor"))
 }
 
-/// Checklist 4, 32, 98.
+/// Checklist 4, 32, 98; 74 for the bridge that is off.
 #[test]
 fn an_agent_without_proxies_is_relayed() {
-    let mut stage = stage().agent(&["agent"]);
+    let mut stage = stage().option(&["--mcp-bridge", "off"]).agent(&["agent"]);
     let greeting = r#"{"protocolVersion":1,"clientCapabilities":{"x":[1.10]},"unknown":null}"#;
     stage.editor.send(&format!(
         r#"{{"jsonrpc":"2.0","id":"a","method":"initialize","params":{greeting}}}"#

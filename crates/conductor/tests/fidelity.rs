@@ -418,7 +418,7 @@ fn nobody_answers_or_cancels_for_another() {
 }
 
 const V2_PARAMS: &str = r#"{"protocolVersion":2,"info":{"name":"e","version":"1.0"},"capabilities":{"session":{"x":[1.10]}},"_meta":{"k":null}}"#;
-const V2_RESULT: &str = r#"{"protocolVersion":2,"info":{"name":"a","version":"2"},"capabilities":{"session":{"mcp":{"stdio":{}}}},"authMethods":[]}"#;
+const V2_RESULT: &str = r#"{"protocolVersion":2,"info":{"name":"a","version":"2"},"capabilities":{"session":{"mcp":{"acp":{}}}},"authMethods":[]}"#;
 
 /// A chain that has agreed on ACP v2, with one pass-through proxy.
 fn version_2() -> (Stage, Puppet) {

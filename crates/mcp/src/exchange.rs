@@ -11,6 +11,10 @@ use crate::declaration::{Entry, Manner, Servers, Spelling, sets_up};
 use crate::form::{self, Form, Target, Word};
 use crate::ports::{Caller, Ports, Ticket};
 
+mod consumer;
+mod input;
+mod opening;
+mod provider;
 mod server;
 mod talk;
 

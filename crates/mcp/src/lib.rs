@@ -15,7 +15,9 @@
 //! - [`declaration`]: servers in the requests that set up a session
 //! - [`capability`]: what agents say they can do
 //! - [`stateless`]: between MCP with connections and MCP without
-//! - [`exchange`]: the two hooks, and who provides what; `exchange/talk` translates a conversation
+//! - [`exchange`]: the two hooks, and who provides what (`server`); then the translation of a
+//!   conversation (`talk`): how it begins (`opening`), what a `consumer` says, what a `provider`
+//!   says, and what a server wants to know before it answers (`input`)
 //! - [`bridge`]: the agent's hop; `bridge/client` is one MCP client
 //! - [`ports`]: what the bridge needs from the world
 //!

@@ -70,7 +70,7 @@ pub(super) async fn listen(
     mut closing: watch::Receiver<()>,
 ) {
     let port = listener.local_addr().map_or(0, |address| address.port());
-    let host = Arc::new(Host {
+    let reception = Arc::new(Reception {
         port,
         guests,
         desk,
@@ -85,14 +85,14 @@ pub(super) async fn listen(
             Some(_) = connections.join_next() => continue,
             accepted = entrance.next() => accepted,
         };
-        connections.spawn(serve(stream, permit, host.clone(), closing.clone()));
+        connections.spawn(serve(stream, permit, reception.clone(), closing.clone()));
     }
     drop(entrance);
     while connections.join_next().await.is_some() {}
     // Without a listener nobody can come back to a session.
-    let sessions = std::mem::take(&mut *lock(&host.sessions));
+    let sessions = std::mem::take(&mut *lock(&reception.sessions));
     sessions.values().for_each(|session| session.leave());
-    let mut attending = std::mem::take(&mut *lock(&host.attending));
+    let mut attending = std::mem::take(&mut *lock(&reception.attending));
     while attending.join_next().await.is_some() {}
 }
 
@@ -100,20 +100,20 @@ pub(super) async fn listen(
 async fn serve(
     stream: TcpStream,
     permit: Option<OwnedSemaphorePermit>,
-    host: Arc<Host>,
+    reception: Arc<Reception>,
     mut closing: watch::Receiver<()>,
 ) {
     // There until the first request that shows a secret.
     let stranger = Arc::new(Mutex::new(Some(permit)));
     let service = service_fn(|request| {
-        let (host, stranger) = (host.clone(), stranger.clone());
+        let (reception, stranger) = (reception.clone(), stranger.clone());
         async move {
-            let ticket = host.admit(&request);
+            let ticket = reception.admit(&request);
             if ticket.is_ok() {
                 lock(&stranger).take();
             }
             let reply = match ticket {
-                Ok(ticket) => host.answer(ticket, request).await,
+                Ok(ticket) => reception.answer(ticket, request).await,
                 Err(refusal) => Err(refusal),
             };
             Ok::<Reply, Infallible>(reply.unwrap_or_else(|refusal| *refusal))
@@ -146,7 +146,8 @@ async fn serve(
 
 type Sessions = Arc<Mutex<BTreeMap<String, Arc<Session>>>>;
 
-struct Host {
+/// What all connections share.
+struct Reception {
     port: u16,
     guests: Guests,
     desk: Desk,
@@ -158,7 +159,7 @@ struct Host {
 /// A message from a client, or why it is none.
 type Parsed = Result<(Bytes, Message), Refusal>;
 
-impl Host {
+impl Reception {
     /// Whose ticket this request shows.
     fn admit(&self, request: &Request<Incoming>) -> Result<Ticket, Refusal> {
         let headers = request.headers();

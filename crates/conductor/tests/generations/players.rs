@@ -10,7 +10,8 @@ use crate::spelling::Generation;
 
 pub const GREETING: &str =
     r#"{"protocolVersion":1,"clientCapabilities":{"terminal":true},"clientInfo":{"name":"e"}}"#;
-pub const GREETED: &str = r#"{"protocolVersion":1,"agentCapabilities":{"loadSession":true},"authMethods":[],"agentInfo":{"name":"a"}}"#;
+/// An agent that speaks MCP over ACP itself, so that nothing has to be said in its place.
+pub const GREETED: &str = r#"{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"mcpCapabilities":{"acp":true}},"authMethods":[],"agentInfo":{"name":"a"}}"#;
 
 /// A proxy that does what published ones of its generation do.
 #[derive(Debug)]

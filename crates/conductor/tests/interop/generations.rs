@@ -1,5 +1,6 @@
 //! Programs of every generation that was published, as they are, without a word about which is which.
 
+use serde_json::json;
 use testkit::peers::quote;
 use testkit::stage::{Setup, Stage, directory};
 
@@ -112,7 +113,7 @@ fn sparkle_embodies_before_the_first_prompt() {
         stage.editor.send(&new_session(&home));
         let new = agent.request("session/new");
         let server = &new["params"]["mcpServers"][0];
-        assert!(server["url"].as_str().is_some_and(|url| url.starts_with("acp:")), "{new}");
+        assert_eq!((&server["name"], &server["args"][0]), (&json!("sparkle"), &json!("mcp")));
         agent.answer(&new, r#"{"sessionId":"S1"}"#);
         assert_eq!(stage.editor.message()["result"]["sessionId"], "S1");
 

@@ -1,8 +1,10 @@
 //! One HTTP client: which of its open responses gets what is said to it.
 //!
 //! - An answer goes to the POST that carried the request, and progress of that request, too.
-//! - Everything else goes to the GET stream, without one to the latest POST, without one it is kept
-//!   until either comes.
+//! - A request of the server is most likely about an open request of the client: it goes to the
+//!   latest POST, else to the GET stream. (There are clients that refuse it on the GET stream.)
+//! - Other notifications go to the GET stream, else to the latest POST.
+//! - What finds no stream is kept until one comes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::pin;
@@ -44,7 +46,7 @@ struct State {
     /// By the order in which they were opened.
     streams: BTreeMap<u64, Stream>,
     opened: u64,
-    kept: VecDeque<Bytes>,
+    kept: VecDeque<Saying>,
     bytes_kept: usize,
     has_lost: bool,
     /// The client has left.
@@ -91,18 +93,13 @@ pub(super) struct Saying {
     counts: bool,
 }
 
-impl Saying {
-    fn other(line: Bytes) -> Saying {
-        Saying { line, sort: Sort::Other, counts: true }
-    }
-}
-
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Sort {
     Result,
     /// With its code.
     Error(i64),
-    /// Not an answer.
+    Request,
+    /// A notification.
     Other,
 }
 
@@ -205,8 +202,7 @@ impl State {
         if stream.takes_anything() {
             self.bytes_kept = 0;
             self.has_lost = false;
-            let kept = self.kept.drain(..);
-            stream.sayings.extend(kept.map(Saying::other));
+            stream.sayings.append(&mut self.kept);
         }
         if self.over {
             stream.end();
@@ -239,16 +235,17 @@ impl State {
                 let token = call.params.and_then(|it| it.member("progressToken")).and_then(Id::new);
                 match self.stream(|request| token.is_some() && request.token == token) {
                     Some(stream) if stream.takes_anything() => {
-                        stream.sayings.push_back(Saying::other(line));
+                        stream.sayings.push_back(Saying { line, sort: Sort::Other, counts: true });
                         let reader = stream.reader.take();
                         self.awake.extend(reader);
                     }
                     // It wants the bare answer.
                     Some(_) => self.said.was_read(line.len()),
-                    None => self.say_anywhere(line),
+                    None => self.say_anywhere(line, Sort::Other),
                 }
             }
-            Ok(_) => self.say_anywhere(line),
+            Ok(Message::Request { .. }) => self.say_anywhere(line, Sort::Request),
+            Ok(_) => self.say_anywhere(line, Sort::Other),
             Err(error) => {
                 tracing::warn!("what was to be said to an MCP client is not a message: {error}");
                 self.said.was_read(line.len());
@@ -256,26 +253,29 @@ impl State {
         }
     }
 
-    fn say_anywhere(&mut self, line: Bytes) {
+    /// Says what belongs to no request of the client, as far as we know.
+    fn say_anywhere(&mut self, line: Bytes, sort: Sort) {
         let open = || self.streams.iter().rev().filter(|(_, stream)| stream.takes_anything());
-        let get = open().find(|(_, stream)| matches!(stream.kind, Kind::Get));
-        let number = get.or_else(|| open().next()).map(|(number, _)| *number);
+        let wanted = |stream: &Stream| matches!(stream.kind, Kind::Get) == (sort == Sort::Other);
+        let best = open().find(|(_, stream)| wanted(stream)).or_else(|| open().next());
+        let number = best.map(|(number, _)| *number);
+        let saying = Saying { line, sort, counts: true };
         match number.and_then(|number| self.streams.get_mut(&number)) {
             Some(stream) => {
-                stream.sayings.push_back(Saying::other(line));
+                stream.sayings.push_back(saying);
                 self.awake.extend(stream.reader.take());
             }
-            None => self.keep(line),
+            None => self.keep(saying),
         }
     }
 
-    fn keep(&mut self, line: Bytes) {
-        self.bytes_kept += line.len();
-        self.kept.push_back(line);
+    fn keep(&mut self, saying: Saying) {
+        self.bytes_kept += saying.line.len();
+        self.kept.push_back(saying);
         while self.kept.len() > MOST_KEPT || self.bytes_kept > MOST_BYTES_KEPT {
             let Some(oldest) = self.kept.pop_front() else { return };
-            self.bytes_kept -= oldest.len();
-            self.said.was_read(oldest.len());
+            self.bytes_kept -= oldest.line.len();
+            self.said.was_read(oldest.line.len());
             if !std::mem::replace(&mut self.has_lost, true) {
                 tracing::warn!(
                     "an MCP client on HTTP has no stream open for messages from the server: those \
@@ -370,7 +370,7 @@ impl Drop for Reader {
             for saying in stream.sayings {
                 match saying.sort {
                     // Another stream can still carry it.
-                    Sort::Other => state.say_anywhere(saying.line),
+                    Sort::Request | Sort::Other => state.say_anywhere(saying.line, saying.sort),
                     _ if saying.counts => state.said.was_read(saying.line.len()),
                     _ => {}
                 }

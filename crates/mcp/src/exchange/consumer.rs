@@ -1,0 +1,340 @@
+//! What consumers say: delivered to the provider in its own form, or answered here.
+
+use router::{Seat, Time};
+use wire::message::error_object;
+use wire::{Call, Id, Json, Message, Outcome, Side, code};
+
+use super::talk::*;
+use super::{Exchange, Step, Watch, name};
+use crate::bridge::no_such;
+use crate::form::{self, Address, Answer, Form, Target, Way, Word};
+use crate::stateless::{self, CANCELLED, Client, DISCOVER, INITIALIZE, INITIALIZED, PING};
+
+impl Exchange {
+    /// A consumer's message is to be delivered to a seat on its way to the provider.
+    pub(super) fn on_consumer(
+        &mut self,
+        now: Time,
+        seat: Seat,
+        id: Option<Id>,
+        call: Call,
+        steps: &mut Vec<Step>,
+    ) -> Option<Message> {
+        let Some((form, word)) = form::read(&call) else { return Some(message(id, call)) };
+        let mine = |exchange: &Exchange, server: &str| {
+            exchange.find(form, server).filter(|key| exchange.servers[key].seat == seat)
+        };
+        match word {
+            Word::Connect { server, chosen } => {
+                let Some(key) = mine(self, &server) else {
+                    return self.not_here(
+                        seat,
+                        id,
+                        form,
+                        &format!("server '{server}'"),
+                        call,
+                        steps,
+                    );
+                };
+                let id = id?;
+                let consumer = Consumer::Connection { form, id: chosen.unwrap_or_default() };
+                let number = self.add_talk(&key, seat, consumer);
+                let form = self.servers[&key].form_for(form);
+                self.open(now, number, form, Some(id), Some(call), steps);
+            }
+            Word::Disconnect { connection } => {
+                let number = self.talks.by_connection.get(&connection).copied();
+                let Some(number) = number.filter(|it| self.talks.all[it].seat == seat) else {
+                    let what = format!("connection '{connection}'");
+                    return self.not_here(seat, id, form, &what, call, steps);
+                };
+                self.close_talk(number, id, steps);
+            }
+            Word::Say { target: Target::Connection(connection), call: said, id: inner } => {
+                let number = self.talks.by_connection.get(&connection).copied();
+                let Some(number) = number.filter(|it| self.talks.all[it].seat == seat) else {
+                    let what = format!("connection '{connection}'");
+                    return self.not_here(seat, id, form, &what, call, steps);
+                };
+                let request = String::new();
+                let item = Item { id, inner, request, call: said, original: Some(call) };
+                self.say(now, number, item, steps);
+            }
+            Word::Say { target: Target::Server(server), call: said, id: inner } => {
+                let Some(key) = mine(self, &server) else {
+                    return self.not_here(
+                        seat,
+                        id,
+                        form,
+                        &format!("server '{server}'"),
+                        call,
+                        steps,
+                    );
+                };
+                let open = self.talks.all.iter().find(|(_, talk)| {
+                    talk.server == key && matches!(talk.consumer, Consumer::Server { .. })
+                });
+                let number = match open {
+                    Some((number, _)) => *number,
+                    None => {
+                        let number =
+                            self.add_talk(&key, seat, Consumer::Server { form, id: server });
+                        let form = self.servers[&key].form_for(form);
+                        self.open(now, number, form, None, None, steps);
+                        number
+                    }
+                };
+                let request = String::new();
+                let item = Item { id, inner, request, call: said, original: Some(call) };
+                self.say(now, number, item, steps);
+            }
+            Word::Say { target: Target::Operation { server, request }, call: said, id: inner } => {
+                let Some(key) = mine(self, &server) else {
+                    return self.not_here(
+                        seat,
+                        id,
+                        form,
+                        &format!("server '{server}'"),
+                        call,
+                        steps,
+                    );
+                };
+                let server = &self.servers[&key];
+                if server.form_for(Form::M7) == Form::M7 {
+                    let settled = server.settled;
+                    let call = if server.native == key {
+                        call
+                    } else {
+                        let native = Json::string(&server.native);
+                        let params = call.params.map(|it| it.with_member("serverId", &native));
+                        Call { params, ..call }
+                    };
+                    if let Some(id) = id.as_ref().filter(|_| !settled) {
+                        let trial = Question::Trial { server: key, inner, request, call: said };
+                        self.watched.insert((seat, name(id)), Watch::Question(trial));
+                    }
+                    return Some(message(id, call));
+                }
+                let item = Item { id, inner, request, call: said, original: None };
+                self.say_stateless(now, &key, item, steps);
+            }
+        }
+        None
+    }
+
+    /// A message has come to a seat that does not provide what it is for.
+    pub(super) fn not_here(
+        &self,
+        seat: Seat,
+        id: Option<Id>,
+        form: Form,
+        what: &str,
+        call: Call,
+        steps: &mut Vec<Step>,
+    ) -> Option<Message> {
+        if !self.is_end_of_road(seat) {
+            return Some(message(id, call));
+        }
+        answer(seat, id?, Outcome::Error(no_such(what, form)), steps);
+        None
+    }
+
+    /// What a stateless consumer says to a server with connections: all of it goes over one.
+    pub(super) fn say_stateless(
+        &mut self,
+        now: Time,
+        key: &str,
+        item: Item,
+        steps: &mut Vec<Step>,
+    ) {
+        let open = |talk: &Talk| talk.server == key && matches!(talk.consumer, Consumer::Stateless);
+        let found = self.talks.all.iter().find(|(_, talk)| open(talk)).map(|(number, _)| *number);
+        let number = found.unwrap_or_else(|| {
+            let server = &self.servers[key];
+            let (seat, form) = (server.seat, server.form_for(Form::M7));
+            let number = self.add_talk(key, seat, Consumer::Stateless);
+            self.open(now, number, form, None, None, steps);
+            number
+        });
+        self.say(now, number, item, steps);
+    }
+
+    /// Says something to the provider, or answers it here.
+    pub(super) fn say(&mut self, now: Time, number: u64, item: Item, steps: &mut Vec<Step>) {
+        let Some(talk) = self.talks.all.get_mut(&number) else { return };
+        let Some(server) = self.servers.get(&talk.server) else { return };
+        match &mut talk.state {
+            State::Opening(waiting) | State::Greeting { waiting, .. } => {
+                let call = item.call.detached();
+                let original = item.original.as_ref().map(Call::detached);
+                waiting.push(Item { call, original, ..item });
+            }
+            State::Open { form, connection } => {
+                let (form, connection) = (*form, connection.clone());
+                let unchanged = match &talk.consumer {
+                    Consumer::Stateless => {
+                        return self.say_attached(number, form, &connection, item, steps);
+                    }
+                    Consumer::Connection { form: theirs, id } => {
+                        theirs.talks_like(form) && *id == connection
+                    }
+                    Consumer::Server { form: theirs, id } => {
+                        *theirs == form && *id == server.native
+                    }
+                };
+                let Item { id, inner, request, call, original } = item;
+                if let Some(id) = id.as_ref().filter(|_| call.is(DISCOVER)) {
+                    // MCP with connections does not know it, and not every server says so.
+                    let error = stateless::unknown_method(DISCOVER);
+                    let outcome =
+                        close(talk, server, inner.as_ref(), Answer::Said(Outcome::Error(error)));
+                    return answer(talk.seat, id.clone(), outcome, steps);
+                }
+                let address =
+                    Address { server: &server.native, connection: &connection, request: "" };
+                let said = match original.filter(|_| unchanged) {
+                    Some(original) => original,
+                    None => form.say(Way::ToServer, address, id.as_ref(), &call),
+                };
+                let seat = talk.seat;
+                if let Some(id) = &id {
+                    let call = Call::new("", None);
+                    let question =
+                        Question::Say { talk: number, form, inner, request, call, rounds: 0 };
+                    self.watched.insert((seat, name(id)), Watch::Question(question));
+                }
+                deliver(seat, Side::Editor, message(id, said), steps);
+            }
+            State::Stateless(_) => self.say_detached(now, number, item, 0, steps),
+        }
+    }
+
+    /// The consumer of a connection speaks to a stateless server.
+    pub(super) fn say_detached(
+        &mut self,
+        now: Time,
+        number: u64,
+        item: Item,
+        rounds: u8,
+        steps: &mut Vec<Step>,
+    ) {
+        let Some(talk) = self.talks.all.get_mut(&number) else { return };
+        let Some(server) = self.servers.get(&talk.server) else { return };
+        let State::Stateless(client) = &mut talk.state else { return };
+        // Stateless servers are told nothing that is not a request.
+        let Item { id: Some(id), inner, call, .. } = item else { return };
+        let seat = talk.seat;
+        if call.is(INITIALIZE) {
+            *client = Client::of(&call);
+            match server.discovered.clone() {
+                Some(found) => {
+                    let result = stateless::initialized(Some(&found), client, &server.name);
+                    let said = Answer::Said(Outcome::Result(result));
+                    let outcome = close(talk, server, inner.as_ref(), said);
+                    answer(seat, id, outcome, steps);
+                }
+                None => self.discover(now, number, Then::Hello { id, inner }, steps),
+            }
+            return;
+        }
+        if call.is(PING) || call.is(INITIALIZED) {
+            let said = Answer::Said(Outcome::Result(Json::EMPTY));
+            let outcome = close(talk, server, inner.as_ref(), said);
+            return answer(seat, id, outcome, steps);
+        }
+        let detached = stateless::detached(&call, client);
+        self.talks.last += 1;
+        let request = format!("r-{}", self.talks.last);
+        let token = stateless::progress_token(&call);
+        let operation = Operation { talk: number, token, request: String::new() };
+        self.talks.operations.insert((seat, request.clone()), operation);
+        let address = Address { server: &server.native, connection: "", request: &request };
+        let said = Form::M7.say(Way::ToServer, address, Some(&id), &detached);
+        let call = call.detached();
+        let question = Question::Say { talk: number, form: Form::M7, inner, request, call, rounds };
+        self.watched.insert((seat, name(&id)), Watch::Question(question));
+        deliver(seat, Side::Editor, Message::Request { id, call: said }, steps);
+    }
+
+    /// A stateless consumer speaks to the server of a connection.
+    pub(super) fn say_attached(
+        &mut self,
+        number: u64,
+        form: Form,
+        connection: &str,
+        item: Item,
+        steps: &mut Vec<Step>,
+    ) {
+        let Some(talk) = self.talks.all.get(&number) else { return };
+        let Some(server) = self.servers.get(&talk.server) else { return };
+        let Item { id: Some(id), inner, request, call, .. } = item else { return };
+        let seat = talk.seat;
+        if call.is(DISCOVER) {
+            let found = talk.hello.as_ref().map(stateless::discovered).unwrap_or(Json::EMPTY);
+            let said = Answer::Said(Outcome::Result(found));
+            let outcome = close(talk, server, inner.as_ref(), said);
+            return answer(seat, id, outcome, steps);
+        }
+        let attached = stateless::attached(&call);
+        let token = stateless::progress_token(&call);
+        let operation = Operation { talk: number, token, request: request.clone() };
+        let key = String::from_utf8_lossy(&name(&id)).into_owned();
+        self.talks.operations.insert((seat, key.clone()), operation);
+        let address = Address { server: &server.native, connection, request: "" };
+        let said = form.say(Way::ToServer, address, Some(&id), &attached);
+        let call = Call::new("", None);
+        let question = Question::Say { talk: number, form, inner, request: key, call, rounds: 0 };
+        self.watched.insert((seat, name(&id)), Watch::Question(question));
+        deliver(seat, Side::Editor, Message::Request { id, call: said }, steps);
+    }
+
+    /// A request that was delivered to a provider is cancelled: an MCP server with connections wants
+    /// to be told in MCP's own words, too.
+    pub(super) fn on_cancel(&mut self, seat: Seat, id: &Id, steps: &mut Vec<Step>) {
+        let Some(Watch::Question(question)) = self.watched.get(&(seat, name(id))) else { return };
+        let Question::Say { talk, form, .. } = question else { return };
+        let Some(talk) = self.talks.all.get(talk) else { return };
+        let (State::Open { connection, .. }, Some(server)) =
+            (&talk.state, self.servers.get(&talk.server))
+        else {
+            return;
+        };
+        let params = Json::object([("requestId", Some(id.json().clone()))]);
+        let address = Address { server: &server.native, connection, request: "" };
+        let said = form.say(Way::ToServer, address, None, &Call::new(CANCELLED, params));
+        deliver(seat, Side::Editor, Message::Notification(said), steps);
+    }
+
+    /// A consumer ends a conversation, perhaps with a request.
+    pub(super) fn close_talk(&mut self, number: u64, asked: Option<Id>, steps: &mut Vec<Step>) {
+        let Some(talk) = self.talks.remove(number) else { return };
+        if let State::Open { form, connection } | State::Greeting { form, connection, .. } =
+            &talk.state
+            && form.connects()
+        {
+            match form.disconnect(connection) {
+                (call, true) => self.ask(talk.seat, Question::Goodbye, call, None, steps),
+                (call, false) => {
+                    deliver(talk.seat, Side::Editor, Message::Notification(call), steps)
+                }
+            }
+        }
+        if let State::Opening(waiting) | State::Greeting { waiting, .. } = talk.state {
+            for id in waiting.into_iter().filter_map(|item| item.id) {
+                let error = error_object(code::INTERNAL_ERROR, "the connection was closed", None);
+                answer(talk.seat, id, Outcome::Error(error), steps);
+            }
+        }
+        if let Some(id) = asked {
+            answer(talk.seat, id, Outcome::Result(Json::EMPTY), steps);
+        }
+    }
+
+    pub(super) fn close_talks_of(&mut self, server: &str, steps: &mut Vec<Step>) {
+        let talks = self.talks.all.iter().filter(|(_, talk)| talk.server == server);
+        let talks: Vec<u64> = talks.map(|(number, _)| *number).collect();
+        for number in talks {
+            self.close_talk(number, None, steps);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What a server wants to know of its client before it can answer.
+
+use router::{Seat, Time};
+use wire::{Call, Id, Json, Message, Outcome, Side};
+
+use super::talk::*;
+use super::{Exchange, Step, name};
+use crate::form::{Address, Answer, Form};
+use crate::stateless;
+
+impl Exchange {
+    /// A stateless server wants to know something before it answers.
+    pub(super) fn ask_consumer(
+        &mut self,
+        now: Time,
+        mut input: Input,
+        questions: Vec<(String, Call)>,
+        steps: &mut Vec<Step>,
+    ) {
+        let Some(talk) = self.talks.all.get(&input.talk) else { return };
+        let (seat, consumer, server) = (talk.seat, talk.consumer.clone(), talk.server.clone());
+        for (question, call) in questions {
+            let number = self.talks.fresh();
+            let id = Id::string(&format!("{INPUT}{number}"));
+            let Some(call) = to_consumer(&consumer, &server, Some(&id), &call) else { continue };
+            input.answers.push((number, question, None));
+            let message = Message::Request { id, call };
+            steps.push(Step::Arrive { from: seat, toward: Side::Agent, message });
+        }
+        if input.answers.is_empty() {
+            return self.answer_server(now, input, steps);
+        }
+        let number = self.talks.fresh();
+        self.talks.inputs.insert(number, input);
+    }
+
+    /// Repeats a request to a stateless server, with what it wanted to know.
+    pub(super) fn answer_server(&mut self, now: Time, input: Input, steps: &mut Vec<Step>) {
+        let answers =
+            input.answers.into_iter().filter_map(|(_, name, answer)| Some((name, answer?)));
+        let answers: Vec<(String, Json)> = answers.collect();
+        let call = stateless::again(&input.call, &answers, input.state.as_ref());
+        let (id, inner) = (Some(input.id), input.inner);
+        let item = Item { id, inner, request: String::new(), call, original: None };
+        self.say_detached(now, input.talk, item, input.rounds + 1, steps);
+    }
+
+    /// A consumer's answer is to be delivered to a provider. What it returns is.
+    pub(super) fn on_consumer_answer(
+        &mut self,
+        now: Time,
+        seat: Seat,
+        id: &Id,
+        outcome: Outcome,
+        steps: &mut Vec<Step>,
+    ) -> Option<Outcome> {
+        let ours = id.text().and_then(|text| text.strip_prefix(INPUT)?.parse::<u64>().ok());
+        if let Some(number) = ours {
+            self.on_input(now, number, outcome, steps);
+            return None;
+        }
+        if self.talks.reversed.is_empty() {
+            return Some(outcome);
+        }
+        let Some(reversed) = self.talks.reversed.remove(&(seat, name(id))) else {
+            return Some(outcome);
+        };
+        let address = Address { server: "", connection: "", request: "" };
+        let answer = reversed.consumer.open(outcome);
+        Some(reversed.provider.close(address, reversed.inner.as_ref(), answer))
+    }
+
+    pub(super) fn on_input(
+        &mut self,
+        now: Time,
+        number: u64,
+        outcome: Outcome,
+        steps: &mut Vec<Step>,
+    ) {
+        let asks = |input: &Input| input.answers.iter().any(|(asked, ..)| *asked == number);
+        let Some(key) = self.talks.inputs.iter().find(|(_, it)| asks(it)).map(|(key, _)| *key)
+        else {
+            return;
+        };
+        let consumer_form = |talk: &Talk| match &talk.consumer {
+            Consumer::Connection { form, .. } | Consumer::Server { form, .. } => *form,
+            Consumer::Stateless => Form::M7,
+        };
+        let talk = self.talks.inputs.get(&key).map(|input| input.talk);
+        let form = talk.and_then(|it| self.talks.all.get(&it)).map_or(Form::M3, consumer_form);
+        match form.open(outcome) {
+            Answer::Said(Outcome::Result(result)) => {
+                if let Some(input) = self.talks.inputs.get_mut(&key) {
+                    let found = input.answers.iter_mut().find(|(asked, ..)| *asked == number);
+                    found.into_iter().for_each(|(_, _, slot)| *slot = Some(result.detached()));
+                    if input.answers.iter().any(|(_, _, answer)| answer.is_none()) {
+                        return;
+                    }
+                }
+                if let Some(input) = self.talks.inputs.remove(&key) {
+                    self.answer_server(now, input, steps);
+                }
+            }
+            Answer::Said(Outcome::Error(error)) | Answer::Failed(error) => {
+                // The client will not say: that is the end of the operation.
+                let Some(input) = self.talks.inputs.remove(&key) else { return };
+                let Some(talk) = self.talks.all.get(&input.talk) else { return };
+                let Some(server) = self.servers.get(&talk.server) else { return };
+                let said = Answer::Said(Outcome::Error(error));
+                let outcome = close(talk, server, input.inner.as_ref(), said);
+                answer(talk.seat, input.id, outcome, steps);
+            }
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! How a conversation begins: in which form the provider can be spoken to, and with what.
+
+use router::{Seat, Time};
+use wire::message::error_object;
+use wire::{Call, Id, Json, Message, Outcome, Side, code};
+
+use super::talk::*;
+use super::{Exchange, Name, Step, Watch, name};
+use crate::form::{Address, Answer, Form, Way};
+use crate::stateless::{self, Client, INITIALIZED};
+
+impl Exchange {
+    pub(super) fn add_talk(&mut self, server: &str, seat: Seat, consumer: Consumer) -> u64 {
+        let state = State::Opening(Vec::new());
+        self.talks.add(Talk { server: server.to_owned(), seat, consumer, state, hello: None })
+    }
+
+    /// Opens a conversation with a provider in this form. `asked` is the consumer's own connect,
+    /// `original` what it said.
+    pub(super) fn open(
+        &mut self,
+        now: Time,
+        number: u64,
+        form: Form,
+        asked: Option<Id>,
+        original: Option<Call>,
+        steps: &mut Vec<Step>,
+    ) {
+        let Some(talk) = self.talks.all.get(&number) else { return };
+        let Some(server) = self.servers.get(&talk.server) else { return };
+        if form == Form::M7 {
+            if server.settled {
+                return self.on_stateless(number, asked, steps);
+            }
+            let then = Then::Open { asked };
+            return self.discover(now, number, then, steps);
+        }
+        if !form.connects() {
+            return self.on_open(now, number, form, String::new(), asked, None, steps);
+        }
+        let unchanged = |consumer| form == consumer && talk.server == server.native;
+        let alike = matches!(talk.consumer, Consumer::Connection { form, .. } if unchanged(form));
+        let call = match original.filter(|_| alike) {
+            Some(call) => call,
+            None => form.connect(&server.native, &format!("mcp-over-acp:{number}")),
+        };
+        let seat = talk.seat;
+        let limit = asked.is_none().then(|| now.plus(PATIENCE));
+        let question = Question::Connect { talk: number, form, asked, alike };
+        self.ask(seat, question, call, limit, steps);
+    }
+
+    /// Asks a provider something of our own.
+    pub(super) fn ask(
+        &mut self,
+        seat: Seat,
+        question: Question,
+        call: Call,
+        limit: Option<Time>,
+        steps: &mut Vec<Step>,
+    ) {
+        let id = Id::string(&format!("m:{}", self.talks.fresh()));
+        let key = (seat, name(&id));
+        self.talks.limits.extend(limit.map(|limit| (key.clone(), limit)));
+        self.watched.insert(key, Watch::Question(question));
+        deliver(seat, Side::Editor, Message::Request { id, call }, steps);
+    }
+
+    pub(super) fn discover(&mut self, now: Time, number: u64, then: Then, steps: &mut Vec<Step>) {
+        let Some(talk) = self.talks.all.get(&number) else { return };
+        let Some(server) = self.servers.get(&talk.server) else { return };
+        let request = format!("mcp-over-acp:{number}");
+        let address = Address { server: &server.native, connection: "", request: &request };
+        let call = Form::M7.say(Way::ToServer, address, Some(&Id::NULL), &stateless::discover());
+        let (seat, limit) = (talk.seat, now.plus(PATIENCE));
+        self.ask(seat, Question::Discover { talk: number, then }, call, Some(limit), steps);
+    }
+
+    /// The provider can be spoken to.
+    #[allow(clippy::too_many_arguments)] // it is where all that is known of a connection comes together
+    pub(super) fn on_open(
+        &mut self,
+        now: Time,
+        number: u64,
+        form: Form,
+        connection: String,
+        asked: Option<Id>,
+        result: Option<Json>,
+        steps: &mut Vec<Step>,
+    ) {
+        let Some(talk) = self.talks.all.get_mut(&number) else { return };
+        if let Some(server) = self.servers.get_mut(&talk.server) {
+            server.settle(form);
+        }
+        let seat = talk.seat;
+        let opened = State::Open { form, connection: connection.clone() };
+        let State::Opening(waiting) = std::mem::replace(&mut talk.state, opened) else { return };
+        if !connection.is_empty() {
+            self.talks.by_provider.insert((seat, connection.clone()), number);
+        }
+        if matches!(talk.consumer, Consumer::Stateless) {
+            let Some(server) = self.servers.get(&talk.server) else { return };
+            let hello = stateless::initialize(waiting.first().map(|item| &item.call));
+            let address = Address { server: &server.native, connection: &connection, request: "" };
+            let call = form.say(Way::ToServer, address, Some(&Id::string("hello")), &hello);
+            talk.state = State::Greeting { form, connection, waiting };
+            let limit = Some(now.plus(PATIENCE));
+            return self.ask(seat, Question::Hello { talk: number }, call, limit, steps);
+        }
+        self.tell_connected(number, &connection, asked, result, steps);
+        for item in waiting {
+            self.say(now, number, item, steps);
+        }
+    }
+
+    /// The provider has no connections; the consumer may believe that it has one.
+    pub(super) fn on_stateless(&mut self, number: u64, asked: Option<Id>, steps: &mut Vec<Step>) {
+        let Some(talk) = self.talks.all.get_mut(&number) else { return };
+        let stateless = State::Stateless(Client::unknown());
+        let State::Opening(waiting) = std::mem::replace(&mut talk.state, stateless) else { return };
+        self.tell_connected(number, "", asked, None, steps);
+        for item in waiting {
+            self.say(Time::default(), number, item, steps);
+        }
+    }
+
+    /// Answers a consumer's connect: the provider's id of the connection, if nobody else has the same.
+    pub(super) fn tell_connected(
+        &mut self,
+        number: u64,
+        connection: &str,
+        asked: Option<Id>,
+        result: Option<Json>,
+        steps: &mut Vec<Step>,
+    ) {
+        let Some(talk) = self.talks.all.get_mut(&number) else { return };
+        let Consumer::Connection { form, id: known_as } = &mut talk.consumer else { return };
+        let wanted = match (known_as.is_empty(), connection.is_empty()) {
+            (false, _) => known_as.clone(),
+            (true, false) => connection.to_owned(),
+            (true, true) => format!("mcp-over-acp:{number}"),
+        };
+        let taken = &self.talks.by_connection;
+        let mut candidates =
+            std::iter::once(wanted.clone()).chain((2..).map(|n| format!("{wanted}#{n}")));
+        let free = candidates.find(|it| !taken.contains_key(it)).unwrap_or_default();
+        known_as.clone_from(&free);
+        let told = result.filter(|_| free == connection).unwrap_or_else(|| form.connected(&free));
+        self.talks.by_connection.insert(free, number);
+        if let Some(id) = asked {
+            answer(talk.seat, id, Outcome::Result(told), steps);
+        }
+    }
+
+    /// A conversation could not be opened.
+    pub(super) fn on_closed(
+        &mut self,
+        number: u64,
+        asked: Option<Id>,
+        error: &Json,
+        steps: &mut Vec<Step>,
+    ) {
+        let Some(talk) = self.talks.remove(number) else { return };
+        if let Some(id) = asked {
+            answer(talk.seat, id, Outcome::Error(error.clone()), steps);
+        }
+        if let State::Opening(waiting) | State::Greeting { waiting, .. } = talk.state {
+            for id in waiting.into_iter().filter_map(|item| item.id) {
+                answer(talk.seat, id, Outcome::Error(error.clone()), steps);
+            }
+        }
+    }
+
+    /// A connect was refused: perhaps the provider speaks another form.
+    pub(super) fn on_ignorance(
+        &mut self,
+        now: Time,
+        number: u64,
+        form: Form,
+        asked: Option<Id>,
+        outcome: Outcome,
+        steps: &mut Vec<Step>,
+    ) {
+        let server = self.talks.all.get(&number).map(|talk| talk.server.clone());
+        let server = server.and_then(|key| self.servers.get_mut(&key));
+        let next = server.filter(|_| is_ignorance(&outcome)).and_then(|it| it.rule_out(form));
+        match (next, outcome) {
+            (Some(form), _) => self.open(now, number, form, asked, None, steps),
+            (None, Outcome::Error(error)) => self.on_closed(number, asked, &error, steps),
+            (None, Outcome::Result(_)) => {
+                let why = "the provider of the MCP server did not say how it calls the connection";
+                let error = error_object(code::INTERNAL_ERROR, why, None);
+                self.on_closed(number, asked, &error, steps);
+            }
+        }
+    }
+
+    pub(super) fn on_discovered(
+        &mut self,
+        now: Time,
+        number: u64,
+        then: Then,
+        outcome: Outcome,
+        steps: &mut Vec<Step>,
+    ) {
+        let Some(talk) = self.talks.all.get_mut(&number) else { return };
+        let Some(server) = self.servers.get_mut(&talk.server) else { return };
+        if let Then::Open { asked } = &then
+            && is_ignorance(&outcome)
+            && let Some(form) = server.rule_out(Form::M7)
+        {
+            let asked = asked.clone();
+            return self.open(now, number, form, asked, None, steps);
+        }
+        server.settle(Form::M7);
+        if let Answer::Said(Outcome::Result(found)) = Form::M7.open(outcome) {
+            server.discovered = Some(found.detached());
+        }
+        match then {
+            Then::Open { asked } => self.on_stateless(number, asked, steps),
+            Then::Hello { id, inner } => {
+                let State::Stateless(client) = &talk.state else { return };
+                let found = server.discovered.as_ref();
+                let result = stateless::initialized(found, client, &server.name);
+                let said = Answer::Said(Outcome::Result(result));
+                let outcome = close(talk, server, inner.as_ref(), said);
+                answer(talk.seat, id, outcome, steps);
+            }
+        }
+    }
+
+    /// The server of a connection has answered our own `initialize`.
+    pub(super) fn on_hello(
+        &mut self,
+        now: Time,
+        number: u64,
+        outcome: Outcome,
+        steps: &mut Vec<Step>,
+    ) {
+        let Some(talk) = self.talks.all.get_mut(&number) else { return };
+        let Some(server) = self.servers.get(&talk.server) else { return };
+        let State::Greeting { form, connection, waiting } = &mut talk.state else { return };
+        let form = *form;
+        let result = match form.open(outcome) {
+            Answer::Said(Outcome::Result(result)) => result.detached(),
+            Answer::Said(Outcome::Error(error)) | Answer::Failed(error) => {
+                return self.on_closed(number, None, &error, steps);
+            }
+        };
+        let (connection, waiting) = (std::mem::take(connection), std::mem::take(waiting));
+        let address = Address { server: &server.native, connection: &connection, request: "" };
+        let initialized = form.say(Way::ToServer, address, None, &Call::new(INITIALIZED, None));
+        deliver(talk.seat, Side::Editor, Message::Notification(initialized), steps);
+        talk.hello = Some(result);
+        talk.state = State::Open { form, connection };
+        for item in waiting {
+            self.say(now, number, item, steps);
+        }
+    }
+
+    /// Gives up what we ourselves wanted to know for too long.
+    pub(super) fn talks_tick(&mut self, now: Time, steps: &mut Vec<Step>) {
+        let over = self.talks.limits.iter().filter(|(_, limit)| **limit <= now);
+        let over: Vec<(Seat, Name)> = over.map(|(key, _)| key.clone()).collect();
+        for (seat, id) in over {
+            self.talks.limits.remove(&(seat, id.clone()));
+            let Some(Watch::Question(question)) = self.watched.remove(&(seat, id)) else {
+                continue;
+            };
+            let why = format!(
+                "{} did not answer within {} s when its MCP server was to be opened",
+                self.chain.describe(seat),
+                PATIENCE / 1000
+            );
+            let outcome = Outcome::error(code::INTERNAL_ERROR, &why);
+            self.on_provider_answer(now, seat, &Id::NULL, question, outcome, steps);
+        }
+    }
+}

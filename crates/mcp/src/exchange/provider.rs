@@ -1,0 +1,222 @@
+//! What providers say: their answers, and what they say by themselves.
+
+use router::{Seat, Time};
+use wire::message::error_object;
+use wire::{Call, Id, Json, Message, Outcome, Side, code};
+
+use super::talk::*;
+use super::{Exchange, Step, name};
+use crate::form::{self, Address, Answer, Form, Target, Way, Word, connection_of};
+use crate::stateless::{self, PROGRESS, Stage};
+
+impl Exchange {
+    /// A provider has answered. What it returns goes on to the consumer.
+    pub(super) fn on_provider_answer(
+        &mut self,
+        now: Time,
+        seat: Seat,
+        id: &Id,
+        question: Question,
+        outcome: Outcome,
+        steps: &mut Vec<Step>,
+    ) -> Option<Outcome> {
+        self.talks.limits.remove(&(seat, name(id)));
+        match question {
+            Question::Connect { talk, form, asked, alike } => {
+                let found = match &outcome {
+                    Outcome::Result(result) => connection_of(result),
+                    Outcome::Error(_) => None,
+                };
+                // One that was named by us need not be named again.
+                let chosen = (form == Form::M3t && matches!(outcome, Outcome::Result(_)))
+                    .then(|| format!("mcp-over-acp:{talk}"));
+                match (found.or(chosen), outcome) {
+                    (Some(connection), Outcome::Result(result)) => {
+                        let result = alike.then_some(result);
+                        self.on_open(now, talk, form, connection, asked, result, steps);
+                    }
+                    (_, outcome) => self.on_ignorance(now, talk, form, asked, outcome, steps),
+                }
+                None
+            }
+            Question::Discover { talk, then } => {
+                self.on_discovered(now, talk, then, outcome, steps);
+                None
+            }
+            Question::Hello { talk } => {
+                self.on_hello(now, talk, outcome, steps);
+                None
+            }
+            Question::Say { talk, form, inner, request, call, rounds } => {
+                self.talks.operations.remove(&(seat, request));
+                let Some(open) = self.talks.all.get(&talk) else { return Some(outcome) };
+                let Some(server) = self.servers.get(&open.server) else { return Some(outcome) };
+                match (&open.consumer, &open.state) {
+                    (Consumer::Stateless, _) => {
+                        let answer = match form.open(outcome) {
+                            Answer::Said(said) => Answer::Said(stateless::completed(said)),
+                            failed => failed,
+                        };
+                        Some(close(open, server, inner.as_ref(), answer))
+                    }
+                    (_, State::Stateless(client)) => {
+                        let said = match Form::M7.open(outcome) {
+                            Answer::Said(said) => said,
+                            Answer::Failed(error) => Outcome::Error(not_mcp(&error)),
+                        };
+                        match stateless::stage(said, client) {
+                            Stage::Done(said) => {
+                                Some(close(open, server, inner.as_ref(), Answer::Said(said)))
+                            }
+                            Stage::Asks { .. } if rounds >= ROUNDS => {
+                                let why = "the server asks back without end";
+                                let error = error_object(code::INTERNAL_ERROR, why, None);
+                                let said = Answer::Said(Outcome::Error(error));
+                                Some(close(open, server, inner.as_ref(), said))
+                            }
+                            Stage::Asks { questions, state } => {
+                                let id = id.clone();
+                                let input = Input {
+                                    talk,
+                                    id,
+                                    call,
+                                    inner,
+                                    state,
+                                    rounds,
+                                    answers: Vec::new(),
+                                };
+                                self.ask_consumer(now, input, questions, steps);
+                                None
+                            }
+                        }
+                    }
+                    (
+                        Consumer::Connection { form: theirs, .. }
+                        | Consumer::Server { form: theirs, .. },
+                        _,
+                    ) if theirs.talks_like(form) && !matches!(form, Form::M0 | Form::M1) => {
+                        Some(outcome)
+                    }
+                    _ => Some(close(open, server, inner.as_ref(), form.open(outcome))),
+                }
+            }
+            Question::Trial { server, inner, request, call } => {
+                if is_ignorance(&outcome)
+                    && self
+                        .servers
+                        .get_mut(&server)
+                        .is_some_and(|it| it.rule_out(Form::M7).is_some())
+                {
+                    let id = Some(id.clone());
+                    let item = Item { id, inner, request, call, original: None };
+                    self.say_stateless(now, &server, item, steps);
+                    return None;
+                }
+                if let Some(server) = self.servers.get_mut(&server) {
+                    server.settle(Form::M7);
+                }
+                Some(outcome)
+            }
+            Question::Goodbye => None,
+        }
+    }
+
+    /// A provider says something to its consumer. What it returns goes on.
+    pub(super) fn on_provider(
+        &mut self,
+        seat: Seat,
+        id: Option<Id>,
+        call: Call,
+        steps: &mut Vec<Step>,
+    ) -> Option<Message> {
+        let Some((form, word)) = form::read(&call) else { return Some(message(id, call)) };
+        let (target, said, inner) = match word {
+            Word::Say { target, call, id } => (target, call, id),
+            Word::Disconnect { connection } => {
+                let Some(number) = self.talks.of_provider(seat, &connection) else {
+                    return Some(message(id, call));
+                };
+                let talk = self.talks.remove(number)?;
+                let Consumer::Connection { form, id: known_as } = talk.consumer else {
+                    return None;
+                };
+                if let Some(id) = id {
+                    let message = Message::response(id, Outcome::Result(Json::EMPTY));
+                    deliver(seat, Side::Agent, message, steps);
+                }
+                return Some(Message::Notification(form.disconnect(&known_as).0));
+            }
+            Word::Connect { .. } => return Some(message(id, call)),
+        };
+        let mut known_as = String::new();
+        let number = match &target {
+            Target::Connection(connection) => {
+                known_as.clone_from(connection);
+                self.talks.of_provider(seat, connection)
+            }
+            Target::Operation { request, .. } => {
+                self.talks.operations.get(&(seat, request.clone())).map(|operation| operation.talk)
+            }
+            Target::Server(server) => {
+                let whose = |talk: &Talk| {
+                    talk.seat == seat
+                        && self.servers.get(&talk.server).is_some_and(|it| it.native == *server)
+                };
+                let mut talks = self.talks.all.iter().filter(|(_, talk)| whose(talk));
+                talks.next_back().map(|(number, _)| *number)
+            }
+        };
+        let Some(talk) = number.and_then(|number| self.talks.all.get(&number)) else {
+            return Some(message(id, call));
+        };
+        match &talk.consumer {
+            Consumer::Stateless => {
+                match id {
+                    Some(id) => {
+                        let error = stateless::unknown_method(&said.method.name());
+                        let said = Answer::Said(Outcome::Error(error));
+                        let address = Address { server: "", connection: "", request: "" };
+                        let outcome = form.close(address, inner.as_ref(), said);
+                        deliver(seat, Side::Agent, Message::response(id, outcome), steps);
+                    }
+                    None => {
+                        let request = self.operation_of(seat, number?, &said)?;
+                        let address =
+                            Address { server: &talk.server, connection: "", request: &request };
+                        let call = Form::M7.say(Way::ToClient, address, None, &said);
+                        return Some(Message::Notification(call));
+                    }
+                }
+                None
+            }
+            Consumer::Connection { form: theirs, id: visible }
+                if theirs.talks_like(form) && *visible == known_as =>
+            {
+                Some(message(id, call))
+            }
+            consumer @ (Consumer::Connection { form: theirs, .. }
+            | Consumer::Server { form: theirs, .. }) => {
+                let to_consumer = to_consumer(consumer, &talk.server, id.as_ref(), &said)?;
+                let whole = |form| matches!(form, Form::M0 | Form::M1);
+                if let Some(id) = id.as_ref().filter(|_| whole(form) || whole(*theirs)) {
+                    let reversed = Reversed { provider: form, consumer: *theirs, inner };
+                    self.talks.reversed.insert((seat, name(id)), reversed);
+                }
+                Some(message(id, to_consumer))
+            }
+        }
+    }
+
+    /// The operation of a stateless consumer that a notification belongs to.
+    pub(super) fn operation_of(&self, seat: Seat, number: u64, said: &Call) -> Option<String> {
+        let token = said.params.as_ref().and_then(|params| params.member("progressToken"));
+        let progress = said.is(PROGRESS);
+        let mut active = self
+            .talks
+            .operations
+            .iter()
+            .filter(|((whose, _), operation)| *whose == seat && operation.talk == number)
+            .filter(|(_, operation)| !progress || operation.token == token);
+        active.next_back().map(|(_, operation)| operation.request.clone())
+    }
+}
