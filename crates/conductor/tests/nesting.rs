@@ -6,7 +6,8 @@ use testkit::rpc::{
 use testkit::stage::{Peer, Puppet, Setup, Stage};
 
 const GREETING: &str = r#"{"protocolVersion":1,"clientCapabilities":{"x":1.10}}"#;
-const GREETED: &str = r#"{"protocolVersion":1,"agentCapabilities":{"y":[ ]}}"#;
+const GREETED: &str =
+    r#"{"protocolVersion":1,"agentCapabilities":{"y":[ ],"mcpCapabilities":{"acp":true}}}"#;
 
 fn stage() -> Setup {
     Stage::new(env!("CARGO_BIN_EXE_conductor"))

@@ -75,9 +75,14 @@ impl Abilities {
 
 /// The answer of an agent to `initialize`, as it would be if the agent spoke MCP over ACP.
 pub fn with_mcp_over_acp(result: &Json) -> Json {
-    match acp::speaks_v2(result) {
-        true => result.with_at(V2, Some(&Json::EMPTY)),
-        false => result.with_at(V1, Some(&Json::TRUE)),
+    if acp::speaks_v2(result) {
+        result.with_at(V2, Some(&Json::EMPTY))
+    } else if acp::protocol_version(result).is_some() || result.member("protocolVersion").is_none()
+    {
+        result.with_at(V1, Some(&Json::TRUE))
+    } else {
+        // A chain of the oldest generations, whose versions are no numbers.
+        result.with_at(OLDER[0], Some(&Json::TRUE))
     }
 }
 
@@ -144,9 +149,14 @@ mod tests {
                 r#"{"protocolVersion":2,"info":{},"capabilities":{"session":{}}}"#,
                 r#"{"protocolVersion":2,"info":{},"capabilities":{"session":{"mcp":{"acp":{}}}}}"#,
             ),
+            (
+                r#"{"protocolVersion":"0.1.0","capabilities":{}}"#,
+                r#"{"protocolVersion":"0.1.0","capabilities":{},"_meta":{"mcp_acp_transport":true}}"#,
+            ),
         ] {
             let result = Json::parse(result.to_owned()).unwrap();
             assert_eq!(with_mcp_over_acp(&result).as_str(), expected);
+            assert!(Abilities::of(&with_mcp_over_acp(&result)).native.is_some());
         }
     }
 }

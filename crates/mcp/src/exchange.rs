@@ -6,7 +6,7 @@ use router::{Chain, Mode, Notice, Role, Seat, Time};
 use wire::{Call, Id, Message, Outcome, Side, acp, code};
 
 use crate::bridge::{Bridge, Policy, SetUp, Verdict, no_such, our_number, session_of};
-use crate::capability::{Abilities, Native, with_mcp_over_acp};
+use crate::capability::{Abilities, Native, is_oldest, with_mcp_over_acp, without_mcp_over_acp};
 use crate::declaration::{Entry, Manner, Servers, Spelling, sets_up};
 use crate::form::{self, Form, Target, Word};
 use crate::ports::{Caller, Ports, Ticket};
@@ -383,6 +383,11 @@ impl Exchange {
         };
         self.greeting.swap_remove(index);
         match outcome {
+            // Where versions are no numbers, editors are told nothing.
+            Outcome::Result(result) if self.is_end_of_road(seat) && is_oldest(&result) => {
+                let own = self.bridge.native().is_some();
+                Outcome::Result(if own { result } else { without_mcp_over_acp(&result) })
+            }
             Outcome::Result(result) if Abilities::of(&result).native != Some(Native::Current) => {
                 Outcome::Result(with_mcp_over_acp(&result))
             }
