@@ -77,12 +77,24 @@ impl Abilities {
 pub fn with_mcp_over_acp(result: &Json) -> Json {
     if acp::speaks_v2(result) {
         result.with_at(V2, Some(&Json::EMPTY))
-    } else if acp::protocol_version(result).is_some() || result.member("protocolVersion").is_none()
-    {
-        result.with_at(V1, Some(&Json::TRUE))
-    } else {
-        // A chain of the oldest generations, whose versions are no numbers.
+    } else if is_oldest(result) {
         result.with_at(OLDER[0], Some(&Json::TRUE))
+    } else {
+        result.with_at(V1, Some(&Json::TRUE))
+    }
+}
+
+/// An answer of the time when versions were no numbers.
+pub fn is_oldest(result: &Json) -> bool {
+    result.member("protocolVersion").is_some_and(|version| version.is_string())
+}
+
+/// Takes back what the oldest generations were told.
+pub fn without_mcp_over_acp(result: &Json) -> Json {
+    let result = result.with_at(OLDER[0], None);
+    match result.member("_meta") {
+        Some(meta) if meta.is_empty_object() => result.with_at(&["_meta"], None),
+        _ => result,
     }
 }
 
