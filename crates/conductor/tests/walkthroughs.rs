@@ -146,7 +146,8 @@ const P_ACP_INITIALIZATION: &str = r#"
     sparkle > {"jsonrpc":"2.0","id":"I1","method":"_proxy/successor/request","params":{"message":{"method":"initialize","params":{"protocolVersion":"0.1.0","capabilities":{},"clientInfo":{"name":"Sparkle","version":"0.1.0"}}}}}
     agent   < {"jsonrpc":"2.0","id":"I1","method":"initialize","params":{"protocolVersion":"0.1.0","capabilities":{},"clientInfo":{"name":"Sparkle","version":"0.1.0"}}}
     agent   > {"jsonrpc":"2.0","id":"I1","result":{"protocolVersion":"0.1.0","capabilities":{},"serverInfo":{"name":"claude-code-acp","version":"0.1.0"}}}
-    sparkle < {"jsonrpc":"2.0","id":"I1","result":{"protocolVersion":"0.1.0","capabilities":{},"serverInfo":{"name":"claude-code-acp","version":"0.1.0"}}}
+    # "Always advertises mcp_acp_transport: true to intermediate components."
+    sparkle < {"jsonrpc":"2.0","id":"I1","result":{"protocolVersion":"0.1.0","capabilities":{},"serverInfo":{"name":"claude-code-acp","version":"0.1.0"},"_meta":{"mcp_acp_transport":true}}}
     sparkle > {"jsonrpc":"2.0","id":"I0","result":{"protocolVersion":"0.1.0","capabilities":{"_meta":{"symposium":{"version":"1.0","proxy":true}}},"serverInfo":{"name":"Sparkle + claude-code-acp","version":"0.1.0"}}}
     # To editors the conductor is a normal ACP agent: no special capabilities are advertised.
     editor  < {"jsonrpc":"2.0","id":"I0","result":{"protocolVersion":"0.1.0","capabilities":{},"serverInfo":{"name":"Sparkle + claude-code-acp","version":"0.1.0"}}}
@@ -193,12 +194,12 @@ const CHAIN: &str = r#"
     filter  < {"jsonrpc":"2.0","id":1,"method":"proxy/initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}
     filter  > {"jsonrpc":"2.0","id":2,"method":"proxy/successor","params":{"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}}
     agent   < {"jsonrpc":"2.0","id":2,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}
-    agent   > {"jsonrpc":"2.0","id":2,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true}}}
-    filter  < {"jsonrpc":"2.0","id":2,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true}}}
-    filter  > {"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true}}}
-    context < {"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true}}}
-    context > {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true}}}
-    editor  < {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true}}}
+    agent   > {"jsonrpc":"2.0","id":2,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"mcpCapabilities":{"acp":true}}}}
+    filter  < {"jsonrpc":"2.0","id":2,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"mcpCapabilities":{"acp":true}}}}
+    filter  > {"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"mcpCapabilities":{"acp":true}}}}
+    context < {"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"mcpCapabilities":{"acp":true}}}}
+    context > {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"mcpCapabilities":{"acp":true}}}}
+    editor  < {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"mcpCapabilities":{"acp":true}}}}
 "#;
 
 fn chain() -> Cast {
@@ -270,9 +271,9 @@ fn rfd_session_notifications_of_an_embodiment() {
         sparkle > {"jsonrpc":"2.0","id":0,"method":"proxy/successor","params":{"method":"initialize","params":{"protocolVersion":1}}}
         agent   < {"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}
         agent   > {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}
-        sparkle < {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}
-        sparkle > {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}
-        editor  < {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}
+        sparkle < {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}}}}
+        sparkle > {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}}}}
+        editor  < {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}}}}
         editor  > {"jsonrpc":"2.0","id":1,"method":"session/new","params":{"mcpServers":[]}}
         sparkle < {"jsonrpc":"2.0","id":1,"method":"session/new","params":{"mcpServers":[]}}
         sparkle > {"jsonrpc":"2.0","id":1,"method":"proxy/successor","params":{"method":"session/new","params":{"mcpServers":[{"name":"sparkle","command":"sparkle-mcp","args":[],"env":[]}]}}}

@@ -9,7 +9,7 @@ use super::tool::{cargo, need, run};
 use super::{Commands, quoted};
 
 /// Programs of the older generations: the name of the binary is also the name in the index.
-const GENERATIONS: [&str; 16] = [
+const GENERATIONS: [&str; 21] = [
     "conductor_3_6",
     "conductor_sacp_11",
     "conductor_sacp_4",
@@ -26,18 +26,30 @@ const GENERATIONS: [&str; 16] = [
     "sparkle_0_7",
     "tee_0_1",
     "tee_10",
+    "tools_0_11",
+    "tools_1_3",
+    "tools_2_2",
+    "tools_3_6",
+    "tools_sacp_11",
 ];
+
+/// The packages that they are in, below the first of them.
+const GENERATION_PACKAGES: [&str; 5] = ["", "acp-2.2", "acp-1.3", "tools-3.6", "tools-2.2"];
 
 pub fn current(commands: &mut Commands) -> Result<(), String> {
     let source = source("rust-sdk");
-    let binaries = ["acp-editor", "acp-proxy", "acp-agent"];
+    let story = ["acp-editor", "acp-proxy", "acp-agent"];
+    let mcp = ["mcp-agent", "tools"];
     let place = built(&source, "", |place| {
         let target = place.join("target");
         cargo_build(&source, &target, "release")?;
-        keep(&binaries, &target.join("release"), place)?;
+        keep(&story, &target.join("release"), place)?;
+        cargo_build(&source.join("mcp"), &target, "dev")?;
+        keep(&mcp, &target.join("debug"), place)?;
         fs::remove_dir_all(&target).map_err(at(&target))
     })?;
-    for (name, binary) in ["rust_editor", "rust_proxy", "rust_agent"].into_iter().zip(binaries) {
+    let names = ["rust_editor", "rust_proxy", "rust_agent", "mcp_agent_rust", "tools_5_0"];
+    for (name, binary) in names.into_iter().zip(story.into_iter().chain(mcp)) {
         commands.insert(name, quoted([place.join(binary)]));
     }
     Ok(())
@@ -49,10 +61,10 @@ pub fn generations(commands: &mut Commands) -> Result<(), String> {
         // sparkle-mcp 0.1 has an HTTP client on the system's OpenSSL.
         need("pkg-config", &["--version"], "pkg-config")?;
         need("pkg-config", &["--exists", "openssl"], "libssl-dev")?;
-        // One for all three packages: they have many dependencies in common.
+        // One for all packages: they have many dependencies in common.
         let target = place.join("target");
-        for package in [&source, &source.join("acp-2.2"), &source.join("acp-1.3")] {
-            cargo_build(package, &target, "dev")?;
+        for package in GENERATION_PACKAGES {
+            cargo_build(&source.join(package), &target, "dev")?;
         }
         keep(&GENERATIONS, &target.join("debug"), place)?;
         fs::remove_dir_all(&target).map_err(at(&target))

@@ -19,6 +19,10 @@ pub fn typescript(commands: &mut Commands) -> Result<(), String> {
         ("ts_editor", "editor.mjs"),
         ("ts_proxy", "proxy.mjs"),
         ("ts_agent", "agent.mjs"),
+        ("everything_proxy", "everything-proxy.mjs"),
+        ("mcp_agent_ts", "mcp-agent.mjs"),
+        ("mcp_editor_ts", "mcp-editor.mjs"),
+        ("mcp_everything", "node_modules/@modelcontextprotocol/server-everything/dist/index.js"),
         ("ts_thinkwell", "thinkwell-conductor.mjs"),
     ] {
         commands.insert(name, quoted([Path::new("node"), &place.join(file)]));
@@ -47,5 +51,6 @@ pub fn python(commands: &mut Commands) -> Result<(), String> {
     let python = place.join("venv/bin/python");
     commands.insert("py_editor", quoted([&python, &place.join("editor.py")]));
     commands.insert("py_agent", quoted([&python, &place.join("agent.py")]));
+    commands.insert("mcp_agent_py", quoted([&python, &place.join("mcp_agent.py")]));
     Ok(())
 }
