@@ -44,6 +44,7 @@ fn stand_ins() -> std::path::PathBuf {
     for proxy in PROXIES {
         script(&bin, proxy, &run(&binary("transparent")));
     }
+    script(&bin, "words", &run(&binary("words")));
     script(&bin, "conductor", &format!("exec '{}' \"$@\"", env!("CARGO_BIN_EXE_conductor")));
     bin
 }
@@ -68,6 +69,16 @@ fn every_command_of_the_guide_works() {
         }
     }
     assert!(seen >= 10, "the pages show {seen} commands: are they found?");
+}
+
+/// The example that the guide shows is the one that is compiled, and run by `tests/mcp/`.
+#[test]
+fn the_worked_example_is_the_one_that_is_tested() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).expect(path);
+    let program = read("crates/testkit/src/bin/words.rs");
+    let (_, code) = program.split_once("\n\n").expect("a line of its own about it");
+    assert!(read("docs/tools.md").contains(code.trim_end()), "docs/tools.md shows another program");
 }
 
 fn answers_initialize(shell: &mut Command, line: &str) {

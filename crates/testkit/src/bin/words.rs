@@ -1,0 +1,55 @@
+//! The worked example of `docs/tools.md`: a proxy that offers a tool.
+
+use sdk::{Json, Outbox, Outcome, Proxy, Request, Side};
+
+/// How the server is declared: its transport is the ACP channel itself.
+const SERVER: &str = r#"{"type":"acp","name":"words","serverId":"words"}"#;
+
+struct Words;
+
+impl Proxy for Words {
+    fn on_request(&mut self, from: Side, mut request: Request, out: &mut Outbox<'_>) {
+        let params = request.call.params.clone().unwrap_or(Json::EMPTY);
+        match (from, &*request.call.method.name()) {
+            // A session is set up: add the server, pass the request on.
+            (Side::Editor, "session/new" | "session/load" | "session/resume" | "session/fork") => {
+                let mut servers = params.member("mcpServers").unwrap_or(Json::NULL).elements();
+                servers.push(Json::trusted(SERVER));
+                let servers = Json::array(&servers);
+                request.call.params = Some(params.with_at(&["mcpServers"], Some(&servers)));
+            }
+            // Somebody uses it: answer.
+            (Side::Agent, "mcp/message") if is(&params, "serverId", "words") => {
+                return out.answer(request, Outcome::Result(answer(&params)));
+            }
+            _ => {}
+        }
+        out.pass(from.opposite(), request);
+    }
+}
+
+/// The answer to an MCP request, in the envelope of MCP over ACP: a result or an error.
+fn answer(message: &Json) -> Json {
+    const OFFER: &str = r#"{"result":{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"words","version":"1"}}}"#;
+    const TOOLS: &str = r#"{"result":{"tools":[{"name":"count","description":"Counts the words of a text","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}}]}}"#;
+    match message.member("method").as_ref().and_then(Json::text).as_deref() {
+        Some("server/discover") => Json::trusted(OFFER),
+        Some("tools/list") => Json::trusted(TOOLS),
+        Some("tools/call") => {
+            let text = message.at(&["params", "arguments", "text"]).unwrap_or(Json::NULL);
+            let count = text.text().map_or(0, |text| text.split_whitespace().count());
+            Json::trusted(format!(
+                r#"{{"result":{{"content":[{{"type":"text","text":"{count} words"}}]}}}}"#
+            ))
+        }
+        _ => Json::trusted(r#"{"error":{"code":-32601,"message":"method not found"}}"#),
+    }
+}
+
+fn is(params: &Json, key: &str, value: &str) -> bool {
+    params.member(key).as_ref().and_then(Json::text).as_deref() == Some(value)
+}
+
+fn main() -> std::io::Result<()> {
+    sdk::stdio::run(Words)
+}
