@@ -8,9 +8,9 @@ use super::{Asked, Bridge, OURS, cancel, our_id};
 use crate::exchange::Step;
 use crate::form::{Address, Way, connection_of};
 use crate::ports::{Caller, Ticket};
-use crate::stateless::{self, CANCELLED, INITIALIZE};
+use crate::stateless::{self, CANCELLED, DISCOVER, INITIALIZE};
 
-/// A client waits this long for the answer to `initialize`; then we answer it ourselves. The provider
+/// A client waits this long for the answer to its first words; then we answer ourselves. The provider
 /// may be busy with the very request that set up the session, and the agent may answer that only once
 /// all its servers have said hello.
 const PATIENCE: u64 = 2_000;
@@ -21,7 +21,7 @@ pub struct Client {
     server: String,
     name: String,
     state: State,
-    hello: Option<Hello>,
+    hellos: Vec<Hello>,
     /// Questions of the server that this client has yet to answer, by the id they have in the chain.
     owes: Vec<Id>,
 }
@@ -35,7 +35,7 @@ enum State {
     Connected(String),
 }
 
-/// The `initialize` of a client, until it is answered.
+/// The `initialize` of a client, or the `server/discover` before it, until it is answered.
 #[derive(Debug)]
 struct Hello {
     id: Id,
@@ -47,7 +47,7 @@ struct Hello {
 
 impl Client {
     pub fn deadline(&self) -> Option<Time> {
-        self.hello.as_ref().filter(|hello| !hello.answered).map(|hello| hello.until)
+        self.hellos.iter().filter(|hello| !hello.answered).map(|hello| hello.until).min()
     }
 }
 
@@ -64,7 +64,7 @@ impl Bridge {
             server: admitted.server.clone(),
             name: admitted.name.clone(),
             state: State::Idle,
-            hello: None,
+            hellos: Vec::new(),
             owes: Vec::new(),
         };
         self.clients.insert(caller, client);
@@ -84,12 +84,12 @@ impl Bridge {
         match Message::parse(line) {
             Ok(Message::Request { id, call }) => {
                 let (id, call) = (id.detached(), call.detached());
-                if call.is(INITIALIZE)
+                if (call.is(INITIALIZE) || call.is(DISCOVER))
                     && let Some(client) = self.clients.get_mut(&caller)
                 {
                     let until = now.plus(PATIENCE);
                     let (id, call) = (id.clone(), call.clone());
-                    client.hello = Some(Hello { id, call, until, answered: false });
+                    client.hellos.push(Hello { id, call, until, answered: false });
                 }
                 self.say(caller, Some(id), call, steps);
             }
@@ -151,8 +151,11 @@ impl Bridge {
             Some(Asked::Connect(caller)) => self.on_connected(caller, outcome, steps),
             Some(Asked::Call { caller, id, cancelled: false }) => {
                 let Some(client) = self.clients.get_mut(&caller) else { return };
-                match client.hello.take_if(|hello| hello.id == id) {
-                    Some(Hello { answered: true, .. }) => on_late_hello(caller, &outcome, steps),
+                let hello = client.hellos.iter().position(|hello| hello.id == id);
+                match hello.map(|index| client.hellos.swap_remove(index)) {
+                    Some(Hello { answered: true, call, .. }) => {
+                        on_late_hello(caller, &call, &outcome, steps);
+                    }
                     _ => steps.push(Step::Tell { caller, message: Message::response(id, outcome) }),
                 }
             }
@@ -192,11 +195,11 @@ impl Bridge {
                         error_object(code::INTERNAL_ERROR, why, None)
                     }
                 };
-                let answered = client.hello.take().is_some_and(|hello| hello.answered);
-                for (id, call) in waiting {
-                    let Some(id) = id.filter(|_| !(answered && call.is(INITIALIZE))) else {
-                        continue;
-                    };
+                let hellos = std::mem::take(&mut client.hellos);
+                let answered =
+                    |id: &Id| hellos.iter().any(|hello| hello.answered && hello.id == *id);
+                for (id, _) in waiting {
+                    let Some(id) = id.filter(|id| !answered(id)) else { continue };
                     let outcome = Outcome::Error(error.clone());
                     steps.push(Step::Tell { caller, message: Message::response(id, outcome) });
                 }
@@ -208,10 +211,11 @@ impl Bridge {
     fn on_cancelled(&mut self, caller: Caller, call: &Call, steps: &mut Vec<Step>) {
         let id = call.params.as_ref().and_then(|params| Id::new(params.member("requestId")?));
         let Some(id) = id else { return };
-        if let Some(client) = self.clients.get_mut(&caller)
-            && let State::Connecting(waiting) = &mut client.state
-        {
-            waiting.retain(|(waits, _)| waits.as_ref() != Some(&id));
+        if let Some(client) = self.clients.get_mut(&caller) {
+            client.hellos.retain(|hello| hello.id != id);
+            if let State::Connecting(waiting) = &mut client.state {
+                waiting.retain(|(waits, _)| waits.as_ref() != Some(&id));
+            }
         }
         let mut cancelled = Vec::new();
         for (number, asked) in &mut self.asked {
@@ -304,27 +308,30 @@ impl Bridge {
         self.on_hung_up(caller, steps);
     }
 
-    /// Answers the `initialize` of those who have waited long enough for it.
+    /// Answers the first words of those who have waited long enough: with what every server has, and
+    /// that it does not know what only stateless ones know.
     pub fn tick(&mut self, now: Time, steps: &mut Vec<Step>) {
         for (caller, client) in &mut self.clients {
-            let Some(hello) =
-                client.hello.as_mut().filter(|hello| !hello.answered && hello.until <= now)
-            else {
-                continue;
-            };
-            hello.answered = true;
-            let asked = stateless::Client::of(&hello.call);
-            let result = stateless::initialized(None, &asked, &client.name)
-                .with_at(&["capabilities", "tools", "listChanged"], Some(&Json::TRUE));
-            let message = Message::response(hello.id.clone(), Outcome::Result(result));
-            steps.push(Step::Tell { caller: *caller, message });
+            for hello in client.hellos.iter_mut().filter(|it| !it.answered && it.until <= now) {
+                hello.answered = true;
+                let outcome = if hello.call.is(DISCOVER) {
+                    Outcome::Error(stateless::unknown_method(DISCOVER))
+                } else {
+                    let asked = stateless::Client::of(&hello.call);
+                    let result = stateless::initialized(None, &asked, &client.name)
+                        .with_at(&["capabilities", "tools", "listChanged"], Some(&Json::TRUE));
+                    Outcome::Result(result)
+                };
+                let message = Message::response(hello.id.clone(), outcome);
+                steps.push(Step::Tell { caller: *caller, message });
+            }
         }
     }
 }
 
 /// The provider's own answer to `initialize`, after we had given ours: what it offers may be new.
-fn on_late_hello(caller: Caller, outcome: &Outcome, steps: &mut Vec<Step>) {
-    let Outcome::Result(result) = outcome else { return };
+fn on_late_hello(caller: Caller, asked: &Call, outcome: &Outcome, steps: &mut Vec<Step>) {
+    let Some(Outcome::Result(result)) = asked.is(INITIALIZE).then_some(outcome) else { return };
     for (capability, method) in [
         ("tools", "notifications/tools/list_changed"),
         ("resources", "notifications/resources/list_changed"),
