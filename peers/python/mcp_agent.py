@@ -89,7 +89,9 @@ class Connection:
 
     async def end(self) -> None:
         self.ended.set()
-        await self.task
+        if not self.client.done():
+            self.task.cancel()
+        await asyncio.wait([self.task])
 
 
 class Session:
@@ -111,7 +113,8 @@ class Session:
             return
         if name not in self.connections:
             self.connections[name] = Connection(entry)
-        yield await self.connections[name].client
+        # Shielded: a prompt that is given up must not take along the connection.
+        yield await asyncio.shield(self.connections[name].client)
 
     async def play(self, text, say):
         words = re.fullmatch(r"(\w+)(?: (\S+)(?: (\S+)(?: (.*))?)?)?", text, re.DOTALL)

@@ -17,12 +17,12 @@ const options = parseArgs({
     "per-call": { type: "boolean" },
   },
 }).values;
-const sessions = new Map(); // id → { servers: name → entry, clients: name → promise of a client }
+const sessions = new Map(); // id → { servers: name → entry, clients: name → client }
 let opened = 0;
 let progressTokens = 0;
 
-/** A client of one MCP server, with `progress` by the token of a call, and `end`. */
-async function connect(entry) {
+/** A client of one MCP server, with `progress` by the token of a call; `ready` when it is connected. */
+function connect(entry) {
   const client = new Client(
     { name: "mcp-agent-ts", version: "1" },
     { capabilities: { sampling: {}, elicitation: {}, roots: {} } },
@@ -45,13 +45,16 @@ async function connect(entry) {
   client.setNotificationHandler(mcp.ProgressNotificationSchema, ({ params }) => {
     client.progress.get(params.progressToken)?.(params.progress);
   });
-  client.end = async () => {
-    // Over HTTP the SDK leaves it to us to tell the server.
-    await client.transport?.terminateSession?.();
-    await client.close();
-  };
-  await client.connect(transport(entry));
+  client.ready = client.connect(transport(entry));
+  client.ready.catch(() => {}); // Whoever waits for it will know.
   return client;
+}
+
+async function end(client) {
+  // Over HTTP the SDK leaves it to us to tell the server. It may be beyond hearing.
+  const told = client.transport?.terminateSession?.().catch(() => {});
+  await Promise.race([told, new Promise((resolve) => setTimeout(resolve, 1000))]);
+  await client.close();
 }
 
 function transport(entry) {
@@ -82,12 +85,15 @@ function filledIn(schema) {
 async function withClient({ servers, clients }, name, use) {
   const entry = servers.get(name);
   if (entry === undefined) throw new mcp.McpError(mcp.ErrorCode.InvalidParams, `no server ${name}`);
-  if (options["per-call"]) {
-    const client = await connect(entry);
-    return use(client).finally(client.end);
-  }
+  if (options["per-call"]) clients.delete(name);
   if (!clients.has(name)) clients.set(name, connect(entry));
-  return use(await clients.get(name));
+  const client = clients.get(name);
+  try {
+    await client.ready;
+    return await use(client);
+  } finally {
+    if (options["per-call"]) await end(client);
+  }
 }
 
 async function call(client, tool, args, said, signal) {
@@ -175,7 +181,7 @@ async function open(sessionId, mcpServers) {
 async function close(sessionId) {
   const clients = [...(sessions.get(sessionId)?.clients.values() ?? [])];
   sessions.delete(sessionId);
-  await Promise.allSettled(clients.map(async (it) => (await it).end()));
+  await Promise.all(clients.map(end));
 }
 
 const agent = acp

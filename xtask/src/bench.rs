@@ -3,7 +3,7 @@
 //! # Layout
 //! - [`contender`]: who is measured and how it is started
 //! - [`chain`]: one running chain, with us as its editor
-//! - [`probe`]: the measurements
+//! - [`probe`], [`tool`]: the measurements
 //! - [`metric`], [`tally`]: what they measure, and the figures of all rounds
 //! - [`target`], [`report`]: what the figures have to be, and `BENCHMARKS.md`
 //! - [`machine`]: what the operating system tells and is told
@@ -19,6 +19,7 @@ mod probe;
 mod report;
 mod tally;
 mod target;
+mod tool;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -39,7 +40,9 @@ pub const USAGE: &str = "[--quick] [--no-reference] [--only WORD] [--no-write] [
   --quick          fewer and shorter rounds: two minutes instead of ten
   --no-reference   ours and the floor only; writes nothing
   --only WORD      only measurements with WORD in their name (start-up, prompt-pinned, prompt-unpinned,
-                   stream-pinned, stream-unpinned, big-1, big-8, asks, sessions); writes nothing
+                   stream-pinned, stream-unpinned, big-1, big-8, asks, sessions, tool-pinned,
+                   tool-unpinned, tool-http-pinned, tool-http-unpinned, tool-memory,
+                   tool-http-memory); writes nothing
   --no-write       leave BENCHMARKS.md as it is
   --no-build       measure the release binaries as they are
   --ours PROGRAM   measure another program in our place; writes nothing";
@@ -84,7 +87,9 @@ fn measure(programs: &Programs, options: &Options, effort: Effort, stderr: &Path
             for &probe in &probes {
                 for contender in programs.contenders(round) {
                     let run = Run { programs, effort, stderr, probe, proxies, contender };
-                    if failed.contains(&(probe, proxies, contender)) {
+                    if !probe.concerns(contender, proxies)
+                        || failed.contains(&(probe, proxies, contender))
+                    {
                         continue;
                     }
                     match run.run() {
@@ -121,12 +126,12 @@ impl Run<'_> {
         let _pinned = if self.probe.is_pinned() { Some(Pinned::to_one_cpu()?) } else { None };
         let start = || {
             Chain::start(
-                self.programs.command(self.contender, self.proxies),
+                self.programs.command(self.contender, self.proxies, self.probe.purpose()),
                 self.stderr,
                 self.effort.limit,
             )
         };
-        self.probe.run(start, self.proxies, self.effort)
+        self.probe.run(start, self.contender, self.proxies, self.effort)
     }
 
     fn complain(&self, error: &str) -> String {

@@ -183,17 +183,14 @@ impl Bridge {
         let native = self.native();
         let takes_scp = self.abilities.as_ref().is_some_and(|it| it.scp);
         let v2 = self.abilities.as_ref().is_some_and(|it| it.v2);
+        let mut edited = false;
         for entry in servers.entries_mut() {
             let Some(offer) = entry.offer.clone() else { continue };
             let manner = match (native, offer.spelling) {
                 _ if takes_scp && scp(&offer.id) => Manner::Scp,
                 (_, Spelling::Nameless) if native.is_none() => {
-                    let why = format!(
-                        "the MCP server '{}' has the transport acp, but no serverId; give it one",
-                        offer.name
-                    );
                     self.release(&set_up.tickets, &mut Vec::new());
-                    return Err(Outcome::error(code::INVALID_PARAMS, &why));
+                    return Err(without_id(&offer.name));
                 }
                 (
                     Some(Native::Current),
@@ -234,8 +231,12 @@ impl Bridge {
                 }
             };
             entry.respell(&offer.name, &offer.id, &manner);
+            edited = true;
         }
-        let params = call.params.as_ref().map(|params| servers.write(params));
+        let params = match edited {
+            true => call.params.as_ref().map(|params| servers.write(params)),
+            false => call.params.clone(),
+        };
         Ok((Call { params, ..call.clone() }, set_up))
     }
 
@@ -446,7 +447,14 @@ pub(crate) fn no_such(what: &str, form: Form) -> Json {
     error_object(code, &format!("there is no MCP {what}"), None)
 }
 
-fn cancel(id: &Id) -> Message {
+/// What is said of a server that has the transport acp, but nothing to address it by.
+pub(crate) fn without_id(name: &str) -> Outcome {
+    let why =
+        format!("the MCP server '{name}' has the transport acp, but no serverId; give it one");
+    Outcome::error(code::INVALID_PARAMS, &why)
+}
+
+pub(crate) fn cancel(id: &Id) -> Message {
     Message::notification(
         acp::CANCEL_REQUEST,
         Json::object([("requestId", Some(id.json().clone()))]),

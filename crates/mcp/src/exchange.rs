@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use router::{Chain, Mode, Notice, Role, Seat, Time};
-use wire::{Call, Id, Message, Outcome, Side, acp, code};
+use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 
-use crate::bridge::{Bridge, Policy, SetUp, Verdict, no_such, our_number, session_of};
+use crate::bridge::{Bridge, Policy, SetUp, Verdict, no_such, our_number, session_of, without_id};
 use crate::capability::{Abilities, Native, is_oldest, with_mcp_over_acp, without_mcp_over_acp};
-use crate::declaration::{Entry, Manner, Servers, Spelling, sets_up};
-use crate::form::{self, Form, Target, Word};
+use crate::declaration::{Entry, Manner, Offer, Servers, Spelling, sets_up};
+use crate::form::{self, About, Form, Target, Word};
 use crate::ports::{Caller, Ports, Ticket};
 
 mod consumer;
@@ -18,8 +18,10 @@ mod provider;
 mod server;
 mod talk;
 
+pub(crate) use talk::cancelled;
+
 use server::{Server, Uses};
-use talk::{Question, Talks};
+use talk::{Question, Talks, answer, is_input};
 
 /// What to do, in this order.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,6 +65,9 @@ pub struct Exchange {
     watched: BTreeMap<(Seat, Name), Watch>,
 }
 
+/// The dialect of components that take servers with the transport acp.
+const CURRENT: &str = "P5";
+
 /// Servers that a provider has declared in a set-up request.
 #[derive(Debug)]
 struct Declared {
@@ -74,8 +79,16 @@ struct Declared {
 /// An id as a key.
 type Name = Box<[u8]>;
 
+/// However an id is spelt, it has one name.
 fn name(id: &Id) -> Name {
-    id.json().as_bytes().into()
+    match id.text() {
+        Some(text) => Id::string(&text).json().as_bytes().into(),
+        None => id.json().as_bytes().into(),
+    }
+}
+
+fn named(name: &Name) -> Id {
+    Id::new(Json::trusted(name.to_vec())).unwrap_or(Id::NULL)
 }
 
 /// Why an answer is waited for.
@@ -84,6 +97,8 @@ enum Watch {
     /// The agent says what it can do.
     Initialize,
     SetUp(Box<SetUp>),
+    /// A proxy has been given a set-up request with these servers.
+    Passing(Vec<String>),
     Close(String),
     Prompt(String),
     /// A provider answers what a consumer, or we ourselves, asked.
@@ -142,11 +157,12 @@ impl Exchange {
     pub fn minds(&self, message: &Message) -> bool {
         match message {
             Message::Request { call, .. } | Message::Notification(call) => topic(call).is_some(),
-            Message::Response { .. } => {
+            Message::Response { id, .. } => {
                 !self.watched.is_empty()
                     || !self.greeting.is_empty()
                     || !self.setting_up.is_empty()
                     || self.talks.waits_for_consumers()
+                    || is_input(id)
                     || self.bridge.asks()
             }
         }
@@ -161,6 +177,10 @@ impl Exchange {
         message: Message,
         steps: &mut Vec<Step>,
     ) -> Option<Message> {
+        let message = match without_mark(message) {
+            Ok(message) => return Some(message),
+            Err(message) => message,
+        };
         match message {
             Message::Response { id, outcome, extras } => {
                 let Some(watch) = self.watched.remove(&(hop.seat, name(&id))) else {
@@ -178,7 +198,7 @@ impl Exchange {
                         self.on_declared(hop, &id, &mut call);
                     }
                     (Some(Topic::Mcp), Side::Agent) => {
-                        return self.on_provider(hop.seat, Some(id), call, steps);
+                        return self.on_provider(now, hop.seat, Some(id), call, steps);
                     }
                     (Some(Topic::Mcp), Side::Editor) if self.is_its_own(hop.seat, &call) => {
                         // It passes on what is meant for itself: it does not know this form.
@@ -194,7 +214,9 @@ impl Exchange {
                 Some(Message::Request { id, call })
             }
             Message::Notification(call) => match (topic(&call), hop.toward) {
-                (Some(Topic::Mcp), Side::Agent) => self.on_provider(hop.seat, None, call, steps),
+                (Some(Topic::Mcp), Side::Agent) => {
+                    self.on_provider(now, hop.seat, None, call, steps)
+                }
                 (Some(Topic::Mcp), Side::Editor) if self.is_its_own(hop.seat, &call) => None,
                 _ => Some(Message::Notification(call)),
             },
@@ -219,7 +241,7 @@ impl Exchange {
                     return None;
                 }
                 let outcome = self.on_greeted(hop.seat, &id, outcome);
-                self.on_set_up_answered(hop.seat, &id, &outcome, steps);
+                self.on_set_up_answered(now, hop.seat, &id, &outcome, steps);
                 let outcome = self.on_consumer_answer(now, hop.seat, &id, outcome, steps)?;
                 Some(Message::Response { id, outcome, extras })
             }
@@ -232,7 +254,10 @@ impl Exchange {
                         return self.on_set_up(id, call, steps);
                     }
                     (Some(Topic::SetUp), Side::Agent) => {
-                        in_transit(hop.dialect, to_agent, &mut call)
+                        if let Err(outcome) = self.pass_set_up(hop, to_agent, &id, &mut call) {
+                            answer(hop.seat, id, outcome, steps);
+                            return None;
+                        }
                     }
                     (Some(Topic::Close), _) if to_agent => {
                         if let Some(session) = call.params.as_ref().and_then(session_of) {
@@ -247,6 +272,7 @@ impl Exchange {
                     (Some(Topic::Mcp), Side::Agent) if to_agent => {
                         return self.say_to_client(Some(id), call, steps);
                     }
+                    (Some(Topic::Mcp), Side::Agent) => call = self.unmistakable(hop.seat, call),
                     (Some(Topic::Mcp), Side::Editor) => {
                         return self.on_consumer(now, hop.seat, Some(id), call, steps);
                     }
@@ -261,12 +287,17 @@ impl Exchange {
                         if self.bridge.withdraw(&id, steps) {
                             return None;
                         }
-                        self.on_cancel(hop.seat, &id, steps);
+                        if self.on_cancel(hop.seat, &id, steps) {
+                            return None;
+                        }
                     }
                     Some(Message::Notification(call))
                 }
                 (Some(Topic::Mcp), Side::Agent) if to_agent => {
                     self.say_to_client(None, call, steps)
+                }
+                (Some(Topic::Mcp), Side::Agent) => {
+                    Some(Message::Notification(self.unmistakable(hop.seat, call)))
                 }
                 (Some(Topic::Mcp), Side::Editor) => {
                     self.on_consumer(now, hop.seat, None, call, steps)
@@ -361,7 +392,7 @@ impl Exchange {
             (Watch::Close(session), outcome) => {
                 if matches!(outcome, Outcome::Result(_)) {
                     self.bridge.end_session(&session, steps);
-                    self.end_session(&session, steps);
+                    self.end_session(now, &session, steps);
                 }
                 Some(outcome)
             }
@@ -369,7 +400,7 @@ impl Exchange {
                 self.bridge.on_prompted(&session, steps);
                 Some(outcome)
             }
-            (Watch::Initialize, outcome) => Some(outcome),
+            (Watch::Initialize | Watch::Passing(_), outcome) => Some(outcome),
         }
     }
 
@@ -423,29 +454,15 @@ impl Exchange {
         let Some(params) = &call.params else { return };
         let Some(mut servers) = Servers::find(params).filter(Servers::has_offers) else { return };
         let seat = hop.seat;
-        let mut taken: Vec<String> = Vec::new();
-        let mut seen: Vec<String> = Vec::new();
+        let is_own = self.own(seat, servers.entries());
         let mut own: Vec<String> = Vec::new();
         // Whoever was there before keeps the name.
-        for entry in servers.entries() {
-            if !entry.offer.as_ref().is_some_and(|offer| self.offers(seat, offer, &seen)) {
-                taken.extend(entry.name());
-                seen.extend(entry.offer.as_ref().map(|offer| offer.id.clone()));
-            }
-        }
+        let others = servers.entries().iter().zip(&is_own).filter(|(_, is_own)| !**is_own);
+        let mut taken: Vec<String> = others.filter_map(|(entry, _)| entry.name()).collect();
         let mut edited = false;
-        seen.clear();
-        for entry in servers.entries_mut() {
-            let Some(offer) = entry.offer.clone().filter(|it| it.spelling != Spelling::Nameless)
-            else {
-                continue;
-            };
-            if !self.offers(seat, &offer, &seen) {
-                seen.push(offer.id);
-                continue;
-            }
+        for (entry, is_own) in servers.entries_mut().iter_mut().zip(is_own) {
+            let Some(offer) = entry.offer.clone().filter(|_| is_own) else { continue };
             let key = self.own_key(seat, &offer);
-            seen.push(offer.id.clone());
             let name = unused(&offer.name, &taken);
             taken.push(name.clone());
             let server = self
@@ -472,6 +489,7 @@ impl Exchange {
     /// The answer to a set-up request comes back to a provider whose servers were in it.
     fn on_set_up_answered(
         &mut self,
+        now: Time,
         seat: Seat,
         id: &Id,
         outcome: &Outcome,
@@ -492,27 +510,56 @@ impl Exchange {
             let Some(server) = self.servers.get_mut(&key) else { continue };
             server.uses.pending -= 1;
             server.uses.sessions.extend(session.clone());
-            self.drop_if_unused(&key, steps);
+            self.drop_if_unused(now, &key, steps);
         }
     }
 
-    fn end_session(&mut self, session: &str, steps: &mut Vec<Step>) {
+    fn end_session(&mut self, now: Time, session: &str, steps: &mut Vec<Step>) {
         let used = self
             .servers
             .iter_mut()
             .filter_map(|(key, server)| server.uses.sessions.remove(session).then(|| key.clone()));
         let used: Vec<String> = used.collect();
         for key in used {
-            self.drop_if_unused(&key, steps);
+            self.drop_if_unused(now, &key, steps);
         }
     }
 
-    fn drop_if_unused(&mut self, key: &str, steps: &mut Vec<Step>) {
+    /// A server that no session needs is forgotten. What clients of the bridge have open ends with
+    /// their own goodbye, which travels through the chain like everything they say.
+    fn drop_if_unused(&mut self, now: Time, key: &str, steps: &mut Vec<Step>) {
         if self.servers.get(key).is_some_and(|server| server.uses == Uses::default()) {
             self.bridge.forget_server(key, steps);
-            self.close_talks_of(key, steps);
-            self.servers.remove(key);
+            self.close_talks_of(now, key, steps);
+            if !self.talks.all.values().any(|talk| talk.server == key) {
+                self.servers.remove(key);
+            }
         }
+    }
+
+    /// A set-up request on its way to a proxy, or beyond us.
+    fn pass_set_up(
+        &mut self,
+        hop: Hop<'_>,
+        to_agent: bool,
+        id: &Id,
+        call: &mut Call,
+    ) -> Result<(), Outcome> {
+        let found = call.params.as_ref().and_then(Servers::find).filter(Servers::has_offers);
+        let Some(servers) = found else { return Ok(()) };
+        let offers: Vec<&Offer> =
+            servers.entries().iter().filter_map(|entry| entry.offer.as_ref()).collect();
+        // Older components choke on the transport, and without an id there is no other spelling.
+        let nameless = |it: &&&Offer| it.spelling == Spelling::Nameless && hop.dialect != CURRENT;
+        if let Some(offer) = offers.iter().find(nameless) {
+            return Err(without_id(&offer.name));
+        }
+        if !to_agent {
+            let ids = offers.iter().map(|offer| offer.id.clone()).collect();
+            self.watched.insert((hop.seat, name(id)), Watch::Passing(ids));
+        }
+        in_transit(hop.dialect, to_agent, servers, call);
+        Ok(())
     }
 
     /// What a provider says to its consumer, at the agent's hop.
@@ -541,12 +588,12 @@ impl Exchange {
                 self.bridge.on_disconnected(&connection, steps);
                 connection
             }
+            // What is left of an operation that is over: the agent would not know what it is.
+            Some((_, Word::Say { target: Target::Operation { .. }, .. })) => String::new(),
             _ => return Some(pass(id, call)),
         };
-        let message = Message::response(
-            id?,
-            Outcome::Error(no_such(&format!("connection '{connection}'"), Form::M3)),
-        );
+        let outcome = Outcome::Error(no_such(&format!("connection '{connection}'"), Form::M3));
+        let message = Message::response(id?, outcome);
         steps.push(Step::Arrive { from: self.far, toward: Side::Editor, message });
         None
     }
@@ -554,27 +601,55 @@ impl Exchange {
     /// Is this seat the provider of the server, or has the connection, that a message is for?
     fn is_its_own(&self, seat: Seat, call: &Call) -> bool {
         let Some((form, word)) = form::read(call) else { return false };
-        let server = match word {
-            Word::Connect { server, .. } => server,
-            Word::Say { target: Target::Server(server), .. } => server,
-            Word::Say { target: Target::Operation { server, .. }, .. } => server,
-            Word::Say { target: Target::Connection(connection), .. }
-            | Word::Disconnect { connection } => {
-                return self.talks.with(&connection).is_some_and(|talk| talk.seat == seat)
-                    || self.talks.of_provider(seat, &connection).is_some();
+        if self.would_mistake(seat, &word) {
+            return true;
+        }
+        match word.about() {
+            About::Connection(it) => self.talks.with(it).is_some_and(|talk| talk.seat == seat),
+            About::Server(it) => {
+                let found = self.find(form, it).and_then(|key| self.servers.get(&key));
+                found.is_some_and(|server| server.seat == seat)
             }
-        };
-        let owns = |server: &Server| server.seat == seat;
-        self.servers.values().any(|it| owns(it) && it.native == server)
-            || self.find(form, &server).and_then(|key| self.servers.get(&key)).is_some_and(owns)
+        }
+    }
+
+    /// A message that only passes a seat, such that it is not taken for one of its own.
+    fn unmistakable(&self, seat: Seat, call: Call) -> Call {
+        match form::read(&call) {
+            Some((_, word)) if self.would_mistake(seat, &word) => form::marked(&call),
+            _ => call,
+        }
+    }
+
+    /// Does a seat that is not meant have something of its own with the id that a message names?
+    fn would_mistake(&self, seat: Seat, word: &Word) -> bool {
+        match word.about() {
+            About::Connection(it) => self.talks.of_provider(seat, it).is_some(),
+            About::Server(it) => {
+                self.servers.values().any(|server| server.seat == seat && server.native == it)
+            }
+        }
+    }
+}
+
+/// A message that has passed somebody who could have taken it for its own.
+fn without_mark(message: Message) -> Result<Message, Message> {
+    let call = match &message {
+        Message::Request { call, .. } | Message::Notification(call) => call,
+        Message::Response { .. } => return Err(message),
+    };
+    let theirs = topic(call).filter(|it| *it == Topic::Mcp).and_then(|_| form::unmarked(call));
+    match (theirs, message) {
+        (Some(call), Message::Request { id, .. }) => Ok(Message::Request { id, call }),
+        (Some(call), _) => Ok(Message::Notification(call)),
+        (None, message) => Err(message),
     }
 }
 
 /// Spells servers in a way that the next component understands, or at least passes on.
-fn in_transit(dialect: &str, to_agent: bool, call: &mut Call) {
+fn in_transit(dialect: &str, to_agent: bool, mut servers: Servers, call: &mut Call) {
     let Some(params) = &call.params else { return };
-    let Some(mut servers) = Servers::find(params).filter(Servers::has_offers) else { return };
-    let current = dialect == "P5";
+    let current = dialect == CURRENT;
     let mut edited = false;
     for entry in servers.entries_mut() {
         let Some(offer) = entry.offer.clone() else { continue };

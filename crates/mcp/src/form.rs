@@ -64,6 +64,25 @@ pub enum Word {
     },
 }
 
+/// What a message names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum About<'a> {
+    Server(&'a str),
+    Connection(&'a str),
+}
+
+impl Word {
+    pub fn about(&self) -> About<'_> {
+        match self {
+            Word::Connect { server: it, .. }
+            | Word::Say { target: Target::Server(it), .. }
+            | Word::Say { target: Target::Operation { server: it, .. }, .. } => About::Server(it),
+            Word::Disconnect { connection: it }
+            | Word::Say { target: Target::Connection(it), .. } => About::Connection(it),
+        }
+    }
+}
+
 /// Which way an MCP message goes. Only M1 has two names for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
@@ -174,6 +193,45 @@ fn whole(target: Target, params: &Json) -> Option<Word> {
     let message = params.member("message")?;
     let call = Call::new(&text(&message, "method")?, message.member("params"));
     Some(Word::Say { target, call, id: message.member("id").and_then(Id::new) })
+}
+
+/// What stands after the id of a server, or of a connection, on the link of a proxy that has another
+/// one with the same id. It would take the message for its own.
+const MARK: &str = "#theirs";
+
+/// All members that name a server or a connection.
+const NAMES: [&str; 9] = [
+    "serverId",
+    "acpId",
+    "acpUrl",
+    "acp_url",
+    "acp_id",
+    "url",
+    "name",
+    "connectionId",
+    "connection_id",
+];
+
+/// The message with a mark on what it names.
+pub(crate) fn marked(call: &Call) -> Call {
+    renamed(call, |name| Some(format!("{name}{MARK}"))).unwrap_or_else(|| call.clone())
+}
+
+/// The message as it was before it was marked, if it was.
+pub(crate) fn unmarked(call: &Call) -> Option<Call> {
+    renamed(call, |name| name.strip_suffix(MARK).map(str::to_owned))
+}
+
+fn renamed(call: &Call, rename: impl Fn(&str) -> Option<String>) -> Option<Call> {
+    let mut params = call.params.clone()?;
+    let mut found = false;
+    for key in NAMES {
+        if let Some(name) = text(&params, key).and_then(|name| rename(&name)) {
+            params = params.with_member(key, &Json::string(&name));
+            found = true;
+        }
+    }
+    found.then(|| Call { params: Some(params), ..call.clone() })
 }
 
 /// The id that a provider gave to a connection, however it spells it.

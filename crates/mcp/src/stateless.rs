@@ -65,6 +65,11 @@ impl Client {
     }
 }
 
+/// Does a request say all that a server without connections has to know?
+pub fn stands_for_itself(call: &Call) -> bool {
+    call.params.as_ref().is_some_and(|params| params.at(&["_meta", VERSION]).is_some())
+}
+
 /// A request of a connection as one that stands for itself.
 pub fn detached(call: &Call, client: &Client) -> Call {
     let mut params = params_of(call);
@@ -177,7 +182,7 @@ pub fn initialized(discovered: Option<&Json>, client: &Client, name: &str) -> Js
         ("protocolVersion", Some(version.unwrap_or_else(|| Json::string(CONNECTED)))),
         ("capabilities", Some(of("capabilities").unwrap_or_else(tools))),
         ("serverInfo", Some(info.unwrap_or_else(unnamed))),
-        ("instructions", of("instructions")),
+        ("instructions", of("instructions").filter(|it| it.is_string())),
     ])
 }
 
@@ -190,7 +195,7 @@ pub fn discovered(initialized: &Json) -> Json {
         ("supportedVersions", Some(versions)),
         ("capabilities", Some(of("capabilities").unwrap_or(Json::EMPTY))),
         ("serverInfo", of("serverInfo")),
-        ("instructions", of("instructions")),
+        ("instructions", of("instructions").filter(|it| it.is_string())),
         ("ttlMs", Some(Json::trusted("0"))),
         ("cacheScope", Some(Json::string("private"))),
     ])

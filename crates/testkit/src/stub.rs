@@ -143,10 +143,45 @@ pub fn text_after<'a>(json: &'a [u8], key: &str) -> Option<&'a [u8]> {
     Some(&rest[..memchr::memchr(b'"', rest)?])
 }
 
+/// The value of the first member `key` (given as `"key":`) anywhere in `json`, as it is spelt.
+pub fn value_after<'a>(json: &'a [u8], key: &str) -> Option<&'a [u8]> {
+    let start = memchr::memmem::find(json, key.as_bytes())? + key.len();
+    Some(&json[start..value_end(json, start)?])
+}
+
 /// The number that `digits` starts with.
 pub fn number(digits: &[u8]) -> u64 {
     let digits = digits.iter().take_while(|it| it.is_ascii_digit());
     digits.fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'))
+}
+
+/// What the benchmark's MCP server answers to a request with this method (with its quotes).
+pub fn tool_result(method: &[u8]) -> Option<&'static [u8]> {
+    Some(match method {
+        b"\"initialize\"" => {
+            br#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"stub","version":"1"}}"#
+        }
+        b"\"tools/list\"" => {
+            br#"{"tools":[{"name":"read","inputSchema":{"type":"object"}}]}"#
+        }
+        b"\"tools/call\"" => {
+            br#"{"content":[{"type":"text","text":"fn main() {}"}],"isError":false}"#
+        }
+        _ => return None,
+    })
+}
+
+/// Copies bytes as they come until there are no more.
+pub fn copy(input: impl Into<OwnedFd>, output: impl Into<OwnedFd>) -> io::Result<()> {
+    let (mut input, mut output) = (File::from(input.into()), File::from(output.into()));
+    let mut buffer = vec![0; CHUNK];
+    loop {
+        let read = input.read(&mut buffer)?;
+        if read == 0 {
+            return Ok(());
+        }
+        output.write_all(&buffer[..read])?;
+    }
 }
 
 /// This process's standard input and output, without the buffers and locks of `std::io`.
@@ -221,6 +256,13 @@ mod tests {
     fn a_null_result_is_a_result() {
         let frame = Frame::split(br#"{"id":"a","result":null}"#).unwrap();
         assert_eq!(frame.result, Some(&b"null"[..]));
+    }
+
+    #[test]
+    fn a_value_is_found_with_its_brackets() {
+        let json = br#"{"cwd":"/","mcpServers":[{"name":"]"}],"x":1}"#;
+        assert_eq!(value_after(json, "\"mcpServers\":"), Some(&br#"[{"name":"]"}]"#[..]));
+        assert_eq!(value_after(json, "\"other\":"), None);
     }
 
     #[test]

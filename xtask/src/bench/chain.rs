@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -23,6 +23,8 @@ pub struct Chain {
     from: Lines,
     asked: u64,
     watchdog: Watchdog,
+    stderr: PathBuf,
+    limit: Duration,
     /// From before the process was started to the answer to `initialize`.
     pub start_up: Duration,
 }
@@ -36,8 +38,26 @@ pub enum Next {
 
 impl Chain {
     /// Starts a chain and greets it. After `limit` it is killed, whatever we are waiting for then.
-    pub fn start(mut command: Command, stderr: &Path, limit: Duration) -> Result<Self, String> {
-        let log = File::create(stderr).map_err(|error| format!("{}: {error}", stderr.display()))?;
+    pub fn start(command: Command, stderr: &Path, limit: Duration) -> Result<Self, String> {
+        File::create(stderr).map_err(|error| format!("{}: {error}", stderr.display()))?;
+        let greeting = r#"{"protocolVersion":1,"clientCapabilities":{}}"#;
+        Self::greet(command, greeting, stderr, limit)
+    }
+
+    /// Starts another program that speaks JSON-RPC in lines, and greets it with these params. It has the
+    /// chain's limit and log.
+    pub fn beside(&self, command: Command, greeting: &str) -> Result<Self, String> {
+        Self::greet(command, greeting, &self.stderr, self.limit)
+    }
+
+    fn greet(
+        mut command: Command,
+        greeting: &str,
+        stderr: &Path,
+        limit: Duration,
+    ) -> Result<Self, String> {
+        let log = File::options().append(true).open(stderr);
+        let log = log.map_err(|error| format!("{}: {error}", stderr.display()))?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).process_group(0);
         let begin = Instant::now();
         let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
@@ -50,9 +70,11 @@ impl Chain {
             to: Some(File::from(OwnedFd::from(to))),
             from: Lines::new(from),
             asked: 0,
+            stderr: stderr.to_owned(),
+            limit,
             start_up: Duration::ZERO,
         };
-        chain.ask("initialize", r#"{"protocolVersion":1,"clientCapabilities":{}}"#)?;
+        chain.ask("initialize", greeting)?;
         chain.start_up = begin.elapsed();
         Ok(chain)
     }
@@ -64,10 +86,27 @@ impl Chain {
 
     /// A new session; gives its id.
     pub fn session(&mut self) -> Result<String, String> {
-        let answer = self.ask("session/new", r#"{"cwd":"/","mcpServers":[]}"#)?;
+        let answer = self.new_session()?;
         let id = testkit::stub::text_after(&answer, "\"sessionId\":\"")
             .ok_or("session/new gave no id")?;
         Ok(String::from_utf8_lossy(id).into_owned())
+    }
+
+    /// A new session; gives what the agent says of it.
+    pub fn new_session(&mut self) -> Result<Vec<u8>, String> {
+        self.ask("session/new", r#"{"cwd":"/","mcpServers":[]}"#)
+    }
+
+    /// How long a request takes to the answer, which must be the next that comes.
+    pub fn round_trip(&mut self, method: &str, params: &str) -> Result<Duration, String> {
+        let (id, line) = self.request(method, params);
+        let begin = Instant::now();
+        self.send(line.as_bytes())?;
+        self.read(|line, _| match result_of(line, id)? {
+            Some(_) => Ok(Next::Stop),
+            None => Err(format!("not the answer: {}", preview(line))),
+        })?;
+        Ok(begin.elapsed())
     }
 
     /// A request and its answer; whatever comes between is dropped.

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::tool::Transport;
+
 /// The rival and the version that the figures are about.
 pub const REFERENCE: (&str, &str) = ("agent-client-protocol-conductor", "5.0.0");
 
@@ -21,6 +23,14 @@ impl Contender {
             Self::Floor => "floor",
         }
     }
+}
+
+/// What a chain is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    Prompts,
+    /// The first proxy has tools, and the agent gets them in this way.
+    Tools(Transport),
 }
 
 /// Where the programs are.
@@ -45,21 +55,33 @@ impl Programs {
     }
 
     /// The command for a chain of `proxies` stub proxies and the stub agent.
-    pub fn command(&self, contender: Contender, proxies: usize) -> Command {
+    pub fn command(&self, contender: Contender, proxies: usize, purpose: Purpose) -> Command {
         let conductor = match contender {
             Contender::Ours => &self.ours,
             Contender::Reference => self.reference.as_ref().unwrap_or(&self.ours),
             Contender::Floor => {
                 let mut command = Command::new(self.stubs.join("stub_relay"));
-                command.arg(proxies.to_string());
+                match purpose {
+                    Purpose::Prompts => command.arg(proxies.to_string()),
+                    // The one that answers is in the place of the first proxy.
+                    Purpose::Tools(Transport::Stdio) => {
+                        command.args(["--through", &(proxies - 1).to_string()])
+                    }
+                    // Over HTTP there is no process between the client and the conductor.
+                    Purpose::Tools(Transport::Http) => command.arg((proxies - 1).to_string()),
+                };
                 return command;
             }
         };
         let mut command = Command::new(conductor);
         command.arg("agent");
-        for _ in 0..proxies {
-            command.arg(shell_word(&self.stubs.join("stub_proxy")));
+        let proxy = shell_word(&self.stubs.join("stub_proxy"));
+        let mut chain = vec![proxy.clone(); proxies];
+        if let (Purpose::Tools(transport), Some(first)) = (purpose, chain.first_mut()) {
+            command.args(["--mcp-bridge", transport.name()]);
+            *first = format!("{proxy} --tools");
         }
+        command.args(chain);
         command.arg(shell_word(&self.stubs.join("stub_agent")));
         // A developer's log filter would be measured too.
         command.env_remove("RUST_LOG");

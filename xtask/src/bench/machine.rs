@@ -44,11 +44,20 @@ pub fn cpu_seconds(pid: u32) -> Result<f64, String> {
 
 /// The most memory that a process has had resident so far, in MiB.
 pub fn peak_memory(pid: u32) -> Result<f64, String> {
+    mebibytes(pid, "VmHWM:")
+}
+
+/// The memory that a process has resident now, in MiB.
+pub fn memory(pid: u32) -> Result<f64, String> {
+    mebibytes(pid, "VmRSS:")
+}
+
+fn mebibytes(pid: u32, key: &str) -> Result<f64, String> {
     let path = format!("/proc/{pid}/status");
     let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let line = text.lines().find_map(|line| line.strip_prefix(key));
     let kibibytes = line.and_then(|it| it.split_whitespace().next()?.parse::<f64>().ok());
-    kibibytes.map(|it| it / 1024.0).ok_or_else(|| format!("{path}: no VmHWM"))
+    kibibytes.map(|it| it / 1024.0).ok_or_else(|| format!("{path}: no {key}"))
 }
 
 /// One line about the machine, and how busy it is before we begin.

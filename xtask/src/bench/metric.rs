@@ -19,6 +19,16 @@ pub enum Metric {
     Prompt8MiB,
     AgentAsks,
     Sessions,
+    Tool,
+    ToolTail,
+    ToolPinned,
+    ToolTailPinned,
+    ToolHttp,
+    ToolHttpPinned,
+    ToolMemory,
+    ToolGrowth,
+    ToolHttpMemory,
+    ToolHttpGrowth,
 }
 
 impl Metric {
@@ -37,6 +47,22 @@ impl Metric {
             Self::Prompt1MiB => "Prompt of 1 MiB, to its answer (ms)",
             Self::Prompt8MiB => "Prompt of 8 MiB, to its answer (ms)",
             Self::AgentAsks => "Question of the agent to the editor, round trip (µs)",
+            Self::Tool => "Tool call through the bridge, median (µs)",
+            Self::ToolTail => "Tool call through the bridge, 99th percentile (µs)",
+            Self::ToolPinned => "Tool call through the bridge on one CPU, median (µs)",
+            Self::ToolTailPinned => "Tool call through the bridge on one CPU, 99th percentile (µs)",
+            Self::ToolHttp => "Tool call through the bridge over HTTP, median (µs)",
+            Self::ToolHttpPinned => {
+                "Tool call through the bridge over HTTP on one CPU, median (µs)"
+            }
+            Self::ToolMemory => "Peak memory of the conductor after 10,000 tool calls (MiB)",
+            Self::ToolGrowth => "Growth of the conductor between tool calls 1,000 and 10,000 (MiB)",
+            Self::ToolHttpMemory => {
+                "Peak memory of the conductor after 10,000 tool calls over HTTP (MiB)"
+            }
+            Self::ToolHttpGrowth => {
+                "Growth of the conductor between tool calls 1,000 and 10,000 over HTTP (MiB)"
+            }
             Self::Sessions => {
                 return format!(
                     "{SESSIONS} prompts at once, {UPDATES_PER_SESSION} updates each, to the last answer (ms)"

@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 use testkit::stub::{Frame, number, text_after};
 
 use super::chain::{Chain, Next, preview, result_of};
-use super::machine;
+use super::contender::{Contender, Purpose};
 use super::metric::Metric;
 use super::tally::{median, percentile};
+use super::tool::{self, Transport};
+use super::{machine, target};
 
 /// How much of everything.
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +55,8 @@ pub enum Probe {
     BigPrompt { mebibytes: usize },
     AgentAsks,
     Sessions,
+    Tool { transport: Transport, pinned: bool },
+    ToolMemory { transport: Transport },
 }
 
 pub const SESSIONS: usize = 64;
@@ -60,7 +64,7 @@ pub const UPDATES_PER_SESSION: u64 = 20;
 const ASKS_PER_PROMPT: u64 = 100;
 
 impl Probe {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 15] = [
         Self::StartUp,
         Self::Prompt { pinned: false },
         Self::Prompt { pinned: true },
@@ -70,6 +74,12 @@ impl Probe {
         Self::BigPrompt { mebibytes: 8 },
         Self::AgentAsks,
         Self::Sessions,
+        Self::Tool { transport: Transport::Stdio, pinned: false },
+        Self::Tool { transport: Transport::Stdio, pinned: true },
+        Self::Tool { transport: Transport::Http, pinned: false },
+        Self::Tool { transport: Transport::Http, pinned: true },
+        Self::ToolMemory { transport: Transport::Stdio },
+        Self::ToolMemory { transport: Transport::Http },
     ];
 
     /// What `--only` looks into.
@@ -84,17 +94,49 @@ impl Probe {
             Self::BigPrompt { .. } => "big-8",
             Self::AgentAsks => "asks",
             Self::Sessions => "sessions",
+            Self::Tool { transport: Transport::Stdio, pinned: false } => "tool-unpinned",
+            Self::Tool { transport: Transport::Stdio, pinned: true } => "tool-pinned",
+            Self::Tool { transport: Transport::Http, pinned: false } => "tool-http-unpinned",
+            Self::Tool { transport: Transport::Http, pinned: true } => "tool-http-pinned",
+            Self::ToolMemory { transport: Transport::Stdio } => "tool-memory",
+            Self::ToolMemory { transport: Transport::Http } => "tool-http-memory",
         }
     }
 
     pub fn is_pinned(self) -> bool {
-        matches!(self, Self::Prompt { pinned: true } | Self::Stream { pinned: true })
+        matches!(
+            self,
+            Self::Prompt { pinned: true }
+                | Self::Stream { pinned: true }
+                | Self::Tool { pinned: true, .. }
+        )
+    }
+
+    /// Is there anything to measure? Tools need a proxy that has them, and the reference has no bridge.
+    pub fn concerns(self, contender: Contender, proxies: usize) -> bool {
+        match self {
+            Self::Tool { .. } => proxies > 0 && contender != Contender::Reference,
+            Self::ToolMemory { .. } => {
+                proxies > 0 && contender == Contender::Ours && target::PROXIES.contains(&proxies)
+            }
+            _ => true,
+        }
+    }
+
+    pub fn purpose(self) -> Purpose {
+        match self {
+            Self::Tool { transport, .. } | Self::ToolMemory { transport } => {
+                Purpose::Tools(transport)
+            }
+            _ => Purpose::Prompts,
+        }
     }
 
     /// Runs once; `start` gives a fresh chain.
     pub fn run<S>(
         self,
         start: S,
+        contender: Contender,
         proxies: usize,
         effort: Effort,
     ) -> Result<Vec<(Metric, f64)>, String>
@@ -108,6 +150,10 @@ impl Probe {
             Self::BigPrompt { mebibytes } => big_prompt(start()?, mebibytes, effort),
             Self::AgentAsks => agent_asks(start()?, effort),
             Self::Sessions => sessions(start()?, effort),
+            Self::Tool { transport, pinned } => {
+                tool::calls(start()?, contender, transport, pinned, effort)
+            }
+            Self::ToolMemory { transport } => tool::memory(start()?, transport),
         }
     }
 }
@@ -122,16 +168,7 @@ where
 
 fn prompt(mut chain: Chain, pinned: bool, effort: Effort) -> Result<Vec<(Metric, f64)>, String> {
     let params = prompt_params(&chain.session()?, "How do I read a file line by line?");
-    let mut once = || {
-        let (id, line) = chain.request("session/prompt", &params);
-        let begin = Instant::now();
-        chain.send(line.as_bytes())?;
-        chain.read(|line, _| match result_of(line, id)? {
-            Some(_) => Ok(Next::Stop),
-            None => Err(format!("not the answer: {}", preview(line))),
-        })?;
-        Ok(begin.elapsed())
-    };
+    let mut once = || chain.round_trip("session/prompt", &params);
     repeat(Duration::ZERO, 50, &mut once)?;
     let times = repeat(effort.budget, effort.round_trips, &mut once)?;
     let (middle, tail) = if pinned {
@@ -291,7 +328,7 @@ fn prompt_params(session: &str, text: &str) -> String {
 }
 
 /// Runs `once` until `budget` has passed, but at least `least` times; gives the seconds of each.
-fn repeat<F>(budget: Duration, least: usize, mut once: F) -> Result<Vec<f64>, String>
+pub fn repeat<F>(budget: Duration, least: usize, mut once: F) -> Result<Vec<f64>, String>
 where
     F: FnMut() -> Result<Duration, String>,
 {

@@ -53,6 +53,12 @@ slow minute of the machine meets all three.
 - **Prompts of 1 and 8 MiB**: source code in one text block, to the answer.
 - **Questions of the agent**: `fs/read_text_file` from the agent, answered at once by the editor.
 - **Prompts at once**: one prompt in each of many sessions, sent together; updates are checked per session.
+- **Tool call**: the first proxy offers an MCP server. The agent does not speak MCP over ACP, so it is told to
+  start `conductor mcp PORT` in its place; the agent passes that on to the benchmark, which starts it and is
+  the MCP client: one `tools/call` after the other, each answered at once. A call goes from the client through
+  that process and a socket to the conductor, through all proxies but the first, to the first one, and back.
+  Over HTTP the client is on a socket of the conductor (one connection, one `POST` for each call, answered
+  with `text/event-stream`). Memory is that of the conductor's process alone. The reference has no bridge.
 - **On one CPU**: editor, conductor and all components share one CPU, so that every bit of work counts.
   Without that, a round trip also depends on where the scheduler wakes whom, and swings more.
 
@@ -61,6 +67,11 @@ pipe from each component, `poll`, `read`, `write`; the proxies copy bytes. A mes
 and wakes the same processes in the same order, but no line is looked for, no JSON read, no envelope put on or
 taken off, no id replaced. Big prompts go through it in pieces, while a conductor has to wait for the end of
 the line, so there the floor is out of reach.
+
+The floor of a tool call is as many pipes and processes: the client, a process that copies bytes both ways in
+the place of `conductor mcp`, the relay, copying proxies, and a stub that answers in the place of the first
+proxy. Where a bridge needs a socket (between that process and the conductor) the floor has a pipe. Over HTTP
+it is the same without the first process.
 ";
 
 /// Which targets are met, of those that this run was about.
@@ -74,7 +85,7 @@ pub fn targets(tally: &Tally) -> String {
         let cells = verdicts.map(|it| it.map_or("–".to_owned(), |it| number(it.figure)));
         let outcome = if verdicts.iter().any(|it| it.is_some_and(|it| !it.met)) {
             "**not met**"
-        } else if verdicts.iter().all(Option::is_some) {
+        } else if target.is_judged(&verdicts) {
             "met"
         } else {
             "not all measured"

@@ -5,7 +5,7 @@ use wire::message::error_object;
 use wire::{Call, Id, Json, Malformed, Message, Outcome, code};
 
 use super::{Asked, Bridge, OURS, cancel, our_id};
-use crate::exchange::Step;
+use crate::exchange::{Step, cancelled};
 use crate::form::{Address, Way, connection_of};
 use crate::ports::{Caller, Ticket};
 use crate::stateless::{self, CANCELLED, DISCOVER, INITIALIZE};
@@ -286,15 +286,18 @@ impl Bridge {
         steps.push(Step::Tell { caller, message });
     }
 
-    /// The server does not want an answer any more that a client owes. True if one does.
+    /// The server does not want an answer any more that a client owes. True if one does. The client
+    /// will not answer, as MCP has it; in ACP there is an answer to everything.
     pub(crate) fn withdraw(&mut self, id: &Id, steps: &mut Vec<Step>) -> bool {
-        let Some((caller, _)) = self.clients.iter().find(|(_, client)| client.owes.contains(id))
-        else {
+        let mut clients = self.clients.iter_mut();
+        let Some((caller, client)) = clients.find(|(_, client)| client.owes.contains(id)) else {
             return false;
         };
+        client.owes.retain(|owed| owed != id);
         let params = Json::object([("requestId", Some(id.json().clone()))]);
         let message = Message::notification(CANCELLED, params);
         steps.push(Step::Tell { caller: *caller, message });
+        self.arrive(Message::response(id.clone(), cancelled()), steps);
         true
     }
 

@@ -1,12 +1,11 @@
 //! What consumers say: delivered to the provider in its own form, or answered here.
 
 use router::{Seat, Time};
-use wire::message::error_object;
-use wire::{Call, Id, Json, Message, Outcome, Side, code};
+use wire::{Call, Id, Json, Message, Outcome, Side};
 
 use super::talk::*;
-use super::{Exchange, Step, Watch, name};
-use crate::bridge::no_such;
+use super::{Exchange, Step, Watch, name, named};
+use crate::bridge::{cancel, no_such};
 use crate::form::{self, Address, Answer, Form, Target, Way, Word};
 use crate::stateless::{self, CANCELLED, Client, DISCOVER, INITIALIZE, INITIALIZED, PING};
 
@@ -48,7 +47,7 @@ impl Exchange {
                     let what = format!("connection '{connection}'");
                     return self.not_here(seat, id, form, &what, call, steps);
                 };
-                self.close_talk(number, id, steps);
+                self.close_talk(now, number, id, steps);
             }
             Word::Say { target: Target::Connection(connection), call: said, id: inner } => {
                 let number = self.talks.by_connection.get(&connection).copied();
@@ -56,6 +55,13 @@ impl Exchange {
                     let what = format!("connection '{connection}'");
                     return self.not_here(seat, id, form, &what, call, steps);
                 };
+                // M2 and M3 connect alike; only now is it seen which one it is.
+                if let Some(Consumer::Connection { form: theirs, .. }) =
+                    self.talks.all.get_mut(&number).map(|talk| &mut talk.consumer)
+                    && !theirs.talks_like(form)
+                {
+                    *theirs = form;
+                }
                 let request = String::new();
                 let item = Item { id, inner, request, call: said, original: Some(call) };
                 self.say(now, number, item, steps);
@@ -133,7 +139,7 @@ impl Exchange {
         steps: &mut Vec<Step>,
     ) -> Option<Message> {
         if !self.is_end_of_road(seat) {
-            return Some(message(id, call));
+            return Some(message(id, self.unmistakable(seat, call)));
         }
         answer(seat, id?, Outcome::Error(no_such(what, form)), steps);
         None
@@ -171,32 +177,30 @@ impl Exchange {
             }
             State::Open { form, connection } => {
                 let (form, connection) = (*form, connection.clone());
-                let unchanged = match &talk.consumer {
-                    Consumer::Stateless => {
-                        return self.say_attached(number, form, &connection, item, steps);
-                    }
-                    Consumer::Connection { form: theirs, id } => {
-                        theirs.talks_like(form) && *id == connection
-                    }
-                    Consumer::Server { form: theirs, id } => {
-                        *theirs == form && *id == server.native
-                    }
-                };
+                if matches!(talk.consumer, Consumer::Stateless) {
+                    return self.say_attached(number, form, &connection, item, steps);
+                }
+                let (seat, unchanged) = (talk.seat, talk.is_alike(server));
                 let Item { id, inner, request, call, original } = item;
                 if let Some(id) = id.as_ref().filter(|_| call.is(DISCOVER)) {
                     // MCP with connections does not know it, and not every server says so.
                     let error = stateless::unknown_method(DISCOVER);
                     let outcome =
                         close(talk, server, inner.as_ref(), Answer::Said(Outcome::Error(error)));
-                    return answer(talk.seat, id.clone(), outcome, steps);
+                    return answer(seat, id.clone(), outcome, steps);
                 }
                 let address =
                     Address { server: &server.native, connection: &connection, request: "" };
                 let said = match original.filter(|_| unchanged) {
                     Some(original) => original,
-                    None => form.say(Way::ToServer, address, id.as_ref(), &call),
+                    None => {
+                        let call = self.taken_back(number, &call).map_or(call.clone(), |id| {
+                            let params = Json::object([("requestId", Some(id.json().clone()))]);
+                            Call::new(CANCELLED, params)
+                        });
+                        form.say(Way::ToServer, address, id.as_ref(), &call)
+                    }
                 };
-                let seat = talk.seat;
                 if let Some(id) = &id {
                     let call = Call::new("", None);
                     let question =
@@ -221,9 +225,14 @@ impl Exchange {
         let Some(talk) = self.talks.all.get_mut(&number) else { return };
         let Some(server) = self.servers.get(&talk.server) else { return };
         let State::Stateless(client) = &mut talk.state else { return };
-        // Stateless servers are told nothing that is not a request.
-        let Item { id: Some(id), inner, call, .. } = item else { return };
         let seat = talk.seat;
+        let Item { id: Some(id), inner, call, .. } = item else {
+            // Stateless servers are told nothing that is not a request, but that one is taken back.
+            if let Some(id) = self.taken_back(number, &item.call) {
+                deliver(seat, Side::Editor, cancel(&id), steps);
+            }
+            return;
+        };
         if call.is(INITIALIZE) {
             *client = Client::of(&call);
             match server.discovered.clone() {
@@ -288,53 +297,174 @@ impl Exchange {
         deliver(seat, Side::Editor, Message::Request { id, call: said }, steps);
     }
 
-    /// A request that was delivered to a provider is cancelled: an MCP server with connections wants
-    /// to be told in MCP's own words, too.
-    pub(super) fn on_cancel(&mut self, seat: Seat, id: &Id, steps: &mut Vec<Step>) {
-        let Some(Watch::Question(question)) = self.watched.get(&(seat, name(id))) else { return };
-        let Question::Say { talk, form, .. } = question else { return };
-        let Some(talk) = self.talks.all.get(talk) else { return };
-        let (State::Open { connection, .. }, Some(server)) =
-            (&talk.state, self.servers.get(&talk.server))
+    /// The request that a consumer takes back in MCP's own words, as its provider knows it. Only where
+    /// messages have ids of their own can it be known which one is meant.
+    fn taken_back(&self, number: u64, call: &Call) -> Option<Id> {
+        if !call.is(CANCELLED) {
+            return None;
+        }
+        let meant = Id::new(call.params.as_ref()?.member("requestId")?)?;
+        self.watched.iter().find_map(|((_, name), watch)| match watch {
+            Watch::Question(Question::Say { talk, inner: Some(inner), .. })
+                if *talk == number && *inner == meant =>
+            {
+                Some(named(name))
+            }
+            _ => None,
+        })
+    }
+
+    /// A request that was delivered to a provider is cancelled. An MCP server with connections wants
+    /// to be told in MCP's own words, too; then it does not answer, and we do. True if the provider
+    /// does not know of the request.
+    pub(super) fn on_cancel(&mut self, seat: Seat, id: &Id, steps: &mut Vec<Step>) -> bool {
+        let key = (seat, name(id));
+        let said = |watch: &Watch| matches!(watch, Watch::Question(Question::Say { .. }));
+        if !self.watched.get(&key).is_some_and(said) {
+            return self.cancel_waiting(seat, id, steps);
+        }
+        let Some(Watch::Question(Question::Say { talk, form, inner, request, .. })) =
+            self.watched.remove(&key)
         else {
-            return;
+            return false;
         };
-        let params = Json::object([("requestId", Some(id.json().clone()))]);
-        let address = Address { server: &server.native, connection, request: "" };
-        let said = form.say(Way::ToServer, address, None, &Call::new(CANCELLED, params));
-        deliver(seat, Side::Editor, Message::Notification(said), steps);
+        self.talks.operations.remove(&(seat, request));
+        if let Some(talk) = self.talks.all.get(&talk)
+            && let State::Open { connection, .. } = &talk.state
+            && let Some(server) = self.servers.get(&talk.server)
+        {
+            let known_as = inner.filter(|_| talk.is_alike(server)).unwrap_or_else(|| id.clone());
+            let params = Json::object([("requestId", Some(known_as.json().clone()))]);
+            let address = Address { server: &server.native, connection, request: "" };
+            let said = form.say(Way::ToServer, address, None, &Call::new(CANCELLED, params));
+            deliver(seat, Side::Editor, Message::Notification(said), steps);
+        }
+        answer(seat, id.clone(), cancelled(), steps);
+        false
+    }
+
+    /// The same for a request that has not been said to the provider yet, or not again.
+    fn cancel_waiting(&mut self, seat: Seat, id: &Id, steps: &mut Vec<Step>) -> bool {
+        let waits = |item: &Item| item.id.as_ref() == Some(id);
+        let mut talks = self.talks.all.values_mut().filter(|talk| talk.seat == seat);
+        let found = talks.find_map(|talk| {
+            let waiting = talk.waiting_mut()?;
+            waiting.iter().position(waits).map(|index| waiting.remove(index))
+        });
+        let here = self.talks.all.iter().filter(|(_, talk)| talk.seat == seat);
+        let here: Vec<u64> = here.map(|(number, _)| *number).collect();
+        let inputs = self.talks.take_inputs(|it| it.id == *id && here.contains(&it.talk));
+        for input in &inputs {
+            take_back(seat, input, steps);
+        }
+        let known = found.is_some() || !inputs.is_empty();
+        if known {
+            answer(seat, id.clone(), cancelled(), steps);
+        }
+        known
     }
 
     /// A consumer ends a conversation, perhaps with a request.
-    pub(super) fn close_talk(&mut self, number: u64, asked: Option<Id>, steps: &mut Vec<Step>) {
-        let Some(talk) = self.talks.remove(number) else { return };
+    pub(super) fn close_talk(
+        &mut self,
+        now: Time,
+        number: u64,
+        asked: Option<Id>,
+        steps: &mut Vec<Step>,
+    ) {
+        let Some(talk) = self.end_talk(number, &closed(), steps) else { return };
         if let State::Open { form, connection } | State::Greeting { form, connection, .. } =
             &talk.state
-            && form.connects()
         {
-            match form.disconnect(connection) {
-                (call, true) => self.ask(talk.seat, Question::Goodbye, call, None, steps),
-                (call, false) => {
-                    deliver(talk.seat, Side::Editor, Message::Notification(call), steps)
-                }
-            }
-        }
-        if let State::Opening(waiting) | State::Greeting { waiting, .. } = talk.state {
-            for id in waiting.into_iter().filter_map(|item| item.id) {
-                let error = error_object(code::INTERNAL_ERROR, "the connection was closed", None);
-                answer(talk.seat, id, Outcome::Error(error), steps);
-            }
+            self.say_goodbye(now, talk.seat, *form, connection, steps);
         }
         if let Some(id) = asked {
             answer(talk.seat, id, Outcome::Result(Json::EMPTY), steps);
         }
+        self.drop_if_unused(now, &talk.server, steps);
     }
 
-    pub(super) fn close_talks_of(&mut self, server: &str, steps: &mut Vec<Step>) {
-        let talks = self.talks.all.iter().filter(|(_, talk)| talk.server == server);
+    /// Closes a connection to a provider, if it is one.
+    pub(super) fn say_goodbye(
+        &mut self,
+        now: Time,
+        seat: Seat,
+        form: Form,
+        connection: &str,
+        steps: &mut Vec<Step>,
+    ) {
+        if !form.connects() {
+            return;
+        }
+        match form.disconnect(connection) {
+            (call, true) => {
+                self.ask(seat, Question::Goodbye, call, Some(now.plus(PATIENCE)), steps);
+            }
+            (call, false) => deliver(seat, Side::Editor, Message::Notification(call), steps),
+        }
+    }
+
+    /// A conversation is over: whoever waits for an answer gets this one.
+    pub(super) fn end_talk(
+        &mut self,
+        number: u64,
+        error: &Json,
+        steps: &mut Vec<Step>,
+    ) -> Option<Talk> {
+        let mut talk = self.talks.remove(number)?;
+        let seat = talk.seat;
+        let mut waiting: Vec<Id> = Vec::new();
+        waiting.extend(talk.waiting_mut().into_iter().flatten().filter_map(|it| it.id.take()));
+        for input in self.talks.take_inputs(|it| it.talk == number) {
+            take_back(seat, &input, steps);
+            waiting.push(input.id);
+        }
+        let of_it = |watch: &Watch| {
+            matches!(watch, Watch::Question(question) if question.talk() == Some(number))
+        };
+        let open: Vec<_> = self.watched.extract_if(.., |_, watch| of_it(watch)).collect();
+        for (key, watch) in open {
+            let Watch::Question(question) = watch else { continue };
+            match question {
+                Question::Connect { talk, form, asked, alike } => {
+                    waiting.extend(asked);
+                    // What is opened too late is to be closed.
+                    let question = Question::Connect { talk, form, asked: None, alike };
+                    self.watched.insert(key, Watch::Question(question));
+                    continue;
+                }
+                Question::Discover { then: Then::Open { asked }, .. } => waiting.extend(asked),
+                Question::Discover { then: Then::Hello { id, .. }, .. } => waiting.push(id),
+                Question::Say { form, .. } => {
+                    let id = named(&key.1);
+                    if form == Form::M7 {
+                        deliver(seat, Side::Editor, cancel(&id), steps);
+                    }
+                    waiting.push(id);
+                }
+                Question::Hello { .. } | Question::Trial { .. } | Question::Goodbye => {}
+            }
+            self.talks.limits.remove(&key);
+        }
+        for id in waiting {
+            answer(seat, id, Outcome::Error(error.clone()), steps);
+        }
+        Some(talk)
+    }
+
+    /// Ends the conversations about a server. Those of the bridge's clients end by themselves, once
+    /// they are open.
+    pub(super) fn close_talks_of(&mut self, now: Time, server: &str, steps: &mut Vec<Step>) {
+        let bridged = self.bridge.native().is_none();
+        let ends_itself = |talk: &Talk| {
+            bridged
+                && matches!(talk.consumer, Consumer::Connection { .. })
+                && !matches!(talk.state, State::Opening(_))
+        };
+        let talks = self.talks.all.iter().filter(|(_, it)| it.server == server && !ends_itself(it));
         let talks: Vec<u64> = talks.map(|(number, _)| *number).collect();
         for number in talks {
-            self.close_talk(number, None, steps);
+            self.close_talk(now, number, None, steps);
         }
     }
 }

@@ -65,7 +65,7 @@ impl Exchange {
         let Some(reversed) = self.talks.reversed.remove(&(seat, name(id))) else {
             return Some(outcome);
         };
-        let address = Address { server: "", connection: "", request: "" };
+        let address = Address { server: &reversed.server, connection: "", request: "" };
         let answer = reversed.consumer.open(outcome);
         Some(reversed.provider.close(address, reversed.inner.as_ref(), answer))
     }

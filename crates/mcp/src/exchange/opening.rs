@@ -30,24 +30,36 @@ impl Exchange {
         let Some(server) = self.servers.get(&talk.server) else { return };
         if form == Form::M7 {
             if server.settled {
-                return self.on_stateless(number, asked, steps);
+                return self.on_stateless(now, number, asked, steps);
             }
             let then = Then::Open { asked };
             return self.discover(now, number, then, steps);
         }
         if !form.connects() {
-            return self.on_open(now, number, form, String::new(), asked, None, steps);
+            let seat = talk.seat;
+            return self.on_open(now, seat, number, form, String::new(), asked, None, steps);
         }
-        let unchanged = |consumer| form == consumer && talk.server == server.native;
+        // Who says `_mcp/connect` may know only one of its spellings, and the provider another.
+        let unchanged = |consumer| {
+            form == consumer && form != Form::M3 && talk.server == server.native
+        };
         let alike = matches!(talk.consumer, Consumer::Connection { form, .. } if unchanged(form));
         let call = match original.filter(|_| alike) {
             Some(call) => call,
-            None => form.connect(&server.native, &format!("mcp-over-acp:{number}")),
+            None => form.connect(&server.native, &self.chosen(number, false)),
         };
         let seat = talk.seat;
         let limit = asked.is_none().then(|| now.plus(PATIENCE));
         let question = Question::Connect { talk: number, form, asked, alike };
         self.ask(seat, question, call, limit, steps);
+    }
+
+    /// How the provider is told to call a connection, if it does not choose that itself.
+    pub(super) fn chosen(&self, number: u64, alike: bool) -> String {
+        match self.talks.all.get(&number).map(|talk| &talk.consumer) {
+            Some(Consumer::Connection { id, .. }) if alike => id.clone(),
+            _ => format!("mcp-over-acp:{number}"),
+        }
     }
 
     /// Asks a provider something of our own.
@@ -81,6 +93,7 @@ impl Exchange {
     pub(super) fn on_open(
         &mut self,
         now: Time,
+        seat: Seat,
         number: u64,
         form: Form,
         connection: String,
@@ -88,11 +101,13 @@ impl Exchange {
         result: Option<Json>,
         steps: &mut Vec<Step>,
     ) {
-        let Some(talk) = self.talks.all.get_mut(&number) else { return };
+        let Some(talk) = self.talks.all.get_mut(&number) else {
+            // Nobody wants it any more.
+            return self.say_goodbye(now, seat, form, &connection, steps);
+        };
         if let Some(server) = self.servers.get_mut(&talk.server) {
             server.settle(form);
         }
-        let seat = talk.seat;
         let opened = State::Open { form, connection: connection.clone() };
         let State::Opening(waiting) = std::mem::replace(&mut talk.state, opened) else { return };
         if !connection.is_empty() {
@@ -114,13 +129,19 @@ impl Exchange {
     }
 
     /// The provider has no connections; the consumer may believe that it has one.
-    pub(super) fn on_stateless(&mut self, number: u64, asked: Option<Id>, steps: &mut Vec<Step>) {
+    pub(super) fn on_stateless(
+        &mut self,
+        now: Time,
+        number: u64,
+        asked: Option<Id>,
+        steps: &mut Vec<Step>,
+    ) {
         let Some(talk) = self.talks.all.get_mut(&number) else { return };
         let stateless = State::Stateless(Client::unknown());
         let State::Opening(waiting) = std::mem::replace(&mut talk.state, stateless) else { return };
         self.tell_connected(number, "", asked, None, steps);
         for item in waiting {
-            self.say(Time::default(), number, item, steps);
+            self.say(now, number, item, steps);
         }
     }
 
@@ -155,19 +176,23 @@ impl Exchange {
     /// A conversation could not be opened.
     pub(super) fn on_closed(
         &mut self,
+        now: Time,
         number: u64,
         asked: Option<Id>,
         error: &Json,
         steps: &mut Vec<Step>,
     ) {
-        let Some(talk) = self.talks.remove(number) else { return };
+        let Some(talk) = self.talks.all.get(&number) else { return };
+        let stateless = matches!(talk.consumer, Consumer::Stateless);
+        let error = if stateless { backend_failed(error) } else { error.clone() };
         if let Some(id) = asked {
             answer(talk.seat, id, Outcome::Error(error.clone()), steps);
         }
-        if let State::Opening(waiting) | State::Greeting { waiting, .. } = talk.state {
-            for id in waiting.into_iter().filter_map(|item| item.id) {
-                answer(talk.seat, id, Outcome::Error(error.clone()), steps);
+        if let Some(talk) = self.end_talk(number, &error, steps) {
+            if let State::Greeting { form, connection, .. } = &talk.state {
+                self.say_goodbye(now, talk.seat, *form, connection, steps);
             }
+            self.drop_if_unused(now, &talk.server, steps);
         }
     }
 
@@ -186,11 +211,11 @@ impl Exchange {
         let next = server.filter(|_| is_ignorance(&outcome)).and_then(|it| it.rule_out(form));
         match (next, outcome) {
             (Some(form), _) => self.open(now, number, form, asked, None, steps),
-            (None, Outcome::Error(error)) => self.on_closed(number, asked, &error, steps),
+            (None, Outcome::Error(error)) => self.on_closed(now, number, asked, &error, steps),
             (None, Outcome::Result(_)) => {
                 let why = "the provider of the MCP server did not say how it calls the connection";
                 let error = error_object(code::INTERNAL_ERROR, why, None);
-                self.on_closed(number, asked, &error, steps);
+                self.on_closed(now, number, asked, &error, steps);
             }
         }
     }
@@ -217,7 +242,7 @@ impl Exchange {
             server.discovered = Some(found.detached());
         }
         match then {
-            Then::Open { asked } => self.on_stateless(number, asked, steps),
+            Then::Open { asked } => self.on_stateless(now, number, asked, steps),
             Then::Hello { id, inner } => {
                 let State::Stateless(client) = &talk.state else { return };
                 let found = server.discovered.as_ref();
@@ -244,7 +269,7 @@ impl Exchange {
         let result = match form.open(outcome) {
             Answer::Said(Outcome::Result(result)) => result.detached(),
             Answer::Said(Outcome::Error(error)) | Answer::Failed(error) => {
-                return self.on_closed(number, None, &error, steps);
+                return self.on_closed(now, number, None, &error, steps);
             }
         };
         let (connection, waiting) = (std::mem::take(connection), std::mem::take(waiting));

@@ -4,6 +4,7 @@ use router::{Seat, Time};
 use wire::message::error_object;
 use wire::{Call, Id, Json, Message, Outcome, Side, code};
 
+use super::server::Server;
 use super::talk::*;
 use super::{Exchange, Step, name};
 use crate::form::{self, Address, Answer, Form, Target, Way, Word, connection_of};
@@ -27,13 +28,13 @@ impl Exchange {
                     Outcome::Result(result) => connection_of(result),
                     Outcome::Error(_) => None,
                 };
-                // One that was named by us need not be named again.
+                // One that was named by the consumer, or by us, need not be named again.
                 let chosen = (form == Form::M3t && matches!(outcome, Outcome::Result(_)))
-                    .then(|| format!("mcp-over-acp:{talk}"));
+                    .then(|| self.chosen(talk, alike));
                 match (found.or(chosen), outcome) {
                     (Some(connection), Outcome::Result(result)) => {
                         let result = alike.then_some(result);
-                        self.on_open(now, talk, form, connection, asked, result, steps);
+                        self.on_open(now, seat, talk, form, connection, asked, result, steps);
                     }
                     (_, outcome) => self.on_ignorance(now, talk, form, asked, outcome, steps),
                 }
@@ -64,7 +65,12 @@ impl Exchange {
                             Answer::Said(said) => said,
                             Answer::Failed(error) => Outcome::Error(not_mcp(&error)),
                         };
-                        match stateless::stage(said, client) {
+                        let stage = match stateless::stands_for_itself(&call) {
+                            // The client is of that version, too.
+                            true => Stage::Done(said),
+                            false => stateless::stage(said, client),
+                        };
+                        match stage {
                             Stage::Done(said) => {
                                 Some(close(open, server, inner.as_ref(), Answer::Said(said)))
                             }
@@ -124,6 +130,7 @@ impl Exchange {
     /// A provider says something to its consumer. What it returns goes on.
     pub(super) fn on_provider(
         &mut self,
+        now: Time,
         seat: Seat,
         id: Option<Id>,
         call: Call,
@@ -136,14 +143,15 @@ impl Exchange {
                 let Some(number) = self.talks.of_provider(seat, &connection) else {
                     return Some(message(id, call));
                 };
-                let talk = self.talks.remove(number)?;
-                let Consumer::Connection { form, id: known_as } = talk.consumer else {
-                    return None;
-                };
                 if let Some(id) = id {
                     let message = Message::response(id, Outcome::Result(Json::EMPTY));
                     deliver(seat, Side::Agent, message, steps);
                 }
+                let talk = self.end_talk(number, &closed(), steps)?;
+                self.drop_if_unused(now, &talk.server, steps);
+                let Consumer::Connection { form, id: known_as } = talk.consumer else {
+                    return None;
+                };
                 return Some(Message::Notification(form.disconnect(&known_as).0));
             }
             Word::Connect { .. } => return Some(message(id, call)),
@@ -167,7 +175,7 @@ impl Exchange {
             }
         };
         let Some(talk) = number.and_then(|number| self.talks.all.get(&number)) else {
-            return Some(message(id, call));
+            return Some(message(id, self.with_known_id(seat, &target, call)));
         };
         match &talk.consumer {
             Consumer::Stateless => {
@@ -199,11 +207,27 @@ impl Exchange {
                 let to_consumer = to_consumer(consumer, &talk.server, id.as_ref(), &said)?;
                 let whole = |form| matches!(form, Form::M0 | Form::M1);
                 if let Some(id) = id.as_ref().filter(|_| whole(form) || whole(*theirs)) {
-                    let reversed = Reversed { provider: form, consumer: *theirs, inner };
+                    let server = self.servers.get(&talk.server);
+                    let server = server.map(|it| it.native.clone()).unwrap_or_default();
+                    let reversed = Reversed { provider: form, consumer: *theirs, server, inner };
                     self.talks.reversed.insert((seat, name(id)), reversed);
                 }
                 Some(message(id, to_consumer))
             }
+        }
+    }
+
+    /// What a stateless server says to a stateless consumer passes as it is, but for the server's id
+    /// if others know it by another.
+    fn with_known_id(&self, seat: Seat, target: &Target, call: Call) -> Call {
+        let Target::Operation { server, .. } = target else { return call };
+        let own = |it: &Server| it.seat == seat && it.native == *server;
+        match self.servers.iter().find(|(_, server)| own(server)) {
+            Some((key, _)) if key != server => {
+                let params = call.params.map(|it| it.with_member("serverId", &Json::string(key)));
+                Call { params, ..call }
+            }
+            _ => call,
         }
     }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use router::Seat;
 use wire::Json;
 
-use super::Exchange;
-use crate::declaration::{Offer, Spelling};
+use super::{Exchange, Watch};
+use crate::declaration::{Entry, Offer, Spelling};
 use crate::form::{Form, bare};
 
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub struct Server {
     pub name: String,
     /// What its provider may speak, best guess first. One that is `settled` is known.
     forms: Vec<Form>,
+    /// The same before any was ruled out.
+    candidates: Vec<Form>,
     pub settled: bool,
     /// What it answered to `server/discover`.
     pub discovered: Option<Json>,
@@ -35,11 +37,13 @@ pub struct Uses {
 
 impl Server {
     pub fn new(seat: Seat, offer: &Offer, dialect: &str) -> Server {
+        let candidates = forms(offer.spelling, dialect);
         Server {
             seat,
             native: offer.id.clone(),
             name: offer.name.clone(),
-            forms: forms(offer.spelling, dialect),
+            forms: candidates.clone(),
+            candidates,
             settled: false,
             discovered: None,
             uses: Uses::default(),
@@ -50,19 +54,26 @@ impl Server {
         self.forms == [Form::M0]
     }
 
-    /// The form in which to speak to the provider: the consumer's own, if it may be.
+    /// The form in which to speak to the provider: the consumer's own, if it may be. (Not one in which
+    /// a provider that does not know it would be told at once what it cannot read.)
     pub fn form_for(&self, consumer: Form) -> Form {
-        let alike =
-            |form: &&Form| **form == consumer || (form.talks_like(consumer) && form.connects());
+        let alike = |form: &&Form| {
+            **form == consumer && consumer == Form::M7
+                || form.connects() && form.talks_like(consumer)
+        };
         match self.forms.iter().find(alike).filter(|_| !self.settled) {
             Some(form) => *form,
             None => self.forms[0],
         }
     }
 
-    /// The provider does not know this form. Says which one to try next.
+    /// The provider does not know this form. Says which one to try next; perhaps another conversation
+    /// has found that out already. Who knows none at all may be asked anew the next time.
     pub fn rule_out(&mut self, form: Form) -> Option<Form> {
-        if self.settled || self.forms.len() < 2 {
+        if self.forms == [form] {
+            if !self.settled {
+                self.forms.clone_from(&self.candidates);
+            }
             return None;
         }
         self.forms.retain(|it| *it != form);
@@ -93,16 +104,38 @@ fn forms(spelling: Spelling, dialect: &str) -> Vec<Form> {
 }
 
 impl Exchange {
-    /// Is this a server of the seat's own? Others have been seen before, when they passed their
-    /// provider; and no list has the same one twice.
-    pub(super) fn offers(&self, seat: Seat, offer: &Offer, seen: &[String]) -> bool {
-        if offer.spelling == Spelling::Nameless {
-            return false;
+    /// Which of the servers in a seat's set-up request are its own? The others have come to it from
+    /// somebody nearer to the editor; and no list has the same one twice.
+    pub(super) fn own(&self, seat: Seat, entries: &[Entry]) -> Vec<bool> {
+        let mut others: Vec<&str> = Vec::new();
+        let mut own = Vec::new();
+        for entry in entries {
+            let offer = entry.offer.as_ref().filter(|it| it.spelling != Spelling::Nameless);
+            let other = offer.filter(|it| {
+                !others.contains(&it.id.as_str()) && self.is_of_another(seat, it, entries)
+            });
+            others.extend(other.map(|it| it.id.as_str()));
+            own.push(offer.is_some() && other.is_none());
         }
-        match self.servers.get(&offer.id) {
-            Some(known) => known.seat == seat || seen.contains(&offer.id),
-            None => true,
-        }
+        own
+    }
+
+    /// Two providers may have the same id. The server of the one before the seat has the name that it
+    /// had, unless somebody has renamed it on the way.
+    fn is_of_another(&self, seat: Seat, offer: &Offer, entries: &[Entry]) -> bool {
+        let known = self.servers.get(&offer.id).filter(|known| known.seat < seat);
+        let Some(known) = known else { return false };
+        let kept = |it: &Offer| it.id == offer.id && it.name == known.name;
+        kept(offer)
+            || (!entries.iter().any(|it| it.offer.as_ref().is_some_and(kept))
+                && self.has_come_to(seat, &offer.id))
+    }
+
+    /// Is there a server with this id in a set-up request that the seat has yet to answer?
+    fn has_come_to(&self, seat: Seat, id: &str) -> bool {
+        self.watched.iter().any(|((whose, _), watch)| {
+            *whose == seat && matches!(watch, Watch::Passing(ids) if ids.iter().any(|it| it == id))
+        })
     }
 
     /// The id under which a server of the seat's own is known to the others.

@@ -12,6 +12,7 @@ use wire::{Call, Id, Json, Message, Outcome, Side, code};
 
 use super::server::Server;
 use super::{Name, Step};
+use crate::bridge::cancel;
 use crate::form::{Address, Answer, Form, Way};
 use crate::stateless::Client;
 
@@ -107,6 +108,8 @@ pub struct Operation {
 pub struct Reversed {
     pub provider: Form,
     pub consumer: Form,
+    /// How the provider calls its server.
+    pub server: String,
     pub inner: Option<Id>,
 }
 
@@ -169,9 +172,49 @@ pub enum Then {
 
 pub(super) const INPUT: &str = "conductor/mcp-input:";
 
+/// Is this an answer to what we asked a consumer in a server's place?
+pub fn is_input(id: &Id) -> bool {
+    id.text().is_some_and(|text| text.starts_with(INPUT))
+}
+
 pub fn is_ignorance(outcome: &Outcome) -> bool {
     let codes = [code::METHOD_NOT_FOUND, code::INVALID_PARAMS, code::INVALID_REQUEST];
     outcome.error_code().is_some_and(|code| codes.contains(&code))
+}
+
+impl Question {
+    /// The conversation that it belongs to.
+    pub fn talk(&self) -> Option<u64> {
+        match self {
+            Question::Connect { talk, .. }
+            | Question::Discover { talk, .. }
+            | Question::Hello { talk }
+            | Question::Say { talk, .. } => Some(*talk),
+            Question::Trial { .. } | Question::Goodbye => None,
+        }
+    }
+}
+
+impl Talk {
+    /// Does the provider get what the consumer says as the consumer says it?
+    pub fn is_alike(&self, server: &Server) -> bool {
+        let State::Open { form, connection } = &self.state else { return false };
+        match &self.consumer {
+            Consumer::Connection { form: theirs, id } => {
+                theirs.talks_like(*form) && id == connection
+            }
+            Consumer::Server { form: theirs, id } => theirs == form && *id == server.native,
+            Consumer::Stateless => false,
+        }
+    }
+
+    /// What waits for the conversation to be open.
+    pub fn waiting_mut(&mut self) -> Option<&mut Vec<Item>> {
+        match &mut self.state {
+            State::Opening(waiting) | State::Greeting { waiting, .. } => Some(waiting),
+            State::Open { .. } | State::Stateless(_) => None,
+        }
+    }
 }
 
 impl Talks {
@@ -217,8 +260,12 @@ impl Talks {
         self.by_connection.retain(|_, it| *it != number);
         self.by_provider.retain(|_, it| *it != number);
         self.operations.retain(|_, it| it.talk != number);
-        self.inputs.retain(|_, it| it.talk != number);
         Some(talk)
+    }
+
+    /// Takes the questions of servers that belong to a conversation.
+    pub fn take_inputs(&mut self, test: impl Fn(&Input) -> bool) -> Vec<Input> {
+        self.inputs.extract_if(.., |_, input| test(input)).map(|(_, input)| input).collect()
     }
 
     pub fn fresh(&mut self) -> u64 {
@@ -244,6 +291,24 @@ pub fn message(id: Option<Id>, call: Call) -> Message {
     }
 }
 
+/// A provider does not wait any more for what it, or we in its place, asked the consumer.
+pub fn take_back(seat: Seat, input: &Input, steps: &mut Vec<Step>) {
+    for (number, ..) in input.answers.iter().filter(|(_, _, answer)| answer.is_none()) {
+        let message = cancel(&Id::string(&format!("{INPUT}{number}")));
+        steps.push(Step::Arrive { from: seat, toward: Side::Agent, message });
+    }
+}
+
+/// Why nothing more comes of what was asked in a conversation that is over.
+pub fn closed() -> Json {
+    error_object(code::INTERNAL_ERROR, "the connection to the MCP server was closed", None)
+}
+
+pub fn cancelled() -> Outcome {
+    const CANCELLED: i64 = -32800;
+    Outcome::error(CANCELLED, "the request was cancelled")
+}
+
 /// The answer to a consumer, in its form.
 pub fn close(talk: &Talk, server: &Server, inner: Option<&Id>, answer: Answer) -> Outcome {
     let (form, id) = match &talk.consumer {
@@ -267,6 +332,14 @@ pub fn to_consumer(
         Consumer::Stateless => return None,
     };
     Some(form.say(Way::ToClient, Address { server, connection, request: "" }, id, call))
+}
+
+/// Why a stateless consumer cannot be served: what the server said is not the answer to its question.
+pub fn backend_failed(error: &Json) -> Json {
+    const BACKEND_FAILED: i64 = -33002;
+    let text = error.member("message").and_then(|it| it.text().map(|it| it.into_owned()));
+    let text = text.unwrap_or_default();
+    error_object(BACKEND_FAILED, &format!("the MCP server could not be opened: {text}"), Some(error))
 }
 
 /// An error of ACP for somebody who speaks MCP: its code would mean something else there.

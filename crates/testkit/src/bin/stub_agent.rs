@@ -7,11 +7,14 @@
 //! | anything else | nothing |
 //!
 //! Prompts that arrive together stream together, one update of each in turn.
+//!
+//! Its answer to `session/new` repeats the MCP servers it was given, so that the benchmark can be the
+//! client that calls them. At the end of the floor it is the MCP server itself.
 
 use std::fs::File;
 use std::io::{self, Write};
 
-use testkit::stub::{Frame, Lines, lines, number, stdio, text_after};
+use testkit::stub::{Frame, Lines, lines, number, stdio, text_after, tool_result, value_after};
 
 /// Where a stream is flushed: as much as a pipe holds.
 const BATCH: usize = 64 * 1024;
@@ -72,11 +75,22 @@ impl Agent {
             }
             (Some(b"\"session/new\""), Some(id)) => {
                 self.sessions += 1;
-                let result = format!("{{\"sessionId\":\"s{}\"}}", self.sessions);
-                self.answer(id, result.as_bytes());
+                let servers = value_after(frame.params.unwrap_or_default(), "\"mcpServers\":");
+                let mut result = format!("{{\"sessionId\":\"s{}\"", self.sessions).into_bytes();
+                if let Some(servers) = servers.filter(|it| *it != b"[]") {
+                    result.extend_from_slice(b",\"mcpServers\":");
+                    result.extend_from_slice(servers);
+                }
+                result.push(b'}');
+                self.answer(id, &result);
             }
             (Some(b"\"session/prompt\""), Some(id)) => {
                 self.prompt(id, frame.params.unwrap_or_default())
+            }
+            (Some(method), Some(id)) => {
+                if let Some(result) = tool_result(method) {
+                    self.answer(id, result);
+                }
             }
             (None, Some(_)) => self.ask(),
             _ => {}

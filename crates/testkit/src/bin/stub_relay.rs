@@ -1,4 +1,4 @@
-//! The benchmark's floor: a conductor that looks at nothing, `stub_relay PROXIES`.
+//! The benchmark's floor: a conductor that looks at nothing, `stub_relay [--through] PROXIES`.
 //!
 //! It starts as many `stub_proxy --raw` as it is told and one `stub_agent`, all from its own folder, and
 //! carries bytes along the chain exactly as a conductor does: one process, one thread, one pipe to and one
@@ -13,6 +13,11 @@
 //!
 //! Long messages travel through the floor in pieces, while a conductor must have a whole line before it
 //! can pass it on: for big prompts no conductor can reach this floor.
+//!
+//! With `--through` another process stands before the relay and copies bytes both ways, as `conductor mcp`
+//! stands between an MCP client and the conductor. That is the floor of a tool call: the client, the copier,
+//! the relay, as many raw proxies as lie between the agent and the proxy with the tools, and in place of
+//! that proxy the stub agent, which answers.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -21,7 +26,7 @@ use std::process::{Command, Stdio};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use testkit::stub::stdio;
+use testkit::stub::{copy, stdio};
 
 /// A little less than a pipe holds, so that a piece and its header fit with one write.
 const CHUNK: usize = 63 * 1024;
@@ -30,14 +35,33 @@ const HEADER: usize = 5;
 const MOST_WAITING: usize = 4 * CHUNK;
 
 fn main() -> io::Result<()> {
-    let proxies: usize = std::env::args().nth(1).and_then(|it| it.parse().ok()).unwrap_or(0);
+    let mut arguments = std::env::args().skip(1).peekable();
+    let through = arguments.next_if(|it| it == "--through").is_some();
+    let proxies: usize = arguments.next().and_then(|it| it.parse().ok()).unwrap_or(0);
     let (input, output) = stdio()?;
+    if through {
+        return copy_to_relay(proxies, input, output);
+    }
     let mut seats = vec![Seat::new(input, output)?];
     for _ in 0..proxies {
         seats.push(Seat::start("stub_proxy", &["--raw"])?);
     }
     seats.push(Seat::start("stub_agent", &[])?);
     Relay { seats, chunk: vec![0; CHUNK] }.run()
+}
+
+/// A thread for each direction: so a message costs one `read` and one `write` and nothing else.
+fn copy_to_relay(proxies: usize, input: OwnedFd, output: OwnedFd) -> io::Result<()> {
+    let mut relay = Command::new(std::env::current_exe()?)
+        .arg(proxies.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let (Some(from), Some(to)) = (relay.stdout.take(), relay.stdin.take()) else {
+        return Err(io::Error::other("a relay without pipes"));
+    };
+    std::thread::spawn(move || copy(input, to));
+    copy(from, output)
 }
 
 /// The editor is the first seat, the agent the last.

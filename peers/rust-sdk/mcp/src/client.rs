@@ -43,7 +43,7 @@ impl Client {
         let service = match server {
             McpServer::Stdio(it) => {
                 let mut command = Command::new(&it.command);
-                command.args(&it.args).env_clear();
+                command.args(&it.args).env_clear().kill_on_drop(true);
                 for name in ["PATH", "HOME", "LANG"] {
                     command.envs(env::var_os(name).map(|value| (name, value)));
                 }

@@ -1,0 +1,237 @@
+//! Servers in the requests that set a session up, as each component gets to see them.
+
+use mcp::{Kind, Policy};
+
+use crate::stage::*;
+
+const SETS_UP: [&str; 4] = ["session/new", "session/load", "session/resume", "session/fork"];
+const OLDER_DIALECTS: [&str; 6] = ["P4", "P3", "P3t", "P2", "P1", "P0"];
+
+/// Every spelling of a server `N` that its provider calls `U`: in a list, and in a map.
+const SPELLINGS: [(&str, &str); 5] = [
+    (r#"{"type":"acp","name":"N","serverId":"U"}"#, r#"{"transport":"acp","serverId":"U"}"#),
+    (r#"{"type":"acp","name":"N","id":"U"}"#, r#"{"transport":"acp","id":"U"}"#),
+    (r#"{"name":"N","transport":"acp","uuid":"U"}"#, r#"{"transport":"acp","uuid":"U"}"#),
+    (URL, r#"{"transport":"http","url":"acp:U","headers":{}}"#),
+    (r#"{"type":"http","name":"N","url":"acp:U"}"#, r#"{"type":"http","url":"acp:U"}"#),
+];
+const SERVER_ID: &str = r#"{"type":"acp","name":"N","serverId":"U"}"#;
+const URL: &str = r#"{"type":"http","name":"N","url":"acp:U","headers":[]}"#;
+
+const V2_NONE: &str =
+    r#"{"protocolVersion":2,"info":{"name":"a","version":"1"},"capabilities":{"session":{}}}"#;
+
+fn v2(kinds: &str) -> String {
+    V2_NONE.replace(r#""session":{}"#, &format!(r#""session":{{"mcp":{{{kinds}}}}}"#))
+}
+
+/// What the component after a provider gets for what the provider declares.
+#[track_caller]
+fn passes(cast: &str, agent: &str, given: &str, expected: &str) {
+    for method in SETS_UP {
+        let mut stage = Stage::new(cast, agent);
+        let next = cast.split([' ', ':']).nth(2).unwrap();
+        stage.say("p1", &format!("~{method} 1 {given}"));
+        stage.see(next, &format!("{method} ? {expected}"));
+        stage.quiet();
+    }
+}
+
+fn list(entry: &str) -> String {
+    format!(r#"{{"cwd":"/x","mcpServers":[{entry}]}}"#)
+}
+
+fn map(entry: &str) -> String {
+    format!(r#"{{"tools":{{"mcpServers":{{"N":{entry}}}}}}}"#)
+}
+
+/// Checklist 72, 89.
+#[test]
+fn components_older_than_p5_get_a_url_that_they_pass_on() {
+    for dialect in OLDER_DIALECTS {
+        let cast = format!("p1:P5 p2:{dialect} agent");
+        for (as_list, as_map) in SPELLINGS {
+            // Whoever leaves out the headers is taken as it is.
+            let kept = as_list.contains("http").then_some((as_list, as_map));
+            let (url, url_in_map) = kept.unwrap_or((URL, SPELLINGS[3].1));
+            passes(&cast, STDIO, &list(as_list), &list(url));
+            passes(&cast, STDIO, &map(as_map), &map(url_in_map));
+        }
+    }
+}
+
+/// Checklist 72, 89.
+#[test]
+fn p5_components_get_a_server_id() {
+    for (as_list, as_map) in SPELLINGS {
+        passes("p1:P4 p2:P5 agent", STDIO, &list(as_list), &list(SERVER_ID));
+        let kept = as_map.contains("serverId").then_some(as_map);
+        let expected = kept.unwrap_or(r#"{"transport":"acp","uuid":"U"}"#);
+        passes("p1:P4 p2:P5 agent", STDIO, &map(as_map), &map(expected));
+    }
+}
+
+/// Checklist 97: an SCP server has no id, so it gets one that nobody else has.
+#[test]
+fn a_server_of_scp_passes_other_generations() {
+    let scp = r#"{"type":"scp","name":"N"}"#;
+    let given = list(scp);
+    let url = r#"{"type":"http","name":"N","url":"acp:scp:1:N","headers":[]}"#;
+    passes("p1:P0 p2:P4 agent", STDIO, &given, &list(url));
+    let acp = r#"{"type":"acp","name":"N","serverId":"scp:1:N"}"#;
+    passes("p1:P0 p2:P5 agent", STDIO, &given, &list(acp));
+    let both = r#"{"type":"acp","name":"N","id":"scp:1:N","serverId":"scp:1:N"}"#;
+    passes("p1:P0 agent", NATIVE, &given, &list(both));
+    passes("p1:P0 agent", SCP, &given, &given);
+    passes("p1:P0 agent", SCP, &map(r#"{"transport":"scp"}"#), &map(r#"{"transport":"scp"}"#));
+    let mut stage = Stage::new("p1:P0 (p2:P4) (p3:P5) agent", SCP);
+    stage.say("p1", &format!("~session/new 1 {given}"));
+    stage.see("agent", &format!("session/new ? {given}"));
+}
+
+/// Checklist 69, 72.
+#[test]
+fn a_native_agent_gets_the_declaration_as_it_is() {
+    let given = r#"{"cwd":"/x", "mcpServers":[ {"type":"acp","name":"N","serverId":"U","z":1} ]}"#;
+    passes("p1:P5 agent", NATIVE, given, given);
+    let given = list(r#"{"type":"acp","name":"N","id":"U"}"#);
+    passes("p1:P5 agent", NATIVE, &given, &given);
+    let nameless = list(r#"{"type":"acp","name":"N"}"#);
+    passes("p1:P5 agent", NATIVE, &nameless, &nameless);
+}
+
+#[test]
+fn what_is_spelt_anew_for_a_native_agent_has_both_ids() {
+    let both = list(r#"{"type":"acp","name":"N","id":"U","serverId":"U"}"#);
+    for (as_list, _) in &SPELLINGS[2..] {
+        passes("p1:P4 agent", NATIVE, &list(as_list), &both);
+    }
+    let kept = r#"{"type":"http","name":"N","url":"acp:U","headers":[],"_meta":{"k":1.0}}"#;
+    let both = r#"{"type":"acp","name":"N","id":"U","serverId":"U","_meta":{"k":1.0}}"#;
+    passes("p1:P4 agent", NATIVE, &list(kept), &list(both));
+}
+
+/// Agents that say it with older words know the older spellings.
+#[test]
+fn an_older_native_agent_gets_older_spellings() {
+    for words in [
+        OLDER,
+        r#"{"protocolVersion":1,"mcp_acp_transport":true}"#,
+        r#"{"protocolVersion":1,"agentCapabilities":{"_meta":{"symposium":{"mcp_acp_transport":true}}}}"#,
+        r#"{"protocolVersion":1,"capabilities":{"mcp_acp_transport":true}}"#,
+    ] {
+        for (as_list, as_map) in SPELLINGS {
+            let kept = !as_list.contains(r#""type":"acp""#);
+            let expected = if kept { as_list } else { URL };
+            passes("p1:P5 agent", words, &list(as_list), &list(expected));
+            let in_map = if kept { as_map } else { SPELLINGS[3].1 };
+            passes("p1:P5 agent", words, &map(as_map), &map(in_map));
+        }
+    }
+}
+
+/// Checklist 70, 71, 72.
+#[test]
+fn other_agents_get_a_place_to_call() {
+    let stdio = r#"{"name":"N","command":"/conductor","args":["mcp","7000"],"env":[{"name":"SECRET","value":"s1"}]}"#;
+    let http = r#"{"type":"http","name":"N","url":"http://127.0.0.1:7000/mcp","headers":[{"name":"Authorization","value":"Bearer s1"}]}"#;
+    for (as_list, as_map) in SPELLINGS {
+        passes("p1:P4 agent", STDIO, &list(as_list), &list(stdio));
+        passes("p1:P4 agent", HTTP, &list(as_list), &list(http));
+        let in_map = r#"{"transport":"stdio","command":"/conductor","args":["mcp","7000"],"env":{"SECRET":"s1"}}"#;
+        passes("p1:P4 agent", STDIO, &map(as_map), &map(in_map));
+        let in_map = r#"{"transport":"http","url":"http://127.0.0.1:7000/mcp","headers":{"Authorization":"Bearer s1"}}"#;
+        passes("p1:P4 agent", HTTP, &map(as_map), &map(in_map));
+    }
+}
+
+/// Checklist 109.
+#[test]
+fn in_v2_every_server_has_a_type() {
+    let stdio = r#"{"type":"stdio","name":"N","command":"/conductor","args":["mcp","7000"],"env":[{"name":"SECRET","value":"s1"}]}"#;
+    let http = r#"{"type":"http","name":"N","url":"http://127.0.0.1:7000/mcp","headers":[{"name":"Authorization","value":"Bearer s1"}]}"#;
+    let given = list(SERVER_ID);
+    passes("p1:P5 agent", &v2(r#""stdio":{}"#), &given, &list(stdio));
+    passes("p1:P5 agent", &v2(r#""http":{}"#), &given, &list(http));
+    passes("p1:P5 agent", &v2(r#""stdio":{},"http":{}"#), &given, &list(http));
+    passes("p1:P5 agent", &v2(r#""stdio":{},"http":{},"acp":{}"#), &given, &given);
+    // Its other servers have other types, and stay.
+    let others = r#"{"type":"stdio","name":"a","command":"b"},{"type":"_own","name":"c"}"#;
+    let given = list(&format!("{others},{SERVER_ID}"));
+    let expected = list(&format!("{others},{stdio}"));
+    passes("p1:P5 agent", &v2(r#""stdio":{}"#), &given, &expected);
+}
+
+/// Checklist 109.
+#[test]
+fn an_agent_of_v2_without_any_transport_cannot_have_servers() {
+    for agent in [V2_NONE, &v2(r#""sse":{}"#), &v2(r#""stdio":null"#)] {
+        let mut stage = Stage::new("p1:P5 agent", agent);
+        stage.say("p1", &format!("~session/new 1 {}", list(SERVER_ID)));
+        stage.see("p1", r#"error 1 {"code":-32602,"message":"agent 'agent' takes MCP servers neither…"}"#);
+        stage.quiet();
+        stage.empty();
+    }
+    let mut stage = Stage::with_policy("p1:P5 agent", V2_NONE, Policy::Only(Kind::Http));
+    stage.say("p1", &format!("~session/new 1 {}", list(SERVER_ID)));
+    stage.see("agent", r#"session/new ? …"type":"http"…"#);
+}
+
+/// Checklist 73.
+#[test]
+fn other_servers_and_everything_else_stay_as_they_are_spelt() {
+    let before = r#"{"name":"a", "command":"b","args":[],"env":[ ]},{"type":"http","name":"h","url":"http://acp:1/","headers":[]}"#;
+    let after = r#"{"type":"sse","name":"s","url":"https:\/\/y","headers":[]},{"type":"acp2","name":"q","serverId":"U"}"#;
+    let params = |entry: &str| {
+        format!(r#"{{"cwd" : "/x","mcpServers":[{before},{entry},{after}],"z":1.10,"e":1e400}}"#)
+    };
+    let stdio = r#"{"name":"N","command":"/conductor","args":["mcp","7000"],"env":[{"name":"SECRET","value":"s1"}]}"#;
+    passes("p1:P5 p2:P4 agent", STDIO, &params(SERVER_ID), &params(URL));
+    passes("p1:P4 p2:P5 agent", STDIO, &params(URL), &params(SERVER_ID));
+    passes("p1:P5 agent", STDIO, &params(SERVER_ID), &params(stdio));
+    // Where there is nothing for us, nothing is touched.
+    for given in [
+        r#"{"mcpServers":[ {"name":"a","command":"b"} , {"type":"http","name":"h","url":"http://x"} ]}"#,
+        r#"{"mcpServers": null, "cwd":"/"}"#,
+        r#"{"mcpServers":[ ]}"#,
+        r#"{"mcpServers":{ }}"#,
+        r#"{ }"#,
+    ] {
+        passes("p1:P5 p2:P4 agent", STDIO, given, given);
+        passes("p1:P5 agent", STDIO, given, given);
+    }
+    let mut stage = Stage::new("p1:P5 agent", STDIO);
+    let prompt = format!(r#"session/prompt 1 {{"mcpServers":[{SERVER_ID}]}}"#);
+    stage.say("p1", &format!("~{prompt}"));
+    stage.see("agent", &prompt.replace(" 1 ", " ? "));
+    stage.say("p1", &format!(r#"~session/update {{"mcpServers":[{SERVER_ID}]}}"#));
+    stage.see("agent", &format!(r#"session/update {{"mcpServers":[{SERVER_ID}]}}"#));
+}
+
+/// Without an id there is nothing to address it by, nor another spelling for older components.
+#[test]
+fn a_server_without_an_id_is_refused_by_name() {
+    let given = list(r#"{"type":"acp","name":"nemo"}"#);
+    for cast in ["p1:P5 agent", "p1:P5 (p2:P5) agent", "p1:P5 (p2:P4) agent", "p1:P5 (p2:P3) agent"] {
+        let mut stage = Stage::new(cast, STDIO);
+        stage.say("p1", &format!("~session/new 1 {given}"));
+        stage.see("p1", r#"error 1 {"code":-32602,"message":"…'nemo'…"}"#);
+        stage.quiet();
+        stage.empty();
+    }
+    // Checklist 89: also if the agent might take it.
+    let mut stage = Stage::new("p1:P5 p2:P4 agent", NATIVE);
+    stage.say("p1", &format!("~session/new 1 {given}"));
+    stage.see("p1", r#"error 1 {"code":-32602,"message":"…'nemo'…"}"#);
+    stage.quiet();
+}
+
+#[test]
+fn a_server_that_cannot_be_given_a_place_is_refused_with_the_reason() {
+    let mut stage = Stage::new("p1:P5 agent", STDIO);
+    stage.desk.lock().unwrap().full = Some("no port is free".into());
+    stage.say("p1", &format!("~session/new 1 {}", list(SERVER_ID)));
+    stage.see("p1", r#"error 1 {"code":-32603,"message":"the MCP server 'N' cannot be offered to agent 'agent': no port is free"}"#);
+    stage.quiet();
+    stage.empty();
+}

@@ -1,0 +1,19 @@
+//! The exchange as conversations, with the numbers of the conformance checklist.
+//!
+//! Pure and fast: `stage` runs the router and the exchange as the shell does, and the tests play
+//! everybody else, line by line, or with the `cast`: consumers and providers of every form.
+
+mod capabilities;
+mod cast;
+mod declarations;
+mod documents;
+mod fallback;
+mod lifecycle;
+mod pairs;
+mod policy;
+mod rounds;
+mod road;
+mod stage;
+mod timing;
+mod twins;
+mod world;

@@ -1,0 +1,603 @@
+//! A chain without processes: the router and the exchange as the shell runs them, and everybody else
+//! played by the test.
+//!
+//! The cast is a line such as `p1:P5 (p2:P4) agent`: the components with the dialects of their links.
+//! One in brackets passes everything on by itself. The editor is always there.
+//!
+//! Lines are written as in the scripts of the router: `method id params` is a request, without an id it
+//! is a notification; `result id json` and `error id json` are answers. To and from a proxy, `~method`
+//! is what is in an envelope: it goes to, or comes from, the agent's side. In what is expected, `?`
+//! stands for any id, and `…` for any text.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex};
+
+use mcp::{Caller, Exchange, Hop, Kind, Place, Policy, Ports, Step, Ticket};
+use router::{Action, Chain, Component, Event, Exit, How, Mode, Router, Seat, Time};
+use wire::{Call, Id, Json, Message, Outcome, Side, acp};
+
+/// What an agent answers to `initialize`, by what it can.
+pub const STDIO: &str = r#"{"protocolVersion":1,"agentCapabilities":{}}"#;
+pub const HTTP: &str =
+    r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"http":true}}}"#;
+pub const NATIVE: &str =
+    r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}}}"#;
+pub const OLDER: &str =
+    r#"{"protocolVersion":1,"agentCapabilities":{},"_meta":{"mcp_acp_transport":true}}"#;
+pub const SCP: &str =
+    r#"{"protocolVersion":1,"agentCapabilities":{},"_meta":{"symposium":{"version":"1.0"}}}"#;
+
+pub struct Stage {
+    router: Router,
+    pub exchange: Exchange,
+    now: Time,
+    sitters: Vec<Sitter>,
+    /// What the exchange says to the router.
+    routed: VecDeque<Event>,
+    told: BTreeMap<Caller, VecDeque<Message>>,
+    pub hung_up: BTreeSet<Caller>,
+    pub reports: Vec<String>,
+    pub desk: Arc<Mutex<Desk>>,
+    callers: u64,
+    journal: Vec<String>,
+    /// The params of what the test looked at last.
+    seen: Json,
+}
+
+struct Sitter {
+    name: String,
+    dialect: &'static str,
+    /// Passes everything on by itself.
+    transparent: bool,
+    /// For now it does nothing.
+    asleep: bool,
+    inbox: VecDeque<(Side, Message)>,
+    /// What it has passed on: its own id, and under which it was asked.
+    passed: BTreeMap<String, Id>,
+    last: u64,
+}
+
+/// The world of the bridge: it numbers its secrets.
+#[derive(Debug, Default)]
+pub struct Desk {
+    pub open: BTreeMap<Ticket, Kind>,
+    pub admitted: usize,
+    pub revoked: usize,
+    /// Nobody can be admitted, for this reason.
+    pub full: Option<String>,
+}
+
+struct FakePorts(Arc<Mutex<Desk>>);
+
+impl Ports for FakePorts {
+    fn admit(&mut self, kind: Kind, ticket: Ticket) -> Result<Place, String> {
+        let mut desk = self.0.lock().unwrap();
+        if let Some(why) = &desk.full {
+            return Err(why.clone());
+        }
+        desk.admitted += 1;
+        desk.open.insert(ticket, kind);
+        let secret = format!("s{}", ticket.0);
+        Ok(match kind {
+            Kind::Stdio => {
+                Place::Stdio { program: "/conductor".into(), port: 7000, variable: "SECRET", secret }
+            }
+            Kind::Http => Place::Http { url: "http://127.0.0.1:7000/mcp".into(), secret },
+        })
+    }
+
+    fn revoke(&mut self, ticket: Ticket) {
+        let mut desk = self.0.lock().unwrap();
+        assert!(desk.open.remove(&ticket).is_some(), "{ticket:?} is revoked twice");
+        desk.revoked += 1;
+    }
+}
+
+impl Stage {
+    /// A chain that stands: its agent has answered `initialize` with this.
+    pub fn new(cast: &str, agent: &str) -> Stage {
+        Stage::with_policy(cast, agent, Policy::Auto)
+    }
+
+    pub fn with_policy(cast: &str, agent: &str, policy: Policy) -> Stage {
+        let mut stage = Stage::before_greeting(cast, policy);
+        let version = Json::parse(agent.to_owned()).unwrap().member("protocolVersion").unwrap();
+        let version = version.as_str().to_owned();
+        stage.greet(&version, agent);
+        for sitter in &mut stage.sitters {
+            sitter.inbox.clear();
+        }
+        stage
+    }
+
+    /// A chain that nobody has spoken to yet.
+    pub fn before_greeting(cast: &str, policy: Policy) -> Stage {
+        let mut sitters = vec![Sitter::new("editor", "plain", false)];
+        for word in cast.split(' ') {
+            let bare = word.trim_matches(['(', ')']);
+            let (name, dialect) = bare.split_once(':').unwrap_or((bare, "plain"));
+            sitters.push(Sitter::new(name, dialect.to_owned().leak(), bare != word));
+        }
+        let component = |it: &Sitter| Component { name: it.name.clone(), command: it.name.clone() };
+        let chain = Chain {
+            mode: Mode::Agent,
+            components: sitters[1..].iter().map(component).collect(),
+            greeting_limit: 60_000,
+            grace: 1_000,
+            any_version: false,
+        };
+        let desk = Arc::new(Mutex::new(Desk::default()));
+        Stage {
+            router: Router::new(chain.clone()),
+            exchange: Exchange::new(chain, policy, Box::new(FakePorts(desk.clone()))),
+            now: Time(0),
+            sitters,
+            routed: VecDeque::new(),
+            told: BTreeMap::new(),
+            hung_up: BTreeSet::new(),
+            reports: Vec::new(),
+            desk,
+            callers: 0,
+            journal: Vec::new(),
+            seen: Json::NULL,
+        }
+    }
+
+    /// The editor greets; every proxy does its part, and the agent answers with this.
+    pub fn greet(&mut self, version: &str, agent: &str) {
+        let before: Vec<bool> = self.sitters.iter().map(|it| it.transparent).collect();
+        let last = self.sitters.len() - 1;
+        for sitter in &mut self.sitters[1..last] {
+            sitter.transparent = true;
+        }
+        self.say("editor", &format!(r#"initialize hello {{"protocolVersion":{version}}}"#));
+        let id = self.see(&self.agent(), "initialize ? …");
+        self.say(&self.agent(), &format!("result {id} {agent}"));
+        for (sitter, before) in self.sitters.iter_mut().zip(before) {
+            sitter.transparent = before;
+        }
+    }
+
+    /// The name of the last component.
+    pub fn agent(&self) -> String {
+        self.sitters.last().unwrap().name.clone()
+    }
+
+    /// As in chains of the oldest generations.
+    pub fn take_any_version(&mut self) {
+        self.router.take_any_version();
+    }
+
+    fn index(&self, who: &str) -> usize {
+        match self.sitters.iter().position(|it| it.name == who) {
+            Some(index) => index,
+            None => panic!("nobody is called {who}"),
+        }
+    }
+
+    fn seat(&self, who: &str) -> Seat {
+        Seat(self.index(who) as u16)
+    }
+
+    /// Somebody says a line.
+    pub fn say(&mut self, who: &str, line: &str) {
+        let (toward, message) = self.parse(who, line);
+        self.send(who, toward, message);
+    }
+
+    pub fn send(&mut self, who: &str, toward: Side, message: Message) {
+        self.sends(self.index(who), toward, message);
+        self.pass_on();
+    }
+
+    fn sends(&mut self, index: usize, toward: Side, message: Message) {
+        let line = self.text(index, toward.opposite(), &message);
+        self.journal.push(format!("{} > {line}", self.sitters[index].name));
+        self.handle(Event::Arrived { from: Seat(index as u16), toward, message });
+    }
+
+    /// A component leaves.
+    pub fn leave(&mut self, who: &str) {
+        let why = Exit::new(How::Status(1));
+        self.journal.push(format!("{who} leaves"));
+        self.handle(Event::Left { seat: self.seat(who), why });
+        self.pass_on();
+    }
+
+    /// Time passes.
+    pub fn wait(&mut self, milliseconds: u64) {
+        self.now = self.now.plus(milliseconds);
+        self.journal.push(format!("{} ms", self.now.0));
+        while self.exchange.deadline().is_some_and(|it| it <= self.now) {
+            let mut steps = Vec::new();
+            self.exchange.tick(self.now, &mut steps);
+            self.take(steps);
+            self.settle();
+        }
+        self.pass_on();
+    }
+
+    /// A transparent proxy does nothing from now on, or again what it does.
+    pub fn sleep(&mut self, who: &str, asleep: bool) {
+        let index = self.index(who);
+        self.sitters[index].asleep = asleep;
+        self.pass_on();
+    }
+
+    /// Somebody comes with the ticket that was given out as the so-many-eth.
+    pub fn call(&mut self, ticket: Ticket) -> Caller {
+        self.callers += 1;
+        let caller = Caller(self.callers);
+        self.told.insert(caller, VecDeque::new());
+        self.journal.push(format!("client {} calls with ticket {}", caller.0, ticket.0));
+        let mut steps = Vec::new();
+        self.exchange.called(ticket, caller, &mut steps);
+        self.take(steps);
+        self.settle();
+        caller
+    }
+
+    pub fn callers(&self) -> Vec<Caller> {
+        self.told.keys().copied().collect()
+    }
+
+    /// The tickets that are good, oldest first.
+    pub fn tickets(&self) -> Vec<Ticket> {
+        self.desk.lock().unwrap().open.keys().copied().collect()
+    }
+
+    pub fn kinds(&self) -> Vec<Kind> {
+        self.desk.lock().unwrap().open.values().copied().collect()
+    }
+
+    /// A client says a line.
+    pub fn hear(&mut self, caller: Caller, line: &str) {
+        let message = parse(line);
+        self.hear_raw(caller, &message.to_line());
+    }
+
+    pub fn hear_raw(&mut self, caller: Caller, line: &str) {
+        self.journal.push(format!("client {} > {line}", caller.0));
+        let mut steps = Vec::new();
+        self.exchange.heard(self.now, caller, &line.to_owned().into(), &mut steps);
+        self.take(steps);
+        self.settle();
+        self.pass_on();
+    }
+
+    pub fn hang_up(&mut self, caller: Caller) {
+        self.journal.push(format!("client {} hangs up", caller.0));
+        let mut steps = Vec::new();
+        self.exchange.hung_up(caller, &mut steps);
+        self.take(steps);
+        self.settle();
+        self.pass_on();
+    }
+
+    // What the shell does.
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Arrived { from, toward, message } if self.exchange.minds(&message) => {
+                let mut steps = Vec::new();
+                let hop = Hop { seat: from, toward, dialect: self.sitters[from.index()].dialect };
+                if let Some(message) = self.exchange.arrived(self.now, hop, message, &mut steps) {
+                    self.route(Event::Arrived { from, toward, message });
+                }
+                self.take(steps);
+            }
+            Event::Left { seat, .. } | Event::Restarted(seat) => {
+                self.exchange.left(seat);
+                self.route(event);
+            }
+            event => self.route(event),
+        }
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        while let Some(event) = self.routed.pop_front() {
+            self.route(event);
+        }
+    }
+
+    fn route(&mut self, event: Event) {
+        let mut actions = Vec::new();
+        self.router.handle(self.now, event, &mut actions);
+        for action in actions {
+            self.perform(action);
+        }
+    }
+
+    fn perform(&mut self, action: Action) {
+        match action {
+            Action::Deliver { to, toward, message } if self.exchange.minds(&message) => {
+                let mut steps = Vec::new();
+                let hop = Hop { seat: to, toward, dialect: self.sitters[to.index()].dialect };
+                if let Some(message) = self.exchange.deliver(self.now, hop, message, &mut steps) {
+                    self.deliver(to, toward, message);
+                }
+                self.take(steps);
+            }
+            Action::Deliver { to, toward, message } => self.deliver(to, toward, message),
+            Action::Report(notice) => self.reports.push(notice.text),
+            Action::Start(_) | Action::Finish(_) => {}
+        }
+    }
+
+    fn deliver(&mut self, to: Seat, toward: Side, message: Message) {
+        let line = self.text(to.index(), toward, &message);
+        let sitter = &mut self.sitters[to.index()];
+        self.journal.push(format!("{} < {line}", sitter.name));
+        sitter.inbox.push_back((toward, message));
+    }
+
+    fn take(&mut self, steps: Vec<Step>) {
+        for step in steps {
+            match step {
+                Step::Arrive { from, toward, message } => {
+                    self.routed.push_back(Event::Arrived { from, toward, message });
+                }
+                Step::Deliver { to, toward, message } => self.deliver(to, toward, message),
+                Step::Tell { caller, message } => {
+                    self.journal.push(format!("client {} < {}", caller.0, message.to_line()));
+                    if !self.hung_up.contains(&caller) {
+                        self.told.entry(caller).or_default().push_back(message);
+                    }
+                }
+                Step::HangUp(caller) => {
+                    self.journal.push(format!("client {} is hung up on", caller.0));
+                    self.hung_up.insert(caller);
+                }
+                Step::Report(notice) => self.reports.push(notice.text),
+            }
+        }
+    }
+
+    // What transparent proxies do.
+
+    fn pass_on(&mut self) {
+        loop {
+            let ready = |it: &Sitter| it.transparent && !it.asleep && !it.inbox.is_empty();
+            let Some(index) = self.sitters.iter().position(ready) else { return };
+            if let Some((toward, message)) = self.sitters[index].inbox.pop_front() {
+                self.forwards(index, toward, message);
+            }
+        }
+    }
+
+    /// A proxy passes on what it was sent, as it came.
+    pub fn forward(&mut self, who: &str, toward: Side, message: Message) {
+        self.forwards(self.index(who), toward, message);
+        self.pass_on();
+    }
+
+    fn forwards(&mut self, index: usize, toward: Side, message: Message) {
+        let sitter = &mut self.sitters[index];
+        let message = match message {
+            Message::Request { id, call } => {
+                sitter.last += 1;
+                let own = format!("{}-{}", sitter.name, sitter.last);
+                sitter.passed.insert(own.clone(), id);
+                Message::Request { id: Id::string(&own), call }
+            }
+            Message::Response { id, outcome, extras } => {
+                let own = id.text().map(|it| it.into_owned()).unwrap_or_default();
+                let Some(id) = sitter.passed.remove(&own) else {
+                    panic!("{} is answered what it did not ask: {id}", sitter.name);
+                };
+                Message::Response { id, outcome, extras }
+            }
+            Message::Notification(call) if call.is(acp::CANCEL_REQUEST) => {
+                let params = call.params.unwrap();
+                let asked = acp::cancelled_id(&params);
+                let found = sitter.passed.iter().find(|(_, it)| Some(*it) == asked.as_ref());
+                let Some((own, _)) = found else { return };
+                let params = acp::cancel_params(&params, &Id::string(own));
+                Message::notification(acp::CANCEL_REQUEST, params)
+            }
+            message => message,
+        };
+        self.sends(index, toward, message);
+    }
+
+    // What is expected.
+
+    /// The next message that somebody got.
+    pub fn next(&mut self, who: &str) -> Option<(Side, Message)> {
+        let index = self.index(who);
+        self.sitters[index].inbox.pop_front()
+    }
+
+    /// The next thing that somebody gets is this. Returns its id.
+    #[track_caller]
+    pub fn see(&mut self, who: &str, expected: &str) -> String {
+        let index = self.index(who);
+        let Some((toward, message)) = self.sitters[index].inbox.pop_front() else {
+            self.fail(&format!("{who} got nothing, and should have got:\n{expected}"));
+        };
+        let text = self.text(index, toward, &message);
+        if let Message::Request { call, .. } | Message::Notification(call) = &message {
+            self.seen = call.params.clone().unwrap_or(Json::NULL);
+        }
+        self.compare(who, &text, expected, &message)
+    }
+
+    /// The next thing that a client is told is this. Returns its id.
+    #[track_caller]
+    pub fn told(&mut self, caller: Caller, expected: &str) -> String {
+        let Some(message) = self.told.get_mut(&caller).and_then(VecDeque::pop_front) else {
+            self.fail(&format!("client {} was told nothing, and not:\n{expected}", caller.0));
+        };
+        let text = text(&message);
+        self.compare("the client", &text, expected, &message)
+    }
+
+    pub fn next_told(&mut self, caller: Caller) -> Option<Message> {
+        self.told.get_mut(&caller)?.pop_front()
+    }
+
+    /// A text in the last message that anybody got and the test has looked at.
+    pub fn last_member(&self, key: &str) -> String {
+        let member = self.seen.member(key).unwrap_or(Json::NULL);
+        member.text().map(|it| it.into_owned()).unwrap_or_else(|| self.fail(key))
+    }
+
+    /// Nobody has got anything that the test has not looked at.
+    #[track_caller]
+    pub fn quiet(&self) {
+        for sitter in &self.sitters {
+            self.quiet_at(&sitter.name);
+        }
+        for (caller, told) in &self.told {
+            if let Some(message) = told.front() {
+                self.fail(&format!("client {} was told, too: {}", caller.0, text(message)));
+            }
+        }
+    }
+
+    #[track_caller]
+    pub fn quiet_at(&self, who: &str) {
+        let index = self.index(who);
+        if let Some((toward, message)) = self.sitters[index].inbox.front() {
+            self.fail(&format!("{who} got, too:\n{}", self.text(index, *toward, message)));
+        }
+    }
+
+    /// Nothing is open any more: no session, no client, no server, no question.
+    #[track_caller]
+    pub fn empty(&self) {
+        let sizes = self.exchange.sizes();
+        if sizes != [0; 9] {
+            self.fail(&format!("something is left open: {sizes:?}"));
+        }
+        let desk = self.desk.lock().unwrap();
+        assert!(desk.open.is_empty(), "tickets are good that nobody needs: {:?}", desk.open);
+        if self.router.open_questions() != 0 {
+            self.fail(&format!("{} questions are open", self.router.open_questions()));
+        }
+    }
+
+    #[track_caller]
+    fn compare(&self, who: &str, text: &str, expected: &str, message: &Message) -> String {
+        let id = match message {
+            Message::Request { id, .. } | Message::Response { id, .. } => token(id),
+            Message::Notification(_) => String::new(),
+        };
+        let wanted = expected.replacen(" ?", &format!(" {id}"), 1);
+        if !fits(&wanted, text) {
+            self.fail(&format!("{who} got\n  {text}\nand should have got\n  {wanted}"));
+        }
+        id
+    }
+
+    /// Ends the test, with all that was said.
+    #[track_caller]
+    pub fn fail(&self, why: &str) -> ! {
+        let start = self.journal.len().saturating_sub(60);
+        panic!("{why}\n\nWhat was said:\n{}\n", self.journal[start..].join("\n"));
+    }
+
+    pub fn journal(&self) -> &[String] {
+        &self.journal
+    }
+
+    fn parse(&self, who: &str, line: &str) -> (Side, Message) {
+        let index = self.index(who);
+        let plain = match index {
+            0 => Side::Agent,
+            _ => Side::Editor,
+        };
+        match line.strip_prefix('~') {
+            Some(line) => (Side::Agent, parse(line)),
+            None => (plain, parse(line)),
+        }
+    }
+
+    fn text(&self, index: usize, toward: Side, message: &Message) -> String {
+        let proxy = index > 0 && index < self.sitters.len() - 1;
+        let call = !matches!(message, Message::Response { .. });
+        let envelope = if proxy && call && toward == Side::Editor { "~" } else { "" };
+        format!("{envelope}{}", text(message))
+    }
+}
+
+impl Sitter {
+    fn new(name: &str, dialect: &'static str, transparent: bool) -> Sitter {
+        Sitter {
+            name: name.to_owned(),
+            dialect,
+            transparent,
+            asleep: false,
+            inbox: VecDeque::new(),
+            passed: BTreeMap::new(),
+            last: 0,
+        }
+    }
+}
+
+/// An id as it is written in a line: text without quotes.
+pub fn token(id: &Id) -> String {
+    id.text().map_or_else(|| id.json().as_str().to_owned(), |text| text.into_owned())
+}
+
+pub fn id(token: &str) -> Id {
+    match token.parse::<u64>() {
+        Ok(number) => Id::from(number),
+        Err(_) => Id::string(token),
+    }
+}
+
+pub fn json(text: &str) -> Json {
+    Json::parse(text.to_owned()).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// Reads a line of a script.
+pub fn parse(line: &str) -> Message {
+    let (method, rest) = line.split_once(' ').unwrap_or((line, ""));
+    let (name, params) = match rest.starts_with(['{', '[']) || rest.is_empty() {
+        true => (None, rest),
+        false => {
+            let (name, params) = rest.split_once(' ').unwrap_or((rest, ""));
+            (Some(id(name)), params)
+        }
+    };
+    let params = (!params.is_empty()).then(|| json(params));
+    match (method, name, params) {
+        ("result", Some(id), Some(result)) => Message::response(id, Outcome::Result(result)),
+        ("error", Some(id), Some(error)) => Message::response(id, Outcome::Error(error)),
+        (method, Some(id), params) => Message::Request { id, call: Call::new(method, params) },
+        (method, None, params) => Message::Notification(Call::new(method, params)),
+    }
+}
+
+/// A message as a line of a script.
+pub fn text(message: &Message) -> String {
+    let call = |call: &Call, id: Option<&Id>| {
+        let id = id.map_or(String::new(), |id| format!(" {}", token(id)));
+        let params = call.params.as_ref().map_or(String::new(), |it| format!(" {}", it.as_str()));
+        format!("{}{id}{params}", call.method.name())
+    };
+    match message {
+        Message::Request { id, call: it } => call(it, Some(id)),
+        Message::Notification(it) => call(it, None),
+        Message::Response { id, outcome: Outcome::Result(result), .. } => {
+            format!("result {} {}", token(id), result.as_str())
+        }
+        Message::Response { id, outcome: Outcome::Error(error), .. } => {
+            format!("error {} {}", token(id), error.as_str())
+        }
+    }
+}
+
+/// Does a text fit what is expected, in which `…` stands for anything?
+fn fits(expected: &str, text: &str) -> bool {
+    let parts: Vec<&str> = expected.split('…').collect();
+    let [first, middle @ .., last] = &parts[..] else { return expected == text };
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    for part in middle {
+        let Some((_, after)) = rest.split_once(part) else { return false };
+        rest = after;
+    }
+    rest.ends_with(last)
+}
