@@ -242,6 +242,7 @@ export class Stateless {
     this.#active.set(requestId, operation);
     operation.requestId = requestId;
     operation.progressToken = inner._meta?.progressToken;
+    operation.capabilities = params.params?._meta?.[`${META}clientCapabilities`] ?? {};
     operation.reply = (outcome) => {
       this.#active.delete(requestId);
       cancels.delete(id);
@@ -259,8 +260,7 @@ export class Stateless {
       operation.question = undefined;
       this.#server.link.answer(question, { result: inner.inputResponses?.input });
     } else {
-      const capabilities = params.params?._meta?.[`${META}clientCapabilities`] ?? {};
-      this.#greeted(capabilities, (greeting) => {
+      this.#greeted((greeting) => {
         // It may have been cancelled while the server came up.
         if (this.#active.get(requestId) === operation) this.#start(operation, inner, greeting);
       });
@@ -294,7 +294,7 @@ export class Stateless {
   }
 
   /** Calls `then` with the outcome of the handshake, once it has been made. */
-  #greeted(capabilities, then) {
+  #greeted(then) {
     if (this.#server === undefined) {
       const link = this.#open({
         request: (id, method, params) => this.#asked(id, method, params),
@@ -304,6 +304,8 @@ export class Stateless {
       const server = { link, waiting: [], greeting: undefined };
       this.#server = server;
       const clientInfo = { name: "everything-proxy", version: "1" };
+      // Each request says what its consumer can do; the server wants to know once and for all.
+      const capabilities = { sampling: {}, elicitation: {} };
       const hello = { protocolVersion: "2025-11-25", capabilities, clientInfo };
       link.ask("initialize", hello, (outcome) => {
         if (outcome.error === undefined) link.tell("notifications/initialized");
@@ -315,15 +317,15 @@ export class Stateless {
     else this.#server.waiting.push(then);
   }
 
-  /** The server's question pauses the only call that it can be about; roots are asked for out of the blue. */
+  /** The server's question pauses the only call that it can be about. */
   #asked(id, method, params) {
-    const calls = [...this.#active.values()].filter((it) => it.asked !== undefined);
+    const [operation, ...others] = [...this.#active.values()].filter((it) => it.asked !== undefined);
+    const [capability] = method.split("/");
     if (method === "ping") {
       this.#server.link.answer(id, { result: {} });
-    } else if (method === "roots/list" || calls.length !== 1) {
+    } else if (others.length > 0 || operation?.capabilities[capability] === undefined) {
       this.#server.link.answer(id, notFound(method));
     } else {
-      const [operation] = calls;
       const requestState = `state-${this.#states++}`;
       operation.question = id;
       this.#paused.set(requestState, operation);

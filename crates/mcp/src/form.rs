@@ -275,6 +275,20 @@ impl Form {
         }
     }
 
+    /// A connect in every spelling, for whoever is on the way: programs of this form read it even if it
+    /// is not for them, and what they pass on has only the spelling they know.
+    pub fn spelt_out(self, call: Call, server: &str) -> Call {
+        if !matches!(self, Form::M2 | Form::M3) {
+            return call;
+        }
+        let missing = |params: &Json, key: &str| params.member(key).is_none();
+        let params = call.params.map(|params| {
+            let keys = ["acp_url", "acp_id", "url"].into_iter().filter(|key| missing(&params, key));
+            keys.fold(params.clone(), |it, key| it.with_at(&[key], Some(&url(server))))
+        });
+        Call { params, ..call }
+    }
+
     /// The answer to a consumer that has connected in this form.
     pub fn connected(self, connection: &str) -> Json {
         let id = || Some(Json::string(connection));

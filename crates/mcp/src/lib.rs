@@ -15,9 +15,10 @@
 //! - [`declaration`]: servers in the requests that set up a session
 //! - [`capability`]: what agents say they can do
 //! - [`stateless`]: between MCP with connections and MCP without
-//! - [`exchange`]: the two hooks, and who provides what (`server`); then the translation of a
-//!   conversation (`talk`): how it begins (`opening`), what a `consumer` says, what a `provider`
-//!   says, and what a server wants to know before it answers (`input`)
+//! - [`exchange`]: the two hooks, requests that set a session up (`set_up`) and who provides what
+//!   (`server`); then the translation of a conversation (`talk`): how it begins (`opening`) and ends
+//!   (`ending`), what a `consumer` says, what a `provider` says, and what a server wants to know
+//!   before it answers (`input`)
 //! - [`bridge`]: the agent's hop; `bridge/client` is one MCP client
 //! - [`ports`]: what the bridge needs from the world
 //!

@@ -184,6 +184,26 @@ mod tests {
         }
     }
 
+    /// Without a proxy there are no tools, and the reference has no bridge: that is not a gap.
+    #[test]
+    fn what_cannot_be_measured_is_not_missed() {
+        let mut tally = Tally::default();
+        for (proxies, ours) in [(1, 30.0), (2, 60.0)] {
+            tally.add(Metric::Tool, proxies, Contender::Ours, ours);
+            tally.add(Metric::Tool, proxies, Contender::Floor, 20.0);
+            tally.add(Metric::ToolGrowth, proxies, Contender::Ours, 0.0);
+        }
+        let text = document(&tally, Effort::QUICK, "2 cores");
+        for line in [
+            "| tool call: at most 2 times the floor | – | 1.50 | 3.00 | **not met** |",
+            "| growth from 1,000 to 10,000 tool calls: at most 1 MiB | – | 0.0000 | 0.0000 | met |",
+            "| 0 | – | – | – | – | – |",
+            "| 1 | 30.0 | – | 20.0 | – | 1.50 |",
+        ] {
+            assert!(text.lines().any(|it| it == line), "no line {line:?} in:\n{text}");
+        }
+    }
+
     #[test]
     fn numbers_are_short() {
         assert_eq!(number(1_234_567.8), "1,234,568");

@@ -7,6 +7,7 @@
 //! which tells whose fault a failure is.
 
 mod generations;
+mod mcp;
 mod run;
 mod sdks;
 

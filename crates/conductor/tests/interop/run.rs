@@ -24,6 +24,11 @@ pub struct Run {
 
 impl Run {
     pub fn start(editor: &str, command: &str) -> Self {
+        Run::of(PEERS.command(editor), command)
+    }
+
+    /// The same for an editor with options.
+    pub fn of(editor: &str, command: &str) -> Self {
         static RUNS: AtomicU32 = AtomicU32::new(0);
         let number = RUNS.fetch_add(1, Ordering::Relaxed);
         let output =
@@ -32,7 +37,7 @@ impl Run {
         let file =
             |end| File::create(format!("{output}.{end}")).expect("cargo's directory is writable");
         let editor = Command::new("sh")
-            .args(["-c", &format!("exec setsid {} -- {command}", PEERS.command(editor))])
+            .args(["-c", &format!("exec setsid {editor} -- {command}")])
             // What was found out about a component in one run must not help another.
             .env("XDG_CACHE_HOME", format!("{output}.cache"))
             .stdin(Stdio::null())

@@ -78,6 +78,34 @@ fn a_client_with_a_connection_uses_a_server_without() {
     }
 }
 
+/// A client of that version itself is spoken to in its own way: nothing is added or taken away.
+#[test]
+fn a_client_without_a_connection_uses_a_server_without() {
+    let mut play = Play::tools(STDIO);
+    let entry = play.session("S", &[&[m7("tools", "U")]]).remove(0);
+    let mut client = Client::of(&entry);
+    let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}"#;
+    client.send(&request("0", "server/discover", &format!("{{{meta}}}")));
+    // Once to find out what the provider speaks, once for the client.
+    let (id, ..) = asked(play.tool_proxy(), "server/discover");
+    reply(play.tool_proxy(), &id, FOUND);
+    let (id, ..) = asked(play.tool_proxy(), "server/discover");
+    reply(play.tool_proxy(), &id, FOUND);
+    assert_eq!(client.message()["result"], parse(FOUND)["result"]);
+    let params = format!(r#"{{"name":"x",{meta}}}"#);
+    client.send(&request("1", "tools/call", &params));
+    let (id, _, said) = asked(play.tool_proxy(), "tools/call");
+    assert_eq!(said, parse(&params));
+    let asks = r#"{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{}}},"requestState":"s"}"#;
+    reply(play.tool_proxy(), &id, &format!(r#"{{"result":{asks}}}"#));
+    assert_eq!(client.line(), result("1", asks));
+    client.send(&request("2", "tools/call", &params));
+    let (id, ..) = asked(play.tool_proxy(), "tools/call");
+    let done = r#"{"resultType":"complete","content":[],"n":1.10}"#;
+    reply(play.tool_proxy(), &id, &format!(r#"{{"result":{done}}}"#));
+    assert_eq!(client.line(), result("2", done));
+}
+
 /// Issue 4: 8 MiB each way, not a byte changed; exotic numbers.
 #[test]
 fn long_messages_pass_byte_for_byte() {

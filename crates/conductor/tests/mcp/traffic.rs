@@ -336,6 +336,23 @@ fn a_proxy_on_the_way_sees_the_messages() {
     }
 }
 
+/// Programs of older generations read a connect even if it is not for them, and pass on only the
+/// spelling that they know: the next one gets them all again. Seen with SDK 0.11 after 1.3.
+#[test]
+fn a_connect_is_spelt_out_for_everybody_on_the_way() {
+    let names = ["tools", "older", "newer", "agent"];
+    let mut play = Play::begin(stage(), &names, STDIO);
+    let entry = play.session("S", &[&[m3("tools", "U")]]).remove(0);
+    let mut client = Client::of(&entry);
+    client.send(&request("0", "initialize", "{}"));
+    let all = json!({ "acp_url": "acp:U", "acp_id": "acp:U", "url": "acp:U" });
+    assert_eq!(heard(&mut play.proxies[2])["params"], all);
+    play.proxies[2].send(&request("1", "_mcp/connect", r#"{"acp_id":"acp:U"}"#));
+    assert_eq!(heard(&mut play.proxies[1])["params"], all);
+    play.proxies[1].send(&request("1", "_mcp/connect", r#"{"acp_url":"acp:U"}"#));
+    assert_eq!(heard(&mut play.proxies[0])["params"], all);
+}
+
 /// Checklist 84: two servers of one proxy, and the same proxy in two sessions; several proxies.
 #[test]
 fn servers_and_sessions_are_kept_apart() {

@@ -20,20 +20,16 @@ impl Exchange {
         steps: &mut Vec<Step>,
     ) -> Option<Message> {
         let Some((form, word)) = form::read(&call) else { return Some(message(id, call)) };
+        let form = self.talks.recognize(form, &word);
         let mine = |exchange: &Exchange, server: &str| {
             exchange.find(form, server).filter(|key| exchange.servers[key].seat == seat)
         };
         match word {
             Word::Connect { server, chosen } => {
                 let Some(key) = mine(self, &server) else {
-                    return self.not_here(
-                        seat,
-                        id,
-                        form,
-                        &format!("server '{server}'"),
-                        call,
-                        steps,
-                    );
+                    let what = format!("server '{server}'");
+                    let call = form.spelt_out(call, &server);
+                    return self.not_here(seat, id, form, &what, call, steps);
                 };
                 let id = id?;
                 let consumer = Consumer::Connection { form, id: chosen.unwrap_or_default() };
@@ -55,13 +51,6 @@ impl Exchange {
                     let what = format!("connection '{connection}'");
                     return self.not_here(seat, id, form, &what, call, steps);
                 };
-                // M2 and M3 connect alike; only now is it seen which one it is.
-                if let Some(Consumer::Connection { form: theirs, .. }) =
-                    self.talks.all.get_mut(&number).map(|talk| &mut talk.consumer)
-                    && !theirs.talks_like(form)
-                {
-                    *theirs = form;
-                }
                 let request = String::new();
                 let item = Item { id, inner, request, call: said, original: Some(call) };
                 self.say(now, number, item, steps);
@@ -312,159 +301,5 @@ impl Exchange {
             }
             _ => None,
         })
-    }
-
-    /// A request that was delivered to a provider is cancelled. An MCP server with connections wants
-    /// to be told in MCP's own words, too; then it does not answer, and we do. True if the provider
-    /// does not know of the request.
-    pub(super) fn on_cancel(&mut self, seat: Seat, id: &Id, steps: &mut Vec<Step>) -> bool {
-        let key = (seat, name(id));
-        let said = |watch: &Watch| matches!(watch, Watch::Question(Question::Say { .. }));
-        if !self.watched.get(&key).is_some_and(said) {
-            return self.cancel_waiting(seat, id, steps);
-        }
-        let Some(Watch::Question(Question::Say { talk, form, inner, request, .. })) =
-            self.watched.remove(&key)
-        else {
-            return false;
-        };
-        self.talks.operations.remove(&(seat, request));
-        if let Some(talk) = self.talks.all.get(&talk)
-            && let State::Open { connection, .. } = &talk.state
-            && let Some(server) = self.servers.get(&talk.server)
-        {
-            let known_as = inner.filter(|_| talk.is_alike(server)).unwrap_or_else(|| id.clone());
-            let params = Json::object([("requestId", Some(known_as.json().clone()))]);
-            let address = Address { server: &server.native, connection, request: "" };
-            let said = form.say(Way::ToServer, address, None, &Call::new(CANCELLED, params));
-            deliver(seat, Side::Editor, Message::Notification(said), steps);
-        }
-        answer(seat, id.clone(), cancelled(), steps);
-        false
-    }
-
-    /// The same for a request that has not been said to the provider yet, or not again.
-    fn cancel_waiting(&mut self, seat: Seat, id: &Id, steps: &mut Vec<Step>) -> bool {
-        let waits = |item: &Item| item.id.as_ref() == Some(id);
-        let mut talks = self.talks.all.values_mut().filter(|talk| talk.seat == seat);
-        let found = talks.find_map(|talk| {
-            let waiting = talk.waiting_mut()?;
-            waiting.iter().position(waits).map(|index| waiting.remove(index))
-        });
-        let here = self.talks.all.iter().filter(|(_, talk)| talk.seat == seat);
-        let here: Vec<u64> = here.map(|(number, _)| *number).collect();
-        let inputs = self.talks.take_inputs(|it| it.id == *id && here.contains(&it.talk));
-        for input in &inputs {
-            take_back(seat, input, steps);
-        }
-        let known = found.is_some() || !inputs.is_empty();
-        if known {
-            answer(seat, id.clone(), cancelled(), steps);
-        }
-        known
-    }
-
-    /// A consumer ends a conversation, perhaps with a request.
-    pub(super) fn close_talk(
-        &mut self,
-        now: Time,
-        number: u64,
-        asked: Option<Id>,
-        steps: &mut Vec<Step>,
-    ) {
-        let Some(talk) = self.end_talk(number, &closed(), steps) else { return };
-        if let State::Open { form, connection } | State::Greeting { form, connection, .. } =
-            &talk.state
-        {
-            self.say_goodbye(now, talk.seat, *form, connection, steps);
-        }
-        if let Some(id) = asked {
-            answer(talk.seat, id, Outcome::Result(Json::EMPTY), steps);
-        }
-        self.drop_if_unused(now, &talk.server, steps);
-    }
-
-    /// Closes a connection to a provider, if it is one.
-    pub(super) fn say_goodbye(
-        &mut self,
-        now: Time,
-        seat: Seat,
-        form: Form,
-        connection: &str,
-        steps: &mut Vec<Step>,
-    ) {
-        if !form.connects() {
-            return;
-        }
-        match form.disconnect(connection) {
-            (call, true) => {
-                self.ask(seat, Question::Goodbye, call, Some(now.plus(PATIENCE)), steps);
-            }
-            (call, false) => deliver(seat, Side::Editor, Message::Notification(call), steps),
-        }
-    }
-
-    /// A conversation is over: whoever waits for an answer gets this one.
-    pub(super) fn end_talk(
-        &mut self,
-        number: u64,
-        error: &Json,
-        steps: &mut Vec<Step>,
-    ) -> Option<Talk> {
-        let mut talk = self.talks.remove(number)?;
-        let seat = talk.seat;
-        let mut waiting: Vec<Id> = Vec::new();
-        waiting.extend(talk.waiting_mut().into_iter().flatten().filter_map(|it| it.id.take()));
-        for input in self.talks.take_inputs(|it| it.talk == number) {
-            take_back(seat, &input, steps);
-            waiting.push(input.id);
-        }
-        let of_it = |watch: &Watch| {
-            matches!(watch, Watch::Question(question) if question.talk() == Some(number))
-        };
-        let open: Vec<_> = self.watched.extract_if(.., |_, watch| of_it(watch)).collect();
-        for (key, watch) in open {
-            let Watch::Question(question) = watch else { continue };
-            match question {
-                Question::Connect { talk, form, asked, alike } => {
-                    waiting.extend(asked);
-                    // What is opened too late is to be closed.
-                    let question = Question::Connect { talk, form, asked: None, alike };
-                    self.watched.insert(key, Watch::Question(question));
-                    continue;
-                }
-                Question::Discover { then: Then::Open { asked }, .. } => waiting.extend(asked),
-                Question::Discover { then: Then::Hello { id, .. }, .. } => waiting.push(id),
-                Question::Say { form, .. } => {
-                    let id = named(&key.1);
-                    if form == Form::M7 {
-                        deliver(seat, Side::Editor, cancel(&id), steps);
-                    }
-                    waiting.push(id);
-                }
-                Question::Hello { .. } | Question::Trial { .. } | Question::Goodbye => {}
-            }
-            self.talks.limits.remove(&key);
-        }
-        for id in waiting {
-            answer(seat, id, Outcome::Error(error.clone()), steps);
-        }
-        Some(talk)
-    }
-
-    /// Ends the conversations about a server. Those of the bridge's clients end by themselves, once
-    /// they are open.
-    pub(super) fn close_talks_of(&mut self, now: Time, server: &str, steps: &mut Vec<Step>) {
-        let bridged = self.bridge.native().is_none();
-        let ends_itself = |talk: &Talk| {
-            bridged
-                && matches!(talk.consumer, Consumer::Connection { .. })
-                && !matches!(talk.state, State::Opening(_))
-        };
-        let talks = self.talks.all.iter().filter(|(_, it)| it.server == server && !ends_itself(it));
-        let talks: Vec<u64> = talks.map(|(number, _)| *number).collect();
-        for number in talks {
-            self.close_talk(now, number, None, steps);
-        }
     }
 }

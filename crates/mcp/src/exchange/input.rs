@@ -103,8 +103,10 @@ impl Exchange {
             }
             Answer::Said(Outcome::Error(error)) | Answer::Failed(error) => {
                 // The client will not say: that is the end of the operation.
-                let Some(input) = self.talks.inputs.remove(&key) else { return };
+                let Some(mut input) = self.talks.inputs.remove(&key) else { return };
+                input.answers.retain(|(asked, ..)| *asked != number);
                 let Some(talk) = self.talks.all.get(&input.talk) else { return };
+                take_back(talk.seat, &input, steps);
                 let Some(server) = self.servers.get(&talk.server) else { return };
                 let said = Answer::Said(Outcome::Error(error));
                 let outcome = close(talk, server, input.inner.as_ref(), said);

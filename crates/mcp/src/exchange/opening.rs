@@ -40,26 +40,20 @@ impl Exchange {
             return self.on_open(now, seat, number, form, String::new(), asked, None, steps);
         }
         // Who says `_mcp/connect` may know only one of its spellings, and the provider another.
-        let unchanged = |consumer| {
-            form == consumer && form != Form::M3 && talk.server == server.native
+        let unchanged =
+            |consumer| form == consumer && form != Form::M3 && talk.server == server.native;
+        let (alike, chosen) = match &talk.consumer {
+            Consumer::Connection { form, id } if unchanged(*form) => (true, id.clone()),
+            _ => (false, format!("mcp-over-acp:{number}")),
         };
-        let alike = matches!(talk.consumer, Consumer::Connection { form, .. } if unchanged(form));
         let call = match original.filter(|_| alike) {
             Some(call) => call,
-            None => form.connect(&server.native, &self.chosen(number, false)),
+            None => form.connect(&server.native, &chosen),
         };
         let seat = talk.seat;
         let limit = asked.is_none().then(|| now.plus(PATIENCE));
-        let question = Question::Connect { talk: number, form, asked, alike };
+        let question = Question::Connect { talk: number, form, asked, alike, chosen };
         self.ask(seat, question, call, limit, steps);
-    }
-
-    /// How the provider is told to call a connection, if it does not choose that itself.
-    pub(super) fn chosen(&self, number: u64, alike: bool) -> String {
-        match self.talks.all.get(&number).map(|talk| &talk.consumer) {
-            Some(Consumer::Connection { id, .. }) if alike => id.clone(),
-            _ => format!("mcp-over-acp:{number}"),
-        }
     }
 
     /// Asks a provider something of our own.
@@ -288,10 +282,15 @@ impl Exchange {
         let over = self.talks.limits.iter().filter(|(_, limit)| **limit <= now);
         let over: Vec<(Seat, Name)> = over.map(|(key, _)| key.clone()).collect();
         for (seat, id) in over {
-            self.talks.limits.remove(&(seat, id.clone()));
-            let Some(Watch::Question(question)) = self.watched.remove(&(seat, id)) else {
-                continue;
-            };
+            let key = (seat, id);
+            self.talks.limits.remove(&key);
+            let Some(Watch::Question(question)) = self.watched.remove(&key) else { continue };
+            if let Question::Connect { talk, form, alike, chosen, .. } = &question {
+                // Should it come after all, it is to be closed.
+                let (talk, form, alike, chosen) = (*talk, *form, *alike, chosen.clone());
+                let late = Question::Connect { talk, form, asked: None, alike, chosen };
+                self.watched.insert(key, Watch::Question(late));
+            }
             let why = format!(
                 "{} did not answer within {} s when its MCP server was to be opened",
                 self.chain.describe(seat),

@@ -7,6 +7,7 @@ use wire::{Call, Id, Json, Message, Outcome, Side, code};
 use super::server::Server;
 use super::talk::*;
 use super::{Exchange, Step, name};
+use crate::bridge::no_such;
 use crate::form::{self, Address, Answer, Form, Target, Way, Word, connection_of};
 use crate::stateless::{self, PROGRESS, Stage};
 
@@ -23,14 +24,14 @@ impl Exchange {
     ) -> Option<Outcome> {
         self.talks.limits.remove(&(seat, name(id)));
         match question {
-            Question::Connect { talk, form, asked, alike } => {
+            Question::Connect { talk, form, asked, alike, chosen } => {
                 let found = match &outcome {
                     Outcome::Result(result) => connection_of(result),
                     Outcome::Error(_) => None,
                 };
                 // One that was named by the consumer, or by us, need not be named again.
-                let chosen = (form == Form::M3t && matches!(outcome, Outcome::Result(_)))
-                    .then(|| self.chosen(talk, alike));
+                let chosen =
+                    (form == Form::M3t && matches!(outcome, Outcome::Result(_))).then_some(chosen);
                 match (found.or(chosen), outcome) {
                     (Some(connection), Outcome::Result(result)) => {
                         let result = alike.then_some(result);
@@ -175,6 +176,12 @@ impl Exchange {
             }
         };
         let Some(talk) = number.and_then(|number| self.talks.all.get(&number)) else {
+            if self.leads_nowhere(seat, &target) {
+                let error = no_such("client that it could be for", form);
+                let message = Message::response(id?, Outcome::Error(error));
+                deliver(seat, Side::Agent, message, steps);
+                return None;
+            }
             return Some(message(id, self.with_known_id(seat, &target, call)));
         };
         match &talk.consumer {
@@ -214,6 +221,22 @@ impl Exchange {
                 }
                 Some(message(id, to_consumer))
             }
+        }
+    }
+
+    /// Is a message of a provider's for nobody? What belongs to others passes, and so does what one
+    /// stateless side says to the other.
+    fn leads_nowhere(&self, seat: Seat, target: &Target) -> bool {
+        match target {
+            Target::Connection(connection) => self.talks.with(connection).is_none(),
+            Target::Server(server) => {
+                let whose = |talk: &Talk| match &talk.consumer {
+                    Consumer::Server { id, .. } => talk.seat != seat && id == server,
+                    _ => false,
+                };
+                !self.talks.all.values().any(whose)
+            }
+            Target::Operation { .. } => self.talks.spoken != Some(Form::M7),
         }
     }
 

@@ -13,7 +13,7 @@ use wire::{Call, Id, Json, Message, Outcome, Side, code};
 use super::server::Server;
 use super::{Name, Step};
 use crate::bridge::cancel;
-use crate::form::{Address, Answer, Form, Way};
+use crate::form::{Address, Answer, Form, Way, Word};
 use crate::stateless::Client;
 
 /// How long a provider may take with what we ourselves want to know, in milliseconds. What a consumer
@@ -38,6 +38,8 @@ pub struct Talks {
     pub inputs: BTreeMap<u64, Input>,
     /// Until when our own questions may be answered.
     pub limits: BTreeMap<(Seat, Name), Time>,
+    /// The form in which a consumer has spoken last.
+    pub spoken: Option<Form>,
     pub last: u64,
 }
 
@@ -134,6 +136,8 @@ pub enum Question {
         form: Form,
         asked: Option<Id>,
         alike: bool,
+        /// How the connection is to be called, if its provider does not choose that itself (M3t).
+        chosen: String,
     },
     /// Is it stateless? And then: what does it offer?
     Discover {
@@ -238,6 +242,23 @@ impl Talks {
         self.by_provider.get(&(seat, connection.to_owned())).copied()
     }
 
+    /// The form that a consumer speaks. M2 and M3 connect alike; only by what it says is it seen
+    /// which one it is, and then it always was.
+    pub fn recognize(&mut self, form: Form, word: &Word) -> Form {
+        if let Word::Say { .. } = word {
+            self.spoken = Some(form);
+        }
+        if self.spoken != Some(Form::M2) {
+            return form;
+        }
+        let theirs = self.all.values_mut().filter_map(|talk| match &mut talk.consumer {
+            Consumer::Connection { form, .. } if *form == Form::M3 => Some(form),
+            _ => None,
+        });
+        theirs.for_each(|form| *form = Form::M2);
+        if form == Form::M3 { Form::M2 } else { form }
+    }
+
     pub fn forget(&mut self, seat: Seat) {
         self.all.retain(|_, talk| talk.seat != seat);
         let all = &self.all;
@@ -339,7 +360,11 @@ pub fn backend_failed(error: &Json) -> Json {
     const BACKEND_FAILED: i64 = -33002;
     let text = error.member("message").and_then(|it| it.text().map(|it| it.into_owned()));
     let text = text.unwrap_or_default();
-    error_object(BACKEND_FAILED, &format!("the MCP server could not be opened: {text}"), Some(error))
+    error_object(
+        BACKEND_FAILED,
+        &format!("the MCP server could not be opened: {text}"),
+        Some(error),
+    )
 }
 
 /// An error of ACP for somebody who speaks MCP: its code would mean something else there.

@@ -10,8 +10,7 @@ const PROXIES: [&str; 7] = ["P5", "P4", "P3", "P3t", "P2", "P1", "P0"];
 #[track_caller]
 fn told(agent: &str, version: &str, expected: &str) {
     for dialect in PROXIES {
-        let mut stage =
-            Stage::before_greeting(&format!("p1:P5 p2:{dialect} agent"), Policy::Auto);
+        let mut stage = Stage::before_greeting(&format!("p1:P5 p2:{dialect} agent"), Policy::Auto);
         stage.say("editor", &format!(r#"initialize 1 {{"protocolVersion":{version}}}"#));
         let first = stage.see("p1", "initialize ? …");
         stage.say("p1", &format!(r#"~initialize 1 {{"protocolVersion":{version}}}"#));

@@ -13,17 +13,8 @@ use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 use crate::stage::*;
 
 /// All forms, in order.
-pub const FORMS: [Form; 9] = [
-    Form::M0,
-    Form::M1,
-    Form::M2,
-    Form::M3,
-    Form::M3t,
-    Form::M4,
-    Form::M5,
-    Form::M6,
-    Form::M7,
-];
+pub const FORMS: [Form; 9] =
+    [Form::M0, Form::M1, Form::M2, Form::M3, Form::M3t, Form::M4, Form::M5, Form::M6, Form::M7];
 
 /// The dialect of the proxies that provide servers in this form.
 pub fn dialect_of(form: Form) -> &'static str {
@@ -248,7 +239,8 @@ impl Provider {
     pub fn answer(&mut self, stage: &mut Stage, said: &Said, outcome: Outcome) {
         let id = said.id.as_ref().expect("a request");
         self.owed.remove(id);
-        let outcome = self.form.close(self.address(said), said.inner.as_ref(), Answer::Said(outcome));
+        let outcome =
+            self.form.close(self.address(said), said.inner.as_ref(), Answer::Said(outcome));
         stage.send(&self.who, Side::Agent, Message::response(crate::stage::id(id), outcome));
     }
 
@@ -294,9 +286,7 @@ fn knows(form: Form, call: &Call) -> bool {
     let flat = has("connectionId") && has("method");
     match form {
         Form::M0 => method == "_scp/mcp" && has("name") && has("message"),
-        Form::M1 => {
-            method.starts_with("_mcp/client_to_server/") && scheme("url") && has("message")
-        }
+        Form::M1 => method.starts_with("_mcp/client_to_server/") && scheme("url") && has("message"),
         Form::M2 => match &*method {
             "_mcp/connect" => scheme("acp_url"),
             "_mcp/disconnect" => has("connection_id"),
@@ -458,7 +448,8 @@ impl Agent {
             Form::M0 => &["name"],
             _ => &["serverId", "id", "uuid", "url"],
         };
-        let found = texts.iter().find_map(|key| entry.member(key)?.text().map(|it| it.into_owned()));
+        let found =
+            texts.iter().find_map(|key| entry.member(key)?.text().map(|it| it.into_owned()));
         let server = form::bare(&found.unwrap()).to_owned();
         if !form.connects() {
             return (Line::Native { server, connection: String::new() }, None);
@@ -482,7 +473,8 @@ impl Agent {
     /// The line is open, if this was its connect and it was answered.
     pub fn reached(&mut self, line: Line, name: &str) -> Result<Line, Outcome> {
         let outcome = self.outcomes.remove(name).expect("the connect was answered");
-        let (Line::Native { server, connection }, Outcome::Result(result)) = (&line, &outcome) else {
+        let (Line::Native { server, connection }, Outcome::Result(result)) = (&line, &outcome)
+        else {
             return Err(outcome);
         };
         let told = form::connection_of(result);
@@ -536,7 +528,9 @@ impl Agent {
     pub fn cancel(&mut self, stage: &mut Stage, line: &Line, name: &str) {
         let params = json(&format!(r#"{{"requestId":"{name}"}}"#));
         match line {
-            Line::Client(_) => self.note(stage, line, &Call::new("notifications/cancelled", params)),
+            Line::Client(_) => {
+                self.note(stage, line, &Call::new("notifications/cancelled", params))
+            }
             Line::Native { .. } => {
                 let message = Message::notification(acp::CANCEL_REQUEST, params);
                 stage.send(&stage.agent(), Side::Editor, message);

@@ -168,7 +168,10 @@ fn an_agent_of_v2_without_any_transport_cannot_have_servers() {
     for agent in [V2_NONE, &v2(r#""sse":{}"#), &v2(r#""stdio":null"#)] {
         let mut stage = Stage::new("p1:P5 agent", agent);
         stage.say("p1", &format!("~session/new 1 {}", list(SERVER_ID)));
-        stage.see("p1", r#"error 1 {"code":-32602,"message":"agent 'agent' takes MCP servers neither…"}"#);
+        stage.see(
+            "p1",
+            r#"error 1 {"code":-32602,"message":"agent 'agent' takes MCP servers neither…"}"#,
+        );
         stage.quiet();
         stage.empty();
     }
@@ -212,7 +215,8 @@ fn other_servers_and_everything_else_stay_as_they_are_spelt() {
 #[test]
 fn a_server_without_an_id_is_refused_by_name() {
     let given = list(r#"{"type":"acp","name":"nemo"}"#);
-    for cast in ["p1:P5 agent", "p1:P5 (p2:P5) agent", "p1:P5 (p2:P4) agent", "p1:P5 (p2:P3) agent"] {
+    for cast in ["p1:P5 agent", "p1:P5 (p2:P5) agent", "p1:P5 (p2:P4) agent", "p1:P5 (p2:P3) agent"]
+    {
         let mut stage = Stage::new(cast, STDIO);
         stage.say("p1", &format!("~session/new 1 {given}"));
         stage.see("p1", r#"error 1 {"code":-32602,"message":"…'nemo'…"}"#);

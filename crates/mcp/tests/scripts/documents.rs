@@ -136,7 +136,10 @@ fn m4() {
         r#"{"name":"N","transport":"acp","uuid":"U"}"#,
         &[
             (r#"~mcp/connect ? {"acpUrl":"acp:U"}"#, r#"{"connectionId":"V"}"#),
-            (r#"~mcp/message ? {"connectionId":"V","method":"tools/list","params":{}}"#, r#"{"tools":[]}"#),
+            (
+                r#"~mcp/message ? {"connectionId":"V","method":"tools/list","params":{}}"#,
+                r#"{"tools":[]}"#,
+            ),
             (
                 r#"~mcp/message {"connectionId":"V","method":"notifications/initialized","params":{}}"#,
                 r#"~mcp/message {"connectionId":"V","method":"notifications/progress","params":{"progress":1}}"#,
@@ -162,7 +165,10 @@ fn m5_and_m6() {
             entry,
             &[
                 (connect, r#"{"connectionId":"V"}"#),
-                (r#"~mcp/message ? {"connectionId":"V","method":"tools/list","params":{}}"#, r#"{"tools":[]}"#),
+                (
+                    r#"~mcp/message ? {"connectionId":"V","method":"tools/list","params":{}}"#,
+                    r#"{"tools":[]}"#,
+                ),
                 (
                     r#"~mcp/message {"connectionId":"V","method":"notifications/initialized","params":{}}"#,
                     r#"~mcp/message {"connectionId":"V","method":"notifications/progress","params":{"progress":1}}"#,
@@ -206,21 +212,33 @@ fn m0_and_m1() {
     ] {
         let (mut stage, client) = called(dialect, entry);
         stage.hear(client, "tools/list 1");
-        let id = stage.see("p1", &format!(r#"{asked}{{"jsonrpc":"2.0","id":"…","method":"tools/list","params":{{}}}}}}"#));
+        let id = stage.see(
+            "p1",
+            &format!(
+                r#"{asked}{{"jsonrpc":"2.0","id":"…","method":"tools/list","params":{{}}}}}}"#
+            ),
+        );
         let inner = format!(r#"{{"jsonrpc":"2.0","id":"{id}","result":{{"tools":[]}}}}"#);
         stage.say("p1", &format!(r#"result {id} {{{name}"message":{inner}}}"#));
         stage.told(client, r#"result 1 {"tools":[]}"#);
         stage.hear(client, r#"notifications/cancelled {"requestId":9}"#);
         stage.hear(client, r#"notifications/roots/list_changed {}"#);
         stage.see("p1", &format!(r#"{noted}{{"jsonrpc":"2.0","method":"notifications/roots/list_changed","params":{{}}}}}}"#));
-        stage.say("p1", &format!(r#"{noting}{{"jsonrpc":"2.0","method":"notifications/progress","params":{{}}}}}}"#));
+        stage.say(
+            "p1",
+            &format!(
+                r#"{noting}{{"jsonrpc":"2.0","method":"notifications/progress","params":{{}}}}}}"#
+            ),
+        );
         stage.told(client, "notifications/progress {}");
         stage.say("p1", &format!(r#"{asking}{{"jsonrpc":"2.0","id":"m2","method":"sampling/createMessage","params":{{}}}}}}"#));
         let id = stage.told(client, "sampling/createMessage ? {}");
         stage.hear(client, &format!(r#"result {id} {{"y":2}}"#));
         stage.see(
             "p1",
-            &format!(r#"result S1 {{{name}"message":{{"jsonrpc":"2.0","id":"m2","result":{{"y":2}}}}}}"#),
+            &format!(
+                r#"result S1 {{{name}"message":{{"jsonrpc":"2.0","id":"m2","result":{{"y":2}}}}}}"#
+            ),
         );
         stage.hang_up(client);
         stage.quiet();
@@ -254,7 +272,10 @@ fn m7() {
     let request = stage.last_member("requestId");
     stage.say("p1", &format!(r#"~mcp/message {{"serverId":"U","requestId":"{request}","method":"notifications/progress","params":{{"progressToken":"t","progress":1}}}}"#));
     stage.told(client, r#"notifications/progress {"progressToken":"t","progress":1}"#);
-    stage.say("p1", &format!(r#"result {id} {{"result":{{"resultType":"complete","content":[]}}}}"#));
+    stage.say(
+        "p1",
+        &format!(r#"result {id} {{"result":{{"resultType":"complete","content":[]}}}}"#),
+    );
     stage.told(client, r#"result 3 {"content":[]}"#);
     // What comes after the end of an operation belongs to nothing.
     stage.say("p1", &format!(r#"~mcp/message {{"serverId":"U","requestId":"{request}","method":"notifications/progress","params":{{"progressToken":"t","progress":2}}}}"#));
@@ -287,7 +308,8 @@ fn m7_passes_a_native_agent_unchanged() {
     let mut stage = Stage::new("p1:P5 (p2:P5) agent", NATIVE);
     stage.say("p1", &format!(r#"~session/new 1 {{"mcpServers":[{SERVER}]}}"#));
     stage.see("agent", &format!(r#"session/new ? {{"mcpServers":[{SERVER}]}}"#));
-    let said = r#"{"serverId":"U","requestId":"r-1","method":"tools/call","params":{ "n":1.10 },"z":[]}"#;
+    let said =
+        r#"{"serverId":"U","requestId":"r-1","method":"tools/call","params":{ "n":1.10 },"z":[]}"#;
     stage.say("agent", &format!("mcp/message 5 {said}"));
     let id = stage.see("p1", &format!("~mcp/message ? {said}"));
     let progress = r#"mcp/message {"serverId":"U","requestId":"r-1","method":"notifications/progress","params":{"progressToken":"t"}}"#;
@@ -311,12 +333,16 @@ fn an_agent_of_m7_and_a_provider_of_m3() {
     let meta = r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}"#;
     stage.say("agent", &format!(r#"mcp/message 1 {{"serverId":"U","requestId":"r-1","method":"tools/call","params":{{"name":"x","_meta":{{"progressToken":"t",{meta}}}}}}}"#));
     stage.say("agent", &format!(r#"mcp/message 2 {{"serverId":"U","requestId":"r-2","method":"server/discover","params":{{"_meta":{{{meta}}}}}}}"#));
-    let id = stage.see("p1", r#"~_mcp/connect ? {"acp_url":"acp:U","acp_id":"acp:U","url":"acp:U"}"#);
+    let id =
+        stage.see("p1", r#"~_mcp/connect ? {"acp_url":"acp:U","acp_id":"acp:U","url":"acp:U"}"#);
     stage.say("p1", &format!(r#"result {id} {{"connection_id":"V"}}"#));
     let id = stage.see("p1", r#"~_mcp/message ? {"connectionId":"V","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"conductor","version":"…"}}}"#);
     stage.quiet();
     stage.say("p1", &format!(r#"result {id} {{"protocolVersion":"2025-06-18","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"s","version":"1"}}}}"#));
-    stage.see("p1", r#"~_mcp/message {"connectionId":"V","method":"notifications/initialized","params":{}}"#);
+    stage.see(
+        "p1",
+        r#"~_mcp/message {"connectionId":"V","method":"notifications/initialized","params":{}}"#,
+    );
     let call = stage.see("p1", r#"~_mcp/message ? {"connectionId":"V","method":"tools/call","params":{"name":"x","_meta":{"progressToken":"t"}}}"#);
     stage.see("agent", r#"result 2 {"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"},"ttlMs":0,"cacheScope":"private"}}"#);
     stage.say("p1", r#"~_mcp/message {"connectionId":"V","method":"notifications/progress","params":{"progressToken":"t","progress":1}}"#);
@@ -326,7 +352,8 @@ fn an_agent_of_m7_and_a_provider_of_m3() {
     stage.say("p1", &format!(r#"error {call} {{"code":-32000,"message":"m"}}"#));
     stage.see("agent", r#"result 1 {"error":{"code":-32000,"message":"m"}}"#);
     stage.say("agent", &format!(r#"mcp/message 3 {{"serverId":"U","requestId":"r-3","method":"tools/list","params":{{"_meta":{{{meta}}}}}}}"#));
-    let list = stage.see("p1", r#"~_mcp/message ? {"connectionId":"V","method":"tools/list","params":{}}"#);
+    let list = stage
+        .see("p1", r#"~_mcp/message ? {"connectionId":"V","method":"tools/list","params":{}}"#);
     stage.say("p1", &format!(r#"result {list} {{"tools":[]}}"#));
     stage.see("agent", r#"result 3 {"result":{"tools":[],"resultType":"complete"}}"#);
     stage.quiet();
@@ -339,12 +366,18 @@ fn agents_with_whole_messages_get_whole_messages() {
     stage.say("agent", r#"_mcp/client_to_server/request 1 {"url":"acp:U","message":{"jsonrpc":"2.0","id":"m1","method":"tools/list"}}"#);
     let id = stage.see("p1", "~_mcp/connect ? …");
     stage.say("p1", &format!(r#"result {id} {{"connection_id":"V"}}"#));
-    let id = stage.see("p1", r#"~_mcp/message ? {"connectionId":"V","method":"tools/list","params":{}}"#);
+    let id = stage
+        .see("p1", r#"~_mcp/message ? {"connectionId":"V","method":"tools/list","params":{}}"#);
     stage.say("p1", &format!(r#"result {id} {{"tools":[]}}"#));
     stage.see("agent", r#"result 1 {"message":{"jsonrpc":"2.0","id":"m1","result":{"tools":[]}}}"#);
     stage.say("p1", r#"~_mcp/message S1 {"connectionId":"V","method":"roots/list","params":{}}"#);
     let id = stage.see("agent", r#"_mcp/server_to_client/request ? {"url":"acp:U","message":{"jsonrpc":"2.0","id":"S1","method":"roots/list","params":{}}}"#);
-    stage.say("agent", &format!(r#"result {id} {{"message":{{"jsonrpc":"2.0","id":"S1","result":{{"roots":[]}}}}}}"#));
+    stage.say(
+        "agent",
+        &format!(
+            r#"result {id} {{"message":{{"jsonrpc":"2.0","id":"S1","result":{{"roots":[]}}}}}}"#
+        ),
+    );
     stage.see("p1", r#"result S1 {"roots":[]}"#);
     // Their cancellations name what the server knows by another name.
     stage.say("agent", r#"_mcp/client_to_server/request 2 {"url":"acp:U","message":{"jsonrpc":"2.0","id":"m2","method":"tools/call"}}"#);
@@ -373,6 +406,9 @@ fn cancellations_in_the_words_of_mcp_reach_stateless_servers_in_those_of_acp() {
     stage.say("agent", r#"_mcp/client_to_server/notification {"url":"acp:U","message":{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"m1"}}}"#);
     stage.see("p1", &format!(r#"~$/cancel_request {{"requestId":"{id}"}}"#));
     stage.say("p1", &format!(r#"error {id} {{"code":-32800,"message":"cancelled"}}"#));
-    stage.see("agent", r#"result 1 {"message":{"jsonrpc":"2.0","id":"m1","error":{"code":-32603,…}}}"#);
+    stage.see(
+        "agent",
+        r#"result 1 {"message":{"jsonrpc":"2.0","id":"m1","error":{"code":-32603,…}}}"#,
+    );
     stage.quiet();
 }

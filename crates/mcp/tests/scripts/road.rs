@@ -90,8 +90,7 @@ fn order_is_kept_from_a_server_to_its_client_and_back() {
     for between in ["", " (x:P3)", " (x:P4) (y:P5)"] {
         for (provider, form) in [("P4", Form::M3), ("P4", Form::M6), ("P5", Form::M7)] {
             let cast = format!("p1:{provider}{between} agent");
-            let mut world =
-                World::new(&cast, None, vec![Provider::new("p1", form, &[("N", "U")])]);
+            let mut world = World::new(&cast, None, vec![Provider::new("p1", form, &[("N", "U")])]);
             let entries = world.session("S");
             let line = world.line(&entries[0]);
             let token = r#"{"name":"x","_meta":{"progressToken":"t"}}"#;
@@ -148,10 +147,16 @@ fn refused(method: &str, params: &str, code: i64) {
     for cast in ["agent", "(x:P4) agent", "(x:P5) (y:P3) agent"] {
         let mut stage = Stage::new(cast, NATIVE);
         // Another server is no help.
-        stage.say("editor", r#"session/new 1 {"mcpServers":[{"type":"acp","name":"E","serverId":"E"}]}"#);
+        stage.say(
+            "editor",
+            r#"session/new 1 {"mcpServers":[{"type":"acp","name":"E","serverId":"E"}]}"#,
+        );
         stage.see("agent", "session/new ? …");
         stage.say("agent", &format!("{method} 1 {params}"));
-        stage.see("agent", &format!(r#"error 1 {{"code":{code},"message":"there is no MCP …'X'"}}"#));
+        stage.see(
+            "agent",
+            &format!(r#"error 1 {{"code":{code},"message":"there is no MCP …'X'"}}"#),
+        );
         stage.say("agent", &format!("{method} {params}"));
         stage.quiet();
     }

@@ -79,9 +79,12 @@ impl Ports for FakePorts {
         desk.open.insert(ticket, kind);
         let secret = format!("s{}", ticket.0);
         Ok(match kind {
-            Kind::Stdio => {
-                Place::Stdio { program: "/conductor".into(), port: 7000, variable: "SECRET", secret }
-            }
+            Kind::Stdio => Place::Stdio {
+                program: "/conductor".into(),
+                port: 7000,
+                variable: "SECRET",
+                secret,
+            },
             Kind::Http => Place::Http { url: "http://127.0.0.1:7000/mcp".into(), secret },
         })
     }
@@ -494,12 +497,9 @@ impl Stage {
     /// Ends the test, with all that was said.
     #[track_caller]
     pub fn fail(&self, why: &str) -> ! {
-        let start = self.journal.len().saturating_sub(60);
+        let most = std::env::var("JOURNAL").ok().and_then(|it| it.parse().ok()).unwrap_or(60);
+        let start = self.journal.len().saturating_sub(most);
         panic!("{why}\n\nWhat was said:\n{}\n", self.journal[start..].join("\n"));
-    }
-
-    pub fn journal(&self) -> &[String] {
-        &self.journal
     }
 
     fn parse(&self, who: &str, line: &str) -> (Side, Message) {

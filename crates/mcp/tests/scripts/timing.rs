@@ -7,7 +7,8 @@ use crate::cast::*;
 use crate::stage::*;
 use crate::world::*;
 
-const HELLO: &str = r#"{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}"#;
+const HELLO: &str =
+    r#"{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}"#;
 
 /// Checklist 75: an agent may ask its servers for their tools before it answers `session/new`.
 #[test]
@@ -57,7 +58,8 @@ fn a_client_is_greeted_after_two_seconds_whatever_its_server_does() {
     stage.quiet();
     // What was said in the meantime is said in order; and the client hears that there is more.
     stage.say("p1", &format!(r#"result {connect} {{"connection_id":"V"}}"#));
-    let hello = stage.see("p1", &format!(r#"~_mcp/message ? {{…"method":"initialize","params":{HELLO}}}"#));
+    let hello =
+        stage.see("p1", &format!(r#"~_mcp/message ? {{…"method":"initialize","params":{HELLO}}}"#));
     stage.see("p1", r#"~_mcp/message {…"method":"notifications/initialized"…"#);
     let list = stage.see("p1", r#"~_mcp/message ? {…"method":"tools/list"…"#);
     stage.say("p1", &format!(r#"result {hello} {{"protocolVersion":"2025-06-18","capabilities":{{"tools":{{}},"prompts":{{}}}}}}"#));
@@ -134,7 +136,10 @@ fn our_own_questions_are_given_up_after_half_a_minute() {
         stage.wait(29_999);
         stage.quiet();
         stage.wait(1);
-        stage.see("agent", r#"error 1 {"code":-33002,"message":"…proxy 'p1' did not answer within 30 s…"…}"#);
+        stage.see(
+            "agent",
+            r#"error 1 {"code":-33002,"message":"…proxy 'p1' did not answer within 30 s…"…}"#,
+        );
         if answers == 1 {
             stage.see("p1", "~_mcp/disconnect …");
         }
@@ -160,7 +165,10 @@ fn a_server_that_does_not_want_to_begin_has_failed() {
     let hello = stage.see("p1", r#"~_mcp/message ? …"initialize"…"#);
     stage.say("p1", &format!(r#"error {hello} {{"code":-32000,"message":"not today"}}"#));
     stage.see("p1", r#"~_mcp/disconnect {"connection_id":"V","connectionId":"V"}"#);
-    stage.see("agent", r#"error 1 {"code":-33002,"message":"the MCP server could not be opened: not today"…}"#);
+    stage.see(
+        "agent",
+        r#"error 1 {"code":-33002,"message":"the MCP server could not be opened: not today"…}"#,
+    );
     stage.quiet();
 }
 

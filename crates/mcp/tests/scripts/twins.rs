@@ -72,12 +72,9 @@ fn names_of_other_servers_are_taken_too() {
 #[test]
 fn two_providers_may_use_one_server_id() {
     for consumer in consumers() {
-        for (first, second) in [
-            (Form::M3, Form::M3),
-            (Form::M7, Form::M7),
-            (Form::M6, Form::M7),
-            (Form::M1, Form::M4),
-        ] {
+        for (first, second) in
+            [(Form::M3, Form::M3), (Form::M7, Form::M7), (Form::M6, Form::M7), (Form::M1, Form::M4)]
+        {
             let cast = format!("p1:{} (x:P4) p2:{} agent", dialect_of(first), dialect_of(second));
             let providers = vec![
                 Provider::new("p1", first, &[("one", "U")]),

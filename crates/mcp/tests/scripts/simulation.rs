@@ -1,0 +1,430 @@
+//! Chains at random: several providers and consumers of any form, sessions that come and go, questions
+//! both ways, cancellations, goodbyes, sleeping proxies, and time. Whatever happens:
+//!
+//! - every question is answered, once, unless an MCP client has taken it back or left;
+//! - when all is over, nothing is left, neither with us nor with the providers;
+//! - the editor hears nothing of servers that are not its own.
+//!
+//! A seed replays exactly: `SEED=7 cargo test -p mcp --test scripts simulation`; `SEEDS=20000` tells
+//! more stories.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use mcp::Caller;
+use mcp::form::Form;
+use wire::{Json, Outcome};
+
+use crate::cast::*;
+use crate::stage::*;
+use crate::world::*;
+
+const SEEDS: u64 = 400;
+const STEPS: usize = 120;
+
+#[test]
+fn whatever_happens_everything_is_answered_and_nothing_is_left() {
+    let seeds = match std::env::var("SEED") {
+        Ok(seed) => vec![seed.parse().expect("SEED is a number")],
+        Err(_) => {
+            let seeds = std::env::var("SEEDS").map(|it| it.parse().expect("SEEDS is a number"));
+            (0..seeds.unwrap_or(SEEDS)).collect()
+        }
+    };
+    for seed in seeds {
+        if let Err(why) = catch_unwind(AssertUnwindSafe(|| Play::new(seed).play())) {
+            eprintln!("SEED={seed}");
+            resume_unwind(why);
+        }
+    }
+}
+
+/// A linear congruential generator: enough to make up stories.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: usize) -> usize {
+        let factor = 6_364_136_223_846_793_005;
+        self.0 = self.0.wrapping_mul(factor).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % limit
+    }
+
+    fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+
+    fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
+        (!from.is_empty()).then(|| &from[self.below(from.len())])
+    }
+}
+
+struct Play {
+    dice: Dice,
+    world: World,
+    /// Those who may fall asleep.
+    sleepers: Vec<String>,
+    /// Set-up requests that the agent has not answered, with their servers.
+    pending: Vec<(String, Vec<Json>)>,
+    sessions: BTreeMap<String, Vec<Json>>,
+    /// Connects that are not answered.
+    connecting: Vec<(Line, String)>,
+    lines: Vec<Line>,
+    /// What the agent has asked, and on which line.
+    asked: Vec<(String, Line)>,
+    /// MCP clients do not want these answers any more.
+    excused: Vec<String>,
+    editor_asked: Vec<String>,
+    last: u64,
+}
+
+impl Play {
+    fn new(seed: u64) -> Play {
+        let mut dice = Dice(seed.wrapping_mul(7_919).wrapping_add(17));
+        let consumer = [None, None, None]
+            .into_iter()
+            .chain(FORMS.into_iter().map(Some))
+            .nth(dice.below(12))
+            .unwrap();
+        let mut cast = Vec::new();
+        let mut providers = Vec::new();
+        let mut sleepers = Vec::new();
+        // Some of them have the same names and ids. They do not count their connections alike: who
+        // does so may still mistake what was on its way before it began to (see `twins`).
+        let names = ["tools", "tools", "more"];
+        for number in 1..=1 + dice.below(3) {
+            let form = FORMS[dice.below(FORMS.len())];
+            let who = format!("p{number}");
+            let ids: [String; 2] = std::array::from_fn(|n| match dice.one_in(4) {
+                true => format!("U{n}"),
+                false => format!("U{n}-{who}"),
+            });
+            let servers: Vec<(&str, &str)> = (0..1 + dice.below(2))
+                .map(|n| (names[dice.below(3 - n) + n], ids[n].as_str()))
+                .collect();
+            let mut provider = Provider::new(&who, form, &servers);
+            if form == Form::M0 {
+                provider.servers.truncate(1);
+            }
+            provider.passes_unknown = dice.one_in(2);
+            providers.push(provider);
+            cast.push(format!("{who}:{}", dialect_of(form)));
+            if dice.one_in(3) {
+                sleepers.push(format!("x{number}"));
+                cast.push(format!("(x{number}:{})", ["P3", "P4", "P5"][dice.below(3)]));
+            }
+        }
+        if dice.one_in(3) {
+            let form = [Form::M3, Form::M5, Form::M6, Form::M7][dice.below(4)];
+            providers.push(Provider::new("editor", form, &[("tools", "UE")]));
+        }
+        cast.push("agent".into());
+        let world = World::new(&cast.join(" "), consumer, providers);
+        Play {
+            dice,
+            world,
+            sleepers,
+            pending: Vec::new(),
+            sessions: BTreeMap::new(),
+            connecting: Vec::new(),
+            lines: Vec::new(),
+            asked: Vec::new(),
+            excused: Vec::new(),
+            editor_asked: Vec::new(),
+            last: 0,
+        }
+    }
+
+    fn play(mut self) {
+        for _ in 0..STEPS {
+            self.step();
+            self.someone_reads();
+        }
+        self.finish();
+    }
+
+    /// Somebody deals with what it got; the others have not come to it yet.
+    fn someone_reads(&mut self) {
+        let world = &mut self.world;
+        match self.dice.below(world.providers.len() + 2) {
+            0 => drop(world.agent.pump(&mut world.stage)),
+            1 => world.settle(),
+            n => drop(world.providers[n - 2].pump(&mut world.stage)),
+        }
+        self.look_around();
+    }
+
+    /// Notes what the agent has learnt.
+    fn look_around(&mut self) {
+        for (id, call) in self.world.agent.requests.drain(..).collect::<Vec<_>>() {
+            match call.is("session/new") {
+                true => self.pending.push((id, servers(&call))),
+                false => self.world.stage.say("agent", &format!("result {id} {{}}")),
+            }
+        }
+        let known = |outcomes: &BTreeMap<String, Outcome>, name: &str| outcomes.contains_key(name);
+        let outcomes = &self.world.agent.outcomes;
+        let (done, open) = std::mem::take(&mut self.connecting)
+            .into_iter()
+            .partition(|(_, name)| known(outcomes, name));
+        self.connecting = open;
+        for (line, name) in done as Vec<(Line, String)> {
+            self.lines.extend(self.world.agent.reached(line, &name));
+        }
+    }
+
+    fn step(&mut self) {
+        match self.dice.below(16) {
+            0 | 1 => self.begin_session(),
+            2 => self.answer_set_up(),
+            3 => self.close_session(),
+            4 | 5 => self.reach(),
+            6 | 7 => self.ask(),
+            8 => self.cancel(),
+            9 => self.hang_up(),
+            10 | 11 => self.provider_answers(),
+            12 => self.provider_speaks(),
+            13 => self.agent_answers(),
+            14 => {
+                let time = [1, 700, 2_500, 31_000][self.dice.below(4)];
+                self.world.stage.wait(time);
+            }
+            _ => {
+                if let Some(sleeper) = self.dice.pick(&self.sleepers).cloned() {
+                    let asleep = self.dice.one_in(2);
+                    self.world.stage.sleep(&sleeper, asleep);
+                }
+            }
+        }
+    }
+
+    fn editor_asks(&mut self, method: &str, params: &str) {
+        self.last += 1;
+        let name = format!("editor-{}", self.last);
+        self.world.stage.say("editor", &format!("{method} {name} {params}"));
+        self.editor_asked.push(name);
+    }
+
+    fn begin_session(&mut self) {
+        if self.pending.len() + self.sessions.len() < 4 {
+            let servers = self.world.editor().declarations().join(",");
+            self.editor_asks("session/new", &format!(r#"{{"mcpServers":[{servers}]}}"#));
+        }
+    }
+
+    fn answer_set_up(&mut self) {
+        if self.pending.is_empty() {
+            return;
+        }
+        let index = self.dice.below(self.pending.len());
+        let (id, entries) = self.pending.remove(index);
+        if self.dice.one_in(4) {
+            let error = r#"{"code":-32000,"message":"not now"}"#;
+            self.world.stage.say("agent", &format!("error {id} {error}"));
+            return;
+        }
+        self.last += 1;
+        let session = format!("S{}", self.last);
+        self.world.stage.say("agent", &format!(r#"result {id} {{"sessionId":"{session}"}}"#));
+        self.sessions.insert(session, entries);
+    }
+
+    fn close_session(&mut self) {
+        // The editor cannot end what it has not heard of.
+        let answers = &self.world.editor().answers;
+        let told = answers.values().filter_map(|it| match it {
+            Outcome::Result(result) => result.member("sessionId")?.text().map(|it| it.into_owned()),
+            Outcome::Error(_) => None,
+        });
+        let told: Vec<String> = told.collect();
+        let known: Vec<String> =
+            self.sessions.keys().filter(|it| told.contains(it)).cloned().collect();
+        if let Some(session) = self.dice.pick(&known) {
+            self.sessions.remove(session);
+            let method = ["session/close", "session/delete"][self.dice.below(2)];
+            self.editor_asks(method, &format!(r#"{{"sessionId":"{session}"}}"#));
+        }
+    }
+
+    fn reach(&mut self) {
+        let pending = self.pending.iter().map(|(_, entries)| entries);
+        let entries: Vec<Json> = pending.chain(self.sessions.values()).flatten().cloned().collect();
+        let Some(entry) = self.dice.pick(&entries) else { return };
+        // An agent that speaks SCP is bridged to all servers that are not SCP's.
+        match self.world.agent.reach(&mut self.world.stage, entry) {
+            (line, Some(name)) => self.connecting.push((line, name)),
+            (line, None) => self.lines.push(line),
+        }
+    }
+
+    fn ask(&mut self) {
+        let Some(line) = self.dice.pick(&self.lines).cloned() else { return };
+        let stateless = self.world.agent.form == Some(Form::M7);
+        let said = match self.dice.below(5) {
+            0 if !stateless => {
+                let can = r#"{"protocolVersion":"2025-06-18","capabilities":{"roots":{}}}"#;
+                call("initialize", can)
+            }
+            1 => call("tools/list", ""),
+            2 => {
+                return self.world.agent.note(
+                    &mut self.world.stage,
+                    &line,
+                    &call("notifications/x", "{}"),
+                );
+            }
+            _ => call("tools/call", r#"{"name":"x","_meta":{"progressToken":1}}"#),
+        };
+        let name = self.world.agent.ask(&mut self.world.stage, &line, &said);
+        self.asked.push((name, line));
+    }
+
+    fn cancel(&mut self) {
+        let Some((name, line)) = self.dice.pick(&self.asked).cloned() else { return };
+        self.world.agent.cancel(&mut self.world.stage, &line, &name);
+        self.excused.push(name);
+    }
+
+    fn hang_up(&mut self) {
+        if self.lines.is_empty() {
+            return;
+        }
+        let index = self.dice.below(self.lines.len());
+        let line = self.lines.swap_remove(index);
+        let goodbye = self.world.agent.hang_up(&mut self.world.stage, &line);
+        self.asked.extend(goodbye.map(|name| (name, line)));
+    }
+
+    fn provider_answers(&mut self) {
+        let index = self.dice.below(self.world.providers.len());
+        let provider = &mut self.world.providers[index];
+        let owed: Vec<Said> = provider.owed.values().cloned().collect();
+        if let Some(said) = self.dice.pick(&owed).cloned() {
+            self.answer_as(index, &said);
+        }
+    }
+
+    fn answer_as(&mut self, index: usize, said: &Said) {
+        let provider = &mut self.world.providers[index];
+        let outcome = match self.dice.below(6) {
+            0 => Outcome::error(-32000, "the tool says no"),
+            1 if provider.form == Form::M7 => Outcome::Result(json(
+                r#"{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}}}"#,
+            )),
+            _ => Outcome::Result(json(r#"{"content":[]}"#)),
+        };
+        provider.answer(&mut self.world.stage, said, outcome);
+    }
+
+    /// A server says something by itself.
+    fn provider_speaks(&mut self) {
+        let index = self.dice.below(self.world.providers.len());
+        let provider = &mut self.world.providers[index];
+        let heard: Vec<Said> = provider.heard.drain(..).collect();
+        let Some(said) = self.dice.pick(&heard).cloned() else { return };
+        let alive = said.connection.is_empty() || provider.open.contains_key(&said.connection);
+        let stage = &mut self.world.stage;
+        let progress = call("notifications/progress", r#"{"progressToken":1}"#);
+        match self.dice.below(3) {
+            // Only in a connection may a server ask.
+            0 if provider.form.connects() && alive => {
+                let name = provider.ask(stage, &said, &call("roots/list", ""));
+                if self.dice.one_in(3) {
+                    let cancel = format!(r#"~$/cancel_request {{"requestId":"{name}"}}"#);
+                    let cancel =
+                        cancel.trim_start_matches(if provider.who == "editor" { "~" } else { "" });
+                    stage.say(&provider.who, cancel);
+                }
+            }
+            _ if alive && provider.owed.contains_key(said.id.as_deref().unwrap_or("")) => {
+                provider.note(stage, &said, &progress);
+            }
+            _ => {}
+        }
+    }
+
+    fn agent_answers(&mut self) {
+        if let Some(heard) = self.world.agent.heard.pop_front().filter(|it| it.id.is_some()) {
+            self.world.agent.answer(&mut self.world.stage, &heard, r#"{"roots":[]}"#);
+        }
+    }
+
+    /// Everybody ends what it has begun.
+    fn finish(mut self) {
+        for sleeper in self.sleepers.clone() {
+            self.world.stage.sleep(&sleeper, false);
+        }
+        self.drain();
+        self.check_clients();
+        for session in self.sessions.keys().cloned().collect::<Vec<_>>() {
+            self.editor_asks("session/close", &format!(r#"{{"sessionId":"{session}"}}"#));
+        }
+        self.drain();
+        for line in std::mem::take(&mut self.lines) {
+            let goodbye = self.world.agent.hang_up(&mut self.world.stage, &line);
+            self.asked.extend(goodbye.map(|name| (name, line)));
+        }
+        self.drain();
+        self.check();
+    }
+
+    fn drain(&mut self) {
+        for _ in 0..200 {
+            self.world.settle();
+            self.look_around();
+            while !self.pending.is_empty() {
+                self.answer_set_up();
+            }
+            for index in 0..self.world.providers.len() {
+                for said in self.world.providers[index].owed.values().cloned().collect::<Vec<_>>() {
+                    self.answer_as(index, &said);
+                }
+            }
+            while !self.world.agent.heard.is_empty() {
+                self.agent_answers();
+            }
+        }
+    }
+
+    /// Clients who are still there, and still want to know, have been answered.
+    fn check_clients(&mut self) {
+        let here = |caller: Caller| {
+            let on_line = |it: &Line| matches!(it, Line::Client(it) if *it == caller);
+            self.lines.iter().any(on_line) && !self.world.stage.hung_up.contains(&caller)
+        };
+        for (name, line) in &self.asked {
+            let waits = matches!(line, Line::Client(it) if here(*it));
+            let answered = self.world.agent.outcomes.contains_key(name);
+            if waits && !answered && !self.excused.contains(name) {
+                self.world.stage.fail(&format!("a client was never answered {name}"));
+            }
+        }
+    }
+
+    fn check(&mut self) {
+        let world = &mut self.world;
+        for (name, line) in &self.asked {
+            let answered = world.agent.outcomes.contains_key(name);
+            if !answered && matches!(line, Line::Native { .. }) {
+                world.stage.fail(&format!("{name} was never answered"));
+            }
+        }
+        assert!(self.connecting.is_empty(), "{:?}", self.connecting);
+        for provider in &world.providers {
+            for (name, answer) in &provider.asked {
+                if answer.is_none() {
+                    world.stage.fail(&format!("{} never heard of {name}", provider.who));
+                }
+            }
+            if !provider.open.is_empty() {
+                world.stage.fail(&format!("{} still has {:?}", provider.who, provider.open));
+            }
+            assert!(provider.owed.is_empty());
+        }
+        for name in &self.editor_asked {
+            assert!(world.editor().answers.contains_key(name), "the editor never heard of {name}");
+        }
+        assert!(world.editor().strangers.is_empty(), "{:?}", world.editor().strangers);
+        world.stage.quiet();
+        world.stage.empty();
+    }
+}
