@@ -15,7 +15,10 @@ use crate::{ours, peer};
 const TOOLS: [&str; 6] =
     ["tools_5_0", "tools_3_6", "tools_2_2", "tools_1_3", "tools_0_11", "tools_sacp_11"];
 
-const SPARKLES: [&str; 2] = ["sparkle_0_7", "sparkle_0_1"];
+/// The published Sparkle whose tools can be relied on. The later one, `sparkle_0_7`, now and then loses
+/// the first request after `notifications/initialized` if the two do not come in one piece: with no
+/// conductor at all, and under its own. What it declares is tested in `generations.rs`.
+const SPARKLE: &str = "sparkle_0_1";
 
 /// A session with the chain of these components, and what was said in it.
 struct Session {
@@ -144,7 +147,7 @@ const OPTIONS: [&str; 4] = ["", "--eager", "--http", "--http --eager"];
 /// Every provider over both transports; the Rust SDK's client is the quickest.
 #[test]
 fn every_provider_with_the_rust_client() {
-    for provider in TOOLS.iter().chain(&SPARKLES) {
+    for provider in TOOLS.iter().chain(&[SPARKLE]) {
         for options in OPTIONS {
             check(provider, "mcp_agent_rust", options);
         }
@@ -157,7 +160,7 @@ fn providers_with_the_typescript_client() {
     for (provider, options) in [
         ("tools_5_0", ""),
         ("tools_2_2", "--eager"),
-        ("sparkle_0_1", "--http"),
+        (SPARKLE, "--http"),
         ("tools_1_3", "--http --eager"),
         ("tools_5_0", "--http"),
     ] {
@@ -172,7 +175,7 @@ fn providers_with_the_python_client() {
         ("tools_5_0", ""),
         ("tools_0_11", "--eager"),
         ("tools_5_0", "--http"),
-        ("sparkle_0_7", "--http --eager"),
+        (SPARKLE, "--http --eager"),
     ] {
         check(provider, "mcp_agent_py", options);
     }
@@ -182,13 +185,12 @@ fn providers_with_the_python_client() {
 /// is on the way, whatever they make of it.
 #[test]
 fn providers_of_all_generations_in_one_chain() {
-    for (options, at_once) in [("--eager", "mcp_agent_rust"), ("--http --eager", "mcp_agent_rust")]
-    {
+    for options in ["--eager", "--http --eager"] {
         let mut components: Vec<String> = TOOLS.iter().map(|name| peer(name)).collect();
-        components.push(peer("sparkle_0_1"));
+        components.push(peer(SPARKLE));
         components
             .push(format!("{} --name everything --form M3 --proxy P4", peer("everything_proxy")));
-        components.push(format!("{} {options}", peer(at_once)));
+        components.push(format!("{} {options}", peer("mcp_agent_rust")));
         let name = format!("all{}", options.len());
         let mut session = Session::begin(&name, &[], &components);
         session.prompt("hello");
@@ -210,16 +212,13 @@ fn providers_of_all_generations_in_one_chain() {
 /// A published agent, which starts its servers anew for each request.
 #[test]
 fn a_published_agent_uses_the_tools_of_published_proxies() {
-    for name in SPARKLES {
-        let home = format!("eliza-{name}");
-        let mut session = Session::begin(&home, &[], &[peer(name), peer("eliza_12")]);
-        session.prompt("hello");
-        let said = session.prompt("list tools from sparkle").concat();
-        assert!(said.contains("Available tools") && said.contains("list_sparklers"), "{said}");
-        let said = session.prompt("use tool sparkle::list_sparklers with {}").concat();
-        assert!(said.starts_with("OK") && said.contains("is_error: Some(false)"), "{said}");
-        session.end();
-    }
+    let mut session = Session::begin("eliza", &[], &[peer(SPARKLE), peer("eliza_12")]);
+    session.prompt("hello");
+    let said = session.prompt("list tools from sparkle").concat();
+    assert!(said.contains("Available tools") && said.contains("list_sparklers"), "{said}");
+    let said = session.prompt("use tool sparkle::list_sparklers with {}").concat();
+    assert!(said.starts_with("OK") && said.contains("is_error: Some(false)"), "{said}");
+    session.end();
 }
 
 // The server with everything, behind a proxy of every form.
@@ -246,10 +245,6 @@ const CALLS: [(&str, &str); 16] = [
     ("toggle-simulated-logging", "{}"),
     ("toggle-subscriber-updates", "{}"),
 ];
-
-/// Tools that the server has only for clients that can do what they ask for.
-const CONDITIONAL: [&str; 3] =
-    ["get-roots-list", "trigger-elicitation-request", "trigger-sampling-request"];
 
 /// What the agent says to all that can be asked of the server, by prompt.
 fn everything(session: &mut Session, without: &[&str]) -> Vec<(String, Vec<String>)> {
@@ -296,8 +291,8 @@ fn check_everything(forms: &[(&str, &str)]) {
     called.sort_unstable();
     assert_eq!(listed, json!(called), "the whole list is called");
     for (form, proxy) in forms {
-        // In this form all clients share one process, which was greeted by somebody who can do nothing.
-        let without: &[&str] = if *form == "M7" { &CONDITIONAL } else { &[] };
+        // In this form the proxy does not ask for roots, so the server does not have the tool.
+        let without: &[&str] = if *form == "M7" { &["get-roots-list"] } else { &[] };
         for options in ["", "--http"] {
             let provider = format!("{} --form {form} --proxy {proxy}", peer("everything_proxy"));
             let agent = format!("{} {options}", peer("mcp_agent_rust"));
@@ -373,14 +368,14 @@ fn an_editor_offers_its_own_server() {
 /// Under the reference conductor, which has no bridge: ours is one, from inside.
 #[test]
 fn inside_the_reference_conductor() {
-    for (provider, options) in [("tools_5_0", ""), ("tools_1_3", "--http"), ("sparkle_0_7", "")] {
+    for (provider, options) in [("tools_5_0", ""), ("tools_1_3", "--http"), (SPARKLE, "")] {
         let home = directory(&format!("reference-{provider}")).to_str().expect("UTF-8").to_owned();
         let inner = format!("{} proxy {}", ours(), quote(&peer(provider)));
         let agent = format!("{} {options}", peer("mcp_agent_rust"));
         let stage = Stage::new(peer("reference")).env("HOME", &home).run("agent", &[inner, agent]);
         let mut session = Session::with(stage, &home, json!([]));
         match provider {
-            "sparkle_0_7" => {
+            SPARKLE => {
                 session.prompt("hello");
                 check_sparkle(&mut session, "inside the reference conductor");
             }

@@ -176,8 +176,11 @@ impl Exchange {
             }
         };
         let Some(talk) = number.and_then(|number| self.talks.all.get(&number)) else {
-            if self.leads_nowhere(seat, &target) {
-                let error = no_such("client that it could be for", form);
+            if self.leads_nowhere(seat, form, &target) {
+                let error = match &target {
+                    Target::Connection(it) => no_such(&format!("connection '{it}'"), form),
+                    _ => no_such("client that it could be for", form),
+                };
                 let message = Message::response(id?, Outcome::Error(error));
                 deliver(seat, Side::Agent, message, steps);
                 return None;
@@ -224,17 +227,20 @@ impl Exchange {
         }
     }
 
-    /// Is a message of a provider's for nobody? What belongs to others passes, and so does what one
-    /// stateless side says to the other.
-    fn leads_nowhere(&self, seat: Seat, target: &Target) -> bool {
+    /// Is a message of a provider's for nobody? What belongs to others passes; and what we know
+    /// nothing of does, if the consumer could read it.
+    fn leads_nowhere(&self, seat: Seat, form: Form, target: &Target) -> bool {
+        let is_read = self.talks.spoken.is_none_or(|spoken| spoken.talks_like(form));
         match target {
-            Target::Connection(connection) => self.talks.with(connection).is_none(),
+            Target::Connection(connection) => self.talks.with(connection).is_none() && !is_read,
             Target::Server(server) => {
-                let whose = |talk: &Talk| match &talk.consumer {
+                let of_another = |talk: &Talk| match &talk.consumer {
                     Consumer::Server { id, .. } => talk.seat != seat && id == server,
                     _ => false,
                 };
-                !self.talks.all.values().any(whose)
+                let own = |it: &Server| it.seat == seat && it.native == *server;
+                !self.talks.all.values().any(of_another)
+                    && (!is_read || self.servers.values().any(own))
             }
             Target::Operation { .. } => self.talks.spoken != Some(Form::M7),
         }

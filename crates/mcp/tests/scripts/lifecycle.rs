@@ -229,10 +229,7 @@ fn a_client_that_hangs_up_takes_back_what_it_asked_and_disconnects() {
         stage.say("p1", &format!("result {call} {{}}"));
         stage.say("p1", &format!(r#"~{method} {{"connectionId":"V","method":"notifications/x"}}"#));
         stage.say("p1", &format!(r#"~{method} 8 {{"connectionId":"V","method":"roots/list"}}"#));
-        stage.see(
-            "p1",
-            r#"error 8 {"code":-32602,"message":"there is no MCP client that it could be for"}"#,
-        );
+        stage.see("p1", r#"error 8 {"code":-32602,"message":"there is no MCP connection 'V'"}"#);
         stage.quiet();
     }
 }

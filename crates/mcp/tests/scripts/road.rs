@@ -207,3 +207,24 @@ fn unknown_words_pass() {
         stage.see("agent", &format!("{method} {params}"));
     }
 }
+
+/// A server that nobody has declared to us may be known to those who use it.
+#[test]
+fn what_was_agreed_upon_without_us_passes() {
+    let mut stage = Stage::new("p1:P1 (x:P4) agent", OLDER);
+    let said = r#"{"url":"acp:U","message":{"jsonrpc":"2.0","id":"m1","method":"x"}}"#;
+    stage.say("p1", &format!("~_mcp/server_to_client/request 1 {said}"));
+    let id = stage.see("agent", &format!("_mcp/server_to_client/request ? {said}"));
+    stage.say("agent", &format!(r#"result {id} {{"message":{{"id":"m1","result":1}}}}"#));
+    stage.see("p1", r#"result 1 {"message":{"id":"m1","result":1}}"#);
+    stage.say("agent", &format!("_mcp/client_to_server/request 2 {said}"));
+    let id = stage.see("p1", &format!("~_mcp/client_to_server/request ? {said}"));
+    stage.say("p1", &format!("result {id} {{}}"));
+    stage.see("agent", "result 2 {}");
+    stage.say("p1", &format!("~_mcp/server_to_client/notification {said}"));
+    stage.see("agent", &format!("_mcp/server_to_client/notification {said}"));
+    // But not what the agent could not read.
+    stage.say("p1", r#"~mcp/message 3 {"connectionId":"V","method":"x"}"#);
+    stage.see("p1", r#"error 3 {"code":-32602,"message":"there is no MCP connection 'V'"}"#);
+    stage.quiet();
+}

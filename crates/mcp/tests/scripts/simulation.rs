@@ -19,7 +19,7 @@ use crate::cast::*;
 use crate::stage::*;
 use crate::world::*;
 
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 600;
 const STEPS: usize = 120;
 
 #[test]
@@ -146,10 +146,10 @@ impl Play {
     fn someone_reads(&mut self) {
         let world = &mut self.world;
         match self.dice.below(world.providers.len() + 2) {
-            0 => drop(world.agent.pump(&mut world.stage)),
+            0 => world.agent.pump(&mut world.stage),
             1 => world.settle(),
-            n => drop(world.providers[n - 2].pump(&mut world.stage)),
-        }
+            n => world.providers[n - 2].pump(&mut world.stage),
+        };
         self.look_around();
     }
 
@@ -318,8 +318,8 @@ impl Play {
     /// A server says something by itself.
     fn provider_speaks(&mut self) {
         let index = self.dice.below(self.world.providers.len());
+        let heard = self.obey(index);
         let provider = &mut self.world.providers[index];
-        let heard: Vec<Said> = provider.heard.drain(..).collect();
         let Some(said) = self.dice.pick(&heard).cloned() else { return };
         let alive = said.connection.is_empty() || provider.open.contains_key(&said.connection);
         let stage = &mut self.world.stage;
@@ -368,21 +368,43 @@ impl Play {
     }
 
     fn drain(&mut self) {
-        for _ in 0..200 {
-            self.world.settle();
+        loop {
+            let mut busy = self.world.settle();
             self.look_around();
             while !self.pending.is_empty() {
                 self.answer_set_up();
+                busy = true;
             }
             for index in 0..self.world.providers.len() {
+                self.obey(index);
                 for said in self.world.providers[index].owed.values().cloned().collect::<Vec<_>>() {
                     self.answer_as(index, &said);
+                    busy = true;
                 }
             }
             while !self.world.agent.heard.is_empty() {
                 self.agent_answers();
+                busy = true;
+            }
+            if !busy {
+                return;
             }
         }
+    }
+
+    /// Servers with connections do not answer what was taken back in MCP's words. Says what else
+    /// they have heard.
+    fn obey(&mut self, index: usize) -> Vec<Said> {
+        let provider = &mut self.world.providers[index];
+        let (back, heard): (Vec<Said>, Vec<Said>) =
+            provider.heard.drain(..).partition(|said| said.call.is("notifications/cancelled"));
+        for said in back {
+            let id = said.call.params.and_then(|params| params.member("requestId"));
+            let id = id.and_then(|id| id.text().map(|id| id.into_owned())).unwrap_or_default();
+            let inner = |said: &Said| said.inner.as_ref().is_some_and(|it| token(it) == id);
+            provider.owed.retain(|name, said| *name != id && !inner(said));
+        }
+        heard
     }
 
     /// Clients who are still there, and still want to know, have been answered.

@@ -30,15 +30,17 @@ impl World {
         World { stage, agent: Agent::new(consumer), providers, last: 0 }
     }
 
-    /// Everybody does what can be done without the test.
-    pub fn settle(&mut self) {
+    /// Everybody does what can be done without the test. Says whether there was anything.
+    pub fn settle(&mut self) -> bool {
+        let mut any = false;
         loop {
             let mut busy = self.agent.pump(&mut self.stage);
             for provider in &mut self.providers {
                 busy |= provider.pump(&mut self.stage);
             }
+            any |= busy;
             if !busy {
-                return;
+                return any;
             }
         }
     }
