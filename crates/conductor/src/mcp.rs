@@ -3,7 +3,8 @@
 //!
 //! # Layout
 //! - [`ports`]: the listeners, opened when first needed, and who may call
-//! - [`stdio`]: clients behind `conductor mcp PORT`, and that command itself
+//! - [`stdio`]: clients behind `conductor mcp PORT`, and that command itself; `handover`: without a
+//!   detour, on Linux
 //! - [`http`]: clients that speak streamable HTTP
 //! - `shell`: how the shell lets the exchange take part
 
@@ -14,6 +15,8 @@ use bytes::Bytes;
 use mcp::{Caller, Ticket};
 use tokio::sync::mpsc::{Sender, UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+#[cfg(target_os = "linux")]
+mod handover;
 pub mod http;
 pub mod ports;
 pub(crate) mod shell;

@@ -19,6 +19,16 @@ pub fn outer() -> (Reader, Writer) {
     )
 }
 
+/// The same for the standard streams of somebody else, who has handed them over. `None` if they cannot
+/// be polled.
+#[cfg(target_os = "linux")]
+pub fn streams(
+    input: std::os::fd::BorrowedFd<'_>,
+    output: std::os::fd::BorrowedFd<'_>,
+) -> Option<(Reader, Writer)> {
+    Some((unix::read_from(input)?, unix::write_to(output)?))
+}
+
 /// Has whoever started us left, though there may be more of it to read?
 #[cfg(unix)]
 pub fn hung_up() -> bool {
@@ -48,11 +58,19 @@ mod unix {
     use crate::link::{Reader, Writer};
 
     pub fn reader() -> Option<Reader> {
-        Some(Box::new(Stream::new(rustix::stdio::stdin(), Interest::READABLE, OFlags::RDONLY)?))
+        read_from(rustix::stdio::stdin())
     }
 
     pub fn writer() -> Option<Writer> {
-        Some(Box::new(Stream::new(rustix::stdio::stdout(), Interest::WRITABLE, OFlags::WRONLY)?))
+        write_to(rustix::stdio::stdout())
+    }
+
+    pub fn read_from(fd: BorrowedFd<'_>) -> Option<Reader> {
+        Some(Box::new(Stream::new(fd, Interest::READABLE, OFlags::RDONLY)?))
+    }
+
+    pub fn write_to(fd: BorrowedFd<'_>) -> Option<Writer> {
+        Some(Box::new(Stream::new(fd, Interest::WRITABLE, OFlags::WRONLY)?))
     }
 
     /// One direction of a descriptor that can be polled.

@@ -33,7 +33,7 @@ impl Flow {
         let output = Some(Lines::new(stage.editor.take_stdout()));
         let mut flow = Flow { stage, input, output, tally: Tally::default() };
         flow.send(&request("0", "initialize", r#"{"protocolVersion":1}"#));
-        assert_eq!(flow.answer(), result("0", r#"{"protocolVersion":1}"#));
+        assert!(flow.answer().contains(r#""protocolVersion":1"#));
         flow
     }
 

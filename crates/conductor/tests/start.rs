@@ -15,7 +15,8 @@ fn stage() -> Setup {
 
 const INITIALIZE: &str =
     r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}"#;
-const RESULT: &str = r#"{"protocolVersion":1,"agentCapabilities":{}}"#;
+const RESULT: &str =
+    r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}}}"#;
 
 /// The editor says `initialize`, the agent answers, the editor hears it.
 fn greet_agent(stage: &mut Stage, agent: &mut Puppet) {
@@ -228,13 +229,16 @@ fn three_proxies_are_started_together_and_greeted_one_after_the_other() {
     }
     let greeting = puppets[3].request("initialize");
     assert_eq!(greeting["params"], json!({"protocolVersion": 1, "passed": 3}));
-    puppets[3].answer(&greeting, r#"{"protocolVersion":1,"back":0}"#);
+    puppets[3].answer(
+        &greeting,
+        r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}},"back":0}"#,
+    );
     for (mark, (proxy, asked)) in puppets[..3].iter_mut().zip(&asked).rev().enumerate() {
         let answer = proxy.message();
         assert_eq!((&answer["id"], &answer["result"]["back"]), (&json!("forward"), &json!(mark)));
         proxy.answer(asked, &json!({"protocolVersion": 1, "back": mark + 1}).to_string());
     }
-    let answer = r#"{"jsonrpc":"2.0","id":"e","result":{"back":3,"protocolVersion":1}}"#;
+    let answer = r#"{"jsonrpc":"2.0","id":"e","result":{"back":3,"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}}}}"#;
     assert_eq!(stage.editor.line(), answer);
 }
 
@@ -330,11 +334,14 @@ fn a_proxy_that_does_not_initialise_its_successor_is_helped() {
     stage.editor.send(INITIALIZE);
     let (mut lazy, mut agent) = (stage.enter("lazy"), stage.enter("agent"));
     let greeting = lazy.request("proxy/initialize");
-    lazy.answer(&greeting, r#"{"protocolVersion":1,"mine":true}"#);
+    lazy.answer(
+        &greeting,
+        r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}},"mine":true}"#,
+    );
     let greeting = agent.request("initialize");
     assert_eq!(greeting["params"], json!({"protocolVersion": 1}));
     agent.answer(&greeting, RESULT);
-    let answer = r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"mine":true}}"#;
+    let answer = r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}},"mine":true}}"#;
     assert_eq!(stage.editor.line(), answer);
     // The chain stands.
     lazy.forward("x", "session/new", "{}");

@@ -356,7 +356,7 @@ impl Bridge {
             kind.other().name()
         );
         if let Some(other) = self.alternative(kind)
-            && self.turned != Some(other)
+            && self.turned.is_none()
         {
             self.turned = Some(other);
             self.report(text, steps);

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use mcp::{Caller, Ticket};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::tcp::OwnedReadHalf;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -27,10 +27,10 @@ use super::{Heard, Mouth, Said};
 use crate::lines::{Line, Lines};
 use crate::relay::SECRET;
 
-const WELCOME: &str = "{\"conductor\":\"welcome\"}\n";
+pub(super) const WELCOME: &str = "{\"conductor\":\"welcome\"}\n";
 
 /// The longest first line that is read.
-const LONGEST_GREETING: usize = 4096;
+pub(super) const LONGEST_GREETING: usize = 4096;
 
 /// How much is gathered before it is written.
 const BATCH: usize = 64 * 1024;
@@ -45,13 +45,25 @@ pub(super) async fn listen(
     desk: Desk,
     mut closing: watch::Receiver<()>,
 ) {
+    #[cfg(target_os = "linux")]
+    let mut short_way =
+        listener.local_addr().and_then(|it| super::handover::listen(it.port())).ok();
     let entrance = Entrance::new(listener);
     let mut calls = JoinSet::new();
     loop {
+        #[cfg(target_os = "linux")]
+        let handed_over = accept(&mut short_way);
+        #[cfg(not(target_os = "linux"))]
+        let handed_over = std::future::pending::<()>();
         let (stream, permit) = tokio::select! {
             _ = closing.changed() => break,
             Some(_) = calls.join_next() => continue,
             accepted = entrance.next() => accepted,
+            _stream = handed_over => {
+                #[cfg(target_os = "linux")]
+                calls.spawn(take_over(_stream, guests.clone(), desk.clone()));
+                continue;
+            }
         };
         let (guests, desk) = (guests.clone(), desk.clone());
         calls.spawn(async move {
@@ -68,6 +80,41 @@ pub(super) async fn listen(
     while calls.join_next().await.is_some() {}
 }
 
+/// The next client that comes the short way, where there is one.
+#[cfg(target_os = "linux")]
+async fn accept(short_way: &mut Option<tokio::net::UnixListener>) -> tokio::net::UnixStream {
+    loop {
+        match short_way {
+            Some(listener) => match listener.accept().await {
+                Ok((stream, _)) => return stream,
+                // There is the port.
+                Err(_) => *short_way = None,
+            },
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// A call that came the short way.
+#[cfg(target_os = "linux")]
+async fn take_over(mut holder: tokio::net::UnixStream, guests: Guests, desk: Desk) {
+    use super::handover::{Held, receive};
+    let received = tokio::time::timeout(PATIENCE, receive(&holder)).await;
+    let Ok(Some((line, streams))) = received else { return };
+    let Some(ticket) = ticket_of(line, &guests) else { return };
+    if holder.write_all(WELCOME.as_bytes()).await.is_ok()
+        && let Some((from, to)) = Held::new(streams, holder)
+    {
+        call(ticket, from, to, desk).await;
+    }
+}
+
+/// Whose secret the first line says.
+fn ticket_of(line: impl Into<Bytes>, guests: &Guests) -> Option<Ticket> {
+    let secret = Json::parse(line).ok()?.member("conductor")?;
+    guests.by_secret(secret.text()?.as_bytes())
+}
+
 /// Reads the first line. Gives whose secret it says, and what was read beyond it.
 async fn greet(from: &mut OwnedReadHalf, guests: &Guests) -> Option<(Ticket, Vec<u8>)> {
     let mut read = Vec::new();
@@ -80,15 +127,14 @@ async fn greet(from: &mut OwnedReadHalf, guests: &Guests) -> Option<(Ticket, Vec
         }
     };
     let rest = read.split_off(end + 1);
-    let secret = Json::parse(read).ok()?.member("conductor")?;
-    Some((guests.by_secret(secret.text()?.as_bytes())?, rest))
+    Some((ticket_of(read, guests)?, rest))
 }
 
 /// One call, from `Called` to `HungUp`.
 async fn call(
     ticket: Ticket,
     mut from: impl AsyncRead + Unpin,
-    mut to: OwnedWriteHalf,
+    mut to: impl AsyncWrite + Unpin,
     desk: Desk,
 ) {
     let caller = desk.next_caller();
@@ -177,7 +223,7 @@ fn too_long(beginning: &[u8], length: usize, longest: usize) -> Bytes {
 async fn write(
     said: &mut Said,
     complaints: &mut Receiver<Bytes>,
-    to: &mut OwnedWriteHalf,
+    to: &mut (impl AsyncWrite + Unpin),
 ) -> io::Result<()> {
     let mut batch = Vec::new();
     loop {
@@ -204,7 +250,11 @@ async fn write(
 }
 
 /// Writes it all; a client that takes nothing is given up when the call is over.
-async fn write_all(mut text: &[u8], said: &Said, to: &mut OwnedWriteHalf) -> io::Result<()> {
+async fn write_all(
+    mut text: &[u8],
+    said: &Said,
+    to: &mut (impl AsyncWrite + Unpin),
+) -> io::Result<()> {
     while !text.is_empty() {
         match tokio::time::timeout(PATIENCE, to.write(text)).await {
             Ok(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
@@ -236,6 +286,12 @@ const TO_BE_WELCOME: Duration = Duration::from_millis(900);
 pub fn run(port: u16) -> Result<(), String> {
     let secret = std::env::var(SECRET).unwrap_or_default();
     let started = Instant::now();
+    #[cfg(target_os = "linux")]
+    if !secret.is_empty()
+        && super::handover::hand_over(port, &secret, started + TO_CONNECT).is_some()
+    {
+        return Ok(());
+    }
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let mut stream = TcpStream::connect_timeout(&address, TO_CONNECT).map_err(|error| {
         format!(
@@ -274,6 +330,14 @@ pub fn run(port: u16) -> Result<(), String> {
     }
 }
 
+/// The first line of a connection.
+pub(super) fn introduction(secret: &str) -> Vec<u8> {
+    let mut line = b"{\"conductor\":".to_vec();
+    write_string(secret, &mut line);
+    line.extend_from_slice(b"}\n");
+    line
+}
+
 enum Refusal {
     /// A conductor, but not for us.
     Unknown,
@@ -283,10 +347,7 @@ enum Refusal {
 
 /// Says the secret and waits for the welcome, not a byte more.
 fn introduce(stream: &mut TcpStream, secret: &str, until: Instant) -> Result<(), Refusal> {
-    let mut greeting = b"{\"conductor\":".to_vec();
-    write_string(secret, &mut greeting);
-    greeting.extend_from_slice(b"}\n");
-    stream.write_all(&greeting).map_err(|_| Refusal::Unknown)?;
+    stream.write_all(&introduction(secret)).map_err(|_| Refusal::Unknown)?;
     let mut welcome = vec![0; WELCOME.len()];
     let mut read = 0;
     while read < welcome.len() {
