@@ -30,7 +30,7 @@ pub(crate) enum Open {
     /// Somebody else's question, passed on.
     Passed { asker_id: Id, toward: Side },
     /// The proxy's own.
-    Asked,
+    Asked { toward: Side },
 }
 
 impl Table {
@@ -47,6 +47,14 @@ impl Table {
     fn close(&mut self, id: &Id) -> Option<(u64, Open)> {
         let number = u64::try_from(id.json().integer()?).ok()?;
         Some((number, self.open.remove(&number)?))
+    }
+
+    /// Which way a question of the proxy's own went, if it is open.
+    pub fn asked(&self, tag: Tag) -> Option<Side> {
+        match self.open.get(&tag.0) {
+            Some(Open::Asked { toward }) => Some(*toward),
+            _ => None,
+        }
     }
 
     /// Under which id of ours, and which way, the question went that its asker calls `id`.
@@ -86,10 +94,13 @@ impl<P: Proxy> Driver<P> {
             }
             Message::Notification(call) if call.is(acp::CANCEL_REQUEST) => {
                 let params = call.params.unwrap_or(wire::Json::NULL);
-                let found = acp::cancelled_id(&params).and_then(|id| out.table.passed(&id));
-                if let Some((id, toward)) = found {
-                    let params = acp::cancel_params(&params, &id);
-                    out.send(toward, &Message::notification(acp::CANCEL_REQUEST, params));
+                let Some(id) = acp::cancelled_id(&params) else { return };
+                match out.table.passed(&id) {
+                    Some((id, toward)) => {
+                        let params = acp::cancel_params(&params, &id);
+                        out.send(toward, &Message::notification(acp::CANCEL_REQUEST, params));
+                    }
+                    None => self.proxy.on_cancel(&id, &mut out),
                 }
             }
             Message::Notification(call) => self.proxy.on_notification(from, call, &mut out),
@@ -97,10 +108,20 @@ impl<P: Proxy> Driver<P> {
                 Some((_, Open::Passed { asker_id, .. })) => {
                     out.send(Side::Editor, &Message::Response { id: asker_id, outcome, extras });
                 }
-                Some((number, Open::Asked)) => self.on_answer(number, outcome, lines),
+                Some((number, Open::Asked { .. })) => self.on_answer(number, outcome, lines),
                 None => {}
             },
         }
+    }
+
+    /// Lets the proxy do something at another time than when a message comes.
+    pub fn act<T>(
+        &mut self,
+        lines: &mut Vec<u8>,
+        act: impl FnOnce(&mut P, &mut Outbox<'_>) -> T,
+    ) -> T {
+        let mut out = Outbox { dialect: &mut self.dialect, table: &mut self.table, lines };
+        act(&mut self.proxy, &mut out)
     }
 
     fn on_answer(&mut self, number: u64, outcome: Outcome, lines: &mut Vec<u8>) {
