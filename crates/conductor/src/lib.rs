@@ -3,6 +3,36 @@
 //! This crate is the shell around the pure [`router`]: processes, pipes, the clock, the command
 //! line. It decides nothing about messages.
 //!
+//! It is a library, too: a program can run chains over any pair of byte streams, with programs and
+//! parts of itself as components.
+//!
+//! ```no_run
+//! use conductor::{Config, Mode, Resident, Sighting, Spec, Tap};
+//!
+//! # async fn embedded() -> Result<(), String> {
+//! let brief = Resident::of(|| {
+//!     sdk::Proxy::new("brief").on_prompt(async |mut prompt, next| {
+//!         prompt.append_text("Answer in one sentence.");
+//!         next.run(prompt).await
+//!     })
+//! });
+//! let components = vec![Spec::in_process("brief", brief), Spec::parse("my-agent --acp")?];
+//! let mut config = Config::new(Mode::Agent, components);
+//! config.tap = Some(Tap::new(|sighting| {
+//!     if let Sighting::Left { seat, how } = sighting {
+//!         eprintln!("{seat} {how}");
+//!     }
+//! }));
+//! let (ours, theirs) = tokio::io::duplex(64 * 1024);
+//! let (reader, writer) = tokio::io::split(theirs);
+//! let ending = conductor::run(config, (Box::new(reader), Box::new(writer)), std::future::pending());
+//! // … talk ACP over `ours` meanwhile …
+//! # drop(ours);
+//! println!("{:?}", ending.await);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Layout
 //! - [`config`]: what the user asked for
 //! - [`mod@run`]: the loop that everything goes through
@@ -14,6 +44,7 @@
 //! - [`relay`]: how an SCP proxy's successor connects back to us
 //! - [`mcp`]: where MCP clients reach us
 //! - [`memory`]: which greeting a command understood the last time
+//! - [`tap`]: sees what happens
 //! - [`stdio`]: our own standard streams
 //! - [`log`]: what people read
 
@@ -31,8 +62,11 @@ pub mod place;
 pub mod relay;
 pub mod run;
 pub mod stdio;
+pub mod tap;
 
 pub use config::{Config, Limits, Spec};
 pub use explain::explain;
+pub use host::resident::Resident;
 pub use router::{Ending, Mode};
 pub use run::run;
+pub use tap::{Sighting, Tap};

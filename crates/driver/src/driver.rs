@@ -4,18 +4,23 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use wire::dialect::Outer;
+use wire::dialect::{Outer, Plain};
 use wire::{Dialect, Id, Message, Outcome, Side, acp};
 
 use crate::outbox::{Outbox, Tag};
 use crate::proxy::{Proxy, Request};
 
 /// A proxy and what it has open.
-#[derive(Debug)]
 pub struct Driver<P> {
     proxy: P,
-    dialect: Outer,
+    dialect: Box<dyn Dialect>,
     table: Table,
+}
+
+impl<P> std::fmt::Debug for Driver<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Driver").field("table", &self.table).finish_non_exhaustive()
+    }
 }
 
 /// The questions that left under an id of ours.
@@ -70,13 +75,18 @@ impl Table {
 
 impl<P: Proxy> Driver<P> {
     pub fn new(proxy: P) -> Driver<P> {
-        Driver { proxy, dialect: Outer::unknown(), table: Table::default() }
+        Driver { proxy, dialect: Box::new(Outer::unknown()), table: Table::default() }
+    }
+
+    /// For the end of a chain: an agent has an editor and nobody behind it.
+    pub fn agent(proxy: P) -> Driver<P> {
+        Driver { proxy, dialect: Box::new(Plain::editor()), table: Table::default() }
     }
 
     /// Takes one line from the conductor; appends what is to be sent back to it.
     pub fn handle(&mut self, line: &Bytes, lines: &mut Vec<u8>) {
         let decoded = self.dialect.decode(line, lines);
-        let mut out = Outbox { dialect: &mut self.dialect, table: &mut self.table, lines };
+        let mut out = Outbox { dialect: &mut *self.dialect, table: &mut self.table, lines };
         let (toward, message) = match decoded {
             Ok(Some(decoded)) => decoded,
             Ok(None) => return,
@@ -120,12 +130,12 @@ impl<P: Proxy> Driver<P> {
         lines: &mut Vec<u8>,
         act: impl FnOnce(&mut P, &mut Outbox<'_>) -> T,
     ) -> T {
-        let mut out = Outbox { dialect: &mut self.dialect, table: &mut self.table, lines };
+        let mut out = Outbox { dialect: &mut *self.dialect, table: &mut self.table, lines };
         act(&mut self.proxy, &mut out)
     }
 
     fn on_answer(&mut self, number: u64, outcome: Outcome, lines: &mut Vec<u8>) {
-        let mut out = Outbox { dialect: &mut self.dialect, table: &mut self.table, lines };
+        let mut out = Outbox { dialect: &mut *self.dialect, table: &mut self.table, lines };
         self.proxy.on_answer(Tag(number), outcome, &mut out);
     }
 }

@@ -43,6 +43,8 @@ pub(crate) struct Shared {
     pub handled: RefCell<BTreeMap<Vec<u8>, Rc<Wanted>>>,
     pub sessions: Sessions,
     pub offers: Offers,
+    /// Nobody is behind us: we are the agent.
+    pub last: bool,
     pub waker: RefCell<Option<Waker>>,
 }
 
@@ -80,6 +82,9 @@ impl Shared {
     }
 
     pub async fn ask(&self, toward: Side, call: Call, of: Option<Id>) -> Result<Json> {
+        if self.last && toward == Side::Agent {
+            return Err(Error::method_not_found(&call.method.name()));
+        }
         let (reply, answer) = signal();
         self.push(Command::Ask { toward, call, of, reply });
         answer.take().await.unwrap_or_else(|| Err(Error::internal("the proxy is ending")))

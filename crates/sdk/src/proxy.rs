@@ -25,6 +25,8 @@ pub struct Proxy {
     pub(crate) notifications: BTreeMap<(Side, String), Vec<Listener>>,
     pub(crate) servers: Vec<Server>,
     pub(crate) starters: Vec<Starter>,
+    /// It is an agent: nobody is behind it.
+    pub(crate) last: bool,
 }
 
 impl Proxy {
@@ -35,7 +37,14 @@ impl Proxy {
             notifications: BTreeMap::new(),
             servers: Vec::new(),
             starters: Vec::new(),
+            last: false,
         }
+    }
+
+    /// An agent, written like a proxy: what it does not handle it does not know, and `next.run` leads
+    /// nowhere.
+    pub fn agent(name: impl Into<String>) -> Proxy {
+        Proxy { last: true, ..Proxy::new(name) }
     }
 
     pub fn name(&self) -> &str {

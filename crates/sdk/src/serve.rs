@@ -32,8 +32,11 @@ struct Front {
     requests: BTreeMap<String, [Arc<[Handler]>; 2]>,
     notifications: BTreeMap<String, [Vec<Listener>; 2]>,
     shared: Rc<Shared>,
-    waiting: BTreeMap<Tag, (Option<Vec<u8>>, Giver<Result<Json>>)>,
+    waiting: BTreeMap<Tag, Waiting>,
 }
+
+/// Whoever waits for the answer to a question, and in the course of which request it was asked.
+type Waiting = (Option<Vec<u8>>, Giver<Result<Json>>);
 
 fn index(side: Side) -> usize {
     match side {
@@ -124,6 +127,10 @@ impl driver::Proxy for Front {
             return out.answer(request, answer);
         }
         if handlers.is_empty() && !ours {
+            if self.shared.last && from == Side::Editor {
+                let error = Error::method_not_found(&request.call.method.name());
+                return out.answer(request, error.into_outcome());
+            }
             return out.pass(from.opposite(), request);
         }
         self.handle(from, request, handlers);
@@ -142,7 +149,9 @@ impl driver::Proxy for Front {
                 }
             }
         }
-        out.notify(from.opposite(), call);
+        if !(self.shared.last && from == Side::Editor) {
+            out.notify(from.opposite(), call);
+        }
     }
 
     fn on_cancel(&mut self, id: &Id, out: &mut Outbox<'_>) {
@@ -176,8 +185,10 @@ pub(crate) struct Engine {
 impl Engine {
     pub fn new(mut proxy: Proxy) -> Engine {
         let offers = Offers::new(std::mem::take(&mut proxy.servers));
-        let shared = Rc::new(Shared { offers, ..Shared::default() });
-        let driver = Driver::new(Front::new(proxy, shared.clone()));
+        let last = proxy.last;
+        let shared = Rc::new(Shared { offers, last, ..Shared::default() });
+        let front = Front::new(proxy, shared.clone());
+        let driver = if last { Driver::agent(front) } else { Driver::new(front) };
         Engine { driver, shared, tasks: FuturesUnordered::new() }
     }
 
