@@ -34,7 +34,7 @@
 //! ```
 //!
 //! # Layout
-//! - [`config`]: what the user asked for
+//! - [`config`]: what the user asked for; [`builtin`]: components of our own, by name
 //! - [`mod@run`]: the loop that everything goes through
 //! - `handshake`: how the shell meets its peers
 //! - [`mod@explain`]: what each component turned out to be
@@ -48,6 +48,7 @@
 //! - [`stdio`]: our own standard streams
 //! - [`log`]: what people read
 
+pub mod builtin;
 pub mod config;
 pub mod explain;
 pub mod flow;

@@ -421,15 +421,16 @@ impl Offers {
 
 impl Server {
     fn discovered(&self) -> Result<Json> {
-        to_json(&json!({
-            "resultType": "complete",
-            "supportedVersions": [VERSION],
-            "capabilities": { "tools": {} },
-            "serverInfo": { "name": self.name, "version": env!("CARGO_PKG_VERSION") },
-            "instructions": self.instructions,
-            "ttlMs": 0,
-            "cacheScope": "private",
-        }))
+        let info = json!({ "name": self.name, "version": env!("CARGO_PKG_VERSION") });
+        Ok(Json::object([
+            ("resultType", Some(complete())),
+            ("supportedVersions", Some(Json::array([&Json::string(VERSION)]))),
+            ("capabilities", Some(Json::trusted(r#"{"tools":{}}"#))),
+            ("serverInfo", Some(to_json(&info)?)),
+            ("instructions", self.instructions.as_deref().map(Json::string)),
+            ("ttlMs", Some(Json::trusted("0"))),
+            ("cacheScope", Some(Json::string("private"))),
+        ]))
     }
 
     fn listed(&self) -> Result<Json> {
