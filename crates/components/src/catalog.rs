@@ -3,10 +3,12 @@
 use clap::Parser;
 use sdk::Proxy;
 
+use crate::context::Context;
+use crate::log::Log;
 use crate::sparkle::Sparkle;
 
 /// Everything there is, in the order in which it is listed.
-pub static ALL: [Entry; 1] = [Entry::of::<Sparkle>()];
+pub static ALL: [Entry; 3] = [Entry::of::<Sparkle>(), Entry::of::<Context>(), Entry::of::<Log>()];
 
 /// A component: its options are its fields.
 pub trait Component: Parser + Send + Sync + 'static {

@@ -2,6 +2,8 @@
 //! `tests/`, and a page in the guide.
 
 pub mod catalog;
+pub mod context;
+pub mod log;
 pub mod sparkle;
 
 pub use catalog::{Component, Entry, Recipe, find};

@@ -54,6 +54,15 @@ impl Table {
         Some((number, self.open.remove(&number)?))
     }
 
+    /// From where an answer with this id comes, and how its asker calls it.
+    fn answered(&self, id: &Id) -> Option<(Side, Id)> {
+        let number = u64::try_from(id.json().integer()?).ok()?;
+        match self.open.get(&number)? {
+            Open::Passed { asker_id, toward } => Some((*toward, asker_id.clone())),
+            Open::Asked { toward } => Some((*toward, id.clone())),
+        }
+    }
+
     /// Which way a question of the proxy's own went, if it is open.
     pub fn asked(&self, tag: Tag) -> Option<Side> {
         match self.open.get(&tag.0) {
@@ -98,6 +107,15 @@ impl<P: Proxy> Driver<P> {
             }
         };
         let from = toward.opposite();
+        match &message {
+            Message::Response { id, outcome, extras } => {
+                if let Some((from, id)) = out.table.answered(id) {
+                    let (outcome, extras) = (outcome.clone(), extras.clone());
+                    self.proxy.on_message(from, &Message::Response { id, outcome, extras });
+                }
+            }
+            message => self.proxy.on_message(from, message),
+        }
         match message {
             Message::Request { id, call } => {
                 self.proxy.on_request(from, Request { id, call }, &mut out);

@@ -26,4 +26,4 @@ pub mod stdio;
 pub use driver::Driver;
 pub use outbox::{Outbox, Tag};
 pub use proxy::{Proxy, Request};
-pub use wire::{Call, Id, Json, Outcome, Side};
+pub use wire::{Call, Id, Json, Message, Outcome, Side};

@@ -1,6 +1,6 @@
 //! What authors write.
 
-use wire::{Call, Id, Outcome, Side};
+use wire::{Call, Id, Message, Outcome, Side};
 
 use crate::outbox::{Outbox, Tag};
 
@@ -22,6 +22,12 @@ impl Request {
 /// Sees every message of its place in the chain, from both sides. All methods default to passing
 /// on, so an empty `impl` is a transparent proxy.
 pub trait Proxy {
+    /// Any message came from that side: answers, too, under the ids that their askers know. It goes
+    /// its way whatever is done here.
+    fn on_message(&mut self, from: Side, message: &Message) {
+        let _ = (from, message);
+    }
+
     /// A request came from that side. Do exactly one thing with it, now or later.
     fn on_request(&mut self, from: Side, request: Request, out: &mut Outbox<'_>) {
         out.pass(from.opposite(), request);

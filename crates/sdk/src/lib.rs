@@ -48,7 +48,7 @@ pub mod typed;
 pub use agent_client_protocol_schema::v1 as schema;
 pub use context::{Cx, Peer};
 pub use driver as sync;
-pub use driver::{Call, Id, Json, Outcome, Side};
+pub use driver::{Call, Id, Json, Message, Outcome, Side};
 pub use error::{Error, Result};
 pub use handler::{Next, Prompt, Spoken, Verdict};
 pub use proxy::Proxy;

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use agent_client_protocol_schema::v1::{PromptResponse, SessionNotification};
-use driver::{Call, Json, Side};
+use driver::{Call, Json, Message, Side};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::context::Cx;
@@ -16,6 +16,7 @@ use crate::tool::Server;
 use crate::typed::Typed;
 
 pub(crate) type Listener = Box<dyn FnMut(&mut Call, &Cx) -> Verdict + Send>;
+pub(crate) type Observer = Box<dyn FnMut(Side, &Message) + Send>;
 pub(crate) type Starter = Box<dyn FnOnce(Cx) + Send>;
 
 /// A proxy. What it does not handle passes it as if it were not there.
@@ -24,6 +25,7 @@ pub struct Proxy {
     pub(crate) requests: BTreeMap<(Side, String), Vec<Handler>>,
     pub(crate) notifications: BTreeMap<(Side, String), Vec<Listener>>,
     pub(crate) servers: Vec<Server>,
+    pub(crate) observers: Vec<Observer>,
     pub(crate) starters: Vec<Starter>,
     /// It is an agent: nobody is behind it.
     pub(crate) last: bool,
@@ -36,6 +38,7 @@ impl Proxy {
             requests: BTreeMap::new(),
             notifications: BTreeMap::new(),
             servers: Vec::new(),
+            observers: Vec::new(),
             starters: Vec::new(),
             last: false,
         }
@@ -129,6 +132,15 @@ impl Proxy {
     {
         let handlers = self.notifications.entry((from, method.to_owned())).or_default();
         handlers.push(Box::new(move |call, cx| handler(call, cx).into()));
+        self
+    }
+
+    /// Sees every message that comes from either side, answers, too, in order and before any handler.
+    pub fn observe<F>(mut self, observer: F) -> Proxy
+    where
+        F: FnMut(Side, &Message) + Send + 'static,
+    {
+        self.observers.push(Box::new(observer));
         self
     }
 

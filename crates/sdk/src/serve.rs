@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Buf, BytesMut};
-use driver::{Call, Driver, Id, Json, Outbox, Outcome, Request, Side, Tag};
+use driver::{Call, Driver, Id, Json, Message, Outbox, Outcome, Request, Side, Tag};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -21,7 +21,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use crate::context::{Command, Cx, Shared, Task, Wanted};
 use crate::error::{Error, Result, outcome};
 use crate::handler::{Handler, Next, Verdict};
-use crate::proxy::{Listener, Proxy};
+use crate::proxy::{Listener, Observer, Proxy};
 use crate::signal::Giver;
 use crate::tool::Offers;
 
@@ -31,6 +31,7 @@ const CHUNK: usize = 64 * 1024;
 struct Front {
     requests: BTreeMap<String, [Arc<[Handler]>; 2]>,
     notifications: BTreeMap<String, [Vec<Listener>; 2]>,
+    observers: Vec<Observer>,
     shared: Rc<Shared>,
     waiting: BTreeMap<Tag, Waiting>,
 }
@@ -62,7 +63,13 @@ impl Front {
         }
         let cx = Cx { shared: shared.clone(), of: None };
         proxy.starters.into_iter().for_each(|start| start(cx.clone()));
-        Front { requests, notifications, shared, waiting: BTreeMap::new() }
+        Front {
+            requests,
+            notifications,
+            observers: proxy.observers,
+            shared,
+            waiting: BTreeMap::new(),
+        }
     }
 
     fn perform(&mut self, command: Command, out: &mut Outbox<'_>) {
@@ -107,6 +114,10 @@ impl Front {
 }
 
 impl driver::Proxy for Front {
+    fn on_message(&mut self, from: Side, message: &Message) {
+        self.observers.iter_mut().for_each(|observer| observer(from, message));
+    }
+
     fn on_request(&mut self, from: Side, request: Request, out: &mut Outbox<'_>) {
         let method = request.call.method.name();
         let handlers = self.requests.get(&*method).map(|slots| slots[index(from)].clone());
