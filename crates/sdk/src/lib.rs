@@ -28,12 +28,13 @@
 //! - [`proxy`]: handlers, one after the other
 //! - [`handler`]: what they are given: [`Prompt`], [`Next`], [`Typed`]
 //! - [`context`]: what they can do beside: [`Cx`], [`Peer`]; [`session`]: subagents
-//! - [`tool`]: MCP tools
+//! - [`tool`]: MCP tools; `connection`: to MCP servers that speak over a stream
 //! - [`typed`], [`error`]: messages of the schema; failures
 //! - [`script`]: conversations as tests, for authors
 //! - `serve`: the loop; `signal`: answers that come later
 //! - [`sync`]: the synchronous core under all this, for proxies that never wait
 
+mod connection;
 pub mod context;
 pub mod error;
 pub mod handler;
@@ -54,5 +55,5 @@ pub use handler::{Next, Prompt, Spoken, Verdict};
 pub use proxy::Proxy;
 pub use schemars::JsonSchema;
 pub use session::{Session, Turn};
-pub use tool::{IntoOutput, NoInput, Output, ToolCx};
+pub use tool::{IntoOutput, NoInput, Output, ToolCx, ToolSession};
 pub use typed::Typed;

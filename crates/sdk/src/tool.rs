@@ -13,15 +13,19 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tokio::io::DuplexStream;
+use tokio::sync::OnceCell;
 
+use crate::connection::{Connection, Open};
 use crate::context::{Command, Cx, Shared};
 use crate::error::{Error, Result};
+use crate::handler::Answering;
 use crate::proxy::Proxy;
 use crate::signal::{Giver, signal};
 use crate::typed::to_json;
 
 /// The version of MCP that this carries: single requests, no connection.
-const VERSION: &str = "2026-07-28";
+pub(crate) const VERSION: &str = "2026-07-28";
 
 /// How many tools may wait for an answer of their client that never comes.
 const MOST_ASKING: usize = 1000;
@@ -36,8 +40,15 @@ type Running = Pin<Box<dyn Future<Output = Result<Output>>>>;
 #[derive(Clone)]
 pub struct Server {
     name: String,
-    instructions: Option<String>,
-    tools: Vec<Tool>,
+    kind: Kind,
+}
+
+#[derive(Clone)]
+enum Kind {
+    /// Tools of the proxy's own.
+    Tools { instructions: Option<String>, tools: Vec<Tool> },
+    /// Anything that speaks MCP over a stream.
+    Stream(Open),
 }
 
 impl std::fmt::Debug for Server {
@@ -128,39 +139,85 @@ impl Proxy {
             schema,
             run: Arc::new(run),
         };
-        self.server().tools.push(tool);
+        if let Kind::Tools { tools, .. } = &mut self.server().kind {
+            tools.push(tool);
+        }
         self
     }
 
     /// What the server of its tools tells the agent about itself.
     pub fn instructions(mut self, text: impl Into<String>) -> Proxy {
-        self.server().instructions = Some(text.into());
+        if let Kind::Tools { instructions, .. } = &mut self.server().kind {
+            *instructions = Some(text.into());
+        }
         self
     }
 
+    /// Offers a whole MCP server in every session. `open` is called when it is first used in a session,
+    /// with that session and a stream on which the server speaks MCP, a message a line.
+    pub fn mcp_server<F, R>(mut self, name: &str, open: F) -> Proxy
+    where
+        F: Fn(ToolSession, DuplexStream) -> R + Send + Sync + 'static,
+        R: Future<Output = ()> + 'static,
+    {
+        let open: Open = Arc::new(move |session, stream| Box::pin(open(session, stream)));
+        self.servers.push(Server { name: name.to_owned(), kind: Kind::Stream(open) });
+        self
+    }
+
+    /// The same for a server handler of the crate `rmcp`.
+    #[cfg(feature = "rmcp")]
+    pub fn rmcp_server<F, S>(self, name: &str, make: F) -> Proxy
+    where
+        F: Fn(ToolSession) -> S + Send + Sync + 'static,
+        S: rmcp::ServerHandler,
+    {
+        self.mcp_server(name, move |session, stream| {
+            let server = make(session);
+            async move {
+                if let Ok(running) = rmcp::ServiceExt::serve(server, stream).await {
+                    let _ = running.waiting().await;
+                }
+            }
+        })
+    }
+
     fn server(&mut self) -> &mut Server {
-        if self.servers.is_empty() {
-            let name = self.name.clone();
-            self.servers.push(Server { name, instructions: None, tools: Vec::new() });
-        }
-        &mut self.servers[0]
+        let own = self.servers.iter().position(|it| matches!(it.kind, Kind::Tools { .. }));
+        let index = own.unwrap_or_else(|| {
+            let kind = Kind::Tools { instructions: None, tools: Vec::new() };
+            self.servers.push(Server { name: self.name.clone(), kind });
+            self.servers.len() - 1
+        });
+        &mut self.servers[index]
+    }
+}
+
+/// The session that a tool belongs to. It has no name until the agent has answered the request that
+/// set it up, and tools may be used before that.
+#[derive(Debug, Clone, Default)]
+pub struct ToolSession(Rc<RefCell<Option<String>>>);
+
+impl ToolSession {
+    pub fn id(&self) -> Option<String> {
+        self.0.borrow().clone()
     }
 }
 
 /// Where a tool runs.
 #[derive(Clone)]
 pub struct ToolCx {
-    cx: Cx,
-    session: Rc<RefCell<Option<String>>>,
+    pub(crate) cx: Cx,
+    session: ToolSession,
     /// To whom progress is told: server, request, token.
-    address: Rc<RefCell<(String, String, Option<Json>)>>,
-    round: Rc<RefCell<Option<Giver<Event>>>>,
+    pub(crate) address: Rc<RefCell<(String, String, Option<Json>)>>,
+    pub(crate) round: Rc<RefCell<Option<Giver<Event>>>>,
 }
 
 impl ToolCx {
     /// The session in which the tool is used, once the agent has said how it calls it.
     pub fn session(&self) -> Option<String> {
-        self.session.borrow().clone()
+        self.session.id()
     }
 
     pub fn cx(&self) -> &Cx {
@@ -169,23 +226,28 @@ impl ToolCx {
 
     /// Tells how far it is, if anybody wants to know.
     pub fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) -> Result<()> {
-        let (server, request, token) = &*self.address.borrow();
-        let Some(token) = token else { return Ok(()) };
+        let Some(token) = self.address.borrow().2.clone() else { return Ok(()) };
         let members = [
             ("progressToken", Some(token.clone())),
             ("progress", Some(to_json(&progress)?)),
             ("total", total.map(|it| to_json(&it)).transpose()?),
             ("message", message.map(Json::string)),
         ];
+        self.notify("notifications/progress", Some(Json::object(members)));
+        Ok(())
+    }
+
+    /// Tells the client something, as part of the request at hand.
+    pub(crate) fn notify(&self, method: &str, params: Option<Json>) {
+        let (server, request, _) = &*self.address.borrow();
         let params = Json::object([
             ("serverId", Some(Json::string(server))),
             ("requestId", Some(Json::string(request))),
-            ("method", Some(Json::string("notifications/progress"))),
-            ("params", Some(Json::object(members))),
+            ("method", Some(Json::string(method))),
+            ("params", params),
         ]);
         let call = Call::new("mcp/message", params);
         self.cx.shared.push(Command::Notify { toward: Side::Agent, call });
-        Ok(())
     }
 
     /// Asks the agent's MCP client something: `sampling/createMessage`, `elicitation/create`,
@@ -206,8 +268,8 @@ impl std::fmt::Debug for ToolCx {
     }
 }
 
-enum Event {
-    Done(Result<Output>),
+pub(crate) enum Event {
+    Done(Result<Json>),
     Asks(Call, Giver<Result<Json>>),
 }
 
@@ -226,7 +288,9 @@ pub(crate) struct Offers {
 #[derive(Clone)]
 struct Live {
     server: usize,
-    session: Rc<RefCell<Option<String>>>,
+    session: ToolSession,
+    /// To a server on a stream, once it is used.
+    connection: Rc<OnceCell<Rc<Connection>>>,
 }
 
 struct Asking {
@@ -266,9 +330,8 @@ impl Offers {
                 ("name", Some(Json::string(&server.name))),
                 ("serverId", Some(Json::string(&id))),
             ]));
-            self.live
-                .borrow_mut()
-                .insert(id.clone(), Live { server: index, session: Rc::default() });
+            let (session, connection) = (ToolSession::default(), Rc::default());
+            self.live.borrow_mut().insert(id.clone(), Live { server: index, session, connection });
             ids.push(id);
         }
         let params = params.with_at(&["mcpServers"], Some(&Json::array(&entries)));
@@ -284,7 +347,7 @@ impl Offers {
                 Ok(result) => {
                     if let Some(live) = live.get(&server) {
                         let session = id(Some(result)).or_else(|| id(asked.params.as_ref()));
-                        *live.session.borrow_mut() = session;
+                        *live.session.0.borrow_mut() = session;
                     }
                 }
                 Err(_) => drop(live.remove(&server)),
@@ -294,7 +357,7 @@ impl Offers {
 
     /// A session was closed.
     pub fn forget(&self, session: &str) {
-        self.live.borrow_mut().retain(|_, live| live.session.borrow().as_deref() != Some(session));
+        self.live.borrow_mut().retain(|_, live| live.session.id().as_deref() != Some(session));
     }
 
     /// Is this message for one of these servers?
@@ -320,15 +383,27 @@ impl Offers {
         };
         let server = &self.servers[live.server];
         let inner = params.member("params").unwrap_or(Json::EMPTY);
-        let result = match method.as_str() {
-            "server/discover" => server.discovered(),
-            "tools/list" => server.listed(),
-            "tools/call" => {
-                let token = inner.at(&["_meta", "progressToken"]);
-                self.call(cx, &live, (server_id, request, token), &inner).await
+        let address = (server_id, request, inner.at(&["_meta", "progressToken"]));
+        let result = match (&server.kind, method.as_str()) {
+            (Kind::Tools { instructions, .. }, "server/discover") => {
+                server.discovered(instructions.as_deref())
             }
-            "ping" => Ok(Json::EMPTY),
-            _ => Err(Error::method_not_found(&method)),
+            (Kind::Tools { tools, .. }, "tools/list") => Ok(listed(tools)),
+            (Kind::Tools { tools, .. }, "tools/call") => {
+                let run = |cx| run(tools, &inner, cx);
+                self.round(cx, &live, address, &inner, run).await
+            }
+            (Kind::Tools { .. }, "ping") => Ok(Json::EMPTY),
+            (Kind::Tools { .. }, _) => Err(Error::method_not_found(&method)),
+            (Kind::Stream(open), _) => match live.connection(&cx, open).await {
+                Err(error) => Err(error),
+                Ok(connection) if method == "server/discover" => connection.discovered(),
+                Ok(connection) => {
+                    let call = Call::new(&method, inner.clone());
+                    let run = |cx| -> Result<Answering> { Ok(Box::pin(connection.ask(call, cx))) };
+                    self.round(cx, &live, address, &inner, run).await
+                }
+            },
         };
         Ok(match result {
             Ok(result) => Json::object([("result", Some(result))]),
@@ -339,19 +414,21 @@ impl Offers {
         })
     }
 
-    async fn call(
+    /// One round of an operation: until it is done, or wants to know something first.
+    async fn round(
         &self,
         cx: Cx,
         live: &Live,
         address: (String, String, Option<Json>),
         params: &Json,
+        run: impl FnOnce(ToolCx) -> Result<Answering>,
     ) -> Result<Json> {
-        let text =
-            |key: &str| params.member(key).and_then(|it| it.text().map(|it| it.into_owned()));
+        let state =
+            params.member("requestState").and_then(|it| it.text().map(|it| it.into_owned()));
+        let again = state.and_then(|state| self.asking.borrow_mut().remove(&state));
         let (round, next) = signal();
-        let again = text("requestState").and_then(|state| self.asking.borrow_mut().remove(&state));
         let cx = match again {
-            // The client comes back with what the tool wanted to know.
+            // The client comes back with what was asked.
             Some(Asking { cx, reply }) => {
                 *cx.round.borrow_mut() = Some(round);
                 *cx.address.borrow_mut() = address;
@@ -360,42 +437,25 @@ impl Offers {
                 cx
             }
             None => {
-                let name = text("name").unwrap_or_default();
-                let tool = self.servers[live.server].tools.iter().find(|tool| tool.name == name);
-                let tool = tool
-                    .ok_or_else(|| Error::invalid_params(format!("there is no tool '{name}'")))?;
                 let tool_cx = ToolCx {
                     cx: cx.clone(),
                     session: live.session.clone(),
                     address: Rc::new(RefCell::new(address)),
                     round: Rc::new(RefCell::new(Some(round))),
                 };
-                let arguments = params.member("arguments").unwrap_or(Json::EMPTY);
-                let running = (tool.run)(arguments.detached(), tool_cx.clone());
+                let running = run(tool_cx.clone())?;
                 let round = tool_cx.round.clone();
                 cx.spawn(async move {
-                    let output = running.await;
+                    let result = running.await;
                     if let Some(round) = round.borrow_mut().take() {
-                        round.give(Event::Done(output));
+                        round.give(Event::Done(result));
                     }
                 });
                 tool_cx
             }
         };
         match next.take().await {
-            Some(Event::Done(Ok(output))) => Ok(Json::object([
-                ("resultType", Some(Json::string("complete"))),
-                ("content", Some(output.content)),
-                ("structuredContent", output.structured),
-            ])),
-            Some(Event::Done(Err(error))) => {
-                let content = error.message().into_output()?.content;
-                Ok(Json::object([
-                    ("resultType", Some(Json::string("complete"))),
-                    ("content", Some(content)),
-                    ("isError", Some(Json::TRUE)),
-                ]))
-            }
+            Some(Event::Done(result)) => result.map(completed),
             Some(Event::Asks(question, reply)) => {
                 let state = format!("{:016x}:{}", self.salt, self.fresh());
                 let mut asking = self.asking.borrow_mut();
@@ -419,39 +479,74 @@ impl Offers {
     }
 }
 
+impl Live {
+    async fn connection(&self, cx: &Cx, open: &Open) -> Result<Rc<Connection>> {
+        let connect = || Connection::open(cx, self.session.clone(), open);
+        self.connection.get_or_try_init(connect).await.cloned()
+    }
+}
+
+/// Starts a tool. What it fails with is its output, for the model to read.
+fn run(tools: &[Tool], params: &Json, cx: ToolCx) -> Result<Answering> {
+    let name = params.member("name").and_then(|it| it.text().map(|it| it.into_owned()));
+    let name = name.unwrap_or_default();
+    let tool = tools.iter().find(|tool| tool.name == name);
+    let tool = tool.ok_or_else(|| Error::invalid_params(format!("there is no tool '{name}'")))?;
+    let arguments = params.member("arguments").unwrap_or(Json::EMPTY);
+    let running = (tool.run)(arguments.detached(), cx);
+    Ok(Box::pin(async move {
+        match running.await {
+            Ok(output) => Ok(Json::object([
+                ("content", Some(output.content)),
+                ("structuredContent", output.structured),
+            ])),
+            Err(error) => {
+                let content = error.message().into_output()?.content;
+                Ok(Json::object([("content", Some(content)), ("isError", Some(Json::TRUE))]))
+            }
+        }
+    }))
+}
+
+fn completed(result: Json) -> Json {
+    match result.member("resultType") {
+        None => result.with_at(&["resultType"], Some(&complete())),
+        Some(_) => result,
+    }
+}
+
 impl Server {
-    fn discovered(&self) -> Result<Json> {
+    fn discovered(&self, instructions: Option<&str>) -> Result<Json> {
         let info = json!({ "name": self.name, "version": env!("CARGO_PKG_VERSION") });
         Ok(Json::object([
             ("resultType", Some(complete())),
             ("supportedVersions", Some(Json::array([&Json::string(VERSION)]))),
             ("capabilities", Some(Json::trusted(r#"{"tools":{}}"#))),
             ("serverInfo", Some(to_json(&info)?)),
-            ("instructions", self.instructions.as_deref().map(Json::string)),
+            ("instructions", instructions.map(Json::string)),
             ("ttlMs", Some(Json::trusted("0"))),
             ("cacheScope", Some(Json::string("private"))),
         ]))
     }
+}
 
-    fn listed(&self) -> Result<Json> {
-        let tools: Vec<Json> = self
-            .tools
-            .iter()
-            .map(|tool| {
-                Json::object([
-                    ("name", Some(Json::string(&tool.name))),
-                    ("description", Some(Json::string(&tool.description))),
-                    ("inputSchema", Some(tool.schema.clone())),
-                ])
-            })
-            .collect();
-        Ok(Json::object([
-            ("resultType", Some(complete())),
-            ("tools", Some(Json::array(&tools))),
-            ("ttlMs", Some(Json::trusted("0"))),
-            ("cacheScope", Some(Json::string("private"))),
-        ]))
-    }
+fn listed(tools: &[Tool]) -> Json {
+    let tools: Vec<Json> = tools
+        .iter()
+        .map(|tool| {
+            Json::object([
+                ("name", Some(Json::string(&tool.name))),
+                ("description", Some(Json::string(&tool.description))),
+                ("inputSchema", Some(tool.schema.clone())),
+            ])
+        })
+        .collect();
+    Json::object([
+        ("resultType", Some(complete())),
+        ("tools", Some(Json::array(&tools))),
+        ("ttlMs", Some(Json::trusted("0"))),
+        ("cacheScope", Some(Json::string("private"))),
+    ])
 }
 
 fn complete() -> Json {
