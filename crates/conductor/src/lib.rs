@@ -6,32 +6,7 @@
 //! It is a library, too: a program can run chains over any pair of byte streams, with programs and
 //! parts of itself as components.
 //!
-//! ```no_run
-//! use conductor::{Config, Mode, Resident, Sighting, Spec, Tap};
-//!
-//! # async fn embedded() -> Result<(), String> {
-//! let brief = Resident::of(|| {
-//!     sdk::Proxy::new("brief").on_prompt(async |mut prompt, next| {
-//!         prompt.append_text("Answer in one sentence.");
-//!         next.run(prompt).await
-//!     })
-//! });
-//! let components = vec![Spec::in_process("brief", brief), Spec::parse("my-agent --acp")?];
-//! let mut config = Config::new(Mode::Agent, components);
-//! config.tap = Some(Tap::new(|sighting| {
-//!     if let Sighting::Left { seat, how } = sighting {
-//!         eprintln!("{seat} {how}");
-//!     }
-//! }));
-//! let (ours, theirs) = tokio::io::duplex(64 * 1024);
-//! let (reader, writer) = tokio::io::split(theirs);
-//! let ending = conductor::run(config, (Box::new(reader), Box::new(writer)), std::future::pending());
-//! // … talk ACP over `ours` meanwhile …
-//! # drop(ours);
-//! println!("{:?}", ending.await);
-//! # Ok(())
-//! # }
-//! ```
+//! See `docs/embedding.md`, and `examples/embedded.rs`.
 //!
 //! # Layout
 //! - [`config`]: what the user asked for; [`builtin`]: components of our own, by name
@@ -71,3 +46,8 @@ pub use host::resident::Resident;
 pub use router::{Ending, Mode};
 pub use run::run;
 pub use tap::{Sighting, Tap};
+
+/// The guide's examples are compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/embedding.md")]
+struct Guide;

@@ -57,3 +57,8 @@ pub use schemars::JsonSchema;
 pub use session::{Session, Turn};
 pub use tool::{IntoOutput, NoInput, Output, ToolCx, ToolSession};
 pub use typed::Typed;
+
+/// The guide's examples are compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/proxies.md")]
+struct Guide;
