@@ -116,7 +116,9 @@ fn gate_decides_what_it_can_and_asks_about_the_rest() {
     let asked = stage.editor.message();
     assert_eq!(asked["method"], "session/request_permission");
     let answer = json!({ "outcome": { "outcome": "selected", "optionId": "yes" } });
-    stage.editor.send(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": answer }).to_string());
+    stage
+        .editor
+        .send(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": answer }).to_string());
     assert_eq!(agent.message()["result"]["outcome"]["optionId"], "yes");
 }
 
