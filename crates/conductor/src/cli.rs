@@ -45,6 +45,22 @@ pub enum Command {
     #[command(verbatim_doc_comment)]
     Proxy(OpenChain),
 
+    /// List the components that come with conductor.
+    Components,
+
+    /// Run a component that comes with conductor on its own, as a proxy on standard input and output.
+    ///
+    /// So it can be a component of any other conductor, or of ours as a process.
+    #[command(disable_help_flag = true)]
+    Component {
+        /// See `conductor components`.
+        name: String,
+
+        /// The component's own options; --help tells them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTION")]
+        options: Vec<String>,
+    },
+
     /// Be the MCP server that a running conductor has declared to its agent.
     ///
     /// Agents start this by themselves: a conductor whose proxies offer tools tells the agent to run
@@ -106,7 +122,8 @@ pub struct Chain {
     #[arg(long, requires = "explain")]
     pub json: bool,
 
-    /// A proxy or, at last, the agent: a command line in shell words, in one argument. Leading
+    /// A proxy or, at last, the agent: a command line in shell words, in one argument; or the name of a
+    /// built-in component and its options (see `conductor components`). Leading
     /// NAME=value words are environment. Or a JSON object with `command` and, if wanted, `name`,
     /// `args`, `env` (an object, or a list of {name, value}), `cwd` and `dialect`.
     #[arg(required = true, value_name = "COMPONENT")]

@@ -10,6 +10,8 @@ use serde::Deserialize;
 use wire::dialect::{Generation, generation};
 
 use crate::host::process::Ties;
+use crate::host::resident::Resident;
+use crate::tap::Tap;
 
 /// A whole chain.
 #[derive(Debug, Clone)]
@@ -21,6 +23,8 @@ pub struct Config {
     /// `None`: as they are, and nothing else is edited either.
     pub mcp_bridge: Option<mcp::Policy>,
     pub ties: Ties,
+    /// Sees everything that happens.
+    pub tap: Option<Tap>,
     /// Tells whether the peer on the outer streams has left, though there is more of it to read.
     pub hung_up: Option<fn() -> bool>,
 }
@@ -56,6 +60,8 @@ pub struct Spec {
     pub directory: Option<PathBuf>,
     /// The generation of the proxy protocol it speaks, where the user says so.
     pub dialect: Option<&'static Generation>,
+    /// It runs in this process; program and arguments only tell what it is.
+    pub resident: Option<Resident>,
 }
 
 impl Config {
@@ -67,6 +73,7 @@ impl Config {
             limits: Limits::default(),
             mcp_bridge: Some(mcp::Policy::Auto),
             ties: Ties::default(),
+            tap: None,
             hung_up: None,
         }
     }
@@ -173,6 +180,7 @@ impl Spec {
             env,
             directory: None,
             dialect: None,
+            resident: None,
         })
     }
 
@@ -185,7 +193,29 @@ impl Spec {
         };
         let name = raw.name.unwrap_or_else(|| name_of(&raw.command, &raw.args));
         let dialect = raw.dialect.as_deref().map(dialect).transpose()?;
-        Ok(Spec { name, program: raw.command, args: raw.args, env, directory: raw.cwd, dialect })
+        Ok(Spec {
+            name,
+            program: raw.command,
+            args: raw.args,
+            env,
+            directory: raw.cwd,
+            dialect,
+            resident: None,
+        })
+    }
+
+    /// A component that runs in this process.
+    pub fn in_process(name: impl Into<String>, resident: Resident) -> Spec {
+        let name = name.into();
+        Spec {
+            program: format!("builtin:{name}"),
+            name,
+            args: Vec::new(),
+            env: Vec::new(),
+            directory: None,
+            dialect: None,
+            resident: Some(resident),
+        }
     }
 
     /// Reads the list of servers that an SCP editor hands to its proxy: ACP's stdio servers.
@@ -202,6 +232,7 @@ impl Spec {
             env: server.env.into_iter().map(|pair| (pair.name, pair.value)).collect(),
             directory: None,
             dialect: None,
+            resident: None,
         };
         Ok(servers.into_iter().map(spec).collect())
     }

@@ -24,6 +24,10 @@ impl Shell {
         let places = chain.seats().zip(&self.config.components).map(|(seat, spec)| {
             let dialect: Box<dyn Dialect> = match (chain.role(seat), spec.dialect) {
                 (Role::Agent, _) => Box::new(Plain::agent()),
+                // What runs here is built on our own SDK, which speaks them all.
+                (Role::Proxy, None) if spec.resident.is_some() => {
+                    Box::new(Proxy::pinned(&spec.name, wire::dialect::generation::ALL[0]))
+                }
                 (Role::Proxy, Some(generation)) => Box::new(Proxy::pinned(&spec.name, generation)),
                 (Role::Proxy, None) => match self.memory.recall(spec) {
                     Some(greeting) => Box::new(Proxy::remembered(&spec.name, greeting)),

@@ -3,8 +3,13 @@
 //! This crate is the shell around the pure [`router`]: processes, pipes, the clock, the command
 //! line. It decides nothing about messages.
 //!
+//! It is a library, too: a program can run chains over any pair of byte streams, with programs and
+//! parts of itself as components.
+//!
+//! See `docs/embedding.md`, and `examples/embedded.rs`.
+//!
 //! # Layout
-//! - [`config`]: what the user asked for
+//! - [`config`]: what the user asked for; [`builtin`]: components of our own, by name
 //! - [`mod@run`]: the loop that everything goes through
 //! - `handshake`: how the shell meets its peers
 //! - [`mod@explain`]: what each component turned out to be
@@ -14,9 +19,11 @@
 //! - [`relay`]: how an SCP proxy's successor connects back to us
 //! - [`mcp`]: where MCP clients reach us
 //! - [`memory`]: which greeting a command understood the last time
+//! - [`tap`]: sees what happens
 //! - [`stdio`]: our own standard streams
 //! - [`log`]: what people read
 
+pub mod builtin;
 pub mod config;
 pub mod explain;
 pub mod flow;
@@ -31,8 +38,16 @@ pub mod place;
 pub mod relay;
 pub mod run;
 pub mod stdio;
+pub mod tap;
 
 pub use config::{Config, Limits, Spec};
 pub use explain::explain;
+pub use host::resident::Resident;
 pub use router::{Ending, Mode};
 pub use run::run;
+pub use tap::{Sighting, Tap};
+
+/// The guide's examples are compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/embedding.md")]
+struct Guide;

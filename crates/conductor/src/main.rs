@@ -19,6 +19,8 @@ fn main() -> ExitCode {
         }
         Command::Agent(chain) => run(Mode::Agent, chain.components, &chain.options),
         Command::Proxy(chain) => run(Mode::Proxy, chain.components, &chain.options),
+        Command::Components => print(|out| out.write_all(conductor::builtin::list().as_bytes())),
+        Command::Component { name, options } => component(&name, &options),
         Command::Mcp { port } => conductor::mcp::stdio::run(port).map_err(Failure::chain),
         Command::Relay { port } => conductor::relay::run(port).map_err(Failure::chain),
         Command::Completions { shell } => print(|out| {
@@ -76,6 +78,23 @@ fn explain(components: Vec<String>, options: &Options, json: bool) -> Result<(),
     }
 }
 
+/// Runs a built-in component as a proxy of its own.
+fn component(name: &str, options: &[String]) -> Result<(), Failure> {
+    let Some(entry) = components::find(name) else {
+        let why = format!("there is no built-in component '{name}'; see conductor components");
+        return Err(Failure::usage(why));
+    };
+    if options.iter().any(|option| option == "--help" || option == "-h") {
+        return print(|out| out.write_all(entry.help().as_bytes()));
+    }
+    let recipe = entry.read(options).map_err(Failure::usage)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::chain(error.to_string()))?;
+    let served = runtime.block_on(recipe().serve_stdio());
+    runtime.shutdown_background();
+    served.map_err(|error| Failure::chain(format!("{name}: {error}")))
+}
+
 /// Reads the COMPONENT arguments. One that cannot be read is not repeated: it may hold a secret.
 fn specs(components: &[String]) -> Result<Vec<Spec>, Failure> {
     let read = |(number, text): (usize, &String)| {
@@ -95,7 +114,9 @@ fn in_runtime<T>(
     options: &Options,
     work: impl AsyncFnOnce(Config) -> T,
 ) -> Result<T, Failure> {
-    let mut config = Config::new(mode, specs(&components)?);
+    let mut specs = specs(&components)?;
+    let notices = conductor::builtin::resolve(mode, &mut specs).map_err(Failure::usage)?;
+    let mut config = Config::new(mode, specs);
     for (component, generation) in &options.dialect {
         config.pin(component, generation).map_err(Failure::usage)?;
     }
@@ -118,6 +139,7 @@ fn in_runtime<T>(
         config.hung_up = Some(stdio::hung_up);
     }
     let logs = log::start(&options.log, options.log_file.as_deref()).map_err(Failure::usage)?;
+    notices.iter().for_each(|notice| tracing::warn!("{notice}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::chain(error.to_string()))?;
     let done = runtime.block_on(work(config));

@@ -7,7 +7,8 @@ use tokio::time::Instant;
 use wire::{Dialect, Side};
 
 use crate::flow::Gauge;
-use crate::host::process::{Process, Words};
+use crate::host::Occupant;
+use crate::host::process::Words;
 use crate::link::Link;
 use crate::relay::Dock;
 
@@ -35,7 +36,7 @@ pub struct Place {
     pub relay: Option<Link>,
     pub dock: Option<Dock>,
     /// As long as it runs.
-    pub process: Option<Process>,
+    pub occupant: Option<Occupant>,
     pub words: Words,
     /// How many have sat here before.
     pub life: u32,
@@ -73,7 +74,7 @@ impl Place {
             link: Link::new(dialect, longest_line),
             relay: None,
             dock: None,
-            process: None,
+            occupant: None,
             words: Words::default(),
             life: 0,
             fate: Fate::default(),
@@ -141,7 +142,7 @@ impl Place {
     /// time until `deadline` is over, ends it, if there is another greeting to try on a fresh one.
     /// Says when to look again.
     pub fn mind_silence(&mut self, deadline: Option<Instant>) -> Option<Instant> {
-        if !self.link.dialect().awaits_first_word() || self.process.is_none() {
+        if !self.link.dialect().awaits_first_word() || self.occupant.is_none() {
             self.quiet = None;
             return None;
         }
@@ -160,7 +161,7 @@ impl Place {
         let due = quiet.give_up.filter(|_| self.link.dialect().can_begin_again())?;
         if due <= now {
             quiet.give_up = None;
-            self.process.iter().for_each(Process::kill);
+            self.occupant.iter().for_each(Occupant::kill);
         }
         Some(due)
     }
@@ -177,7 +178,7 @@ impl Place {
 
     /// Makes room for the next occupant.
     pub fn vacate(&mut self) {
-        self.process = None;
+        self.occupant = None;
         self.relay = None;
         self.dock = None;
         self.fate = Fate::default();

@@ -23,6 +23,7 @@ use wire::{Id, Malformed, Message, Outcome, Rejection, Salvage, Side, code};
 
 use crate::config::{Config, Spec};
 use crate::flow;
+use crate::host::Occupant;
 use crate::host::process::{Ended, Process, shortened};
 use crate::lines::Line;
 use crate::link::{Reader, Writer};
@@ -30,6 +31,7 @@ use crate::log;
 use crate::mcp::shell::Clients;
 use crate::memory::Memory;
 use crate::place::{Place, Port};
+use crate::tap::Sighting;
 
 /// After so many rounds the task lets others run.
 const ROUNDS: usize = 32;
@@ -135,7 +137,7 @@ impl Shell {
             while let Poll::Ready(Some(ended)) = self.ended.1.poll_recv(cx) {
                 let place = self.place(ended.seat);
                 if place.life == ended.life {
-                    place.process = None;
+                    place.occupant = None;
                     place.fate.ended(ended.how);
                     busy = true;
                 }
@@ -253,6 +255,12 @@ impl Shell {
                             "arrived"
                         );
                         self.learn(seat);
+                        if let Some(tap) = &self.config.tap {
+                            let dialect = self.seats[seat.index()].link.dialect().name();
+                            let name = self.router.chain().name(seat);
+                            let message = &message;
+                            tap.see(&Sighting::Arrived { seat: name, toward, dialect, message });
+                        }
                         self.handle(Event::Arrived { from: seat, toward, message });
                     }
                     Ok(None) => self.on_handshake(seat),
@@ -350,7 +358,15 @@ impl Shell {
             Event::Arrived { from, toward, message } if self.clients.mind(&message) => {
                 self.exchange_arrived(from, toward, message);
             }
-            Event::Left { seat, .. } | Event::Restarted(seat) => {
+            Event::Left { seat, ref why } => {
+                if let Some(tap) = &self.config.tap {
+                    let how = why.what();
+                    tap.see(&Sighting::Left { seat: self.router.chain().name(seat), how: &how });
+                }
+                self.exchange_left(seat);
+                self.route(event);
+            }
+            Event::Restarted(seat) => {
                 self.exchange_left(seat);
                 self.route(event);
             }
@@ -384,6 +400,11 @@ impl Shell {
 
     /// Queues a message for a seat.
     pub(crate) fn send(&mut self, to: Seat, toward: Side, message: &Message) {
+        if let Some(tap) = &self.config.tap {
+            let dialect = self.seats[to.index()].link.dialect().name();
+            let seat = self.router.chain().name(to);
+            tap.see(&Sighting::Delivered { seat, toward, dialect, message });
+        }
         let place = self.place(to);
         place.toward(toward).send(toward, message);
         // The first answer that an SCP proxy gets from its successor is that to `initialize`.
@@ -426,13 +447,28 @@ impl Shell {
         let name = spec.name.clone();
         let aside = move |line: &str| log::aside(&name, line);
         let life = self.seats[seat.index()].life;
-        let (process, stdout, stdin) =
-            Process::start(spec, (seat, life), self.config.ties, self.ended.0.clone(), aside)
-                .map_err(|error| not_started(spec, &error))?;
+        let ended = self.ended.0.clone();
+        let (occupant, reader, writer): (Occupant, Reader, Writer) = match &spec.resident {
+            Some(resident) => {
+                let (guest, from, to) = resident
+                    .start(&spec.name, (seat, life), ended)
+                    .map_err(|error| error.to_string())?;
+                (Occupant::Guest(guest), Box::new(from), Box::new(to))
+            }
+            None => {
+                let (process, stdout, stdin) =
+                    Process::start(spec, (seat, life), self.config.ties, ended, aside)
+                        .map_err(|error| not_started(spec, &error))?;
+                (Occupant::Process(process), Box::new(stdout), Box::new(stdin))
+            }
+        };
         let place = self.place(seat);
-        place.words = process.words().clone();
-        place.process = Some(process);
-        place.link.attach(Box::new(stdout), Box::new(stdin));
+        place.words = occupant.words().clone();
+        place.occupant = Some(occupant);
+        place.link.attach(reader, writer);
+        if let Some(tap) = &self.config.tap {
+            tap.see(&Sighting::Started { seat: self.router.chain().name(seat) });
+        }
         Ok(())
     }
 
@@ -579,11 +615,11 @@ impl Shell {
         if tokio::time::timeout(grace / 2, self.gone()).await.is_ok() {
             return;
         }
-        self.seats.iter().filter_map(|place| place.process.as_ref()).for_each(Process::terminate);
+        self.seats.iter().filter_map(|place| place.occupant.as_ref()).for_each(Occupant::terminate);
         if tokio::time::timeout(grace / 2, self.gone()).await.is_ok() {
             return;
         }
-        self.seats.iter().filter_map(|place| place.process.as_ref()).for_each(Process::kill);
+        self.seats.iter().filter_map(|place| place.occupant.as_ref()).for_each(Occupant::kill);
         let _ = tokio::time::timeout(BURIAL, self.gone()).await;
     }
 
@@ -592,7 +628,7 @@ impl Shell {
         poll_fn(|cx| {
             while let Poll::Ready(Some(ended)) = self.ended.1.poll_recv(cx) {
                 if self.place(ended.seat).life == ended.life {
-                    self.place(ended.seat).process = None;
+                    self.place(ended.seat).occupant = None;
                 }
             }
             for link in self.seats[1..].iter_mut().flat_map(Place::links) {
@@ -607,7 +643,7 @@ impl Shell {
                     }
                 }
             }
-            match self.seats.iter().all(|place| place.process.is_none()) {
+            match self.seats.iter().all(|place| place.occupant.is_none()) {
                 true => Poll::Ready(()),
                 false => Poll::Pending,
             }

@@ -148,6 +148,8 @@ pub enum How {
     Status(i32),
     /// The program was ended by this signal.
     Signal(i32),
+    /// It ran in this process and came to an end, for this reason.
+    Ended(String),
     /// It closed its output, which is all that we have of it.
     ClosedOutput,
     /// It does not read its input any more.
@@ -171,6 +173,7 @@ impl Exit {
             How::NotStarted(why) => format!("could not be started: {why}"),
             How::Status(status) => format!("ended with status {status}"),
             How::Signal(signal) => format!("was killed by signal {signal}{}", signal_name(*signal)),
+            How::Ended(why) => format!("ended: {why}"),
             How::ClosedOutput => "closed its standard output".into(),
             How::ClosedInput => "closed its standard input".into(),
             How::ClosedSuccessor => "closed the connection to its successor".into(),

@@ -4,8 +4,8 @@
 //! Checklist 22, and with it 32–37, 40, 42, 49, 50, 52, 57, 58 in every generation.
 
 use bytes::Bytes;
+use driver::{Driver, Proxy};
 use router::{Chain, Component, Mode, Seat, Time};
-use sdk::{Driver, Proxy};
 use testkit::hub::{Hub, Output};
 use testkit::{diff, notation};
 use wire::dialect::Generation;

@@ -1,32 +1,62 @@
-//! Write a proxy once, run it anywhere.
+//! Write a proxy in ten lines.
 //!
 //! ```no_run
-//! struct Transparent;
-//! impl sdk::Proxy for Transparent {}
+//! use sdk::Proxy;
 //!
-//! fn main() -> std::io::Result<()> {
-//!     sdk::stdio::run(Transparent)
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> std::io::Result<()> {
+//!     Proxy::new("brief")
+//!         .on_prompt(async |mut prompt, next| {
+//!             prompt.prepend_text("Answer in one sentence.");
+//!             next.run(prompt).await
+//!         })
+//!         .serve_stdio()
+//!         .await
 //! }
 //! ```
 //!
-//! # Layout
-//! - [`proxy`]: what authors write
-//! - [`outbox`]: what a proxy can do
-//! - [`driver`]: runs a proxy: ids, passing on, answers, cancellation
-//! - [`stdio`]: the driver behind standard input and output, the one file with I/O
+//! # What is promised
+//! - What is not handled passes byte for byte, in order.
+//! - Notification handlers run in the order of the messages, before the next message is looked at.
+//! - Request handlers may wait; nothing behind them waits for them. What a handler sends, it sends in
+//!   the order in which it says so, and if it waits for nothing but `next.run`, its answer keeps the
+//!   place of the answer it got.
+//! - A request is answered exactly once: with what its handler returns.
+//! - When the asker cancels, what the handler has asked with `next.run` is cancelled, too.
 //!
-//! Handlers cannot wait, so there is no order to lose and nothing to deadlock: what a proxy passes
-//! on leaves in the order in which it came.
+//! # Layout
+//! - [`proxy`]: handlers, one after the other
+//! - [`handler`]: what they are given: [`Prompt`], [`Next`], [`Typed`]
+//! - [`context`]: what they can do beside: [`Cx`], [`Peer`]; [`session`]: subagents
+//! - [`tool`]: MCP tools; `connection`: to MCP servers that speak over a stream
+//! - [`typed`], [`error`]: messages of the schema; failures
+//! - [`script`]: conversations as tests, for authors
+//! - `serve`: the loop; `signal`: answers that come later
+//! - [`sync`]: the synchronous core under all this, for proxies that never wait
 
-pub mod driver;
-pub mod outbox;
+mod connection;
+pub mod context;
+pub mod error;
+pub mod handler;
 pub mod proxy;
-pub mod stdio;
+pub mod script;
+mod serve;
+pub mod session;
+mod signal;
+pub mod tool;
+pub mod typed;
 
-pub use driver::Driver;
-pub use outbox::{Outbox, Tag};
-pub use proxy::{Proxy, Request};
-pub use wire::{Call, Id, Json, Outcome, Side};
+pub use agent_client_protocol_schema::v1 as schema;
+pub use context::{Cx, Peer};
+pub use driver as sync;
+pub use driver::{Call, Id, Json, Message, Outcome, Side};
+pub use error::{Error, Result};
+pub use handler::{Next, Prompt, Spoken, Verdict};
+pub use proxy::Proxy;
+pub use schemars::JsonSchema;
+pub use session::{Session, Turn};
+pub use tool::{IntoOutput, NoInput, Output, ToolCx, ToolSession};
+pub use typed::Typed;
 
 /// The guide's examples are compiled with the tests.
 #[cfg(doctest)]

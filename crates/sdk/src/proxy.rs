@@ -1,32 +1,188 @@
-//! What authors write.
+//! The proxy that people write first: handlers, one after the other.
 
-use wire::{Call, Id, Outcome, Side};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
 
-use crate::outbox::{Outbox, Tag};
+use agent_client_protocol_schema::v1::{PromptResponse, SessionNotification};
+use driver::{Call, Json, Message, Side};
+use tokio::io::{AsyncRead, AsyncWrite};
 
-/// A request that waits for its answer: pass it on, answer it, or keep it for later.
-#[derive(Debug)]
-#[must_use = "a request that is dropped is never answered: use Outbox::pass or Outbox::answer"]
-pub struct Request {
-    pub(crate) id: Id,
-    pub call: Call,
+use crate::context::Cx;
+use crate::error::Result;
+use crate::handler::{Handler, Next, Prompt, Spoken, Verdict};
+use crate::serve::serve;
+use crate::tool::Server;
+use crate::typed::Typed;
+
+pub(crate) type Listener = Box<dyn FnMut(&mut Call, &Cx) -> Verdict + Send>;
+pub(crate) type Observer = Box<dyn FnMut(Side, &Message) + Send>;
+pub(crate) type Starter = Box<dyn FnOnce(Cx) + Send>;
+
+/// A proxy. What it does not handle passes it as if it were not there.
+pub struct Proxy {
+    pub(crate) name: String,
+    pub(crate) requests: BTreeMap<(Side, String), Vec<Handler>>,
+    pub(crate) notifications: BTreeMap<(Side, String), Vec<Listener>>,
+    pub(crate) servers: Vec<Server>,
+    pub(crate) observers: Vec<Observer>,
+    pub(crate) starters: Vec<Starter>,
+    /// It is an agent: nobody is behind it.
+    pub(crate) last: bool,
 }
 
-/// Sees every message of its place in the chain, from both sides. All methods default to passing
-/// on, so an empty `impl` is a transparent proxy.
-pub trait Proxy: Send {
-    /// A request came from that side. Do exactly one thing with it, now or later.
-    fn on_request(&mut self, from: Side, request: Request, out: &mut Outbox<'_>) {
-        out.pass(from.opposite(), request);
+impl Proxy {
+    pub fn new(name: impl Into<String>) -> Proxy {
+        Proxy {
+            name: name.into(),
+            requests: BTreeMap::new(),
+            notifications: BTreeMap::new(),
+            servers: Vec::new(),
+            observers: Vec::new(),
+            starters: Vec::new(),
+            last: false,
+        }
     }
 
-    /// A notification came from that side.
-    fn on_notification(&mut self, from: Side, call: Call, out: &mut Outbox<'_>) {
-        out.notify(from.opposite(), call);
+    /// An agent, written like a proxy: what it does not handle it does not know, and `next.run` leads
+    /// nowhere.
+    pub fn agent(name: impl Into<String>) -> Proxy {
+        Proxy { last: true, ..Proxy::new(name) }
     }
 
-    /// The answer to what this proxy itself asked with [`Outbox::ask`].
-    fn on_answer(&mut self, tag: Tag, outcome: Outcome, out: &mut Outbox<'_>) {
-        let _ = (tag, outcome, out);
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Handles each prompt of the user. The answer that the handler returns is the one that the
+    /// editor gets.
+    pub fn on_prompt<F>(self, handler: F) -> Proxy
+    where
+        F: AsyncFn(Prompt, Next<Prompt>) -> Result<Typed<PromptResponse>> + Send + Sync + 'static,
+    {
+        let handler = Arc::new(handler);
+        self.handle(Side::Editor, "session/prompt", move |call, next| {
+            let handler = handler.clone();
+            async move {
+                match Prompt::read(call.params.as_ref().unwrap_or(&Json::NULL)) {
+                    Ok(prompt) => handler(prompt, next.kind()).await?.write(),
+                    // Not a prompt as the schema knows it: not for us to judge.
+                    Err(_) => next.pass(call).await,
+                }
+            }
+        })
+    }
+
+    /// Handles each request of a kind that the schema knows, such as
+    /// [`NewSessionRequest`](crate::schema::NewSessionRequest) from the editor or
+    /// [`RequestPermissionRequest`](crate::schema::RequestPermissionRequest) from the agent.
+    pub fn on<T, F>(self, handler: F) -> Proxy
+    where
+        T: Spoken,
+        F: AsyncFn(Typed<T>, Next<Typed<T>>) -> Result<Typed<T::Answer>> + Send + Sync + 'static,
+    {
+        let handler = Arc::new(handler);
+        self.handle(T::FROM, T::METHOD, move |call, next| {
+            let handler = handler.clone();
+            async move {
+                match Typed::read(call.params.as_ref().unwrap_or(&Json::NULL)) {
+                    Ok(request) => handler(request, next.kind()).await?.write(),
+                    Err(_) => next.pass(call).await,
+                }
+            }
+        })
+    }
+
+    /// Handles each request with this method that comes from that side, whatever it says.
+    pub fn on_request<F>(self, from: Side, method: &str, handler: F) -> Proxy
+    where
+        F: AsyncFn(Call, Next<Call>) -> Result<Json> + Send + Sync + 'static,
+    {
+        let handler = Arc::new(handler);
+        self.handle(from, method, move |call, next| {
+            let handler = handler.clone();
+            async move { handler(call, next).await }
+        })
+    }
+
+    /// Sees every `session/update` on its way to the editor, in order, and may change it or, with
+    /// [`Verdict::Drop`], keep it. Must not wait: the next message waits for it.
+    pub fn on_update<F, V>(self, mut handler: F) -> Proxy
+    where
+        F: FnMut(&mut Typed<SessionNotification>, &Cx) -> V + Send + 'static,
+        V: Into<Verdict>,
+    {
+        self.on_notification(Side::Agent, "session/update", move |call, cx| {
+            let read = call.params.as_ref().map(Typed::<SessionNotification>::read);
+            // What the schema does not know passes.
+            let Some(Ok(mut update)) = read else { return Verdict::Pass };
+            let verdict = handler(&mut update, cx).into();
+            if let Ok(params) = update.write() {
+                call.params = Some(params);
+            }
+            verdict
+        })
+    }
+
+    /// The same for any notification from that side.
+    pub fn on_notification<F, V>(mut self, from: Side, method: &str, mut handler: F) -> Proxy
+    where
+        F: FnMut(&mut Call, &Cx) -> V + Send + 'static,
+        V: Into<Verdict>,
+    {
+        let handlers = self.notifications.entry((from, method.to_owned())).or_default();
+        handlers.push(Box::new(move |call, cx| handler(call, cx).into()));
+        self
+    }
+
+    /// Sees every message that comes from either side, answers, too, in order and before any handler.
+    pub fn observe<F>(mut self, observer: F) -> Proxy
+    where
+        F: FnMut(Side, &Message) + Send + 'static,
+    {
+        self.observers.push(Box::new(observer));
+        self
+    }
+
+    /// Runs something when the proxy starts, beside the messages.
+    pub fn on_start<F>(mut self, start: F) -> Proxy
+    where
+        F: AsyncFnOnce(Cx) + Send + 'static,
+    {
+        self.starters.push(Box::new(move |cx| {
+            let shared = cx.shared.clone();
+            shared.spawn(Box::pin(async move { start(cx).await }));
+        }));
+        self
+    }
+
+    fn handle<F, A>(mut self, from: Side, method: &str, handler: F) -> Proxy
+    where
+        F: Fn(Call, Next<Call>) -> A + Send + Sync + 'static,
+        A: Future<Output = Result<Json>> + 'static,
+    {
+        let handlers = self.requests.entry((from, method.to_owned())).or_default();
+        handlers.push(Arc::new(move |call, next| Box::pin(handler(call, next))));
+        self
+    }
+
+    /// Runs the proxy on standard input and output, until the conductor closes them.
+    pub async fn serve_stdio(self) -> io::Result<()> {
+        self.serve(tokio::io::stdin(), tokio::io::stdout()).await
+    }
+
+    /// Runs the proxy over any pair of streams.
+    pub async fn serve(
+        self,
+        reader: impl AsyncRead + Unpin,
+        writer: impl AsyncWrite + Unpin,
+    ) -> io::Result<()> {
+        serve(self, reader, writer).await
+    }
+}
+
+impl std::fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Proxy").field("name", &self.name).finish_non_exhaustive()
     }
 }

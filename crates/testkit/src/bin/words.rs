@@ -1,6 +1,6 @@
 //! The worked example of `docs/tools.md`: a proxy that offers a tool.
 
-use sdk::{Json, Outbox, Outcome, Proxy, Request, Side};
+use driver::{Json, Outbox, Outcome, Proxy, Request, Side};
 
 /// How the server is declared: its transport is the ACP channel itself.
 const SERVER: &str = r#"{"type":"acp","name":"words","serverId":"words"}"#;
@@ -51,5 +51,5 @@ fn is(params: &Json, key: &str, value: &str) -> bool {
 }
 
 fn main() -> std::io::Result<()> {
-    sdk::stdio::run(Words)
+    driver::stdio::run(Words)
 }

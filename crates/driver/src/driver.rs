@@ -4,18 +4,23 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use wire::dialect::Outer;
+use wire::dialect::{Outer, Plain};
 use wire::{Dialect, Id, Message, Outcome, Side, acp};
 
 use crate::outbox::{Outbox, Tag};
 use crate::proxy::{Proxy, Request};
 
 /// A proxy and what it has open.
-#[derive(Debug)]
 pub struct Driver<P> {
     proxy: P,
-    dialect: Outer,
+    dialect: Box<dyn Dialect>,
     table: Table,
+}
+
+impl<P> std::fmt::Debug for Driver<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Driver").field("table", &self.table).finish_non_exhaustive()
+    }
 }
 
 /// The questions that left under an id of ours.
@@ -30,7 +35,7 @@ pub(crate) enum Open {
     /// Somebody else's question, passed on.
     Passed { asker_id: Id, toward: Side },
     /// The proxy's own.
-    Asked,
+    Asked { toward: Side },
 }
 
 impl Table {
@@ -49,6 +54,23 @@ impl Table {
         Some((number, self.open.remove(&number)?))
     }
 
+    /// From where an answer with this id comes, and how its asker calls it.
+    fn answered(&self, id: &Id) -> Option<(Side, Id)> {
+        let number = u64::try_from(id.json().integer()?).ok()?;
+        match self.open.get(&number)? {
+            Open::Passed { asker_id, toward } => Some((*toward, asker_id.clone())),
+            Open::Asked { toward } => Some((*toward, id.clone())),
+        }
+    }
+
+    /// Which way a question of the proxy's own went, if it is open.
+    pub fn asked(&self, tag: Tag) -> Option<Side> {
+        match self.open.get(&tag.0) {
+            Some(Open::Asked { toward }) => Some(*toward),
+            _ => None,
+        }
+    }
+
     /// Under which id of ours, and which way, the question went that its asker calls `id`.
     fn passed(&self, id: &Id) -> Option<(Id, Side)> {
         self.open.iter().find_map(|(number, open)| match open {
@@ -62,13 +84,18 @@ impl Table {
 
 impl<P: Proxy> Driver<P> {
     pub fn new(proxy: P) -> Driver<P> {
-        Driver { proxy, dialect: Outer::unknown(), table: Table::default() }
+        Driver { proxy, dialect: Box::new(Outer::unknown()), table: Table::default() }
+    }
+
+    /// For the end of a chain: an agent has an editor and nobody behind it.
+    pub fn agent(proxy: P) -> Driver<P> {
+        Driver { proxy, dialect: Box::new(Plain::editor()), table: Table::default() }
     }
 
     /// Takes one line from the conductor; appends what is to be sent back to it.
     pub fn handle(&mut self, line: &Bytes, lines: &mut Vec<u8>) {
         let decoded = self.dialect.decode(line, lines);
-        let mut out = Outbox { dialect: &mut self.dialect, table: &mut self.table, lines };
+        let mut out = Outbox { dialect: &mut *self.dialect, table: &mut self.table, lines };
         let (toward, message) = match decoded {
             Ok(Some(decoded)) => decoded,
             Ok(None) => return,
@@ -80,16 +107,28 @@ impl<P: Proxy> Driver<P> {
             }
         };
         let from = toward.opposite();
+        match &message {
+            Message::Response { id, outcome, extras } => {
+                if let Some((from, id)) = out.table.answered(id) {
+                    let (outcome, extras) = (outcome.clone(), extras.clone());
+                    self.proxy.on_message(from, &Message::Response { id, outcome, extras });
+                }
+            }
+            message => self.proxy.on_message(from, message),
+        }
         match message {
             Message::Request { id, call } => {
                 self.proxy.on_request(from, Request { id, call }, &mut out);
             }
             Message::Notification(call) if call.is(acp::CANCEL_REQUEST) => {
                 let params = call.params.unwrap_or(wire::Json::NULL);
-                let found = acp::cancelled_id(&params).and_then(|id| out.table.passed(&id));
-                if let Some((id, toward)) = found {
-                    let params = acp::cancel_params(&params, &id);
-                    out.send(toward, &Message::notification(acp::CANCEL_REQUEST, params));
+                let Some(id) = acp::cancelled_id(&params) else { return };
+                match out.table.passed(&id) {
+                    Some((id, toward)) => {
+                        let params = acp::cancel_params(&params, &id);
+                        out.send(toward, &Message::notification(acp::CANCEL_REQUEST, params));
+                    }
+                    None => self.proxy.on_cancel(&id, &mut out),
                 }
             }
             Message::Notification(call) => self.proxy.on_notification(from, call, &mut out),
@@ -97,14 +136,24 @@ impl<P: Proxy> Driver<P> {
                 Some((_, Open::Passed { asker_id, .. })) => {
                     out.send(Side::Editor, &Message::Response { id: asker_id, outcome, extras });
                 }
-                Some((number, Open::Asked)) => self.on_answer(number, outcome, lines),
+                Some((number, Open::Asked { .. })) => self.on_answer(number, outcome, lines),
                 None => {}
             },
         }
     }
 
+    /// Lets the proxy do something at another time than when a message comes.
+    pub fn act<T>(
+        &mut self,
+        lines: &mut Vec<u8>,
+        act: impl FnOnce(&mut P, &mut Outbox<'_>) -> T,
+    ) -> T {
+        let mut out = Outbox { dialect: &mut *self.dialect, table: &mut self.table, lines };
+        act(&mut self.proxy, &mut out)
+    }
+
     fn on_answer(&mut self, number: u64, outcome: Outcome, lines: &mut Vec<u8>) {
-        let mut out = Outbox { dialect: &mut self.dialect, table: &mut self.table, lines };
+        let mut out = Outbox { dialect: &mut *self.dialect, table: &mut self.table, lines };
         self.proxy.on_answer(Tag(number), outcome, &mut out);
     }
 }

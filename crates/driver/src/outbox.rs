@@ -1,6 +1,6 @@
 //! What a proxy can do.
 
-use wire::{Call, Dialect, Id, Message, Outcome, Side};
+use wire::{Call, Dialect, Id, Json, Message, Outcome, Side, acp};
 
 use crate::driver::{Open, Table};
 use crate::proxy::Request;
@@ -30,10 +30,19 @@ impl Outbox<'_> {
 
     /// Asks something of the proxy's own; the answer comes to [`Proxy::on_answer`](crate::Proxy).
     pub fn ask(&mut self, toward: Side, call: Call) -> Tag {
-        let id = self.table.open(Open::Asked);
+        let id = self.table.open(Open::Asked { toward });
         let tag = Tag(self.table.last());
         self.send(toward, &Message::Request { id, call });
         tag
+    }
+
+    /// Does not want the answer to a question of its own any more. It comes all the same, perhaps as an
+    /// error.
+    pub fn cancel(&mut self, tag: Tag) {
+        if let Some(toward) = self.table.asked(tag) {
+            let params = Json::object([("requestId", Some(Id::from(tag.0).json().clone()))]);
+            self.send(toward, &Message::notification(acp::CANCEL_REQUEST, params));
+        }
     }
 
     pub fn notify(&mut self, toward: Side, call: Call) {

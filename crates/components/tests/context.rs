@@ -1,0 +1,92 @@
+//! What the agent is told before the user's first word.
+
+use clap::Parser;
+use components::Component;
+use components::context::Context;
+use sdk::script::play;
+
+/// A directory with these files.
+fn directory(name: &str, files: &[(&str, &str)]) -> String {
+    let path = std::env::temp_dir().join(format!("context-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&path).unwrap();
+    for (name, text) in files {
+        std::fs::write(path.join(name), text).unwrap();
+    }
+    path.to_str().unwrap().to_owned()
+}
+
+fn context(options: &[&str]) -> sdk::Proxy {
+    Context::parse_from(std::iter::once(&"context").chain(options)).make()
+}
+
+fn script(directory: &str, script: &str) -> String {
+    let opening = r#"
+        editor > {"id":1,"method":"session/new","params":{"cwd":"DIRECTORY","mcpServers":[]}}
+        agent  < {"id":1,"method":"session/new","params":{"cwd":"DIRECTORY","mcpServers":[]}}
+        agent  > {"id":1,"result":{"sessionId":"s"}}
+        editor < {"id":1,"result":{"sessionId":"s"}}
+    "#;
+    format!("{opening}{script}").replace("DIRECTORY", directory)
+}
+
+#[tokio::test]
+async fn files_and_texts_come_before_the_first_prompt_only() {
+    let here = directory("first", &[("AGENTS.md", "Use tabs."), ("OTHER.md", "unread")]);
+    let script = script(
+        &here,
+        r#"
+        editor > {"id":2,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"hi","odd":1}]}}
+        agent  < {"id":2,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"Be brief."},{"type":"text","text":"From AGENTS.md:\n\nUse tabs."},{"type":"text","text":"hi","odd":1}]}}
+        agent  > {"id":2,"result":{"stopReason":"end_turn"}}
+        editor < {"id":2,"result":{"stopReason":"end_turn"}}
+        editor > {"id":3,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"again"}]}}
+        agent  < {"id":3,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"again"}]}}
+        "#,
+    );
+    play(context(&["--text", "Be brief."]), &script).await;
+    std::fs::remove_dir_all(here).unwrap();
+}
+
+#[tokio::test]
+async fn a_prompt_that_failed_has_told_nothing_and_long_files_are_cut() {
+    let here = directory("again", &[("X.md", "abcdef")]);
+    let told = r#"{"sessionId":"s","prompt":[{"type":"text","text":"From X.md:\n\nabc\n[… the rest is left out]"},{"type":"text","text":"hi"}]}"#;
+    let script = script(
+        &here,
+        r#"
+        editor > {"id":2,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"hi"}]}}
+        agent  < {"id":2,"method":"session/prompt","params":TOLD}
+        agent  > {"id":2,"error":{"code":-32000,"message":"log in"}}
+        editor < {"id":2,"error":{"code":-32000,"message":"log in"}}
+        editor > {"id":3,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"hi"}]}}
+        agent  < {"id":3,"method":"session/prompt","params":TOLD}
+        "#,
+    );
+    let options = ["--file", "X.md", "--file", "missing.md", "--most", "3"];
+    play(context(&options), &script.replace("TOLD", told)).await;
+    std::fs::remove_dir_all(here).unwrap();
+}
+
+#[tokio::test]
+async fn with_each_it_comes_before_every_prompt_and_after_a_load_it_does_not() {
+    let prompt = |id: u8, before: &str| {
+        format!(
+            r#"
+            editor > {{"id":{id},"method":"session/prompt","params":{{"sessionId":"s","prompt":[]}}}}
+            agent  < {{"id":{id},"method":"session/prompt","params":{{"sessionId":"s","prompt":[{before}]}}}}
+            agent  > {{"id":{id},"result":{{"stopReason":"end_turn"}}}}
+            editor < {{"id":{id},"result":{{"stopReason":"end_turn"}}}}
+            "#
+        )
+    };
+    let block = r#"{"type":"text","text":"x"}"#;
+    let twice = format!("{}{}", prompt(2, block), prompt(3, block));
+    play(context(&["--text", "x", "--each"]), &script("/nowhere", &twice)).await;
+    let load = r#"
+        editor > {"id":1,"method":"session/load","params":{"sessionId":"s","cwd":"/","mcpServers":[]}}
+        agent  < {"id":1,"method":"session/load","params":{"sessionId":"s","cwd":"/","mcpServers":[]}}
+        agent  > {"id":1,"result":null}
+        editor < {"id":1,"result":null}
+    "#;
+    play(context(&["--text", "x"]), &format!("{load}{}", prompt(2, ""))).await;
+}

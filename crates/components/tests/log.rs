@@ -1,0 +1,82 @@
+//! What is written down, and what is not.
+
+use clap::Parser;
+use components::Component;
+use components::log::Log;
+use sdk::script::play;
+use serde_json::Value;
+
+/// Plays a script with the log at a level and gives its lines.
+async fn lines(name: &str, options: &[&str], script: &str) -> Vec<Value> {
+    let path = std::env::temp_dir().join(format!("log-{name}-{}.jsonl", std::process::id()));
+    let file = path.to_str().unwrap().to_owned();
+    let words = ["log", "--file", &file].into_iter().chain(options.iter().copied());
+    play(Log::parse_from(words).make(), script).await;
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::remove_file(path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+}
+
+const TALK: &str = r#"
+    editor > {"id":1,"method":"session/new","params":{"cwd":"/","mcpServers":[{"name":"x","env":[{"name":"A","value":"sesame"}]}]}}
+    agent  < {"id":1,"method":"session/new","params":{"cwd":"/","mcpServers":[{"name":"x","env":[{"name":"A","value":"sesame"}]}]}}
+    agent  > {"id":1,"method":"fs/read_text_file","params":{"sessionId":"s","path":"/p"}}
+    editor < {"id":1,"method":"fs/read_text_file","params":{"sessionId":"s","path":"/p"}}
+    agent  > {"id":1,"result":{"sessionId":"s"}}
+    editor < {"id":1,"result":{"sessionId":"s"}}
+    editor > {"id":1,"error":{"code":-32000,"message":"no","data":{"token":"sesame"}}}
+    agent  < {"id":1,"error":{"code":-32000,"message":"no","data":{"token":"sesame"}}}
+    agent  > {"method":"session/update","params":{"sessionId":"s"}}
+    editor < {"method":"session/update","params":{"sessionId":"s"}}
+    agent  > {"method":"_proxy/log","params":{"level":"warn","message":"careful","data":{"n":1}}}
+    agent  > {"method":"_scp/log","params":{"level":"debug","message":"details"}}
+"#;
+
+#[tokio::test]
+async fn requests_and_answers_are_told_apart_and_timed() {
+    let lines = lines("info", &[], TALK).await;
+    let told: Vec<_> = lines
+        .iter()
+        .map(|line| {
+            format!("{} {} {} {}", line["level"], line["from"], line["kind"], line["method"])
+                .replace('"', "")
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "info editor request session/new",
+            "info agent request fs/read_text_file",
+            "info agent result session/new",
+            "warn editor error fs/read_text_file",
+            "warn null log null",
+        ]
+    );
+    assert!(lines[2]["milliseconds"].is_number() && lines[2]["session"] == "s");
+    assert_eq!((&lines[4]["message"], &lines[4]["data"]["n"]), (&"careful".into(), &1.into()));
+    assert!(lines.iter().all(|line| !line.to_string().contains("sesame")), "no secret is written");
+}
+
+#[tokio::test]
+async fn levels_say_how_much() {
+    assert_eq!(lines("error", &["--level", "error"], TALK).await.len(), 0);
+    assert_eq!(lines("warn", &["--level", "warn"], TALK).await.len(), 2);
+    assert_eq!(lines("debug", &["--level", "debug"], TALK).await.len(), 7);
+    let trace = lines("trace", &["--level", "trace", "--redact", "path"], TALK).await;
+    assert_eq!(trace.len(), 7);
+    assert_eq!(trace[0]["says"]["mcpServers"][0]["env"][0]["value"], "[redacted]");
+    assert_eq!(trace[1]["says"]["path"], "[redacted]");
+    assert!(trace.iter().all(|line| !line.to_string().contains("sesame")));
+}
+
+/// What components log reaches editors that take it, and only those.
+#[tokio::test]
+async fn editors_that_take_logs_get_them() {
+    let script = r#"
+        editor > {"id":1,"method":"initialize","params":{"protocolVersion":1,"_meta":{"symposium":{"version":"1.0"}}}}
+        agent  < {"id":1,"method":"initialize","params":{"protocolVersion":1,"_meta":{"symposium":{"version":"1.0"}}}}
+        agent  > {"method":"_scp/log","params":{"level":"info","message":"ready"}}
+        editor < {"method":"_scp/log","params":{"level":"info","message":"ready"}}
+    "#;
+    assert_eq!(lines("scp", &[], script).await.len(), 2);
+}

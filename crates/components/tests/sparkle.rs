@@ -1,0 +1,128 @@
+//! The walk-throughs of the documents, with our own Sparkle.
+
+use components::{Component, sparkle::Sparkle};
+use sdk::script::{Talk, play};
+
+fn sparkle(options: &[&str]) -> sdk::Proxy {
+    use clap::Parser;
+    Sparkle::parse_from(std::iter::once(&"sparkle").chain(options)).make()
+}
+
+const EMBODIMENT: &str = r#"{"sessionId":"S1","prompt":[{"type":"text","text":"Please use the embody_sparkle tool to load your collaborative patterns."}]}"#;
+const UPDATE: &str =
+    r#"{"method":"session/update","params":{"sessionId":"S1","update":"thinking..."}}"#;
+
+fn filled(script: &str) -> String {
+    script.replace("EMBODIMENT", EMBODIMENT).replace("UPDATE", UPDATE)
+}
+
+/// Scenarios 2 and 3: the first prompt waits for the embodiment, later ones pass.
+#[tokio::test]
+async fn the_first_prompt_waits_and_later_ones_pass() {
+    let script = filled(
+        r#"
+        editor > {"id":"P0","method":"session/prompt","params":{"sessionId":"S1","prompt":[{"type":"text","text":"hello"}],"odd":1.5}}
+        agent  < {"id":"P1","method":"session/prompt","params":EMBODIMENT}
+        agent  > UPDATE
+        editor < UPDATE
+        # Whoever comes meanwhile waits, too; other sessions do not.
+        editor > {"id":"P9","method":"session/prompt","params":{"sessionId":"S1","prompt":[]}}
+        agent  > {"id":"P1","result":{"stopReason":"end_turn"}}
+        agent  < {"id":"P2","method":"session/prompt","params":{"sessionId":"S1","prompt":[{"type":"text","text":"hello"}],"odd":1.5}}
+        agent  < {"id":"P10","method":"session/prompt","params":{"sessionId":"S1","prompt":[]}}
+        agent  > {"id":"P2","result":{"stopReason":"end_turn","odd":2.5}}
+        editor < {"id":"P0","result":{"stopReason":"end_turn","odd":2.5}}
+        agent  > {"id":"P10","result":{"stopReason":"end_turn"}}
+        editor < {"id":"P9","result":{"stopReason":"end_turn"}}
+        editor > {"id":"P3","method":"session/prompt","params":{"sessionId":"S1","messages":"of old"}}
+        agent  < {"id":"P4","method":"session/prompt","params":{"sessionId":"S1","messages":"of old"}}
+        agent  > {"id":"P4","result":{"role":"assistant"}}
+        editor < {"id":"P3","result":{"role":"assistant"}}
+        "#,
+    );
+    play(sparkle(&[]), &script).await;
+}
+
+#[tokio::test]
+async fn what_happens_meanwhile_can_be_hidden() {
+    let script = filled(
+        r#"
+        editor > {"id":1,"method":"session/prompt","params":{"sessionId":"S1","prompt":[]}}
+        agent  < {"id":1,"method":"session/prompt","params":EMBODIMENT}
+        agent  > UPDATE
+        agent  > {"method":"session/update","params":{"sessionId":"other"}}
+        editor < {"method":"session/update","params":{"sessionId":"other"}}
+        agent  > {"id":1,"result":{"stopReason":"end_turn"}}
+        agent  < {"id":2,"method":"session/prompt","params":{"sessionId":"S1","prompt":[]}}
+        agent  > UPDATE
+        editor < UPDATE
+        agent  > {"id":2,"result":{"stopReason":"end_turn"}}
+        editor < {"id":1,"result":{"stopReason":"end_turn"}}
+        "#,
+    );
+    play(sparkle(&["--hide"]), &script).await;
+}
+
+#[tokio::test]
+async fn an_embodiment_that_fails_or_is_cancelled_is_the_answer_and_is_tried_again() {
+    let script = filled(
+        r#"
+        editor > {"id":1,"method":"session/prompt","params":{"sessionId":"S1","prompt":[]}}
+        agent  < {"id":1,"method":"session/prompt","params":EMBODIMENT}
+        agent  > {"id":1,"error":{"code":-32000,"message":"log in first"}}
+        editor < {"id":1,"error":{"code":-32000,"message":"log in first"}}
+        editor > {"id":2,"method":"session/prompt","params":{"sessionId":"S1","prompt":[]}}
+        agent  < {"id":2,"method":"session/prompt","params":EMBODIMENT}
+        editor > {"method":"session/cancel","params":{"sessionId":"S1"}}
+        agent  < {"method":"session/cancel","params":{"sessionId":"S1"}}
+        agent  > {"id":2,"result":{"stopReason":"cancelled"}}
+        editor < {"id":2,"result":{"stopReason":"cancelled"}}
+        editor > {"id":3,"method":"session/prompt","params":{"sessionId":"S1","prompt":[]}}
+        agent  < {"id":3,"method":"session/prompt","params":EMBODIMENT}
+        "#,
+    );
+    play(sparkle(&[]), &script).await;
+}
+
+#[tokio::test]
+async fn a_session_that_is_loaded_is_embodied_already() {
+    play(
+        sparkle(&[]),
+        r#"
+        editor > {"id":1,"method":"session/prompt","params":{"sessionId":"other"}}
+        agent  < {"id":1,"method":"session/prompt","params":{"sessionId":"other","prompt":[{"type":"text","text":"Please use the embody_sparkle tool to load your collaborative patterns."}]}}
+        "#,
+    )
+    .await;
+    let mut talk = Talk::new(sparkle(&[]));
+    talk.send(
+        "editor",
+        r#"{"id":1,"method":"session/load","params":{"sessionId":"S1","mcpServers":[]}}"#,
+    );
+    let load = talk.receive("agent").await;
+    assert_eq!(load["params"]["mcpServers"][0]["name"], "sparkle");
+    talk.send("agent", &format!(r#"{{"id":{},"result":null}}"#, load["id"]));
+    assert!(talk.receive("editor").await["result"].is_null());
+    talk.send(
+        "editor",
+        r#"{"id":2,"method":"session/prompt","params":{"sessionId":"S1","prompt":["x"]}}"#,
+    );
+    assert_eq!(talk.receive("agent").await["params"]["prompt"][0], "x");
+}
+
+#[tokio::test]
+async fn the_tool_gives_the_text_of_the_user() {
+    let path = std::env::temp_dir().join(format!("sparkle-{}.md", std::process::id()));
+    std::fs::write(&path, "be kind").unwrap();
+    let mut talk = Talk::new(sparkle(&["--text", path.to_str().unwrap()]));
+    talk.send("editor", r#"{"id":1,"method":"session/new","params":{"cwd":"/","mcpServers":[]}}"#);
+    let new = talk.receive("agent").await;
+    let server = new["params"]["mcpServers"][0]["serverId"].as_str().unwrap().to_owned();
+    let call = format!(
+        r#"{{"id":1,"method":"mcp/message","params":{{"serverId":"{server}","requestId":"r","method":"tools/call","params":{{"name":"embody_sparkle","arguments":{{}}}}}}}}"#
+    );
+    talk.send("agent", &call);
+    let answer = talk.receive("agent").await;
+    assert_eq!(answer["result"]["result"]["content"][0]["text"], "be kind");
+    std::fs::remove_file(path).unwrap();
+}

@@ -1,0 +1,123 @@
+//! Components that come with conductor, by name.
+
+use std::path::{Path, PathBuf};
+
+use router::Mode;
+
+use crate::config::Spec;
+use crate::host::resident::Resident;
+
+/// Says that a component is one of ours and not a command.
+const PREFIX: &str = "builtin:";
+
+/// Finds out which components are ours: `builtin:NAME`, or a name that is no command on the PATH.
+/// Gives what is worth telling about the choice.
+pub fn resolve(mode: Mode, specs: &mut [Spec]) -> Result<Vec<String>, String> {
+    let last = specs.len();
+    let mut notices = Vec::new();
+    for (number, spec) in (1..).zip(specs) {
+        let exact = spec.program.strip_prefix(PREFIX).map(str::to_owned);
+        let name = exact.clone().unwrap_or_else(|| spec.program.clone());
+        let entry = match components::find(&name) {
+            Some(entry) => entry,
+            None if exact.is_some() => {
+                let names: Vec<&str> = components::catalog::ALL.iter().map(|it| it.name).collect();
+                return Err(format!(
+                    "there is no built-in component '{name}'; there are: {}",
+                    names.join(", ")
+                ));
+            }
+            None => continue,
+        };
+        if let Some(path) = on_the_path(&name).filter(|_| exact.is_none()) {
+            notices.push(format!(
+                "'{name}' is the command {}; write {PREFIX}{name} for the built-in component",
+                path.display()
+            ));
+            continue;
+        }
+        if mode == Mode::Agent && number == last {
+            return Err(format!(
+                "the built-in component '{name}' is a proxy, and the last component is the agent"
+            ));
+        }
+        if !spec.env.is_empty() || spec.directory.is_some() {
+            return Err(format!(
+                "the built-in component '{name}' is no process: it has neither environment nor \
+                 directory of its own; write 'conductor component {name}' to run it as one"
+            ));
+        }
+        let recipe = entry.read(&spec.args)?;
+        spec.resident = Some(Resident::of(recipe));
+        spec.program = format!("{PREFIX}{name}");
+        if spec.name.starts_with(PREFIX) {
+            spec.name = name;
+        }
+    }
+    Ok(notices)
+}
+
+/// Where a command of this name is, if it is one.
+fn on_the_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let programs = std::env::split_paths(&path).map(|directory| directory.join(name));
+    let mut found = programs.filter(|program| is_executable(program));
+    found.next()
+}
+
+#[cfg(unix)]
+fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_executable(path: &Path) -> bool {
+    path.is_file() || path.with_extension("exe").is_file()
+}
+
+/// The list of what there is, for people.
+pub fn list() -> String {
+    let mut text = String::new();
+    for entry in &components::catalog::ALL {
+        text.push_str(&format!("{:<10} {}\n", entry.name, entry.about()));
+    }
+    text.push_str(
+        "\nUse one by its name in a chain, or as `builtin:NAME` if a command has the same name. With\n\
+         options: conductor agent 'sparkle --hide' my-agent. `conductor component NAME --help` tells\n\
+         more about one; `conductor component NAME` runs it on its own, under any other conductor.\n",
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolved(mode: Mode, texts: &[&str]) -> Result<Vec<Spec>, String> {
+        let mut specs: Vec<Spec> = texts.iter().map(|text| Spec::parse(text).unwrap()).collect();
+        resolve(mode, &mut specs)?;
+        Ok(specs)
+    }
+
+    #[test]
+    fn a_name_is_ours_unless_it_is_a_command() {
+        let specs = resolved(Mode::Agent, &["sparkle --hide", "builtin:sparkle", "cat"]).unwrap();
+        assert!(specs[0].resident.is_some() && specs[1].resident.is_some());
+        assert!(specs[2].resident.is_none());
+        assert_eq!((specs[0].name.as_str(), specs[1].name.as_str()), ("sparkle", "sparkle"));
+        assert_eq!(specs[0].command_line(), "builtin:sparkle --hide");
+    }
+
+    #[test]
+    fn mistakes_are_told() {
+        let why = |mode, texts: &[&str]| resolved(mode, texts).unwrap_err();
+        assert!(why(Mode::Agent, &["builtin:nothing", "a"]).contains("there are: "));
+        assert!(why(Mode::Agent, &["sparkle --nonsense", "a"]).contains("--nonsense"));
+        assert!(why(Mode::Agent, &["cat", "sparkle"]).contains("is the agent"));
+        assert!(why(Mode::Proxy, &["A=1 sparkle"]).contains("no process"));
+        assert!(resolved(Mode::Proxy, &["sparkle"]).is_ok());
+        let missing = why(Mode::Proxy, &["sparkle --text /nowhere/at/all"]);
+        assert!(missing.contains("/nowhere/at/all"), "{missing}");
+    }
+}

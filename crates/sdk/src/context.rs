@@ -1,0 +1,168 @@
+//! What a handler can do beside handling: speak to both sides, on its own account.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+use driver::{Call, Id, Json, Outcome, Request, Side};
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+use crate::session::{Session, Sessions};
+use crate::signal::{Giver, signal};
+use crate::tool::Offers;
+use crate::typed::to_json;
+
+pub(crate) type Task = Pin<Box<dyn Future<Output = ()>>>;
+
+/// What handlers want to be done. The loop does it as soon as they wait or are done.
+pub(crate) enum Command {
+    /// Ask in the course of handling `of`, or on nobody's account.
+    Ask {
+        toward: Side,
+        call: Call,
+        of: Option<Id>,
+        reply: Giver<Result<Json>>,
+    },
+    Notify {
+        toward: Side,
+        call: Call,
+    },
+    Answer(Request, Outcome),
+}
+
+/// What the loop and all handlers share.
+#[derive(Default)]
+pub(crate) struct Shared {
+    pub commands: RefCell<VecDeque<Command>>,
+    pub tasks: RefCell<Vec<Task>>,
+    /// Requests that are being handled, and whether their askers still want the answer.
+    pub handled: RefCell<BTreeMap<Vec<u8>, Rc<Wanted>>>,
+    pub sessions: Sessions,
+    pub offers: Offers,
+    /// Nobody is behind us: we are the agent.
+    pub last: bool,
+    pub waker: RefCell<Option<Waker>>,
+}
+
+/// Whether the answer to a request is still wanted.
+#[derive(Default)]
+pub(crate) struct Wanted {
+    cancelled: Cell<bool>,
+    wakers: RefCell<Vec<Waker>>,
+}
+
+impl Wanted {
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.get()
+    }
+
+    pub fn cancel(&self) {
+        self.cancelled.set(true);
+        self.wakers.borrow_mut().drain(..).for_each(Waker::wake);
+    }
+}
+
+impl Shared {
+    pub fn push(&self, command: Command) {
+        self.commands.borrow_mut().push_back(command);
+        if let Some(waker) = self.waker.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+
+    pub fn spawn(&self, task: Task) {
+        self.tasks.borrow_mut().push(task);
+        if let Some(waker) = self.waker.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+
+    pub async fn ask(&self, toward: Side, call: Call, of: Option<Id>) -> Result<Json> {
+        if self.last && toward == Side::Agent {
+            return Err(Error::method_not_found(&call.method.name()));
+        }
+        let (reply, answer) = signal();
+        self.push(Command::Ask { toward, call, of, reply });
+        answer.take().await.unwrap_or_else(|| Err(Error::internal("the proxy is ending")))
+    }
+}
+
+/// Where a handler is: it can speak to both sides, start tasks, and see whether it was cancelled.
+#[derive(Clone)]
+pub struct Cx {
+    pub(crate) shared: Rc<Shared>,
+    /// The request that is being handled.
+    pub(crate) of: Option<(Id, Rc<Wanted>)>,
+}
+
+impl Cx {
+    pub fn editor(&self) -> Peer {
+        Peer { cx: self.clone(), side: Side::Editor }
+    }
+
+    pub fn agent(&self) -> Peer {
+        Peer { cx: self.clone(), side: Side::Agent }
+    }
+
+    /// Runs something beside the messages, for as long as the proxy runs.
+    pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
+        self.shared.spawn(Box::pin(task));
+    }
+
+    /// Ready when the asker of the request at hand does not want its answer any more. (It has to be
+    /// answered all the same. What was asked with `next.run` is cancelled by itself.)
+    pub async fn cancelled(&self) {
+        poll_fn(|cx| match &self.of {
+            Some((_, wanted)) if wanted.cancelled.get() => Poll::Ready(()),
+            Some((_, wanted)) => {
+                wanted.wakers.borrow_mut().push(cx.waker().clone());
+                Poll::Pending
+            }
+            None => Poll::Pending,
+        })
+        .await;
+    }
+}
+
+impl std::fmt::Debug for Cx {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cx").field("of", &self.of.as_ref().map(|(id, _)| id)).finish()
+    }
+}
+
+/// The editor or the agent, as far as the proxy is concerned: whoever is next in that direction.
+#[derive(Debug, Clone)]
+pub struct Peer {
+    cx: Cx,
+    side: Side,
+}
+
+impl Peer {
+    /// Asks something of the proxy's own.
+    pub async fn ask(&self, method: &str, params: impl Serialize) -> Result<Json> {
+        self.ask_raw(Call::new(method, to_json(&params)?)).await
+    }
+
+    pub async fn ask_raw(&self, call: Call) -> Result<Json> {
+        self.cx.shared.ask(self.side, call, None).await
+    }
+
+    /// Tells something of the proxy's own. It leaves in the order in which it was said.
+    pub fn notify(&self, method: &str, params: impl Serialize) -> Result<()> {
+        self.notify_raw(Call::new(method, to_json(&params)?));
+        Ok(())
+    }
+
+    pub fn notify_raw(&self, call: Call) {
+        self.cx.shared.push(Command::Notify { toward: self.side, call });
+    }
+
+    /// Opens a session of the proxy's own with the agent: a subagent. The editor sees nothing of it.
+    pub async fn new_session(&self, cwd: impl AsRef<str>) -> Result<Session> {
+        Session::open(self.clone(), self.cx.shared.clone(), cwd.as_ref()).await
+    }
+}

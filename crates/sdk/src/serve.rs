@@ -1,0 +1,279 @@
+//! The loop: lines in, handlers, lines out.
+//!
+//! Everything runs in one task. After each line all handlers go as far as they can before the next
+//! line is looked at, so a handler that waits for nothing but what it sent on keeps its place in the
+//! order of messages.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::io;
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Buf, BytesMut};
+use driver::{Call, Driver, Id, Json, Message, Outbox, Outcome, Request, Side, Tag};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use crate::context::{Command, Cx, Shared, Task, Wanted};
+use crate::error::{Error, Result, outcome};
+use crate::handler::{Handler, Next, Verdict};
+use crate::proxy::{Listener, Observer, Proxy};
+use crate::signal::Giver;
+use crate::tool::Offers;
+
+const CHUNK: usize = 64 * 1024;
+
+/// The synchronous proxy under the handlers.
+struct Front {
+    requests: BTreeMap<String, [Arc<[Handler]>; 2]>,
+    notifications: BTreeMap<String, [Vec<Listener>; 2]>,
+    observers: Vec<Observer>,
+    shared: Rc<Shared>,
+    waiting: BTreeMap<Tag, Waiting>,
+}
+
+/// Whoever waits for the answer to a question, and in the course of which request it was asked.
+type Waiting = (Option<Vec<u8>>, Giver<Result<Json>>);
+
+fn index(side: Side) -> usize {
+    match side {
+        Side::Editor => 0,
+        Side::Agent => 1,
+    }
+}
+
+fn key(id: &Id) -> Vec<u8> {
+    id.json().as_bytes().to_vec()
+}
+
+impl Front {
+    fn new(proxy: Proxy, shared: Rc<Shared>) -> Front {
+        let mut requests = BTreeMap::<String, [Arc<[Handler]>; 2]>::new();
+        for ((from, method), handlers) in proxy.requests {
+            let slots = requests.entry(method).or_insert_with(|| [Arc::from([]), Arc::from([])]);
+            slots[index(from)] = handlers.into();
+        }
+        let mut notifications = BTreeMap::<String, [Vec<Listener>; 2]>::new();
+        for ((from, method), listeners) in proxy.notifications {
+            notifications.entry(method).or_default()[index(from)] = listeners;
+        }
+        let cx = Cx { shared: shared.clone(), of: None };
+        proxy.starters.into_iter().for_each(|start| start(cx.clone()));
+        Front {
+            requests,
+            notifications,
+            observers: proxy.observers,
+            shared,
+            waiting: BTreeMap::new(),
+        }
+    }
+
+    fn perform(&mut self, command: Command, out: &mut Outbox<'_>) {
+        match command {
+            Command::Ask { toward, call, of, reply } => {
+                let tag = out.ask(toward, call);
+                let of = of.map(|id| key(&id));
+                let cancelled = of.as_ref().is_some_and(|of| {
+                    self.shared.handled.borrow().get(of).is_some_and(|it| it.is_cancelled())
+                });
+                self.waiting.insert(tag, (of, reply));
+                if cancelled {
+                    out.cancel(tag);
+                }
+            }
+            Command::Notify { toward, call } => out.notify(toward, call),
+            Command::Answer(request, outcome) => {
+                self.shared.handled.borrow_mut().remove(&key(request.id()));
+                out.answer(request, outcome);
+            }
+        }
+    }
+
+    /// Handles a request in a task of its own.
+    fn handle(&self, from: Side, request: Request, handlers: Arc<[Handler]>) {
+        let wanted = Rc::new(Wanted::default());
+        self.shared.handled.borrow_mut().insert(key(request.id()), wanted.clone());
+        let cx = Cx { shared: self.shared.clone(), of: Some((request.id().detached(), wanted)) };
+        let shared = self.shared.clone();
+        let call = request.call.clone();
+        let own = from == Side::Agent && call.is("mcp/message") && shared.offers.owns(&call);
+        self.shared.spawn(Box::pin(async move {
+            let result = if own {
+                shared.offers.answer(cx, call).await
+            } else {
+                let toward = from.opposite();
+                Next::<Call> { cx, toward, rest: handlers, kind: PhantomData }.pass(call).await
+            };
+            shared.push(Command::Answer(request, outcome(result)));
+        }));
+    }
+}
+
+impl driver::Proxy for Front {
+    fn on_message(&mut self, from: Side, message: &Message) {
+        self.observers.iter_mut().for_each(|observer| observer(from, message));
+    }
+
+    fn on_request(&mut self, from: Side, request: Request, out: &mut Outbox<'_>) {
+        let method = request.call.method.name();
+        let handlers = self.requests.get(&*method).map(|slots| slots[index(from)].clone());
+        let handlers = handlers.unwrap_or_else(|| Arc::from([]));
+        let offers = &self.shared.offers;
+        let ours = match from {
+            Side::Editor => offers.sets_up(&request.call),
+            Side::Agent => &*method == "mcp/message" && offers.owns(&request.call),
+        };
+        if from == Side::Editor && matches!(&*method, "session/close" | "session/delete") {
+            let id = request.call.params.as_ref().and_then(|params| params.member("sessionId"));
+            id.as_ref().and_then(Json::text).iter().for_each(|id| offers.forget(id));
+        }
+        drop(method);
+        if let Some(answer) =
+            self.shared.sessions.answer(&request.call).filter(|_| from == Side::Agent)
+        {
+            return out.answer(request, answer);
+        }
+        if handlers.is_empty() && !ours {
+            if self.shared.last && from == Side::Editor {
+                let error = Error::method_not_found(&request.call.method.name());
+                return out.answer(request, error.into_outcome());
+            }
+            return out.pass(from.opposite(), request);
+        }
+        self.handle(from, request, handlers);
+    }
+
+    fn on_notification(&mut self, from: Side, mut call: Call, out: &mut Outbox<'_>) {
+        if from == Side::Agent && call.is("session/update") && self.shared.sessions.keep(&call) {
+            return;
+        }
+        let method = call.method.name().into_owned();
+        if let Some(listeners) = self.notifications.get_mut(&method) {
+            let cx = Cx { shared: self.shared.clone(), of: None };
+            for listener in &mut listeners[index(from)] {
+                if listener(&mut call, &cx) == Verdict::Drop {
+                    return;
+                }
+            }
+        }
+        if !(self.shared.last && from == Side::Editor) {
+            out.notify(from.opposite(), call);
+        }
+    }
+
+    fn on_cancel(&mut self, id: &Id, out: &mut Outbox<'_>) {
+        let id = key(id);
+        if let Some(wanted) = self.shared.handled.borrow().get(&id) {
+            wanted.cancel();
+        }
+        for (tag, (of, _)) in &self.waiting {
+            if of.as_ref() == Some(&id) {
+                out.cancel(*tag);
+            }
+        }
+    }
+
+    fn on_answer(&mut self, tag: Tag, outcome: Outcome, _: &mut Outbox<'_>) {
+        let Some((_, reply)) = self.waiting.remove(&tag) else { return };
+        reply.give(match outcome {
+            Outcome::Result(result) => Ok(result.detached()),
+            Outcome::Error(error) => Err(Error::from_json(error.detached())),
+        });
+    }
+}
+
+/// A proxy that runs, without its streams.
+pub(crate) struct Engine {
+    driver: Driver<Front>,
+    shared: Rc<Shared>,
+    tasks: FuturesUnordered<Task>,
+}
+
+impl Engine {
+    pub fn new(mut proxy: Proxy) -> Engine {
+        let offers = Offers::new(std::mem::take(&mut proxy.servers));
+        let last = proxy.last;
+        let shared = Rc::new(Shared { offers, last, ..Shared::default() });
+        let front = Front::new(proxy, shared.clone());
+        let driver = if last { Driver::agent(front) } else { Driver::new(front) };
+        Engine { driver, shared, tasks: FuturesUnordered::new() }
+    }
+
+    /// Takes one line; what is to be sent is appended.
+    pub fn handle(&mut self, line: &bytes::Bytes, lines: &mut Vec<u8>) {
+        self.driver.handle(line, lines);
+    }
+
+    /// Lets all handlers go as far as they can. Says whether anything was done.
+    pub fn advance(&mut self, cx: &mut Context<'_>, lines: &mut Vec<u8>) -> bool {
+        let mut busy = false;
+        loop {
+            self.tasks.extend(self.shared.tasks.borrow_mut().drain(..));
+            let mut moved = false;
+            while let Poll::Ready(Some(())) = self.tasks.poll_next_unpin(cx) {
+                moved = true;
+            }
+            while let Some(command) = self.next_command() {
+                self.driver.act(lines, |front, out| front.perform(command, out));
+                moved = true;
+            }
+            busy |= moved;
+            if !moved && self.shared.tasks.borrow().is_empty() {
+                *self.shared.waker.borrow_mut() = Some(cx.waker().clone());
+                return busy;
+            }
+        }
+    }
+
+    fn next_command(&self) -> Option<Command> {
+        self.shared.commands.borrow_mut().pop_front()
+    }
+}
+
+/// Runs a proxy until its input ends.
+pub(crate) async fn serve(
+    proxy: Proxy,
+    mut reader: impl AsyncRead + Unpin,
+    mut writer: impl AsyncWrite + Unpin,
+) -> io::Result<()> {
+    let mut engine = Engine::new(proxy);
+    let (mut buffer, mut lines) = (BytesMut::new(), Vec::new());
+    // No newline stands before this position.
+    let mut searched = 0;
+    loop {
+        while let Some(length) = memchr::memchr(b'\n', &buffer[searched..]) {
+            let line = buffer.split_to(searched + length).freeze();
+            buffer.advance(1);
+            searched = 0;
+            if !line.trim_ascii().is_empty() {
+                engine.handle(&line, &mut lines);
+                poll_fn(|cx| Poll::Ready(engine.advance(cx, &mut lines))).await;
+            }
+        }
+        searched = buffer.len();
+        if !lines.is_empty() {
+            writer.write_all(&lines).await?;
+            writer.flush().await?;
+            lines.clear();
+        }
+        buffer.reserve(CHUNK);
+        // Whatever comes first: a chunk, or something that a handler has waited for.
+        let count = {
+            let mut reading = std::pin::pin!(reader.read_buf(&mut buffer));
+            poll_fn(|cx| {
+                if engine.advance(cx, &mut lines) {
+                    return Poll::Ready(Ok(None));
+                }
+                reading.as_mut().poll(cx).map_ok(Some)
+            })
+            .await?
+        };
+        if count == Some(0) {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! The smallest proxy: it passes everything on. Put it into a chain and nothing changes.
+//!
+//!     conductor agent example-hello my-agent
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> std::io::Result<()> {
+    sdk::Proxy::new("hello").serve_stdio().await
+}

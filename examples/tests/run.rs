@@ -1,0 +1,150 @@
+//! Every example in a real chain, between an editor and an agent that the test plays.
+
+use serde_json::json;
+use testkit::stage::{Puppet, Stage, binary};
+
+/// The chain of an example and an agent, greeted and with a session `s`.
+fn chain(example: &str) -> (Stage, Puppet) {
+    let setup = Stage::new(binary("conductor"));
+    let mut words = example.split(' ');
+    let program = binary(words.next().expect("a name")).display().to_string();
+    let words: Vec<String> = std::iter::once(program).chain(words.map(str::to_owned)).collect();
+    let components = [words.join(" "), setup.puppet("agent")];
+    let mut stage = setup.run("agent", &components);
+    stage
+        .editor
+        .send(r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}"#);
+    let mut agent = stage.enter("agent");
+    let greeting = agent.request("initialize");
+    agent.answer(
+        &greeting,
+        r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}}}"#,
+    );
+    assert_eq!(stage.editor.message()["result"]["protocolVersion"], 1);
+    (stage, agent)
+}
+
+fn prompt(text: &str) -> String {
+    json!({ "jsonrpc": "2.0", "id": 1, "method": "session/prompt", "params": {
+        "sessionId": "s", "prompt": [{ "type": "text", "text": text }],
+    }})
+    .to_string()
+}
+
+fn chunk(session: &str, text: &str) -> String {
+    json!({ "jsonrpc": "2.0", "method": "session/update", "params": { "sessionId": session, "update": {
+        "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": text },
+    }}})
+    .to_string()
+}
+
+const END: &str = r#"{"stopReason":"end_turn"}"#;
+
+#[test]
+fn hello_changes_nothing() {
+    let (mut stage, mut agent) = chain("example-hello");
+    stage.editor.send(&prompt("hi"));
+    let asked = agent.request("session/prompt");
+    assert_eq!(asked["params"]["prompt"][0]["text"], "hi");
+    agent.answer(&asked, END);
+    assert_eq!(stage.editor.message()["result"]["stopReason"], "end_turn");
+}
+
+#[test]
+fn prefix_puts_a_sentence_before() {
+    let (mut stage, mut agent) = chain("example-prefix Be brief.");
+    stage.editor.send(&prompt("hi"));
+    let asked = agent.request("session/prompt");
+    assert_eq!(asked["params"]["prompt"][0]["text"], "Be brief.");
+    assert_eq!(asked["params"]["prompt"][1]["text"], "hi");
+}
+
+#[test]
+fn redact_keeps_a_word_from_the_agent() {
+    let (mut stage, mut agent) = chain("example-redact Ada");
+    stage.editor.send(&prompt("Ask Ada."));
+    let asked = agent.request("session/prompt");
+    assert_eq!(asked["params"]["prompt"][0]["text"], "Ask [somebody].");
+    agent.send(&chunk("s", "I ask [somebody]."));
+    let update = stage.editor.message();
+    assert_eq!(update["params"]["update"]["content"]["text"], "I ask Ada.");
+}
+
+#[test]
+fn tools_are_offered_and_work() {
+    let (mut stage, mut agent) = chain("example-tools");
+    stage.editor.send(
+        r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/","mcpServers":[]}}"#,
+    );
+    let new = agent.request("session/new");
+    let server = &new["params"]["mcpServers"][0];
+    assert_eq!((&server["type"], &server["name"]), (&json!("acp"), &json!("words")));
+    agent.answer(&new, r#"{"sessionId":"S"}"#);
+    stage.editor.message();
+    for (id, name, arguments, answer) in [
+        (1, "count", json!({ "text": "to be or not" }), "4 words"),
+        (2, "whereabouts", json!({}), "S"),
+    ] {
+        let call = json!({ "jsonrpc": "2.0", "id": id, "method": "mcp/message", "params": {
+            "serverId": server["serverId"], "requestId": "r", "method": "tools/call",
+            "params": { "name": name, "arguments": arguments },
+        }});
+        agent.send(&call.to_string());
+        let answered = agent.message();
+        assert_eq!(answered["result"]["result"]["content"][0]["text"], answer, "{answered}");
+    }
+}
+
+#[test]
+fn gate_decides_what_it_can_and_asks_about_the_rest() {
+    let (mut stage, mut agent) = chain("example-gate");
+    let ask = |id: u8, kind: &str| {
+        json!({ "jsonrpc": "2.0", "id": id, "method": "session/request_permission", "params": {
+            "sessionId": "s", "toolCall": { "toolCallId": "t", "kind": kind },
+            "options": [
+                { "optionId": "yes", "name": "Allow", "kind": "allow_once" },
+                { "optionId": "no", "name": "Reject", "kind": "reject_once" },
+            ],
+        }})
+        .to_string()
+    };
+    for (id, kind, option) in [(1, "read", "yes"), (2, "delete", "no")] {
+        agent.send(&ask(id, kind));
+        assert_eq!(agent.message()["result"]["outcome"]["optionId"], option, "{kind}");
+    }
+    agent.send(&ask(3, "edit"));
+    let asked = stage.editor.message();
+    assert_eq!(asked["method"], "session/request_permission");
+    let answer = json!({ "outcome": { "outcome": "selected", "optionId": "yes" } });
+    stage
+        .editor
+        .send(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": answer }).to_string());
+    assert_eq!(agent.message()["result"]["outcome"]["optionId"], "yes");
+}
+
+#[test]
+fn subagent_asks_in_a_session_of_its_own() {
+    let (mut stage, mut agent) = chain("example-subagent");
+    stage.editor.send(&prompt("Delete it."));
+    let new = agent.request("session/new");
+    agent.answer(&new, r#"{"sessionId":"own"}"#);
+    let asked = agent.request("session/prompt");
+    assert_eq!(asked["params"]["sessionId"], "own");
+    agent.send(&chunk("own", "What is it?"));
+    agent.answer(&asked, END);
+    let asked = agent.request("session/prompt");
+    assert_eq!(asked["params"]["prompt"][1]["text"], "Keep in mind: What is it?");
+    agent.answer(&asked, END);
+    assert_eq!(stage.editor.message()["id"], 1, "and the editor has seen nothing else");
+}
+
+#[test]
+fn embedded_runs_a_chain_in_one_process() {
+    let output = std::process::Command::new(binary("example-embedded")).output().expect("it runs");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "HELLO FROM WITHIN\n", "{output:?}");
+    let seen = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        seen.contains("echo ← session/prompt") && seen.contains("outer ← session/update"),
+        "{seen}"
+    );
+}
