@@ -28,12 +28,14 @@
 //! - [`proxy`]: handlers, one after the other
 //! - [`handler`]: what they are given: [`Prompt`], [`Next`], [`Typed`]
 //! - [`context`]: what they can do beside: [`Cx`], [`Peer`]; [`session`]: subagents
+//! - [`agent`]: what an agent says
 //! - [`tool`]: MCP tools
 //! - [`typed`], [`error`]: messages of the schema; failures
 //! - [`script`]: conversations as tests, for authors
 //! - `serve`: the loop; `signal`: answers that come later
 //! - [`sync`]: the synchronous core under all this, for proxies that never wait
 
+pub mod agent;
 pub mod context;
 pub mod error;
 pub mod handler;
