@@ -47,7 +47,7 @@ mod signal;
 pub mod tool;
 pub mod typed;
 
-pub use agent_client_protocol_schema::v1 as schema;
+pub use agent_client_protocol_schema::{ProtocolVersion, v1 as schema};
 pub use context::{Cx, Peer};
 pub use driver as sync;
 pub use driver::{Call, Id, Json, Outcome, Side};
