@@ -17,8 +17,8 @@ use sdk::schema::{
     AgentCapabilities, CloseSessionRequest, CloseSessionResponse, ContentBlock, ContentChunk,
     Implementation, InitializeRequest, InitializeResponse, LoadSessionRequest, LoadSessionResponse,
     McpServer, NewSessionRequest, NewSessionResponse, PromptCapabilities, PromptResponse,
-    SessionMode, SessionModeState, SessionUpdate, SetSessionModeRequest,
-    SetSessionModeResponse, StopReason,
+    SessionMode, SessionModeState, SessionUpdate, SetSessionModeRequest, SetSessionModeResponse,
+    StopReason,
 };
 use sdk::{Cx, Error, ProtocolVersion, Proxy, Result, Typed};
 

@@ -100,7 +100,10 @@ fn selected(option: &str) -> Value {
 async fn it_talks_in_small_pieces_about_what_was_said() {
     let mut chat = Chat::new(json!([])).await;
     let answer = chat.said("hello there").await;
-    assert_eq!((answer.kinds, answer.stopped.as_str()), (vec!["agent_message_chunk".into()], "end_turn"));
+    assert_eq!(
+        (answer.kinds, answer.stopped.as_str()),
+        (vec!["agent_message_chunk".into()], "end_turn")
+    );
     assert!(answer.text.starts_with("Hello! You said “hello there”"), "{}", answer.text);
     let answer = chat.said("what is a proxy?").await;
     assert_eq!(answer.kinds, ["agent_thought_chunk", "agent_message_chunk"]);
@@ -143,7 +146,8 @@ async fn a_turn_is_cancelled_at_any_moment() {
     let rest = chat.turn(Value::Null).await;
     assert_eq!((rest.tools, rest.stopped.as_str()), (vec!["failed".into()], "cancelled"));
     // The editor has to answer the question all the same.
-    let answer = json!({ "id": question["id"], "result": { "outcome": { "outcome": "cancelled" } } });
+    let answer =
+        json!({ "id": question["id"], "result": { "outcome": { "outcome": "cancelled" } } });
     chat.talk.send("editor", &answer.to_string());
     assert_eq!(chat.said("hello").await.stopped, "end_turn");
 }

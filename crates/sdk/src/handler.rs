@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use agent_client_protocol_schema::v1::{
     AuthenticateRequest, AuthenticateResponse, CloseSessionRequest, CloseSessionResponse,
-    ContentBlock, CreateTerminalRequest, CreateTerminalResponse, InitializeRequest, InitializeResponse, LoadSessionRequest,
-    LoadSessionResponse, NewSessionRequest, NewSessionResponse, PromptRequest, PromptResponse,
-    ReadTextFileRequest, ReadTextFileResponse, RequestPermissionRequest, RequestPermissionResponse,
-    SetSessionModeRequest, SetSessionModeResponse, WriteTextFileRequest, WriteTextFileResponse,
+    ContentBlock, CreateTerminalRequest, CreateTerminalResponse, InitializeRequest,
+    InitializeResponse, LoadSessionRequest, LoadSessionResponse, NewSessionRequest,
+    NewSessionResponse, PromptRequest, PromptResponse, ReadTextFileRequest, ReadTextFileResponse,
+    RequestPermissionRequest, RequestPermissionResponse, SetSessionModeRequest,
+    SetSessionModeResponse, WriteTextFileRequest, WriteTextFileResponse,
 };
 use driver::{Call, Json, Side};
 use serde::Serialize;

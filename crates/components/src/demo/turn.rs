@@ -103,7 +103,9 @@ impl Turn {
         let answer = if greets.iter().any(|greeting| lower.starts_with(greeting)) {
             format!("Hello! You said “{topic}”, and your words came to me through the whole chain.")
         } else if topic.ends_with('?') {
-            format!("“{topic}” A good question, and I would love to know. But I only have a script.")
+            format!(
+                "“{topic}” A good question, and I would love to know. But I only have a script."
+            )
         } else {
             format!("“{topic}” sounds interesting. I only have a script, so I leave it at that.")
         };
@@ -119,7 +121,7 @@ impl Turn {
         for (server, tools) in servers {
             match tools {
                 Ok(tools) => {
-                    self.say(&format!("The server {server} has {} tools:\n", tools.len())).await?;
+                    self.say(&format!("The server {server} has these tools:\n")).await?;
                     for tool in tools {
                         let about = tool.description.lines().next().unwrap_or_default();
                         self.say(&format!("- {}: {about}\n", tool.name)).await?;
@@ -144,15 +146,15 @@ impl Turn {
         let content = Content::new(ContentBlock::from(text.clone()));
         self.finish(&id, status, vec![ToolCallContent::Content(content)])?;
         let first = topic(text);
-        match given {
+        let told = match given {
             Ok(given) if given.failed => {
-                self.say(&format!("The tool {tool} of {} failed: {first}", given.server)).await
+                format!("The tool {tool} of {} failed: {first}", given.server)
             }
-            Ok(given) => {
-                self.say(&format!("The tool {tool} of {} says: {first}", given.server)).await
-            }
-            Err(why) => self.say(&format!("I could not use {tool}: {why}.")).await,
-        }
+            Ok(given) => format!("The tool {tool} of {} says: {first}", given.server),
+            Err(why) => format!("I could not use {tool}: {why}."),
+        };
+        // A paragraph of its own: a proxy may have asked for it before the user's own prompt.
+        self.say(&format!("{told}\n\n")).await
     }
 
     async fn follow_a_plan(&self, text: &str) -> Result<()> {

@@ -76,7 +76,8 @@ impl Wish {
 
     /// "Please use the embody_sparkle tool to …"
     fn sentence(text: &str) -> Option<Wish> {
-        let mut words = text.split_whitespace().skip_while(|word| !word.eq_ignore_ascii_case("use"));
+        let mut words =
+            text.split_whitespace().skip_while(|word| !word.eq_ignore_ascii_case("use"));
         let (_, the, tool, noun) = (words.next()?, words.next()?, words.next()?, words.next()?);
         let fits = the.eq_ignore_ascii_case("the") && noun.trim_end_matches(['.', ',']) == "tool";
         let tool = tool.trim_matches(['`', '"', '\'']).to_owned();
