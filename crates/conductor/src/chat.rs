@@ -60,6 +60,8 @@ pub enum Left {
     Disappointed,
     /// The user did not want to wait any longer.
     Interrupted,
+    /// The chain has ended, and the user has read why.
+    Abandoned,
 }
 
 /// Runs a chain and a chat with it. `interrupts` has an entry for each Ctrl-C; `stop` ends it all.
@@ -92,10 +94,12 @@ pub async fn run(
         phase: Phase::Greeting(0),
         questions: VecDeque::new(),
         disappointed: false,
+        told: false,
         end: None,
     };
     let (ending, left) = tokio::join!(chain, chat.run(&mut interrupts));
     match (ending, left) {
+        (_, Ok(Left::Abandoned)) => Ok(Left::Abandoned),
         // It is the reason for whatever else went wrong.
         (Ending::Failed(line), _) => Err(line),
         (Ending::Clean, left) => left,
@@ -148,7 +152,9 @@ struct Chat {
     session: String,
     phase: Phase,
     questions: VecDeque<Question>,
+    /// An answer was an error; and so was the last one.
     disappointed: bool,
+    told: bool,
     end: Option<Result<Left, String>>,
 }
 
@@ -182,6 +188,7 @@ impl Chat {
             };
             match event {
                 Event::Heard(Some(heard)) => self.hear(heard).await,
+                Event::Heard(None) if self.told => break Ok(Left::Abandoned),
                 Event::Heard(None) => break Err("the chain has ended".to_owned()),
                 Event::Typed(typed) => self.typed(typed).await,
                 Event::Interrupt => self.interrupt().await,
@@ -248,6 +255,7 @@ impl Chat {
                 // A question whose turn is over is no question any more.
                 self.questions.clear();
                 self.phase = Phase::Idle;
+                self.told = outcome.is_err();
                 match outcome {
                     Ok(answer) => self.view.lock().end_turn(answer["stopReason"].as_str()),
                     Err(why) => {
@@ -363,8 +371,11 @@ impl Chat {
             Some(choice) => json!({ "outcome": "selected", "optionId": choice.id }),
             None => json!({ "outcome": "cancelled" }),
         };
-        let told = choice.as_ref().map_or("not answered", |choice| &choice.name);
-        self.view.lock().decided(&question.title, told);
+        // Who was asked knows what they said.
+        if self.yes || !self.input.is_keyboard() || choice.is_none() {
+            let told = choice.as_ref().map_or("not answered", |choice| &choice.name);
+            self.view.lock().decided(&question.title, told);
+        }
         self.client.answer(&question.id, &json!({ "outcome": outcome })).await;
     }
 }

@@ -203,9 +203,6 @@ pub struct Try {
     #[arg(long, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
     pub color: Colour,
 
-    #[command(flatten)]
-    pub tuning: Tuning,
-
     /// What to log: error, warn, info, debug, trace or off; or a filter such as
     /// `warn,conductor=debug`.
     #[arg(long, value_name = "LEVEL|FILTER", default_value = "info", env = "CONDUCTOR_LOG")]
@@ -219,6 +216,9 @@ pub struct Try {
     /// The chain, written as for `conductor agent`: proxies and, at last, the agent.
     #[arg(value_name = "COMPONENT")]
     pub components: Vec<String>,
+
+    #[command(flatten, next_help_heading = "How the chain is run")]
+    pub tuning: Tuning,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]

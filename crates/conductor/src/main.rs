@@ -111,7 +111,7 @@ fn try_out(options: &Try) -> Result<(), Failure> {
     })?;
     match left.map_err(Failure::chain)? {
         Left::Content => Ok(()),
-        Left::Disappointed => Err(Failure { status: 1, line: None }),
+        Left::Disappointed | Left::Abandoned => Err(Failure { status: 1, line: None }),
         Left::Interrupted => Err(Failure { status: 130, line: None }),
     }
 }

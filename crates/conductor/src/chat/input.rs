@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::future::pending;
 use std::io::{self, IsTerminal};
 use std::sync::mpsc;
+#[cfg(unix)]
+use std::time::{Duration, Instant};
 
 use rustyline::error::ReadlineError;
 use rustyline::{Config, Editor, ExternalPrinter, history::MemHistory};
@@ -11,6 +13,10 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::Shared;
+
+/// How long the editor may take to begin.
+#[cfg(unix)]
+const PROMPTLY: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub enum Typed {
@@ -101,7 +107,7 @@ struct Keyboard {
     typed: UnboundedReceiver<Typed>,
     /// What is to be written above the line that is being edited.
     above: mpsc::Sender<String>,
-    _modes: Modes,
+    modes: Modes,
 }
 
 impl Keyboard {
@@ -135,11 +141,22 @@ impl Keyboard {
                 }
             }
         });
-        Ok(Keyboard { prompts, typed, above, _modes: modes })
+        Ok(Keyboard { prompts, typed, above, modes })
     }
 }
 
-/// How the terminal was. It is put back even if the editor still waits for a line.
+/// The chat may end while the editor waits for a line, and nothing ends the editor.
+impl Drop for Input {
+    fn drop(&mut self) {
+        if let Source::Keyboard(keyboard) = &self.source
+            && self.wanted
+        {
+            keyboard.modes.put_back();
+        }
+    }
+}
+
+/// How the terminal was.
 #[cfg(unix)]
 struct Modes(Option<rustix::termios::Termios>);
 
@@ -148,16 +165,22 @@ impl Modes {
     fn save() -> Modes {
         Modes(rustix::termios::tcgetattr(rustix::stdio::stdin()).ok())
     }
-}
 
-#[cfg(unix)]
-impl Drop for Modes {
-    fn drop(&mut self) {
-        if let Some(modes) = &self.0 {
-            let now = rustix::termios::OptionalActions::Now;
-            // If the terminal is gone, there is nothing to put back.
-            let _ = rustix::termios::tcsetattr(rustix::stdio::stdin(), now, modes);
+    /// Puts the terminal back from what the editor makes of it.
+    fn put_back(&self) {
+        use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+        let Some(modes) = &self.0 else { return };
+        let input = rustix::stdio::stdin();
+        let edited =
+            || tcgetattr(input).is_ok_and(|now| !now.local_modes.contains(LocalModes::ICANON));
+        // The editor may have been asked just now: what it is about to do cannot be undone before.
+        let began = Instant::now();
+        while !edited() && began.elapsed() < PROMPTLY {
+            std::thread::sleep(Duration::from_millis(1));
         }
+        // If the terminal is gone, there is nothing to put back.
+        let _ = tcsetattr(input, OptionalActions::Now, modes);
+        let _ = io::Write::write_all(&mut io::stdout(), b"\x1b[?2004l\r\n");
     }
 }
 
@@ -169,4 +192,6 @@ impl Modes {
     fn save() -> Modes {
         Modes
     }
+
+    fn put_back(&self) {}
 }
