@@ -203,7 +203,7 @@ impl Terminal {
         let null = std::ptr::null_mut();
         // SAFETY: fills in two descriptors, which are owned from here on.
         let (master, slave) = unsafe {
-            assert_eq!(libc::openpty(&mut master, &mut slave, null, null.cast(), &mut size), 0);
+            assert_eq!(libc::openpty(&mut master, &mut slave, null, null.cast(), &raw mut size), 0);
             (File::from_raw_fd(master), OwnedFd::from_raw_fd(slave))
         };
         let stream = || Stdio::from(slave.try_clone().expect("a descriptor"));

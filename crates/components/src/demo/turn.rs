@@ -66,6 +66,7 @@ impl Turn {
 
     /// Answers a prompt. May be dropped at any moment.
     pub async fn play(&self, text: &str) -> Result<StopReason> {
+        self.pause().await;
         match Wish::read(text) {
             Wish::Help => self.say(HELP).await?,
             Wish::Tools => self.list_tools().await?,
@@ -136,7 +137,9 @@ impl Turn {
     async fn use_tool(&self, server: Option<&str>, tool: &str, arguments: &Value) -> Result<()> {
         let call = ToolCall::new("", tool).kind(ToolKind::Other).raw_input(arguments.clone());
         let id = self.begin(call)?;
+        self.pause().await;
         self.advance(&id)?;
+        self.pause().await;
         let given = self.servers.call(server, tool, arguments).await;
         let (status, text) = match &given {
             Ok(given) if !given.failed => (ToolCallStatus::Completed, &given.text),
@@ -145,6 +148,7 @@ impl Turn {
         };
         let content = Content::new(ContentBlock::from(text.clone()));
         self.finish(&id, status, vec![ToolCallContent::Content(content)])?;
+        self.pause().await;
         let first = topic(text);
         let told = match given {
             Ok(given) if given.failed => {
@@ -205,8 +209,9 @@ impl Turn {
             }
         }
         self.advance(&id)?;
-        tokio::time::sleep(self.pace * 10).await;
+        self.pause().await;
         self.finish(&id, ToolCallStatus::Completed, vec![diff])?;
+        self.pause().await;
         self.say(&format!("Done, or rather not: I only pretend to edit {FILE}.")).await?;
         Ok(StopReason::EndTurn)
     }
@@ -266,11 +271,15 @@ impl Turn {
     async fn stream(&self, text: &str, kind: fn(ContentChunk) -> SessionUpdate) -> Result<()> {
         for word in text.split_inclusive(char::is_whitespace) {
             self.update(kind(ContentChunk::new(ContentBlock::from(word.to_owned()))))?;
-            if !self.pace.is_zero() {
-                tokio::time::sleep(self.pace).await;
-            }
+            self.pause().await;
         }
         Ok(())
+    }
+
+    async fn pause(&self) {
+        if !self.pace.is_zero() {
+            tokio::time::sleep(self.pace).await;
+        }
     }
 
     fn update(&self, update: SessionUpdate) -> Result<()> {
