@@ -26,7 +26,7 @@ impl Shell {
                 (Role::Agent, _) => Box::new(Plain::agent()),
                 // What runs here is built on our own SDK, which speaks them all.
                 (Role::Proxy, None) if spec.resident.is_some() => {
-                    Box::new(Proxy::pinned(&spec.name, &wire::dialect::generation::ALL[0]))
+                    Box::new(Proxy::pinned(&spec.name, wire::dialect::generation::ALL[0]))
                 }
                 (Role::Proxy, Some(generation)) => Box::new(Proxy::pinned(&spec.name, generation)),
                 (Role::Proxy, None) => match self.memory.recall(spec) {
