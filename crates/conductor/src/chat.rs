@@ -95,6 +95,7 @@ pub async fn run(
         questions: VecDeque::new(),
         disappointed: false,
         told: false,
+        interrupted: false,
         end: None,
     };
     let (ending, left) = tokio::join!(chain, chat.run(&mut interrupts));
@@ -155,6 +156,7 @@ struct Chat {
     /// An answer was an error; and so was the last one.
     disappointed: bool,
     told: bool,
+    interrupted: bool,
     end: Option<Result<Left, String>>,
 }
 
@@ -182,9 +184,11 @@ impl Chat {
         let end = loop {
             self.want_input();
             let event = tokio::select! {
+                biased;
+                Some(()) = interrupts.recv() => Event::Interrupt,
+                // What belongs to one answer is shown before the next prompt is said.
                 heard = self.client.next() => Event::Heard(heard),
                 typed = self.input.next() => Event::Typed(typed),
-                Some(()) = interrupts.recv() => Event::Interrupt,
             };
             match event {
                 Event::Heard(Some(heard)) => self.hear(heard).await,
@@ -293,6 +297,9 @@ impl Chat {
             // Who interrupts, or leaves, a question leaves the turn.
             (Typed::Interrupt | Typed::End, Some(_)) => self.interrupt().await,
             (Typed::Line(line), None) if line.trim().is_empty() => {}
+            (Typed::Line(_), None) if self.phase != Phase::Idle => {
+                self.view.lock().note("There is no question any more.");
+            }
             (Typed::Line(line), None) => self.prompt(&line).await,
             (Typed::Interrupt, None) => {}
             (Typed::End, None) => self.end = Some(Ok(self.left())),
@@ -300,8 +307,10 @@ impl Chat {
     }
 
     fn left(&self) -> Left {
-        match self.disappointed && !self.input.is_keyboard() {
-            true => Left::Disappointed,
+        match self.input.is_keyboard() {
+            true => Left::Content,
+            false if self.interrupted => Left::Interrupted,
+            false if self.disappointed => Left::Disappointed,
             false => Left::Content,
         }
     }
@@ -330,9 +339,7 @@ impl Chat {
                 }
                 // What else there was to say is not said.
                 self.input.forget();
-                if !self.input.is_keyboard() {
-                    self.disappointed = true;
-                }
+                self.interrupted = true;
             }
             _ => self.end = Some(Ok(Left::Interrupted)),
         }

@@ -328,6 +328,39 @@ fn a_terminal_is_left_as_it_was_when_the_chat_is_ended_from_outside() {
 }
 
 #[test]
+fn in_a_simple_terminal_the_user_is_asked_all_the_same() {
+    let mut terminal = Terminal::new(&["--", "demo-agent --pace 0"], &[("TERM", "dumb")]);
+    terminal.until("> ");
+    terminal.press("edit the file\r");
+    terminal.until("choose 1 to 2: ");
+    terminal.press("1\r");
+    let shown = terminal.until("✓ Edit demo.txt");
+    assert!(!shown.contains('\x1b'), "{shown:?}");
+    terminal.until("> ");
+    terminal.press("\x04");
+    assert_eq!(terminal.ends(), Some(0));
+}
+
+#[test]
+fn an_interrupt_without_a_terminal_ends_the_answer_and_then_the_chat() {
+    let mut child = conductor(&["try", "--prompt", "a long story", "--prompt", "hello"])
+        .args(["--", "demo-agent --pace 10"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the conductor starts");
+    let mut stdout = child.stdout.take().expect("a pipe");
+    let mut shown = [0; 40];
+    stdout.read_exact(&mut shown).expect("an answer");
+    let pid = i32::try_from(child.id()).expect("a process id");
+    // SAFETY: a signal to a child of ours that was not waited for.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).expect("UTF-8");
+    assert_eq!(child.wait().expect("an end").code(), Some(130));
+    assert!(rest.ends_with("(cancelled)\n") && !rest.contains("hello"), "{rest}");
+}
+
+#[test]
 fn an_agent_that_dies_while_nobody_asks_it_ends_the_chat() {
     let agent = agent("try-idle", "kill -9 $$");
     let mut terminal = Terminal::new(&["--", agent.to_str().expect("a path")], &[]);

@@ -115,11 +115,15 @@ impl Keyboard {
         let modes = Modes::save();
         let config = Config::builder().history_ignore_dups(true)?.build();
         let mut editor = Editor::<(), MemHistory>::with_history(config, MemHistory::new())?;
-        let mut printer = editor.create_external_printer()?;
+        // A simple terminal has nothing above the line.
+        let mut printer = editor.create_external_printer().ok();
         let (above, lines) = mpsc::channel::<String>();
         // Apart from everything else: it waits for the editor, which may not be there just now.
         std::thread::spawn(move || {
-            lines.into_iter().try_for_each(|line| printer.print(line).ok());
+            lines.into_iter().try_for_each(|line| match &mut printer {
+                Some(printer) => printer.print(line).ok(),
+                None => io::Write::write_all(&mut io::stdout(), line.as_bytes()).ok(),
+            })
         });
         let (prompts, wanted) = mpsc::channel::<(String, bool)>();
         let (sender, typed) = tokio::sync::mpsc::unbounded_channel();

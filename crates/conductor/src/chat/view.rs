@@ -120,6 +120,7 @@ impl View {
     /// From now on the user is editing a line, or not any more.
     pub fn above_prompt(&mut self, above: Option<Sender<String>>) {
         self.above = above;
+        self.settle();
     }
 
     /// A `session/update`.
