@@ -6,6 +6,7 @@ mod cache;
 mod demo;
 mod fuzz;
 mod peers;
+mod picture;
 mod test;
 mod tidy;
 
@@ -15,6 +16,7 @@ const USAGE: &str = "\
 usage: cargo xtask CHORE
 
   demo             a conversation through a chain of two proxies, as an editor sees it
+  picture          make docs/try.svg, the picture of `conductor try` in the README
   test             everything that must pass: format, lints, house rules, tests, docs, licences, a
                    short fuzz; installs what it needs
   peers            build the third-party programs that the tests talk to (done by `test`)
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
     let done = match words.as_slice() {
         ["demo"] => demo::run(),
         ["test"] => test::run(),
+        ["picture"] => picture::run(),
         ["peers"] => peers::ensure().map(|index| println!("{}", index.display())),
         ["tidy"] => tidy::run(),
         ["fuzz", ..] => fuzz::run(&arguments[1..]),

@@ -20,6 +20,8 @@ pub fn run() -> Result<(), String> {
     step("release build", || cargo(&["build", "--quiet", "--release", "--package", "conductor"]))?;
     step("tests", || cargo(&["test", "--workspace"]))?;
     step("demo", crate::demo::run)?;
+    // Whether it is still the same is for people to see.
+    step("picture", || crate::picture::make().map(drop))?;
     step("documentation", || {
         let mut doc = command(&["doc", "--quiet", "--workspace", "--no-deps"]);
         succeed(doc.env("RUSTDOCFLAGS", "--deny warnings"))

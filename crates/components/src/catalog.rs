@@ -4,15 +4,20 @@ use clap::Parser;
 use sdk::Proxy;
 
 use crate::context::Context;
+use crate::demo::DemoAgent;
 use crate::log::Log;
 use crate::sparkle::Sparkle;
 
 /// Everything there is, in the order in which it is listed.
-pub static ALL: [Entry; 3] = [Entry::of::<Sparkle>(), Entry::of::<Context>(), Entry::of::<Log>()];
+pub static ALL: [Entry; 4] =
+    [Entry::of::<Sparkle>(), Entry::of::<Context>(), Entry::of::<Log>(), Entry::of::<DemoAgent>()];
 
 /// A component: its options are its fields.
 pub trait Component: Parser + Send + Sync + 'static {
     const NAME: &'static str;
+
+    /// It is an agent, to stand at the end of a chain; all others are proxies.
+    const AGENT: bool = false;
 
     /// Looks at what the options name, such as files, so that mistakes are told at the start.
     fn check(&self) -> Result<(), String> {
@@ -29,6 +34,7 @@ pub type Recipe = Box<dyn Fn() -> Proxy + Send + Sync>;
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
     pub name: &'static str,
+    pub agent: bool,
     command: fn() -> clap::Command,
     read: fn(&[String]) -> Result<Recipe, String>,
 }
@@ -39,7 +45,12 @@ pub fn find(name: &str) -> Option<&'static Entry> {
 
 impl Entry {
     const fn of<C: Component>() -> Entry {
-        Entry { name: C::NAME, command: || C::command().name(C::NAME), read: read::<C> }
+        Entry {
+            name: C::NAME,
+            agent: C::AGENT,
+            command: || C::command().name(C::NAME),
+            read: read::<C>,
+        }
     }
 
     /// One line about it.

@@ -36,10 +36,19 @@ pub fn resolve(mode: Mode, specs: &mut [Spec]) -> Result<Vec<String>, String> {
             ));
             continue;
         }
-        if mode == Mode::Agent && number == last {
-            return Err(format!(
-                "the built-in component '{name}' is a proxy, and the last component is the agent"
-            ));
+        match (mode == Mode::Agent && number == last, entry.agent) {
+            (true, false) => {
+                return Err(format!(
+                    "the built-in component '{name}' is a proxy, and the last component is the agent"
+                ));
+            }
+            (false, true) => {
+                return Err(format!(
+                    "the built-in component '{name}' is an agent, and only the last component of \
+                     conductor agent is one"
+                ));
+            }
+            _ => {}
         }
         if !spec.env.is_empty() || spec.directory.is_some() {
             return Err(format!(
@@ -80,7 +89,8 @@ fn is_executable(path: &Path) -> bool {
 pub fn list() -> String {
     let mut text = String::new();
     for entry in &components::catalog::ALL {
-        text.push_str(&format!("{:<10} {}\n", entry.name, entry.about()));
+        let role = if entry.agent { "agent" } else { "proxy" };
+        text.push_str(&format!("{:<11} {role}  {}\n", entry.name, entry.about()));
     }
     text.push_str(
         "\nUse one by its name in a chain, or as `builtin:NAME` if a command has the same name. With\n\
@@ -115,6 +125,9 @@ mod tests {
         assert!(why(Mode::Agent, &["builtin:nothing", "a"]).contains("there are: "));
         assert!(why(Mode::Agent, &["sparkle --nonsense", "a"]).contains("--nonsense"));
         assert!(why(Mode::Agent, &["cat", "sparkle"]).contains("is the agent"));
+        assert!(why(Mode::Agent, &["demo-agent", "cat"]).contains("is an agent"));
+        assert!(why(Mode::Proxy, &["demo-agent"]).contains("is an agent"));
+        assert!(resolved(Mode::Agent, &["sparkle", "demo-agent --pace 0"]).is_ok());
         assert!(why(Mode::Proxy, &["A=1 sparkle"]).contains("no process"));
         assert!(resolved(Mode::Proxy, &["sparkle"]).is_ok());
         let missing = why(Mode::Proxy, &["sparkle --text /nowhere/at/all"]);

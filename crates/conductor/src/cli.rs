@@ -45,6 +45,30 @@ pub enum Command {
     #[command(verbatim_doc_comment)]
     Proxy(OpenChain),
 
+    /// Talk to an agent, here in the terminal, through a real chain.
+    ///
+    /// Without COMPONENTs the chain is `conductor component sparkle`, a proxy that comes with
+    /// conductor, and `conductor demo-agent`, an agent with a script: nothing has to be installed,
+    /// and nothing leaves this machine. With COMPONENTs it is theirs, written as for `conductor
+    /// agent`. The components run as they would under an editor; the chat is the editor.
+    ///
+    /// Answers are shown as they are streamed, thoughts dim, each tool call in a line with ✓ or ✗,
+    /// plans as lists. When the agent asks for permission, type the number of your choice. Ctrl-C
+    /// interrupts an answer (and a second time leaves), at the prompt it clears the line; Ctrl-D
+    /// leaves; the arrow keys edit the line and bring back earlier ones. The chat offers the agent
+    /// neither files nor terminals.
+    ///
+    /// If standard input or output is no terminal, each line of standard input is a prompt. There and
+    /// with --prompt nobody can be asked, so the agent is refused what it asks permission for, unless
+    /// --yes says otherwise.
+    ///
+    /// Ends with status 0 when you leave, 1 when the chain failed or, where nobody is asked, an answer
+    /// was an error, 2 for a mistake on the command line, and 130 when interrupted.
+    #[command(after_long_help = TRY_EXAMPLES)]
+    Try(Try),
+
+    DemoAgent(components::demo::DemoAgent),
+
     /// List the components that come with conductor.
     Components,
 
@@ -83,13 +107,17 @@ pub enum Command {
     ///
     /// Started by SCP proxies, on our behalf, in place of their successor.
     #[command(hide = true)]
-    Relay { port: u16 },
+    Relay {
+        port: u16,
+    },
 
     /// Print a completion script for a shell.
     ///
     ///     conductor completions bash > ~/.local/share/bash-completion/completions/conductor
     #[command(verbatim_doc_comment)]
-    Completions { shell: Shell },
+    Completions {
+        shell: Shell,
+    },
 
     /// Print the manual page.
     ///
@@ -140,8 +168,91 @@ pub struct OpenChain {
     pub components: Vec<String>,
 }
 
+const TRY_EXAMPLES: &str = "\
+Examples:
+  Chat with the demo agent, and see what passes between the components:
+    conductor try --show-wire
+
+  Ask one thing and end:
+    conductor try --prompt 'Which tools do you have?'
+
+  A chain of your own:
+    conductor try -- sparkle 'npx -y @zed-industries/claude-code-acp'
+
+  A proxy that you are writing, before the demo agent:
+    conductor try -- 'cargo run --quiet' demo-agent";
+
+#[derive(Debug, Args)]
+pub struct Try {
+    /// Say this and end after the answer. May be given several times: one prompt after the other.
+    #[arg(long, value_name = "TEXT")]
+    pub prompt: Vec<String>,
+
+    /// Allow whatever the agent asks permission for, without asking you.
+    #[arg(long, short)]
+    pub yes: bool,
+
+    /// Show each message on its way from one to the next: who sends it to whom, its method and id, and
+    /// the beginning of its payload. The pieces of a text that is streamed are only counted, after the
+    /// first; `--show-wire=all` shows all of them.
+    #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true,
+        default_missing_value = "folded", hide_possible_values = true)]
+    pub show_wire: Option<ShowWire>,
+
+    /// Colours: `always`, `never`, or `auto`: on a terminal, unless NO_COLOR is set.
+    #[arg(long, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
+    pub color: Colour,
+
+    /// What to log: error, warn, info, debug, trace or off; or a filter such as
+    /// `warn,conductor=debug`.
+    #[arg(long, value_name = "LEVEL|FILTER", default_value = "info", env = "CONDUCTOR_LOG")]
+    pub log: String,
+
+    /// Write the log, and what components write on their standard error, to this file. Without it
+    /// they go nowhere.
+    #[arg(long, value_name = "PATH")]
+    pub log_file: Option<PathBuf>,
+
+    /// The chain, written as for `conductor agent`: proxies and, at last, the agent.
+    #[arg(value_name = "COMPONENT")]
+    pub components: Vec<String>,
+
+    #[command(flatten, next_help_heading = "How the chain is run")]
+    pub tuning: Tuning,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub enum ShowWire {
+    Folded,
+    All,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub enum Colour {
+    Auto,
+    Always,
+    Never,
+}
+
 #[derive(Debug, Args)]
 pub struct Options {
+    #[command(flatten)]
+    pub tuning: Tuning,
+
+    /// What to log: error, warn, info, debug, trace or off; or a filter such as
+    /// `warn,conductor=debug`. Payloads are never logged.
+    #[arg(long, value_name = "LEVEL|FILTER", default_value = "warn", env = "CONDUCTOR_LOG")]
+    pub log: String,
+
+    /// Write the log to this file instead of standard error. What components write on their
+    /// standard error still goes to ours, each line behind the component's name.
+    #[arg(long, value_name = "PATH")]
+    pub log_file: Option<PathBuf>,
+}
+
+/// How a chain is run.
+#[derive(Debug, Args)]
+pub struct Tuning {
     /// Say which generation of the proxy protocol a proxy speaks, instead of finding out.
     /// COMPONENT is its number (from 1) or its name; NAME is P5 (current), P4, P3, P3t, P2, P1 or P0
     /// (SCP). May be given several times. The same as `"dialect"` in a component's JSON.
@@ -168,16 +279,6 @@ pub struct Options {
     /// The longest line that is read, in bytes (suffixes K, M, G). A longer one is refused.
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size)]
     pub max_line: usize,
-
-    /// What to log: error, warn, info, debug, trace or off; or a filter such as
-    /// `warn,conductor=debug`. Payloads are never logged.
-    #[arg(long, value_name = "LEVEL|FILTER", default_value = "warn", env = "CONDUCTOR_LOG")]
-    pub log: String,
-
-    /// Write the log to this file instead of standard error. What components write on their
-    /// standard error still goes to ours, each line behind the component's name.
-    #[arg(long, value_name = "PATH")]
-    pub log_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]

@@ -20,10 +20,12 @@
 //! - [`mcp`]: where MCP clients reach us
 //! - [`memory`]: which greeting a command understood the last time
 //! - [`tap`]: sees what happens
+//! - [`chat`]: `conductor try`
 //! - [`stdio`]: our own standard streams
 //! - [`log`]: what people read
 
 pub mod builtin;
+pub mod chat;
 pub mod config;
 pub mod explain;
 pub mod flow;

@@ -5,6 +5,7 @@
 //! counted.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -20,6 +21,9 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 static STDERR: OnceLock<Sink> = OnceLock::new();
 
+/// Where the lines go that components write on their stderr.
+static ASIDES: OnceLock<Sink> = OnceLock::new();
+
 /// Waits, when dropped, until what was logged is written; not for ever.
 #[derive(Debug)]
 pub struct Logs {
@@ -34,29 +38,52 @@ impl Drop for Logs {
 
 /// Starts logging. `filter` is a level, or a filter as `tracing` knows it.
 pub fn start(filter: &str, file: Option<&Path>) -> Result<Logs, String> {
-    let filter = EnvFilter::try_new(filter)
-        .map_err(|error| format!("--log {filter:?} is not a level or filter: {error}"))?;
-    let file = file.map(|path| {
-        let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
-        file.map_err(|error| format!("cannot write the log file {}: {error}", path.display()))
-    });
-    let file = file.transpose()?;
+    let filter = read(filter)?;
+    let file = file.map(open).transpose()?;
     let stderr = STDERR.get_or_init(|| Sink::new(io::stderr())).clone();
+    ASIDES.get_or_init(|| stderr.clone());
     let log = file.map_or_else(|| stderr.clone(), Sink::new);
     let logs = Logs { sinks: vec![stderr, log.clone()] };
+    write_to(filter, log)?;
+    Ok(logs)
+}
+
+/// The same for a program whose standard streams are for somebody to read: everything goes into the
+/// file, or nowhere.
+pub fn start_apart(filter: &str, file: Option<&Path>) -> Result<Logs, String> {
+    let filter = read(filter)?;
+    let Some(log) = file.map(open).transpose()?.map(Sink::new) else {
+        return Ok(Logs { sinks: Vec::new() });
+    };
+    ASIDES.get_or_init(|| log.clone());
+    let logs = Logs { sinks: vec![log.clone()] };
+    write_to(filter, log)?;
+    Ok(logs)
+}
+
+fn read(filter: &str) -> Result<EnvFilter, String> {
+    EnvFilter::try_new(filter)
+        .map_err(|error| format!("--log {filter:?} is not a level or filter: {error}"))
+}
+
+fn open(path: &Path) -> Result<File, String> {
+    let file = File::options().create(true).append(true).open(path);
+    file.map_err(|error| format!("cannot write the log file {}: {error}", path.display()))
+}
+
+fn write_to(filter: EnvFilter, log: Sink) -> Result<(), String> {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)
         .with_writer(move || log.clone())
         .try_init()
-        .map_err(|error| error.to_string())?;
-    Ok(logs)
+        .map_err(|error| error.to_string())
 }
 
 /// Passes on a line that a component wrote on its stderr.
 pub fn aside(name: &str, line: &str) {
-    if let Some(stderr) = STDERR.get() {
-        stderr.push(format!("[{name}] {line}\n").into_bytes(), QUEUE);
+    if let Some(sink) = ASIDES.get() {
+        sink.push(format!("[{name}] {line}\n").into_bytes(), QUEUE);
     }
 }
 

@@ -6,10 +6,12 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
+use conductor::chat::{self, Fold, Left};
 use conductor::host::process::Ties;
 use conductor::{Config, Ending, Mode, Spec, log, stdio};
+use tokio::sync::mpsc::UnboundedReceiver;
 
-use cli::{Cli, Command, Options};
+use cli::{Cli, Colour, Command, Options, ShowWire, Try, Tuning};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -19,6 +21,8 @@ fn main() -> ExitCode {
         }
         Command::Agent(chain) => run(Mode::Agent, chain.components, &chain.options),
         Command::Proxy(chain) => run(Mode::Proxy, chain.components, &chain.options),
+        Command::Try(options) => try_out(&options),
+        Command::DemoAgent(agent) => serve(components::Component::make(&agent)),
         Command::Components => print(|out| out.write_all(conductor::builtin::list().as_bytes())),
         Command::Component { name, options } => component(&name, &options),
         Command::Mcp { port } => conductor::mcp::stdio::run(port).map_err(Failure::chain),
@@ -32,31 +36,37 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure { status, line }) => {
-            log::tell(&format!("conductor: {line}\n"));
+            if let Some(line) = line {
+                log::tell(&format!("conductor: {line}\n"));
+            }
             ExitCode::from(status)
         }
     }
 }
 
-/// Why the program ends with a status other than 0, in one line.
+/// Why the program ends with a status other than 0, in one line if it was not told before.
 struct Failure {
     status: u8,
-    line: String,
+    line: Option<String>,
 }
 
 impl Failure {
     fn usage(line: String) -> Failure {
-        Failure { status: 2, line }
+        Failure { status: 2, line: Some(line) }
     }
 
     fn chain(line: impl Into<String>) -> Failure {
-        Failure { status: 1, line: line.into() }
+        Failure { status: 1, line: Some(line.into()) }
     }
 }
 
 fn run(mode: Mode, components: Vec<String>, options: &Options) -> Result<(), Failure> {
-    let ending = in_runtime(mode, components, options, async |config| {
-        conductor::run(config, stdio::outer(), signalled()).await
+    let ending = in_runtime(mode, specs(&components)?, options, async |mut config| {
+        #[cfg(unix)]
+        {
+            config.hung_up = Some(stdio::hung_up);
+        }
+        conductor::run(config, stdio::outer(), signalled(true)).await
     })?;
     match ending {
         Ending::Clean => Ok(()),
@@ -65,8 +75,8 @@ fn run(mode: Mode, components: Vec<String>, options: &Options) -> Result<(), Fai
 }
 
 fn explain(components: Vec<String>, options: &Options, json: bool) -> Result<(), Failure> {
-    let report = in_runtime(Mode::Agent, components, options, async |config| {
-        conductor::explain(config, signalled()).await
+    let report = in_runtime(Mode::Agent, specs(&components)?, options, async |config| {
+        conductor::explain(config, signalled(true)).await
     })?;
     print(|out| match json {
         true => Ok(writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?),
@@ -76,6 +86,49 @@ fn explain(components: Vec<String>, options: &Options, json: bool) -> Result<(),
         Some(error) => Err(Failure::chain(error)),
         None => Ok(()),
     }
+}
+
+/// Runs a chain and a chat with it.
+fn try_out(options: &Try) -> Result<(), Failure> {
+    let components = match options.components.is_empty() {
+        true => demonstration()?,
+        false => specs(&options.components)?,
+    };
+    let mut style = chat::view::Style::default();
+    match options.color {
+        Colour::Auto => {}
+        Colour::Always => style.colour = true,
+        Colour::Never => style.colour = false,
+    }
+    let wire = options.show_wire.map(|which| match which {
+        ShowWire::Folded => Fold::Streams,
+        ShowWire::All => Fold::Nothing,
+    });
+    let wishes = chat::Options { prompts: options.prompt.clone(), yes: options.yes, wire, style };
+    let logs = || log::start_apart(&options.log, options.log_file.as_deref());
+    let left = with_chain(Mode::Agent, components, &options.tuning, logs, async |config| {
+        chat::run(config, wishes, interrupts(), signalled(false)).await
+    })?;
+    match left.map_err(Failure::chain)? {
+        Left::Content => Ok(()),
+        Left::Disappointed | Left::Abandoned => Err(Failure { status: 1, line: None }),
+        Left::Interrupted => Err(Failure { status: 130, line: None }),
+    }
+}
+
+/// A chain for who has none: our own proxy and our own agent, as processes.
+fn demonstration() -> Result<Vec<Spec>, Failure> {
+    let program = std::env::current_exe().map_err(|error| {
+        Failure::chain(format!("cannot find out where conductor itself is: {error}"))
+    })?;
+    let component = |name: &str, args: &[&str]| {
+        let json = serde_json::json!({ "name": name, "command": program, "args": args });
+        Spec::parse(&json.to_string()).map_err(Failure::chain)
+    };
+    Ok(vec![
+        component("sparkle", &["component", "sparkle"])?,
+        component("demo-agent", &["demo-agent"])?,
+    ])
 }
 
 /// Runs a built-in component as a proxy of its own.
@@ -88,9 +141,15 @@ fn component(name: &str, options: &[String]) -> Result<(), Failure> {
         return print(|out| out.write_all(entry.help().as_bytes()));
     }
     let recipe = entry.read(options).map_err(Failure::usage)?;
+    serve(recipe())
+}
+
+/// Runs a proxy, or an agent, on standard input and output.
+fn serve(proxy: sdk::Proxy) -> Result<(), Failure> {
+    let name = proxy.name().to_owned();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::chain(error.to_string()))?;
-    let served = runtime.block_on(recipe().serve_stdio());
+    let served = runtime.block_on(proxy.serve_stdio());
     runtime.shutdown_background();
     served.map_err(|error| Failure::chain(format!("{name}: {error}")))
 }
@@ -110,11 +169,22 @@ fn specs(components: &[String]) -> Result<Vec<Spec>, Failure> {
 /// Sets up everything around a chain and does something with it.
 fn in_runtime<T>(
     mode: Mode,
-    components: Vec<String>,
+    specs: Vec<Spec>,
     options: &Options,
     work: impl AsyncFnOnce(Config) -> T,
 ) -> Result<T, Failure> {
-    let mut specs = specs(&components)?;
+    let logs = || log::start(&options.log, options.log_file.as_deref());
+    with_chain(mode, specs, &options.tuning, logs, work)
+}
+
+/// The same with a log of another kind.
+fn with_chain<T>(
+    mode: Mode,
+    mut specs: Vec<Spec>,
+    options: &Tuning,
+    logs: impl FnOnce() -> Result<log::Logs, String>,
+    work: impl AsyncFnOnce(Config) -> T,
+) -> Result<T, Failure> {
     let notices = conductor::builtin::resolve(mode, &mut specs).map_err(Failure::usage)?;
     let mut config = Config::new(mode, specs);
     for (component, generation) in &options.dialect {
@@ -134,11 +204,7 @@ fn in_runtime<T>(
     #[cfg(not(unix))]
     let ties = Ties::default();
     config.ties = ties;
-    #[cfg(unix)]
-    {
-        config.hung_up = Some(stdio::hung_up);
-    }
-    let logs = log::start(&options.log, options.log_file.as_deref()).map_err(Failure::usage)?;
+    let logs = logs().map_err(Failure::usage)?;
     notices.iter().for_each(|notice| tracing::warn!("{notice}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::chain(error.to_string()))?;
@@ -149,12 +215,22 @@ fn in_runtime<T>(
     Ok(done)
 }
 
-/// Ready when somebody asks us to end.
+/// An entry for each Ctrl-C from now on.
+fn interrupts() -> UnboundedReceiver<()> {
+    let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while tokio::signal::ctrl_c().await.is_ok() && sender.send(()).is_ok() {}
+    });
+    receiver
+}
+
+/// Ready when somebody asks us to end; by Ctrl-C, too, if that is what it means.
 #[cfg(unix)]
-async fn signalled() {
+async fn signalled(by_interrupt: bool) {
     use tokio::signal::unix::{SignalKind, signal};
-    let kinds = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
-    let mut signals: Vec<_> = kinds.into_iter().filter_map(|kind| signal(kind).ok()).collect();
+    let kinds = [SignalKind::terminate(), SignalKind::hangup(), SignalKind::interrupt()];
+    let kinds = &kinds[..if by_interrupt { 3 } else { 2 }];
+    let mut signals: Vec<_> = kinds.iter().filter_map(|kind| signal(*kind).ok()).collect();
     std::future::poll_fn(|cx| {
         match signals.iter_mut().any(|signal| signal.poll_recv(cx).is_ready()) {
             true => std::task::Poll::Ready(()),
@@ -165,8 +241,8 @@ async fn signalled() {
 }
 
 #[cfg(not(unix))]
-async fn signalled() {
-    if tokio::signal::ctrl_c().await.is_err() {
+async fn signalled(by_interrupt: bool) {
+    if !by_interrupt || tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
     }
 }

@@ -14,7 +14,7 @@ use serde_json::json;
 use testkit::stage::{Setup, Stage, binary, directory, patiently, wait_until};
 
 const OPTIONS: [&str; 5] = ["--init-timeout", "--grace", "--max-line", "--log", "--log-file"];
-const COMMANDS: [&str; 4] = ["agent", "proxy", "completions", "man"];
+const COMMANDS: [&str; 6] = ["agent", "proxy", "try", "demo-agent", "completions", "man"];
 
 fn stage() -> Setup {
     Stage::new(env!("CARGO_BIN_EXE_conductor"))

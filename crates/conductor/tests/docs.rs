@@ -71,12 +71,12 @@ fn every_command_of_the_guide_works() {
     assert!(seen >= 10, "the pages show {seen} commands: are they found?");
 }
 
-/// The example that the guide shows is the one that is compiled, and run by `tests/mcp/`.
+/// The example that the guide shows is the one that is compiled, and run by the tests of `examples`.
 #[test]
 fn the_worked_example_is_the_one_that_is_tested() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let read = |path: &str| std::fs::read_to_string(root.join(path)).expect(path);
-    let program = read("crates/testkit/src/bin/words.rs");
+    let program = read("examples/tools.rs");
     let (_, code) = program.split_once("\n\n").expect("a line of its own about it");
     assert!(read("docs/tools.md").contains(code.trim_end()), "docs/tools.md shows another program");
 }

@@ -51,11 +51,17 @@ pub(crate) struct Shared {
 /// Whether the answer to a request is still wanted.
 #[derive(Default)]
 pub(crate) struct Wanted {
+    /// The session whose cancellation is that of the request, too: of a prompt, for an agent.
+    session: Option<String>,
     cancelled: Cell<bool>,
     wakers: RefCell<Vec<Waker>>,
 }
 
 impl Wanted {
+    pub fn in_session(session: Option<String>) -> Wanted {
+        Wanted { session, ..Wanted::default() }
+    }
+
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.get()
     }
@@ -79,6 +85,13 @@ impl Shared {
         if let Some(waker) = self.waker.borrow_mut().take() {
             waker.wake();
         }
+    }
+
+    /// The turn of a session is to end.
+    pub fn cancel_session(&self, session: &str) {
+        let handled = self.handled.borrow();
+        let turns = handled.values().filter(|it| it.session.as_deref() == Some(session));
+        turns.for_each(|turn| turn.cancel());
     }
 
     pub async fn ask(&self, toward: Side, call: Call, of: Option<Id>) -> Result<Json> {
@@ -114,12 +127,16 @@ impl Cx {
     }
 
     /// Ready when the asker of the request at hand does not want its answer any more. (It has to be
-    /// answered all the same. What was asked with `next.run` is cancelled by itself.)
+    /// answered all the same. What was asked with `next.run` is cancelled by itself.) For an agent that
+    /// handles a prompt, `session/cancel` says so, too.
     pub async fn cancelled(&self) {
         poll_fn(|cx| match &self.of {
             Some((_, wanted)) if wanted.cancelled.get() => Poll::Ready(()),
             Some((_, wanted)) => {
-                wanted.wakers.borrow_mut().push(cx.waker().clone());
+                let mut wakers = wanted.wakers.borrow_mut();
+                if !wakers.iter().any(|it| it.will_wake(cx.waker())) {
+                    wakers.push(cx.waker().clone());
+                }
                 Poll::Pending
             }
             None => Poll::Pending,

@@ -7,18 +7,19 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use agent_client_protocol_schema::v1::{
-    AuthenticateRequest, AuthenticateResponse, ContentBlock, CreateTerminalRequest,
-    CreateTerminalResponse, InitializeRequest, InitializeResponse, LoadSessionRequest,
-    LoadSessionResponse, NewSessionRequest, NewSessionResponse, PromptRequest, PromptResponse,
-    ReadTextFileRequest, ReadTextFileResponse, RequestPermissionRequest, RequestPermissionResponse,
-    SetSessionModeRequest, SetSessionModeResponse, WriteTextFileRequest, WriteTextFileResponse,
+    AuthenticateRequest, AuthenticateResponse, CloseSessionRequest, CloseSessionResponse,
+    ContentBlock, CreateTerminalRequest, CreateTerminalResponse, InitializeRequest,
+    InitializeResponse, LoadSessionRequest, LoadSessionResponse, NewSessionRequest,
+    NewSessionResponse, PromptRequest, PromptResponse, ReadTextFileRequest, ReadTextFileResponse,
+    RequestPermissionRequest, RequestPermissionResponse, SetSessionModeRequest,
+    SetSessionModeResponse, WriteTextFileRequest, WriteTextFileResponse,
 };
 use driver::{Call, Json, Side};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::context::Cx;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::typed::Typed;
 
 pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<Json>>>>;
@@ -67,6 +68,7 @@ spoken! {
     AuthenticateRequest => AuthenticateResponse, Editor "authenticate";
     NewSessionRequest => NewSessionResponse, Editor "session/new";
     LoadSessionRequest => LoadSessionResponse, Editor "session/load";
+    CloseSessionRequest => CloseSessionResponse, Editor "session/close";
     PromptRequest => PromptResponse, Editor "session/prompt";
     SetSessionModeRequest => SetSessionModeResponse, Editor "session/set_mode";
     RequestPermissionRequest => RequestPermissionResponse, Agent "session/request_permission";
@@ -191,6 +193,14 @@ impl<T: Ask> Next<T> {
                 let of = self.cx.of.as_ref().map(|(id, _)| id.clone());
                 self.cx.shared.pass_on(self.toward, call, of).await
             }
+        }
+    }
+
+    /// What to do with a request that its type cannot read: a proxy is not to judge it, an agent is.
+    pub(crate) async fn unread(&self, call: Call, why: Error) -> Result<Json> {
+        match self.cx.shared.last {
+            true => Err(why),
+            false => self.pass(call).await,
         }
     }
 

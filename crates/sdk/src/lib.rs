@@ -28,12 +28,14 @@
 //! - [`proxy`]: handlers, one after the other
 //! - [`handler`]: what they are given: [`Prompt`], [`Next`], [`Typed`]
 //! - [`context`]: what they can do beside: [`Cx`], [`Peer`]; [`session`]: subagents
+//! - [`agent`]: what an agent says
 //! - [`tool`]: MCP tools; `connection`: to MCP servers that speak over a stream
 //! - [`typed`], [`error`]: messages of the schema; failures
 //! - [`script`]: conversations as tests, for authors
 //! - `serve`: the loop; `signal`: answers that come later
 //! - [`sync`]: the synchronous core under all this, for proxies that never wait
 
+pub mod agent;
 mod connection;
 pub mod context;
 pub mod error;
@@ -46,7 +48,7 @@ mod signal;
 pub mod tool;
 pub mod typed;
 
-pub use agent_client_protocol_schema::v1 as schema;
+pub use agent_client_protocol_schema::{ProtocolVersion, v1 as schema};
 pub use context::{Cx, Peer};
 pub use driver as sync;
 pub use driver::{Call, Id, Json, Message, Outcome, Side};

@@ -45,7 +45,7 @@ impl Proxy {
     }
 
     /// An agent, written like a proxy: what it does not handle it does not know, and `next.run` leads
-    /// nowhere.
+    /// nowhere. What it says goes to `next.cx().editor()`; see [`agent`](crate::agent).
     pub fn agent(name: impl Into<String>) -> Proxy {
         Proxy { last: true, ..Proxy::new(name) }
     }
@@ -66,8 +66,8 @@ impl Proxy {
             async move {
                 match Prompt::read(call.params.as_ref().unwrap_or(&Json::NULL)) {
                     Ok(prompt) => handler(prompt, next.kind()).await?.write(),
-                    // Not a prompt as the schema knows it: not for us to judge.
-                    Err(_) => next.pass(call).await,
+                    // Not a prompt as the schema knows it.
+                    Err(why) => next.unread(call, why).await,
                 }
             }
         })
@@ -87,7 +87,7 @@ impl Proxy {
             async move {
                 match Typed::read(call.params.as_ref().unwrap_or(&Json::NULL)) {
                     Ok(request) => handler(request, next.kind()).await?.write(),
-                    Err(_) => next.pass(call).await,
+                    Err(why) => next.unread(call, why).await,
                 }
             }
         })

@@ -20,6 +20,8 @@
 //! `>` is sent, `<` must be received, by that side, in that order; the order between the two sides is
 //! free. Messages are plain JSON-RPC without `"jsonrpc"`; envelopes are put on and taken off. The id in
 //! a request that is received is a name for the one that the proxy chose. Lines with `#` are comments.
+//!
+//! An agent is played the same way; in its scripts there is only the editor.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
@@ -29,7 +31,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use driver::{Id, Side};
 use serde_json::Value;
-use wire::dialect::{Generation, Proxy as Link};
+use wire::dialect::{Generation, Plain, Proxy as Link};
 use wire::{Dialect, Message};
 
 use crate::proxy::Proxy;
@@ -122,6 +124,8 @@ fn side(who: &str) -> Side {
 struct Stage {
     engine: Engine,
     link: Box<dyn Dialect>,
+    /// What is played is an agent.
+    nobody_behind: bool,
     lines: Vec<u8>,
     received: BTreeMap<Side, VecDeque<Value>>,
     /// The ids that the proxy chose, by who received them and their name in the script.
@@ -130,10 +134,16 @@ struct Stage {
 
 impl Stage {
     fn new(proxy: Proxy) -> Stage {
-        let current = Generation::named("P5").expect("the current generation");
+        let link: Box<dyn Dialect> = if proxy.last {
+            Box::new(Plain::agent())
+        } else {
+            let current = Generation::named("P5").expect("the current generation");
+            Box::new(Link::pinned("proxy", current))
+        };
         let received = [(Side::Editor, VecDeque::new()), (Side::Agent, VecDeque::new())];
         Stage {
-            link: Box::new(Link::pinned("proxy", current)),
+            nobody_behind: proxy.last,
+            link,
             engine: Engine::new(proxy),
             lines: Vec::new(),
             received: received.into(),
@@ -142,6 +152,8 @@ impl Stage {
     }
 
     fn send(&mut self, who: Side, mut json: Value) {
+        let there = who == Side::Editor || !self.nobody_behind;
+        assert!(there, "there is nobody behind an agent who could send {json}");
         if let Some(id) = json.get("id").cloned() {
             json["id"] = match json.get("method") {
                 // Both sides number their own questions.

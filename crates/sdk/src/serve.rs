@@ -50,6 +50,10 @@ fn key(id: &Id) -> Vec<u8> {
     id.json().as_bytes().to_vec()
 }
 
+fn session_of(call: &Call) -> Option<String> {
+    Some(call.params.as_ref()?.member("sessionId")?.text()?.into_owned())
+}
+
 impl Front {
     fn new(proxy: Proxy, shared: Rc<Shared>) -> Front {
         let mut requests = BTreeMap::<String, [Arc<[Handler]>; 2]>::new();
@@ -95,7 +99,9 @@ impl Front {
 
     /// Handles a request in a task of its own.
     fn handle(&self, from: Side, request: Request, handlers: Arc<[Handler]>) {
-        let wanted = Rc::new(Wanted::default());
+        let prompt = self.shared.last && request.call.is("session/prompt");
+        let session = if prompt { session_of(&request.call) } else { None };
+        let wanted = Rc::new(Wanted::in_session(session));
         self.shared.handled.borrow_mut().insert(key(request.id()), wanted.clone());
         let cx = Cx { shared: self.shared.clone(), of: Some((request.id().detached(), wanted)) };
         let shared = self.shared.clone();
@@ -128,8 +134,7 @@ impl driver::Proxy for Front {
             Side::Agent => &*method == "mcp/message" && offers.owns(&request.call),
         };
         if from == Side::Editor && matches!(&*method, "session/close" | "session/delete") {
-            let id = request.call.params.as_ref().and_then(|params| params.member("sessionId"));
-            id.as_ref().and_then(Json::text).iter().for_each(|id| offers.forget(id));
+            session_of(&request.call).iter().for_each(|id| offers.forget(id));
         }
         drop(method);
         if let Some(answer) =
@@ -160,7 +165,11 @@ impl driver::Proxy for Front {
                 }
             }
         }
-        if !(self.shared.last && from == Side::Editor) {
+        if self.shared.last && from == Side::Editor {
+            if method == "session/cancel" {
+                session_of(&call).iter().for_each(|id| self.shared.cancel_session(id));
+            }
+        } else {
             out.notify(from.opposite(), call);
         }
     }

@@ -282,3 +282,40 @@ async fn a_script_that_goes_differently_fails() {
 fn json_is_reexported_for_untyped_handlers() {
     assert_eq!(Json::EMPTY.as_str(), "{}");
 }
+
+#[tokio::test]
+async fn an_agent_is_played_like_a_proxy_with_nobody_behind_it() {
+    use sdk::schema::{PromptResponse, StopReason};
+    let agent = Proxy::agent("parrot").on_prompt(async |prompt, next| {
+        let editor = next.cx().editor();
+        editor.say(prompt.session(), prompt.text())?;
+        if prompt.text() == "wait" {
+            next.cx().cancelled().await;
+            return Ok(PromptResponse::new(StopReason::Cancelled).into());
+        }
+        Ok(PromptResponse::new(StopReason::EndTurn).into())
+    });
+    let script = r#"
+        editor > {"id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"q"}]}}
+        editor < SAID(q)
+        editor < {"id":1,"result":{"stopReason":"end_turn"}}
+        # A turn ends when its session is cancelled, not when another is.
+        editor > {"id":2,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"wait"}]}}
+        editor < SAID(wait)
+        editor > {"method":"session/cancel","params":{"sessionId":"other"}}
+        editor > {"id":3,"method":"_x/y"}
+        editor < {"id":3,"error":{"code":-32601,"message":"method not found: _x/y"}}
+        editor > {"method":"session/cancel","params":{"sessionId":"s"}}
+        editor < {"id":2,"result":{"stopReason":"cancelled"}}
+        # What an agent cannot read is a mistake of the asker.
+        editor > {"id":4,"method":"session/prompt","params":{"prompt":[]}}
+        editor < {"id":4,"error":{"code":-32602,"message":"missing field `sessionId` at line 1 column 13"}}
+        "#;
+    let said = |text| {
+        format!(
+            r#"{{"method":"session/update","params":{{"sessionId":"s","update":{{"sessionUpdate":"agent_message_chunk","content":{{"type":"text","text":"{text}"}}}}}}}}"#
+        )
+    };
+    let script = script.replace("SAID(q)", &said("q")).replace("SAID(wait)", &said("wait"));
+    script::play(agent, &script).await;
+}

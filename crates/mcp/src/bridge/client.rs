@@ -22,6 +22,9 @@ pub struct Client {
     name: String,
     state: State,
     hellos: Vec<Hello>,
+    /// What it says after an answer of ours, until the server has given its own: no server expects
+    /// anything before that.
+    early: Vec<(Option<Id>, Call)>,
     /// Questions of the server that this client has yet to answer, by the id they have in the chain.
     owes: Vec<Id>,
 }
@@ -49,6 +52,12 @@ impl Client {
     pub fn deadline(&self) -> Option<Time> {
         self.hellos.iter().filter(|hello| !hello.answered).map(|hello| hello.until).min()
     }
+
+    /// Has this to wait until the server has answered `initialize` itself?
+    fn is_early(&self, id: Option<&Id>) -> bool {
+        let ours = |hello: &&Hello| hello.answered && hello.call.is(INITIALIZE);
+        self.hellos.iter().find(ours).is_some_and(|hello| id != Some(&hello.id))
+    }
 }
 
 impl Bridge {
@@ -65,6 +74,7 @@ impl Bridge {
             name: admitted.name.clone(),
             state: State::Idle,
             hellos: Vec::new(),
+            early: Vec::new(),
             owes: Vec::new(),
         };
         self.clients.insert(caller, client);
@@ -115,6 +125,7 @@ impl Bridge {
     /// Passes on what a client says, connecting it first if need be.
     fn say(&mut self, caller: Caller, id: Option<Id>, call: Call, steps: &mut Vec<Step>) {
         let Some(client) = self.clients.get_mut(&caller) else { return };
+        let early = client.is_early(id.as_ref());
         match &mut client.state {
             State::Idle => {
                 let connect = OURS.connect(&client.server, "");
@@ -122,10 +133,19 @@ impl Bridge {
                 self.ask(Asked::Connect(caller), connect, steps);
             }
             State::Connecting(waiting) => waiting.push((id, call)),
+            State::Connected(_) if early => client.early.push((id, call)),
             State::Connected(connection) => {
                 let connection = connection.clone();
                 self.send(caller, &connection, id, &call, steps);
             }
+        }
+    }
+
+    /// Says what had to wait for the server's answer, unless it still has to.
+    fn say_early(&mut self, caller: Caller, steps: &mut Vec<Step>) {
+        let Some(client) = self.clients.get_mut(&caller) else { return };
+        for (id, call) in std::mem::take(&mut client.early) {
+            self.say(caller, id, call, steps);
         }
     }
 
@@ -155,6 +175,7 @@ impl Bridge {
                 match hello.map(|index| client.hellos.swap_remove(index)) {
                     Some(Hello { answered: true, call, .. }) => {
                         on_late_hello(caller, &call, &outcome, steps);
+                        self.say_early(caller, steps);
                     }
                     _ => steps.push(Step::Tell { caller, message: Message::response(id, outcome) }),
                 }
@@ -182,9 +203,9 @@ impl Bridge {
         match connection {
             Some(connection) => {
                 client.state = State::Connected(connection.clone());
-                self.connections.insert(connection.clone(), caller);
+                self.connections.insert(connection, caller);
                 for (id, call) in waiting {
-                    self.send(caller, &connection, id, &call, steps);
+                    self.say(caller, id, call, steps);
                 }
             }
             None => {
@@ -213,6 +234,7 @@ impl Bridge {
         let Some(id) = id else { return };
         if let Some(client) = self.clients.get_mut(&caller) {
             client.hellos.retain(|hello| hello.id != id);
+            client.early.retain(|(waits, _)| waits.as_ref() != Some(&id));
             if let State::Connecting(waiting) = &mut client.state {
                 waiting.retain(|(waits, _)| waits.as_ref() != Some(&id));
             }
@@ -230,6 +252,7 @@ impl Bridge {
         for number in cancelled {
             self.arrive(cancel(&our_id(number)), steps);
         }
+        self.say_early(caller, steps);
     }
 
     /// A client has answered a question of the server.

@@ -1,4 +1,4 @@
-//! The worked example of `docs/tools.md`: a proxy that offers a tool.
+//! A proxy that offers a tool, on the synchronous core alone.
 
 use driver::{Json, Outbox, Outcome, Proxy, Request, Side};
 

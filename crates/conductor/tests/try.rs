@@ -1,0 +1,395 @@
+//! `conductor try` as people meet it: real processes, pipes and a terminal.
+
+#![cfg(unix)]
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use testkit::stage::{directory, script, wait_until};
+
+/// How long anything may take before a test fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const EMBODIED: &str = "✓ embody_sparkle  You are working together with somebody, not for them.";
+
+fn conductor(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_conductor"));
+    command.args(arguments).stdin(Stdio::null()).env_remove("NO_COLOR").env_remove("COLUMNS");
+    command
+}
+
+fn tried(arguments: &[&str]) -> Output {
+    conductor(&[&["try"], arguments].concat()).output().expect("the conductor starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+/// What it prints for these arguments, which must be fine.
+fn printed(arguments: &[&str]) -> String {
+    let output = tried(arguments);
+    let said = text(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{arguments:?}: {said}");
+    text(&output.stdout)
+}
+
+/// An agent in a few lines of shell, with something to do for a prompt.
+fn agent(name: &str, prompted: &str) -> PathBuf {
+    let directory = directory(name);
+    let body = format!(
+        r#"
+while read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/.*"id":\("[^"]*"\).*/\1/p')
+  case "$line" in
+    *'"initialize"'*) echo "{{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{{\"protocolVersion\":1}}}}" ;;
+    *'"session/new"'*) echo "{{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{{\"sessionId\":\"s\"}}}}" ;;
+    *'"session/prompt"'*) {prompted} ;;
+  esac
+done
+"#
+    );
+    script(&directory, "agent", &body);
+    directory.join("agent")
+}
+
+#[test]
+fn the_first_answer_comes_through_sparkle_which_was_really_embodied() {
+    let shown = printed(&["--prompt", "hello"]);
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(lines[..2], ["> hello", EMBODIED], "{shown}");
+    assert!(shown.contains("\n\nHello! You said “hello”"), "{shown}");
+    assert!(shown.ends_with("what I can do.\n") && !shown.contains('\x1b'), "{shown}");
+}
+
+#[test]
+fn every_message_can_be_seen_on_its_way() {
+    let shown = printed(&["--prompt", "hello", "--show-wire"]);
+    for expected in [
+        "│ editor → sparkle      initialize #c:1 {\"protocolVersion\":1,",
+        "│ demo-agent → sparkle  ✓ initialize #",
+        "│ demo-agent → sparkle  mcp/message tools/call #",
+        "│ sparkle → demo-agent  ✓ mcp/message tools/call #",
+        "│ sparkle → editor      session/update agent_message_chunk {\"content\":",
+        "│ sparkle → editor      ✓ session/prompt #3 {\"stopReason\":\"end_turn\"}",
+        " more\n",
+        EMBODIED,
+    ] {
+        assert!(shown.contains(expected), "{expected} is not in:\n{shown}");
+    }
+    assert!(shown.lines().all(|line| !line.starts_with('│') || line.chars().count() <= 100));
+    let chunks =
+        |shown: &str| shown.matches("│ sparkle → editor      session/update agent_").count();
+    let all = printed(&["--prompt", "hello", "--show-wire=all"]);
+    assert!(chunks(&shown) < 10 && chunks(&all) > 20, "{all}");
+    assert!(!all.contains(" more\n"), "{all}");
+}
+
+#[test]
+fn each_line_of_a_pipe_is_a_prompt() {
+    let mut child =
+        conductor(&["try"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a start");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all("make a plan\n\n  \nuse nothing\nlast".as_bytes()).expect("it reads");
+    drop(stdin);
+    let output = child.wait_with_output().expect("an end");
+    let shown = text(&output.stdout);
+    assert!(output.status.success());
+    let prompts: Vec<&str> = shown.lines().filter(|line| line.starts_with("> ")).collect();
+    assert_eq!(prompts, ["> make a plan", "> use nothing", "> last"]);
+    assert!(shown.contains("Plan\n  ▸ Read what you want\n  · Do as if\n"), "{shown}");
+    assert!(shown.contains("✗ nothing  no server has a tool nothing\n"), "{shown}");
+    assert_eq!(shown.matches(EMBODIED).count(), 1);
+}
+
+#[test]
+fn the_chain_can_be_the_users_own() {
+    let bare = printed(&["--prompt", "hello", "--", "demo-agent --pace 0"]);
+    assert!(bare.starts_with("> hello\nHello!"), "{bare}");
+    let exe = env!("CARGO_BIN_EXE_conductor");
+    let process = format!("'{exe}' demo-agent --pace 0");
+    let mixed = printed(&["--prompt", "hello", "sparkle", &process]);
+    assert!(mixed.contains(EMBODIED), "{mixed}");
+}
+
+#[test]
+fn permission_is_refused_unless_the_user_said_yes() {
+    let chain = ["--", "demo-agent --pace 0"];
+    let edit = ["--prompt", "edit the file"];
+    let refused = printed(&[&edit[..], &chain].concat());
+    assert!(refused.contains("? Edit demo.txt: Reject\n✗ Edit demo.txt\n"), "{refused}");
+    let allowed = printed(&[&edit[..], &["--yes"], &chain].concat());
+    assert!(allowed.contains("? Edit demo.txt: Allow once\n✓ Edit demo.txt\n"), "{allowed}");
+}
+
+#[test]
+fn a_chain_that_does_not_start_is_told_in_one_line() {
+    for (component, why) in
+        [("/nowhere/at/all", "command not found"), ("sh -c 'exit 3'", "status 3")]
+    {
+        let output = tried(&["--prompt", "hello", "--", "sparkle", component]);
+        let said = text(&output.stderr);
+        assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+        assert!(said.starts_with("conductor: agent") && said.contains(why), "{said}");
+        assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
+    }
+    let output = tried(&["--", "'open quote"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn an_answer_that_is_an_error_is_told_and_the_status_is_1() {
+    let error = r#"printf '%s\n' "{\"jsonrpc\":\"2.0\",\"id\":$id,\"error\":{\"code\":-32000,\"message\":\"out of\\nwords\"}}""#;
+    let agent = agent("try-error", error);
+    let output = tried(&["--prompt", "a", "--prompt", "b", "--", agent.to_str().expect("a path")]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(text(&output.stdout), "> a\n> b\n");
+    assert_eq!(text(&output.stderr), "error: out of words\nerror: out of words\n");
+}
+
+#[test]
+fn an_agent_that_dies_in_the_middle_ends_the_chat() {
+    let agent = agent("try-death", "echo 'it hurts' >&2; exit 7");
+    let output = tried(&["--prompt", "a", "--prompt", "b", "--", agent.to_str().expect("a path")]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said.contains("agent 'agent'") && said.contains("status 7"), "{said}");
+    assert_eq!(said.matches("status 7").count(), 1, "told once: {said}");
+    // It may have been faster than the news.
+    assert!(text(&output.stdout).starts_with("> a\n"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn the_log_goes_into_a_file_or_nowhere() {
+    let directory = directory("try-log");
+    let noisy = "sh -c 'echo how are you >&2; exec \"$0\" demo-agent --pace 0' ";
+    let noisy = format!("{noisy}'{}'", env!("CARGO_BIN_EXE_conductor"));
+    printed(&["--prompt", "hello", "--", &noisy]);
+    let log = directory.join("log");
+    let path = log.to_str().expect("a path");
+    printed(&["--prompt", "hello", "--log", "debug", "--log-file", path, "--", &noisy]);
+    let logged = std::fs::read_to_string(&log).expect("a log");
+    assert!(logged.contains("] how are you") && logged.contains("DEBUG"), "{logged}");
+    assert!(!logged.contains("hello"), "payloads are not logged: {logged}");
+}
+
+#[test]
+fn colours_are_for_terminals_and_who_wants_them() {
+    let shown = printed(&["--prompt", "hello", "--color", "always", "--", "demo-agent --pace 0"]);
+    assert!(shown.starts_with("\x1b[1m> hello\x1b[0m\n"), "{shown:?}");
+}
+
+/// A terminal with a chat in it.
+struct Terminal {
+    child: Child,
+    keys: File,
+    shown: Receiver<Vec<u8>>,
+    /// What was shown and not waited for yet.
+    rest: String,
+    slave: OwnedFd,
+}
+
+impl Terminal {
+    fn new(arguments: &[&str], environment: &[(&str, &str)]) -> Terminal {
+        let (mut master, mut slave) = (-1, -1);
+        let mut size = libc::winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+        let null = std::ptr::null_mut();
+        // SAFETY: fills in two descriptors, which are owned from here on.
+        let (master, slave) = unsafe {
+            assert_eq!(libc::openpty(&mut master, &mut slave, null, null.cast(), &raw mut size), 0);
+            (File::from_raw_fd(master), OwnedFd::from_raw_fd(slave))
+        };
+        let stream = || Stdio::from(slave.try_clone().expect("a descriptor"));
+        let mut command = conductor(&[&["try"], arguments].concat());
+        command.env("TERM", "xterm").envs(environment.iter().copied());
+        command.stdin(stream()).stdout(stream()).stderr(stream());
+        // SAFETY: both calls may be made between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::setsid();
+                libc::ioctl(0, libc::TIOCSCTTY as _, 0);
+                Ok(())
+            });
+        }
+        let child = command.spawn().expect("the conductor starts");
+        let (sender, shown) = channel();
+        let mut screen = master.try_clone().expect("a descriptor");
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = screen.read(&mut bytes) {
+                if sender.send(bytes[..count].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Terminal { child, keys: master, shown, rest: String::new(), slave }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).expect("a terminal");
+    }
+
+    /// Waits until this is shown, and gives everything up to there.
+    fn until(&mut self, wanted: &str) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(at) = self.rest.find(wanted) {
+                let rest = self.rest.split_off(at + wanted.len());
+                return std::mem::replace(&mut self.rest, rest);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Ok(bytes) = self.shown.recv_timeout(left) else {
+                panic!("{wanted:?} is not shown, but: {:?}", self.rest);
+            };
+            self.rest.push_str(&String::from_utf8_lossy(&bytes));
+        }
+    }
+
+    fn prompt(&mut self) -> String {
+        self.until("\r\x1b[K> ")
+    }
+
+    fn ends(&mut self) -> Option<i32> {
+        self.child.wait().expect("an end").code()
+    }
+
+    /// Does the terminal echo what is typed, as it did before?
+    fn echoes(&self) -> bool {
+        let modes = rustix::termios::tcgetattr(&self.slave).expect("a terminal");
+        modes.local_modes.contains(rustix::termios::LocalModes::ECHO)
+    }
+}
+
+#[test]
+fn in_a_terminal_lines_are_edited_answers_interrupted_and_the_chat_left() {
+    let mut terminal = Terminal::new(&["--", "demo-agent --pace 5"], &[]);
+    assert!(terminal.until("\r\n").contains("You are talking to demo-agent."));
+    terminal.prompt();
+    // Backspace, and a line that is thrown away with Ctrl-C.
+    terminal.press("helloo\x7f\r");
+    terminal.until("Hello! You said “hello”");
+    terminal.prompt();
+    terminal.press("nonsense\x03");
+    terminal.prompt();
+    terminal.press("a long story\r");
+    terminal.until("Once upon a time");
+    terminal.press("\x03");
+    let rest = terminal.until("(cancelled)");
+    assert!(!rest.contains("playing still"), "{rest}");
+    terminal.prompt();
+    // The arrow brings back the line before.
+    terminal.press("\x1b[A");
+    terminal.until("> a long story");
+    terminal.press("\x03");
+    terminal.prompt();
+    terminal.press("\x04");
+    assert_eq!(terminal.ends(), Some(0));
+    assert!(terminal.echoes());
+}
+
+#[test]
+fn in_a_terminal_the_user_is_asked_for_permission() {
+    let mut terminal = Terminal::new(&["--", "demo-agent --pace 0"], &[("NO_COLOR", "1")]);
+    terminal.prompt();
+    for (keys, shown) in
+        [("1\r", "✓ Edit demo.txt"), ("rej\r", "✗ Edit demo.txt"), ("\x03", "(cancelled)")]
+    {
+        terminal.press("edit the file\r");
+        let question = terminal.until("choose 1 to 2: ");
+        assert!(question.contains("? Edit demo.txt\r\n  1 Allow once\r\n  2 Reject\r\n"));
+        terminal.press("what?\r");
+        terminal.until("Type the number of your choice.");
+        terminal.until("choose 1 to 2: ");
+        terminal.press(keys);
+        terminal.until(shown);
+        terminal.prompt();
+    }
+    terminal.press("\x04");
+    assert_eq!(terminal.ends(), Some(0));
+}
+
+#[test]
+fn a_terminal_is_left_as_it_was_when_the_chat_is_ended_from_outside() {
+    let mut terminal = Terminal::new(&["--", "demo-agent"], &[]);
+    terminal.prompt();
+    wait_until("the line is edited", || (!terminal.echoes()).then_some(()));
+    let pid = i32::try_from(terminal.child.id()).expect("a process id");
+    // SAFETY: a signal to a child of ours that was not waited for.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGTERM) }, 0);
+    terminal.ends();
+    assert!(terminal.echoes());
+}
+
+#[test]
+fn in_a_simple_terminal_the_user_is_asked_all_the_same() {
+    let mut terminal = Terminal::new(&["--", "demo-agent --pace 0"], &[("TERM", "dumb")]);
+    terminal.until("> ");
+    terminal.press("edit the file\r");
+    terminal.until("choose 1 to 2: ");
+    terminal.press("1\r");
+    let shown = terminal.until("✓ Edit demo.txt");
+    assert!(!shown.contains('\x1b'), "{shown:?}");
+    terminal.until("> ");
+    terminal.press("\x04");
+    assert_eq!(terminal.ends(), Some(0));
+}
+
+#[test]
+fn an_interrupt_without_a_terminal_ends_the_answer_and_then_the_chat() {
+    let mut child = conductor(&["try", "--prompt", "a long story", "--prompt", "hello"])
+        .args(["--", "demo-agent --pace 10"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the conductor starts");
+    let mut stdout = child.stdout.take().expect("a pipe");
+    let mut shown = [0; 40];
+    stdout.read_exact(&mut shown).expect("an answer");
+    let pid = i32::try_from(child.id()).expect("a process id");
+    // SAFETY: a signal to a child of ours that was not waited for.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).expect("UTF-8");
+    assert_eq!(child.wait().expect("an end").code(), Some(130));
+    assert!(rest.ends_with("(cancelled)\n") && !rest.contains("hello"), "{rest}");
+}
+
+#[test]
+fn an_agent_that_dies_while_nobody_asks_it_ends_the_chat() {
+    let agent = agent("try-idle", "kill -9 $$");
+    let mut terminal = Terminal::new(&["--", agent.to_str().expect("a path")], &[]);
+    terminal.prompt();
+    terminal.press("die\r");
+    terminal.until("killed by signal 9");
+    assert_eq!(terminal.ends(), Some(1));
+    assert!(terminal.echoes());
+}
+
+#[test]
+fn the_demo_agent_ends_its_servers_when_its_editor_leaves() {
+    let directory = directory("demo-servers");
+    let note = directory.join("pid");
+    let server = format!("echo $$ > '{}'; exec cat > /dev/null", note.display());
+    let mut child = conductor(&["demo-agent"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the demo agent starts");
+    let servers = json!([{ "name": "s", "command": "/bin/sh", "args": ["-c", server], "env": [] }]);
+    let new = json!({ "jsonrpc": "2.0", "id": 1, "method": "session/new",
+        "params": { "cwd": "/", "mcpServers": servers } });
+    let mut stdin = child.stdin.take().expect("a pipe");
+    writeln!(stdin, "{new}").expect("it reads");
+    let pid = || std::fs::read_to_string(&note).ok()?.trim().parse::<u32>().ok();
+    let pid = wait_until("the server runs", pid);
+    drop(stdin);
+    assert!(child.wait().expect("an end").success());
+    let process = format!("/proc/{pid}");
+    wait_until("the server ends", || (!Path::new(&process).exists()).then_some(()));
+}
