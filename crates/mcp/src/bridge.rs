@@ -61,6 +61,7 @@ pub struct Bridge {
 struct Admitted {
     server: String,
     name: String,
+    kind: Kind,
     called: bool,
 }
 
@@ -215,7 +216,8 @@ impl Bridge {
                     match self.ports.admit(kind, ticket) {
                         Ok(place) => {
                             let (server, name) = (offer.id.clone(), offer.name.clone());
-                            self.tickets.insert(ticket, Admitted { server, name, called: false });
+                            let admitted = Admitted { server, name, kind, called: false };
+                            self.tickets.insert(ticket, admitted);
                             set_up.tickets.push(ticket);
                             Manner::Bridged { place, v2 }
                         }

@@ -483,6 +483,10 @@ impl Exchange {
 
     /// Is this seat the provider of the server, or has the connection, that a message is for?
     fn is_its_own(&self, seat: Seat, call: &Call) -> bool {
+        // In proxy mode the outer pipe has two ends: what comes from the one is for the other.
+        if seat == Seat::OUTER {
+            return false;
+        }
         let Some((form, word)) = form::read(call) else { return false };
         if self.would_mistake(seat, &word) {
             return true;

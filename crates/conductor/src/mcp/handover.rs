@@ -2,10 +2,10 @@
 //! over and waits. What the client says then takes no detour through another process.
 //!
 //! Beside the port there is a Unix socket with the port in its name. A connection there begins with the
-//! same line as on the port, and the two descriptors come along with it. It stays open for as long as
-//! the call lasts: when it closes, either side knows.
+//! same line as on the port, and the two descriptors come along with it; both ends must be of the same
+//! user. It stays open for as long as the call lasts: when it closes, either side knows.
 
-use std::io::{self, IoSlice, IoSliceMut, Read};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
@@ -19,7 +19,7 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
-use tokio::io::{AsyncRead, Interest, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, Interest, ReadBuf};
 use tokio::net::{UnixListener, UnixStream};
 
 use super::stdio::{LONGEST_GREETING, WELCOME, introduction};
@@ -38,6 +38,7 @@ pub fn listen(port: u16) -> io::Result<UnixListener> {
 
 /// Reads the first line and the streams that come with it.
 pub async fn receive(stream: &UnixStream) -> Option<(Vec<u8>, [OwnedFd; 2])> {
+    stream.peer_cred().ok().filter(|peer| is_ours(peer.uid()))?;
     let mut line = vec![0; LONGEST_GREETING];
     loop {
         stream.readable().await.ok()?;
@@ -70,10 +71,22 @@ pub struct Held {
 }
 
 impl Held {
-    pub fn new([input, output]: [OwnedFd; 2], holder: UnixStream) -> Option<(Held, Writer)> {
+    /// Takes the streams over: says so, and waits until the client knows. From then on it does not
+    /// read them any more itself.
+    pub async fn take(
+        [input, output]: [OwnedFd; 2],
+        mut holder: UnixStream,
+    ) -> Option<(Held, Writer)> {
         let (reader, writer) = crate::stdio::streams(input.as_fd(), output.as_fd())?;
+        holder.write_all(WELCOME.as_bytes()).await.ok()?;
+        holder.read_u8().await.ok()?;
         Some((Held { reader, holder }, writer))
     }
+}
+
+/// Is the other end a process of the same user? Names of this kind belong to whoever comes first.
+fn is_ours(peer: u32) -> bool {
+    peer == rustix::process::geteuid().as_raw()
 }
 
 impl AsyncRead for Held {
@@ -103,6 +116,10 @@ pub fn hand_over(port: u16, secret: &str, until: Instant) -> Option<()> {
         return None;
     }
     let mut holder = Plain::connect_addr(&address(port).ok()?).ok()?;
+    let peer = rustix::net::sockopt::socket_peercred(&holder).ok()?;
+    if !is_ours(peer.uid.as_raw()) {
+        return None;
+    }
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     let streams = [input, output];
@@ -118,6 +135,7 @@ pub fn hand_over(port: u16, secret: &str, until: Instant) -> Option<()> {
         return None;
     }
     holder.set_read_timeout(None).ok()?;
+    holder.write_all(b"\n").ok()?;
     // Ends when the conductor does, or when it has no more to do with us.
     let _ = holder.read(&mut welcome);
     Some(())

@@ -26,7 +26,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 const MOST_AT_ONCE: usize = 16;
 
 /// After a failure to accept.
-const RETRY: Duration = Duration::from_millis(100);
+pub(super) const RETRY: Duration = Duration::from_millis(100);
 
 /// Opens the places where MCP clients call. Dropping it closes them and ends all calls.
 pub struct Listeners {
@@ -193,9 +193,14 @@ impl Entrance {
         Entrance { listener, strangers: Arc::new(Semaphore::new(MOST_AT_ONCE)) }
     }
 
+    /// Leave to be a stranger for a while.
+    pub async fn permit(&self) -> Option<OwnedSemaphorePermit> {
+        self.strangers.clone().acquire_owned().await.ok()
+    }
+
     /// The next connection, and what it holds until it has shown that it may call.
     pub async fn next(&self) -> (TcpStream, Option<OwnedSemaphorePermit>) {
-        let permit = self.strangers.clone().acquire_owned().await.ok();
+        let permit = self.permit().await;
         loop {
             match self.listener.accept().await {
                 Ok((stream, _)) => {

@@ -46,13 +46,12 @@ pub(super) async fn listen(
     mut closing: watch::Receiver<()>,
 ) {
     #[cfg(target_os = "linux")]
-    let mut short_way =
-        listener.local_addr().and_then(|it| super::handover::listen(it.port())).ok();
+    let short_way = listener.local_addr().and_then(|it| super::handover::listen(it.port())).ok();
     let entrance = Entrance::new(listener);
     let mut calls = JoinSet::new();
     loop {
         #[cfg(target_os = "linux")]
-        let handed_over = accept(&mut short_way);
+        let handed_over = accept(short_way.as_ref(), &entrance);
         #[cfg(not(target_os = "linux"))]
         let handed_over = std::future::pending::<()>();
         let (stream, permit) = tokio::select! {
@@ -77,34 +76,44 @@ pub(super) async fn listen(
         });
     }
     drop(entrance);
+    #[cfg(target_os = "linux")]
+    drop(short_way);
     while calls.join_next().await.is_some() {}
 }
 
 /// The next client that comes the short way, where there is one.
 #[cfg(target_os = "linux")]
-async fn accept(short_way: &mut Option<tokio::net::UnixListener>) -> tokio::net::UnixStream {
+async fn accept(
+    short_way: Option<&tokio::net::UnixListener>,
+    entrance: &Entrance,
+) -> (tokio::net::UnixStream, Option<tokio::sync::OwnedSemaphorePermit>) {
+    let Some(listener) = short_way else { return std::future::pending().await };
+    let permit = entrance.permit().await;
     loop {
-        match short_way {
-            Some(listener) => match listener.accept().await {
-                Ok((stream, _)) => return stream,
-                // There is the port.
-                Err(_) => *short_way = None,
-            },
-            None => std::future::pending().await,
+        match listener.accept().await {
+            Ok((stream, _)) => return (stream, permit),
+            // Out of descriptors, perhaps; that may pass.
+            Err(_) => tokio::time::sleep(super::ports::RETRY).await,
         }
     }
 }
 
 /// A call that came the short way.
 #[cfg(target_os = "linux")]
-async fn take_over(mut holder: tokio::net::UnixStream, guests: Guests, desk: Desk) {
+async fn take_over(
+    (holder, permit): (tokio::net::UnixStream, Option<tokio::sync::OwnedSemaphorePermit>),
+    guests: Guests,
+    desk: Desk,
+) {
     use super::handover::{Held, receive};
-    let received = tokio::time::timeout(PATIENCE, receive(&holder)).await;
-    let Ok(Some((line, streams))) = received else { return };
-    let Some(ticket) = ticket_of(line, &guests) else { return };
-    if holder.write_all(WELCOME.as_bytes()).await.is_ok()
-        && let Some((from, to)) = Held::new(streams, holder)
-    {
+    let taken = tokio::time::timeout(PATIENCE, async {
+        let (line, streams) = receive(&holder).await?;
+        let ticket = ticket_of(line, &guests)?;
+        Some((ticket, Held::take(streams, holder).await?))
+    });
+    let taken = taken.await;
+    drop(permit);
+    if let Ok(Some((ticket, (from, to)))) = taken {
         call(ticket, from, to, desk).await;
     }
 }

@@ -83,3 +83,15 @@ fn one_bridge_is_enough() {
     let stage = setup.run("agent", &[inner, agent]);
     use_tools(&mut Play::of(stage, &["tools", "agent"], GREETING, STDIO), false);
 }
+
+/// The provider stands before the chain in the chain: what the agent says to it passes through.
+#[test]
+fn a_provider_before_a_subchain_serves_the_agent() {
+    for stateless in [false, true] {
+        let setup = stage();
+        let inner = setup.subchain(&[testkit::stage::binary("transparent").display().to_string()]);
+        let (tools, agent) = (setup.puppet("tools"), setup.puppet("agent"));
+        let stage = setup.run("agent", &[tools, inner, agent]);
+        use_tools(&mut Play::of(stage, &["tools", "agent"], GREETING, STDIO), stateless);
+    }
+}

@@ -7,7 +7,7 @@ use wire::{Call, Id, Json, Malformed, Message, Outcome, code};
 use super::{Asked, Bridge, OURS, cancel, our_id};
 use crate::exchange::{Step, cancelled};
 use crate::form::{Address, Way, connection_of};
-use crate::ports::{Caller, Ticket};
+use crate::ports::{Caller, Kind, Ticket};
 use crate::stateless::{self, CANCELLED, DISCOVER, INITIALIZE};
 
 /// A client waits this long for the answer to its first words; then we answer ourselves. The provider
@@ -20,6 +20,7 @@ pub struct Client {
     pub ticket: Ticket,
     server: String,
     name: String,
+    kind: Kind,
     state: State,
     hellos: Vec<Hello>,
     /// What it says after an answer of ours, until the server has given its own: no server expects
@@ -72,6 +73,7 @@ impl Bridge {
             ticket,
             server: admitted.server.clone(),
             name: admitted.name.clone(),
+            kind: admitted.kind,
             state: State::Idle,
             hellos: Vec::new(),
             early: Vec::new(),
@@ -181,7 +183,14 @@ impl Bridge {
                 }
             }
             // Whoever cancels does not want the answer.
-            Some(Asked::Call { cancelled: true, .. }) | None => {}
+            Some(Asked::Call { caller, id, cancelled: true }) => {
+                // Over HTTP, though, a request is a stream that has to end.
+                let over_http = |client: &Client| client.kind == Kind::Http;
+                if self.clients.get(&caller).is_some_and(over_http) {
+                    steps.push(Step::Tell { caller, message: Message::response(id, outcome) });
+                }
+            }
+            None => {}
         }
     }
 

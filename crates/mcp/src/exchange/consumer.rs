@@ -21,8 +21,11 @@ impl Exchange {
     ) -> Option<Message> {
         let Some((form, word)) = form::read(&call) else { return Some(message(id, call)) };
         let form = self.talks.recognize(form, &word);
+        // Where the conductor above us translates, its providers are not ours to translate for.
+        let theirs = seat == Seat::OUTER && self.beyond_us();
         let mine = |exchange: &Exchange, server: &str| {
-            exchange.find(form, server).filter(|key| exchange.servers[key].seat == seat)
+            let provides = |key: &String| exchange.servers[key].seat == seat && !theirs;
+            exchange.find(form, server).filter(provides)
         };
         match word {
             Word::Connect { server, chosen } => {

@@ -4,6 +4,7 @@ use router::{Seat, Time};
 use wire::message::error_object;
 use wire::{Call, Id, Json, Message, Outcome, Side, code};
 
+use super::server::Server;
 use super::talk::*;
 use super::{Exchange, Name, Step, Watch, name};
 use crate::form::{Address, Answer, Form, Way};
@@ -202,7 +203,12 @@ impl Exchange {
     ) {
         let server = self.talks.all.get(&number).map(|talk| talk.server.clone());
         let server = server.and_then(|key| self.servers.get_mut(&key));
-        let next = server.filter(|_| is_ignorance(&outcome)).and_then(|it| it.rule_out(form));
+        // Speaking without a connect cannot be refused at once, so only who does not know what a
+        // connect is at all is spoken to like that.
+        let unknown = outcome.error_code() == Some(code::METHOD_NOT_FOUND);
+        let another =
+            |server: &&mut Server| is_ignorance(&outcome) && (unknown || !server.may_be(Form::M1));
+        let next = server.filter(another).and_then(|it| it.rule_out(form));
         match (next, outcome) {
             (Some(form), _) => self.open(now, number, form, asked, None, steps),
             (None, Outcome::Error(error)) => self.on_closed(now, number, asked, &error, steps),

@@ -50,6 +50,10 @@ impl Server {
         }
     }
 
+    pub fn may_be(&self, form: Form) -> bool {
+        self.forms.contains(&form)
+    }
+
     pub fn is_scp(&self) -> bool {
         self.forms == [Form::M0]
     }
