@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testkit::stage::{Editor, Puppet, Setup, Stage, assert_blames, directory, script};
+use testkit::stage::{Editor, Puppet, Setup, Stage, assert_blames, directory, parse, script};
 
 fn stage() -> Setup {
     Stage::new(env!("CARGO_BIN_EXE_conductor")).option(&["--grace", "0.3"])
@@ -239,7 +239,7 @@ fn three_proxies_are_started_together_and_greeted_one_after_the_other() {
         proxy.answer(asked, &json!({"protocolVersion": 1, "back": mark + 1}).to_string());
     }
     let answer = r#"{"jsonrpc":"2.0","id":"e","result":{"back":3,"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}}}}"#;
-    assert_eq!(stage.editor.line(), answer);
+    assert_eq!(parse(&stage.editor.line()), parse(answer));
 }
 
 /// Checklist 8, 9: what is wrong before the handshake is refused, starts nobody, and can be mended.
