@@ -1,7 +1,7 @@
 //! A program that runs a chain in itself: a proxy and an agent of its own, no other process. It is the
 //! editor, too, and prints what comes back; everything that happens on the way is seen by a tap.
 //!
-//!     cargo run -p examples --bin example-embedded
+//! `cargo run -p examples --bin example-embedded`
 
 use conductor::{Config, Ending, Mode, Resident, Sighting, Spec, Tap};
 use sdk::schema::PromptResponse;

@@ -1,7 +1,7 @@
 //! Answers the agent's requests for permission itself: what only reads is allowed, what deletes is not,
 //! and the user is asked about the rest.
 //!
-//!     conductor agent example-gate my-agent
+//! `conductor agent example-gate my-agent`
 
 use sdk::schema::{
     PermissionOptionKind, RequestPermissionOutcome, RequestPermissionRequest,

@@ -1,6 +1,6 @@
 //! Puts a sentence before each prompt.
 //!
-//!     conductor agent 'example-prefix Answer in one sentence.' my-agent
+//! `conductor agent 'example-prefix Answer in one sentence.' my-agent`
 
 use sdk::Proxy;
 

@@ -1,6 +1,6 @@
 //! Keeps a word from the agent: in prompts it is replaced, and in what the agent says it is put back.
 //!
-//!     conductor agent 'example-redact Ada' my-agent
+//! `conductor agent 'example-redact Ada' my-agent`
 
 use sdk::Proxy;
 use sdk::schema::{ContentBlock, SessionUpdate};

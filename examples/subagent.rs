@@ -1,7 +1,7 @@
 //! Before each prompt, a session of the proxy's own asks the agent what could be misunderstood in it,
 //! and adds the answer. The editor sees nothing of that session.
 //!
-//!     conductor agent example-subagent my-agent
+//! `conductor agent example-subagent my-agent`
 
 use sdk::Proxy;
 

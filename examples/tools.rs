@@ -1,6 +1,6 @@
 //! Offers two MCP tools to whatever agent stands behind it.
 //!
-//!     conductor agent example-tools my-agent
+//! `conductor agent example-tools my-agent`
 
 use sdk::{JsonSchema, NoInput, Proxy};
 use serde::Deserialize;
