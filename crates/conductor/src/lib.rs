@@ -17,7 +17,7 @@
 //! - [`place`]: a seat as the shell sees it
 //! - [`host`]: what a component runs in
 //! - [`relay`]: how an SCP proxy's successor connects back to us
-//! - [`mcp`]: where MCP clients reach us
+//! - [`mcp`]: where MCP clients reach us; `secret`: what they must know
 //! - [`memory`]: which greeting a command understood the last time
 //! - [`tap`]: sees what happens
 //! - [`chat`]: `conductor try`
@@ -39,6 +39,7 @@ pub mod memory;
 pub mod place;
 pub mod relay;
 pub mod run;
+mod secret;
 pub mod stdio;
 pub mod tap;
 

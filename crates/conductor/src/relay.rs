@@ -16,6 +16,8 @@ use tokio::sync::mpsc::UnboundedSender;
 use wire::Json;
 use wire::json::write_string;
 
+use crate::secret::{random_word, same};
+
 /// Where the secret is found.
 pub const SECRET: &str = "CONDUCTOR_SECRET";
 
@@ -45,7 +47,7 @@ impl Dock {
         listener.set_nonblocking(true)?;
         let port = listener.local_addr()?.port();
         let listener = TcpListener::from_std(listener)?;
-        let secret = secret()?;
+        let secret = random_word()?;
         let expected = secret.clone();
         let waiting = tokio::spawn(async move {
             let stream = accept(listener, &expected).await;
@@ -116,17 +118,6 @@ async fn accept(listener: TcpListener, secret: &str) -> TcpStreamAsync {
             }
         });
     }
-}
-
-/// Compares without telling by its time where the difference is.
-fn same(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).fold(0, |seen, (a, b)| seen | (a ^ b)) == 0
-}
-
-fn secret() -> io::Result<String> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// `conductor relay PORT`: joins our standard streams to the conductor that waits there, until

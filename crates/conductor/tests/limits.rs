@@ -33,7 +33,9 @@ impl Flow {
         let output = Some(Lines::new(stage.editor.take_stdout()));
         let mut flow = Flow { stage, input, output, tally: Tally::default() };
         flow.send(&request("0", "initialize", r#"{"protocolVersion":1}"#));
-        assert!(flow.answer().contains(r#""protocolVersion":1"#));
+        let greeted =
+            r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}}}"#;
+        assert_eq!(flow.answer(), result("0", greeted));
         flow
     }
 

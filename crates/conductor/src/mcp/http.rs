@@ -34,8 +34,9 @@ use wire::{Id, Json, Malformed, Message, code};
 
 use self::reply::{EVENTS, JSON, Refusal, Reply, bare, events, json, refusal};
 use self::session::{Reader, Request as Waiting, Saying, Session, Sort, Stay};
-use super::ports::{Desk, Entrance, Guests, PATIENCE, random_word};
+use super::ports::{Desk, Entrance, Guests, PATIENCE};
 use super::{Heard, Mouth};
+use crate::secret::random_word;
 
 mod reply;
 mod session;

@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 
 use super::{Hearing, http, stdio};
 use crate::relay::SECRET;
+use crate::secret::{random_word, same};
 
 /// How long a connection may take to show that it may call.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
@@ -212,16 +213,4 @@ impl Entrance {
             }
         }
     }
-}
-
-/// Compares without telling by its time where the difference is.
-fn same(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).fold(0, |seen, (a, b)| seen | (a ^ b)) == 0
-}
-
-/// A word that nobody can guess.
-pub(super) fn random_word() -> io::Result<String> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -21,18 +21,11 @@ const MOST_LINES: usize = 64;
 /// While this much waits for a component, MCP clients are not listened to.
 const MOST_QUEUED: usize = 64 * 1024 * 1024;
 
-/// How long a client's `notifications/initialized` is held back, in milliseconds, to go together with
-/// what it says next. There are servers (`sparkle-mcp` 0.7) that lose what comes right after it, unless
-/// it comes with it.
-const TOGETHER: u64 = 200;
-
 /// The exchange, and the MCP clients that have called.
 #[derive(Debug)]
 pub struct Clients {
     exchange: Option<Exchange>,
     mouths: BTreeMap<Caller, Mouth>,
-    /// Lines that are held back, and until when.
-    held: BTreeMap<Caller, (Bytes, Time)>,
     hearing: Hearing,
     heard: Receiver<Heard>,
 }
@@ -40,13 +33,7 @@ pub struct Clients {
 impl Clients {
     pub fn new(config: &Config) -> Clients {
         let (hearing, heard) = channel(MOST_LINES);
-        let mut clients = Clients {
-            exchange: None,
-            mouths: BTreeMap::new(),
-            held: BTreeMap::new(),
-            hearing,
-            heard,
-        };
+        let mut clients = Clients { exchange: None, mouths: BTreeMap::new(), hearing, heard };
         clients.begin(config);
         clients
     }
@@ -67,14 +54,7 @@ impl Clients {
     }
 
     pub fn deadline(&self) -> Option<Time> {
-        let held = self.held.values().map(|(_, until)| *until);
-        held.chain(self.exchange.as_ref()?.deadline()).min()
-    }
-
-    /// The callers whose lines have been held back long enough.
-    fn due(&self, now: Time) -> Vec<Caller> {
-        let due = self.held.iter().filter(|(_, (_, until))| *until <= now);
-        due.map(|(caller, _)| *caller).collect()
+        self.exchange.as_ref()?.deadline()
     }
 }
 
@@ -133,18 +113,10 @@ impl Shell {
                     self.clients.mouths.insert(caller, mouth);
                     exchange.called(ticket, caller, &mut steps);
                 }
-                Heard::Line { caller, line } if is_initialized(&line) => {
-                    let until = self.now.plus(TOGETHER);
-                    self.clients.held.insert(caller, (line, until));
-                }
                 Heard::Line { caller, line } => {
-                    if let Some((held, _)) = self.clients.held.remove(&caller) {
-                        exchange.heard(self.now, caller, &held, &mut steps);
-                    }
                     exchange.heard(self.now, caller, &line, &mut steps);
                 }
                 Heard::HungUp(caller) => {
-                    self.clients.held.remove(&caller);
                     self.clients.mouths.remove(&caller);
                     exchange.hung_up(caller, &mut steps);
                 }
@@ -158,15 +130,6 @@ impl Shell {
     /// Does what is due.
     pub(crate) fn exchange_tick(&mut self) {
         let now = self.now;
-        for caller in self.clients.due(now) {
-            let held = self.clients.held.remove(&caller);
-            if let (Some((line, _)), Some(exchange)) = (held, &mut self.clients.exchange) {
-                let mut steps = Vec::new();
-                exchange.heard(now, caller, &line, &mut steps);
-                self.take(steps);
-                self.settle();
-            }
-        }
         let due = |exchange: &&mut Exchange| exchange.deadline().is_some_and(|time| time <= now);
         if let Some(exchange) = self.clients.exchange.as_mut().filter(due) {
             let mut steps = Vec::new();
@@ -202,9 +165,4 @@ impl Shell {
             }
         }
     }
-}
-
-/// Is this line the client's word that it is ready? It is short, so looking for it costs little.
-fn is_initialized(line: &[u8]) -> bool {
-    line.len() < 512 && memchr::memmem::find(line, b"\"notifications/initialized\"").is_some()
 }

@@ -8,12 +8,17 @@ use super::{Asked, Bridge, OURS, cancel, our_id};
 use crate::exchange::{Step, cancelled};
 use crate::form::{Address, Way, connection_of};
 use crate::ports::{Caller, Kind, Ticket};
-use crate::stateless::{self, CANCELLED, DISCOVER, INITIALIZE};
+use crate::stateless::{self, CANCELLED, DISCOVER, INITIALIZE, INITIALIZED};
 
 /// A client waits this long for the answer to its first words; then we answer ourselves. The provider
 /// may be busy with the very request that set up the session, and the agent may answer that only once
 /// all its servers have said hello.
 const PATIENCE: u64 = 2_000;
+
+/// How long `notifications/initialized` is held back, in milliseconds, to go together with what the
+/// client says next. There are servers (`sparkle-mcp` 0.7) that lose what comes right after it, unless
+/// it comes with it.
+const TOGETHER: u64 = 200;
 
 #[derive(Debug)]
 pub struct Client {
@@ -23,6 +28,8 @@ pub struct Client {
     kind: Kind,
     state: State,
     hellos: Vec<Hello>,
+    /// What is held back, and until when.
+    held: Option<(Call, Time)>,
     /// What it says after an answer of ours, until the server has given its own: no server expects
     /// anything before that.
     early: Vec<(Option<Id>, Call)>,
@@ -51,7 +58,8 @@ struct Hello {
 
 impl Client {
     pub fn deadline(&self) -> Option<Time> {
-        self.hellos.iter().filter(|hello| !hello.answered).map(|hello| hello.until).min()
+        let hellos = self.hellos.iter().filter(|hello| !hello.answered).map(|hello| hello.until);
+        hellos.chain(self.held.as_ref().map(|(_, until)| *until)).min()
     }
 
     /// Has this to wait until the server has answered `initialize` itself?
@@ -76,6 +84,7 @@ impl Bridge {
             kind: admitted.kind,
             state: State::Idle,
             hellos: Vec::new(),
+            held: None,
             early: Vec::new(),
             owes: Vec::new(),
         };
@@ -108,6 +117,11 @@ impl Bridge {
             Ok(Message::Notification(call)) if call.is(CANCELLED) => {
                 self.on_cancelled(caller, &call, steps);
             }
+            Ok(Message::Notification(call)) if call.is(INITIALIZED) => {
+                if let Some(client) = self.clients.get_mut(&caller) {
+                    client.held = Some((call.detached(), now.plus(TOGETHER)));
+                }
+            }
             Ok(Message::Notification(call)) => self.say(caller, None, call.detached(), steps),
             Ok(Message::Response { id, outcome, .. }) => {
                 self.on_answered(caller, &id, outcome, steps)
@@ -126,6 +140,7 @@ impl Bridge {
 
     /// Passes on what a client says, connecting it first if need be.
     fn say(&mut self, caller: Caller, id: Option<Id>, call: Call, steps: &mut Vec<Step>) {
+        self.say_held(caller, steps);
         let Some(client) = self.clients.get_mut(&caller) else { return };
         let early = client.is_early(id.as_ref());
         match &mut client.state {
@@ -140,6 +155,14 @@ impl Bridge {
                 let connection = connection.clone();
                 self.send(caller, &connection, id, &call, steps);
             }
+        }
+    }
+
+    /// Says what was held back to go together with the next message.
+    fn say_held(&mut self, caller: Caller, steps: &mut Vec<Step>) {
+        let held = self.clients.get_mut(&caller).and_then(|client| client.held.take());
+        if let Some((call, _)) = held {
+            self.say(caller, None, call, steps);
         }
     }
 
@@ -346,6 +369,12 @@ impl Bridge {
     /// Answers the first words of those who have waited long enough: with what every server has, and
     /// that it does not know what only stateless ones know.
     pub fn tick(&mut self, now: Time, steps: &mut Vec<Step>) {
+        let due = |client: &Client| client.held.as_ref().is_some_and(|(_, until)| *until <= now);
+        let due = self.clients.iter().filter(|(_, client)| due(client));
+        let due: Vec<Caller> = due.map(|(caller, _)| *caller).collect();
+        for caller in due {
+            self.say_held(caller, steps);
+        }
         for (caller, client) in &mut self.clients {
             for hello in client.hellos.iter_mut().filter(|it| !it.answered && it.until <= now) {
                 hello.answered = true;

@@ -266,6 +266,10 @@ impl Stage {
         self.take(steps);
         self.settle();
         self.pass_on();
+        // It is held back for a moment, to go together with the next line; here none comes so soon.
+        if line.contains("\"notifications/initialized\"") && self.exchange.deadline().is_some() {
+            self.wait(200);
+        }
     }
 
     pub fn hang_up(&mut self, caller: Caller) {
