@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use testkit::rpc::{notification, request, result};
 use testkit::stage::patiently;
 
-use crate::clients::{Bridge, SECRET};
+use crate::clients::{Bridge, SECRET, port_of, secret_of};
+use crate::play::{HELLO, Play, SERVED, STDIO, accept, m3, reply, said};
 
 fn command(port: u16, secret: Option<&str>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_conductor"));
@@ -215,4 +216,30 @@ fn its_help_says_what_it_is() {
     ] {
         assert!(help.contains(words), "{words:?} is not in:\n{help}");
     }
+}
+
+/// Standard streams that cannot be handed over, such as a file, are joined to the port.
+#[test]
+fn streams_that_cannot_be_handed_over_are_copied() {
+    let mut play = Play::tools(STDIO);
+    let entry = play.session("S", &[&[m3("tools", "U")]]).remove(0);
+    let path = testkit::stage::directory("mcp-file").join("said");
+    let file = std::fs::File::create(&path).expect("a file");
+    let mut child = command(port_of(&entry), Some(secret_of(&entry)))
+        .stdin(Stdio::piped())
+        .stdout(file)
+        .spawn()
+        .expect("it starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    writeln!(stdin, "{}", request("0", "initialize", HELLO)).expect("it reads");
+    accept(play.tool_proxy(), "C");
+    let (id, _) = said(play.tool_proxy(), "C", "initialize");
+    reply(play.tool_proxy(), &id, SERVED);
+    let expected = format!("{}\n", result("0", SERVED));
+    testkit::stage::wait_until("the answer is in the file", || {
+        let said = std::fs::read_to_string(&path).expect("a file");
+        (said == expected).then_some(())
+    });
+    drop(stdin);
+    assert!(child.wait().expect("an end").success());
 }

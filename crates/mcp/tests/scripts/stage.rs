@@ -260,16 +260,21 @@ impl Stage {
     }
 
     pub fn hear_raw(&mut self, caller: Caller, line: &str) {
+        self.hear_at_once(caller, line);
+        // It is held back for a moment, to go together with the next line; here none comes so soon.
+        if line.contains("\"notifications/initialized\"") && self.exchange.deadline().is_some() {
+            self.wait(200);
+        }
+    }
+
+    /// A client says a line, and may say more in the same moment.
+    pub fn hear_at_once(&mut self, caller: Caller, line: &str) {
         self.journal.push(format!("client {} > {line}", caller.0));
         let mut steps = Vec::new();
         self.exchange.heard(self.now, caller, &line.to_owned().into(), &mut steps);
         self.take(steps);
         self.settle();
         self.pass_on();
-        // It is held back for a moment, to go together with the next line; here none comes so soon.
-        if line.contains("\"notifications/initialized\"") && self.exchange.deadline().is_some() {
-            self.wait(200);
-        }
     }
 
     pub fn hang_up(&mut self, caller: Caller) {

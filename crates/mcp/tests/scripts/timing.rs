@@ -37,6 +37,37 @@ fn servers_can_be_used_before_the_session_stands() {
     }
 }
 
+/// There are servers that lose what comes right after `initialized`, unless it comes with it.
+#[test]
+fn the_word_that_a_client_is_ready_goes_with_what_it_says_next_or_soon_alone() {
+    let entry = r#"{"type":"http","name":"N","url":"acp:U","headers":[]}"#;
+    let ready = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    for alone in [false, true] {
+        let mut stage = Stage::new("p1:P4 agent", STDIO);
+        stage.say("p1", &format!(r#"~session/new 1 {{"mcpServers":[{entry}]}}"#));
+        stage.see("agent", "session/new ? …");
+        let client = stage.call(stage.tickets()[0]);
+        stage.hear(client, &format!("initialize 1 {HELLO}"));
+        let connect = stage.see("p1", "~_mcp/connect ? …");
+        stage.say("p1", &format!(r#"result {connect} {{"connection_id":"V"}}"#));
+        let hello = stage.see("p1", r#"~_mcp/message ? {…"method":"initialize"…"#);
+        stage.say("p1", &format!("result {hello} {{}}"));
+        stage.told(client, "result 1 {}");
+        stage.hear_at_once(client, ready);
+        stage.wait(199);
+        stage.quiet();
+        match alone {
+            true => stage.wait(1),
+            false => stage.hear(client, "tools/list 2"),
+        }
+        stage.see("p1", r#"~_mcp/message {…"method":"notifications/initialized"…"#);
+        if !alone {
+            stage.see("p1", r#"~_mcp/message ? {…"method":"tools/list"…"#);
+        }
+        stage.quiet();
+    }
+}
+
 /// A provider may be busy with the very request that sets up the session, and the agent may answer
 /// that only once all its servers have said hello.
 #[test]
