@@ -107,7 +107,7 @@ impl Config {
         let components = self
             .components
             .iter()
-            .map(|spec| Component { name: spec.name.clone(), command: spec.command_line() });
+            .map(|spec| Component::new(spec.name.clone(), spec.command_line()));
         Chain {
             mode: self.mode,
             components: components.collect(),

@@ -438,6 +438,7 @@ impl Shell {
                     Level::Debug => debug!(seat, "{text}"),
                 }
             }
+            Action::Returned { .. } => {}
             Action::Finish(ending) => self.ending = Some(ending),
         }
     }

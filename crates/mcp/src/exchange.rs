@@ -11,6 +11,7 @@ use crate::declaration::sets_up;
 use crate::form::{self, About, Form, Target, Word};
 use crate::ports::{Caller, Ports, Ticket};
 
+mod absence;
 mod consumer;
 mod ending;
 mod input;

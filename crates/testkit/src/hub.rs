@@ -126,7 +126,7 @@ impl Hub {
                 Action::Report(Notice { level: Level::Warn, seat, text }) => {
                     out.push(Output::Warn { seat, text });
                 }
-                Action::Report(_) => {}
+                Action::Report(_) | Action::Returned { .. } => {}
                 Action::Finish(ending) => {
                     self.finished = true;
                     out.push(Output::Finish(ending));

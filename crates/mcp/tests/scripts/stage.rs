@@ -121,7 +121,7 @@ impl Stage {
             let (name, dialect) = bare.split_once(':').unwrap_or((bare, "plain"));
             sitters.push(Sitter::new(name, dialect.to_owned().leak(), bare != word));
         }
-        let component = |it: &Sitter| Component { name: it.name.clone(), command: it.name.clone() };
+        let component = |it: &Sitter| Component::new(it.name.clone(), it.name.clone());
         let chain = Chain {
             mode: Mode::Agent,
             components: sitters[1..].iter().map(component).collect(),
