@@ -169,6 +169,9 @@ impl Exchange {
             }
             State::Open { form, connection } => {
                 let (form, connection) = (*form, connection.clone());
+                if item.call.is(INITIALIZED) {
+                    talk.is_ready();
+                }
                 if matches!(talk.consumer, Consumer::Stateless) {
                     return self.say_attached(number, form, &connection, item, steps);
                 }
@@ -194,7 +197,10 @@ impl Exchange {
                     }
                 };
                 if let Some(id) = &id {
-                    let call = Call::new("", None);
+                    let call = match call.is(INITIALIZE) {
+                        true => call.detached(),
+                        false => Call::new("", None),
+                    };
                     let question =
                         Question::Say { talk: number, form, inner, request, call, rounds: 0 };
                     self.watched.insert((seat, name(id)), Watch::Question(question));
@@ -219,6 +225,9 @@ impl Exchange {
         let State::Stateless(client) = &mut talk.state else { return };
         let seat = talk.seat;
         let Item { id: Some(id), inner, call, .. } = item else {
+            if item.call.is(INITIALIZED) {
+                talk.is_ready();
+            }
             // Stateless servers are told nothing that is not a request, but that one is taken back.
             if let Some(id) = self.taken_back(number, &item.call) {
                 deliver(seat, Side::Editor, cancel(&id), steps);
@@ -227,9 +236,10 @@ impl Exchange {
         };
         if call.is(INITIALIZE) {
             *client = Client::of(&call);
+            talk.begins(&call);
             match server.discovered.clone() {
                 Some(found) => {
-                    let result = stateless::initialized(Some(&found), client, &server.name);
+                    let result = stateless::initialized(Some(&found), &talk.client(), &server.name);
                     let said = Answer::Said(Outcome::Result(result));
                     let outcome = close(talk, server, inner.as_ref(), said);
                     answer(seat, id, outcome, steps);

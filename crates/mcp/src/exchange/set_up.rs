@@ -46,6 +46,14 @@ impl Exchange {
         let Some(mut servers) = Servers::find(params).filter(Servers::has_offers) else { return };
         let seat = hop.seat;
         let is_own = self.own(seat, servers.entries());
+        if self.away.contains(&seat) {
+            let own = servers.entries().iter().zip(is_own).filter(|(_, is_own)| *is_own);
+            let again = own.filter_map(|(entry, _)| entry.offer.clone()).collect();
+            let (session, dialect) = (session_of(params), hop.dialect.into());
+            let declared = Declared { session, servers: Vec::new(), again, dialect };
+            self.setting_up.insert((seat, self::name(id)), declared);
+            return;
+        }
         let mut own: Vec<String> = Vec::new();
         // Whoever was there before keeps the name.
         let others = servers.entries().iter().zip(&is_own).filter(|(_, is_own)| !**is_own);
@@ -56,10 +64,12 @@ impl Exchange {
             let key = self.own_key(seat, &offer);
             let name = unused(&offer.name, &taken);
             taken.push(name.clone());
+            self.declared += 1;
+            let number = self.declared;
             let server = self
                 .servers
                 .entry(key.clone())
-                .or_insert_with(|| Server::new(seat, &offer, hop.dialect));
+                .or_insert_with(|| Server::new(seat, &offer, hop.dialect, number));
             server.name = name.clone();
             server.uses.pending += 1;
             own.push(key.clone());
@@ -73,7 +83,9 @@ impl Exchange {
             call.params = Some(servers.write(params));
         }
         if !own.is_empty() {
-            self.setting_up.insert((seat, self::name(id)), Declared { session, servers: own });
+            let (again, dialect) = (Vec::new(), hop.dialect.into());
+            let declared = Declared { session, servers: own, again, dialect };
+            self.setting_up.insert((seat, self::name(id)), declared);
         }
     }
 
@@ -97,6 +109,9 @@ impl Exchange {
             }
             Outcome::Error(_) => None,
         };
+        if let Some(session) = &session {
+            self.declared_again(seat, session, &declared.again, &declared.dialect);
+        }
         for key in declared.servers {
             let Some(server) = self.servers.get_mut(&key) else { continue };
             server.uses.pending -= 1;
