@@ -164,7 +164,9 @@ impl Router {
         let guard = self.chain.component(seat).is_some_and(|it| it.guard);
         let mut asked = self.pending.forget(seat);
         for ask in self.pending.abandon(seat) {
-            let copy = asked.iter().position(|(_, copy)| !guard && copy.is_copy_of(&ask));
+            // What the next one in this seat must know must not pass it by.
+            let passes_by = !guard && !(plan == Plan::Restart && (self.is_lesson)(&ask.method));
+            let copy = asked.iter().position(|(_, copy)| passes_by && copy.is_copy_of(&ask));
             match (ask.purpose, copy) {
                 (Purpose::Return, _) => {}
                 // What it would have brought through is lost with it.
@@ -184,6 +186,14 @@ impl Router {
                     let cancelled = cancelled || copy.cancelled;
                     let ask = Ask { asker, asker_id, cancelled, purpose, via, ..copy };
                     self.pending.restore(&id, ask);
+                }
+                // The next one has answered already, and is not asked twice.
+                (purpose @ Purpose::Greeting { .. }, None)
+                    if plan == Plan::Bypass && self.successor_answer(seat).is_some() =>
+                {
+                    if let Some(outcome) = self.successor_answer(seat) {
+                        self.on_greeted(now, Ask { purpose, ..ask }, outcome, None, actions);
+                    }
                 }
                 // Nobody else has heard of it: it goes to the next one instead.
                 (Purpose::Greeting { .. }, None)
@@ -209,6 +219,11 @@ impl Router {
         for (id, ask) in asked {
             self.withdraw(&id, &ask, actions);
         }
+    }
+
+    /// What the next one has answered to the `initialize` of a seat.
+    fn successor_answer(&self, seat: Seat) -> Option<Outcome> {
+        self.greeted(seat)?.successor.clone()
     }
 
     /// Nobody waits any more for what this question asks.

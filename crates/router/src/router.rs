@@ -23,6 +23,8 @@ pub struct Router {
     pub(crate) turn: Option<(Seat, Time)>,
     /// Soundings of a seat, and until when each is waited for.
     pub(crate) soundings: VecDeque<(Time, Seat, Id)>,
+    /// Is what this method does something that a component which is started again must be told?
+    pub(crate) is_lesson: fn(&str) -> bool,
 }
 
 /// What is known of the outer pipe.
@@ -69,7 +71,14 @@ impl Router {
             phase: Phase::Open,
             turn: None,
             soundings: VecDeque::new(),
+            is_lesson: |_| false,
         }
+    }
+
+    /// Says which methods do something that a component which is started again must be told. When one
+    /// dies with such a request, its answer does not pass it by.
+    pub fn set_lessons(&mut self, is_lesson: fn(&str) -> bool) {
+        self.is_lesson = is_lesson;
     }
 
     pub fn chain(&self) -> &Chain {
@@ -375,6 +384,11 @@ impl Router {
             next = self.chain.neighbour(next, toward)?;
         }
         Some(next)
+    }
+
+    /// Who is next to a seat on the agent's side.
+    pub fn successor(&self, seat: Seat) -> Option<Seat> {
+        self.neighbour(seat, Side::Agent)
     }
 
     fn neighbour_exit(&self, from: Seat, toward: Side) -> Option<(Seat, &Exit)> {

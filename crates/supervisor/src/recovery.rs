@@ -177,11 +177,15 @@ impl Supervisor {
         self.warn(seat, line, actions);
         self.tell_editor(seat, &told, actions);
         actions.push(Action::End(seat));
+        let asked = self.asked_by(seat);
+        let mut untold = Vec::new();
         if let Some(post) = self.post_mut(seat) {
             post.last_exit = Some(why.clone());
+            untold = post.record.untold();
             post.record.parted();
         }
         self.route(router::Event::Parted { seat, why, plan }, actions);
+        self.orphan(seat, asked, untold, actions);
         self.call_off_orphans(actions);
     }
 
@@ -382,6 +386,7 @@ impl Supervisor {
             post.stage = Stage::Up { since };
         }
         self.with_exchange(actions, |it, now, steps| it.returned(now, seat, steps));
+        self.close_orphans(seat, actions);
         self.route(router::Event::Resumed(seat), actions);
         self.warn(seat, "is running again".to_owned(), actions);
     }

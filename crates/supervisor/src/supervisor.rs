@@ -7,10 +7,12 @@ use router::{Chain, Exit, Level, Notice, Role, Router, Seat, SeatState, Time};
 use wire::{Message, Outcome, Side};
 
 use crate::event::{Action, Event};
+use crate::orphan::Orphan;
 use crate::policy::{Restarts, Rules};
 use crate::record::Record;
 use crate::recovery::Stage;
 use crate::telling::Telling;
+use crate::topic::Topic;
 
 /// Decides; never acts. See the crate's documentation.
 #[derive(Debug)]
@@ -23,6 +25,8 @@ pub struct Supervisor {
     pub(crate) telling: Telling,
     /// Sessions that the agent could not take up again, and why.
     pub(crate) lost: BTreeMap<String, String>,
+    /// Sessions that nobody has.
+    pub(crate) orphans: Vec<Orphan>,
     /// By seat: what is spoken there.
     dialects: Vec<&'static str>,
     pub(crate) now: Time,
@@ -74,12 +78,15 @@ enum Todo {
 impl Supervisor {
     pub fn new(chain: Chain, rules: Rules, exchange: Option<Exchange>) -> Supervisor {
         let count = chain.components.len();
+        let mut router = Router::new(chain);
+        router.set_lessons(|method| Topic::of(method) == Some(Topic::SetUp));
         Supervisor {
-            router: Router::new(chain),
+            router,
             exchange,
             posts: std::iter::repeat_with(Post::default).take(count).collect(),
             telling: Telling::default(),
             lost: BTreeMap::new(),
+            orphans: Vec::new(),
             dialects: vec!["?"; count + 1],
             now: Time::default(),
             todo: VecDeque::new(),
@@ -145,7 +152,8 @@ impl Supervisor {
     /// over, then the sizes of the exchange.
     pub fn sizes(&self) -> Vec<usize> {
         let held = self.router.chain().seats().map(|seat| self.router.held(seat).0).sum();
-        let open = self.posts.iter().map(|post| post.record.open()).sum();
+        let open: usize = self.posts.iter().map(|post| post.record.open()).sum();
+        let open = open + self.orphans.len();
         let exchange = self.exchange.iter().flat_map(Exchange::sizes);
         [self.router.open_questions(), held, open, self.telling.open()]
             .into_iter()
@@ -200,8 +208,10 @@ impl Supervisor {
         message: Message,
         actions: &mut Vec<Action>,
     ) {
-        if let Some(post) = self.post_mut(from) {
-            post.record.arrived(toward, &message);
+        let ended = self.post_mut(from).and_then(|post| post.record.arrived(toward, &message));
+        if let Some(session) = ended {
+            // Should one die that this is passed through, the next one need not be told of it.
+            self.posts.iter_mut().for_each(|post| post.record.forget(&session));
         }
         self.sign_of_life(from);
         self.editor_says(from, toward, &message, actions);
@@ -215,6 +225,7 @@ impl Supervisor {
             _ => Some(message),
         };
         let message = message.and_then(|it| self.on_lesson(from, toward, it, actions));
+        let message = message.and_then(|it| self.on_orphan_answer(from, it, actions));
         if let Some(message) = message {
             self.route(router::Event::Arrived { from, toward, message }, actions);
         }
@@ -263,16 +274,17 @@ impl Supervisor {
         message: Message,
         actions: &mut Vec<Action>,
     ) {
-        if self.is_for_lost_session(to, toward, &message) {
+        if self.is_for_lost_session(to, toward, &message) || self.is_of_orphan(to, toward, &message)
+        {
             return;
         }
-        let now = self.now;
-        match self.post_mut(to) {
+        let (now, router) = (self.now, &self.router);
+        match to.index().checked_sub(1).and_then(|index| self.posts.get_mut(index)) {
             Some(post) => {
                 if let Message::Response { .. } = &message {
                     post.freed = now;
                 }
-                post.record.delivered(now, toward, &message);
+                post.record.delivered(now, toward, &message, |id| router.owes(to, id));
             }
             None => self.telling.editor_hears(toward, &message),
         }
@@ -306,6 +318,9 @@ impl Supervisor {
         for step in steps {
             actions.push(match step {
                 Step::Arrive { from, toward, message } => {
+                    if let Some(post) = self.post_mut(from) {
+                        post.record.arrived(toward, &message);
+                    }
                     self.route_later(router::Event::Arrived { from, toward, message });
                     continue;
                 }
