@@ -115,7 +115,8 @@ impl Agent {
                 pen.result(Side::Editor, id, to, "");
             }
             _ if ends(&method) => {
-                if let Some(session) = self.check_session(&method, &params, pen)
+                // Who has not heard that it is closed asks again.
+                if let Some(session) = session(Some(&params))
                     && let Some(mut tool) = self.sessions.remove(&session)
                 {
                     tool.leave(&mut self.last, pen);
@@ -152,14 +153,14 @@ impl Agent {
             return pen.result(Side::Editor, id, to, &format!(r#","sessionId":"{session}""#));
         }
         let named = session(Some(params)).unwrap_or_default();
+        // A conductor has no use for what was said before: nobody may hear it.
+        let in_secret = id.text().is_some_and(|id| id.starts_with("r:"));
         let Some(history) = self.disk.borrow().history.get(&named).cloned() else {
             return pen.error(Side::Editor, id, to, -32002, "no such session");
         };
-        if self.sessions.contains_key(&named) {
+        if in_secret && self.sessions.contains_key(&named) {
             pen.wrong(format!("the agent is to take up session {named}, which it has"));
         }
-        // A conductor has no use for what was said before: nobody may hear it.
-        let in_secret = id.text().is_some_and(|id| id.starts_with("r:"));
         if method == "session/load" {
             for said in history {
                 let said = match in_secret {

@@ -15,7 +15,11 @@ pub enum Act {
     /// Takes up the session that was closed in this slot.
     Load(usize),
     /// What the agent is to do: see `agent`. `must`: it is an error if it fails.
-    Prompt { slot: usize, plan: String, must: bool },
+    Prompt {
+        slot: usize,
+        plan: String,
+        must: bool,
+    },
     Mode(usize),
     /// `session/cancel`
     Halt(usize),
@@ -110,9 +114,11 @@ impl Editor {
                 ("initialize", None, r#","protocolVersion":1,"clientCapabilities":{}"#.to_owned())
             }
             Act::New(_) => ("session/new", None, r#","cwd":"/w","mcpServers":[]"#.to_owned()),
-            Act::Load(slot) => {
-                ("session/load", self.past.get(slot).cloned(), r#","cwd":"/w","mcpServers":[]"#.to_owned())
-            }
+            Act::Load(slot) => (
+                "session/load",
+                self.past.get(slot).cloned(),
+                r#","cwd":"/w","mcpServers":[]"#.to_owned(),
+            ),
             Act::Prompt { slot, plan, .. } => (
                 "session/prompt",
                 of_slot(slot),
@@ -133,8 +139,7 @@ impl Editor {
         if session.is_none() && !matches!(act, Act::Initialize | Act::New(_)) {
             return;
         }
-        let named =
-            session.as_ref().map_or(String::new(), |it| format!(r#","sessionId":"{it}""#));
+        let named = session.as_ref().map_or(String::new(), |it| format!(r#","sessionId":"{it}""#));
         self.last += 1;
         let id = Id::string(&format!("e{}", self.last));
         let params = json(format!(r#"{{"n":{n}{named}{rest}}}"#));

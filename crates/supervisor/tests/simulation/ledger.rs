@@ -118,7 +118,9 @@ impl Ledger {
                 let lesson = id.text().is_some_and(|id| id.starts_with("r:"));
                 match (serial, payload) {
                     _ if is_mcp(&method) => Ok(()),
-                    (Some(serial), Some(payload)) if sets_up(&method) || &*method == "initialize" => {
+                    (Some(serial), Some(payload))
+                        if sets_up(&method) || &*method == "initialize" =>
+                    {
                         // Who is live is told once; who is new is told again.
                         match self.told.insert((who, serial)) {
                             true if lesson => Ok(()),
@@ -130,6 +132,8 @@ impl Ledger {
                         self.hear_once(who, Some(toward), serial, payload, true)
                     }
                     _ if &*method == "_conductor/sounding" => Ok(()),
+                    // A session that nobody has is closed.
+                    _ if &*method == "session/close" && self.disturbed => Ok(()),
                     _ => Err(format!("{who:?} is asked what nobody asked: {call:?}")),
                 }
             }
@@ -161,7 +165,9 @@ impl Ledger {
 
     fn hear_answer(&mut self, who: Life, id: &str, outcome: &Outcome) -> Check {
         let Some(question) = self.open.remove(&(who, id.to_owned())) else {
-            return Err(format!("{who:?} gets an answer {id} that it does not wait for: {outcome:?}"));
+            return Err(format!(
+                "{who:?} gets an answer {id} that it does not wait for: {outcome:?}"
+            ));
         };
         let (Outcome::Result(payload) | Outcome::Error(payload)) = outcome;
         let Question { serial: asked, method, cancelled } = question;
@@ -172,11 +178,15 @@ impl Ledger {
             let cut_short = text(payload, &["stopReason"]).as_deref() == Some("cancelled");
             return match outcome {
                 Outcome::Error(_) if self.disturbed => Ok(()),
-                Outcome::Result(_) if cut_short && self.may_cut_short && method == "session/prompt" => {
+                Outcome::Result(_)
+                    if cut_short && self.may_cut_short && method == "session/prompt" =>
+                {
                     Ok(())
                 }
                 Outcome::Error(_) if cancelled => Ok(()),
-                _ => Err(format!("{who:?} gets an answer to {method} that nobody gave: {payload:?}")),
+                _ => {
+                    Err(format!("{who:?} gets an answer to {method} that nobody gave: {payload:?}"))
+                }
             };
         };
         if let Some(to) = number(payload, "to")
@@ -259,6 +269,9 @@ impl Ledger {
         let mut open =
             self.open.iter().filter(|((who, id), _)| is_there(*who) && !but.contains(id));
         let ((who, id), question) = open.next()?;
-        Some(format!("{who:?} never gets an answer to {} {id} ({:?})", question.method, question.serial))
+        Some(format!(
+            "{who:?} never gets an answer to {} {id} ({:?})",
+            question.method, question.serial
+        ))
     }
 }

@@ -57,7 +57,9 @@ fn replay() {
 fn without_faults_all_goes_well() {
     for cast in CASTS {
         for scenario in ["short", "tool", "turns", "load", "linger"] {
-            if scenario == "load" && !cast.contains("+load") { continue; }
+            if scenario == "load" && !cast.contains("+load") {
+                continue;
+            }
             let moved = check(&Case::new(cast, scenario, "restart", &[]));
             eprintln!("{moved:>5} {scenario} {cast}");
         }
@@ -75,10 +77,18 @@ fn death_at_every_line() {
                 for seat in 1..=Cast::parse(cast).components() as u16 {
                     for at in 0..=moved {
                         for what in [What::Die, What::Shut] {
-                            let case = Case::new(cast, scenario, policy, &[Fault { what, at, seat }]);
+                            let case =
+                                Case::new(cast, scenario, policy, &[Fault { what, at, seat }]);
                             count += 1;
                             if let Err(why) = run::play(&case, None) {
-                                let entry = bad.entry(why.chars().filter(|c| !c.is_ascii_digit()).take(90).collect()).or_insert((0, format!("{case}\n     {why}")));
+                                let entry = bad
+                                    .entry(
+                                        why.chars()
+                                            .filter(|c| !c.is_ascii_digit())
+                                            .take(90)
+                                            .collect(),
+                                    )
+                                    .or_insert((0, format!("{case}\n     {why}")));
                                 entry.0 += 1;
                             }
                         }
@@ -88,6 +98,8 @@ fn death_at_every_line() {
         }
     }
     eprintln!("{count} cases");
-    for (n, what) in bad.values() { eprintln!("{n:>5} {what}"); }
+    for (n, what) in bad.values() {
+        eprintln!("{n:>5} {what}");
+    }
     assert!(bad.is_empty());
 }

@@ -130,14 +130,13 @@ impl Provider {
     /// Nobody else has ids like this: what names one that it does not know was for another life.
     fn would_be_its_own(&self, word: &Word) -> bool {
         match word {
-            Word::Connect { server: it, .. }
-            | Word::Disconnect { connection: it }
-            | Word::Say { target: Target::Connection(it), .. } => {
+            Word::Connect { server: it, .. } | Word::Say { target: Target::Connection(it), .. } => {
                 (it.starts_with("v-") || it.starts_with("tools-"))
                     && !it.starts_with(&format!("v-{}-", self.life))
                     && !it.starts_with(&format!("tools-{}-", self.life))
             }
-            Word::Say { .. } => false,
+            // A goodbye may come after the end of what it is for.
+            Word::Disconnect { .. } | Word::Say { .. } => false,
         }
     }
 
@@ -167,14 +166,7 @@ impl Provider {
         self.work.push(Work { at: pen.now.plus(WORK), id, inner, connection, call: number });
     }
 
-    fn answer(
-        &self,
-        id: Id,
-        inner: Option<Id>,
-        connection: &str,
-        result: Json,
-        pen: &mut Pen<'_>,
-    ) {
+    fn answer(&self, id: Id, inner: Option<Id>, connection: &str, result: Json, pen: &mut Pen<'_>) {
         let address = Address { server: "", connection, request: "" };
         let said = Answer::Said(Outcome::Result(result));
         let outcome = self.form.close(address, inner.as_ref(), said);

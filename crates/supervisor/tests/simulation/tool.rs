@@ -74,7 +74,8 @@ impl Tool {
                     self.greet(fresh, pen);
                 }
                 None => {
-                    let id = ["serverId", "id", "uuid", "url"].iter().find_map(|key| entry.member(key));
+                    let id =
+                        ["serverId", "id", "uuid", "url"].iter().find_map(|key| entry.member(key));
                     let Some(id) = id.and_then(|it| Some(bare(&it.text()?).to_owned())) else {
                         return Progress::Failed;
                     };
@@ -207,6 +208,7 @@ impl Tool {
 /// The ticket in a declaration that was made for an agent without MCP over ACP.
 fn ticket(entry: &Json) -> Option<Ticket> {
     let text = entry.as_str();
-    let secret = text.split(r#""value":"Bearer s"#).nth(1).or(text.split(r#""value":"s"#).nth(1))?;
+    let secret =
+        text.split(r#""value":"Bearer s"#).nth(1).or(text.split(r#""value":"s"#).nth(1))?;
     Some(Ticket(secret.split('"').next()?.parse().ok()?))
 }

@@ -146,8 +146,13 @@ impl World {
             components.push(Component::new("agent", "run"));
         }
         let mode = if cast.editor { Mode::Agent } else { Mode::Proxy };
-        let chain =
-            Chain { mode, components, greeting_limit: GREETING_LIMIT, grace: GRACE, any_version: false };
+        let chain = Chain {
+            mode,
+            components,
+            greeting_limit: GREETING_LIMIT,
+            grace: GRACE,
+            any_version: false,
+        };
         let desk = Arc::new(Mutex::new(Vec::new()));
         let ports = Box::new(FakePorts(desk.clone()));
         let exchange = Exchange::new(chain.clone(), mcp::Policy::Auto, ports);
@@ -228,13 +233,18 @@ impl World {
     pub fn move_one(&mut self) -> Result<bool, String> {
         let mut queues: Vec<(usize, Queue)> = Vec::new();
         for (seat, link) in self.links.iter().enumerate() {
-            queues.extend(link.from.front().map(|(stamp, _)| (*stamp, Queue::From(seat))));
+            if self.finished.is_none() {
+                queues.extend(link.from.front().map(|(stamp, _)| (*stamp, Queue::From(seat))));
+            }
             if matches!(link.state, State::Alive | State::Mute) {
                 queues.extend(link.to.front().map(|(stamp, _)| (*stamp, Queue::To(seat))));
             }
         }
         for (caller, call) in &self.calls {
-            queues.extend(call.from.front().map(|(stamp, _)| (*stamp, Queue::CallFrom(*caller))));
+            if self.finished.is_none() {
+                queues
+                    .extend(call.from.front().map(|(stamp, _)| (*stamp, Queue::CallFrom(*caller))));
+            }
             queues.extend(call.to.front().map(|(stamp, _)| (*stamp, Queue::CallTo(*caller))));
         }
         let next = match &mut self.random {
@@ -314,7 +324,8 @@ impl World {
 
     /// What waits is not more than what was said.
     fn check_memory(&self) -> Check {
-        let held = self.supervisor.router().chain().seats().map(|it| self.supervisor.router().held(it));
+        let held =
+            self.supervisor.router().chain().seats().map(|it| self.supervisor.router().held(it));
         let (count, bytes) = held.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
         match count > self.ledger.count || bytes > self.ledger.bytes + self.ledger.count * 512 {
             true => Err(format!("{count} messages with {bytes} bytes are held")),
@@ -385,8 +396,8 @@ impl World {
         self.supervisor.set_dialect(Seat(seat as u16), self.links[seat].ours.name());
         match self.cast.proxies.get(place - 1) {
             Some((kind, dialect)) => {
-                let provider = (*kind == Kind::Provider)
-                    .then(|| Provider::new(dialect, self.toolbox.clone()));
+                let provider =
+                    (*kind == Kind::Provider).then(|| Provider::new(dialect, self.toolbox.clone()));
                 self.proxies[seat] = Some(Proxy::new(*kind, provider));
             }
             None => self.agent = Agent::new(self.cast.nature, self.disk.clone()),
@@ -421,9 +432,8 @@ impl World {
         let Some((_, line)) = self.links[seat].to.pop_front() else { return Ok(()) };
         self.links[seat].read += 1;
         let read = self.links[seat].read;
-        let deadly = |it: &&Fault| {
-            it.what == What::Loop && usize::from(it.seat) == seat && it.at == read
-        };
+        let deadly =
+            |it: &&Fault| it.what == What::Loop && usize::from(it.seat) == seat && it.at == read;
         if let Some(fault) = self.case.faults.iter().find(deadly).copied() {
             return self.strike(fault);
         }
@@ -435,11 +445,14 @@ impl World {
             other => return Err(format!("seat {seat} cannot read {line:?}: {other:?}")),
         };
         self.tell(|| format!("    {seat} reads {}", String::from_utf8_lossy(&line)));
-        // On the outer pipe of a proxy, answers tell by their ids whom they are for.
+        // On the outer pipe of a proxy, answers and cancellations tell by their ids whom they are for.
         let toward = match &message {
             Message::Response { id, .. } if seat == 0 => {
                 let editor = id.text().is_some_and(|id| id.starts_with('e'));
                 if editor { Side::Editor } else { Side::Agent }
+            }
+            Message::Notification(call) if !self.cast.editor && call.is("$/cancel_request") => {
+                Side::Agent
             }
             _ => toward,
         };
@@ -578,22 +591,23 @@ impl World {
 impl Link {
     fn new(cast: &Cast, seat: usize) -> Link {
         let p5 = generation("P5");
-        let (ours, theirs): (Box<dyn Dialect>, Box<dyn Dialect>) = match cast.proxies.get(seat.wrapping_sub(1)) {
-            Some((_, dialect)) => {
-                let generation = generation(dialect);
-                (
-                    Box::new(ProxyDialect::pinned("p", generation)),
-                    Box::new(Outer::pinned(generation)),
-                )
-            }
-            None if seat == 0 && cast.editor => {
-                (Box::new(Plain::editor()), Box::new(Plain::agent()))
-            }
-            None if seat == 0 => {
-                (Box::new(Outer::unknown()), Box::new(ProxyDialect::pinned("us", p5)))
-            }
-            None => (Box::new(Plain::agent()), Box::new(Plain::editor())),
-        };
+        let (ours, theirs): (Box<dyn Dialect>, Box<dyn Dialect>) =
+            match cast.proxies.get(seat.wrapping_sub(1)) {
+                Some((_, dialect)) => {
+                    let generation = generation(dialect);
+                    (
+                        Box::new(ProxyDialect::pinned("p", generation)),
+                        Box::new(Outer::pinned(generation)),
+                    )
+                }
+                None if seat == 0 && cast.editor => {
+                    (Box::new(Plain::editor()), Box::new(Plain::agent()))
+                }
+                None if seat == 0 => {
+                    (Box::new(Outer::unknown()), Box::new(ProxyDialect::pinned("us", p5)))
+                }
+                None => (Box::new(Plain::agent()), Box::new(Plain::editor())),
+            };
         Link {
             ours,
             theirs,
