@@ -11,7 +11,7 @@ use conductor::host::process::Ties;
 use conductor::{Config, Ending, Mode, Spec, log, stdio};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use cli::{Cli, Colour, Command, Options, ShowWire, Try, Tuning};
+use cli::{Cli, Colour, Command, Options, ShowWire, Switch, Try, Tuning};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -191,6 +191,7 @@ fn with_chain<T>(
         config.pin(component, generation).map_err(Failure::usage)?;
     }
     config.mcp_bridge = options.mcp_bridge.policy();
+    survive(&mut config, options).map_err(Failure::usage)?;
     config.limits.greeting = options.init_timeout;
     config.limits.grace = options.grace;
     config.limits.line = options.max_line;
@@ -213,6 +214,24 @@ fn with_chain<T>(
     runtime.shutdown_background();
     drop(logs);
     Ok(done)
+}
+
+/// What is to happen when a component fails. What is said of one counts more than what is said of all.
+fn survive(config: &mut Config, options: &Tuning) -> Result<(), String> {
+    config.check_survival(true)?;
+    options.guard.iter().try_for_each(|component| config.guard(component))?;
+    for named in [true, false] {
+        let on_crash = options.on_crash.iter().filter(|it| it.component.is_some() == named);
+        on_crash.into_iter().try_for_each(|option| config.on_crash(option))?;
+        let restarts = options.restarts.iter().filter(|it| it.component.is_some() == named);
+        restarts.into_iter().try_for_each(|option| config.restarts(option))?;
+    }
+    config.survival.delay = options.restart_delay;
+    config.survival.answer_limit = options.answer_limit.0;
+    config.survival.prompt_limit = options.prompt_limit.0;
+    config.survival.cancel_limit = options.cancel_limit.0;
+    config.survival.notices = options.notices == Switch::On;
+    Ok(())
 }
 
 /// An entry for each Ctrl-C from now on.

@@ -20,6 +20,8 @@ pub struct Record {
     /// What it has asked its successor for these and waits for, by its own id: of which, the how
     /// manieth.
     asked: BTreeMap<String, (String, usize)>,
+    /// It was prompted in a session of which it is not known how it was set up.
+    pub has_unknown: bool,
     ending: BTreeMap<String, String>,
     logging_in: BTreeMap<String, Call>,
     /// How somebody has logged in.
@@ -104,6 +106,7 @@ impl Record {
             Some(Topic::Authenticate) => drop(self.logging_in.insert(key(id), call.detached())),
             Some(Topic::Prompt) => {
                 let session = session_of_call(call).unwrap_or_default();
+                self.has_unknown |= !self.sessions.iter().any(|it| it.session == session);
                 let prompt = Prompt { id: id.detached(), session, cancelled: None };
                 self.prompts.insert(key(id), prompt);
             }
