@@ -70,6 +70,8 @@ pub struct Exchange {
     watched: BTreeMap<(Seat, Name), Watch>,
     /// Seats whose component has died, until another has taken its place.
     away: BTreeSet<Seat>,
+    /// Seats in which more than one has provided servers.
+    reborn: BTreeSet<Seat>,
 }
 
 /// Servers that a provider has declared in a set-up request.
@@ -159,6 +161,7 @@ impl Exchange {
             talks: Talks::default(),
             watched: BTreeMap::new(),
             away: BTreeSet::new(),
+            reborn: BTreeSet::new(),
         }
     }
 

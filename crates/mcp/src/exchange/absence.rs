@@ -111,6 +111,7 @@ impl Exchange {
     fn miss_servers(&mut self, now: Time, seat: Seat, steps: &mut Vec<Step>) {
         let provided = self.servers.iter_mut().filter(|(_, server)| server.seat == seat);
         let provided = provided.map(|(key, server)| {
+            self.reborn.insert(seat);
             server.missing = true;
             server.uses.pending = 0;
             key.clone()

@@ -131,7 +131,13 @@ impl Exchange {
         steps: &mut Vec<Step>,
     ) -> Option<Message> {
         if !self.is_end_of_road(seat) {
-            return Some(message(id, self.unmistakable(seat, call)));
+            // What is on its way may be meant for the one who sat here before, by an id that is
+            // another's now.
+            let call = match self.reborn.contains(&seat) {
+                true => form::marked(&call),
+                false => self.unmistakable(seat, call),
+            };
+            return Some(message(id, call));
         }
         answer(seat, id?, Outcome::Error(no_such(what, form)), steps);
         None
