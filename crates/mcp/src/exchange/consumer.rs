@@ -131,7 +131,13 @@ impl Exchange {
         steps: &mut Vec<Step>,
     ) -> Option<Message> {
         if !self.is_end_of_road(seat) {
-            return Some(message(id, self.unmistakable(seat, call)));
+            // What is on its way may be meant for the one who sat here before, by an id that is
+            // another's now.
+            let call = match self.reborn.contains(&seat) {
+                true => form::marked(&call),
+                false => self.unmistakable(seat, call),
+            };
+            return Some(message(id, call));
         }
         answer(seat, id?, Outcome::Error(no_such(what, form)), steps);
         None
@@ -169,6 +175,9 @@ impl Exchange {
             }
             State::Open { form, connection } => {
                 let (form, connection) = (*form, connection.clone());
+                if item.call.is(INITIALIZED) {
+                    talk.is_ready();
+                }
                 if matches!(talk.consumer, Consumer::Stateless) {
                     return self.say_attached(number, form, &connection, item, steps);
                 }
@@ -194,7 +203,10 @@ impl Exchange {
                     }
                 };
                 if let Some(id) = &id {
-                    let call = Call::new("", None);
+                    let call = match call.is(INITIALIZE) {
+                        true => call.detached(),
+                        false => Call::new("", None),
+                    };
                     let question =
                         Question::Say { talk: number, form, inner, request, call, rounds: 0 };
                     self.watched.insert((seat, name(id)), Watch::Question(question));
@@ -219,6 +231,9 @@ impl Exchange {
         let State::Stateless(client) = &mut talk.state else { return };
         let seat = talk.seat;
         let Item { id: Some(id), inner, call, .. } = item else {
+            if item.call.is(INITIALIZED) {
+                talk.is_ready();
+            }
             // Stateless servers are told nothing that is not a request, but that one is taken back.
             if let Some(id) = self.taken_back(number, &item.call) {
                 deliver(seat, Side::Editor, cancel(&id), steps);
@@ -227,9 +242,10 @@ impl Exchange {
         };
         if call.is(INITIALIZE) {
             *client = Client::of(&call);
+            talk.begins(&call);
             match server.discovered.clone() {
                 Some(found) => {
-                    let result = stateless::initialized(Some(&found), client, &server.name);
+                    let result = stateless::initialized(Some(&found), &talk.client(), &server.name);
                     let said = Answer::Said(Outcome::Result(result));
                     let outcome = close(talk, server, inner.as_ref(), said);
                     answer(seat, id, outcome, steps);

@@ -146,14 +146,33 @@ impl Exchange {
         Some(talk)
     }
 
+    /// A conversation is over for a consumer that believes it open, and is told.
+    pub(super) fn dismiss(
+        &mut self,
+        number: u64,
+        error: &Json,
+        steps: &mut Vec<Step>,
+    ) -> Option<Talk> {
+        let told = self.talks.is_told(number);
+        let talk = self.end_talk(number, error, steps)?;
+        if let Consumer::Connection { form, id } = &talk.consumer
+            && told
+        {
+            let message = Message::Notification(form.disconnect(id).0);
+            steps.push(Step::Arrive { from: talk.seat, toward: Side::Agent, message });
+        }
+        Some(talk)
+    }
+
     /// Ends the conversations about a server. Those of the bridge's clients end by themselves, once
-    /// they are open.
+    /// they are open and the client knows.
     pub(super) fn close_talks_of(&mut self, now: Time, server: &str, steps: &mut Vec<Step>) {
-        let bridged = self.bridge.native().is_none();
+        let (bridged, far) = (self.bridge.native().is_none(), self.far);
         let ends_itself = |talk: &Talk| {
             bridged
                 && matches!(talk.consumer, Consumer::Connection { .. })
                 && !matches!(talk.state, State::Opening(_))
+                && talk.told_to == far
         };
         let talks = self.talks.all.iter().filter(|(_, it)| it.server == server && !ends_itself(it));
         let talks: Vec<u64> = talks.map(|(number, _)| *number).collect();

@@ -54,6 +54,8 @@ pub struct Provider {
     /// Requests that it has not answered.
     pub owed: BTreeMap<String, Said>,
     last: u64,
+    /// How many connections it has opened.
+    opened: u64,
 }
 
 /// An MCP message that a server got.
@@ -85,7 +87,20 @@ impl Provider {
             strangers: Vec::new(),
             owed: BTreeMap::new(),
             last: 0,
+            opened: 0,
         }
+    }
+
+    /// It was started again: it knows nothing any more, and calls its servers otherwise.
+    pub fn reborn(&mut self, servers: &[(&str, &str)]) {
+        let servers = servers.iter().map(|(name, id)| (name.to_string(), id.to_string()));
+        self.servers = servers.collect();
+        self.heard.clear();
+        self.open.clear();
+        self.owed.clear();
+        self.cancelled.clear();
+        self.asked.retain(|_, answer| answer.is_some());
+        self.opened = 0;
     }
 
     fn is_editor(&self) -> bool {
@@ -199,8 +214,9 @@ impl Provider {
     fn on_word(&mut self, stage: &mut Stage, id: Option<Id>, word: Word) {
         match word {
             Word::Connect { server, chosen } => {
-                self.last += 1;
-                let connection = chosen.unwrap_or_else(|| format!("{}{}", self.prefix, self.last));
+                self.opened += 1;
+                let connection =
+                    chosen.unwrap_or_else(|| format!("{}{}", self.prefix, self.opened));
                 let result = match self.form {
                     // It was named by the other side.
                     Form::M3t => "{}".to_owned(),
@@ -337,6 +353,8 @@ pub struct Agent {
     pub outcomes: BTreeMap<String, Outcome>,
     /// What servers have told it, and asked (with an id).
     pub heard: VecDeque<Heard>,
+    /// Connections that were closed by the other side.
+    pub dismissed: Vec<String>,
     last: u64,
 }
 
@@ -363,8 +381,15 @@ impl Agent {
             requests: VecDeque::new(),
             outcomes: BTreeMap::new(),
             heard: VecDeque::new(),
+            dismissed: Vec::new(),
             last: 0,
         }
+    }
+
+    /// It was started again.
+    pub fn reborn(&mut self) {
+        self.requests.clear();
+        self.heard.clear();
     }
 
     /// What it answers to `initialize`.
@@ -411,6 +436,9 @@ impl Agent {
                 assert!(mine, "an agent that speaks {:?} got {call:?}", self.form);
                 let (whom, call, inner) = match word {
                     Word::Say { target, call, id } => (said_of(target), call, id),
+                    Word::Disconnect { connection } if id.is_none() => {
+                        return self.dismissed.push(connection);
+                    }
                     word => panic!("an agent got {word:?}"),
                 };
                 self.heard.push_back(Heard { id, inner, whom, call });
