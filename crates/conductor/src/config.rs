@@ -23,6 +23,9 @@ pub struct Config {
     /// `None`: as they are, and nothing else is edited either.
     pub mcp_bridge: Option<mcp::Policy>,
     pub ties: Ties,
+    /// Let `conductor status` ask how the chain is. For a program that runs one chain: the process id
+    /// is its name there.
+    pub status: bool,
     /// Sees everything that happens.
     pub tap: Option<Tap>,
     /// Tells whether the peer on the outer streams has left, though there is more of it to read.
@@ -73,6 +76,7 @@ impl Config {
             limits: Limits::default(),
             mcp_bridge: Some(mcp::Policy::Auto),
             ties: Ties::default(),
+            status: false,
             tap: None,
             hung_up: None,
         }

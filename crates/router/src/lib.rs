@@ -23,5 +23,5 @@ pub mod seat;
 
 pub use event::{Action, Ending, Event, Level, Notice, Time};
 pub use router::Router;
-pub use seat::{Chain, Component, Exit, Greeted, How, Mode, Role, Seat};
+pub use seat::{Chain, Component, Exit, Greeted, How, Mode, Role, Seat, SeatState};
 pub use wire::Outcome;

@@ -78,6 +78,21 @@ impl Router {
         self.pending.len()
     }
 
+    /// How many questions this seat has yet to answer.
+    pub fn owed_by(&self, seat: Seat) -> usize {
+        self.pending.owed_by(seat)
+    }
+
+    /// The first valid `initialize` has come, and so the components were started.
+    pub fn has_begun(&self) -> bool {
+        self.outer.began
+    }
+
+    /// The chain is about to end, or has ended.
+    pub fn is_ending(&self) -> bool {
+        !matches!(self.phase, Phase::Open)
+    }
+
     /// Is `id` that of a question which this seat has yet to answer?
     pub fn owes(&self, seat: Seat, id: &Id) -> bool {
         self.pending.owes(seat, id)
@@ -280,7 +295,7 @@ impl Router {
     }
 
     /// The state of a component; the outer pipe has none.
-    pub(crate) fn state(&self, seat: Seat) -> Option<&SeatState> {
+    pub fn state(&self, seat: Seat) -> Option<&SeatState> {
         self.seats.get(seat.index().checked_sub(1)?)
     }
 

@@ -56,6 +56,11 @@ impl Clients {
     pub fn deadline(&self) -> Option<Time> {
         self.exchange.as_ref()?.deadline()
     }
+
+    /// How many servers are reached over ACP, and how many clients have called.
+    pub fn sizes(&self) -> (usize, usize) {
+        (self.exchange.as_ref().map_or(0, Exchange::servers), self.mouths.len())
+    }
 }
 
 impl Shell {
