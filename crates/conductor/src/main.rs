@@ -92,10 +92,11 @@ fn explain(components: Vec<String>, options: &Options, json: bool) -> Result<(),
 /// Shows the conductors that run.
 fn show_status(pid: Option<u32>, json: bool) -> Result<(), Failure> {
     let found = status::ask(pid).map_err(Failure::chain)?;
-    found.troubles.iter().for_each(|line| log::tell(&format!("conductor: {line}\n")));
+    let troubles = found.closed.iter().chain(&found.silent);
+    troubles.for_each(|line| log::tell(&format!("conductor: {line}\n")));
     print(|out| match json {
         true => Ok(writeln!(out, "{}", serde_json::to_string_pretty(&found.running)?)?),
-        false => out.write_all(status::table::text(&found.running).as_bytes()),
+        false => out.write_all(status::table::text(&found).as_bytes()),
     })
 }
 

@@ -183,8 +183,10 @@ pub struct Mcp {
 pub struct Found {
     /// In the order of their process ids.
     pub running: Vec<Status>,
-    /// What could not be asked or looked at, a line for each.
-    pub troubles: Vec<String>,
+    /// Those that are there and did not answer, a line for each.
+    pub silent: Vec<String>,
+    /// Where could not be looked, a line for each.
+    pub closed: Vec<String>,
 }
 
 impl fmt::Display for Mode {

@@ -20,44 +20,41 @@ const LONGEST: u64 = 64 * 1024 * 1024;
 /// Asks all conductors of this user, or the one with this process id.
 pub fn ask(pid: Option<u32>) -> Result<Found, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| error.to_string())?;
-    let (mut found, mut silent) = runtime.block_on(ask_around(pid));
-    if let Some(pid) = pid
-        && found.running.is_empty()
-    {
-        if silent.is_empty() {
-            silent.push(format!(
-                "no conductor with the process id {pid} runs here, or it was started with \
-                 --status off; conductor status lists those that can be asked"
-            ));
-            silent.append(&mut found.troubles);
-        }
-        return Err(silent.join("; "));
+    let found = runtime.map_err(|error| error.to_string())?.block_on(ask_around(pid));
+    match pid {
+        Some(pid) if found.running.is_empty() => Err(nobody(pid, &found)),
+        _ => Ok(found),
     }
-    found.running.sort_by_key(|status| status.pid);
-    silent.sort();
-    found.troubles.append(&mut silent);
-    Ok(found)
 }
 
-/// What was found, and who was found and did not answer.
-async fn ask_around(wanted: Option<u32>) -> (Found, Vec<String>) {
-    let (mut found, mut silent) = (Found::default(), Vec::new());
+/// Why there is no answer of this process.
+fn nobody(pid: u32, found: &Found) -> String {
+    if !found.silent.is_empty() {
+        return found.silent.join("; ");
+    }
+    let text = format!(
+        "no conductor with the process id {pid} runs here, or it was started with --status off; \
+         conductor status lists those that can be asked"
+    );
+    [&[text], &*found.closed].concat().join("; ")
+}
+
+async fn ask_around(wanted: Option<u32>) -> Found {
+    let mut found = Found::default();
     // All at once: one that does not answer holds up nobody else.
     let mut asked = JoinSet::new();
     for directory in socket::directories() {
-        match socket::sockets(&directory) {
-            Ok(sockets) => {
-                for (pid, path) in sockets {
-                    if wanted.is_none_or(|wanted| wanted == pid) {
-                        asked.spawn(async move { (pid, ask_one(&path).await) });
-                    }
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        let sockets = match socket::sockets(&directory) {
+            Ok(sockets) => sockets,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => {
-                let text = format!("{} is not looked into: {error}", directory.display());
-                found.troubles.push(text);
+                found.closed.push(format!("{} is not used: {error}", directory.display()));
+                continue;
+            }
+        };
+        for (pid, path) in sockets {
+            if wanted.is_none_or(|wanted| wanted == pid) {
+                asked.spawn(async move { (pid, ask_one(&path).await) });
             }
         }
     }
@@ -65,10 +62,12 @@ async fn ask_around(wanted: Option<u32>) -> (Found, Vec<String>) {
         match answered {
             Ok((_, Ok(Some(status)))) => found.running.push(status),
             Ok((_, Ok(None))) | Err(_) => {}
-            Ok((pid, Err(why))) => silent.push(format!("conductor {pid} {why}")),
+            Ok((pid, Err(why))) => found.silent.push(format!("conductor {pid} {why}")),
         }
     }
-    (found, silent)
+    found.running.sort_by_key(|status| status.pid);
+    found.silent.sort();
+    found
 }
 
 /// What it answers; `None` if there is nobody any more.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Component, State, Status};
+use super::{Component, Found, State, Status};
 
 /// Lines are cut to about this, whatever they are shown on.
 const WIDTH: usize = 100;
@@ -17,11 +17,12 @@ const HEAD: [&str; 11] =
     ["#", "name", "role", "speaks", "pid", "state", "restarts", "up", "queue", "owes", "command"];
 
 /// All conductors, one below the other.
-pub fn text(all: &[Status]) -> String {
-    if all.is_empty() {
-        return "No conductor is running.\n".into();
+pub fn text(found: &Found) -> String {
+    match (found.running.is_empty(), found.silent.is_empty()) {
+        (true, true) => "No conductor is running.\n".into(),
+        (true, false) => "No conductor answers.\n".into(),
+        _ => found.running.iter().map(chain).collect::<Vec<_>>().join("\n"),
     }
-    all.iter().map(chain).collect::<Vec<_>>().join("\n")
 }
 
 fn chain(status: &Status) -> String {
@@ -135,5 +136,147 @@ fn cut(text: &str, width: usize) -> String {
     match text.char_indices().nth(width) {
         Some(_) => text.chars().take(width - 1).chain(['…']).collect(),
         None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::{Editor, Life, Mcp, Mode, Queue, Role, VERSION};
+
+    fn component(number: usize, name: &str, command: &str) -> Component {
+        Component {
+            number,
+            name: name.into(),
+            command: command.into(),
+            role: Role::Proxy,
+            dialect: "P5".into(),
+            guard: false,
+            policy: "end".into(),
+            state: Life::Live,
+            pid: Some(100 + number as u32),
+            restarts: 0,
+            uptime_seconds: Some(192.5),
+            last_exit: None,
+            exit_words: Vec::new(),
+            last_words: Vec::new(),
+            queue: Queue::default(),
+        }
+    }
+
+    fn status(components: Vec<Component>) -> Status {
+        Status {
+            version: VERSION,
+            pid: 100,
+            conductor_version: "1.2.3".into(),
+            mode: Mode::Agent,
+            cwd: "/home/me".into(),
+            uptime_seconds: 3600.0,
+            state: State::Running,
+            open_requests: 1,
+            sessions: None,
+            components,
+            editor: Editor::default(),
+            mcp: Mcp::default(),
+        }
+    }
+
+    fn shown(status: Status) -> String {
+        text(&Found { running: vec![status], ..Found::default() })
+    }
+
+    #[test]
+    fn a_chain_is_a_line_and_a_table() {
+        let mut agent = component(2, "agent", "/opt/bin/agent --acp");
+        agent.role = Role::Agent;
+        agent.dialect = "plain".into();
+        agent.restarts = 12;
+        agent.state = Life::Restarting;
+        (agent.pid, agent.uptime_seconds) = (None, None);
+        agent.queue = Queue { out_bytes: 1_600_000, held_messages: 3, held_bytes: 9, owes: 1 };
+        let expected = "\
+100  agent  up 1h 0m  1 open request  in /home/me
+  #  name     role   speaks  pid  state       restarts  up      queue             owes  command
+  1  sparkle  proxy  P5      101  live        0         3m 12s  0 B               0     builtin:sparkle
+  2  agent    agent  plain   –    restarting  12        –       1.5 MiB + 3 held  1     agent --acp
+";
+        assert_eq!(
+            shown(status(vec![component(1, "sparkle", "builtin:sparkle"), agent])),
+            expected
+        );
+    }
+
+    #[test]
+    fn what_waits_at_the_editor_and_what_the_chain_is_about_is_told() {
+        let mut chain = status(Vec::new());
+        chain.state = State::Ending;
+        chain.open_requests = 0;
+        chain.sessions = Some(2);
+        chain.editor = Editor { out_bytes: 2048, paused: true };
+        let text = shown(chain);
+        let head = "100  agent  up 1h 0m  ending  0 open requests  2 sessions  in /home/me\n";
+        assert!(text.starts_with(head), "{text}");
+        assert!(
+            text.contains("\n  2.0 KiB wait for the editor\n  the editor has to wait\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn below_a_component_that_has_ended_is_how_and_the_end_of_what_it_said() {
+        let mut gone = component(1, "gone", "gone");
+        gone.last_exit = Some("ended with status 3".into());
+        gone.exit_words = ["one", "two", "\x1b[31mthree\x07", "four"].map(str::to_owned).to_vec();
+        gone.last_words = vec!["something since".into()];
+        let text = shown(status(vec![gone, component(2, "next", "next")]));
+        let rest = text.lines().skip(3).take(4).collect::<Vec<_>>();
+        let told = [
+            "     last exit: ended with status 3",
+            "       two",
+            "       ·[31mthree·",
+            "       four",
+        ];
+        assert_eq!(rest, told, "{text}");
+        assert!(text.lines().nth(7).is_some_and(|line| line.starts_with("  2  next")), "{text}");
+    }
+
+    #[test]
+    fn long_commands_and_words_are_cut() {
+        let mut long = component(1, "long", &format!("/usr/bin/long {}", "é".repeat(500)));
+        long.last_exit = Some("x".repeat(500));
+        long.exit_words = vec!["ü".repeat(500)];
+        let text = shown(status(vec![long]));
+        for line in text.lines().skip(2) {
+            assert!(line.chars().count() == 100 && line.ends_with('…'), "{line}");
+        }
+        let name = "n".repeat(90);
+        let text = shown(status(vec![component(1, &name, &"c".repeat(50))]));
+        assert!(text.ends_with(&format!("  {}…\n", "c".repeat(LEAST - 1))), "{text}");
+    }
+
+    #[test]
+    fn nothing_is_something_to_say_too() {
+        assert_eq!(text(&Found::default()), "No conductor is running.\n");
+        let silent = Found { silent: vec!["conductor 1 is".into()], ..Found::default() };
+        assert_eq!(text(&silent), "No conductor answers.\n");
+    }
+
+    #[test]
+    fn times_and_sizes_are_short() {
+        let times = [(0.999, "0s"), (59.0, "59s"), (3599.9, "59m 59s"), (7500.0, "2h 5m")];
+        for (seconds, text) in times.into_iter().chain([(273_600.0, "3d 4h"), (-1.0, "0s")]) {
+            assert_eq!(time(seconds), text);
+        }
+        for (bytes, text) in [(1023, "1023 B"), (1536, "1.5 KiB"), (2 << 20, "2.0 MiB")] {
+            assert_eq!(size(bytes), text);
+        }
+    }
+
+    #[test]
+    fn a_program_is_shown_without_its_directory() {
+        assert_eq!(without_directory("/a/b c/d"), "b c/d");
+        for whole in ["a", "a b/c", "'/a b/c' d", "/", ""] {
+            assert_eq!(without_directory(whole), whole);
+        }
     }
 }
