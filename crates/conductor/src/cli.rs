@@ -86,6 +86,31 @@ pub enum Command {
         options: Vec<String>,
     },
 
+    /// Show what the running conductors are doing.
+    ///
+    /// For each conductor of yours that runs a chain (`conductor agent`, `conductor proxy` and
+    /// `conductor try`): its process, how long it has been running, where, and how many requests are
+    /// open in it; and of each component its state, its process, how often it was started again, how
+    /// much waits until it reads it, and how many answers it owes. Below a component that has ended:
+    /// how, and its last words on standard error.
+    ///
+    /// A chain is asked through a socket that only its user can open, in $XDG_RUNTIME_DIR/conductor
+    /// or else in the directory for temporary files. Nothing that passes through the chain is shown, nor
+    /// a component's environment. A chain that was started with `--status off` has no socket and is
+    /// not shown.
+    ///
+    /// Ends with status 0, also when no conductor runs; with status 1 if PID is given and no conductor
+    /// of that process id answers.
+    #[command(after_long_help = STATUS_EXAMPLES)]
+    Status {
+        /// Show only the conductor with this process id.
+        pid: Option<u32>,
+
+        /// As JSON: a list with an object for each conductor. docs/status.md tells its fields.
+        #[arg(long)]
+        json: bool,
+    },
+
     /// Be the MCP server that a running conductor has declared to its agent.
     ///
     /// Agents start this by themselves: a conductor whose proxies offer tools tells the agent to run
@@ -169,6 +194,14 @@ pub struct OpenChain {
     #[arg(value_name = "COMPONENT")]
     pub components: Vec<String>,
 }
+
+const STATUS_EXAMPLES: &str = "\
+Examples:
+  All conductors:
+    conductor status
+
+  Who owes answers, with jq:
+    conductor status --json | jq '.[].components[] | select(.queue.owes > 0) | .name'";
 
 const TRY_EXAMPLES: &str = "\
 Examples:
@@ -330,6 +363,11 @@ pub struct Tuning {
     /// killed.
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     pub grace: Duration,
+
+    /// Whether `conductor status` can ask this chain how it is, through a socket that only its user
+    /// can open: `on` or `off`.
+    #[arg(long, value_name = "SWITCH", default_value = "on", hide_possible_values = true)]
+    pub status: Switch,
 
     /// The longest line that is read, in bytes (suffixes K, M, G). A longer one is refused.
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size)]

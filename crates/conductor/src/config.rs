@@ -26,6 +26,9 @@ pub struct Config {
     /// What happens when a component fails.
     pub survival: Survival,
     pub ties: Ties,
+    /// Let `conductor status` ask how the chain is. For a program that runs one chain: the process id
+    /// is its name there.
+    pub status: bool,
     /// Sees everything that happens.
     pub tap: Option<Tap>,
     /// Tells whether the peer on the outer streams has left, though there is more of it to read.
@@ -83,6 +86,7 @@ impl Config {
             mcp_bridge: Some(mcp::Policy::Auto),
             survival: Survival::default(),
             ties: Ties::default(),
+            status: false,
             tap: None,
             hung_up: None,
         }

@@ -21,6 +21,7 @@
 //! - [`mcp`]: where MCP clients reach us; `secret`: what they must know
 //! - [`memory`]: which greeting a command understood the last time
 //! - [`tap`]: sees what happens
+//! - [`status`]: what a running conductor is doing, for who asks
 //! - [`chat`]: `conductor try`
 //! - [`stdio`]: our own standard streams
 //! - [`log`]: what people read
@@ -41,6 +42,7 @@ pub mod place;
 pub mod relay;
 pub mod run;
 mod secret;
+pub mod status;
 pub mod stdio;
 pub mod survival;
 pub mod tap;

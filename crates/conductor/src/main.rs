@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 use conductor::chat::{self, Fold, Left};
 use conductor::host::process::Ties;
-use conductor::{Config, Ending, Mode, Spec, log, stdio};
+use conductor::{Config, Ending, Mode, Spec, log, status, stdio};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use cli::{Cli, Colour, Command, Options, ShowWire, Switch, Try, Tuning};
@@ -25,6 +25,7 @@ fn main() -> ExitCode {
         Command::DemoAgent(agent) => serve(components::Component::make(&agent)),
         Command::Components => print(|out| out.write_all(conductor::builtin::list().as_bytes())),
         Command::Component { name, options } => component(&name, &options),
+        Command::Status { pid, json } => show_status(pid, json),
         Command::Mcp { port } => conductor::mcp::stdio::run(port).map_err(Failure::chain),
         Command::Relay { port } => conductor::relay::run(port).map_err(Failure::chain),
         Command::Completions { shell } => print(|out| {
@@ -86,6 +87,17 @@ fn explain(components: Vec<String>, options: &Options, json: bool) -> Result<(),
         Some(error) => Err(Failure::chain(error)),
         None => Ok(()),
     }
+}
+
+/// Shows the conductors that run.
+fn show_status(pid: Option<u32>, json: bool) -> Result<(), Failure> {
+    let found = status::ask(pid).map_err(Failure::chain)?;
+    let troubles = found.closed.iter().chain(&found.silent);
+    troubles.for_each(|line| log::tell(&format!("conductor: {line}\n")));
+    print(|out| match json {
+        true => Ok(writeln!(out, "{}", serde_json::to_string_pretty(&found.running)?)?),
+        false => out.write_all(status::table::text(&found).as_bytes()),
+    })
 }
 
 /// Runs a chain and a chat with it.
@@ -192,6 +204,7 @@ fn with_chain<T>(
     }
     config.mcp_bridge = options.mcp_bridge.policy();
     survive(&mut config, options).map_err(Failure::usage)?;
+    config.status = options.status == Switch::On;
     config.limits.greeting = options.init_timeout;
     config.limits.grace = options.grace;
     config.limits.line = options.max_line;

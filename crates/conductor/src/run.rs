@@ -32,6 +32,7 @@ use crate::log;
 use crate::mcp::shell::Clients;
 use crate::memory::Memory;
 use crate::place::{Place, Port};
+use crate::status::Desk;
 use crate::tap::Sighting;
 
 /// After so many rounds the task lets others run.
@@ -75,7 +76,7 @@ pub(crate) struct Shell {
     pub(crate) config: Config,
     /// By seat: the outer pipe, then the components.
     pub(crate) seats: Vec<Place>,
-    began: Instant,
+    pub(crate) began: Instant,
     /// The time of this round: what is handled together happens at once.
     pub(crate) now: Time,
     actions: Vec<Action>,
@@ -87,6 +88,8 @@ pub(crate) struct Shell {
     /// Relays of SCP proxies that have connected.
     pub(crate) joined: Channel<(Seat, TcpStream)>,
     pub(crate) memory: Memory,
+    /// Where people ask how we are.
+    pub(crate) desk: Option<Desk>,
     alarm: Pin<Box<Sleep>>,
     /// When to look whether an editor that must wait has left.
     look_again: Option<Instant>,
@@ -118,6 +121,7 @@ impl Shell {
             ended: unbounded_channel(),
             joined: unbounded_channel(),
             memory: Memory::default(),
+            desk: config.status.then(Desk::open).flatten(),
             alarm: Box::pin(sleep_until(Instant::now())),
             look_again: None,
             last_busy: Instant::now(),
@@ -149,6 +153,7 @@ impl Shell {
                 busy |= self.read(seat, Port::Main, cx) | self.read(seat, Port::Relay, cx);
             }
             busy |= self.hear(cx);
+            self.show_status(cx);
             self.see_off();
             for seat in self.all_seats() {
                 busy |= self.write(seat, cx);
@@ -436,10 +441,7 @@ impl Shell {
                 (Occupant::Process(process), Box::new(stdout), Box::new(stdin))
             }
         };
-        let place = self.place(seat);
-        place.words = occupant.words().clone();
-        place.occupant = Some(occupant);
-        place.link.attach(reader, writer);
+        self.place(seat).occupy(occupant, reader, writer);
         if let Some(tap) = &self.config.tap {
             tap.see(&Sighting::Started { seat: self.router().chain().name(seat) });
         }
@@ -479,7 +481,7 @@ impl Shell {
             let place = self.place(seat);
             let Some(how) = place.departed(seat == Seat::OUTER) else { continue };
             if place.link.begin_again(longest) {
-                place.vacate();
+                place.vacate(how);
                 self.handle(Event::Again(seat));
                 self.perform(Action::Start(seat));
                 continue;
@@ -610,6 +612,7 @@ impl Shell {
     /// Waits until all processes have ended; what they still say goes nowhere.
     async fn gone(&mut self) {
         poll_fn(|cx| {
+            self.show_status(cx);
             while let Poll::Ready(Some(ended)) = self.ended.1.poll_recv(cx) {
                 if self.place(ended.seat).life == ended.life {
                     self.place(ended.seat).occupant = None;

@@ -358,6 +358,11 @@ impl Exchange {
         self.away.remove(&seat);
     }
 
+    /// How many servers are known that are reached over ACP.
+    pub fn servers(&self) -> usize {
+        self.servers.len()
+    }
+
     /// How much is open, for tests: the bridge's sizes, then servers, set-ups, conversations, watched
     /// answers.
     pub fn sizes(&self) -> [usize; 9] {

@@ -97,14 +97,24 @@ impl Router {
             || matches!(self.state(seat), Some(SeatState::Greeting { again: true, .. }))
     }
 
-    /// The end has begun.
-    pub fn is_closing(&self) -> bool {
-        !matches!(self.phase, Phase::Open)
-    }
-
     /// How many questions are open.
     pub fn open_questions(&self) -> usize {
         self.pending.len()
+    }
+
+    /// How many questions this seat has yet to answer.
+    pub fn owed_by(&self, seat: Seat) -> usize {
+        self.pending.owed_by(seat)
+    }
+
+    /// The first valid `initialize` has come, and so the components were started.
+    pub fn has_begun(&self) -> bool {
+        self.outer.began
+    }
+
+    /// The chain is about to end, or has ended.
+    pub fn is_ending(&self) -> bool {
+        !matches!(self.phase, Phase::Open)
     }
 
     /// Is `id` that of a question which this seat has yet to answer?

@@ -120,7 +120,7 @@ impl Supervisor {
             Then::Bypass => Verdict::Bypass,
             Then::Stop => Verdict::Stop,
         };
-        if self.router.is_closing() {
+        if self.router.is_ending() {
             return Verdict::Stop;
         }
         // What does not even start is a mistake to be corrected, not an accident to be survived.
@@ -149,8 +149,12 @@ impl Supervisor {
 
     /// Would a fresh one be of use to those who have sessions with this one?
     fn can_take_up(&self, seat: Seat) -> bool {
-        let Some(post) = self.post(seat) else { return false };
-        !self.is_agent(seat) || post.record.sessions().is_empty() || self.resumption(seat).is_some()
+        let Some(record) = self.post(seat).map(|post| &post.record) else { return false };
+        match self.is_agent(seat) {
+            false => true,
+            true if record.has_unknown => false,
+            true => record.sessions().is_empty() || self.resumption(seat).is_some(),
+        }
     }
 
     /// How the agent takes sessions up, by its last answer to `initialize`.
@@ -227,7 +231,7 @@ impl Supervisor {
     pub(crate) fn start_what_is_due(&mut self, actions: &mut Vec<Action>) {
         for seat in self.router.chain().seats().collect::<Vec<_>>() {
             let until = self.now.plus(self.router.chain().greeting_limit);
-            let (now, closing) = (self.now, self.router.is_closing());
+            let (now, closing) = (self.now, self.router.is_ending());
             let Some(post) = self.post_mut(seat) else { continue };
             match post.stage {
                 Stage::Waiting { at } if at <= now && !closing => {}
@@ -237,7 +241,6 @@ impl Supervisor {
                 }
                 _ => continue,
             }
-            post.count += 1;
             post.stage = Stage::Greeting { until };
             actions.push(Action::Start(seat));
             self.route(router::Event::Returned(seat), actions);

@@ -49,6 +49,11 @@ impl Clients {
     pub fn hang_up(&mut self, caller: Caller) {
         self.mouths.remove(&caller);
     }
+
+    /// How many have called.
+    pub fn len(&self) -> usize {
+        self.mouths.len()
+    }
 }
 
 impl Shell {
