@@ -5,7 +5,7 @@ use router::{Mode, Role, Seat};
 use supervisor::Event;
 use tokio::net::TcpStream;
 use tracing::warn;
-use wire::dialect::{Plain, Proxy, Relay};
+use wire::dialect::{Generation, Plain, Proxy, Relay};
 use wire::{Dialect, Message, Outcome, Side, code};
 
 use crate::config::{Config, Spec};
@@ -55,13 +55,13 @@ impl Shell {
     /// as this one wanted to be.
     pub(crate) fn renew(&mut self, seat: Seat) {
         let place = &self.seats[seat.index()];
-        let understood = place.link.dialect().understood();
-        let dialect = match understood {
-            Some(greeting) if self.config.components[seat.index() - 1].dialect.is_none() => {
-                let name = &self.config.components[seat.index() - 1].name;
-                Box::new(Proxy::remembered(name, greeting))
+        let spoken = place.link.dialect();
+        let known = spoken.understood().and_then(|_| Generation::named(spoken.name()));
+        let dialect = match known {
+            Some(generation) => {
+                Box::new(Proxy::pinned(self.router().chain().name(seat), generation))
             }
-            _ => self.greet_with(seat),
+            None => self.greet_with(seat),
         };
         let life = place.life + 1;
         let mut fresh = Place::new(dialect, self.config.limits.line);

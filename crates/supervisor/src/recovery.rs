@@ -179,7 +179,11 @@ impl Supervisor {
             format!("{} crashed: it {}. It {consequence}.", chain.describe(seat), why.what());
         let line = format!("{}; it {consequence}", chain.obituary(seat, &why, None));
         self.warn(seat, line, actions);
-        self.tell_editor(seat, &told, actions);
+        // Who fails while it is being restarted has been told of already.
+        let again = plan == Plan::Restart && !self.is_up(seat);
+        if !again {
+            self.tell_editor(seat, &told, actions);
+        }
         actions.push(Action::End(seat));
         if let Some(post) = self.post_mut(seat) {
             post.last_exit = Some(why.clone());
@@ -370,7 +374,8 @@ impl Supervisor {
                 .session
                 .as_deref()
                 .map_or("its login".to_owned(), |session| format!("session '{session}'"));
-            self.warn(seat, format!("could not take up {what} again: {why}"), actions);
+            let who = self.router.chain().describe(seat);
+            self.warn(seat, format!("{who} could not take up {what} again: {why}"), actions);
             if let Some(session) = lesson.session.as_deref().filter(|_| self.is_agent(seat)) {
                 self.lose(seat, session, &why);
             }
@@ -386,7 +391,8 @@ impl Supervisor {
         }
         self.with_exchange(actions, |it, now, steps| it.returned(now, seat, steps));
         self.route(router::Event::Resumed(seat), actions);
-        self.warn(seat, "is running again".to_owned(), actions);
+        let text = format!("{} is running again", self.router.chain().describe(seat));
+        self.warn(seat, text, actions);
     }
 
     /// The agent does not know this session any more.

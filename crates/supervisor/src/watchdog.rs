@@ -91,7 +91,7 @@ impl Supervisor {
         Some((at.plus(limit), seat, How::Uncancellable { method, limit }))
     }
 
-    fn is_up(&self, seat: Seat) -> bool {
+    pub(crate) fn is_up(&self, seat: Seat) -> bool {
         matches!(self.post(seat).map(|post| &post.stage), Some(Stage::Up { .. }))
             && self.router.has_stood(seat)
     }
