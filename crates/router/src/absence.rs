@@ -28,6 +28,9 @@ const SOUNDING: &str = "_conductor/sounding";
 /// How long a sounding may take, in milliseconds: a proxy may swallow what it does not know.
 const SOUNDING_LIMIT: u64 = 2_000;
 
+/// So many soundings are remembered that did not come through in time.
+const MOST_LATE: usize = 64;
+
 /// What a message costs beside its text while it waits.
 const HELD: usize = 256;
 
@@ -424,10 +427,16 @@ impl Router {
         if !call.is(SOUNDING) {
             return false;
         }
-        let token = call.params.as_ref().and_then(|it| Id::new(it.member("token")?));
-        let Some(token) = token.filter(|token| self.pending.is_sounding(from, token)) else {
+        let Some(token) = call.params.as_ref().and_then(|it| Id::new(it.member("token")?)) else {
             return false;
         };
+        let late = self.late_soundings.iter().position(|(seat, it)| *seat == from && *it == token);
+        match late {
+            Some(at) => drop(self.late_soundings.remove(at)),
+            None if self.pending.is_sounding(from, &token) => {}
+            // That of another conductor, whose proxy we are.
+            None => return false,
+        }
         answer(from, toward.opposite(), id.clone(), Outcome::Result(Json::EMPTY), actions);
         self.sounded(now, from, &token, actions);
         true
@@ -448,6 +457,11 @@ impl Router {
         {
             self.soundings.pop_front();
             self.sounded(now, seat, &id, actions);
+            // Should it come after all, it must go no further.
+            self.late_soundings.push_back((seat, id));
+            if self.late_soundings.len() > MOST_LATE {
+                self.late_soundings.pop_front();
+            }
         }
     }
 

@@ -23,6 +23,7 @@ pub struct Router {
     pub(crate) turn: Option<(Seat, Time)>,
     /// Soundings of a seat, and until when each is waited for.
     pub(crate) soundings: VecDeque<(Time, Seat, Id)>,
+    pub(crate) late_soundings: VecDeque<(Seat, Id)>,
 }
 
 /// What is known of the outer pipe.
@@ -69,6 +70,7 @@ impl Router {
             phase: Phase::Open,
             turn: None,
             soundings: VecDeque::new(),
+            late_soundings: VecDeque::new(),
         }
     }
 
