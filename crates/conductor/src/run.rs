@@ -191,7 +191,7 @@ impl Shell {
         self.seats[seat.index()].link.dialect().name()
     }
 
-    fn all_seats(&self) -> impl Iterator<Item = Seat> + use<> {
+    pub(crate) fn all_seats(&self) -> impl Iterator<Item = Seat> + use<> {
         (0..self.seats.len() as u16).map(Seat)
     }
 
@@ -499,7 +499,7 @@ impl Shell {
     }
 
     /// How full the queue of a seat is, with what waits for its next occupant.
-    fn gauge(&self, seat: Seat) -> Gauge {
+    pub(crate) fn gauge(&self, seat: Seat) -> Gauge {
         let gauge = self.seats[seat.index()].gauge();
         let (_, held) = self.router().held(seat);
         Gauge { queued: gauge.queued + held, full: gauge.full || held > flow::HIGH, ..gauge }

@@ -59,7 +59,7 @@ impl Clients {
 impl Shell {
     /// Looks after what MCP clients say. Says whether there was anything.
     pub(crate) fn hear(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.seats.iter().any(|place| place.link.queued() > MOST_QUEUED) {
+        if self.all_seats().any(|seat| self.gauge(seat).queued > MOST_QUEUED) {
             return false;
         }
         let mut busy = false;
