@@ -25,7 +25,7 @@ pub enum Stage {
     /// It was started and greeted again.
     Greeting { until: Time },
     /// It is told of its sessions, one after the other.
-    Learning { until: Time, lessons: VecDeque<Lesson>, current: Option<(Id, Lesson)> },
+    Learning { until: Time, lessons: VecDeque<Lesson>, current: Option<Box<Asked>> },
     /// It is left out for good.
     Out,
 }
@@ -45,6 +45,13 @@ impl Stage {
             | Stage::Learning { until: time, .. } => Some(*time),
         }
     }
+}
+
+/// What a component that learns is asked, under which id.
+#[derive(Debug)]
+pub struct Asked {
+    id: Id,
+    lesson: Lesson,
 }
 
 /// Something that the new one in a seat is told again.
@@ -315,10 +322,10 @@ impl Supervisor {
         let Some(post) = self.post_mut(seat) else { return };
         let Stage::Learning { until, lessons, current } = &mut post.stage else { return };
         *until = patience;
-        *current = lessons.pop_front().map(|lesson| (id.clone(), lesson));
+        *current = lessons.pop_front().map(|lesson| Box::new(Asked { id: id.clone(), lesson }));
         match current {
-            Some((_, lesson)) => {
-                let call = lesson.call.clone();
+            Some(asked) => {
+                let call = asked.lesson.call.clone();
                 self.deliver(seat, Side::Agent, Message::Request { id, call }, actions);
             }
             None => self.resume(seat, actions),
@@ -334,11 +341,12 @@ impl Supervisor {
         actions: &mut Vec<Action>,
     ) -> Option<Message> {
         let Some(post) = self.post_mut(from) else { return Some(message) };
-        let Stage::Learning { current: Some((asked, lesson)), .. } = &mut post.stage else {
+        let Stage::Learning { current: Some(asked), .. } = &mut post.stage else {
             return Some(message);
         };
+        let lesson = &mut asked.lesson;
         match message {
-            Message::Response { id, outcome, .. } if id == *asked => {
+            Message::Response { id, outcome, .. } if id == asked.id => {
                 self.on_learnt(from, outcome, actions);
                 None
             }
@@ -366,7 +374,7 @@ impl Supervisor {
     fn on_learnt(&mut self, seat: Seat, outcome: Outcome, actions: &mut Vec<Action>) {
         let Some(post) = self.post_mut(seat) else { return };
         let Stage::Learning { current, .. } = &mut post.stage else { return };
-        let lesson = current.take().map(|(_, lesson)| lesson);
+        let lesson = current.take().map(|asked| asked.lesson);
         if let (Outcome::Error(error), Some(lesson)) = (&outcome, &lesson) {
             let why = error.member("message").and_then(|it| Some(it.text()?.into_owned()));
             let why = why.unwrap_or_else(|| error.as_str().to_owned());
