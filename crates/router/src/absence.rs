@@ -151,7 +151,7 @@ impl Router {
         now: Time,
         seat: Seat,
         why: Exit,
-        plan: Plan,
+        (plan, lost): (Plan, Vec<Id>),
         actions: &mut Vec<Action>,
     ) {
         let Some(state) = self.state_mut(seat) else { return };
@@ -166,13 +166,14 @@ impl Router {
         self.forget_asker(seat);
         let guard = self.chain.component(seat).is_some_and(|it| it.guard);
         let mut asked = self.pending.forget(seat);
-        for ask in self.pending.abandon(seat) {
-            let copy = asked.iter().position(|(_, copy)| !guard && copy.is_copy_of(&ask));
+        for (id, ask) in self.pending.abandon(seat) {
+            let deliverable = !guard && !lost.contains(&id);
+            let copy = asked.iter().position(|(_, copy)| deliverable && copy.is_copy_of(&ask));
             match (ask.purpose, copy) {
                 (Purpose::Return, _) => {}
                 // What it would have brought through is lost with it.
                 (Purpose::Sounding(parcel), _) => {
-                    parcel.into_iter().for_each(|it| self.bring(now, it, actions));
+                    parcel.into_iter().for_each(|it| self.forward(now, it, actions));
                 }
                 (purpose, Some(copy)) => {
                     let (id, mut copy) = asked.remove(copy);

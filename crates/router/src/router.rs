@@ -157,7 +157,9 @@ impl Router {
             Event::Left { seat, why } => self.on_left(now, seat, why, actions),
             // What it had asked, nobody waits for any more; what it owes is still owed.
             Event::Restarted(seat) => drop(self.pending.forget(seat)),
-            Event::Parted { seat, why, plan } => self.on_parted(now, seat, why, plan, actions),
+            Event::Parted { seat, why, plan, lost } => {
+                self.on_parted(now, seat, why, (plan, lost), actions);
+            }
             Event::Returned(seat) => self.on_returned(now, seat, actions),
             Event::Resumed(seat) => self.on_resumed(now, seat, actions),
             Event::Bypassed(seat) => self.on_bypassed(now, seat, actions),
@@ -414,7 +416,7 @@ impl Router {
             self.forget_asker(Seat::OUTER);
         }
         let text = format!("{} has left", self.chain.describe(Seat::OUTER));
-        for ask in self.pending.abandon(Seat::OUTER) {
+        for (_, ask) in self.pending.abandon(Seat::OUTER) {
             let outcome = Outcome::error(code::INTERNAL_ERROR, &text);
             answer(ask.asker, ask.toward.opposite(), ask.asker_id, outcome, actions);
         }
@@ -435,7 +437,7 @@ impl Router {
         self.pending.forget(seat);
         self.forget_asker(seat);
         let mut greeting = false;
-        for ask in self.pending.abandon(seat) {
+        for (_, ask) in self.pending.abandon(seat) {
             greeting |= matches!(ask.purpose, Purpose::Greeting { .. });
             let error = self.chain.death_notice(seat, &why, Some(&ask.method));
             self.give_up(now, ask, error, actions);

@@ -61,13 +61,20 @@ impl Record {
         &self.sessions
     }
 
+    /// The requests to set something up that it has yet to answer.
+    pub fn opening(&self) -> Vec<Id> {
+        // What it was asked with are ids of ours, which are strings.
+        self.opening.keys().filter_map(|key| key.strip_prefix('"')).map(Id::string).collect()
+    }
+
     /// The component is told something.
     pub fn delivered(&mut self, now: Time, toward: Side, message: &Message) {
         match message {
             Message::Request { id, call } if toward == Side::Agent => {
                 self.asked_for(id, call);
             }
-            Message::Notification(call) => match topic(call) {
+            // The many updates go the other way.
+            Message::Notification(call) if toward == Side::Agent => match topic(call) {
                 Some(Topic::CancelSession) => {
                     let session = session_of_call(call);
                     for prompt in self.prompts.values_mut() {

@@ -192,11 +192,16 @@ impl Supervisor {
             self.tell_editor(seat, &told, actions);
         }
         actions.push(Action::End(seat));
+        let mut lost = Vec::new();
         if let Some(post) = self.post_mut(seat) {
             post.last_exit = Some(why.clone());
+            // A session that the next one in this seat has never heard of must not begin.
+            if plan == Plan::Restart {
+                lost = post.record.opening();
+            }
             post.record.parted();
         }
-        self.route(router::Event::Parted { seat, why, plan }, actions);
+        self.route(router::Event::Parted { seat, why, plan, lost }, actions);
         self.call_off_orphans(actions);
     }
 

@@ -156,7 +156,7 @@ impl Stage {
         };
         let why = Exit { how, last_words };
         match verb {
-            "parts" => self.meet(player, Event::Parted { seat, why, plan }),
+            "parts" => self.meet(player, Event::Parted { seat, why, plan, lost: Vec::new() }),
             _ => self.leave(player, why),
         }
     }
