@@ -200,6 +200,13 @@ impl Provider {
         Call { params: Some(params), ..call }
     }
 
+    /// Which of its servers has heard this?
+    pub fn place_of(&self, said: &Said) -> Option<(String, usize)> {
+        let by_id = self.servers.iter().position(|(_, id)| *id == said.server);
+        let place = by_id.or(self.servers.iter().position(|(name, _)| *name == said.server));
+        Some((self.who.clone(), place?))
+    }
+
     fn is_mine(&self, word: &Word) -> bool {
         let server = match word {
             Word::Connect { server, .. } => server,
@@ -432,7 +439,12 @@ impl Agent {
         };
         match (form::read(&call), id) {
             (Some((form, word)), id) => {
-                let mine = self.form.is_some_and(|mine| mine.talks_like(form));
+                // M2 and M3 part alike.
+                let alike = |mine: Form| mine.disconnect("").0.method == call.method;
+                let mine = self.form.is_some_and(|mine| match &word {
+                    Word::Disconnect { .. } => mine.connects() && alike(mine),
+                    _ => mine.talks_like(form),
+                });
                 assert!(mine, "an agent that speaks {:?} got {call:?}", self.form);
                 let (whom, call, inner) = match word {
                     Word::Say { target, call, id } => (said_of(target), call, id),
