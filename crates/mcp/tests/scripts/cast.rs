@@ -483,14 +483,7 @@ impl Agent {
         let Some(form) = self.form else {
             return (Line::Client(stage.call(ticket_of(entry))), None);
         };
-        // SCP knows servers by their names alone.
-        let texts: &[&str] = match form {
-            Form::M0 => &["name"],
-            _ => &["serverId", "id", "uuid", "url"],
-        };
-        let found =
-            texts.iter().find_map(|key| entry.member(key)?.text().map(|it| it.into_owned()));
-        let server = form::bare(&found.unwrap()).to_owned();
+        let server = server_in(form, entry);
         if !form.connects() {
             return (Line::Native { server, connection: String::new() }, None);
         }
@@ -618,6 +611,17 @@ impl Agent {
         let outcome = self.outcomes.remove(name)?;
         Some(self.form.unwrap_or(Form::M3).open(outcome))
     }
+}
+
+/// How an agent that speaks this form calls a server that it was given.
+pub fn server_in(form: Form, entry: &Json) -> String {
+    // SCP knows servers by their names alone.
+    let texts: &[&str] = match form {
+        Form::M0 => &["name"],
+        _ => &["serverId", "id", "uuid", "url"],
+    };
+    let found = texts.iter().find_map(|key| entry.member(key)?.text().map(|it| it.into_owned()));
+    form::bare(&found.unwrap()).to_owned()
 }
 
 fn whom(caller: Caller) -> String {

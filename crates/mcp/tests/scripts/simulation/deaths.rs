@@ -139,7 +139,9 @@ impl Play {
         let here: Vec<String> = self.mortals().into_iter().filter(|it| it != "agent").collect();
         let Some(who) = self.dice.pick(&here).cloned() else { return };
         let mut good = Vec::new();
-        for line in self.lines.clone() {
+        let lines: Vec<Line> =
+            self.lines.iter().filter(|it| self.is_of_a_session(it)).cloned().collect();
+        for line in lines {
             good.extend(self.probe(&line).map(|found| (line, found)));
         }
         self.deaths += 1;
@@ -156,6 +158,16 @@ impl Play {
             }
         }
         self.kind = false;
+    }
+
+    /// Does a line lead to a server of a session that stands? (Clients of others are hung up on.)
+    fn is_of_a_session(&self, line: &Line) -> bool {
+        let (Line::Native { server, .. }, Some(form)) = (line, self.world.agent.form) else {
+            return true;
+        };
+        let sessions = self.sessions.iter().filter(|(name, _)| self.is_sound(&self.origins[*name]));
+        let mut entries = sessions.flat_map(|(_, entries)| entries);
+        entries.any(|entry| server_in(form, entry) == *server)
     }
 
     /// Who hears what is said on a line? The provider, and how its server is named.
