@@ -4,7 +4,7 @@
 //! is asked waits in `heard` until the test answers it; connections it opens and closes by itself. An
 //! [`Agent`] speaks one form itself, or has MCP clients that call at the bridge.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use mcp::form::{self, Address, Answer, Form, Target, Way, Word};
 use mcp::{Caller, Ticket};
@@ -54,6 +54,8 @@ pub struct Provider {
     /// Requests that it has not answered.
     pub owed: BTreeMap<String, Said>,
     last: u64,
+    /// Servers, and connections to them, that have taken an `initialize`.
+    greeted: BTreeSet<(String, String)>,
     /// How many connections it has opened.
     opened: u64,
 }
@@ -87,6 +89,7 @@ impl Provider {
             strangers: Vec::new(),
             owed: BTreeMap::new(),
             last: 0,
+            greeted: BTreeSet::new(),
             opened: 0,
         }
     }
@@ -100,6 +103,7 @@ impl Provider {
         self.owed.clear();
         self.cancelled.clear();
         self.asked.retain(|_, answer| answer.is_some());
+        self.greeted.clear();
         self.opened = 0;
     }
 
@@ -207,6 +211,11 @@ impl Provider {
         Some((self.who.clone(), place?))
     }
 
+    /// Has the server that has heard this been greeted before, as far as it wants to be?
+    pub fn is_greeted(&self, said: &Said) -> bool {
+        self.greeted.contains(&(said.server.clone(), said.connection.clone()))
+    }
+
     fn is_mine(&self, word: &Word) -> bool {
         let server = match word {
             Word::Connect { server, .. } => server,
@@ -262,6 +271,10 @@ impl Provider {
     pub fn answer(&mut self, stage: &mut Stage, said: &Said, outcome: Outcome) {
         let id = said.id.as_ref().expect("a request");
         self.owed.remove(id);
+        let taken = matches!(outcome, Outcome::Result(_)) && !self.cancelled.contains(id);
+        if said.call.is("initialize") && taken {
+            self.greeted.insert((said.server.clone(), said.connection.clone()));
+        }
         let outcome =
             self.form.close(self.address(said), said.inner.as_ref(), Answer::Said(outcome));
         stage.send(&self.who, Side::Agent, Message::response(crate::stage::id(id), outcome));

@@ -326,6 +326,7 @@ fn servers_of_several_sessions_are_told_apart() {
             ([("1", "2"), ("3", "4")], [("1", "2"), ("3", "4")]),
             ([("1", "2"), ("3", "4")], [("3", "4"), ("1", "2")]),
             ([("1", "2"), ("3", "4")], [("X", "Y"), ("X", "Y")]),
+            ([("2", "1"), ("4", "3")], [("X", "Y"), ("Z", "W")]),
         ] {
             let named = |(one, two)| [("tools", one), ("tools", two)];
             let providers = vec![Provider::new("p1", Form::M6, &named(old[0]))];
