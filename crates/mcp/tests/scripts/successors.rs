@@ -112,6 +112,7 @@ fn a_proxy_between_consumer_and_provider_may_be_started_again() {
             // A connect is on its way, and a goodbye.
             let (_, connecting) = world.agent.reach(&mut world.stage, &entries[0]);
             let second = world.line(&entries[0]);
+            works(&mut world, &second, "p1", "U");
             world.stage.sleep("x", true);
             let goodbye = world.agent.hang_up(&mut world.stage, &second);
             if connecting.is_some() {
