@@ -305,7 +305,7 @@ impl Exchange {
                         if self.bridge.withdraw(&id, steps) {
                             return None;
                         }
-                        if self.on_cancel(hop.seat, &id, steps) {
+                        if self.on_cancel(now, hop.seat, &id, steps) {
                             return None;
                         }
                     }

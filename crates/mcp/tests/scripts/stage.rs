@@ -322,7 +322,7 @@ impl Stage {
     }
 
     fn route(&mut self, event: Event) {
-        self.note_event(&event);
+        self.lives.on_event(&event);
         let mut actions = Vec::new();
         self.router.handle(self.now, event, &mut actions);
         for action in actions {
