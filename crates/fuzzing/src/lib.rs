@@ -1,0 +1,18 @@
+//! What the fuzz targets do with their bytes, and what must hold whatever these are.
+//!
+//! A target is a plain function that panics if something does not hold. The fuzzer calls it with
+//! what it makes up (`fuzz/fuzz_targets`); a test calls it with what was kept (`tests/kept.rs`), so
+//! that what a fuzzer has found once is looked at by everybody ever after, without one.
+//!
+//! # Layout
+//! - [`line`]: any bytes as one line, from anybody
+//! - [`router_ops`]: a schedule of the router's simulation
+
+pub mod line;
+pub mod router_ops;
+
+/// A target: it takes any bytes, and panics if something does not hold.
+pub type Check = fn(&[u8]);
+
+/// All of them, by the names of their files in `fuzz/fuzz_targets`.
+pub const TARGETS: [(&str, Check); 2] = [("line", line::check), ("router_ops", router_ops::check)];
