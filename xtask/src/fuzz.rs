@@ -23,7 +23,7 @@ const SLOWEST: u64 = 20;
 const LARGEST: u64 = 1024;
 
 /// How much of what the fuzzer said is told when it has found something.
-const LAST_LINES: usize = 60;
+const LAST_LINES: usize = 40;
 
 pub fn run(arguments: &[String]) -> Result<(), String> {
     let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("fuzz");
@@ -63,6 +63,8 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
             .args([format!("-timeout={SLOWEST}"), format!("-report_slow_units={SLOWEST}")])
             .arg(format!("-rss_limit_mb={LARGEST}"))
             .arg("-print_final_stats=1")
+            // Who wants one replays the input with a debugger at hand.
+            .env("RUST_BACKTRACE", "0")
             .output()
             .map_err(|error| error.to_string())?;
         let said = String::from_utf8_lossy(&ran.stderr);

@@ -6,13 +6,18 @@
 //!
 //! # Layout
 //! - [`line`]: any bytes as one line, from anybody
+//! - [`dialects`]: a conversation on one link, in every generation
 //! - [`router_ops`]: a schedule of the router's simulation
+//! - [`story`]: how a fuzzer's bytes become a conversation
 
+pub mod dialects;
 pub mod line;
 pub mod router_ops;
+pub mod story;
 
 /// A target: it takes any bytes, and panics if something does not hold.
 pub type Check = fn(&[u8]);
 
 /// All of them, by the names of their files in `fuzz/fuzz_targets`.
-pub const TARGETS: [(&str, Check); 2] = [("line", line::check), ("router_ops", router_ops::check)];
+pub const TARGETS: [(&str, Check); 3] =
+    [("line", line::check), ("dialects", dialects::check), ("router_ops", router_ops::check)];
