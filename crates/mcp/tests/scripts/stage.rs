@@ -348,7 +348,7 @@ impl Stage {
             }
             Action::Deliver { to, toward, message } => self.deliver(to, toward, message),
             Action::Report(notice) => self.reports.push(notice.text),
-            Action::Start(_) | Action::Finish(_) => {}
+            Action::Start(_) | Action::Returned { .. } | Action::Finish(_) => {}
         }
     }
 
