@@ -70,6 +70,8 @@ pub struct Exchange {
     watched: BTreeMap<(Seat, Name), Watch>,
     /// Seats whose component has died, until another has taken its place.
     away: BTreeSet<Seat>,
+    /// Seats in which more than one has provided servers.
+    reborn: BTreeSet<Seat>,
 }
 
 /// Servers that a provider has declared in a set-up request.
@@ -159,6 +161,7 @@ impl Exchange {
             talks: Talks::default(),
             watched: BTreeMap::new(),
             away: BTreeSet::new(),
+            reborn: BTreeSet::new(),
         }
     }
 
@@ -302,7 +305,7 @@ impl Exchange {
                         if self.bridge.withdraw(&id, steps) {
                             return None;
                         }
-                        if self.on_cancel(hop.seat, &id, steps) {
+                        if self.on_cancel(now, hop.seat, &id, steps) {
                             return None;
                         }
                     }
@@ -359,6 +362,11 @@ impl Exchange {
         self.greeting.retain(|(whose, _)| *whose != seat);
         self.talks.forget(seat);
         self.away.remove(&seat);
+    }
+
+    /// How many servers are known that are reached over ACP.
+    pub fn servers(&self) -> usize {
+        self.servers.len()
     }
 
     /// How much is open, for tests: the bridge's sizes, then servers, set-ups, conversations, watched

@@ -28,6 +28,9 @@ const SOUNDING: &str = "_conductor/sounding";
 /// How long a sounding may take, in milliseconds: a proxy may swallow what it does not know.
 const SOUNDING_LIMIT: u64 = 2_000;
 
+/// So many soundings are remembered that did not come through in time.
+const MOST_LATE: usize = 64;
+
 /// What a message costs beside its text while it waits.
 const HELD: usize = 256;
 
@@ -148,7 +151,7 @@ impl Router {
         now: Time,
         seat: Seat,
         why: Exit,
-        plan: Plan,
+        (plan, lost): (Plan, Vec<Id>),
         actions: &mut Vec<Action>,
     ) {
         let Some(state) = self.state_mut(seat) else { return };
@@ -163,15 +166,14 @@ impl Router {
         self.forget_asker(seat);
         let guard = self.chain.component(seat).is_some_and(|it| it.guard);
         let mut asked = self.pending.forget(seat);
-        for ask in self.pending.abandon(seat) {
-            // What the next one in this seat must know must not pass it by.
-            let passes_by = !guard && !(plan == Plan::Restart && (self.is_lesson)(&ask.method));
-            let copy = asked.iter().position(|(_, copy)| passes_by && copy.is_copy_of(&ask));
+        for (id, ask) in self.pending.abandon(seat) {
+            let deliverable = !guard && !lost.contains(&id);
+            let copy = asked.iter().position(|(_, copy)| deliverable && copy.is_copy_of(&ask));
             match (ask.purpose, copy) {
                 (Purpose::Return, _) => {}
                 // What it would have brought through is lost with it.
                 (Purpose::Sounding(parcel), _) => {
-                    parcel.into_iter().for_each(|it| self.bring(now, it, actions));
+                    parcel.into_iter().for_each(|it| self.forward(now, it, actions));
                 }
                 (purpose, Some(copy)) => {
                     let (id, mut copy) = asked.remove(copy);
@@ -439,10 +441,16 @@ impl Router {
         if !call.is(SOUNDING) {
             return false;
         }
-        let token = call.params.as_ref().and_then(|it| Id::new(it.member("token")?));
-        let Some(token) = token.filter(|token| self.pending.is_sounding(from, token)) else {
+        let Some(token) = call.params.as_ref().and_then(|it| Id::new(it.member("token")?)) else {
             return false;
         };
+        let late = self.late_soundings.iter().position(|(seat, it)| *seat == from && *it == token);
+        match late {
+            Some(at) => drop(self.late_soundings.remove(at)),
+            None if self.pending.is_sounding(from, &token) => {}
+            // That of another conductor, whose proxy we are.
+            None => return false,
+        }
         answer(from, toward.opposite(), id.clone(), Outcome::Result(Json::EMPTY), actions);
         self.sounded(now, from, &token, actions);
         true
@@ -463,6 +471,11 @@ impl Router {
         {
             self.soundings.pop_front();
             self.sounded(now, seat, &id, actions);
+            // Should it come after all, it must go no further.
+            self.late_soundings.push_back((seat, id));
+            if self.late_soundings.len() > MOST_LATE {
+                self.late_soundings.pop_front();
+            }
         }
     }
 

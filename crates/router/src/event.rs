@@ -1,6 +1,6 @@
 //! The closed list of what can happen to a chain, and of what can be done about it.
 
-use wire::{Message, Outcome, Side};
+use wire::{Id, Message, Outcome, Side};
 
 use crate::seat::{Exit, Seat};
 
@@ -24,8 +24,10 @@ pub enum Event {
     Restarted(Seat),
     /// Nothing more will come from `seat`, ever: the chain ends.
     Left { seat: Seat, why: Exit },
-    /// Nothing more will come from who sat at `seat`; the chain goes on, as planned.
-    Parted { seat: Seat, why: Exit, plan: Plan },
+    /// Nothing more will come from who sat at `seat`; the chain goes on, as planned. Of the questions
+    /// that it owed, those in `lost` are lost with it, though it may have passed them on: only it could
+    /// have made use of the answers.
+    Parted { seat: Seat, why: Exit, plan: Plan, lost: Vec<Id> },
     /// Another one has taken the place of who parted, and is to be greeted.
     Returned(Seat),
     /// It knows what it must know: it can be spoken to.

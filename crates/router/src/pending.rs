@@ -144,6 +144,11 @@ impl Pending {
         })
     }
 
+    /// How many questions this seat has yet to answer.
+    pub fn owed_by(&self, answerer: Seat) -> usize {
+        self.open.values().filter(|ask| ask.answerer == answerer).count()
+    }
+
     /// The questions that `asker` calls `id`: one, unless it used the id twice at once.
     pub fn find(&mut self, asker: Seat, id: &Id) -> impl Iterator<Item = (Id, &mut Ask)> {
         self.open
@@ -166,8 +171,8 @@ impl Pending {
     }
 
     /// Takes all that `seat` owes, oldest first.
-    pub fn abandon(&mut self, seat: Seat) -> Vec<Ask> {
-        self.take(|ask| ask.answerer == seat).into_iter().map(|(_, ask)| ask).collect()
+    pub fn abandon(&mut self, seat: Seat) -> Vec<(Id, Ask)> {
+        self.take(|ask| ask.answerer == seat)
     }
 
     /// Takes all that `seat` asked, oldest first: nobody is left to hear the answers.
@@ -254,7 +259,9 @@ mod tests {
             pending.open(ask(0, id, 1));
             pending.open(ask(1, id, 2));
         }
-        let owed: Vec<_> = pending.abandon(Seat(1)).iter().map(|it| it.asker_id.clone()).collect();
+        assert_eq!([0, 1, 2].map(|seat| pending.owed_by(Seat(seat))), [0, 3, 3]);
+        let owed: Vec<_> =
+            pending.abandon(Seat(1)).iter().map(|it| it.1.asker_id.clone()).collect();
         assert_eq!(owed, [5, 3, 9].map(Id::from));
         assert!(pending.waits(Seat(1)) && !pending.waits(Seat(0)));
         pending.forget(Seat(1));

@@ -23,8 +23,7 @@ pub struct Router {
     pub(crate) turn: Option<(Seat, Time)>,
     /// Soundings of a seat, and until when each is waited for.
     pub(crate) soundings: VecDeque<(Time, Seat, Id)>,
-    /// Is what this method does something that a component which is started again must be told?
-    pub(crate) is_lesson: fn(&str) -> bool,
+    pub(crate) late_soundings: VecDeque<(Seat, Id)>,
 }
 
 /// What is known of the outer pipe.
@@ -71,14 +70,8 @@ impl Router {
             phase: Phase::Open,
             turn: None,
             soundings: VecDeque::new(),
-            is_lesson: |_| false,
+            late_soundings: VecDeque::new(),
         }
-    }
-
-    /// Says which methods do something that a component which is started again must be told. When one
-    /// dies with such a request, its answer does not pass it by.
-    pub fn set_lessons(&mut self, is_lesson: fn(&str) -> bool) {
-        self.is_lesson = is_lesson;
     }
 
     pub fn chain(&self) -> &Chain {
@@ -106,14 +99,24 @@ impl Router {
             || matches!(self.state(seat), Some(SeatState::Greeting { again: true, .. }))
     }
 
-    /// The end has begun.
-    pub fn is_closing(&self) -> bool {
-        !matches!(self.phase, Phase::Open)
-    }
-
     /// How many questions are open.
     pub fn open_questions(&self) -> usize {
         self.pending.len()
+    }
+
+    /// How many questions this seat has yet to answer.
+    pub fn owed_by(&self, seat: Seat) -> usize {
+        self.pending.owed_by(seat)
+    }
+
+    /// The first valid `initialize` has come, and so the components were started.
+    pub fn has_begun(&self) -> bool {
+        self.outer.began
+    }
+
+    /// The chain is about to end, or has ended.
+    pub fn is_ending(&self) -> bool {
+        !matches!(self.phase, Phase::Open)
     }
 
     /// Is `id` that of a question which this seat has yet to answer?
@@ -154,7 +157,9 @@ impl Router {
             Event::Left { seat, why } => self.on_left(now, seat, why, actions),
             // What it had asked, nobody waits for any more; what it owes is still owed.
             Event::Restarted(seat) => drop(self.pending.forget(seat)),
-            Event::Parted { seat, why, plan } => self.on_parted(now, seat, why, plan, actions),
+            Event::Parted { seat, why, plan, lost } => {
+                self.on_parted(now, seat, why, (plan, lost), actions);
+            }
             Event::Returned(seat) => self.on_returned(now, seat, actions),
             Event::Resumed(seat) => self.on_resumed(now, seat, actions),
             Event::Bypassed(seat) => self.on_bypassed(now, seat, actions),
@@ -416,7 +421,7 @@ impl Router {
             self.forget_asker(Seat::OUTER);
         }
         let text = format!("{} has left", self.chain.describe(Seat::OUTER));
-        for ask in self.pending.abandon(Seat::OUTER) {
+        for (_, ask) in self.pending.abandon(Seat::OUTER) {
             let outcome = Outcome::error(code::INTERNAL_ERROR, &text);
             answer(ask.asker, ask.toward.opposite(), ask.asker_id, outcome, actions);
         }
@@ -437,7 +442,7 @@ impl Router {
         self.pending.forget(seat);
         self.forget_asker(seat);
         let mut greeting = false;
-        for ask in self.pending.abandon(seat) {
+        for (_, ask) in self.pending.abandon(seat) {
             greeting |= matches!(ask.purpose, Purpose::Greeting { .. });
             let error = self.chain.death_notice(seat, &why, Some(&ask.method));
             self.give_up(now, ask, error, actions);

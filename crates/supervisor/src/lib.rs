@@ -35,4 +35,4 @@ mod watchdog;
 
 pub use event::{Action, Event};
 pub use policy::{Pace, Policy, Restart, Rules, Then, Watch};
-pub use supervisor::{Standing, Supervisor};
+pub use supervisor::Supervisor;

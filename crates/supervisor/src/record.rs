@@ -20,6 +20,8 @@ pub struct Record {
     /// What it has asked its successor for these and waits for, by its own id: of which, the how
     /// manieth.
     asked: BTreeMap<String, (String, usize)>,
+    /// It was prompted in a session of which it is not known how it was set up.
+    pub has_unknown: bool,
     ending: BTreeMap<String, String>,
     logging_in: BTreeMap<String, Call>,
     /// How somebody has logged in.
@@ -59,6 +61,12 @@ impl Record {
         &self.sessions
     }
 
+    /// The requests to set something up that it has yet to answer.
+    pub fn opening(&self) -> Vec<Id> {
+        // What it was asked with are ids of ours, which are strings.
+        self.opening.keys().filter_map(|key| key.strip_prefix('"')).map(Id::string).collect()
+    }
+
     /// The component is told something. `owes`: does anybody wait for its answer to this request?
     pub fn delivered(
         &mut self,
@@ -71,7 +79,8 @@ impl Record {
             Message::Request { id, call } if toward == Side::Agent => {
                 self.asked_for(id, call);
             }
-            Message::Notification(call) => match topic(call) {
+            // The many updates go the other way.
+            Message::Notification(call) if toward == Side::Agent => match topic(call) {
                 Some(Topic::CancelSession) => {
                     let session = session_of_call(call);
                     for prompt in self.prompts.values_mut() {
@@ -110,6 +119,7 @@ impl Record {
             Some(Topic::Authenticate) => drop(self.logging_in.insert(key(id), call.detached())),
             Some(Topic::Prompt) => {
                 let session = session_of_call(call).unwrap_or_default();
+                self.has_unknown |= !self.sessions.iter().any(|it| it.session == session);
                 let prompt = Prompt { id: id.detached(), session, cancelled: None };
                 self.prompts.insert(key(id), prompt);
             }
@@ -185,7 +195,7 @@ impl Record {
     }
 
     /// The session that it was asked to set up with this id, if the request names it.
-    pub fn opening(&self, id: &Id) -> Option<String> {
+    pub fn opening_session(&self, id: &Id) -> Option<String> {
         let set_up = self.opening.get(&key(id))?;
         (!set_up.session.is_empty()).then(|| set_up.session.clone())
     }

@@ -25,7 +25,7 @@ pub enum Stage {
     /// It was started and greeted again.
     Greeting { until: Time },
     /// It is told of its sessions, one after the other.
-    Learning { until: Time, lessons: VecDeque<Lesson>, current: Option<(Id, Lesson)> },
+    Learning { until: Time, lessons: VecDeque<Lesson>, current: Option<Box<Asked>> },
     /// It is left out for good.
     Out,
 }
@@ -45,6 +45,13 @@ impl Stage {
             | Stage::Learning { until: time, .. } => Some(*time),
         }
     }
+}
+
+/// What a component that learns is asked, under which id.
+#[derive(Debug)]
+pub struct Asked {
+    id: Id,
+    lesson: Lesson,
 }
 
 /// Something that the new one in a seat is told again.
@@ -120,7 +127,7 @@ impl Supervisor {
             Then::Bypass => Verdict::Bypass,
             Then::Stop => Verdict::Stop,
         };
-        if self.router.is_closing() {
+        if self.router.is_ending() {
             return Verdict::Stop;
         }
         // What does not even start is a mistake to be corrected, not an accident to be survived.
@@ -149,8 +156,12 @@ impl Supervisor {
 
     /// Would a fresh one be of use to those who have sessions with this one?
     fn can_take_up(&self, seat: Seat) -> bool {
-        let Some(post) = self.post(seat) else { return false };
-        !self.is_agent(seat) || post.record.sessions().is_empty() || self.resumption(seat).is_some()
+        let Some(record) = self.post(seat).map(|post| &post.record) else { return false };
+        match self.is_agent(seat) {
+            false => true,
+            true if record.has_unknown => false,
+            true => record.sessions().is_empty() || self.resumption(seat).is_some(),
+        }
     }
 
     /// How the agent takes sessions up, by its last answer to `initialize`.
@@ -175,16 +186,24 @@ impl Supervisor {
             format!("{} crashed: it {}. It {consequence}.", chain.describe(seat), why.what());
         let line = format!("{}; it {consequence}", chain.obituary(seat, &why, None));
         self.warn(seat, line, actions);
-        self.tell_editor(seat, &told, actions);
+        // Who fails while it is being restarted has been told of already.
+        let again = plan == Plan::Restart && !self.is_up(seat);
+        if !again {
+            self.tell_editor(seat, &told, actions);
+        }
         actions.push(Action::End(seat));
         let asked = self.asked_by(seat);
-        let mut untold = Vec::new();
+        let (mut lost, mut untold) = (Vec::new(), Vec::new());
         if let Some(post) = self.post_mut(seat) {
             post.last_exit = Some(why.clone());
+            // A session that the next one in this seat has never heard of must not begin.
+            if plan == Plan::Restart {
+                lost = post.record.opening();
+            }
             untold = post.record.untold();
             post.record.parted();
         }
-        self.route(router::Event::Parted { seat, why, plan }, actions);
+        self.route(router::Event::Parted { seat, why, plan, lost }, actions);
         self.orphan(seat, asked, untold, actions);
         self.call_off_orphans(actions);
     }
@@ -231,7 +250,7 @@ impl Supervisor {
     pub(crate) fn start_what_is_due(&mut self, actions: &mut Vec<Action>) {
         for seat in self.router.chain().seats().collect::<Vec<_>>() {
             let until = self.now.plus(self.router.chain().greeting_limit);
-            let (now, closing) = (self.now, self.router.is_closing());
+            let (now, closing) = (self.now, self.router.is_ending());
             let Some(post) = self.post_mut(seat) else { continue };
             match post.stage {
                 Stage::Waiting { at } if at <= now && !closing => {}
@@ -241,7 +260,6 @@ impl Supervisor {
                 }
                 _ => continue,
             }
-            post.count += 1;
             post.stage = Stage::Greeting { until };
             actions.push(Action::Start(seat));
             self.route(router::Event::Returned(seat), actions);
@@ -312,10 +330,10 @@ impl Supervisor {
         let Some(post) = self.post_mut(seat) else { return };
         let Stage::Learning { until, lessons, current } = &mut post.stage else { return };
         *until = patience;
-        *current = lessons.pop_front().map(|lesson| (id.clone(), lesson));
+        *current = lessons.pop_front().map(|lesson| Box::new(Asked { id: id.clone(), lesson }));
         match current {
-            Some((_, lesson)) => {
-                let call = lesson.call.clone();
+            Some(asked) => {
+                let call = asked.lesson.call.clone();
                 self.deliver(seat, Side::Agent, Message::Request { id, call }, actions);
             }
             None => self.resume(seat, actions),
@@ -331,11 +349,12 @@ impl Supervisor {
         actions: &mut Vec<Action>,
     ) -> Option<Message> {
         let Some(post) = self.post_mut(from) else { return Some(message) };
-        let Stage::Learning { current: Some((asked, lesson)), .. } = &mut post.stage else {
+        let Stage::Learning { current: Some(asked), .. } = &mut post.stage else {
             return Some(message);
         };
+        let lesson = &mut asked.lesson;
         match message {
-            Message::Response { id, outcome, .. } if id == *asked => {
+            Message::Response { id, outcome, .. } if id == asked.id => {
                 self.on_learnt(from, outcome, actions);
                 None
             }
@@ -363,7 +382,7 @@ impl Supervisor {
     fn on_learnt(&mut self, seat: Seat, outcome: Outcome, actions: &mut Vec<Action>) {
         let Some(post) = self.post_mut(seat) else { return };
         let Stage::Learning { current, .. } = &mut post.stage else { return };
-        let lesson = current.take().map(|(_, lesson)| lesson);
+        let lesson = current.take().map(|asked| asked.lesson);
         if let (Outcome::Error(error), Some(lesson)) = (&outcome, &lesson) {
             let why = error.member("message").and_then(|it| Some(it.text()?.into_owned()));
             let why = why.unwrap_or_else(|| error.as_str().to_owned());
@@ -371,7 +390,8 @@ impl Supervisor {
                 .session
                 .as_deref()
                 .map_or("its login".to_owned(), |session| format!("session '{session}'"));
-            self.warn(seat, format!("could not take up {what} again: {why}"), actions);
+            let who = self.router.chain().describe(seat);
+            self.warn(seat, format!("{who} could not take up {what} again: {why}"), actions);
             if let Some(session) = lesson.session.as_deref().filter(|_| self.is_agent(seat)) {
                 self.lose(seat, session, &why);
             }
@@ -388,7 +408,8 @@ impl Supervisor {
         self.with_exchange(actions, |it, now, steps| it.returned(now, seat, steps));
         self.close_orphans(seat, actions);
         self.route(router::Event::Resumed(seat), actions);
-        self.warn(seat, "is running again".to_owned(), actions);
+        let text = format!("{} is running again", self.router.chain().describe(seat));
+        self.warn(seat, text, actions);
     }
 
     /// The agent does not know this session any more.

@@ -3,16 +3,15 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use mcp::{Exchange, Hop, Step};
-use router::{Chain, Exit, Level, Notice, Role, Router, Seat, SeatState, Time};
+use router::{Chain, Exit, Level, Notice, Role, Router, Seat, Time};
 use wire::{Message, Outcome, Side};
 
 use crate::event::{Action, Event};
 use crate::orphan::Orphan;
-use crate::policy::{Restarts, Rules};
+use crate::policy::{Policy, Restarts, Rules};
 use crate::record::Record;
 use crate::recovery::Stage;
 use crate::telling::Telling;
-use crate::topic::Topic;
 
 /// Decides; never acts. See the crate's documentation.
 #[derive(Debug)]
@@ -46,27 +45,12 @@ pub struct Post {
     pub(crate) stage: Stage,
     pub(crate) record: Record,
     pub(crate) restarts: Restarts,
-    /// How often it was started again.
-    pub(crate) count: u32,
     /// How its last life ended.
     pub(crate) last_exit: Option<Exit>,
     /// When it gave its last sign of life.
     pub(crate) heard: Time,
     /// When something that it waited for came.
     pub(crate) freed: Time,
-}
-
-/// How a component fares, for people.
-#[derive(Debug)]
-pub struct Standing<'a> {
-    pub state: &'static str,
-    pub restarts: u32,
-    pub last_exit: Option<&'a Exit>,
-    pub sessions: usize,
-    /// Messages that wait for it, and their bytes.
-    pub held: (usize, usize),
-    /// How many requests it has yet to answer.
-    pub owes: usize,
 }
 
 #[derive(Debug)]
@@ -78,10 +62,8 @@ enum Todo {
 impl Supervisor {
     pub fn new(chain: Chain, rules: Rules, exchange: Option<Exchange>) -> Supervisor {
         let count = chain.components.len();
-        let mut router = Router::new(chain);
-        router.set_lessons(|method| Topic::of(method) == Some(Topic::SetUp));
         Supervisor {
-            router,
+            router: Router::new(chain),
             exchange,
             posts: std::iter::repeat_with(Post::default).take(count).collect(),
             telling: Telling::default(),
@@ -116,25 +98,20 @@ impl Supervisor {
         self.dialects[seat.index()] = name;
     }
 
-    /// How a component fares.
-    pub fn standing(&self, seat: Seat) -> Option<Standing<'_>> {
-        let post = self.posts.get(seat.index().checked_sub(1)?)?;
-        let state = match (self.router.state(seat)?, &post.stage) {
-            (SeatState::Empty | SeatState::Waiting, _) => "waiting",
-            (SeatState::Greeting { .. }, _) => "greeting",
-            (SeatState::Live, _) => "live",
-            (SeatState::Away(_), _) => "restarting",
-            (SeatState::Bypassed, _) => "bypassed",
-            (SeatState::Closed(_), _) => "ended",
-        };
-        Some(Standing {
-            state,
-            restarts: post.count,
-            last_exit: post.last_exit.as_ref(),
-            sessions: post.record.sessions().len(),
-            held: self.router.held(seat),
-            owes: self.router.questions().filter(|(_, ask)| ask.answerer == seat).count(),
-        })
+    /// How the last life of a component ended.
+    pub fn last_exit(&self, seat: Seat) -> Option<&Exit> {
+        self.post(seat)?.last_exit.as_ref()
+    }
+
+    /// How many sessions are live, as far as is known.
+    pub fn sessions(&self) -> usize {
+        let sessions = self.posts.iter().map(|post| post.record.sessions().len());
+        sessions.max().unwrap_or(0)
+    }
+
+    /// What is to be done when a component fails.
+    pub fn policy(&self, seat: Seat) -> Option<&Policy> {
+        self.rules.policies.get(seat.index().checked_sub(1)?)
     }
 
     /// When to call [`handle`](Supervisor::handle) with [`Event::Tick`], if nothing happens before.

@@ -56,7 +56,7 @@ impl Telling {
                 ("_meta", meta),
             ]),
             false => {
-                let words = format!("[conductor] {}\n\n", note.text);
+                let words = format!("\n\n[conductor] {}\n\n", note.text);
                 let content = Json::object([("type", text("text")), ("text", text(&words))]);
                 Json::object([
                     ("sessionUpdate", text("agent_message_chunk")),

@@ -71,6 +71,15 @@ impl Hub {
         }
     }
 
+    /// Somebody else sits there, who is met as the last one was.
+    pub fn renew(&mut self, seat: Seat) {
+        let dialect = &self.dialects[seat.index()];
+        if let Some(generation) = Generation::named(dialect.name()) {
+            let name = self.router.chain().name(seat);
+            self.dialects[seat.index()] = Box::new(Proxy::pinned(name, generation));
+        }
+    }
+
     pub fn with_meddler(chain: Chain, meddler: Box<dyn Meddler>) -> Hub {
         Hub { meddler: Some(meddler), ..Hub::new(chain) }
     }

@@ -45,6 +45,7 @@ pub struct Ties {
 /// A started component. Dropping it kills whatever is left of it.
 #[derive(Debug)]
 pub struct Process {
+    pid: Option<u32>,
     group: Group,
     words: Words,
 }
@@ -93,17 +94,21 @@ impl Process {
             widen(&stdin);
             widen(&stdout);
         }
-        let group = Group::of(&child, ties);
+        let (pid, group) = (child.id(), Group::of(&child, ties));
         let words = Words::default();
         let listening = tokio::spawn(listen(stderr, words.clone(), aside));
         // Nobody listens any more when the chain is over.
         let report = move |how| drop(ended.send(Ended { seat, life, how }));
         tokio::spawn(wait(child, group.clone(), listening, report));
-        Ok((Process { group, words }, stdout, stdin))
+        Ok((Process { pid, group, words }, stdout, stdin))
     }
 
     pub fn words(&self) -> &Words {
         &self.words
+    }
+
+    pub fn pid(&self) -> Option<u32> {
+        self.pid
     }
 
     /// Asks the component and all its children to end.

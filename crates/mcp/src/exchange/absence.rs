@@ -28,7 +28,6 @@ impl Exchange {
         self.miss_servers(now, seat, steps);
         if seat == self.far {
             self.bridge.on_parted(steps);
-            self.talks.spoken = None;
         }
         self.close_talks_through(now, seat, steps);
     }
@@ -111,6 +110,7 @@ impl Exchange {
     fn miss_servers(&mut self, now: Time, seat: Seat, steps: &mut Vec<Step>) {
         let provided = self.servers.iter_mut().filter(|(_, server)| server.seat == seat);
         let provided = provided.map(|(key, server)| {
+            self.reborn.insert(seat);
             server.missing = true;
             server.uses.pending = 0;
             key.clone()

@@ -19,6 +19,7 @@ impl Exchange {
         call: Call,
         steps: &mut Vec<Step>,
     ) -> Option<Message> {
+        let call = self.without_lost(call);
         let Some(servers) = call.params.as_ref().and_then(Servers::find) else {
             return Some(Message::Request { id, call });
         };
@@ -37,6 +38,22 @@ impl Exchange {
                 steps.push(Step::Arrive { from: self.far, toward: Side::Editor, message });
                 None
             }
+        }
+    }
+
+    /// The set-up request of a session may be older than the end of somebody whose servers are in it.
+    fn without_lost(&self, call: Call) -> Call {
+        let lost = |offer: &Offer| {
+            offer.spelling != Spelling::Nameless && !self.servers.contains_key(&offer.id)
+        };
+        let rest = call.params.as_ref().and_then(|params| {
+            let mut servers = Servers::find(params)?;
+            let any = servers.leave_out(lost);
+            any.then(|| servers.write(params))
+        });
+        match rest {
+            Some(params) => Call { params: Some(params), ..call },
+            None => call,
         }
     }
 

@@ -474,7 +474,7 @@ impl World {
             now: self.now,
             serials: &mut self.serials,
             callers: &mut self.callers,
-            closing: self.supervisor.router().is_closing(),
+            closing: self.supervisor.router().is_ending(),
             faults: self.struck,
             said: Vec::new(),
             clients: Vec::new(),
