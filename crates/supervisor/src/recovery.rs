@@ -276,7 +276,7 @@ impl Supervisor {
             }
             Outcome::Result(_) => {
                 let lessons = match self.is_agent(seat) {
-                    true => self.lessons_for_agent(seat),
+                    true => self.lessons_for_agent(seat, actions),
                     false => self.lessons_for_proxy(seat),
                 };
                 let until = self.now;
@@ -300,14 +300,14 @@ impl Supervisor {
     }
 
     /// An agent is asked to take its sessions up. One that does not offer that has lost them.
-    fn lessons_for_agent(&mut self, seat: Seat) -> VecDeque<Lesson> {
+    fn lessons_for_agent(&mut self, seat: Seat, actions: &mut Vec<Action>) -> VecDeque<Lesson> {
         let resumption = self.resumption(seat);
         let Some(post) = self.post_mut(seat) else { return VecDeque::new() };
         let login = post.record.login.clone();
         let sessions = post.record.sessions().to_vec();
         let Some(resumption) = resumption else {
             for set_up in sessions {
-                self.lose(seat, &set_up.session, "it does not offer that");
+                self.lose(seat, &set_up.session, "it does not offer that", actions);
             }
             return VecDeque::new();
         };
@@ -393,7 +393,7 @@ impl Supervisor {
             let who = self.router.chain().describe(seat);
             self.warn(seat, format!("{who} could not take up {what} again: {why}"), actions);
             if let Some(session) = lesson.session.as_deref().filter(|_| self.is_agent(seat)) {
-                self.lose(seat, session, &why);
+                self.lose(seat, session, &why, actions);
             }
         }
         self.teach(seat, actions);
@@ -407,13 +407,13 @@ impl Supervisor {
         }
         self.with_exchange(actions, |it, now, steps| it.returned(now, seat, steps));
         self.close_orphans(seat, actions);
-        self.route(router::Event::Resumed(seat), actions);
         let text = format!("{} is running again", self.router.chain().describe(seat));
         self.warn(seat, text, actions);
+        self.route(router::Event::Resumed(seat), actions);
     }
 
     /// The agent does not know this session any more.
-    fn lose(&mut self, seat: Seat, session: &str, why: &str) {
+    fn lose(&mut self, seat: Seat, session: &str, why: &str, actions: &mut Vec<Action>) {
         let chain = self.router.chain();
         let cause = self.post(seat).and_then(|post| post.last_exit.as_ref()).map(Exit::what);
         let text = format!(
@@ -423,9 +423,7 @@ impl Supervisor {
             cause.unwrap_or_default(),
         );
         self.lost.insert(session.to_owned(), text);
-        for post in &mut self.posts {
-            post.record.forget(session);
-        }
+        self.forget_session(session, actions);
     }
 
     /// What is said to the agent about a session that it has lost, it would not understand. Its sender

@@ -224,7 +224,7 @@ impl Agent {
         let method = call.method.name();
         let is_it: Box<dyn Fn(&Turn) -> bool> = match &*method {
             "session/cancel" => {
-                let session = self.check_session(&method, &params, pen).unwrap_or_default();
+                let session = session(Some(&params)).unwrap_or_default();
                 Box::new(move |turn| turn.session == session)
             }
             acp::CANCEL_REQUEST => {

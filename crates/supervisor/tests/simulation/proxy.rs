@@ -208,6 +208,8 @@ impl Proxy {
         if let Some(session) = session(params)
             && !sets_up(method)
             && !ends(method)
+            // May come while the session is being closed.
+            && method != "session/cancel"
             && !self.sessions.contains(&session)
         {
             let serial: Option<Serial> = params.and_then(serial);

@@ -302,6 +302,8 @@ impl World {
         if !matches!(event, Event::Arrived { .. } | Event::Heard { .. }) {
             self.tell(|| format!("{event:?}"));
         }
+        // Now everybody can know of it.
+        self.struck += usize::from(matches!(event, Event::Left { .. }));
         let mut actions = Vec::new();
         let event = match &mut self.saboteur {
             Some(saboteur) => saboteur.before(event, &self.supervisor),
