@@ -204,12 +204,6 @@ impl Record {
         self.sessions.retain(|it| it.session != session);
     }
 
-    /// The session that it was asked to set up with this id, if the request names it.
-    pub fn opening_session(&self, id: &Id) -> Option<String> {
-        let set_up = self.opening.get(&key(id))?;
-        (!set_up.session.is_empty()).then(|| set_up.session.clone())
-    }
-
     /// Sessions that its successor has set up for it, of which it has not told those who asked.
     pub fn untold(&self) -> Vec<String> {
         let stands = |set_up: &SetUp| {

@@ -423,7 +423,11 @@ impl Supervisor {
             cause.unwrap_or_default(),
         );
         self.lost.insert(session.to_owned(), text);
-        self.forget_session(session, actions);
+        // The others still know it, and may be asked about it.
+        if let Some(post) = self.post_mut(seat) {
+            post.record.forget(session);
+        }
+        self.with_exchange(actions, |it, now, steps| it.session_lost(now, session, steps));
     }
 
     /// What is said to the agent about a session that it has lost, it would not understand. Its sender
@@ -447,11 +451,24 @@ impl Supervisor {
         }
         let Some(text) = self.lost.get(&session) else { return false };
         if let Message::Request { id, .. } = message {
-            let outcome = Outcome::Error(error_object(NO_SUCH_SESSION, text, None));
+            // What is lost is easily closed.
+            let outcome = match topic(call) == Some(Topic::End) {
+                true => Outcome::Result(Json::EMPTY),
+                false => Outcome::Error(error_object(NO_SUCH_SESSION, text, None)),
+            };
+            if let Outcome::Result(_) = outcome {
+                self.lost.remove(&session);
+            }
             let message = Message::response(id.clone(), outcome);
             self.route_later(router::Event::Arrived { from: to, toward: Side::Editor, message });
         }
         true
+    }
+
+    /// Whoever comes there has yet to be told what it must know.
+    pub(crate) fn is_untaught(&self, seat: Seat) -> bool {
+        let stage = self.post(seat).map(|post| &post.stage);
+        matches!(stage, Some(Stage::Waiting { .. } | Stage::Greeting { .. }))
     }
 
     /// Nobody sits there who could be spoken to.

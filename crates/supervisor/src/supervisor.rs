@@ -208,6 +208,7 @@ impl Supervisor {
         };
         let message = message.and_then(|it| self.on_lesson(from, toward, it, actions));
         let message = message.and_then(|it| self.on_orphan_answer(from, it, actions));
+        let message = message.and_then(|it| self.unless_of_orphan(from, toward, it, actions));
         if let Some(message) = message {
             self.route(router::Event::Arrived { from, toward, message }, actions);
         }
@@ -268,10 +269,10 @@ impl Supervisor {
         message: Message,
         actions: &mut Vec<Action>,
     ) {
-        if self.is_for_lost_session(to, toward, &message) || self.is_of_orphan(to, toward, &message)
-        {
+        if self.is_for_lost_session(to, toward, &message) {
             return;
         }
+        self.claim_orphan(to, &message);
         let (now, router) = (self.now, &self.router);
         match to.index().checked_sub(1).and_then(|index| self.posts.get_mut(index)) {
             Some(post) => {

@@ -211,7 +211,7 @@ impl World {
         if let Some(time) = self.supervisor.deadline() {
             return Err(format!("something is waited for until {time:?}"));
         }
-        match self.agent.turns.first() {
+        match self.agent.turns.iter().find(|turn| !turn.called_off) {
             Some(turn) => Err(format!("the agent still works on {}", turn.id)),
             None => Ok(()),
         }

@@ -400,7 +400,7 @@ impl World {
             Some((kind, dialect)) => {
                 let provider =
                     (*kind == Kind::Provider).then(|| Provider::new(dialect, self.toolbox.clone()));
-                self.proxies[seat] = Some(Proxy::new(*kind, provider));
+                self.proxies[seat] = Some(Proxy::new(*kind, provider, self.disk.clone()));
             }
             None => self.agent = Agent::new(self.cast.nature, self.disk.clone()),
         }
