@@ -192,16 +192,19 @@ impl Supervisor {
             self.tell_editor(seat, &told, actions);
         }
         actions.push(Action::End(seat));
-        let mut lost = Vec::new();
+        let asked = self.asked_by(seat);
+        let (mut lost, mut untold) = (Vec::new(), Vec::new());
         if let Some(post) = self.post_mut(seat) {
             post.last_exit = Some(why.clone());
+            untold = post.record.untold();
             // A session that the next one in this seat has never heard of must not begin.
             if plan == Plan::Restart {
-                lost = post.record.opening();
+                lost = post.record.owed_set_ups();
             }
             post.record.parted();
         }
         self.route(router::Event::Parted { seat, why, plan, lost }, actions);
+        self.orphan(seat, asked, untold, actions);
         self.call_off_orphans(actions);
     }
 
@@ -403,6 +406,7 @@ impl Supervisor {
             post.stage = Stage::Up { since };
         }
         self.with_exchange(actions, |it, now, steps| it.returned(now, seat, steps));
+        self.close_orphans(seat, actions);
         self.route(router::Event::Resumed(seat), actions);
         let text = format!("{} is running again", self.router.chain().describe(seat));
         self.warn(seat, text, actions);
