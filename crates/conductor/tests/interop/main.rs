@@ -11,6 +11,7 @@ mod generations;
 mod mcp;
 mod run;
 mod sdks;
+mod survival;
 
 use std::env;
 use std::sync::LazyLock;
