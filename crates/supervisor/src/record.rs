@@ -189,6 +189,12 @@ impl Record {
         ended
     }
 
+    /// In which sessions it was told to stop and has not stopped yet.
+    pub fn cancelled_sessions(&self) -> Vec<String> {
+        let cancelled = self.prompts.values().filter(|it| it.cancelled.is_some());
+        cancelled.map(|it| it.session.clone()).collect()
+    }
+
     /// Nobody will take up this session again.
     pub fn forget(&mut self, session: &str) {
         self.sessions.retain(|it| it.session != session);
