@@ -50,7 +50,7 @@ impl Supervisor {
     ) {
         for (first, id) in asked {
             if !self.router.owes(first, &id) {
-                let session = self.post(first).and_then(|post| post.record.opening(&id));
+                let session = self.post(first).and_then(|post| post.record.opening_session(&id));
                 self.orphans.push(Orphan { before: seat, first, session, stage: Stage::Asked(id) });
             }
         }

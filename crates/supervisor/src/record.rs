@@ -201,7 +201,7 @@ impl Record {
     }
 
     /// The session that it was asked to set up with this id, if the request names it.
-    pub fn opening(&self, id: &Id) -> Option<String> {
+    pub fn opening_session(&self, id: &Id) -> Option<String> {
         let set_up = self.opening.get(&key(id))?;
         (!set_up.session.is_empty()).then(|| set_up.session.clone())
     }
