@@ -7,6 +7,7 @@
 
 #![cfg(unix)]
 
+mod answers;
 mod play;
 mod policies;
 mod proxies;
