@@ -7,6 +7,7 @@
 
 #![cfg(unix)]
 
+mod agents;
 mod answers;
 mod play;
 mod policies;
