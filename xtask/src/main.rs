@@ -21,8 +21,8 @@ usage: cargo xtask CHORE
                    short fuzz; installs what it needs
   peers            build the third-party programs that the tests talk to (done by `test`)
   tidy             the house rules alone
-  fuzz [--seconds N] [TARGET]
-                   fuzz longer
+  fuzz [--seconds N] [TARGET…]
+                   fuzz longer: ten minutes for each target; what it finds is kept as a test
   bench [OPTION…]  measure the conductor against the reference conductor and bare pipes";
 
 fn main() -> ExitCode {

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use crate::{cache, fuzz, peers, tidy};
 
-/// How long each fuzz target runs here. `cargo xtask fuzz --seconds N` runs longer.
-const FUZZ_SECONDS: &str = "10";
+/// How long each fuzz target runs here. `cargo xtask fuzz` runs longer.
+const FUZZ_SECONDS: &str = "5";
 
 pub fn run() -> Result<(), String> {
     step("format", || cargo(&["fmt", "--all", "--check"]))?;

@@ -305,7 +305,7 @@ impl Exchange {
                         if self.bridge.withdraw(&id, steps) {
                             return None;
                         }
-                        if self.on_cancel(hop.seat, &id, steps) {
+                        if self.on_cancel(now, hop.seat, &id, steps) {
                             return None;
                         }
                     }
@@ -336,6 +336,12 @@ impl Exchange {
 
     pub fn hung_up(&mut self, caller: Caller, steps: &mut Vec<Step>) {
         self.bridge.on_hung_up(caller, steps);
+    }
+
+    /// A session is over, though nobody has said so.
+    pub fn session_lost(&mut self, now: Time, session: &str, steps: &mut Vec<Step>) {
+        self.bridge.end_session(session, steps);
+        self.end_session(now, session, steps);
     }
 
     /// When to call [`tick`](Exchange::tick).

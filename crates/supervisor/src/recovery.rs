@@ -192,17 +192,34 @@ impl Supervisor {
             self.tell_editor(seat, &told, actions);
         }
         actions.push(Action::End(seat));
-        let mut lost = Vec::new();
+        let asked = self.asked_by(seat);
+        let (mut lost, mut untold, mut cancelled) = (Vec::new(), Vec::new(), Vec::new());
         if let Some(post) = self.post_mut(seat) {
             post.last_exit = Some(why.clone());
+            untold = post.record.untold();
             // A session that the next one in this seat has never heard of must not begin.
             if plan == Plan::Restart {
-                lost = post.record.opening();
+                lost = post.record.owed_set_ups();
             }
+            cancelled = post.record.cancelled_sessions();
             post.record.parted();
         }
         self.route(router::Event::Parted { seat, why, plan, lost }, actions);
+        self.orphan(seat, asked, untold, actions);
         self.call_off_orphans(actions);
+        self.cancel_on(seat, &cancelled, actions);
+    }
+
+    /// It may have died with a cancellation in its hands: who works on such a prompt for it is told.
+    fn cancel_on(&mut self, seat: Seat, sessions: &[String], actions: &mut Vec<Action>) {
+        let next = self.router.chain().seats().find(|it| *it > seat && self.is_up(*it));
+        let Some(next) = next.filter(|_| !sessions.is_empty()) else { return };
+        let Some(post) = self.post(next) else { return };
+        let prompts = post.record.prompts.values().filter(|it| it.cancelled.is_none());
+        let told = prompts.map(|it| it.session.clone()).filter(|it| sessions.contains(it));
+        for session in told.collect::<Vec<_>>() {
+            self.deliver(next, Side::Agent, cancellation(&session), actions);
+        }
     }
 
     /// What a component that is gone had asked the agent to do, and nobody waits for, is not to be
@@ -214,10 +231,7 @@ impl Supervisor {
             let orphans: Vec<_> =
                 post.record.prompts.extract_if(.., |_, it| !router.owes(seat, &it.id)).collect();
             for (_, prompt) in orphans {
-                let session = Json::string(&prompt.session);
-                let params = Json::object([("sessionId", Some(session))]);
-                let message = Message::notification("session/cancel", params);
-                self.deliver(seat, Side::Agent, message, actions);
+                self.deliver(seat, Side::Agent, cancellation(&prompt.session), actions);
             }
         }
     }
@@ -403,6 +417,7 @@ impl Supervisor {
             post.stage = Stage::Up { since };
         }
         self.with_exchange(actions, |it, now, steps| it.returned(now, seat, steps));
+        self.close_orphans(seat, actions);
         self.route(router::Event::Resumed(seat), actions);
         let text = format!("{} is running again", self.router.chain().describe(seat));
         self.warn(seat, text, actions);
@@ -465,4 +480,9 @@ impl Supervisor {
         self.random ^= self.random << 17;
         self.random
     }
+}
+
+fn cancellation(session: &str) -> Message {
+    let params = Json::object([("sessionId", Some(Json::string(session)))]);
+    Message::notification("session/cancel", params)
 }

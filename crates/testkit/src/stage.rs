@@ -460,6 +460,12 @@ pub fn wait_for_rest(pids: &[u32]) {
     });
 }
 
+/// Sends a signal to a process of this test.
+pub fn signal(pid: u32, signal: i32) {
+    // SAFETY: signals touch no memory of ours.
+    unsafe { libc::kill(pid as i32, signal) };
+}
+
 /// Waits for a process to be gone.
 pub fn assert_gone(pid: u32, who: &str) {
     wait_until(&format!("{who} is gone"), || (!alive(pid)).then_some(()));

@@ -400,6 +400,24 @@ fn a_remembered_greeting_comes_first_and_can_be_wrong() {
     assert!(said[0].contains(r#""method":"proxy/initialize""#), "{said:?}");
 }
 
+/// Checklist 14, 26: what is offered with a greeting goes no further, even if the envelopes are those
+/// of another generation.
+#[test]
+fn an_offer_is_seen_by_nobody_else_however_the_envelopes_are_spelt() {
+    for envelope in ["proxy/successor", "_proxy/successor", "_proxy/successor/request"] {
+        let mut link = Link(Proxy::remembered("x", generation::Greeting::Capability));
+        let greeting = link.says(Side::Agent, INITIALIZE).remove(0);
+        let (_, params) = greeting.split_once(r#""params":"#).unwrap();
+        let inner = format!(r#"{{"method":"initialize","params":{params}"#);
+        let (heard, _) =
+            link.hears(&format!(r#"{{"id":7,"method":"{envelope}","params":{inner}}}"#));
+        assert_eq!(heard.unwrap().1, INITIALIZE.replace(r#""c:1""#, "7"), "{envelope}");
+        let accepted = EXAMPLES[2].accepted;
+        let (heard, _) = link.hears(accepted);
+        assert!(accepted.contains("symposium") && !heard.unwrap().1.contains("symposium"));
+    }
+}
+
 /// Section 5.5: components of old know ACP v1 only.
 #[test]
 fn old_generations_are_not_offered_acp_v2() {

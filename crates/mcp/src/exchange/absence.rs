@@ -28,7 +28,6 @@ impl Exchange {
         self.miss_servers(now, seat, steps);
         if seat == self.far {
             self.bridge.on_parted(steps);
-            self.talks.spoken = None;
         }
         self.close_talks_through(now, seat, steps);
     }

@@ -6,7 +6,7 @@ use wire::{Call, Id, Json, Message, Outcome, Side};
 use super::talk::*;
 use super::{Exchange, Step, Watch, name, named};
 use crate::bridge::{cancel, no_such};
-use crate::form::{self, Address, Answer, Form, Target, Way, Word};
+use crate::form::{self, About, Address, Answer, Form, Target, Way, Word};
 use crate::stateless::{self, CANCELLED, Client, DISCOVER, INITIALIZE, INITIALIZED, PING};
 
 impl Exchange {
@@ -131,9 +131,7 @@ impl Exchange {
         steps: &mut Vec<Step>,
     ) -> Option<Message> {
         if !self.is_end_of_road(seat) {
-            // What is on its way may be meant for the one who sat here before, by an id that is
-            // another's now.
-            let call = match self.reborn.contains(&seat) {
+            let call = match self.reborn.contains(&seat) && !self.is_anybodys(&call) {
                 true => form::marked(&call),
                 false => self.unmistakable(seat, call),
             };
@@ -141,6 +139,16 @@ impl Exchange {
         }
         answer(seat, id?, Outcome::Error(no_such(what, form)), steps);
         None
+    }
+
+    /// Is the server, or the connection, that a message is for known at all? If not, it may be meant for
+    /// one who sat in a seat before, by an id that is another's now.
+    fn is_anybodys(&self, call: &Call) -> bool {
+        let Some((form, word)) = form::read(call) else { return false };
+        match word.about() {
+            About::Connection(it) => self.talks.by_connection.contains_key(it),
+            About::Server(it) => self.find(form, it).is_some(),
+        }
     }
 
     /// What a stateless consumer says to a server with connections: all of it goes over one.

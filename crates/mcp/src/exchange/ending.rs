@@ -13,7 +13,16 @@ impl Exchange {
     /// A request that was delivered to a provider is cancelled. An MCP server with connections wants
     /// to be told in MCP's own words, too; then it does not answer, and we do. True if the provider
     /// does not know of the request.
-    pub(super) fn on_cancel(&mut self, seat: Seat, id: &Id, steps: &mut Vec<Step>) -> bool {
+    pub(super) fn on_cancel(
+        &mut self,
+        now: Time,
+        seat: Seat,
+        id: &Id,
+        steps: &mut Vec<Step>,
+    ) -> bool {
+        if self.cancel_opening(now, seat, id, steps) {
+            return true;
+        }
         let key = (seat, name(id));
         let said = |watch: &Watch| matches!(watch, Watch::Question(Question::Say { .. }));
         if !self.watched.get(&key).is_some_and(said) {
@@ -37,6 +46,19 @@ impl Exchange {
         }
         answer(seat, id.clone(), cancelled(), steps);
         false
+    }
+
+    /// The same for a connect: what is opened nevertheless is closed.
+    fn cancel_opening(&mut self, now: Time, seat: Seat, id: &Id, steps: &mut Vec<Step>) -> bool {
+        let found = self.watched.iter().find_map(|((whose, _), watch)| match watch {
+            Watch::Question(it) if *whose == seat && it.asked() == Some(id) => it.talk(),
+            _ => None,
+        });
+        let Some(talk) = found.and_then(|it| self.end_talk(it, &cancellation(), steps)) else {
+            return false;
+        };
+        self.drop_if_unused(now, &talk.server, steps);
+        true
     }
 
     /// The same for a request that has not been said to the provider yet, or not again.

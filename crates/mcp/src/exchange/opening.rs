@@ -179,8 +179,9 @@ impl Exchange {
         let Consumer::Connection { form, id: known_as } = &mut talk.consumer else { return };
         let wanted = match (known_as.is_empty(), connection.is_empty()) {
             (false, _) => known_as.clone(),
-            (true, false) => connection.to_owned(),
-            (true, true) => format!("mcp-over-acp:{number}"),
+            // Who has taken a place may count as the one before did, whose ids are still on their way.
+            (true, false) if !self.reborn.contains(&talk.seat) => connection.to_owned(),
+            (true, _) => format!("mcp-over-acp:{number}"),
         };
         let taken = &self.talks.by_connection;
         let mut candidates =

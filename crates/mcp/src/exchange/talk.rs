@@ -204,6 +204,15 @@ pub fn is_ignorance(outcome: &Outcome) -> bool {
 }
 
 impl Question {
+    /// The consumer's own connect that it is to answer.
+    pub fn asked(&self) -> Option<&Id> {
+        match self {
+            Question::Connect { asked, .. }
+            | Question::Discover { then: Then::Open { asked }, .. } => asked.as_ref(),
+            _ => None,
+        }
+    }
+
     /// The conversation that it belongs to.
     pub fn talk(&self) -> Option<u64> {
         match self {
@@ -372,8 +381,12 @@ pub fn closed() -> Json {
 }
 
 pub fn cancelled() -> Outcome {
+    Outcome::Error(cancellation())
+}
+
+pub fn cancellation() -> Json {
     const CANCELLED: i64 = -32800;
-    Outcome::error(CANCELLED, "the request was cancelled")
+    error_object(CANCELLED, "the request was cancelled", None)
 }
 
 /// The answer to a consumer, in its form.

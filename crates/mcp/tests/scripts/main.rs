@@ -16,6 +16,7 @@ mod road;
 mod rounds;
 mod simulation;
 mod stage;
+mod successors;
 mod timing;
 mod twins;
 mod world;

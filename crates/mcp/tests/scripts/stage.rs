@@ -322,7 +322,7 @@ impl Stage {
     }
 
     fn route(&mut self, event: Event) {
-        self.note_event(&event);
+        self.lives.on_event(&event);
         let mut actions = Vec::new();
         self.router.handle(self.now, event, &mut actions);
         for action in actions {
@@ -348,7 +348,7 @@ impl Stage {
             }
             Action::Deliver { to, toward, message } => self.deliver(to, toward, message),
             Action::Report(notice) => self.reports.push(notice.text),
-            Action::Start(_) | Action::Finish(_) => {}
+            Action::Start(_) | Action::Returned { .. } | Action::Finish(_) => {}
         }
     }
 

@@ -27,9 +27,8 @@ pub struct Proxy {
     /// With which greeting to begin.
     first: Greeting,
     state: State,
-    /// The `initialize`s that the component has yet to answer: the id each has on this link, and the
-    /// params as they were before we changed them.
-    greeted: Vec<(Id, Option<Json>)>,
+    /// The `initialize`s that the component has yet to answer.
+    greeted: Vec<Greeted>,
     /// Ids under which a greeting went out that was then tried otherwise: nobody waits for them.
     withdrawn: Vec<Id>,
     /// The `initialize` that the component has sent to its successor and waits for.
@@ -44,6 +43,18 @@ pub struct Proxy {
     successor_stands: bool,
     /// The generation of the envelope in which it passed `_scp/proxy` on, which it does not know.
     no_scp: Option<&'static Generation>,
+}
+
+/// A greeting that the component has yet to answer.
+#[derive(Debug)]
+struct Greeted {
+    /// On this link.
+    id: Id,
+    /// The params as they were before we changed them.
+    asked: Option<Json>,
+    /// How it was spelt. The envelopes of a component may be of another generation than the greeting
+    /// that it understands.
+    greeting: Greeting,
 }
 
 /// How far an SCP proxy is with its successor.
@@ -135,7 +146,13 @@ impl Proxy {
         }
     }
 
-    /// Sends a greeting: the first one, the next one, or another one to a component we know.
+    /// Sends a greeting that the component is to answer: the first one, the next one, or another one to
+    /// a component we know.
+    fn greet(&mut self, greeting: Greeting, id: &Id, call: &Call, out: &mut Vec<u8>) {
+        self.greeted.push(Greeted { id: id.clone(), asked: call.params.clone(), greeting });
+        self.write_greeting(greeting, id, call, out);
+    }
+
     fn write_greeting(&self, greeting: Greeting, id: &Id, call: &Call, out: &mut Vec<u8>) {
         let generation = self.generation().or(self.pin);
         let mut params = call.params.clone().unwrap_or(Json::EMPTY);
@@ -153,8 +170,7 @@ impl Proxy {
 
     fn begin(&mut self, id: &Id, call: &Call, out: &mut Vec<u8>) {
         self.withdrawn.clear();
-        self.write_greeting(self.first, id, call, out);
-        self.greeted.push((id.clone(), call.params.clone()));
+        self.greet(self.first, id, call, out);
         self.state = State::Unknown(Some(Box::new(Probe {
             id: id.clone(),
             call: call.detached(),
@@ -175,15 +191,14 @@ impl Proxy {
         let hinted = probe.hint.take().map(|it| it.greeting);
         let next = hinted.filter(untried).or_else(|| Greeting::ALL.into_iter().find(untried));
         let Some(greeting) = next.filter(|_| self.pin.is_none()) else { return false };
-        self.greeted.retain(|(id, _)| *id != probe.sent);
+        self.greeted.retain(|it| it.id != probe.sent);
         self.withdrawn.push(probe.sent.clone());
         probe.greeting = greeting;
         probe.heard = false;
         probe.sent =
             Id::string(&format!("{}~{}", probe.id.text().unwrap_or_default(), probe.tried.len()));
         let (sent, call) = (probe.sent.clone(), probe.call.clone());
-        self.greeted.push((sent.clone(), call.params.clone()));
-        self.write_greeting(greeting, &sent, &call, out);
+        self.greet(greeting, &sent, &call, out);
         true
     }
 
@@ -287,8 +302,10 @@ impl Proxy {
         {
             self.forwarded = Some(id.detached());
             // Only those who were offered something have it to pass on.
-            if self.understood() == Some(Greeting::Capability) {
-                let before = self.greeted.last().and_then(|(_, params)| params.as_ref());
+            let greeted = self.greeted.last();
+            let greeting = greeted.map(|it| it.greeting).or_else(|| self.understood());
+            if greeting == Some(Greeting::Capability) {
+                let before = greeted.and_then(|it| it.asked.as_ref());
                 opened.call.params =
                     opened.call.params.map(|params| offer::take_offer(&params, before));
             }
@@ -310,12 +327,12 @@ impl Proxy {
             self.withdrawn.remove(index);
             return None;
         }
-        let Some(index) = self.greeted.iter().position(|(greeted, _)| *greeted == id) else {
+        let Some(index) = self.greeted.iter().position(|it| it.id == id) else {
             return Some((Side::Editor, Message::Response { id, outcome, extras }));
         };
         let outcome = match &self.state {
             State::Unknown(Some(probe)) if probe.sent == id => self.on_probed(&id, outcome, out)?,
-            _ => self.on_accepted(outcome),
+            _ => self.on_accepted(self.greeted[index].greeting, outcome),
         };
         self.greeted.remove(index);
         let text = id.text().unwrap_or_default();
@@ -341,7 +358,7 @@ impl Proxy {
                         return None;
                     }
                     self.adopt(&p3::P3, out);
-                    return Some(self.on_accepted(outcome));
+                    return Some(self.on_accepted(greeting, outcome));
                 }
                 Greeting::Capability => {
                     let what = "a result that does not accept the role of a proxy".to_owned();
@@ -385,8 +402,8 @@ impl Proxy {
         Outcome::error(code::INTERNAL_ERROR, &text)
     }
 
-    /// An answer to `initialize` from a component whose generation is known.
-    fn on_accepted(&self, outcome: Outcome) -> Outcome {
+    /// An answer to a greeting, from a component whose generation is known.
+    fn on_accepted(&self, greeting: Greeting, outcome: Outcome) -> Outcome {
         let Some(generation) = self.generation() else { return outcome };
         let outcome = match (outcome, self.told) {
             (Outcome::Result(result), Some(place)) => {
@@ -395,7 +412,7 @@ impl Proxy {
             (outcome, _) => outcome,
         };
         match outcome {
-            Outcome::Result(result) if generation.greeting == Greeting::Capability => {
+            Outcome::Result(result) if greeting == Greeting::Capability => {
                 // The two oldest documents contradict themselves on whether it has to.
                 if !offer::accepted(&result) && generation.must_accept {
                     let text = format!(
@@ -477,8 +494,7 @@ impl Dialect for Proxy {
         match &mut self.state {
             &mut State::Known(generation) => match id {
                 Some(id) if greets => {
-                    self.greeted.push((id.clone(), call.params.clone()));
-                    self.write_greeting(generation.greeting, id, call, out);
+                    self.greet(generation.greeting, id, call, out);
                 }
                 _ if toward == Side::Agent => message.write_line(out),
                 _ => envelope::write(generation, generation.receives, id, call, out),
@@ -489,8 +505,7 @@ impl Dialect for Proxy {
             },
             State::Unknown(Some(_)) if self.pin.is_some() => match id {
                 Some(id) if greets => {
-                    self.greeted.push((id.clone(), call.params.clone()));
-                    self.write_greeting(self.first, id, call, out);
+                    self.greet(self.first, id, call, out);
                 }
                 _ => self.write_assuming(toward, message, out),
             },

@@ -58,6 +58,7 @@ impl Lives {
             Message::Response { id, outcome, .. } => {
                 self.owed.retain(|it| *it != (*from, id.clone()));
                 self.on_set_up_answered(*from, id, outcome);
+                self.on_closed(*from, id, outcome);
             }
             Message::Notification(_) => {}
         }
@@ -75,7 +76,7 @@ impl Lives {
     }
 
     /// Takes note of what the router does.
-    pub fn on_action(&mut self, action: &Action, far: Seat) {
+    pub fn on_action(&mut self, action: &Action) {
         let Action::Deliver { to, message, .. } = action else { return };
         match message {
             Message::Request { id, call } => {
@@ -93,19 +94,15 @@ impl Lives {
             Message::Response { id, .. } => self.asked.retain(|it| *it != (*to, id.clone())),
             Message::Notification(_) => {}
         }
-        let _ = far;
     }
 
-    /// The agent has ended a session: nobody is told of it again.
-    pub fn on_closed(&mut self, from: Seat, message: &Message, far: Seat) {
-        let Message::Response { id, outcome, .. } = message else { return };
+    /// Who has ended a session is not told of it again. (The others may be, if the answer is lost.)
+    fn on_closed(&mut self, from: Seat, id: &Id, outcome: &Outcome) {
         let it = |(seat, asked, _): &(Seat, Id, String)| *seat == from && asked == id;
         let Some(index) = self.closes.iter().position(it) else { return };
         let (_, _, session) = self.closes.remove(index);
         if matches!(outcome, Outcome::Result(_)) {
-            // The proxies' part is remembered until the answer has passed them.
-            let over = |it: &SetUp| it.session.as_ref() == Some(&session);
-            self.set_ups.retain(|it| !over(it) || (it.seat != from && from == far));
+            self.set_ups.retain(|it| it.seat != from || it.session.as_ref() != Some(&session));
         }
     }
 
@@ -119,16 +116,9 @@ impl Stage {
         Seat(self.sitters.len() as u16 - 1)
     }
 
-    pub(super) fn note_event(&mut self, event: &Event) {
-        if let Event::Arrived { from, message, .. } = event {
-            self.lives.on_closed(*from, message, self.far());
-        }
-        self.lives.on_event(event);
-    }
-
     /// What becomes of an action where nobody sits. Returns it, if somebody does.
     pub(super) fn if_here(&mut self, action: Action) -> Option<Action> {
-        self.lives.on_action(&action, self.far());
+        self.lives.on_action(&action);
         let Action::Deliver { to, toward, message } = action else { return Some(action) };
         if self.lives.bypassed.contains(&to) {
             self.passes_by(to, toward, message);
