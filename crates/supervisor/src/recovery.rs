@@ -315,15 +315,15 @@ impl Supervisor {
         let resumption = self.resumption(seat);
         let Some(post) = self.post_mut(seat) else { return VecDeque::new() };
         let login = post.record.login.clone();
+        let login =
+            login.map(|call| Lesson { call, session: None, copies: Vec::new(), repeats: false });
         let sessions = post.record.sessions().to_vec();
         let Some(resumption) = resumption else {
             for set_up in sessions {
                 self.lose(seat, &set_up.session, "it does not offer that");
             }
-            return VecDeque::new();
+            return login.into_iter().collect();
         };
-        let login =
-            login.map(|call| Lesson { call, session: None, copies: Vec::new(), repeats: false });
         let sessions = sessions.into_iter().map(|set_up| Lesson {
             call: resumption.call(&set_up.call, &set_up.session),
             session: Some(set_up.session),
