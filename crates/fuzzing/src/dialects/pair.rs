@@ -27,7 +27,7 @@ use wire::dialect::{Generation, Greeting, Outer, Proxy};
 use wire::{Call, Dialect, Id, Json, Message, Outcome, Side, acp};
 
 use super::written;
-use crate::story::{self, Choices};
+use crate::story::{self, Choices, tell};
 
 const METHODS: [&str; 4] = ["session/update", "session/prompt", "_x/y", "$/cancel_request"];
 
@@ -139,6 +139,7 @@ impl Pair {
     }
 
     fn happen(&mut self, what: u8, mut choices: Choices<'_>) {
+        tell(|| format!("{}{choices}", char::from(what)));
         match what {
             b'G' => self.greet(&mut choices),
             b'F' => self.forward(&mut choices),
