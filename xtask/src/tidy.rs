@@ -5,8 +5,13 @@ use std::path::{Path, PathBuf};
 
 /// Crates that must give the same actions for the same events, so that a simulation proves
 /// something and a trace can be replayed.
-const PURE: [&str; 4] =
-    ["crates/wire/src", "crates/router/src", "crates/mcp/src", "crates/driver/src"];
+const PURE: [&str; 5] = [
+    "crates/wire/src",
+    "crates/router/src",
+    "crates/mcp/src",
+    "crates/supervisor/src",
+    "crates/driver/src",
+];
 
 /// The one file of a pure crate that may touch the world.
 const EXCEPTIONS: [&str; 1] = ["crates/driver/src/stdio.rs"];

@@ -19,6 +19,10 @@ pub trait Component: Parser + Send + Sync + 'static {
     /// It is an agent, to stand at the end of a chain; all others are proxies.
     const AGENT: bool = false;
 
+    /// It is there to keep something from passing: a chain does not go on without it unless its user
+    /// says so.
+    const GUARD: bool = false;
+
     /// Looks at what the options name, such as files, so that mistakes are told at the start.
     fn check(&self) -> Result<(), String> {
         Ok(())
@@ -35,6 +39,7 @@ pub type Recipe = Box<dyn Fn() -> Proxy + Send + Sync>;
 pub struct Entry {
     pub name: &'static str,
     pub agent: bool,
+    pub guard: bool,
     command: fn() -> clap::Command,
     read: fn(&[String]) -> Result<Recipe, String>,
 }
@@ -48,6 +53,7 @@ impl Entry {
         Entry {
             name: C::NAME,
             agent: C::AGENT,
+            guard: C::GUARD,
             command: || C::command().name(C::NAME),
             read: read::<C>,
         }

@@ -58,6 +58,7 @@ pub fn resolve(mode: Mode, specs: &mut [Spec]) -> Result<Vec<String>, String> {
         }
         let recipe = entry.read(&spec.args)?;
         spec.resident = Some(Resident::of(recipe));
+        spec.guard |= entry.guard;
         spec.program = format!("{PREFIX}{name}");
         if spec.name.starts_with(PREFIX) {
             spec.name = name;

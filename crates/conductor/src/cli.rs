@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+use conductor::survival::{For, OnCrash, Restarts};
 use wire::dialect::Generation;
 
 /// Composes an ACP agent out of proxies and an agent.
@@ -85,6 +86,31 @@ pub enum Command {
         options: Vec<String>,
     },
 
+    /// Show what the running conductors are doing.
+    ///
+    /// For each conductor of yours that runs a chain (`conductor agent`, `conductor proxy` and
+    /// `conductor try`): its process, how long it has been running, where, and how many requests are
+    /// open in it; and of each component its state, its process, how often it was started again, how
+    /// much waits until it reads it, and how many answers it owes. Below a component that has ended:
+    /// how, and its last words on standard error.
+    ///
+    /// A chain is asked through a socket that only its user can open, in $XDG_RUNTIME_DIR/conductor
+    /// or else in the directory for temporary files. Nothing that passes through the chain is shown, nor
+    /// a component's environment. A chain that was started with `--status off` has no socket and is
+    /// not shown.
+    ///
+    /// Ends with status 0, also when no conductor runs; with status 1 if PID is given and no conductor
+    /// of that process id answers.
+    #[command(after_long_help = STATUS_EXAMPLES)]
+    Status {
+        /// Show only the conductor with this process id.
+        pid: Option<u32>,
+
+        /// As JSON: a list with an object for each conductor. docs/status.md tells its fields.
+        #[arg(long)]
+        json: bool,
+    },
+
     /// Be the MCP server that a running conductor has declared to its agent.
     ///
     /// Agents start this by themselves: a conductor whose proxies offer tools tells the agent to run
@@ -153,7 +179,8 @@ pub struct Chain {
     /// A proxy or, at last, the agent: a command line in shell words, in one argument; or the name of a
     /// built-in component and its options (see `conductor components`). Leading
     /// NAME=value words are environment. Or a JSON object with `command` and, if wanted, `name`,
-    /// `args`, `env` (an object, or a list of {name, value}), `cwd` and `dialect`.
+    /// `args`, `env` (an object, or a list of {name, value}), `cwd`, `dialect`, `guard`, `onCrash` and
+    /// `restarts`.
     #[arg(required = true, value_name = "COMPONENT")]
     pub components: Vec<String>,
 }
@@ -167,6 +194,14 @@ pub struct OpenChain {
     #[arg(value_name = "COMPONENT")]
     pub components: Vec<String>,
 }
+
+const STATUS_EXAMPLES: &str = "\
+Examples:
+  All conductors:
+    conductor status
+
+  Who owes answers, with jq:
+    conductor status --json | jq '.[].components[] | select(.queue.owes > 0) | .name'";
 
 const TRY_EXAMPLES: &str = "\
 Examples:
@@ -266,6 +301,59 @@ pub struct Tuning {
     #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true)]
     pub mcp_bridge: McpBridge,
 
+    /// What becomes of a component that crashes, once the chain stands: `restart` (a fresh one is
+    /// started in its place, is greeted, and is told of the live sessions; nobody else notices),
+    /// `bypass` (the chain goes on without it), `stop` (the chain ends); `restart,bypass` and
+    /// `restart,stop` say what follows when it crashes too often. COMPONENT is its number or its name;
+    /// without it, the word is for all that are not named. May be given several times. The same as
+    /// `"onCrash"` in a component's JSON.
+    ///
+    /// By default proxies are restarted and then left out, guards are restarted and then the chain
+    /// stops, and the agent is restarted if it can take its sessions up again (session/resume or
+    /// session/load), else the chain stops.
+    #[arg(long, value_name = "[COMPONENT=]WHAT", help_heading = SURVIVAL)]
+    pub on_crash: Vec<For<OnCrash>>,
+
+    /// A component that is there to keep something from passing: a filter, a limit, a permission. While
+    /// it is away nothing passes, and it is never left out unless --on-crash names it. The same as
+    /// `"guard": true` in a component's JSON.
+    #[arg(long, value_name = "COMPONENT", help_heading = SURVIVAL)]
+    pub guard: Vec<String>,
+
+    /// How often a component may be restarted in how many seconds (default 5/60). Who has run for a
+    /// minute since begins anew. The same as `"restarts"` in a component's JSON.
+    #[arg(long, value_name = "[COMPONENT=]COUNT/SECONDS", help_heading = SURVIVAL)]
+    pub restarts: Vec<For<Restarts>>,
+
+    /// How long to wait before a restart, in seconds: FIRST at most before the first one, twice as long
+    /// before each further one, up to LONGEST; less a random part.
+    #[arg(long, value_name = "FIRST..LONGEST", default_value = "0.1..10", value_parser = delay,
+        help_heading = SURVIVAL)]
+    pub restart_delay: (Duration, Duration),
+
+    /// Restart a component that has not answered a request for so many seconds and waits for nobody
+    /// itself. Not for prompts and requests for MCP servers. `off`: wait for ever.
+    #[arg(long, value_name = "SECONDS|off", default_value = "off", value_parser = limit,
+        help_heading = SURVIVAL)]
+    pub answer_limit: Limit,
+
+    /// Restart a component that owes the answer to a prompt, or to a request for an MCP server, and has
+    /// given no sign of life for so many seconds.
+    #[arg(long, value_name = "SECONDS|off", default_value = "off", value_parser = limit,
+        help_heading = SURVIVAL)]
+    pub prompt_limit: Limit,
+
+    /// Answer in the name of a component that goes on for so many seconds with what was cancelled
+    /// (session/cancel or $/cancel_request), and restart it.
+    #[arg(long, value_name = "SECONDS|off", default_value = "120", value_parser = limit,
+        help_heading = SURVIVAL)]
+    pub cancel_limit: Limit,
+
+    /// Whether the editor shows what became of a component: `on` or `off`.
+    #[arg(long, value_name = "WHETHER", default_value = "on", hide_possible_values = true,
+        help_heading = SURVIVAL)]
+    pub notices: Switch,
+
     /// How long a component may take with its part of `initialize`, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     pub init_timeout: Duration,
@@ -276,10 +364,28 @@ pub struct Tuning {
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     pub grace: Duration,
 
+    /// Whether `conductor status` can ask this chain how it is, through a socket that only its user
+    /// can open: `on` or `off`.
+    #[arg(long, value_name = "SWITCH", default_value = "on", hide_possible_values = true)]
+    pub status: Switch,
+
     /// The longest line that is read, in bytes (suffixes K, M, G). A longer one is refused.
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size)]
     pub max_line: usize,
 }
+
+/// The heading of the options about failure.
+const SURVIVAL: &str = "When a component fails";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Switch {
+    On,
+    Off,
+}
+
+/// A time that may be set to nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit(pub Option<Duration>);
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 pub enum McpBridge {
@@ -309,6 +415,18 @@ fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "give a number of seconds, such as 60 or 0.5")?;
     Duration::try_from_secs_f64(seconds)
         .map_err(|_| "give a number of seconds that is not negative".into())
+}
+
+fn limit(text: &str) -> Result<Limit, String> {
+    match text {
+        "off" => Ok(Limit(None)),
+        text => seconds(text).map(|limit| Limit(Some(limit))),
+    }
+}
+
+fn delay(text: &str) -> Result<(Duration, Duration), String> {
+    let (first, longest) = text.split_once("..").ok_or("write FIRST..LONGEST, such as 0.1..10")?;
+    Ok((seconds(first)?, seconds(longest)?))
 }
 
 fn size(text: &str) -> Result<usize, String> {
@@ -344,5 +462,9 @@ mod tests {
         assert!(size("0").is_err() && size("x").is_err() && size("99999999999999G").is_err());
         assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
         assert!(seconds("-1").is_err() && seconds("soon").is_err());
+        assert_eq!(limit("off"), Ok(Limit(None)));
+        assert_eq!(limit("2"), Ok(Limit(Some(Duration::from_secs(2)))));
+        assert_eq!(delay("0.1..2"), Ok((Duration::from_millis(100), Duration::from_secs(2))));
+        assert!(limit("on").is_err() && delay("1").is_err());
     }
 }

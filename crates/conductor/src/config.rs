@@ -11,6 +11,7 @@ use wire::dialect::{Generation, generation};
 
 use crate::host::process::Ties;
 use crate::host::resident::Resident;
+use crate::survival::{OnCrash, Restarts, Survival};
 use crate::tap::Tap;
 
 /// A whole chain.
@@ -22,7 +23,12 @@ pub struct Config {
     /// How MCP servers that are reached over ACP are offered to an agent that does not speak it.
     /// `None`: as they are, and nothing else is edited either.
     pub mcp_bridge: Option<mcp::Policy>,
+    /// What happens when a component fails.
+    pub survival: Survival,
     pub ties: Ties,
+    /// Let `conductor status` ask how the chain is. For a program that runs one chain: the process id
+    /// is its name there.
+    pub status: bool,
     /// Sees everything that happens.
     pub tap: Option<Tap>,
     /// Tells whether the peer on the outer streams has left, though there is more of it to read.
@@ -50,7 +56,7 @@ impl Default for Limits {
 }
 
 /// How to start one component.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Spec {
     pub name: String,
     pub program: String,
@@ -62,6 +68,12 @@ pub struct Spec {
     pub dialect: Option<&'static Generation>,
     /// It runs in this process; program and arguments only tell what it is.
     pub resident: Option<Resident>,
+    /// It is there to keep something from passing (a filter, a limit, a permission): nothing may pass
+    /// without it.
+    pub guard: bool,
+    /// What becomes of it when it fails, and how often it may be restarted, where the user says so.
+    pub on_crash: Option<OnCrash>,
+    pub restarts: Option<Restarts>,
 }
 
 impl Config {
@@ -72,7 +84,9 @@ impl Config {
             components,
             limits: Limits::default(),
             mcp_bridge: Some(mcp::Policy::Auto),
+            survival: Survival::default(),
             ties: Ties::default(),
+            status: false,
             tap: None,
             hung_up: None,
         }
@@ -80,34 +94,42 @@ impl Config {
 
     /// Sets the dialect of a component, which is named by its number or its name.
     pub fn pin(&mut self, component: &str, dialect: &'static Generation) -> Result<(), String> {
+        let index = self.index_of("--dialect", component)?;
+        if self.is_agent(index) {
+            return Err(format!(
+                "--dialect: {component} is the agent, and only proxies have a dialect"
+            ));
+        }
+        self.components[index].dialect = Some(dialect);
+        Ok(())
+    }
+
+    /// The component with this number, or name, for an option that is about it.
+    pub(crate) fn index_of(&self, option: &str, component: &str) -> Result<usize, String> {
         let index = match component.parse::<usize>() {
             Ok(number) => number.checked_sub(1).filter(|index| *index < self.components.len()),
             Err(_) => self.components.iter().position(|spec| spec.name == component),
         };
-        match index {
-            Some(index) if self.mode == Mode::Agent && index + 1 == self.components.len() => {
-                Err(format!("--dialect: {component} is the agent, and only proxies have a dialect"))
-            }
-            Some(index) => {
-                self.components[index].dialect = Some(dialect);
-                Ok(())
-            }
-            None => {
-                let names: Vec<&str> = self.components.iter().map(|it| it.name.as_str()).collect();
-                Err(format!(
-                    "--dialect: there is no component {component:?}; the components are {}",
-                    names.join(", ")
-                ))
-            }
-        }
+        index.ok_or_else(|| {
+            let names: Vec<&str> = self.components.iter().map(|it| it.name.as_str()).collect();
+            format!(
+                "{option}: there is no component {component:?}; the components are {}",
+                names.join(", ")
+            )
+        })
+    }
+
+    pub(crate) fn is_agent(&self, index: usize) -> bool {
+        self.mode == Mode::Agent && index + 1 == self.components.len()
     }
 
     /// The chain as the router sees it.
     pub fn chain(&self) -> Chain {
-        let components = self
-            .components
-            .iter()
-            .map(|spec| Component { name: spec.name.clone(), command: spec.command_line() });
+        let components = self.components.iter().map(|spec| Component {
+            name: spec.name.clone(),
+            command: spec.command_line(),
+            guard: spec.guard,
+        });
         Chain {
             mode: self.mode,
             components: components.collect(),
@@ -121,7 +143,7 @@ impl Config {
     }
 }
 
-fn milliseconds(duration: Duration) -> u64 {
+pub(crate) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -173,15 +195,7 @@ impl Spec {
         }
         let program = words.next().unwrap_or_default();
         let args: Vec<String> = words.collect();
-        Ok(Spec {
-            name: name_of(&program, &args),
-            program,
-            args,
-            env,
-            directory: None,
-            dialect: None,
-            resident: None,
-        })
+        Ok(Spec { name: name_of(&program, &args), program, args, env, ..Spec::default() })
     }
 
     fn from_json(text: &str) -> Result<Spec, String> {
@@ -200,7 +214,10 @@ impl Spec {
             env,
             directory: raw.cwd,
             dialect,
-            resident: None,
+            guard: raw.guard,
+            on_crash: raw.on_crash.as_deref().map(str::parse).transpose()?,
+            restarts: raw.restarts.as_deref().map(str::parse).transpose()?,
+            ..Spec::default()
         })
     }
 
@@ -210,11 +227,8 @@ impl Spec {
         Spec {
             program: format!("builtin:{name}"),
             name,
-            args: Vec::new(),
-            env: Vec::new(),
-            directory: None,
-            dialect: None,
             resident: Some(resident),
+            ..Spec::default()
         }
     }
 
@@ -230,9 +244,7 @@ impl Spec {
             program: server.command,
             args: server.args,
             env: server.env.into_iter().map(|pair| (pair.name, pair.value)).collect(),
-            directory: None,
-            dialect: None,
-            resident: None,
+            ..Spec::default()
         };
         Ok(servers.into_iter().map(spec).collect())
     }
@@ -244,7 +256,7 @@ impl Spec {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct RawSpec {
     name: Option<String>,
     command: String,
@@ -254,6 +266,10 @@ struct RawSpec {
     env: RawEnv,
     cwd: Option<PathBuf>,
     dialect: Option<String>,
+    #[serde(default)]
+    guard: bool,
+    on_crash: Option<String>,
+    restarts: Option<String>,
 }
 
 /// ACP's description of a server on standard streams; what else it says is not for us.

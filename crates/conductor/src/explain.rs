@@ -51,7 +51,7 @@ pub struct Row {
 /// Starts the chain, greets it as an editor would, ends it, and tells what was seen.
 pub async fn explain(config: Config, stop: impl Future<Output = ()>) -> Report {
     // What a component itself says is what is asked for.
-    let config = Config { mcp_bridge: None, ..config };
+    let config = Config { mcp_bridge: None, status: false, ..config };
     let (ours, theirs) = tokio::io::duplex(1 << 20);
     let (reader, writer) = tokio::io::split(theirs);
     let mut shell = Shell::new(config, Box::new(reader), Box::new(writer));

@@ -1,10 +1,11 @@
 //! How the shell meets its peers: with which dialect, and what a dialect may want that is not
 //! spelling.
 
-use router::{Event, Mode, Role, Router, Seat};
+use router::{Mode, Role, Seat};
+use supervisor::Event;
 use tokio::net::TcpStream;
 use tracing::warn;
-use wire::dialect::{Plain, Proxy, Relay};
+use wire::dialect::{Generation, Plain, Proxy, Relay};
 use wire::{Dialect, Message, Outcome, Side, code};
 
 use crate::config::{Config, Spec};
@@ -17,28 +18,57 @@ use crate::run::Shell;
 impl Shell {
     /// Gives every component of the configuration a place, with the dialect it is to be met with.
     pub(crate) fn seat_components(&mut self) {
-        let chain = self.router.chain();
-        if chain.seats().any(|seat| chain.role(seat) == Role::Proxy) {
+        let chain = self.router().chain();
+        let seats: Vec<Seat> = chain.seats().collect();
+        if seats.iter().any(|seat| chain.role(*seat) == Role::Proxy) {
             self.memory = Memory::load();
         }
-        let places = chain.seats().zip(&self.config.components).map(|(seat, spec)| {
-            let dialect: Box<dyn Dialect> = match (chain.role(seat), spec.dialect) {
-                (Role::Agent, _) => Box::new(Plain::agent()),
-                // What runs here is built on our own SDK, which speaks them all.
-                (Role::Proxy, None) if spec.resident.is_some() => {
-                    Box::new(Proxy::pinned(&spec.name, wire::dialect::generation::ALL[0]))
-                }
-                (Role::Proxy, Some(generation)) => Box::new(Proxy::pinned(&spec.name, generation)),
-                (Role::Proxy, None) => match self.memory.recall(spec) {
-                    Some(greeting) => Box::new(Proxy::remembered(&spec.name, greeting)),
-                    None => Box::new(Proxy::unknown(&spec.name)),
-                },
-            };
-            Place::new(dialect, self.config.limits.line)
-        });
+        let longest = self.config.limits.line;
+        let places = seats.iter().map(|seat| Place::new(self.greet_with(*seat), longest));
         let places: Vec<Place> = places.collect();
         self.seats.truncate(1);
         self.seats.extend(places);
+        for seat in seats.into_iter().chain([Seat::OUTER]) {
+            let dialect = self.dialect(seat);
+            self.core.set_dialect(seat, dialect);
+        }
+    }
+
+    /// The dialect to meet a component with.
+    fn greet_with(&self, seat: Seat) -> Box<dyn Dialect> {
+        let spec = &self.config.components[seat.index() - 1];
+        match (self.router().chain().role(seat), spec.dialect) {
+            (Role::Agent, _) => Box::new(Plain::agent()),
+            // What runs here is built on our own SDK, which speaks them all.
+            (Role::Proxy, None) if spec.resident.is_some() => {
+                Box::new(Proxy::pinned(&spec.name, wire::dialect::generation::ALL[0]))
+            }
+            (Role::Proxy, Some(generation)) => Box::new(Proxy::pinned(&spec.name, generation)),
+            (Role::Proxy, None) => match self.memory.recall(spec) {
+                Some(greeting) => Box::new(Proxy::remembered(&spec.name, greeting)),
+                None => Box::new(Proxy::unknown(&spec.name)),
+            },
+        }
+    }
+
+    /// Ends whatever is left of who sat there, and makes the seat ready for the next one, who is met
+    /// as this one wanted to be.
+    pub(crate) fn renew(&mut self, seat: Seat) {
+        let place = &self.seats[seat.index()];
+        let spoken = place.link.dialect();
+        let known = spoken.understood().and_then(|_| Generation::named(spoken.name()));
+        let dialect = match known {
+            Some(generation) => {
+                Box::new(Proxy::pinned(self.router().chain().name(seat), generation))
+            }
+            None => self.greet_with(seat),
+        };
+        let life = place.life + 1;
+        let mut fresh = Place::new(dialect, self.config.limits.line);
+        fresh.life = life;
+        self.seats[seat.index()] = fresh;
+        let dialect = self.dialect(seat);
+        self.core.set_dialect(seat, dialect);
     }
 
     /// Notes what a line has told of its sender: the greeting that a component understood, for the
@@ -46,7 +76,7 @@ impl Shell {
     pub(crate) fn learn(&mut self, seat: Seat) {
         let place = &mut self.seats[seat.index()];
         if seat == Seat::OUTER && place.link.dialect().any_version() {
-            self.router.take_any_version();
+            self.core.take_any_version();
         }
         if !place.learned && seat.is_component() {
             let spec = &self.config.components[seat.index() - 1];
@@ -69,7 +99,7 @@ impl Shell {
                 .map_err(ToString::to_string)
                 .and_then(|dock| dock.servers().map_err(|error| error.to_string()));
             if let Err(error) = &servers {
-                warn!(seat = self.router.chain().name(seat), %error, "no relay for an SCP proxy");
+                warn!(seat = self.core.router().chain().name(seat), %error, "no relay for an SCP proxy");
             }
             place.dock = dock.ok();
             let servers = servers.ok();
@@ -93,9 +123,8 @@ impl Shell {
                 let config = Config::new(Mode::Agent, components);
                 self.config.mode = Mode::Agent;
                 self.config.components = config.components;
-                self.router = Router::new(self.config.chain());
+                self.core = self.clients.core(&self.config);
                 self.seat_components();
-                self.clients.begin(&self.config);
                 let event =
                     Event::Arrived { from: Seat::OUTER, toward: Side::Agent, message: initialize };
                 self.handle(event);
@@ -110,7 +139,7 @@ impl Shell {
 
     /// The relay that an SCP proxy has started is its second link.
     pub(crate) fn join(&mut self, seat: Seat, stream: TcpStream) {
-        let asked = self.router.greeted(seat).and_then(|greeted| greeted.asked.clone());
+        let asked = self.router().greeted(seat).and_then(|greeted| greeted.asked.clone());
         let mut relay = Link::new(Box::new(Relay::new(asked)), self.config.limits.line);
         let (reader, writer) = stream.into_split();
         relay.attach(Box::new(reader), Box::new(writer));

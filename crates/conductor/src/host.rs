@@ -25,6 +25,14 @@ impl Occupant {
         }
     }
 
+    /// The id of its process, if it has one of its own.
+    pub fn pid(&self) -> Option<u32> {
+        match self {
+            Occupant::Process(process) => process.pid(),
+            Occupant::Guest(_) => None,
+        }
+    }
+
     /// Asks a process and its children to end.
     pub fn terminate(&self) {
         if let Occupant::Process(process) = self {

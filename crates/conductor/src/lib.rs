@@ -1,6 +1,6 @@
 //! Runs a chain: `editor ⇄ conductor ⇄ proxy 1 … proxy n ⇄ agent`.
 //!
-//! This crate is the shell around the pure [`router`]: processes, pipes, the clock, the command
+//! This crate is the shell around the pure [`supervisor`]: processes, pipes, the clock, the command
 //! line. It decides nothing about messages.
 //!
 //! It is a library, too: a program can run chains over any pair of byte streams, with programs and
@@ -10,6 +10,7 @@
 //!
 //! # Layout
 //! - [`config`]: what the user asked for; [`builtin`]: components of our own, by name
+//! - [`survival`]: what is to happen when a component fails
 //! - [`mod@run`]: the loop that everything goes through
 //! - `handshake`: how the shell meets its peers
 //! - [`mod@explain`]: what each component turned out to be
@@ -20,6 +21,7 @@
 //! - [`mcp`]: where MCP clients reach us; `secret`: what they must know
 //! - [`memory`]: which greeting a command understood the last time
 //! - [`tap`]: sees what happens
+//! - [`status`]: what a running conductor is doing, for who asks
 //! - [`chat`]: `conductor try`
 //! - [`stdio`]: our own standard streams
 //! - [`log`]: what people read
@@ -40,7 +42,9 @@ pub mod place;
 pub mod relay;
 pub mod run;
 mod secret;
+pub mod status;
 pub mod stdio;
+pub mod survival;
 pub mod tap;
 
 pub use config::{Config, Limits, Spec};
@@ -48,6 +52,7 @@ pub use explain::explain;
 pub use host::resident::Resident;
 pub use router::{Ending, Mode};
 pub use run::run;
+pub use survival::Survival;
 pub use tap::{Sighting, Tap};
 
 /// The guide's examples are compiled with the tests.

@@ -8,10 +8,10 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 use conductor::chat::{self, Fold, Left};
 use conductor::host::process::Ties;
-use conductor::{Config, Ending, Mode, Spec, log, stdio};
+use conductor::{Config, Ending, Mode, Spec, log, status, stdio};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use cli::{Cli, Colour, Command, Options, ShowWire, Try, Tuning};
+use cli::{Cli, Colour, Command, Options, ShowWire, Switch, Try, Tuning};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -25,6 +25,7 @@ fn main() -> ExitCode {
         Command::DemoAgent(agent) => serve(components::Component::make(&agent)),
         Command::Components => print(|out| out.write_all(conductor::builtin::list().as_bytes())),
         Command::Component { name, options } => component(&name, &options),
+        Command::Status { pid, json } => show_status(pid, json),
         Command::Mcp { port } => conductor::mcp::stdio::run(port).map_err(Failure::chain),
         Command::Relay { port } => conductor::relay::run(port).map_err(Failure::chain),
         Command::Completions { shell } => print(|out| {
@@ -86,6 +87,17 @@ fn explain(components: Vec<String>, options: &Options, json: bool) -> Result<(),
         Some(error) => Err(Failure::chain(error)),
         None => Ok(()),
     }
+}
+
+/// Shows the conductors that run.
+fn show_status(pid: Option<u32>, json: bool) -> Result<(), Failure> {
+    let found = status::ask(pid).map_err(Failure::chain)?;
+    let troubles = found.closed.iter().chain(&found.silent);
+    troubles.for_each(|line| log::tell(&format!("conductor: {line}\n")));
+    print(|out| match json {
+        true => Ok(writeln!(out, "{}", serde_json::to_string_pretty(&found.running)?)?),
+        false => out.write_all(status::table::text(&found).as_bytes()),
+    })
 }
 
 /// Runs a chain and a chat with it.
@@ -191,6 +203,8 @@ fn with_chain<T>(
         config.pin(component, generation).map_err(Failure::usage)?;
     }
     config.mcp_bridge = options.mcp_bridge.policy();
+    survive(&mut config, options).map_err(Failure::usage)?;
+    config.status = options.status == Switch::On;
     config.limits.greeting = options.init_timeout;
     config.limits.grace = options.grace;
     config.limits.line = options.max_line;
@@ -213,6 +227,24 @@ fn with_chain<T>(
     runtime.shutdown_background();
     drop(logs);
     Ok(done)
+}
+
+/// What is to happen when a component fails. What is said of one counts more than what is said of all.
+fn survive(config: &mut Config, options: &Tuning) -> Result<(), String> {
+    config.check_survival(true)?;
+    options.guard.iter().try_for_each(|component| config.guard(component))?;
+    for named in [true, false] {
+        let on_crash = options.on_crash.iter().filter(|it| it.component.is_some() == named);
+        on_crash.into_iter().try_for_each(|option| config.on_crash(option))?;
+        let restarts = options.restarts.iter().filter(|it| it.component.is_some() == named);
+        restarts.into_iter().try_for_each(|option| config.restarts(option))?;
+    }
+    config.survival.delay = options.restart_delay;
+    config.survival.answer_limit = options.answer_limit.0;
+    config.survival.prompt_limit = options.prompt_limit.0;
+    config.survival.cancel_limit = options.cancel_limit.0;
+    config.survival.notices = options.notices == Switch::On;
+    Ok(())
 }
 
 /// An entry for each Ctrl-C from now on.

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use router::How;
+use router::{Exit, How};
 use tokio::time::Instant;
 use wire::{Dialect, Side};
 
 use crate::flow::Gauge;
 use crate::host::Occupant;
 use crate::host::process::Words;
-use crate::link::Link;
+use crate::link::{Link, Reader, Writer};
 use crate::relay::Dock;
 
 /// A component that closed its pipes has this long to end and so to say why.
@@ -40,6 +40,10 @@ pub struct Place {
     pub words: Words,
     /// How many have sat here before.
     pub life: u32,
+    /// When its present occupant was started.
+    pub since: Option<Instant>,
+    /// How the one before it ended.
+    pub previous: Option<Exit>,
     pub fate: Fate,
     /// It is remembered which greeting it understands.
     pub learned: bool,
@@ -77,6 +81,8 @@ impl Place {
             occupant: None,
             words: Words::default(),
             life: 0,
+            since: None,
+            previous: None,
             fate: Fate::default(),
             learned: false,
             quiet: None,
@@ -176,8 +182,18 @@ impl Place {
         self.fate.closed(How::ClosedSuccessor);
     }
 
+    /// Gives the seat to somebody who was just started.
+    pub fn occupy(&mut self, occupant: Occupant, reader: Reader, writer: Writer) {
+        self.words = occupant.words().clone();
+        self.occupant = Some(occupant);
+        self.since = Some(Instant::now());
+        self.link.attach(reader, writer);
+    }
+
     /// Makes room for the next occupant.
-    pub fn vacate(&mut self) {
+    pub fn vacate(&mut self, how: How) {
+        self.previous = Some(Exit { how, last_words: self.words.list() });
+        self.since = None;
         self.occupant = None;
         self.relay = None;
         self.dock = None;

@@ -12,7 +12,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use router::{Action, Ending, Event, Exit, How, Level, Mode, Notice, Router, Seat, Time};
+use router::{Ending, Exit, How, Level, Mode, Notice, Router, Seat, SeatState, Time};
+use supervisor::{Action, Event, Supervisor};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -22,7 +23,7 @@ use wire::message::salvage;
 use wire::{Id, Malformed, Message, Outcome, Rejection, Salvage, Side, code};
 
 use crate::config::{Config, Spec};
-use crate::flow;
+use crate::flow::{self, Gauge};
 use crate::host::Occupant;
 use crate::host::process::{Ended, Process, shortened};
 use crate::lines::Line;
@@ -31,6 +32,7 @@ use crate::log;
 use crate::mcp::shell::Clients;
 use crate::memory::Memory;
 use crate::place::{Place, Port};
+use crate::status::Desk;
 use crate::tap::Sighting;
 
 /// After so many rounds the task lets others run.
@@ -70,24 +72,24 @@ pub async fn run(
 type Channel<T> = (UnboundedSender<T>, UnboundedReceiver<T>);
 
 pub(crate) struct Shell {
-    pub(crate) router: Router,
+    pub(crate) core: Supervisor,
     pub(crate) config: Config,
     /// By seat: the outer pipe, then the components.
     pub(crate) seats: Vec<Place>,
-    began: Instant,
+    pub(crate) began: Instant,
     /// The time of this round: what is handled together happens at once.
     pub(crate) now: Time,
     actions: Vec<Action>,
     /// What happened while actions were performed.
-    aftermath: VecDeque<Event>,
-    /// The same, for the router alone: the exchange has seen it, or says it.
-    pub(crate) routed: VecDeque<Event>,
-    /// MCP clients, and the exchange between them and the chain.
+    pub(crate) aftermath: VecDeque<Event>,
+    /// MCP clients that have called.
     pub(crate) clients: Clients,
     ended: Channel<Ended>,
     /// Relays of SCP proxies that have connected.
     pub(crate) joined: Channel<(Seat, TcpStream)>,
     pub(crate) memory: Memory,
+    /// Where people ask how we are.
+    pub(crate) desk: Option<Desk>,
     alarm: Pin<Box<Sleep>>,
     /// When to look whether an editor that must wait has left.
     look_again: Option<Instant>,
@@ -107,18 +109,19 @@ impl Shell {
             config.limits.line,
         );
         outer.link.attach(reader, writer);
+        let clients = Clients::new();
         let mut shell = Shell {
-            router: Router::new(config.chain()),
+            core: clients.core(&config),
             seats: vec![outer],
             began: Instant::now(),
             now: Time::default(),
             actions: Vec::new(),
             aftermath: VecDeque::new(),
-            routed: VecDeque::new(),
-            clients: Clients::new(&config),
+            clients,
             ended: unbounded_channel(),
             joined: unbounded_channel(),
             memory: Memory::default(),
+            desk: config.status.then(Desk::open).flatten(),
             alarm: Box::pin(sleep_until(Instant::now())),
             look_again: None,
             last_busy: Instant::now(),
@@ -150,6 +153,7 @@ impl Shell {
                 busy |= self.read(seat, Port::Main, cx) | self.read(seat, Port::Relay, cx);
             }
             busy |= self.hear(cx);
+            self.show_status(cx);
             self.see_off();
             for seat in self.all_seats() {
                 busy |= self.write(seat, cx);
@@ -179,7 +183,7 @@ impl Shell {
     }
 
     pub(crate) fn router(&self) -> &Router {
-        &self.router
+        self.core.router()
     }
 
     /// What the occupant of a seat speaks, for people.
@@ -187,7 +191,7 @@ impl Shell {
         self.seats[seat.index()].link.dialect().name()
     }
 
-    fn all_seats(&self) -> impl Iterator<Item = Seat> + use<> {
+    pub(crate) fn all_seats(&self) -> impl Iterator<Item = Seat> + use<> {
         (0..self.seats.len() as u16).map(Seat)
     }
 
@@ -213,7 +217,7 @@ impl Shell {
             Poll::Pending => return false,
             Poll::Ready(Ok(count)) => count == 0,
             Poll::Ready(Err(error)) => {
-                debug!(seat = self.router.chain().name(seat), %error, "cannot read");
+                debug!(seat = self.router().chain().name(seat), %error, "cannot read");
                 true
             }
         };
@@ -245,10 +249,13 @@ impl Shell {
         match line {
             Line::Text(line) => {
                 let Some(link) = self.place(seat).port(port) else { return };
-                match link.decode(&line) {
+                let decoded = link.decode(&line);
+                let dialect = self.dialect(seat);
+                self.core.set_dialect(seat, dialect);
+                match decoded {
                     Ok(Some((toward, message))) => {
                         debug!(
-                            seat = self.router.chain().name(seat),
+                            seat = self.router().chain().name(seat),
                             ?toward,
                             method = %message.label(),
                             size = line.len(),
@@ -257,7 +264,7 @@ impl Shell {
                         self.learn(seat);
                         if let Some(tap) = &self.config.tap {
                             let dialect = self.seats[seat.index()].link.dialect().name();
-                            let name = self.router.chain().name(seat);
+                            let name = self.router().chain().name(seat);
                             let message = &message;
                             tap.see(&Sighting::Arrived { seat: name, toward, dialect, message });
                         }
@@ -270,7 +277,7 @@ impl Shell {
             Line::TooLong { beginning, length } => {
                 let why = format!(
                     "{} sent a line of {length} bytes, and {} are allowed (--max-line)",
-                    self.router.chain().describe(seat),
+                    self.router().chain().describe(seat),
                     self.config.limits.line
                 );
                 self.on_lost_line(seat, port, &beginning, &why, true);
@@ -282,7 +289,7 @@ impl Shell {
     fn on_rejection(&mut self, seat: Seat, port: Port, line: &Bytes, rejection: Rejection) {
         let start = String::from_utf8_lossy(&line[..line.len().min(200)]);
         let why =
-            format!("{} sent a bad line: {}", self.router.chain().describe(seat), rejection.why);
+            format!("{} sent a bad line: {}", self.router().chain().describe(seat), rejection.why);
         let json_like = matches!(line.trim_ascii_start().first(), Some(b'{' | b'['));
         match rejection.why {
             Malformed::NotJson(_) if seat.is_component() => {
@@ -295,7 +302,7 @@ impl Shell {
                 self.on_noise(seat, &start, &why);
             }
             _ => {
-                warn!(seat = self.router.chain().name(seat), "{why}");
+                warn!(seat = self.router().chain().name(seat), "{why}");
                 let owed = self.owed(seat, line);
                 let no_json = matches!(rejection.why, Malformed::NotJson(_));
                 if let Some(reply) = rejection.reply.filter(|_| no_json || owed.is_none()) {
@@ -309,13 +316,13 @@ impl Shell {
     }
 
     fn on_noise(&mut self, seat: Seat, start: &str, why: &str) {
-        warn!(seat = self.router.chain().name(seat), "{why}; skipped: {start:?}");
+        warn!(seat = self.router().chain().name(seat), "{why}; skipped: {start:?}");
         self.place(seat).words.push(format!("(on stdout) {}", shortened(start)));
     }
 
     /// A line of which only the beginning could be read.
     fn on_lost_line(&mut self, seat: Seat, port: Port, beginning: &[u8], why: &str, tell: bool) {
-        warn!(seat = self.router.chain().name(seat), "{why}");
+        warn!(seat = self.router().chain().name(seat), "{why}");
         if let Some(id) = self.owed(seat, beginning) {
             return self.on_lost_answer(seat, id, why);
         }
@@ -343,7 +350,7 @@ impl Shell {
             Salvage::Response(id) | Salvage::Unclear(id) => Some(id),
             Salvage::Request(_) | Salvage::Nothing => None,
         }
-        .filter(|id| self.router.owes(seat, id))
+        .filter(|id| self.router().owes(seat, id))
     }
 
     /// Whoever waits for an answer that cannot be read must not wait for ever.
@@ -352,57 +359,29 @@ impl Shell {
         self.handle(Event::Arrived { from: seat, toward: Side::Editor, message });
     }
 
-    /// Something has happened: the exchange may have to do with it, then the router decides.
+    /// Something has happened: the core decides, and what it says is done.
     pub(crate) fn handle(&mut self, event: Event) {
-        match event {
-            Event::Arrived { from, toward, message } if self.clients.mind(&message) => {
-                self.exchange_arrived(from, toward, message);
+        let mut next = Some(event);
+        while let Some(event) = next {
+            if let (Some(tap), Event::Left { seat, why }) = (&self.config.tap, &event) {
+                let how = why.what();
+                tap.see(&Sighting::Left { seat: self.router().chain().name(*seat), how: &how });
             }
-            Event::Left { seat, ref why } => {
-                if let Some(tap) = &self.config.tap {
-                    let how = why.what();
-                    tap.see(&Sighting::Left { seat: self.router.chain().name(seat), how: &how });
-                }
-                self.exchange_left(seat);
-                self.route(event);
+            let mut actions = std::mem::take(&mut self.actions);
+            self.core.handle(self.now, event, &mut actions);
+            for action in actions.drain(..) {
+                self.perform(action);
             }
-            Event::Restarted(seat) => {
-                self.exchange_left(seat);
-                self.route(event);
-            }
-            event => self.route(event),
+            self.actions = actions;
+            next = self.aftermath.pop_front();
         }
-        self.settle();
-    }
-
-    /// Handles what has happened in the meantime.
-    pub(crate) fn settle(&mut self) {
-        loop {
-            if let Some(event) = self.routed.pop_front() {
-                self.route(event);
-            } else if let Some(event) = self.aftermath.pop_front() {
-                self.handle(event);
-            } else {
-                return;
-            }
-        }
-    }
-
-    /// Lets the router decide, and does what it says.
-    pub(crate) fn route(&mut self, event: Event) {
-        let mut actions = std::mem::take(&mut self.actions);
-        self.router.handle(self.now, event, &mut actions);
-        for action in actions.drain(..) {
-            self.perform(action);
-        }
-        self.actions = actions;
     }
 
     /// Queues a message for a seat.
     pub(crate) fn send(&mut self, to: Seat, toward: Side, message: &Message) {
         if let Some(tap) = &self.config.tap {
             let dialect = self.seats[to.index()].link.dialect().name();
-            let seat = self.router.chain().name(to);
+            let seat = self.router().chain().name(to);
             tap.see(&Sighting::Delivered { seat, toward, dialect, message });
         }
         let place = self.place(to);
@@ -419,11 +398,8 @@ impl Shell {
         }
     }
 
-    pub(crate) fn perform(&mut self, action: Action) {
+    fn perform(&mut self, action: Action) {
         match action {
-            Action::Deliver { to, toward, message } if self.clients.mind(&message) => {
-                self.exchange_deliver(to, toward, message);
-            }
             Action::Deliver { to, toward, message } => self.send(to, toward, &message),
             Action::Start(seat) => {
                 if let Err(error) = self.start(seat) {
@@ -431,8 +407,11 @@ impl Shell {
                     self.aftermath.push_back(Event::Left { seat, why });
                 }
             }
+            Action::End(seat) => self.renew(seat),
+            Action::Tell { caller, message } => self.tell_client(caller, &message),
+            Action::HangUp(caller) => self.clients.hang_up(caller),
             Action::Report(Notice { level, seat, text }) => {
-                let seat = self.router.chain().name(seat);
+                let seat = self.router().chain().name(seat);
                 match level {
                     Level::Warn => warn!(seat, "{text}"),
                     Level::Debug => debug!(seat, "{text}"),
@@ -462,12 +441,9 @@ impl Shell {
                 (Occupant::Process(process), Box::new(stdout), Box::new(stdin))
             }
         };
-        let place = self.place(seat);
-        place.words = occupant.words().clone();
-        place.occupant = Some(occupant);
-        place.link.attach(reader, writer);
+        self.place(seat).occupy(occupant, reader, writer);
         if let Some(tap) = &self.config.tap {
-            tap.see(&Sighting::Started { seat: self.router.chain().name(seat) });
+            tap.see(&Sighting::Started { seat: self.router().chain().name(seat) });
         }
         Ok(())
     }
@@ -489,7 +465,7 @@ impl Shell {
                         }
                         Port::Relay => place.lose_relay(),
                     }
-                    debug!(seat = self.router.chain().name(seat), %error, "cannot write");
+                    debug!(seat = self.core.router().chain().name(seat), %error, "cannot write");
                     busy = true;
                 }
             }
@@ -505,8 +481,8 @@ impl Shell {
             let place = self.place(seat);
             let Some(how) = place.departed(seat == Seat::OUTER) else { continue };
             if place.link.begin_again(longest) {
-                place.vacate();
-                self.handle(Event::Restarted(seat));
+                place.vacate(how);
+                self.handle(Event::Again(seat));
                 self.perform(Action::Start(seat));
                 continue;
             }
@@ -517,18 +493,30 @@ impl Shell {
             let last_words = place.words.list();
             self.handle(Event::Left { seat, why: Exit { how, last_words } });
         }
-        self.settle();
+        if let Some(event) = self.aftermath.pop_front() {
+            self.handle(event);
+        }
+    }
+
+    /// How full the queue of a seat is, with what waits for its next occupant.
+    pub(crate) fn gauge(&self, seat: Seat) -> Gauge {
+        let gauge = self.seats[seat.index()].gauge();
+        let (_, held) = self.router().held(seat);
+        Gauge { queued: gauge.queued + held, full: gauge.full || held > flow::HIGH, ..gauge }
     }
 
     /// Pauses who feeds a full queue. Says whether somebody may go on who was paused.
     fn regulate(&mut self) -> bool {
-        if !self.seats.iter().any(|place| place.link.paused || place.gauge().full) {
+        if !self.all_seats().any(|seat| self.place(seat).link.paused || self.gauge(seat).full) {
             return false;
         }
-        let gauges: Vec<_> = self.seats.iter().map(Place::gauge).collect();
+        // Who is left out feeds nobody: its neighbours are neighbours.
+        let there = |seat: &Seat| !matches!(self.router().state(*seat), Some(SeatState::Bypassed));
+        let seats: Vec<Seat> = self.all_seats().filter(there).collect();
+        let gauges: Vec<_> = seats.iter().map(|seat| self.gauge(*seat)).collect();
         let verdict = flow::judge(&gauges, self.config.mode == Mode::Proxy);
         let mut released = false;
-        for (seat, pause) in self.all_seats().zip(verdict.paused) {
+        for (&seat, pause) in seats.iter().zip(verdict.paused) {
             let was_paused = self.place(seat).link.paused;
             self.place(seat).links().for_each(|link| link.paused = pause);
             if !pause {
@@ -540,7 +528,7 @@ impl Shell {
         }
         if let Some(index) = verdict.stuck {
             let queued = gauges[index].queued;
-            let place = &mut self.seats[index];
+            let place = self.place(seats[index]);
             place.link.hang_up();
             place.fate.ended(How::Stuck(queued));
             place.link.reader = None;
@@ -570,14 +558,15 @@ impl Shell {
 
     /// Keeps the alarm at the next deadline; says whether one has come.
     fn ring(&mut self, cx: &mut Context<'_>) -> bool {
-        let router = self.router.deadline().map(|time| self.began + Duration::from_millis(time.0));
-        let due = self.clients.deadline().map(|time| self.began + Duration::from_millis(time.0));
+        let instant = |time: Time| self.began + Duration::from_millis(time.0);
+        let core = self.core.deadline().map(instant);
+        let greeting = self.router().deadline().map(instant);
         let stuck = self.hang_up_check();
         let minded = self.seats.iter_mut().skip(1).filter_map(|place| {
-            let silent = place.mind_silence(router);
+            let silent = place.mind_silence(greeting);
             [silent, place.patience()].into_iter().flatten().min()
         });
-        let Some(next) = minded.chain(router).chain(due).chain(stuck).min() else { return false };
+        let Some(next) = minded.chain(core).chain(stuck).min() else { return false };
         if self.alarm.deadline() != next {
             self.alarm.as_mut().reset(next);
         }
@@ -585,17 +574,14 @@ impl Shell {
             return false;
         }
         self.look_at_the_clock();
-        if router.is_some_and(|time| time <= Instant::now()) {
-            let event = match self.router.overdue(self.now) {
-                Some((seat, how)) => {
-                    let last_words = self.place(seat).words.list();
-                    Event::Left { seat, why: Exit { how, last_words } }
-                }
-                None => Event::Tick,
-            };
-            self.handle(event);
+        if core.is_some_and(|time| time <= Instant::now()) {
+            for _ in 0..self.seats.len() {
+                let Some((seat, how)) = self.core.overdue(self.now) else { break };
+                let last_words = self.place(seat).words.list();
+                self.handle(Event::Left { seat, why: Exit { how, last_words } });
+            }
+            self.handle(Event::Tick);
         }
-        self.exchange_tick();
         true
     }
 
@@ -626,6 +612,7 @@ impl Shell {
     /// Waits until all processes have ended; what they still say goes nowhere.
     async fn gone(&mut self) {
         poll_fn(|cx| {
+            self.show_status(cx);
             while let Poll::Ready(Some(ended)) = self.ended.1.poll_recv(cx) {
                 if self.place(ended.seat).life == ended.life {
                     self.place(ended.seat).occupant = None;

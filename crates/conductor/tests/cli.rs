@@ -13,8 +13,9 @@ use rustix::fs::{OFlags, fcntl_getfl};
 use serde_json::json;
 use testkit::stage::{Setup, Stage, binary, directory, patiently, wait_until};
 
-const OPTIONS: [&str; 5] = ["--init-timeout", "--grace", "--max-line", "--log", "--log-file"];
-const COMMANDS: [&str; 6] = ["agent", "proxy", "try", "demo-agent", "completions", "man"];
+const OPTIONS: [&str; 6] =
+    ["--init-timeout", "--grace", "--max-line", "--status", "--log", "--log-file"];
+const COMMANDS: [&str; 7] = ["agent", "proxy", "try", "demo-agent", "status", "completions", "man"];
 
 fn stage() -> Setup {
     Stage::new(env!("CARGO_BIN_EXE_conductor"))

@@ -58,7 +58,7 @@ fn every_command_of_the_guide_works() {
         for line in commands(&page) {
             let mut shell = Command::new("sh");
             shell.arg("-c").arg(&line).env("PATH", &path).current_dir(&bin);
-            shell.env("XDG_CACHE_HOME", &bin);
+            shell.env("XDG_CACHE_HOME", &bin).env("XDG_RUNTIME_DIR", &bin);
             if line.starts_with("conductor agent") && !line.contains("--explain") {
                 answers_initialize(&mut shell, &line);
             } else {

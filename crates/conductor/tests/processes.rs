@@ -8,8 +8,9 @@ use testkit::stage::{
     Puppet, Setup, Stage, assert_blames, assert_gone, directory, script, wait_until,
 };
 
+/// Chains that end with the first of their components; those that survive have tests of their own.
 fn stage() -> Setup {
-    Stage::new(env!("CARGO_BIN_EXE_conductor"))
+    Stage::new(env!("CARGO_BIN_EXE_conductor")).option(&["--on-crash", "stop"])
 }
 
 const PROMPT: &str =

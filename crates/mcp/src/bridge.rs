@@ -391,6 +391,19 @@ impl Bridge {
         }
     }
 
+    /// The agent has died, and with it all who called in its name. What it will be given, it is given
+    /// anew.
+    pub(crate) fn on_parted(&mut self, steps: &mut Vec<Step>) {
+        steps.extend(self.clients.keys().copied().map(Step::HangUp));
+        self.clients.clear();
+        self.connections.clear();
+        self.asked.clear();
+        self.sessions.clear();
+        for ticket in std::mem::take(&mut self.tickets).into_keys() {
+            self.ports.revoke(ticket);
+        }
+    }
+
     /// A server is gone for good.
     pub(crate) fn forget_server(&mut self, server: &str, steps: &mut Vec<Step>) {
         let tickets = self.tickets.iter().filter(|(_, admitted)| admitted.server == server);

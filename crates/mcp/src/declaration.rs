@@ -25,6 +25,8 @@ pub fn sets_up(call: &Call) -> bool {
 #[derive(Debug, Clone)]
 pub struct Servers {
     path: &'static [&'static str],
+    /// They are a map, by name.
+    map: bool,
     entries: Vec<Entry>,
 }
 
@@ -72,12 +74,13 @@ impl Servers {
             let offer = read(key.as_deref(), &json);
             Entry { key, json, offer }
         };
-        let entries = if json.is_object() {
+        let map = json.is_object();
+        let entries = if map {
             json.members().into_iter().map(|(key, json)| entry((Some(key), json))).collect()
         } else {
             json.elements().into_iter().map(|json| entry((None, json))).collect()
         };
-        Some(Servers { path, entries })
+        Some(Servers { path, map, entries })
     }
 
     pub fn entries(&self) -> &[Entry] {
@@ -86,6 +89,13 @@ impl Servers {
 
     pub fn entries_mut(&mut self) -> &mut [Entry] {
         &mut self.entries
+    }
+
+    /// Leaves out what is offered over ACP and fits. Says whether anything did.
+    pub fn leave_out(&mut self, fits: impl Fn(&Offer) -> bool) -> bool {
+        let before = self.entries.len();
+        self.entries.retain(|entry| !entry.offer.as_ref().is_some_and(&fits));
+        self.entries.len() < before
     }
 
     pub fn has_offers(&self) -> bool {
@@ -98,8 +108,7 @@ impl Servers {
 
     /// The params with these servers instead of theirs.
     pub fn write(&self, params: &Json) -> Json {
-        let map = self.entries.iter().any(|entry| entry.key.is_some());
-        let servers = match map {
+        let servers = match self.map {
             true => Json::object(
                 self.entries
                     .iter()

@@ -1,16 +1,17 @@
 //! Who provides which server, and what becomes of messages on their way in and out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use router::{Chain, Mode, Notice, Role, Seat, Time};
 use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 
 use crate::bridge::{Bridge, Policy, SetUp, Verdict, no_such, our_number, session_of};
 use crate::capability::{Abilities, Native, is_oldest, with_mcp_over_acp, without_mcp_over_acp};
-use crate::declaration::sets_up;
+use crate::declaration::{Offer, sets_up};
 use crate::form::{self, About, Form, Target, Word};
 use crate::ports::{Caller, Ports, Ticket};
 
+mod absence;
 mod consumer;
 mod ending;
 mod input;
@@ -58,6 +59,8 @@ pub struct Exchange {
     bridge: Bridge,
     /// By the id under which all but its provider know it.
     servers: BTreeMap<String, Server>,
+    /// How many servers were ever declared.
+    declared: u64,
     /// Who has sent `initialize` and waits for the answer.
     greeting: Vec<(Seat, Name)>,
     /// Set-up requests of providers that are not answered: which of their servers are in them.
@@ -65,6 +68,10 @@ pub struct Exchange {
     talks: Talks,
     /// Answers that are waited for, by who gives them and under which id.
     watched: BTreeMap<(Seat, Name), Watch>,
+    /// Seats whose component has died, until another has taken its place.
+    away: BTreeSet<Seat>,
+    /// Seats in which more than one has provided servers.
+    reborn: BTreeSet<Seat>,
 }
 
 /// Servers that a provider has declared in a set-up request.
@@ -73,6 +80,9 @@ struct Declared {
     /// The session that the request names.
     session: Option<String>,
     servers: Vec<String>,
+    /// Of a seat that was started anew: what it declares. Only the answer says for which session.
+    again: Vec<Offer>,
+    dialect: Box<str>,
 }
 
 /// An id as a key.
@@ -145,10 +155,13 @@ impl Exchange {
             chain,
             far,
             servers: BTreeMap::new(),
+            declared: 0,
             greeting: Vec::new(),
             setting_up: BTreeMap::new(),
             talks: Talks::default(),
             watched: BTreeMap::new(),
+            away: BTreeSet::new(),
+            reborn: BTreeSet::new(),
         }
     }
 
@@ -161,6 +174,7 @@ impl Exchange {
                     || !self.greeting.is_empty()
                     || !self.setting_up.is_empty()
                     || self.talks.waits_for_consumers()
+                    || !self.talks.on_the_way.is_empty()
                     || is_input(id)
                     || self.bridge.asks()
             }
@@ -207,6 +221,7 @@ impl Exchange {
                         steps.push(Step::Deliver { to: hop.seat, toward: Side::Agent, message });
                         return None;
                     }
+                    (Some(Topic::Mcp), Side::Editor) => self.overhear(hop.seat, &call),
                     _ => {}
                 }
                 Some(Message::Request { id, call })
@@ -216,6 +231,10 @@ impl Exchange {
                     self.on_provider(now, hop.seat, None, call, steps)
                 }
                 (Some(Topic::Mcp), Side::Editor) if self.is_its_own(hop.seat, &call) => None,
+                (Some(Topic::Mcp), Side::Editor) => {
+                    self.overhear(hop.seat, &call);
+                    Some(Message::Notification(call))
+                }
                 _ => Some(Message::Notification(call)),
             },
         }
@@ -232,6 +251,7 @@ impl Exchange {
         let to_agent = hop.seat == self.far && hop.toward == Side::Agent;
         match message {
             Message::Response { id, outcome, extras } => {
+                self.on_told(hop, &outcome);
                 if hop.seat == self.far
                     && let Some(number) = our_number(&id)
                 {
@@ -285,7 +305,7 @@ impl Exchange {
                         if self.bridge.withdraw(&id, steps) {
                             return None;
                         }
-                        if self.on_cancel(hop.seat, &id, steps) {
+                        if self.on_cancel(now, hop.seat, &id, steps) {
                             return None;
                         }
                     }
@@ -318,6 +338,12 @@ impl Exchange {
         self.bridge.on_hung_up(caller, steps);
     }
 
+    /// A session is over, though nobody has said so.
+    pub fn session_lost(&mut self, now: Time, session: &str, steps: &mut Vec<Step>) {
+        self.bridge.end_session(session, steps);
+        self.end_session(now, session, steps);
+    }
+
     /// When to call [`tick`](Exchange::tick).
     pub fn deadline(&self) -> Option<Time> {
         [self.bridge.deadline(), self.talks.deadline()].into_iter().flatten().min()
@@ -328,13 +354,19 @@ impl Exchange {
         self.talks_tick(now, steps);
     }
 
-    /// A component has left, or another has taken its place: what it had open is over. (Who waits for
-    /// its answers is told by the router.)
+    /// A component has left for good, and the chain with it; or another has taken its place before the
+    /// chain stood. What it had open is over. (Who waits for its answers is told by the router.)
     pub fn left(&mut self, seat: Seat) {
         self.watched.retain(|(whose, _), _| *whose != seat);
         self.setting_up.retain(|(whose, _), _| *whose != seat);
         self.greeting.retain(|(whose, _)| *whose != seat);
         self.talks.forget(seat);
+        self.away.remove(&seat);
+    }
+
+    /// How many servers are known that are reached over ACP.
+    pub fn servers(&self) -> usize {
+        self.servers.len()
     }
 
     /// How much is open, for tests: the bridge's sizes, then servers, set-ups, conversations, watched

@@ -361,6 +361,11 @@ impl Form {
         }
     }
 
+    /// Has the server taken what it was asked?
+    pub fn is_good(self, outcome: &Outcome) -> bool {
+        matches!(self.open(outcome.clone()), Answer::Said(Outcome::Result(_)))
+    }
+
     /// What the answer to a message in this form says.
     pub fn open(self, outcome: Outcome) -> Answer {
         let Outcome::Result(result) = &outcome else {

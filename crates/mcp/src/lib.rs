@@ -18,7 +18,7 @@
 //! - [`exchange`]: the two hooks, requests that set a session up (`set_up`) and who provides what
 //!   (`server`); then the translation of a conversation (`talk`): how it begins (`opening`) and ends
 //!   (`ending`), what a `consumer` says, what a `provider` says, and what a server wants to know
-//!   before it answers (`input`)
+//!   before it answers (`input`); and what becomes of it all when a component dies (`absence`)
 //! - [`bridge`]: the agent's hop; `bridge/client` is one MCP client
 //! - [`ports`]: what the bridge needs from the world
 //!

@@ -1,6 +1,6 @@
 //! The closed list of what can happen to a chain, and of what can be done about it.
 
-use wire::{Message, Side};
+use wire::{Id, Message, Outcome, Side};
 
 use crate::seat::{Exit, Seat};
 
@@ -22,12 +22,29 @@ pub enum Event {
     Arrived { from: Seat, toward: Side, message: Message },
     /// Somebody else sits at `seat` now, who knows nothing of what was before.
     Restarted(Seat),
-    /// Nothing more will come from `seat`.
+    /// Nothing more will come from `seat`, ever: the chain ends.
     Left { seat: Seat, why: Exit },
+    /// Nothing more will come from who sat at `seat`; the chain goes on, as planned. Of the questions
+    /// that it owed, those in `lost` are lost with it, though it may have passed them on: only it could
+    /// have made use of the answers.
+    Parted { seat: Seat, why: Exit, plan: Plan, lost: Vec<Id> },
+    /// Another one has taken the place of who parted, and is to be greeted.
+    Returned(Seat),
+    /// It knows what it must know: it can be spoken to.
+    Resumed(Seat),
+    /// The seat of who parted is left out from now on.
+    Bypassed(Seat),
     /// The conductor was asked to end.
     Stop,
     /// The [`deadline`](crate::Router::deadline) has come.
     Tick,
+}
+
+/// What becomes of a seat whose occupant has parted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plan {
+    Restart,
+    Bypass,
 }
 
 /// What to do, in this order.
@@ -37,6 +54,9 @@ pub enum Action {
     Start(Seat),
     /// Hand a message that travels toward `toward` to the one who sits at `to`.
     Deliver { to: Seat, toward: Side, message: Message },
+    /// Who has taken the place of another has answered `initialize`. If it is fit, say what it must
+    /// know and then [`Event::Resumed`].
+    Returned { seat: Seat, outcome: Outcome },
     /// Tell the people who run this.
     Report(Notice),
     /// The chain is over: write out what is queued, end the components. No action follows.

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use wire::{Call, Id, Message, Outcome, Side, acp, code};
 
 use crate::event::{Action, Level, Notice, Time};
-use crate::pending::Ask;
-use crate::router::{Router, answer};
+use crate::pending::{Ask, Purpose};
+use crate::router::{Asker, Router, answer};
 use crate::seat::{Greeted, Role, Seat, SeatState};
 
 impl Router {
@@ -39,6 +39,14 @@ impl Router {
         if let Some(SeatState::Greeting { forwarded, .. }) = self.state_mut(from) {
             *forwarded = true;
         }
+        if let Some(outcome) = self.remembered(from) {
+            return answer(from, Side::Editor, id, outcome, actions);
+        }
+        let to = self.neighbour(from, Side::Agent);
+        if let Some(to) = to.filter(|to| self.absence(*to).is_some()) {
+            self.hold(to, from, Side::Agent, Message::Request { id, call });
+            return;
+        }
         self.greet(now, from, id, call, None, actions);
     }
 
@@ -53,7 +61,7 @@ impl Router {
         actions: &mut Vec<Action>,
     ) {
         let asker = instead.as_ref().map_or(before, |(asker, _)| *asker);
-        let to = match self.chain.neighbour(before, Side::Agent) {
+        let to = match self.neighbour(before, Side::Agent) {
             Some(seat) => seat,
             None => {
                 let outcome = Outcome::error(code::INVALID_REQUEST, "the agent has no successor");
@@ -71,7 +79,7 @@ impl Router {
                 let again =
                     matches!(state, SeatState::Live | SeatState::Greeting { again: true, .. });
                 *state = SeatState::Greeting { params: params.clone(), forwarded: false, again };
-                self.greeted[to.index() - 1] = Greeted { asked: params, answered: None };
+                self.greeted[to.index() - 1] = Greeted { asked: params, ..Greeted::default() };
                 self.turn = Some((to, now.plus(self.chain.greeting_limit)));
             }
             None => {
@@ -80,7 +88,9 @@ impl Router {
                 self.turn = None;
             }
         }
-        self.ask(asker, Side::Agent, id, call, to, instead.map(|(_, outcome)| outcome), actions);
+        let asker = Asker { seat: asker, id, toward: Side::Agent };
+        let purpose = Purpose::Greeting { instead: instead.map(|(_, outcome)| outcome) };
+        self.ask(now, asker, call, to, purpose, actions);
     }
 
     /// A component, or the successor of the last one, has answered `initialize`.
@@ -93,6 +103,7 @@ impl Router {
         actions: &mut Vec<Action>,
     ) {
         let seat = ask.answerer;
+        let Purpose::Greeting { instead } = ask.purpose else { return };
         if let Some(greeted) = self.greeted.get_mut(seat.index().wrapping_sub(1)) {
             greeted.answered = Some(outcome.detached());
         }
@@ -111,13 +122,13 @@ impl Router {
                 self.set_live(seat);
                 let text = "answered initialize without initializing its successor".to_owned();
                 actions.push(Action::Report(Notice { level: Level::Warn, seat, text }));
-                let kept = ask.instead.unwrap_or(Outcome::Result(result));
+                let kept = instead.unwrap_or(Outcome::Result(result));
                 let call = Call::new(acp::INITIALIZE, params);
                 return self.greet(now, seat, ask.asker_id, call, Some((ask.asker, kept)), actions);
             }
             (outcome, _) => outcome,
         };
-        let outcome = match (outcome, ask.instead) {
+        let outcome = match (outcome, instead) {
             (Outcome::Result(_), Some(instead)) => instead,
             (outcome, _) => outcome,
         };
@@ -144,6 +155,9 @@ impl Router {
                 }
             }
         }
+        if let Some(greeted) = self.greeted.get_mut(ask.asker.index().wrapping_sub(1)) {
+            greeted.successor = Some(outcome.detached());
+        }
         let message = Message::Response { id: ask.asker_id, outcome, extras };
         actions.push(Action::Deliver { to: ask.asker, toward: Side::Editor, message });
     }
@@ -158,7 +172,7 @@ impl Router {
     }
 
     fn successor_waits(&self, seat: Seat) -> bool {
-        match self.chain.neighbour(seat, Side::Agent) {
+        match self.neighbour(seat, Side::Agent) {
             Some(Seat::OUTER) => !self.outer.successor_greeted,
             Some(next) => matches!(self.state(next), Some(SeatState::Waiting)),
             None => false,

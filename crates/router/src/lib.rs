@@ -10,10 +10,12 @@
 //! - [`pending`]: which questions are open, who asked, who owes the answer
 //! - [`router`]: the rules
 //! - `greeting`: the rules for `initialize`
+//! - [`absence`]: the rules for a seat whose occupant is replaced or left out
 //! - `obituary`: how a component's end is told
 //!
 //! The router knows two methods, `initialize` and `$/cancel_request`, and no sessions.
 
+pub mod absence;
 pub mod event;
 mod greeting;
 mod obituary;
@@ -21,7 +23,7 @@ pub mod pending;
 pub mod router;
 pub mod seat;
 
-pub use event::{Action, Ending, Event, Level, Notice, Time};
+pub use event::{Action, Ending, Event, Level, Notice, Plan, Time};
 pub use router::Router;
-pub use seat::{Chain, Component, Exit, Greeted, How, Mode, Role, Seat};
+pub use seat::{Chain, Component, Exit, Greeted, How, Mode, Role, Seat, SeatState};
 pub use wire::Outcome;

@@ -3,6 +3,7 @@
 use wire::message::error_object;
 use wire::{Json, code};
 
+use crate::event::Plan;
 use crate::seat::{Chain, Exit, How, Seat};
 
 /// How many of the last words fit in a sentence. All of them are in the error's data.
@@ -10,13 +11,13 @@ const QUOTED: usize = 3;
 
 impl Chain {
     /// One readable line.
-    pub(crate) fn obituary(&self, seat: Seat, exit: &Exit, method: Option<&str>) -> String {
+    pub fn obituary(&self, seat: Seat, exit: &Exit, method: Option<&str>) -> String {
         let command = match self.component(seat) {
             Some(component) => format!(" (command: {})", component.command),
             None => String::new(),
         };
         let during = match method {
-            Some(method) if !matches!(exit.how, How::Silent(_) | How::NotStarted(_)) => {
+            Some(method) if !exit.tells_what_for() => {
                 format!(" while answering {method}")
             }
             _ => String::new(),
@@ -31,7 +32,26 @@ impl Chain {
 
     /// The error for those who wait for the component.
     pub(crate) fn death_notice(&self, seat: Seat, exit: &Exit, method: Option<&str>) -> Json {
-        let message = format!("{}; {}", self.obituary(seat, exit, method), exit.remedy());
+        self.notice(seat, exit, method, exit.remedy())
+    }
+
+    /// The same, when the chain goes on.
+    pub(crate) fn crash_notice(
+        &self,
+        seat: Seat,
+        exit: &Exit,
+        method: Option<&str>,
+        plan: Plan,
+    ) -> Json {
+        let remedy = match plan {
+            Plan::Restart => "it crashed and is being restarted; send again",
+            Plan::Bypass => "it crashed and is left out from now on; send again",
+        };
+        self.notice(seat, exit, method, remedy)
+    }
+
+    fn notice(&self, seat: Seat, exit: &Exit, method: Option<&str>, remedy: &str) -> Json {
+        let message = format!("{}; {remedy}", self.obituary(seat, exit, method));
         let mut data = Object::default();
         data.text("component", self.name(seat));
         if let Some(component) = self.component(seat) {
@@ -44,7 +64,7 @@ impl Chain {
             _ => {}
         }
         data.texts("lastWords", &exit.last_words);
-        data.text("remedy", exit.remedy());
+        data.text("remedy", remedy);
         error_object(code::INTERNAL_ERROR, &message, Some(&data.finish()))
     }
 }

@@ -2,25 +2,94 @@
 
 use std::collections::BTreeMap;
 
-use wire::{Id, Outcome, Side};
+use bytes::Bytes;
+use wire::{Id, Json, Outcome, Side};
 
+use crate::absence::Parcel;
+use crate::event::Time;
 use crate::seat::Seat;
 
 /// A question that somebody asked and somebody else has yet to answer.
 #[derive(Debug, Clone)]
 pub struct Ask {
+    /// [`Seat::SELF`] if we asked for reasons of our own.
     pub asker: Seat,
     /// The id the asker gave it; its answer carries it again.
     pub asker_id: Id,
     pub answerer: Seat,
     pub toward: Side,
     pub method: String,
-    /// It is an `initialize` on its way to the agent.
-    pub greeting: bool,
+    pub gist: Gist,
+    /// When it was asked.
+    pub at: Time,
     /// A cancellation was passed on already.
     pub cancelled: bool,
-    /// What to answer in place of a good result (see `greeting`).
-    pub instead: Option<Outcome>,
+    pub purpose: Purpose,
+    /// Those who had passed it on and died of something else meanwhile: what the answerer said before
+    /// it answers comes to the asker through them.
+    pub via: Vec<Seat>,
+}
+
+/// What becomes of the answer.
+#[derive(Debug, Clone)]
+pub enum Purpose {
+    /// It is passed on to the asker.
+    Pass,
+    /// It is an `initialize` on its way to the agent; see `greeting` for what is answered in place of
+    /// a good result.
+    Greeting { instead: Option<Outcome> },
+    /// It is the `initialize` of one who has taken the place of another (see `absence`).
+    Return,
+    /// It means that all that was said before has come through (see `absence`).
+    Sounding(Option<Parcel>),
+}
+
+/// As much of a question's params as it takes to recognise it when it is passed on.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Gist {
+    /// Nobody could pass it on.
+    None,
+    Whole(Json),
+    /// Too long to be kept for that.
+    Ends {
+        length: usize,
+        head: Bytes,
+        tail: Bytes,
+    },
+}
+
+impl Gist {
+    const LONGEST: usize = 64 * 1024;
+    const END: usize = 4 * 1024;
+
+    pub fn of(params: Option<&Json>) -> Gist {
+        let Some(params) = params else { return Gist::Whole(Json::EMPTY) };
+        let text = params.as_bytes();
+        if text.len() <= Gist::LONGEST {
+            return Gist::Whole(params.detached());
+        }
+        let piece = Bytes::copy_from_slice;
+        let (head, tail) = (&text[..Gist::END], &text[text.len() - Gist::END..]);
+        Gist::Ends { length: text.len(), head: piece(head), tail: piece(tail) }
+    }
+
+    /// Does a question with this gist ask all that the other one asks?
+    fn covers(&self, other: &Gist) -> bool {
+        match (self, other) {
+            (Gist::None, _) | (_, Gist::None) => false,
+            (Gist::Whole(ours), Gist::Whole(theirs)) => ours.extends(theirs),
+            (ours, theirs) => ours == theirs,
+        }
+    }
+}
+
+impl Ask {
+    /// Has its asker passed `original`, which it owes the answer to, on with this?
+    pub fn is_copy_of(&self, original: &Ask) -> bool {
+        self.toward == original.toward
+            && self.method == original.method
+            && self.gist.covers(&original.gist)
+    }
 }
 
 /// The table of open questions. Every question gets an id of ours, never used twice.
@@ -67,6 +136,19 @@ impl Pending {
         ask.is_some_and(|ask| ask.answerer == answerer)
     }
 
+    /// Is `id` that of a sounding that this seat has yet to let through?
+    pub fn is_sounding(&self, answerer: Seat, id: &Id) -> bool {
+        let ask = number_of(id).and_then(|number| self.open.get(&number));
+        ask.is_some_and(|ask| {
+            ask.answerer == answerer && matches!(ask.purpose, Purpose::Sounding(_))
+        })
+    }
+
+    /// How many questions this seat has yet to answer.
+    pub fn owed_by(&self, answerer: Seat) -> usize {
+        self.open.values().filter(|ask| ask.answerer == answerer).count()
+    }
+
     /// The questions that `asker` calls `id`: one, unless it used the id twice at once.
     pub fn find(&mut self, asker: Seat, id: &Id) -> impl Iterator<Item = (Id, &mut Ask)> {
         self.open
@@ -75,23 +157,44 @@ impl Pending {
             .map(|(number, ask)| (id_of(*number), ask))
     }
 
+    /// The open questions and the ids they were asked with, oldest first.
+    pub fn questions(&self) -> impl Iterator<Item = (Id, &Ask)> {
+        self.open.iter().map(|(number, ask)| (id_of(*number), ask))
+    }
+
+    /// The ones on their way to a seat that a sounding of it is to be followed by.
+    pub fn soundings(&mut self) -> impl Iterator<Item = &mut Option<Parcel>> {
+        self.open.values_mut().filter_map(|ask| match &mut ask.purpose {
+            Purpose::Sounding(parcel) => Some(parcel),
+            _ => None,
+        })
+    }
+
     /// Takes all that `seat` owes, oldest first.
-    pub fn abandon(&mut self, seat: Seat) -> Vec<Ask> {
+    pub fn abandon(&mut self, seat: Seat) -> Vec<(Id, Ask)> {
         self.take(|ask| ask.answerer == seat)
     }
 
-    /// Forgets all that `seat` asked: nobody is left to hear the answers.
-    pub fn forget(&mut self, seat: Seat) {
-        self.take(|ask| ask.asker == seat);
+    /// Takes all that `seat` asked, oldest first: nobody is left to hear the answers.
+    pub fn forget(&mut self, seat: Seat) -> Vec<(Id, Ask)> {
+        self.take(|ask| ask.asker == seat)
+    }
+
+    /// Puts a question back that was taken: it has the id it had.
+    pub fn restore(&mut self, id: &Id, ask: Ask) {
+        if let Some(number) = number_of(id) {
+            self.open.insert(number, ask);
+        }
     }
 
     /// Takes everything, oldest first.
     pub fn drain(&mut self) -> Vec<Ask> {
-        self.take(|_| true)
+        self.take(|_| true).into_iter().map(|(_, ask)| ask).collect()
     }
 
-    fn take(&mut self, test: impl Fn(&Ask) -> bool) -> Vec<Ask> {
-        self.open.extract_if(.., |_, ask| test(ask)).map(|(_, ask)| ask).collect()
+    fn take(&mut self, test: impl Fn(&Ask) -> bool) -> Vec<(Id, Ask)> {
+        let taken = self.open.extract_if(.., |_, ask| test(ask));
+        taken.map(|(number, ask)| (id_of(number), ask)).collect()
     }
 
     pub fn waits(&self, asker: Seat) -> bool {
@@ -118,9 +221,11 @@ mod tests {
             answerer: Seat(answerer),
             toward: Side::Agent,
             method: "m".into(),
-            greeting: false,
+            gist: Gist::None,
+            at: Time(0),
             cancelled: false,
-            instead: None,
+            purpose: Purpose::Pass,
+            via: Vec::new(),
         }
     }
 
@@ -154,7 +259,9 @@ mod tests {
             pending.open(ask(0, id, 1));
             pending.open(ask(1, id, 2));
         }
-        let owed: Vec<_> = pending.abandon(Seat(1)).iter().map(|it| it.asker_id.clone()).collect();
+        assert_eq!([0, 1, 2].map(|seat| pending.owed_by(Seat(seat))), [0, 3, 3]);
+        let owed: Vec<_> =
+            pending.abandon(Seat(1)).iter().map(|it| it.1.asker_id.clone()).collect();
         assert_eq!(owed, [5, 3, 9].map(Id::from));
         assert!(pending.waits(Seat(1)) && !pending.waits(Seat(0)));
         pending.forget(Seat(1));

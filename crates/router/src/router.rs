@@ -1,11 +1,13 @@
 //! The rules: where each message goes, and what follows when somebody leaves.
 
+use std::collections::VecDeque;
+
 use wire::message::error_object;
 use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 
 use crate::event::{Action, Ending, Event, Level, Notice, Time};
-use crate::pending::{Ask, Pending};
-use crate::seat::{Chain, Exit, Greeted, How, Seat, SeatState};
+use crate::pending::{Ask, Gist, Pending, Purpose};
+use crate::seat::{Chain, Exit, Greeted, How, Role, Seat, SeatState};
 
 /// Decides; never acts. See the crate's documentation.
 #[derive(Debug)]
@@ -19,6 +21,9 @@ pub struct Router {
     pub(crate) phase: Phase,
     /// Whose move it is in the handshake, and until when.
     pub(crate) turn: Option<(Seat, Time)>,
+    /// Soundings of a seat, and until when each is waited for.
+    pub(crate) soundings: VecDeque<(Time, Seat, Id)>,
+    pub(crate) late_soundings: VecDeque<(Seat, Id)>,
 }
 
 /// What is known of the outer pipe.
@@ -32,6 +37,14 @@ pub(crate) struct Outer {
     pub v2: bool,
     /// It will send nothing more, so it can answer nothing.
     pub left: bool,
+}
+
+/// Who asks something: under which id, and which way.
+#[derive(Debug)]
+pub(crate) struct Asker {
+    pub seat: Seat,
+    pub id: Id,
+    pub toward: Side,
 }
 
 #[derive(Debug)]
@@ -56,6 +69,8 @@ impl Router {
             pending: Pending::default(),
             phase: Phase::Open,
             turn: None,
+            soundings: VecDeque::new(),
+            late_soundings: VecDeque::new(),
         }
     }
 
@@ -73,9 +88,35 @@ impl Router {
         self.greeted.get(seat.index().checked_sub(1)?)
     }
 
+    /// The open questions and the ids they were asked with, oldest first.
+    pub fn questions(&self) -> impl Iterator<Item = (Id, &Ask)> {
+        self.pending.questions()
+    }
+
+    /// Has this component ever answered `initialize`, so that it can be greeted again?
+    pub fn has_stood(&self, seat: Seat) -> bool {
+        matches!(self.state(seat), Some(SeatState::Live | SeatState::Away(_)))
+            || matches!(self.state(seat), Some(SeatState::Greeting { again: true, .. }))
+    }
+
     /// How many questions are open.
     pub fn open_questions(&self) -> usize {
         self.pending.len()
+    }
+
+    /// How many questions this seat has yet to answer.
+    pub fn owed_by(&self, seat: Seat) -> usize {
+        self.pending.owed_by(seat)
+    }
+
+    /// The first valid `initialize` has come, and so the components were started.
+    pub fn has_begun(&self) -> bool {
+        self.outer.began
+    }
+
+    /// The chain is about to end, or has ended.
+    pub fn is_ending(&self) -> bool {
+        !matches!(self.phase, Phase::Open)
     }
 
     /// Is `id` that of a question which this seat has yet to answer?
@@ -90,7 +131,8 @@ impl Router {
             Phase::Open | Phase::Closed => None,
         };
         let turn = self.turn.map(|(_, until)| until);
-        [closing, turn].into_iter().flatten().min()
+        let sounding = self.soundings.front().map(|(until, ..)| *until);
+        [closing, turn, sounding].into_iter().flatten().min()
     }
 
     /// Who has kept the handshake waiting for too long. A shell that knows the last words of that
@@ -108,23 +150,40 @@ impl Router {
             return;
         }
         match event {
-            Event::Arrived { from, toward, message } => match message {
-                Message::Request { id, call } => {
-                    self.on_request(now, from, toward, id, call, actions)
-                }
-                Message::Notification(call) => self.on_notification(from, toward, call, actions),
-                Message::Response { id, outcome, extras } => {
-                    self.on_response(now, from, id, outcome, extras, actions);
-                }
-            },
+            Event::Arrived { from, toward, message } => {
+                self.on_message(now, from, toward, message, actions);
+            }
             Event::Left { seat: Seat::OUTER, why } => self.on_outer_left(now, &why, actions),
             Event::Left { seat, why } => self.on_left(now, seat, why, actions),
             // What it had asked, nobody waits for any more; what it owes is still owed.
-            Event::Restarted(seat) => self.pending.forget(seat),
+            Event::Restarted(seat) => drop(self.pending.forget(seat)),
+            Event::Parted { seat, why, plan, lost } => {
+                self.on_parted(now, seat, why, (plan, lost), actions);
+            }
+            Event::Returned(seat) => self.on_returned(now, seat, actions),
+            Event::Resumed(seat) => self.on_resumed(now, seat, actions),
+            Event::Bypassed(seat) => self.on_bypassed(now, seat, actions),
             Event::Stop => self.close(now, Ending::Clean, stopping()),
             Event::Tick => self.on_tick(now, actions),
         }
         self.settle(now, actions);
+    }
+
+    pub(crate) fn on_message(
+        &mut self,
+        now: Time,
+        from: Seat,
+        toward: Side,
+        message: Message,
+        actions: &mut Vec<Action>,
+    ) {
+        match message {
+            Message::Request { id, call } => self.on_request(now, from, toward, id, call, actions),
+            Message::Notification(call) => self.on_notification(now, from, toward, call, actions),
+            Message::Response { id, outcome, extras } => {
+                self.on_response(now, from, id, outcome, extras, actions);
+            }
+        }
     }
 
     fn on_request(
@@ -153,13 +212,23 @@ impl Router {
             let why = "not initialized: the first request must be initialize";
             return self.refuse(from, toward, id, code::INVALID_REQUEST, why, actions);
         }
+        if self.on_sounding(now, from, toward, &id, &call, actions) {
+            return;
+        }
         match self.receiver(from, toward) {
-            Ok(to) => self.ask(from, toward, id, call, to, None, actions),
+            Ok(to) => self.pass(now, from, toward, Message::Request { id, call }, to, actions),
             Err(outcome) => answer(from, toward.opposite(), id, outcome, actions),
         }
     }
 
-    fn on_notification(&mut self, from: Seat, toward: Side, call: Call, actions: &mut Vec<Action>) {
+    fn on_notification(
+        &mut self,
+        now: Time,
+        from: Seat,
+        toward: Side,
+        call: Call,
+        actions: &mut Vec<Action>,
+    ) {
         if call.is(acp::CANCEL_REQUEST) {
             return self.on_cancel(from, call, actions);
         }
@@ -172,10 +241,41 @@ impl Router {
             return actions.push(Action::Report(lost("it came before initialize")));
         }
         match self.listener(from, toward) {
-            Ok(to) => {
-                actions.push(Action::Deliver { to, toward, message: Message::Notification(call) });
-            }
+            Ok(to) => self.pass(now, from, toward, Message::Notification(call), to, actions),
             Err(why) => actions.push(Action::Report(lost(&why))),
+        }
+    }
+
+    /// Hands a request or a notification over, or keeps it for one who cannot be spoken to now.
+    fn pass(
+        &mut self,
+        now: Time,
+        from: Seat,
+        toward: Side,
+        message: Message,
+        to: Seat,
+        actions: &mut Vec<Action>,
+    ) {
+        if let Some(message) = self.hold(to, from, toward, message) {
+            self.hand_over(now, from, toward, message, to, actions);
+        }
+    }
+
+    pub(crate) fn hand_over(
+        &mut self,
+        now: Time,
+        from: Seat,
+        toward: Side,
+        message: Message,
+        to: Seat,
+        actions: &mut Vec<Action>,
+    ) {
+        match message {
+            Message::Request { id, call } => {
+                let asker = Asker { seat: from, id, toward };
+                self.ask(now, asker, call, to, Purpose::Pass, actions);
+            }
+            message => actions.push(Action::Deliver { to, toward, message }),
         }
     }
 
@@ -183,6 +283,9 @@ impl Router {
     fn on_cancel(&mut self, from: Seat, call: Call, actions: &mut Vec<Action>) {
         let params = call.params.unwrap_or(Json::NULL);
         let Some(id) = acp::cancelled_id(&params) else { return };
+        if self.cancel_held(from, &id, actions) {
+            return;
+        }
         for (ours, ask) in self.pending.find(from, &id) {
             if !std::mem::replace(&mut ask.cancelled, true) {
                 let params = acp::cancel_params(&params, &ours);
@@ -205,40 +308,48 @@ impl Router {
             let text = format!("answer {id} dropped: nobody waits for it");
             return actions.push(Action::Report(Notice { level: Level::Debug, seat: from, text }));
         };
-        if ask.greeting {
-            return self.on_greeted(now, ask, outcome, extras, actions);
+        match ask.purpose {
+            Purpose::Pass => self.on_answer(now, ask, outcome, extras, actions),
+            Purpose::Greeting { .. } => self.on_greeted(now, ask, outcome, extras, actions),
+            Purpose::Return => self.on_return_answered(from, outcome, actions),
+            Purpose::Sounding(_) => {
+                self.pending.restore(&id, ask);
+                self.sounded(now, from, &id, actions);
+            }
         }
-        let message = Message::Response { id: ask.asker_id, outcome, extras };
-        actions.push(Action::Deliver { to: ask.asker, toward: ask.toward.opposite(), message });
     }
 
     /// Writes the question down and asks it.
-    #[allow(clippy::too_many_arguments)] // a question has this many parts, and they come apart here
     pub(crate) fn ask(
         &mut self,
-        asker: Seat,
-        toward: Side,
-        asker_id: Id,
+        now: Time,
+        asker: Asker,
         call: Call,
         answerer: Seat,
-        instead: Option<Outcome>,
+        purpose: Purpose,
         actions: &mut Vec<Action>,
     ) {
+        let toward = asker.toward;
+        // Only proxies pass questions on.
+        let passes = |seat| seat != Seat::OUTER && self.chain.role(seat) == Role::Proxy;
+        let gist = match passes(asker.seat) || passes(answerer) {
+            true => Gist::of(call.params.as_ref()),
+            false => Gist::None,
+        };
         let id = self.pending.open(Ask {
-            asker,
-            asker_id: asker_id.detached(),
+            asker: asker.seat,
+            asker_id: asker.id.detached(),
             answerer,
             toward,
             method: call.method.name().into_owned(),
-            greeting: toward == Side::Agent && call.is(acp::INITIALIZE),
+            gist,
+            at: now,
             cancelled: false,
-            instead,
+            purpose,
+            via: Vec::new(),
         });
-        actions.push(Action::Deliver {
-            to: answerer,
-            toward,
-            message: Message::Request { id, call },
-        });
+        let message = Message::Request { id, call };
+        actions.push(Action::Deliver { to: answerer, toward, message });
     }
 
     /// Who can answer a request of `from` in that direction, or the answer it gets instead.
@@ -257,7 +368,7 @@ impl Router {
 
     /// Who can hear a notification of `from` in that direction, or why nobody can.
     fn listener(&self, from: Seat, toward: Side) -> Result<Seat, String> {
-        let Some(to) = self.chain.neighbour(from, toward) else {
+        let Some(to) = self.neighbour(from, toward) else {
             return Err("nobody is in that direction".into());
         };
         match self.state(to) {
@@ -267,12 +378,26 @@ impl Router {
             Some(SeatState::Closed(exit)) => {
                 Err(format!("{} {}", self.chain.describe(to), exit.what()))
             }
-            Some(SeatState::Greeting { .. } | SeatState::Live) | None => Ok(to),
+            Some(_) | None => Ok(to),
         }
     }
 
+    /// Who is next to a seat, among those who are not left out.
+    pub(crate) fn neighbour(&self, seat: Seat, toward: Side) -> Option<Seat> {
+        let mut next = self.chain.neighbour(seat, toward)?;
+        while let Some(SeatState::Bypassed) = self.state(next) {
+            next = self.chain.neighbour(next, toward)?;
+        }
+        Some(next)
+    }
+
+    /// Who is next to a seat on the agent's side.
+    pub fn successor(&self, seat: Seat) -> Option<Seat> {
+        self.neighbour(seat, Side::Agent)
+    }
+
     fn neighbour_exit(&self, from: Seat, toward: Side) -> Option<(Seat, &Exit)> {
-        let seat = self.chain.neighbour(from, toward)?;
+        let seat = self.neighbour(from, toward)?;
         match self.state(seat)? {
             SeatState::Closed(exit) => Some((seat, exit)),
             _ => None,
@@ -280,7 +405,7 @@ impl Router {
     }
 
     /// The state of a component; the outer pipe has none.
-    pub(crate) fn state(&self, seat: Seat) -> Option<&SeatState> {
+    pub fn state(&self, seat: Seat) -> Option<&SeatState> {
         self.seats.get(seat.index().checked_sub(1)?)
     }
 
@@ -293,9 +418,10 @@ impl Router {
         if why.how == How::ClosedInput {
             // It does not even read: what it waits for can reach nobody.
             self.pending.forget(Seat::OUTER);
+            self.forget_asker(Seat::OUTER);
         }
         let text = format!("{} has left", self.chain.describe(Seat::OUTER));
-        for ask in self.pending.abandon(Seat::OUTER) {
+        for (_, ask) in self.pending.abandon(Seat::OUTER) {
             let outcome = Outcome::error(code::INTERNAL_ERROR, &text);
             answer(ask.asker, ask.toward.opposite(), ask.asker_id, outcome, actions);
         }
@@ -307,17 +433,24 @@ impl Router {
         if matches!(state, SeatState::Closed(_)) {
             return;
         }
-        *state = SeatState::Closed(why.clone());
         self.turn = self.turn.filter(|(whose, _)| *whose != seat);
-        self.pending.forget(seat);
-        let greeting = self.pending.abandon(seat).into_iter().fold(false, |greeting, ask| {
-            let error = self.chain.death_notice(seat, &why, Some(&ask.method));
-            answer(ask.asker, ask.toward.opposite(), ask.asker_id, Outcome::Error(error), actions);
-            greeting || ask.greeting
-        });
         let error = self.chain.death_notice(seat, &why, None);
+        self.refuse_held(now, seat, &error, actions);
+        if let Some(state) = self.state_mut(seat) {
+            *state = SeatState::Closed(why.clone());
+        }
+        self.pending.forget(seat);
+        self.forget_asker(seat);
+        let mut greeting = false;
+        for (_, ask) in self.pending.abandon(seat) {
+            greeting |= matches!(ask.purpose, Purpose::Greeting { .. });
+            let error = self.chain.death_notice(seat, &why, Some(&ask.method));
+            self.give_up(now, ask, error, actions);
+        }
         let starting = greeting
-            || self.seats.iter().any(|it| !matches!(it, SeatState::Live | SeatState::Closed(_)));
+            || self.seats.iter().any(|it| {
+                matches!(it, SeatState::Empty | SeatState::Waiting | SeatState::Greeting { .. })
+            });
         let line = self.chain.obituary(seat, &why, None);
         // A chain that never stood has nothing to wait for: the editor hears of it at once, in our
         // own words, whatever the proxies in between would make of it.
@@ -326,6 +459,7 @@ impl Router {
     }
 
     fn on_tick(&mut self, now: Time, actions: &mut Vec<Action>) {
+        self.give_up_soundings(now, actions);
         if let Some((seat, how)) = self.overdue(now) {
             self.on_left(now, seat, Exit::new(how), actions);
         }
@@ -345,7 +479,8 @@ impl Router {
     /// Ends a closing chain once the outer pipe waits for nothing, or has waited long enough.
     fn settle(&mut self, now: Time, actions: &mut Vec<Action>) {
         let Phase::Closing { until, .. } = &self.phase else { return };
-        if *until > now && self.pending.waits(Seat::OUTER) {
+        let in_time = *until > now;
+        if in_time && (self.pending.waits(Seat::OUTER) || self.waits_for_absent(Seat::OUTER)) {
             return;
         }
         let Phase::Closing { ending, error, .. } =
@@ -354,11 +489,26 @@ impl Router {
             return;
         };
         self.turn = None;
+        self.soundings.clear();
+        self.refuse_all_held(now, &error, actions);
         for ask in self.pending.drain() {
-            let outcome = Outcome::Error(error.clone());
-            answer(ask.asker, ask.toward.opposite(), ask.asker_id, outcome, actions);
+            self.give_up(now, ask, error.clone(), actions);
         }
         actions.push(Action::Finish(ending));
+    }
+
+    /// Nobody will answer this question: its asker is told.
+    fn give_up(&mut self, now: Time, ask: Ask, error: Json, actions: &mut Vec<Action>) {
+        match ask.purpose {
+            Purpose::Return => {}
+            Purpose::Sounding(parcel) => {
+                parcel.into_iter().for_each(|it| self.bring(now, it, actions));
+            }
+            Purpose::Pass | Purpose::Greeting { .. } => {
+                let outcome = Outcome::Error(error);
+                answer(ask.asker, ask.toward.opposite(), ask.asker_id, outcome, actions);
+            }
+        }
     }
 
     fn refuse(

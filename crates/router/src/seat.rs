@@ -2,6 +2,8 @@
 
 use wire::{Json, Outcome, Side};
 
+use crate::absence::Absence;
+
 /// A place in the chain. Seat 0 is the outer pipe: the editor, or the conductor above us. The
 /// components sit from 1 on, in the order of the command line. Who sits there may die; the seat
 /// stays.
@@ -10,6 +12,9 @@ pub struct Seat(pub u16);
 
 impl Seat {
     pub const OUTER: Seat = Seat(0);
+
+    /// Nobody's place: who asks something here is the conductor itself.
+    pub const SELF: Seat = Seat(u16::MAX);
 
     pub fn index(self) -> usize {
         usize::from(self.0)
@@ -54,6 +59,14 @@ pub struct Chain {
 pub struct Component {
     pub name: String,
     pub command: String,
+    /// It is there to keep something from passing: nothing may pass without it.
+    pub guard: bool,
+}
+
+impl Component {
+    pub fn new(name: impl Into<String>, command: impl Into<String>) -> Component {
+        Component { name: name.into(), command: command.into(), guard: false }
+    }
 }
 
 impl Chain {
@@ -114,6 +127,8 @@ impl Chain {
 pub struct Greeted {
     pub asked: Option<Json>,
     pub answered: Option<Outcome>,
+    /// What its successor answered to the `initialize` that it passed on.
+    pub successor: Option<Outcome>,
 }
 
 /// Where a seat is in its life. Data exists only in the state it belongs to.
@@ -128,6 +143,11 @@ pub enum SeatState {
     Greeting { params: Option<Json>, forwarded: bool, again: bool },
     /// Answered `initialize`.
     Live,
+    /// Its occupant has left and another is to take its place: what is said to it waits (see
+    /// `absence`).
+    Away(Absence),
+    /// Left out for good: its neighbours are neighbours now.
+    Bypassed,
     /// Gone for good.
     Closed(Exit),
 }
@@ -158,6 +178,12 @@ pub enum How {
     ClosedSuccessor,
     /// It did not do its part of the handshake in so many milliseconds.
     Silent(u64),
+    /// It took the place of another and refused to be initialized; these are its words.
+    Refused(String),
+    /// It is alive, but has not answered this method for so many milliseconds.
+    Unresponsive { method: String, limit: u64 },
+    /// It has not honoured the cancellation of this method for so many milliseconds.
+    Uncancellable { method: String, limit: u64 },
     /// It would not read while so many bytes waited for it, and the rest of the chain had to wait.
     Stuck(usize),
 }
@@ -180,8 +206,26 @@ impl Exit {
             How::Silent(limit) => {
                 format!("did not answer initialize within {}", seconds(*limit))
             }
+            How::Refused(why) => format!("refused to be initialized again: {why}"),
+            How::Unresponsive { method, limit } => {
+                format!("gave no sign of life for {} while it owed {method}", seconds(*limit))
+            }
+            How::Uncancellable { method, limit } => {
+                format!("went on with {method} for {} after it was cancelled", seconds(*limit))
+            }
             How::Stuck(bytes) => format!("stopped reading while {} MiB waited for it", bytes >> 20),
         }
+    }
+
+    /// Is it clear from how it ended what was waited for?
+    pub(crate) fn tells_what_for(&self) -> bool {
+        matches!(
+            self.how,
+            How::Silent(_)
+                | How::NotStarted(_)
+                | How::Unresponsive { .. }
+                | How::Uncancellable { .. }
+        )
     }
 
     pub fn remedy(&self) -> &'static str {

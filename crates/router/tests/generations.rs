@@ -164,7 +164,7 @@ fn play(names: [&str; 2], script: &str) {
 }
 
 fn chain() -> Chain {
-    let component = |name: &str| Component { name: name.into(), command: name.into() };
+    let component = |name: &str| Component::new(name, name);
     Chain {
         mode: Mode::Agent,
         components: ["first", "second", "agent"].map(component).to_vec(),

@@ -119,7 +119,7 @@ impl Cast {
         self.conductors.push(Table { chain, seats: vec![outer], parent });
         while let Some(name) = words.next_if(|word| *word != ")") {
             let seat = Seat(self.conductors[index].seats.len() as u16);
-            let component = Component { name: name.into(), command: format!("run-{name}") };
+            let component = Component::new(name, format!("run-{name}"));
             self.conductors[index].chain.components.push(component);
             let sitter = if words.next_if_eq(&"(").is_some() {
                 let above = Sitter::Conductor(index);

@@ -71,6 +71,15 @@ impl Hub {
         }
     }
 
+    /// Somebody else sits there, who is met as the last one was.
+    pub fn renew(&mut self, seat: Seat) {
+        let dialect = &self.dialects[seat.index()];
+        if let Some(generation) = Generation::named(dialect.name()) {
+            let name = self.router.chain().name(seat);
+            self.dialects[seat.index()] = Box::new(Proxy::pinned(name, generation));
+        }
+    }
+
     pub fn with_meddler(chain: Chain, meddler: Box<dyn Meddler>) -> Hub {
         Hub { meddler: Some(meddler), ..Hub::new(chain) }
     }
@@ -126,7 +135,7 @@ impl Hub {
                 Action::Report(Notice { level: Level::Warn, seat, text }) => {
                     out.push(Output::Warn { seat, text });
                 }
-                Action::Report(_) => {}
+                Action::Report(_) | Action::Returned { .. } => {}
                 Action::Finish(ending) => {
                     self.finished = true;
                     out.push(Output::Finish(ending));

@@ -22,6 +22,9 @@
 //! | `p1 cannot start: why` | `finished clean` |
 //! | `editor leaves` (it still reads) | `finished failed: text` |
 //! | `editor hangs up` | `inner finished clean` (a nested conductor) |
+//! | `p1 parts signal 9` (another one comes) | |
+//! | `p1 parts for good signal 9` (none does) | |
+//! | `p1 returns`, `p1 resumes`, `p1 is bypassed` | |
 //! | `time 60000` (milliseconds since the start) | |
 //! | `stop` | |
 //!
@@ -30,7 +33,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use router::{Ending, Event, Exit, How, Seat, Time};
+use router::{Ending, Event, Exit, How, Plan, Seat, Time};
 use wire::Message;
 
 use crate::cast::{Cast, Part, Sitter};
@@ -121,7 +124,12 @@ impl Stage {
         let (verb, rest) = rest.split_once(' ').unwrap_or((rest, ""));
         let (what, words) = rest.split_once(": ").unwrap_or((rest, ""));
         let last_words = if words.is_empty() { Vec::new() } else { vec![words.to_owned()] };
+        let (plan, what) = match what.strip_prefix("for good ") {
+            Some(what) => (Plan::Bypass, what),
+            None => (Plan::Restart, what),
+        };
         let number = |prefix| what.strip_prefix(prefix).and_then(|it| it.trim().parse().ok());
+        let seat = self.cast.players[player].seat;
         let how = match (verb, what) {
             (">", _) => {
                 let base = self.ids[self.cast.players[player].conductor].0;
@@ -133,14 +141,29 @@ impl Stage {
                 let why = Exit::new(How::NotStarted(words.to_owned()));
                 return self.leave(player, why);
             }
-            ("dies", _) => match (number("status "), number("signal ")) {
+            ("returns", "") => {
+                self.hubs[self.cast.players[player].conductor].renew(seat);
+                return self.meet(player, Event::Returned(seat));
+            }
+            ("resumes", "") => return self.meet(player, Event::Resumed(seat)),
+            ("is", "bypassed") => return self.meet(player, Event::Bypassed(seat)),
+            ("dies" | "parts", _) => match (number("status "), number("signal ")) {
                 (Some(status), _) => How::Status(status),
                 (_, Some(signal)) => How::Signal(signal),
                 _ => panic!("how does it die? {line:?}"),
             },
             _ => panic!("what is this? {line:?}"),
         };
-        self.leave(player, Exit { how, last_words });
+        let why = Exit { how, last_words };
+        match verb {
+            "parts" => self.meet(player, Event::Parted { seat, why, plan, lost: Vec::new() }),
+            _ => self.leave(player, why),
+        }
+    }
+
+    /// Something happens to the seat of a player.
+    fn meet(&mut self, player: usize, event: Event) {
+        self.event(self.cast.players[player].conductor, event);
     }
 
     fn send(&mut self, player: usize, line: &Bytes) {

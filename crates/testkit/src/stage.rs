@@ -116,6 +116,11 @@ impl Stage {
         self.puppets.enter(name)
     }
 
+    /// Where the socket for `conductor status` is, as `XDG_RUNTIME_DIR`.
+    pub fn runtime_directory(&self) -> PathBuf {
+        self.puppets.cache()
+    }
+
     /// No component of this name was started so far.
     pub fn has_entered(&mut self, name: &str) -> bool {
         self.puppets.has_entered(name)
@@ -160,7 +165,8 @@ impl Setup {
     }
 
     /// Sets a variable of its environment. By default it remembers what components speak for this
-    /// stage only; a test of its memory sets `XDG_CACHE_HOME`.
+    /// stage only; a test of its memory sets `XDG_CACHE_HOME`. Likewise its socket for `conductor
+    /// status` is the stage's own, in `XDG_RUNTIME_DIR`.
     pub fn env(mut self, name: &str, value: &str) -> Setup {
         self.env.push((name.into(), value.into()));
         self
@@ -212,7 +218,9 @@ impl Setup {
     pub fn run(self, mode: &str, components: &[String]) -> Stage {
         let mut command = Command::new(&self.program);
         command.arg(mode).args(&self.options).args(components);
-        command.env("XDG_CACHE_HOME", self.puppets.cache());
+        let own = self.puppets.cache();
+        std::fs::create_dir_all(&own).expect("a directory");
+        command.env("XDG_CACHE_HOME", &own).env("XDG_RUNTIME_DIR", &own);
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the conductor starts");
@@ -450,6 +458,12 @@ pub fn wait_for_rest(pids: &[u32]) {
         before = now;
         (looks == 50).then_some(())
     });
+}
+
+/// Sends a signal to a process of this test.
+pub fn signal(pid: u32, signal: i32) {
+    // SAFETY: signals touch no memory of ours.
+    unsafe { libc::kill(pid as i32, signal) };
 }
 
 /// Waits for a process to be gone.

@@ -247,6 +247,31 @@ impl Json {
         }
     }
 
+    /// Does this say everything that `other` says, and perhaps more? Objects may have further members,
+    /// arrays further elements; a member that is null may be left out. Beyond a certain depth, which
+    /// nobody reaches in earnest, only the same text says the same.
+    pub fn extends(&self, other: &Json) -> bool {
+        self.extends_within(other, 64)
+    }
+
+    fn extends_within(&self, other: &Json, depth: u8) -> bool {
+        if self.as_bytes() == other.as_bytes() {
+            return true;
+        }
+        let Some(depth) = depth.checked_sub(1) else { return false };
+        if self.is_object() && other.is_object() {
+            return other.members().iter().all(|(key, theirs)| match self.member(key) {
+                Some(ours) => ours.extends_within(theirs, depth),
+                None => theirs.is_null(),
+            });
+        }
+        if self.is_array() && other.is_array() {
+            let mut ours = self.elements().into_iter();
+            return other.elements().iter().all(|it| ours.any(|my| my.extends_within(it, depth)));
+        }
+        matches!((self.text(), other.text()), (Some(ours), Some(theirs)) if ours == theirs)
+    }
+
     /// A copy that does not keep the line it was cut from alive.
     pub fn detached(&self) -> Json {
         Json(Bytes::copy_from_slice(&self.0))

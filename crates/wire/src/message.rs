@@ -214,6 +214,7 @@ pub mod code {
     pub const METHOD_NOT_FOUND: i64 = -32601;
     pub const INVALID_PARAMS: i64 = -32602;
     pub const INTERNAL_ERROR: i64 = -32603;
+    pub const CANCELLED: i64 = -32800;
 }
 
 /// A message, free of any envelope.
@@ -242,6 +243,32 @@ impl Message {
 
     pub fn response(id: Id, outcome: Outcome) -> Message {
         Message::Response { id, outcome, extras: None }
+    }
+
+    /// About how long its line is.
+    pub fn size(&self) -> usize {
+        match self {
+            Message::Request { call, .. } | Message::Notification(call) => call.size() + FRAMING,
+            Message::Response { outcome, extras, .. } => {
+                let (Outcome::Result(value) | Outcome::Error(value)) = outcome;
+                value.as_bytes().len() + extras.as_ref().map_or(0, Bytes::len) + FRAMING
+            }
+        }
+    }
+
+    /// A copy that does not keep the line it was cut from alive.
+    pub fn detached(&self) -> Message {
+        match self {
+            Message::Request { id, call } => {
+                Message::Request { id: id.detached(), call: call.detached() }
+            }
+            Message::Notification(call) => Message::Notification(call.detached()),
+            Message::Response { id, outcome, extras } => Message::Response {
+                id: id.detached(),
+                outcome: outcome.detached(),
+                extras: extras.as_deref().map(Bytes::copy_from_slice),
+            },
+        }
     }
 
     /// For the log: the method, or what kind of answer it is.

@@ -35,8 +35,13 @@ mod unix {
                     let pid = rustix::process::getpid().as_raw_nonzero().get();
                     // SAFETY: the guard's pipe is open as long as the chain runs.
                     let guard = unsafe { std::os::fd::BorrowedFd::borrow_raw(guard) };
-                    // Without the guard, the parent-death signal is all there is.
+                    // Without the guard, the parent-death signal is all there is. That it was killed
+                    // must not kill whoever is started later.
+                    // SAFETY: no handler is installed, and nothing else runs in this process.
+                    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
                     let _ = rustix::io::write(guard, &pid.to_ne_bytes());
+                    // SAFETY: as above; it is what a fresh program expects.
+                    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
                 }
                 #[cfg(target_os = "linux")]
                 if ties.die_with_thread {

@@ -160,7 +160,8 @@ fn two_chains_in_one_process_do_not_meet() {
                 })
                 .on_request(sdk::Side::Editor, "_panic", async |_, _| panic!("as asked"))
         });
-        let spec = conductor::Spec::in_process(text, resident);
+        let mut spec = conductor::Spec::in_process(text, resident);
+        spec.on_crash = Some(conductor::survival::OnCrash::Stop);
         let config = conductor::Config::new(conductor::Mode::Agent, vec![spec]);
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let (reader, writer) = tokio::io::split(theirs);

@@ -266,7 +266,7 @@ fn the_relay_ends_when_the_conductor_does() {
 /// so whoever waits for it is told.
 #[test]
 fn the_relay_ends_when_the_proxy_closes_it() {
-    let mut scp = Scp::new(&[]);
+    let mut scp = Scp::new(&["--on-crash", "stop"]);
     let mut agent = scp.begin();
     agent.send(&request("1", "_x/ask", "{}"));
     scp.proxy.child().line();

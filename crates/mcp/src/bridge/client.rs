@@ -28,6 +28,8 @@ pub struct Client {
     kind: Kind,
     state: State,
     hellos: Vec<Hello>,
+    /// An `initialize` of it was answered by us, in the server's place.
+    greeted: bool,
     /// What is held back, and until when.
     held: Option<(Call, Time)>,
     /// What it says after an answer of ours, until the server has given its own: no server expects
@@ -84,6 +86,7 @@ impl Bridge {
             kind: admitted.kind,
             state: State::Idle,
             hellos: Vec::new(),
+            greeted: false,
             held: None,
             early: Vec::new(),
             owes: Vec::new(),
@@ -317,6 +320,12 @@ impl Bridge {
         }
     }
 
+    /// Does the client with this connection believe that its server has greeted it?
+    pub(crate) fn has_greeted(&self, connection: &str) -> bool {
+        let client = self.client_of(connection).and_then(|caller| self.clients.get(&caller));
+        client.is_some_and(|client| client.greeted)
+    }
+
     /// Who has this connection?
     pub(crate) fn client_of(&self, connection: &str) -> Option<Caller> {
         self.connections.get(connection).copied()
@@ -381,6 +390,7 @@ impl Bridge {
                 let outcome = if hello.call.is(DISCOVER) {
                     Outcome::Error(stateless::unknown_method(DISCOVER))
                 } else {
+                    client.greeted = true;
                     let asked = stateless::Client::of(&hello.call);
                     let result = stateless::initialized(None, &asked, &client.name)
                         .with_at(&["capabilities", "tools", "listChanged"], Some(&Json::TRUE));

@@ -6,7 +6,7 @@ use wire::{Call, Id, Json, Message, Outcome, Side};
 use super::talk::*;
 use super::{Exchange, Step, Watch, name, named};
 use crate::bridge::{cancel, no_such};
-use crate::form::{self, Address, Answer, Form, Target, Way, Word};
+use crate::form::{self, About, Address, Answer, Form, Target, Way, Word};
 use crate::stateless::{self, CANCELLED, Client, DISCOVER, INITIALIZE, INITIALIZED, PING};
 
 impl Exchange {
@@ -131,10 +131,24 @@ impl Exchange {
         steps: &mut Vec<Step>,
     ) -> Option<Message> {
         if !self.is_end_of_road(seat) {
-            return Some(message(id, self.unmistakable(seat, call)));
+            let call = match self.reborn.contains(&seat) && !self.is_anybodys(&call) {
+                true => form::marked(&call),
+                false => self.unmistakable(seat, call),
+            };
+            return Some(message(id, call));
         }
         answer(seat, id?, Outcome::Error(no_such(what, form)), steps);
         None
+    }
+
+    /// Is the server, or the connection, that a message is for known at all? If not, it may be meant for
+    /// one who sat in a seat before, by an id that is another's now.
+    fn is_anybodys(&self, call: &Call) -> bool {
+        let Some((form, word)) = form::read(call) else { return false };
+        match word.about() {
+            About::Connection(it) => self.talks.by_connection.contains_key(it),
+            About::Server(it) => self.find(form, it).is_some(),
+        }
     }
 
     /// What a stateless consumer says to a server with connections: all of it goes over one.
@@ -169,6 +183,9 @@ impl Exchange {
             }
             State::Open { form, connection } => {
                 let (form, connection) = (*form, connection.clone());
+                if item.call.is(INITIALIZED) {
+                    talk.is_ready();
+                }
                 if matches!(talk.consumer, Consumer::Stateless) {
                     return self.say_attached(number, form, &connection, item, steps);
                 }
@@ -194,7 +211,10 @@ impl Exchange {
                     }
                 };
                 if let Some(id) = &id {
-                    let call = Call::new("", None);
+                    let call = match call.is(INITIALIZE) {
+                        true => call.detached(),
+                        false => Call::new("", None),
+                    };
                     let question =
                         Question::Say { talk: number, form, inner, request, call, rounds: 0 };
                     self.watched.insert((seat, name(id)), Watch::Question(question));
@@ -219,6 +239,9 @@ impl Exchange {
         let State::Stateless(client) = &mut talk.state else { return };
         let seat = talk.seat;
         let Item { id: Some(id), inner, call, .. } = item else {
+            if item.call.is(INITIALIZED) {
+                talk.is_ready();
+            }
             // Stateless servers are told nothing that is not a request, but that one is taken back.
             if let Some(id) = self.taken_back(number, &item.call) {
                 deliver(seat, Side::Editor, cancel(&id), steps);
@@ -227,9 +250,10 @@ impl Exchange {
         };
         if call.is(INITIALIZE) {
             *client = Client::of(&call);
+            talk.begins(&call);
             match server.discovered.clone() {
                 Some(found) => {
-                    let result = stateless::initialized(Some(&found), client, &server.name);
+                    let result = stateless::initialized(Some(&found), &talk.client(), &server.name);
                     let said = Answer::Said(Outcome::Result(result));
                     let outcome = close(talk, server, inner.as_ref(), said);
                     answer(seat, id, outcome, steps);

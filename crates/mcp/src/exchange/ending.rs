@@ -13,7 +13,16 @@ impl Exchange {
     /// A request that was delivered to a provider is cancelled. An MCP server with connections wants
     /// to be told in MCP's own words, too; then it does not answer, and we do. True if the provider
     /// does not know of the request.
-    pub(super) fn on_cancel(&mut self, seat: Seat, id: &Id, steps: &mut Vec<Step>) -> bool {
+    pub(super) fn on_cancel(
+        &mut self,
+        now: Time,
+        seat: Seat,
+        id: &Id,
+        steps: &mut Vec<Step>,
+    ) -> bool {
+        if self.cancel_opening(now, seat, id, steps) {
+            return true;
+        }
         let key = (seat, name(id));
         let said = |watch: &Watch| matches!(watch, Watch::Question(Question::Say { .. }));
         if !self.watched.get(&key).is_some_and(said) {
@@ -37,6 +46,19 @@ impl Exchange {
         }
         answer(seat, id.clone(), cancelled(), steps);
         false
+    }
+
+    /// The same for a connect: what is opened nevertheless is closed.
+    fn cancel_opening(&mut self, now: Time, seat: Seat, id: &Id, steps: &mut Vec<Step>) -> bool {
+        let found = self.watched.iter().find_map(|((whose, _), watch)| match watch {
+            Watch::Question(it) if *whose == seat && it.asked() == Some(id) => it.talk(),
+            _ => None,
+        });
+        let Some(talk) = found.and_then(|it| self.end_talk(it, &cancellation(), steps)) else {
+            return false;
+        };
+        self.drop_if_unused(now, &talk.server, steps);
+        true
     }
 
     /// The same for a request that has not been said to the provider yet, or not again.
@@ -146,14 +168,33 @@ impl Exchange {
         Some(talk)
     }
 
+    /// A conversation is over for a consumer that believes it open, and is told.
+    pub(super) fn dismiss(
+        &mut self,
+        number: u64,
+        error: &Json,
+        steps: &mut Vec<Step>,
+    ) -> Option<Talk> {
+        let told = self.talks.is_told(number);
+        let talk = self.end_talk(number, error, steps)?;
+        if let Consumer::Connection { form, id } = &talk.consumer
+            && told
+        {
+            let message = Message::Notification(form.disconnect(id).0);
+            steps.push(Step::Arrive { from: talk.seat, toward: Side::Agent, message });
+        }
+        Some(talk)
+    }
+
     /// Ends the conversations about a server. Those of the bridge's clients end by themselves, once
-    /// they are open.
+    /// they are open and the client knows.
     pub(super) fn close_talks_of(&mut self, now: Time, server: &str, steps: &mut Vec<Step>) {
-        let bridged = self.bridge.native().is_none();
+        let (bridged, far) = (self.bridge.native().is_none(), self.far);
         let ends_itself = |talk: &Talk| {
             bridged
                 && matches!(talk.consumer, Consumer::Connection { .. })
                 && !matches!(talk.state, State::Opening(_))
+                && talk.told_to == far
         };
         let talks = self.talks.all.iter().filter(|(_, it)| it.server == server && !ends_itself(it));
         let talks: Vec<u64> = talks.map(|(number, _)| *number).collect();

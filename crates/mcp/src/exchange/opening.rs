@@ -8,12 +8,25 @@ use super::server::Server;
 use super::talk::*;
 use super::{Exchange, Name, Step, Watch, name};
 use crate::form::{Address, Answer, Form, Way};
-use crate::stateless::{self, Client, INITIALIZED};
+use crate::stateless::{self, INITIALIZED};
 
 impl Exchange {
     pub(super) fn add_talk(&mut self, server: &str, seat: Seat, consumer: Consumer) -> u64 {
-        let state = State::Opening(Vec::new());
-        self.talks.add(Talk { server: server.to_owned(), seat, consumer, state, hello: None })
+        let told_to = match &consumer {
+            Consumer::Connection { id, .. } if id.is_empty() => seat,
+            // It knows how to call it from the beginning.
+            _ => self.far,
+        };
+        self.talks.add(Talk {
+            server: server.to_owned(),
+            seat,
+            consumer,
+            state: State::Opening(Vec::new()),
+            hello: None,
+            begun: None,
+            told_to,
+            leaving: false,
+        })
     }
 
     /// Opens a conversation with a provider in this form. `asked` is the consumer's own connect,
@@ -108,9 +121,15 @@ impl Exchange {
         if !connection.is_empty() {
             self.talks.by_provider.insert((seat, connection.clone()), number);
         }
-        if matches!(talk.consumer, Consumer::Stateless) {
+        let hello = match (&talk.consumer, &talk.begun) {
+            (Consumer::Stateless, _) => {
+                Some(stateless::initialize(waiting.first().map(|item| &item.call)))
+            }
+            // The provider was started anew, and does not know what was said to the one before.
+            (_, begun) => begun.as_ref().map(|begun| begun.hello.clone()),
+        };
+        if let Some(hello) = hello {
             let Some(server) = self.servers.get(&talk.server) else { return };
-            let hello = stateless::initialize(waiting.first().map(|item| &item.call));
             let address = Address { server: &server.native, connection: &connection, request: "" };
             let call = form.say(Way::ToServer, address, Some(&Id::string("hello")), &hello);
             talk.state = State::Greeting { form, connection, waiting };
@@ -132,7 +151,7 @@ impl Exchange {
         steps: &mut Vec<Step>,
     ) {
         let Some(talk) = self.talks.all.get_mut(&number) else { return };
-        let stateless = State::Stateless(Client::unknown());
+        let stateless = State::Stateless(talk.client());
         let State::Opening(waiting) = std::mem::replace(&mut talk.state, stateless) else { return };
         self.tell_connected(number, "", asked, None, steps);
         for item in waiting {
@@ -141,6 +160,7 @@ impl Exchange {
     }
 
     /// Answers a consumer's connect: the provider's id of the connection, if nobody else has the same.
+    /// One that is opened anew has its name already.
     pub(super) fn tell_connected(
         &mut self,
         number: u64,
@@ -149,12 +169,19 @@ impl Exchange {
         result: Option<Json>,
         steps: &mut Vec<Step>,
     ) {
+        if self.talks.is_told(number) {
+            return;
+        }
         let Some(talk) = self.talks.all.get_mut(&number) else { return };
+        if talk.told_to != self.far {
+            self.talks.on_the_way.insert(number);
+        }
         let Consumer::Connection { form, id: known_as } = &mut talk.consumer else { return };
         let wanted = match (known_as.is_empty(), connection.is_empty()) {
             (false, _) => known_as.clone(),
-            (true, false) => connection.to_owned(),
-            (true, true) => format!("mcp-over-acp:{number}"),
+            // Who has taken a place may count as the one before did, whose ids are still on their way.
+            (true, false) if !self.reborn.contains(&talk.seat) => connection.to_owned(),
+            (true, _) => format!("mcp-over-acp:{number}"),
         };
         let taken = &self.talks.by_connection;
         let mut candidates =
@@ -183,7 +210,7 @@ impl Exchange {
         if let Some(id) = asked {
             answer(talk.seat, id, Outcome::Error(error.clone()), steps);
         }
-        if let Some(talk) = self.end_talk(number, &error, steps) {
+        if let Some(talk) = self.dismiss(number, &error, steps) {
             if let State::Greeting { form, connection, .. } = &talk.state {
                 self.say_goodbye(now, talk.seat, *form, connection, steps);
             }
@@ -273,9 +300,12 @@ impl Exchange {
             }
         };
         let (connection, waiting) = (std::mem::take(connection), std::mem::take(waiting));
-        let address = Address { server: &server.native, connection: &connection, request: "" };
-        let initialized = form.say(Way::ToServer, address, None, &Call::new(INITIALIZED, None));
-        deliver(talk.seat, Side::Editor, Message::Notification(initialized), steps);
+        // Who has not said it will.
+        if talk.begun.as_ref().is_none_or(|begun| begun.ready) {
+            let address = Address { server: &server.native, connection: &connection, request: "" };
+            let initialized = form.say(Way::ToServer, address, None, &Call::new(INITIALIZED, None));
+            deliver(talk.seat, Side::Editor, Message::Notification(initialized), steps);
+        }
         talk.hello = Some(result);
         talk.state = State::Open { form, connection };
         for item in waiting {

@@ -9,7 +9,7 @@ use super::talk::*;
 use super::{Exchange, Step, name};
 use crate::bridge::no_such;
 use crate::form::{self, Address, Answer, Form, Target, Way, Word, connection_of};
-use crate::stateless::{self, PROGRESS, Stage};
+use crate::stateless::{self, INITIALIZE, PROGRESS, Stage};
 
 impl Exchange {
     /// A provider has answered. What it returns goes on to the consumer.
@@ -51,7 +51,11 @@ impl Exchange {
             }
             Question::Say { talk, form, inner, request, call, rounds } => {
                 self.talks.operations.remove(&(seat, request));
-                let Some(open) = self.talks.all.get(&talk) else { return Some(outcome) };
+                let Some(open) = self.talks.all.get_mut(&talk) else { return Some(outcome) };
+                if call.is(INITIALIZE) && form.is_good(&outcome) {
+                    open.begins(&call);
+                }
+                let open = &*open;
                 let Some(server) = self.servers.get(&open.server) else { return Some(outcome) };
                 match (&open.consumer, &open.state) {
                     (Consumer::Stateless, _) => {

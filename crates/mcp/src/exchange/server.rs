@@ -1,6 +1,6 @@
 //! A server that somebody in the chain provides.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use router::Seat;
 use wire::Json;
@@ -17,6 +17,13 @@ pub struct Server {
     pub native: String,
     /// How the agent knows it.
     pub name: String,
+    /// How its provider has named and spelt it.
+    offered: String,
+    spelling: Spelling,
+    /// The order in which servers came to be known.
+    number: u64,
+    /// Its provider is away, or was started anew, and has not declared it again.
+    pub missing: bool,
     /// What its provider may speak, best guess first. One that is `settled` is known.
     forms: Vec<Form>,
     /// The same before any was ruled out.
@@ -36,18 +43,33 @@ pub struct Uses {
 }
 
 impl Server {
-    pub fn new(seat: Seat, offer: &Offer, dialect: &str) -> Server {
+    pub fn new(seat: Seat, offer: &Offer, dialect: &str, number: u64) -> Server {
         let candidates = forms(offer.spelling, dialect);
         Server {
             seat,
             native: offer.id.clone(),
             name: offer.name.clone(),
+            offered: offer.name.clone(),
+            spelling: offer.spelling,
+            number,
+            missing: false,
             forms: candidates.clone(),
             candidates,
             settled: false,
             discovered: None,
             uses: Uses::default(),
         }
+    }
+
+    /// Its provider has declared it again: to the others nothing changes.
+    fn renew(&mut self, offer: &Offer, dialect: &str) {
+        self.native.clone_from(&offer.id);
+        self.spelling = offer.spelling;
+        self.candidates = forms(offer.spelling, dialect);
+        self.forms.clone_from(&self.candidates);
+        self.settled = false;
+        self.discovered = None;
+        self.missing = false;
     }
 
     pub fn may_be(&self, form: Form) -> bool {
@@ -125,10 +147,11 @@ impl Exchange {
     }
 
     /// Two providers may have the same id. The server of the one before the seat has the name that it
-    /// had, unless somebody has renamed it on the way.
+    /// had, unless somebody has renamed it on the way. Of one that is gone in the meantime, it is known
+    /// at least that it has come to the seat.
     fn is_of_another(&self, seat: Seat, offer: &Offer, entries: &[Entry]) -> bool {
         let known = self.servers.get(&offer.id).filter(|known| known.seat < seat);
-        let Some(known) = known else { return false };
+        let Some(known) = known else { return self.has_come_to(seat, &offer.id) };
         let kept = |it: &Offer| it.id == offer.id && it.name == known.name;
         kept(offer)
             || (!entries.iter().any(|it| it.offer.as_ref().is_some_and(kept))
@@ -144,7 +167,8 @@ impl Exchange {
 
     /// The id under which a server of the seat's own is known to the others.
     pub(super) fn own_key(&self, seat: Seat, offer: &Offer) -> String {
-        let own = |server: &Server| server.seat == seat && server.native == offer.id;
+        let own =
+            |server: &Server| server.seat == seat && server.native == offer.id && !server.missing;
         if let Some((key, _)) = self.servers.iter().find(|(_, server)| own(server)) {
             return key.clone();
         }
@@ -154,6 +178,39 @@ impl Exchange {
         };
         let mut candidates = std::iter::once(id.clone()).chain((2..).map(|n| format!("{id}#{n}")));
         candidates.find(|it| !self.servers.contains_key(it)).unwrap_or_default()
+    }
+
+    /// A seat that was started anew has declared servers for a session that stands: they are those that
+    /// it had before, known by their names. Of several with one name, the one with the same id is meant,
+    /// or else the first. What it had not offered before, nobody in this session will ever see.
+    pub(super) fn declared_again(
+        &mut self,
+        seat: Seat,
+        session: &str,
+        offers: &[Offer],
+        dialect: &str,
+    ) {
+        let of_it = |server: &Server| server.seat == seat && server.uses.sessions.contains(session);
+        let has_come_back = |servers: &BTreeMap<String, Server>, offer: &Offer| {
+            let same = |it: &Server| of_it(it) && !it.missing && it.native == offer.id;
+            servers.values().any(same)
+        };
+        let mut open: Vec<&Offer> = offers.iter().collect();
+        open.retain(|offer| !has_come_back(&self.servers, offer));
+        let alike: [fn(&Server, &Offer) -> bool; 3] = [
+            |server, offer| server.native == offer.id,
+            |server, offer| server.spelling == offer.spelling,
+            |_, _| true,
+        ];
+        for alike in alike {
+            open.retain(|offer| {
+                let fits = |it: &&mut Server| {
+                    of_it(it) && it.missing && it.offered == offer.name && alike(it, offer)
+                };
+                let found = self.servers.values_mut().filter(fits).min_by_key(|it| it.number);
+                found.map(|server| server.renew(offer, dialect)).is_none()
+            });
+        }
     }
 
     /// The server that a consumer means. One that speaks SCP knows it by its name.

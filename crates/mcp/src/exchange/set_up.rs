@@ -19,6 +19,7 @@ impl Exchange {
         call: Call,
         steps: &mut Vec<Step>,
     ) -> Option<Message> {
+        let call = self.without_lost(call);
         let Some(servers) = call.params.as_ref().and_then(Servers::find) else {
             return Some(Message::Request { id, call });
         };
@@ -40,12 +41,36 @@ impl Exchange {
         }
     }
 
+    /// The set-up request of a session may be older than the end of somebody whose servers are in it.
+    fn without_lost(&self, call: Call) -> Call {
+        let lost = |offer: &Offer| {
+            offer.spelling != Spelling::Nameless && !self.servers.contains_key(&offer.id)
+        };
+        let rest = call.params.as_ref().and_then(|params| {
+            let mut servers = Servers::find(params)?;
+            let any = servers.leave_out(lost);
+            any.then(|| servers.write(params))
+        });
+        match rest {
+            Some(params) => Call { params: Some(params), ..call },
+            None => call,
+        }
+    }
+
     /// A set-up request of a provider: which of its servers are its own, and how are they called?
     pub(super) fn on_declared(&mut self, hop: Hop<'_>, id: &Id, call: &mut Call) {
         let Some(params) = &call.params else { return };
         let Some(mut servers) = Servers::find(params).filter(Servers::has_offers) else { return };
         let seat = hop.seat;
         let is_own = self.own(seat, servers.entries());
+        if self.away.contains(&seat) {
+            let own = servers.entries().iter().zip(is_own).filter(|(_, is_own)| *is_own);
+            let again = own.filter_map(|(entry, _)| entry.offer.clone()).collect();
+            let (session, dialect) = (session_of(params), hop.dialect.into());
+            let declared = Declared { session, servers: Vec::new(), again, dialect };
+            self.setting_up.insert((seat, self::name(id)), declared);
+            return;
+        }
         let mut own: Vec<String> = Vec::new();
         // Whoever was there before keeps the name.
         let others = servers.entries().iter().zip(&is_own).filter(|(_, is_own)| !**is_own);
@@ -56,10 +81,12 @@ impl Exchange {
             let key = self.own_key(seat, &offer);
             let name = unused(&offer.name, &taken);
             taken.push(name.clone());
+            self.declared += 1;
+            let number = self.declared;
             let server = self
                 .servers
                 .entry(key.clone())
-                .or_insert_with(|| Server::new(seat, &offer, hop.dialect));
+                .or_insert_with(|| Server::new(seat, &offer, hop.dialect, number));
             server.name = name.clone();
             server.uses.pending += 1;
             own.push(key.clone());
@@ -73,7 +100,9 @@ impl Exchange {
             call.params = Some(servers.write(params));
         }
         if !own.is_empty() {
-            self.setting_up.insert((seat, self::name(id)), Declared { session, servers: own });
+            let (again, dialect) = (Vec::new(), hop.dialect.into());
+            let declared = Declared { session, servers: own, again, dialect };
+            self.setting_up.insert((seat, self::name(id)), declared);
         }
     }
 
@@ -97,6 +126,9 @@ impl Exchange {
             }
             Outcome::Error(_) => None,
         };
+        if let Some(session) = &session {
+            self.declared_again(seat, session, &declared.again, &declared.dialect);
+        }
         for key in declared.servers {
             let Some(server) = self.servers.get_mut(&key) else { continue };
             server.uses.pending -= 1;

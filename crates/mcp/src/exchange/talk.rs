@@ -4,7 +4,7 @@
 //! form, messages pass as they are. The router does not know: a request is answered under the id it
 //! was delivered with, whatever was said to the provider in between.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use router::{Seat, Time};
 use wire::message::error_object;
@@ -36,6 +36,8 @@ pub struct Talks {
     pub reversed: BTreeMap<(Seat, Name), Reversed>,
     /// What stateless servers want to know before they answer.
     pub inputs: BTreeMap<u64, Input>,
+    /// Connections of which the agent has not heard yet.
+    pub on_the_way: BTreeSet<u64>,
     /// Until when our own questions may be answered.
     pub limits: BTreeMap<(Seat, Name), Time>,
     /// The form in which a consumer has spoken last.
@@ -51,6 +53,21 @@ pub struct Talk {
     pub state: State,
     /// What the server answered to our own `initialize`, for a stateless consumer.
     pub hello: Option<Json>,
+    /// How it began, to be said again if the provider is started anew.
+    pub begun: Option<Begun>,
+    /// The seat farthest from the provider that knows the connection: the consumer's, in the end.
+    pub told_to: Seat,
+    /// The consumer has said goodbye, which may not have come to the provider yet.
+    pub leaving: bool,
+}
+
+/// What a consumer has said of itself, and its server has taken.
+#[derive(Debug, Clone)]
+pub struct Begun {
+    /// Its `initialize`.
+    pub hello: Call,
+    /// It has said `notifications/initialized`, too.
+    pub ready: bool,
 }
 
 /// How the other side knows this conversation.
@@ -187,6 +204,15 @@ pub fn is_ignorance(outcome: &Outcome) -> bool {
 }
 
 impl Question {
+    /// The consumer's own connect that it is to answer.
+    pub fn asked(&self) -> Option<&Id> {
+        match self {
+            Question::Connect { asked, .. }
+            | Question::Discover { then: Then::Open { asked }, .. } => asked.as_ref(),
+            _ => None,
+        }
+    }
+
     /// The conversation that it belongs to.
     pub fn talk(&self) -> Option<u64> {
         match self {
@@ -210,6 +236,20 @@ impl Talk {
             Consumer::Server { form: theirs, id } => theirs == form && *id == server.native,
             Consumer::Stateless => false,
         }
+    }
+
+    /// Takes note of what begins a conversation.
+    pub fn begins(&mut self, hello: &Call) {
+        self.begun = Some(Begun { hello: hello.detached(), ready: false });
+    }
+
+    pub fn is_ready(&mut self) {
+        self.begun.iter_mut().for_each(|begun| begun.ready = true);
+    }
+
+    /// What is known of the consumer where there are no connections.
+    pub fn client(&self) -> Client {
+        self.begun.as_ref().map_or_else(Client::unknown, |begun| Client::of(&begun.hello))
     }
 
     /// What waits for the conversation to be open.
@@ -263,11 +303,25 @@ impl Talks {
         self.all.retain(|_, talk| talk.seat != seat);
         let all = &self.all;
         self.by_connection.retain(|_, talk| all.contains_key(talk));
+        self.on_the_way.retain(|talk| all.contains_key(talk));
+        self.inputs.retain(|_, input| all.contains_key(&input.talk));
+        self.void(seat);
+    }
+
+    /// What a provider had open, as it knew it, is over.
+    pub fn void(&mut self, seat: Seat) {
         self.by_provider.retain(|(whose, _), _| *whose != seat);
         self.operations.retain(|(whose, _), _| *whose != seat);
         self.reversed.retain(|(whose, _), _| *whose != seat);
-        self.inputs.retain(|_, input| all.contains_key(&input.talk));
         self.limits.retain(|(whose, _), _| *whose != seat);
+    }
+
+    /// Has the consumer been told how its connection is called?
+    pub fn is_told(&self, number: u64) -> bool {
+        match self.all.get(&number).map(|talk| &talk.consumer) {
+            Some(Consumer::Connection { id, .. }) => self.by_connection.get(id) == Some(&number),
+            _ => false,
+        }
     }
 
     pub fn add(&mut self, talk: Talk) -> u64 {
@@ -279,6 +333,7 @@ impl Talks {
     pub fn remove(&mut self, number: u64) -> Option<Talk> {
         let talk = self.all.remove(&number)?;
         self.by_connection.retain(|_, it| *it != number);
+        self.on_the_way.remove(&number);
         self.by_provider.retain(|_, it| *it != number);
         self.operations.retain(|_, it| it.talk != number);
         Some(talk)
@@ -326,8 +381,12 @@ pub fn closed() -> Json {
 }
 
 pub fn cancelled() -> Outcome {
+    Outcome::Error(cancellation())
+}
+
+pub fn cancellation() -> Json {
     const CANCELLED: i64 = -32800;
-    Outcome::error(CANCELLED, "the request was cancelled")
+    error_object(CANCELLED, "the request was cancelled", None)
 }
 
 /// The answer to a consumer, in its form.

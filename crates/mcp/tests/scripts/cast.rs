@@ -4,7 +4,7 @@
 //! is asked waits in `heard` until the test answers it; connections it opens and closes by itself. An
 //! [`Agent`] speaks one form itself, or has MCP clients that call at the bridge.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use mcp::form::{self, Address, Answer, Form, Target, Way, Word};
 use mcp::{Caller, Ticket};
@@ -54,6 +54,10 @@ pub struct Provider {
     /// Requests that it has not answered.
     pub owed: BTreeMap<String, Said>,
     last: u64,
+    /// Servers, and connections to them, that have taken an `initialize`.
+    greeted: BTreeSet<(String, String)>,
+    /// How many connections it has opened.
+    opened: u64,
 }
 
 /// An MCP message that a server got.
@@ -85,7 +89,22 @@ impl Provider {
             strangers: Vec::new(),
             owed: BTreeMap::new(),
             last: 0,
+            greeted: BTreeSet::new(),
+            opened: 0,
         }
+    }
+
+    /// It was started again: it knows nothing any more, and calls its servers otherwise.
+    pub fn reborn(&mut self, servers: &[(&str, &str)]) {
+        let servers = servers.iter().map(|(name, id)| (name.to_string(), id.to_string()));
+        self.servers = servers.collect();
+        self.heard.clear();
+        self.open.clear();
+        self.owed.clear();
+        self.cancelled.clear();
+        self.asked.retain(|_, answer| answer.is_some());
+        self.greeted.clear();
+        self.opened = 0;
     }
 
     fn is_editor(&self) -> bool {
@@ -185,6 +204,18 @@ impl Provider {
         Call { params: Some(params), ..call }
     }
 
+    /// Which of its servers has heard this?
+    pub fn place_of(&self, said: &Said) -> Option<(String, usize)> {
+        let by_id = self.servers.iter().position(|(_, id)| *id == said.server);
+        let place = by_id.or(self.servers.iter().position(|(name, _)| *name == said.server));
+        Some((self.who.clone(), place?))
+    }
+
+    /// Has the server that has heard this been greeted before, as far as it wants to be?
+    pub fn is_greeted(&self, said: &Said) -> bool {
+        self.greeted.contains(&(said.server.clone(), said.connection.clone()))
+    }
+
     fn is_mine(&self, word: &Word) -> bool {
         let server = match word {
             Word::Connect { server, .. } => server,
@@ -199,8 +230,9 @@ impl Provider {
     fn on_word(&mut self, stage: &mut Stage, id: Option<Id>, word: Word) {
         match word {
             Word::Connect { server, chosen } => {
-                self.last += 1;
-                let connection = chosen.unwrap_or_else(|| format!("{}{}", self.prefix, self.last));
+                self.opened += 1;
+                let connection =
+                    chosen.unwrap_or_else(|| format!("{}{}", self.prefix, self.opened));
                 let result = match self.form {
                     // It was named by the other side.
                     Form::M3t => "{}".to_owned(),
@@ -239,6 +271,10 @@ impl Provider {
     pub fn answer(&mut self, stage: &mut Stage, said: &Said, outcome: Outcome) {
         let id = said.id.as_ref().expect("a request");
         self.owed.remove(id);
+        let taken = matches!(outcome, Outcome::Result(_)) && !self.cancelled.contains(id);
+        if said.call.is("initialize") && taken {
+            self.greeted.insert((said.server.clone(), said.connection.clone()));
+        }
         let outcome =
             self.form.close(self.address(said), said.inner.as_ref(), Answer::Said(outcome));
         stage.send(&self.who, Side::Agent, Message::response(crate::stage::id(id), outcome));
@@ -337,6 +373,8 @@ pub struct Agent {
     pub outcomes: BTreeMap<String, Outcome>,
     /// What servers have told it, and asked (with an id).
     pub heard: VecDeque<Heard>,
+    /// Connections that were closed by the other side.
+    pub dismissed: Vec<String>,
     last: u64,
 }
 
@@ -363,8 +401,15 @@ impl Agent {
             requests: VecDeque::new(),
             outcomes: BTreeMap::new(),
             heard: VecDeque::new(),
+            dismissed: Vec::new(),
             last: 0,
         }
+    }
+
+    /// It was started again.
+    pub fn reborn(&mut self) {
+        self.requests.clear();
+        self.heard.clear();
     }
 
     /// What it answers to `initialize`.
@@ -407,10 +452,18 @@ impl Agent {
         };
         match (form::read(&call), id) {
             (Some((form, word)), id) => {
-                let mine = self.form.is_some_and(|mine| mine.talks_like(form));
+                // M2 and M3 part alike.
+                let alike = |mine: Form| mine.disconnect("").0.method == call.method;
+                let mine = self.form.is_some_and(|mine| match &word {
+                    Word::Disconnect { .. } => mine.connects() && alike(mine),
+                    _ => mine.talks_like(form),
+                });
                 assert!(mine, "an agent that speaks {:?} got {call:?}", self.form);
                 let (whom, call, inner) = match word {
                     Word::Say { target, call, id } => (said_of(target), call, id),
+                    Word::Disconnect { connection } if id.is_none() => {
+                        return self.dismissed.push(connection);
+                    }
                     word => panic!("an agent got {word:?}"),
                 };
                 self.heard.push_back(Heard { id, inner, whom, call });
@@ -443,14 +496,7 @@ impl Agent {
         let Some(form) = self.form else {
             return (Line::Client(stage.call(ticket_of(entry))), None);
         };
-        // SCP knows servers by their names alone.
-        let texts: &[&str] = match form {
-            Form::M0 => &["name"],
-            _ => &["serverId", "id", "uuid", "url"],
-        };
-        let found =
-            texts.iter().find_map(|key| entry.member(key)?.text().map(|it| it.into_owned()));
-        let server = form::bare(&found.unwrap()).to_owned();
+        let server = server_in(form, entry);
         if !form.connects() {
             return (Line::Native { server, connection: String::new() }, None);
         }
@@ -578,6 +624,17 @@ impl Agent {
         let outcome = self.outcomes.remove(name)?;
         Some(self.form.unwrap_or(Form::M3).open(outcome))
     }
+}
+
+/// How an agent that speaks this form calls a server that it was given.
+pub fn server_in(form: Form, entry: &Json) -> String {
+    // SCP knows servers by their names alone.
+    let texts: &[&str] = match form {
+        Form::M0 => &["name"],
+        _ => &["serverId", "id", "uuid", "url"],
+    };
+    let found = texts.iter().find_map(|key| entry.member(key)?.text().map(|it| it.into_owned()));
+    form::bare(&found.unwrap()).to_owned()
 }
 
 fn whom(caller: Caller) -> String {

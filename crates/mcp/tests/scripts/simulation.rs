@@ -1,12 +1,16 @@
 //! Chains at random: several providers and consumers of any form, sessions that come and go, questions
-//! both ways, cancellations, goodbyes, sleeping proxies, and time. Whatever happens:
+//! both ways, cancellations, goodbyes, sleeping proxies, and time. In every other story components die,
+//! and are started again or bypassed. Whatever happens:
 //!
 //! - every question is answered, once, unless an MCP client has taken it back or left;
 //! - when all is over, nothing is left, neither with us nor with the providers;
-//! - the editor hears nothing of servers that are not its own.
+//! - the editor hears nothing of servers that are not its own;
+//! - who could use a server before its provider was started again, or anybody on the way, still can.
 //!
 //! A seed replays exactly: `SEED=7 cargo test -p mcp --test scripts simulation`; `SEEDS=20000` tells
 //! more stories.
+
+mod deaths;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -19,7 +23,7 @@ use crate::cast::*;
 use crate::stage::*;
 use crate::world::*;
 
-const SEEDS: u64 = 600;
+const SEEDS: u64 = 1_200;
 const STEPS: usize = 120;
 
 #[test]
@@ -63,8 +67,10 @@ struct Play {
     world: World,
     /// Those who may fall asleep.
     sleepers: Vec<String>,
-    /// Set-up requests that the agent has not answered, with their servers.
-    pending: Vec<(String, Vec<Json>)>,
+    /// Set-up requests that the agent has not answered: how the editor calls them, and their servers.
+    pending: Vec<(String, String, Vec<Json>)>,
+    /// How the editor calls the set-up of a session.
+    origins: BTreeMap<String, String>,
     sessions: BTreeMap<String, Vec<Json>>,
     /// Connects that are not answered.
     connecting: Vec<(Line, String)>,
@@ -75,6 +81,18 @@ struct Play {
     excused: Vec<String>,
     editor_asked: Vec<String>,
     last: u64,
+    /// Somebody may die.
+    mortal: bool,
+    /// Who has died, and who was given up.
+    away: Vec<String>,
+    bypassed: Vec<String>,
+    /// How many have died, at all and before a set-up.
+    deaths: usize,
+    deaths_before: BTreeMap<String, usize>,
+    /// Requests to end a session.
+    closing: Vec<(String, String)>,
+    /// Servers do what they are asked.
+    kind: bool,
 }
 
 impl Play {
@@ -124,6 +142,7 @@ impl Play {
             world,
             sleepers,
             pending: Vec::new(),
+            origins: BTreeMap::new(),
             sessions: BTreeMap::new(),
             connecting: Vec::new(),
             lines: Vec::new(),
@@ -131,6 +150,13 @@ impl Play {
             excused: Vec::new(),
             editor_asked: Vec::new(),
             last: 0,
+            mortal: seed % 2 == 1,
+            away: Vec::new(),
+            bypassed: Vec::new(),
+            deaths: 0,
+            deaths_before: BTreeMap::new(),
+            closing: Vec::new(),
+            kind: false,
         }
     }
 
@@ -157,7 +183,7 @@ impl Play {
     fn look_around(&mut self) {
         for (id, call) in self.world.agent.requests.drain(..).collect::<Vec<_>>() {
             match call.is("session/new") {
-                true => self.pending.push((id, servers(&call))),
+                true => self.pending.push((id, origin_of(&call), servers(&call))),
                 false => self.world.stage.say("agent", &format!("result {id} {{}}")),
             }
         }
@@ -173,7 +199,10 @@ impl Play {
     }
 
     fn step(&mut self) {
-        match self.dice.below(16) {
+        match self.dice.below(if self.mortal { 20 } else { 16 }) {
+            16 if self.dice.one_in(3) => self.restart_in_peace(),
+            16 | 17 => self.someone_dies(),
+            18 | 19 => self.someone_comes_back(),
             0 | 1 => self.begin_session(),
             2 => self.answer_set_up(),
             3 => self.close_session(),
@@ -197,17 +226,21 @@ impl Play {
         }
     }
 
-    fn editor_asks(&mut self, method: &str, params: &str) {
+    fn editor_asks(&mut self, method: &str, params: &str) -> String {
         self.last += 1;
         let name = format!("editor-{}", self.last);
         self.world.stage.say("editor", &format!("{method} {name} {params}"));
-        self.editor_asked.push(name);
+        self.editor_asked.push(name.clone());
+        name
     }
 
     fn begin_session(&mut self) {
         if self.pending.len() + self.sessions.len() < 4 {
             let servers = self.world.editor().declarations().join(",");
-            self.editor_asks("session/new", &format!(r#"{{"mcpServers":[{servers}]}}"#));
+            let name = format!("editor-{}", self.last + 1);
+            self.deaths_before.insert(name.clone(), self.deaths);
+            let params = format!(r#"{{"cwd":"{name}","mcpServers":[{servers}]}}"#);
+            self.editor_asks("session/new", &params);
         }
     }
 
@@ -216,7 +249,7 @@ impl Play {
             return;
         }
         let index = self.dice.below(self.pending.len());
-        let (id, entries) = self.pending.remove(index);
+        let (id, origin, entries) = self.pending.remove(index);
         if self.dice.one_in(4) {
             let error = r#"{"code":-32000,"message":"not now"}"#;
             self.world.stage.say("agent", &format!("error {id} {error}"));
@@ -225,6 +258,7 @@ impl Play {
         self.last += 1;
         let session = format!("S{}", self.last);
         self.world.stage.say("agent", &format!(r#"result {id} {{"sessionId":"{session}"}}"#));
+        self.origins.insert(session.clone(), origin);
         self.sessions.insert(session, entries);
     }
 
@@ -241,19 +275,34 @@ impl Play {
         if let Some(session) = self.dice.pick(&known) {
             self.sessions.remove(session);
             let method = ["session/close", "session/delete"][self.dice.below(2)];
-            self.editor_asks(method, &format!(r#"{{"sessionId":"{session}"}}"#));
+            let name = self.editor_asks(method, &format!(r#"{{"sessionId":"{session}"}}"#));
+            self.closing.push((name, session.clone()));
         }
     }
 
     fn reach(&mut self) {
-        let pending = self.pending.iter().map(|(_, entries)| entries);
-        let entries: Vec<Json> = pending.chain(self.sessions.values()).flatten().cloned().collect();
+        if !self.agent_is_here() {
+            return;
+        }
+        let pending = self.pending.iter().map(|(_, origin, entries)| (origin, entries));
+        let sessions = self.sessions.iter().map(|(name, entries)| (&self.origins[name], entries));
+        let sound = pending.chain(sessions).filter(|(origin, _)| self.is_sound(origin));
+        let entries: Vec<Json> = sound.flat_map(|(_, entries)| entries).cloned().collect();
         let Some(entry) = self.dice.pick(&entries) else { return };
         // An agent that speaks SCP is bridged to all servers that are not SCP's.
         match self.world.agent.reach(&mut self.world.stage, entry) {
             (line, Some(name)) => self.connecting.push((line, name)),
             (line, None) => self.lines.push(line),
         }
+    }
+
+    /// Is a session good for everybody? Its set-up may have been lost with somebody on the way, and
+    /// then only those beyond know of it.
+    fn is_sound(&self, origin: &str) -> bool {
+        let mut providers = self.world.providers.iter();
+        let editor = providers.find(|it| it.who == "editor");
+        let told = editor.and_then(|it| it.answers.get(origin));
+        matches!(told, Some(Outcome::Result(_))) || self.deaths_before[origin] == self.deaths
     }
 
     fn ask(&mut self) {
@@ -306,6 +355,7 @@ impl Play {
     fn answer_as(&mut self, index: usize, said: &Said) {
         let provider = &mut self.world.providers[index];
         let outcome = match self.dice.below(6) {
+            0 | 1 if self.kind => Outcome::Result(json(r#"{"content":[]}"#)),
             0 => Outcome::error(-32000, "the tool says no"),
             1 if provider.form == Form::M7 => Outcome::Result(json(
                 r#"{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}}}"#,
@@ -350,11 +400,13 @@ impl Play {
 
     /// Everybody ends what it has begun.
     fn finish(mut self) {
+        self.all_come_back();
         for sleeper in self.sleepers.clone() {
             self.world.stage.sleep(&sleeper, false);
         }
         self.drain();
         self.check_clients();
+        self.note_what_stands();
         for session in self.sessions.keys().cloned().collect::<Vec<_>>() {
             self.editor_asks("session/close", &format!(r#"{{"sessionId":"{session}"}}"#));
         }
@@ -446,7 +498,14 @@ impl Play {
             assert!(world.editor().answers.contains_key(name), "the editor never heard of {name}");
         }
         assert!(world.editor().strangers.is_empty(), "{:?}", world.editor().strangers);
+        assert!(self.mortal || world.agent.dismissed.is_empty(), "{:?}", world.agent.dismissed);
         world.stage.quiet();
         world.stage.empty();
     }
+}
+
+/// How the editor calls the set-up that has become this.
+fn origin_of(call: &wire::Call) -> String {
+    let origin = call.params.as_ref().and_then(|params| params.member("cwd"));
+    origin.and_then(|it| it.text().map(|it| it.into_owned())).unwrap_or_default()
 }

@@ -9,6 +9,8 @@
 //! is what is in an envelope: it goes to, or comes from, the agent's side. In what is expected, `?`
 //! stands for any id, and `…` for any text.
 
+mod lives;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
@@ -42,6 +44,7 @@ pub struct Stage {
     journal: Vec<String>,
     /// The params of what the test looked at last.
     seen: Json,
+    lives: lives::Lives,
 }
 
 struct Sitter {
@@ -121,7 +124,7 @@ impl Stage {
             let (name, dialect) = bare.split_once(':').unwrap_or((bare, "plain"));
             sitters.push(Sitter::new(name, dialect.to_owned().leak(), bare != word));
         }
-        let component = |it: &Sitter| Component { name: it.name.clone(), command: it.name.clone() };
+        let component = |it: &Sitter| Component::new(it.name.clone(), it.name.clone());
         let chain = Chain {
             mode: Mode::Agent,
             components: sitters[1..].iter().map(component).collect(),
@@ -143,6 +146,7 @@ impl Stage {
             callers: 0,
             journal: Vec::new(),
             seen: Json::NULL,
+            lives: lives::Lives::default(),
         }
     }
 
@@ -290,10 +294,14 @@ impl Stage {
 
     fn handle(&mut self, event: Event) {
         match event {
-            Event::Arrived { from, toward, message } if self.exchange.minds(&message) => {
+            Event::Arrived { from, toward, message } => {
                 let mut steps = Vec::new();
                 let hop = Hop { seat: from, toward, dialect: self.sitters[from.index()].dialect };
-                if let Some(message) = self.exchange.arrived(self.now, hop, message, &mut steps) {
+                let message = match self.exchange.minds(&message) {
+                    true => self.exchange.arrived(self.now, hop, message, &mut steps),
+                    false => Some(message),
+                };
+                if let Some(message) = message.and_then(|it| self.if_known(from, it)) {
                     self.route(Event::Arrived { from, toward, message });
                 }
                 self.take(steps);
@@ -314,6 +322,7 @@ impl Stage {
     }
 
     fn route(&mut self, event: Event) {
+        self.lives.on_event(&event);
         let mut actions = Vec::new();
         self.router.handle(self.now, event, &mut actions);
         for action in actions {
@@ -322,6 +331,12 @@ impl Stage {
     }
 
     fn perform(&mut self, action: Action) {
+        if let Some(action) = self.if_here(action) {
+            self.perform_here(action);
+        }
+    }
+
+    fn perform_here(&mut self, action: Action) {
         match action {
             Action::Deliver { to, toward, message } if self.exchange.minds(&message) => {
                 let mut steps = Vec::new();
@@ -333,7 +348,7 @@ impl Stage {
             }
             Action::Deliver { to, toward, message } => self.deliver(to, toward, message),
             Action::Report(notice) => self.reports.push(notice.text),
-            Action::Start(_) | Action::Finish(_) => {}
+            Action::Start(_) | Action::Returned { .. } | Action::Finish(_) => {}
         }
     }
 
@@ -350,7 +365,12 @@ impl Stage {
                 Step::Arrive { from, toward, message } => {
                     self.routed.push_back(Event::Arrived { from, toward, message });
                 }
-                Step::Deliver { to, toward, message } => self.deliver(to, toward, message),
+                Step::Deliver { to, toward, message } => {
+                    if self.lives.is_away(to) && to.index() + 1 < self.sitters.len() {
+                        self.fail(&format!("{to:?} is away, and is told {}", text(&message)));
+                    }
+                    self.deliver(to, toward, message);
+                }
                 Step::Tell { caller, message } => {
                     self.journal.push(format!("client {} < {}", caller.0, message.to_line()));
                     if !self.hung_up.contains(&caller) {
@@ -385,8 +405,15 @@ impl Stage {
     }
 
     fn forwards(&mut self, index: usize, toward: Side, message: Message) {
+        if let Some(message) = self.pass(index, message) {
+            self.sends(index, toward, message);
+        }
+    }
+
+    /// A message under the id that it has on the other side of a proxy.
+    fn pass(&mut self, index: usize, message: Message) -> Option<Message> {
         let sitter = &mut self.sitters[index];
-        let message = match message {
+        Some(match message {
             Message::Request { id, call } => {
                 sitter.last += 1;
                 let own = format!("{}-{}", sitter.name, sitter.last);
@@ -404,13 +431,12 @@ impl Stage {
                 let params = call.params.unwrap();
                 let asked = acp::cancelled_id(&params);
                 let found = sitter.passed.iter().find(|(_, it)| Some(*it) == asked.as_ref());
-                let Some((own, _)) = found else { return };
+                let (own, _) = found?;
                 let params = acp::cancel_params(&params, &Id::string(own));
                 Message::notification(acp::CANCEL_REQUEST, params)
             }
             message => message,
-        };
-        self.sends(index, toward, message);
+        })
     }
 
     // What is expected.

@@ -91,6 +91,59 @@ impl World {
         self.agent_says(&id, "{}");
     }
 
+    /// A provider dies, and another takes its place that calls its servers so.
+    pub fn restart(&mut self, who: &str, servers: &[(&str, &str)]) {
+        self.stage.die(who, true);
+        self.revive(who, servers);
+    }
+
+    /// Another takes the place of a provider that has died.
+    pub fn revive(&mut self, who: &str, servers: &[(&str, &str)]) {
+        self.provider(who).reborn(servers);
+        self.told_all(who);
+        self.stage.come_back(who);
+        self.settle();
+    }
+
+    /// A newcomer is told of all sessions.
+    pub fn told_all(&mut self, who: &str) {
+        self.stage.boot(who, STDIO);
+        for session in self.stage.sessions_of(who) {
+            self.stage.tell_of(who, &session);
+            self.pump(who);
+        }
+    }
+
+    fn pump(&mut self, who: &str) {
+        if let Some(provider) = self.providers.iter_mut().find(|it| it.who == who) {
+            provider.pump(&mut self.stage);
+        }
+    }
+
+    /// The agent dies, and another takes its place. Returns the servers it is given, by session.
+    pub fn restart_agent(&mut self) -> Vec<(String, Vec<Json>)> {
+        let who = self.stage.agent();
+        self.stage.die(&who, true);
+        self.revive_agent()
+    }
+
+    pub fn revive_agent(&mut self) -> Vec<(String, Vec<Json>)> {
+        let who = self.stage.agent();
+        self.agent.reborn();
+        self.stage.boot(&who, Agent::greeting(self.agent.form));
+        let mut given = Vec::new();
+        for session in self.stage.sessions_of(&who) {
+            self.stage.tell_of(&who, &session);
+            self.agent.pump(&mut self.stage);
+            let (id, call) = self.agent.requests.pop_back().expect("it is told of the session");
+            self.stage.say(&who, &format!("result {id} {{}}"));
+            given.push((session, servers(&call)));
+        }
+        self.stage.come_back(&who);
+        self.settle();
+        given
+    }
+
     /// A line to this server; everybody helps to open it.
     pub fn line(&mut self, entry: &Json) -> Line {
         let (line, name) = self.agent.reach(&mut self.stage, entry);

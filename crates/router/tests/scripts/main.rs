@@ -1,6 +1,7 @@
 //! The router's rules as conversations. How to read them: `testkit::script`. The numbers are those of
 //! the conformance checklist; what a chain of a few players shows holds for longer ones.
 
+mod absence;
 mod cancellation;
 mod ending;
 mod handshake;

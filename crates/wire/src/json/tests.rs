@@ -160,3 +160,23 @@ fn arrays_and_objects_come_apart_and_together_as_they_are_spelt() {
     assert_eq!(object.as_str(), r#"{"a":true,"c\"":null}"#);
     assert_eq!(object.members().len(), 2);
 }
+
+#[test]
+fn what_says_more_extends_what_says_less() {
+    let extends = |more: &str, less: &str| {
+        Json::trusted(more.to_owned()).extends(&Json::trusted(less.to_owned()))
+    };
+    let prompt = r#"{"sessionId":"s","prompt":[{"type":"text","text":"hé"}],"_meta":null}"#;
+    assert!(extends(prompt, prompt));
+    let added =
+        r#"{"prompt": [{"text":"more"}, {"text":"h\u00e9","type":"text"}], "sessionId":"s"}"#;
+    assert!(extends(added, prompt));
+    assert!(!extends(prompt, added));
+    assert!(!extends(
+        r#"{"sessionId":"s","prompt":[{"type":"text","text":"be Sparkle"}]}"#,
+        prompt
+    ));
+    assert!(!extends(r#"[2,1]"#, r#"[1,2]"#) && extends("[0,1,2]", "[1,2]"));
+    let deep = |inner: &str| format!("{}{inner}{}", "[".repeat(9000), "]".repeat(9000));
+    assert!(!extends(&deep("1"), &deep("2")));
+}

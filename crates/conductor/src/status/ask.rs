@@ -1,0 +1,103 @@
+//! The end of `conductor status`: finds the conductors of this user, and asks each.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::net::UnixStream;
+use tokio::task::JoinSet;
+
+use super::{Found, Status, socket};
+
+/// How long a conductor may take to answer. One that lives needs no time.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// No answer is longer.
+const LONGEST: u64 = 64 * 1024 * 1024;
+
+/// Asks all conductors of this user, or the one with this process id.
+pub fn ask(pid: Option<u32>) -> Result<Found, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let found = runtime.map_err(|error| error.to_string())?.block_on(ask_around(pid));
+    match pid {
+        Some(pid) if found.running.is_empty() => Err(nobody(pid, &found)),
+        _ => Ok(found),
+    }
+}
+
+/// Why there is no answer of this process.
+fn nobody(pid: u32, found: &Found) -> String {
+    if !found.silent.is_empty() {
+        return found.silent.join("; ");
+    }
+    let text = format!(
+        "no conductor with the process id {pid} runs here, or it was started with --status off; \
+         conductor status lists those that can be asked"
+    );
+    [&[text], &*found.closed].concat().join("; ")
+}
+
+async fn ask_around(wanted: Option<u32>) -> Found {
+    let mut found = Found::default();
+    // All at once: one that does not answer holds up nobody else.
+    let mut asked = JoinSet::new();
+    for directory in socket::directories() {
+        let sockets = match socket::sockets(&directory) {
+            Ok(sockets) => sockets,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => {
+                found.closed.push(format!("{} is not used: {error}", directory.display()));
+                continue;
+            }
+        };
+        for (pid, path) in sockets {
+            if wanted.is_none_or(|wanted| wanted == pid) {
+                asked.spawn(async move { (pid, ask_one(&path).await) });
+            }
+        }
+    }
+    while let Some(answered) = asked.join_next().await {
+        match answered {
+            Ok((_, Ok(Some(status)))) => found.running.push(status),
+            Ok((_, Ok(None))) | Err(_) => {}
+            Ok((pid, Err(why))) => found.silent.push(format!("conductor {pid} {why}")),
+        }
+    }
+    found.running.sort_by_key(|status| status.pid);
+    found.silent.sort();
+    found
+}
+
+/// What it answers; `None` if there is nobody any more.
+async fn ask_one(path: &Path) -> Result<Option<Status>, String> {
+    match tokio::time::timeout(PATIENCE, read(path)).await {
+        Err(_) => Err("does not answer; it may be stopped".into()),
+        Ok(Ok(line)) if line.is_empty() => Ok(None),
+        Ok(Ok(line)) => serde_json::from_slice(&line).map(Some).map_err(|error| {
+            format!("answers what this version of conductor cannot read: {error}")
+        }),
+        Ok(Err(error)) => match error.kind() {
+            // It was killed, and its socket is left.
+            io::ErrorKind::ConnectionRefused => {
+                let _ = fs::remove_file(path);
+                Ok(None)
+            }
+            io::ErrorKind::NotFound
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::BrokenPipe => Ok(None),
+            _ => Err(format!("cannot be asked: {error}")),
+        },
+    }
+}
+
+async fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let stream = UnixStream::connect(path).await?;
+    if stream.peer_cred()?.uid() != socket::user() {
+        return Err(io::Error::other("another user answers"));
+    }
+    let mut line = Vec::new();
+    stream.take(LONGEST).read_to_end(&mut line).await?;
+    Ok(line)
+}

@@ -1,0 +1,129 @@
+//! How the shell sees itself.
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use router::{Role as Part, Seat, SeatState};
+
+use super::{Component, Editor, Life, Mcp, Mode, Queue, Role, State, Status, VERSION};
+use crate::link::Link;
+use crate::place::Place;
+use crate::run::Shell;
+use crate::survival;
+
+impl Shell {
+    /// Answers those who ask how we are.
+    pub(crate) fn show_status(&mut self, cx: &mut Context<'_>) {
+        while let Some(desk) = &mut self.desk
+            && let Poll::Ready(Some(question)) = desk.poll_question(cx)
+        {
+            // Who asked may have left.
+            let _ = question.send(self.snapshot());
+        }
+    }
+
+    /// The chain as it is now. The one place where a [`Status`] is filled in.
+    pub(crate) fn snapshot(&self) -> Status {
+        let router = self.router();
+        let outer = &self.seats[0];
+        let servers = self.core.exchange().map_or(0, mcp::Exchange::servers);
+        let clients = self.clients.len();
+        let directory = std::env::current_dir().unwrap_or_default();
+        Status {
+            version: VERSION,
+            pid: std::process::id(),
+            conductor_version: env!("CARGO_PKG_VERSION").to_owned(),
+            mode: match self.config.mode {
+                router::Mode::Agent => Mode::Agent,
+                router::Mode::Proxy => Mode::Proxy,
+            },
+            cwd: directory.to_string_lossy().into_owned(),
+            uptime_seconds: seconds(self.began.elapsed()),
+            state: self.chain_state(),
+            open_requests: router.open_questions(),
+            sessions: Some(self.core.sessions()),
+            components: router.chain().seats().map(|seat| self.component(seat)).collect(),
+            editor: Editor { out_bytes: waiting(outer), paused: outer.link.paused },
+            mcp: Mcp { servers, clients },
+        }
+    }
+
+    fn chain_state(&self) -> State {
+        let router = self.router();
+        let stands = |seat: Seat| {
+            matches!(
+                router.state(seat),
+                Some(
+                    SeatState::Live
+                        | SeatState::Greeting { again: true, .. }
+                        | SeatState::Away(_)
+                        | SeatState::Bypassed
+                )
+            )
+        };
+        match router.is_ending() {
+            true => State::Ending,
+            false if router.has_begun() && router.chain().seats().all(stands) => State::Running,
+            false => State::Starting,
+        }
+    }
+
+    fn component(&self, seat: Seat) -> Component {
+        let (router, place) = (self.router(), &self.seats[seat.index()]);
+        let chain = router.chain();
+        let state = router.state(seat);
+        let over = router.is_ending() && place.occupant.is_none() && place.since.is_some();
+        let exit = match state {
+            Some(SeatState::Closed(exit)) => Some(exit),
+            _ => self.core.last_exit(seat).or(place.previous.as_ref()),
+        };
+        let (held_messages, held_bytes) = router.held(seat);
+        Component {
+            number: seat.index(),
+            name: chain.name(seat).to_owned(),
+            command: chain.component(seat).map(|it| it.command.clone()).unwrap_or_default(),
+            role: match chain.role(seat) {
+                Part::Proxy => Role::Proxy,
+                Part::Agent => Role::Agent,
+            },
+            dialect: self.dialect(seat).to_owned(),
+            guard: chain.component(seat).is_some_and(|it| it.guard),
+            policy: self.core.policy(seat).map_or("", survival::words).to_owned(),
+            state: match state {
+                Some(SeatState::Closed(_)) => Life::Lost,
+                _ if over => Life::Ended,
+                Some(SeatState::Empty | SeatState::Waiting) | None => Life::Waiting,
+                Some(SeatState::Greeting { .. }) => Life::Greeting,
+                Some(SeatState::Live) => Life::Live,
+                Some(SeatState::Away(_)) => Life::Restarting,
+                Some(SeatState::Bypassed) => Life::Bypassed,
+            },
+            pid: place.occupant.as_ref().and_then(|it| it.pid()),
+            // Who has left and has not been replaced was not started again.
+            restarts: place.life.saturating_sub(u32::from(place.since.is_none())),
+            uptime_seconds: place
+                .since
+                .filter(|_| place.occupant.is_some())
+                .map(|since| seconds(since.elapsed())),
+            last_exit: exit.map(|exit| exit.what()),
+            exit_words: exit.map(|exit| exit.last_words.clone()).unwrap_or_default(),
+            last_words: place.words.list(),
+            queue: Queue {
+                out_bytes: waiting(place),
+                held_messages,
+                held_bytes,
+                owes: router.owed_by(seat),
+            },
+        }
+    }
+}
+
+/// What has yet to be read at a seat.
+fn waiting(place: &Place) -> usize {
+    place.link.queued() + place.relay.as_ref().map_or(0, Link::queued)
+}
+
+/// To the millisecond.
+fn seconds(duration: Duration) -> f64 {
+    duration.as_millis() as f64 / 1000.0
+}

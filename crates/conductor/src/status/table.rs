@@ -1,0 +1,282 @@
+//! A snapshot for people.
+
+use std::fmt::Write;
+
+use super::{Component, Found, State, Status};
+
+/// Lines are cut to about this, whatever they are shown on.
+const WIDTH: usize = 100;
+
+/// Of a command, at least so much is shown.
+const LEAST: usize = 20;
+
+/// How many of a component's last words are shown.
+const WORDS: usize = 3;
+
+const HEAD: [&str; 11] =
+    ["#", "name", "role", "speaks", "pid", "state", "restarts", "up", "queue", "owes", "command"];
+
+/// All conductors, one below the other.
+pub fn text(found: &Found) -> String {
+    match (found.running.is_empty(), found.silent.is_empty()) {
+        (true, true) => "No conductor is running.\n".into(),
+        (true, false) => "No conductor answers.\n".into(),
+        _ => found.running.iter().map(chain).collect::<Vec<_>>().join("\n"),
+    }
+}
+
+fn chain(status: &Status) -> String {
+    let mut text = format!("{}  {}  up {}", status.pid, status.mode, time(status.uptime_seconds));
+    if status.state != State::Running {
+        let _ = write!(text, "  {}", status.state);
+    }
+    let requests = if status.open_requests == 1 { "request" } else { "requests" };
+    let _ = write!(text, "  {} open {requests}", status.open_requests);
+    if let Some(sessions) = status.sessions.filter(|count| *count > 0) {
+        let _ = write!(text, "  {sessions} {}", if sessions == 1 { "session" } else { "sessions" });
+    }
+    let _ = writeln!(text, "  in {}", printable(&status.cwd));
+    if status.editor.out_bytes > 0 {
+        let _ = writeln!(text, "  {} wait for the editor", size(status.editor.out_bytes));
+    }
+    if status.editor.paused {
+        let _ = writeln!(text, "  the editor has to wait");
+    }
+    table(&mut text, &status.components);
+    text
+}
+
+fn table(text: &mut String, components: &[Component]) {
+    let rows: Vec<[String; 11]> =
+        std::iter::once(HEAD.map(str::to_owned)).chain(components.iter().map(cells)).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..HEAD.len() - 1).filter_map(width).collect();
+    let before: usize = widths.iter().map(|width| width + 2).sum();
+    let rest = WIDTH.saturating_sub(before + 2).max(LEAST);
+    for (index, row) in rows.iter().enumerate() {
+        text.push_str("  ");
+        for (cell, width) in row.iter().zip(&widths) {
+            let _ = write!(text, "{cell}{}  ", " ".repeat(width - cell.chars().count()));
+        }
+        let _ = writeln!(text, "{}", cut(&row[HEAD.len() - 1], rest));
+        if let Some(component) = index.checked_sub(1).and_then(|index| components.get(index)) {
+            last_exit(text, component);
+        }
+    }
+}
+
+fn cells(component: &Component) -> [String; 11] {
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".into());
+    let queue = &component.queue;
+    let held = match queue.held_messages {
+        0 => String::new(),
+        count => format!(" + {count} held"),
+    };
+    [
+        component.number.to_string(),
+        printable(&component.name),
+        component.role.to_string(),
+        printable(&component.dialect),
+        or_dash(component.pid.map(|pid| pid.to_string())),
+        component.state.to_string(),
+        component.restarts.to_string(),
+        or_dash(component.uptime_seconds.map(time)),
+        format!("{}{held}", size(queue.out_bytes)),
+        queue.owes.to_string(),
+        printable(without_directory(&component.command)),
+    ]
+}
+
+/// How the last one who sat there ended, and what it said.
+fn last_exit(text: &mut String, component: &Component) {
+    let Some(exit) = &component.last_exit else { return };
+    let _ = writeln!(text, "     last exit: {}", cut(&printable(exit), WIDTH - 16));
+    let words = &component.exit_words;
+    for line in &words[words.len().saturating_sub(WORDS)..] {
+        let _ = writeln!(text, "       {}", cut(&printable(line), WIDTH - 7));
+    }
+}
+
+/// `12s`, `3m 12s`, `2h 5m`, `3d 4h`: what is less does not matter.
+fn time(seconds: f64) -> String {
+    let seconds = seconds.max(0.0) as u64;
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds}s"),
+        (0, 0, _) => format!("{minutes}m {}s", seconds % 60),
+        (0, _, _) => format!("{hours}h {}m", minutes % 60),
+        _ => format!("{days}d {}h", hours % 24),
+    }
+}
+
+fn size(bytes: usize) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+    }
+}
+
+/// What components say and how they are called is not for the terminal to obey.
+fn printable(text: &str) -> String {
+    text.chars().map(|it| if it.is_control() { '·' } else { it }).collect()
+}
+
+/// There is little room, and the directory of a program says the least.
+fn without_directory(command: &str) -> &str {
+    let program = command.split_whitespace().next().unwrap_or_default();
+    match program.rfind('/') {
+        Some(at) if !program.contains(['\'', '"']) && at + 1 < program.len() => &command[at + 1..],
+        _ => command,
+    }
+}
+
+/// So many characters at most.
+fn cut(text: &str, width: usize) -> String {
+    match text.char_indices().nth(width) {
+        Some(_) => text.chars().take(width - 1).chain(['…']).collect(),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::{Editor, Life, Mcp, Mode, Queue, Role, VERSION};
+
+    fn component(number: usize, name: &str, command: &str) -> Component {
+        Component {
+            number,
+            name: name.into(),
+            command: command.into(),
+            role: Role::Proxy,
+            dialect: "P5".into(),
+            guard: false,
+            policy: "stop".into(),
+            state: Life::Live,
+            pid: Some(100 + number as u32),
+            restarts: 0,
+            uptime_seconds: Some(192.5),
+            last_exit: None,
+            exit_words: Vec::new(),
+            last_words: Vec::new(),
+            queue: Queue::default(),
+        }
+    }
+
+    fn status(components: Vec<Component>) -> Status {
+        Status {
+            version: VERSION,
+            pid: 100,
+            conductor_version: "1.2.3".into(),
+            mode: Mode::Agent,
+            cwd: "/home/me".into(),
+            uptime_seconds: 3600.0,
+            state: State::Running,
+            open_requests: 1,
+            sessions: None,
+            components,
+            editor: Editor::default(),
+            mcp: Mcp::default(),
+        }
+    }
+
+    fn shown(status: Status) -> String {
+        text(&Found { running: vec![status], ..Found::default() })
+    }
+
+    #[test]
+    fn a_chain_is_a_line_and_a_table() {
+        let mut agent = component(2, "agent", "/opt/bin/agent --acp");
+        agent.role = Role::Agent;
+        agent.dialect = "plain".into();
+        agent.restarts = 12;
+        agent.state = Life::Restarting;
+        (agent.pid, agent.uptime_seconds) = (None, None);
+        agent.queue = Queue { out_bytes: 1_600_000, held_messages: 3, held_bytes: 9, owes: 1 };
+        let expected = "\
+100  agent  up 1h 0m  1 open request  in /home/me
+  #  name     role   speaks  pid  state       restarts  up      queue             owes  command
+  1  sparkle  proxy  P5      101  live        0         3m 12s  0 B               0     builtin:sparkle
+  2  agent    agent  plain   –    restarting  12        –       1.5 MiB + 3 held  1     agent --acp
+";
+        assert_eq!(
+            shown(status(vec![component(1, "sparkle", "builtin:sparkle"), agent])),
+            expected
+        );
+    }
+
+    #[test]
+    fn what_waits_at_the_editor_and_what_the_chain_is_about_is_told() {
+        let mut chain = status(Vec::new());
+        chain.state = State::Ending;
+        chain.open_requests = 0;
+        chain.sessions = Some(2);
+        chain.editor = Editor { out_bytes: 2048, paused: true };
+        let text = shown(chain);
+        let head = "100  agent  up 1h 0m  ending  0 open requests  2 sessions  in /home/me\n";
+        assert!(text.starts_with(head), "{text}");
+        assert!(
+            text.contains("\n  2.0 KiB wait for the editor\n  the editor has to wait\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn below_a_component_that_has_ended_is_how_and_the_end_of_what_it_said() {
+        let mut gone = component(1, "gone", "gone");
+        gone.last_exit = Some("ended with status 3".into());
+        gone.exit_words = ["one", "two", "\x1b[31mthree\x07", "four"].map(str::to_owned).to_vec();
+        gone.last_words = vec!["something since".into()];
+        let text = shown(status(vec![gone, component(2, "next", "next")]));
+        let rest = text.lines().skip(3).take(4).collect::<Vec<_>>();
+        let told = [
+            "     last exit: ended with status 3",
+            "       two",
+            "       ·[31mthree·",
+            "       four",
+        ];
+        assert_eq!(rest, told, "{text}");
+        assert!(text.lines().nth(7).is_some_and(|line| line.starts_with("  2  next")), "{text}");
+    }
+
+    #[test]
+    fn long_commands_and_words_are_cut() {
+        let mut long = component(1, "long", &format!("/usr/bin/long {}", "é".repeat(500)));
+        long.last_exit = Some("x".repeat(500));
+        long.exit_words = vec!["ü".repeat(500)];
+        let text = shown(status(vec![long]));
+        for line in text.lines().skip(2) {
+            assert!(line.chars().count() == 100 && line.ends_with('…'), "{line}");
+        }
+        let name = "n".repeat(90);
+        let text = shown(status(vec![component(1, &name, &"c".repeat(50))]));
+        assert!(text.ends_with(&format!("  {}…\n", "c".repeat(LEAST - 1))), "{text}");
+    }
+
+    #[test]
+    fn nothing_is_something_to_say_too() {
+        assert_eq!(text(&Found::default()), "No conductor is running.\n");
+        let silent = Found { silent: vec!["conductor 1 is".into()], ..Found::default() };
+        assert_eq!(text(&silent), "No conductor answers.\n");
+    }
+
+    #[test]
+    fn times_and_sizes_are_short() {
+        let times = [(0.999, "0s"), (59.0, "59s"), (3599.9, "59m 59s"), (7500.0, "2h 5m")];
+        for (seconds, text) in times.into_iter().chain([(273_600.0, "3d 4h"), (-1.0, "0s")]) {
+            assert_eq!(time(seconds), text);
+        }
+        for (bytes, text) in [(1023, "1023 B"), (1536, "1.5 KiB"), (2 << 20, "2.0 MiB")] {
+            assert_eq!(size(bytes), text);
+        }
+    }
+
+    #[test]
+    fn a_program_is_shown_without_its_directory() {
+        assert_eq!(without_directory("/a/b c/d"), "b c/d");
+        for whole in ["a", "a b/c", "'/a b/c' d", "/", ""] {
+            assert_eq!(without_directory(whole), whole);
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! What is shown of a chain.
+
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use testkit::stage::wait_until;
+
+use crate::{INITIALIZE, Nook, PATIENT, PROMPT, names, pair, single};
+
+fn signal(pid: u32, signal: i32) {
+    // SAFETY: sends a signal to a process that the test has started and that is not reaped yet.
+    unsafe { libc::kill(pid as i32, signal) };
+}
+
+#[test]
+fn a_chain_is_shown_with_its_components_and_what_they_owe() {
+    let nook = Nook::new("chain");
+    let (mut stage, mut proxy, mut agent) = pair(nook.stage());
+    stage.editor.send(PROMPT);
+    proxy.request("session/prompt");
+    proxy.forward("down", "session/prompt", "{}");
+    agent.request("session/prompt");
+
+    let status = nook.json();
+    let directory = std::env::current_dir().expect("a directory");
+    assert_eq!(status["version"], 1);
+    assert_eq!(status["pid"], stage.conductor.pid());
+    assert_eq!(status["conductorVersion"], env!("CARGO_PKG_VERSION"));
+    assert_eq!((&status["mode"], &status["state"]), (&json!("agent"), &json!("running")));
+    assert_eq!(status["cwd"], directory.to_str().expect("UTF-8"));
+    assert_eq!(status["openRequests"], 2);
+    assert_eq!(status["sessions"], 0);
+    assert_eq!(status["editor"], json!({"outBytes": 0, "paused": false}));
+    assert_eq!(status["mcp"], json!({"servers": 0, "clients": 0}));
+    let uptime = status["uptimeSeconds"].as_f64().expect("a number");
+    let roles = [("proxy", "P5", proxy.pid), ("agent", "plain", agent.pid)];
+    let policies = ["restart,bypass", "restart,stop"];
+    for (index, (role, dialect, pid)) in roles.into_iter().enumerate() {
+        let mut component = status["components"][index].clone();
+        let since = component["uptimeSeconds"].take().as_f64().expect("a number");
+        assert!((0.0..=uptime).contains(&since), "{status}");
+        let command = component["command"].take();
+        let command = command.as_str().expect("a text");
+        assert!(command.contains("puppet ") && command.ends_with(role), "{command}");
+        let expected = json!({
+            "number": index + 1, "name": role, "command": null, "role": role, "dialect": dialect,
+            "guard": false, "policy": policies[index], "state": "live", "pid": pid, "restarts": 0,
+            "uptimeSeconds": null, "lastExit": null, "exitWords": [], "lastWords": [],
+            "queue": {"outBytes": 0, "heldMessages": 0, "heldBytes": 0, "owes": 1},
+        });
+        assert_eq!(component, expected);
+    }
+
+    let text = nook.text();
+    let lines: Vec<Vec<&str>> = text.lines().map(|it| it.split_whitespace().collect()).collect();
+    let (conductor, proxy, agent) =
+        (stage.conductor.pid().to_string(), proxy.pid.to_string(), agent.pid.to_string());
+    assert_eq!(lines[0][..2], [&conductor, "agent"], "{text}");
+    assert!(text.lines().next().unwrap().ends_with(&format!("  in {}", directory.display())));
+    assert!(text.contains("  2 open requests  in "), "{text}");
+    assert_eq!(lines[1].join(" "), "# name role speaks pid state restarts up queue owes command");
+    assert_eq!(lines[2][..7], ["1", "proxy", "proxy", "P5", &proxy, "live", "0"], "{text}");
+    assert_eq!(lines[3][..7], ["2", "agent", "agent", "plain", &agent, "live", "0"], "{text}");
+    assert_eq!(lines.len(), 4, "{text}");
+}
+
+#[test]
+fn a_chain_is_shown_from_its_start_to_its_end() {
+    let nook = Nook::new("states");
+    let mut stage = nook.stage().option(&PATIENT).named(&["proxy", "agent"]);
+    let states = |status: &Value| {
+        let of = |index: usize| status["components"][index]["state"].as_str().unwrap().to_owned();
+        [status["state"].as_str().unwrap().to_owned(), of(0), of(1)]
+    };
+    // A conductor that waits for its editor is one that runs.
+    let status = wait_until("it can be asked", || nook.list().pop());
+    assert_eq!(states(&status), ["starting", "waiting", "waiting"]);
+    assert_eq!(status["components"][0]["pid"], Value::Null);
+    assert_eq!(status["components"][0]["uptimeSeconds"], Value::Null);
+
+    stage.editor.send(INITIALIZE);
+    let (mut proxy, mut agent) = (stage.enter("proxy"), stage.enter("agent"));
+    let greeting = proxy.request("proxy/initialize");
+    let status = nook.json();
+    assert_eq!(states(&status), ["starting", "greeting", "waiting"]);
+    assert_eq!(status["components"][1]["pid"], agent.pid);
+    assert!(nook.text().contains("  starting  1 open request  in "));
+    proxy.forward("down", "initialize", r#"{"protocolVersion":1}"#);
+    let asked = agent.request("initialize");
+    assert_eq!(states(&nook.json()), ["starting", "greeting", "greeting"]);
+    agent.answer(&asked, r#"{"protocolVersion":1}"#);
+    proxy.message();
+    assert_eq!(states(&nook.json()), ["starting", "greeting", "live"]);
+    proxy.answer(&greeting, r#"{"protocolVersion":1}"#);
+    stage.editor.message();
+    assert_eq!(states(&nook.json()), ["running", "live", "live"]);
+
+    stage.editor.leave();
+    assert_eq!(proxy.next_line(), None);
+    let status = nook.json();
+    assert_eq!(states(&status), ["ending", "live", "live"]);
+    proxy.exit(0);
+    let status = wait_until("the proxy has ended", || {
+        Some(nook.json()).filter(|status| states(status) == ["ending", "ended", "live"])
+    });
+    assert_eq!(status["components"][0]["pid"], Value::Null);
+    agent.exit(0);
+    assert_eq!(stage.conductor.status(), 0);
+    assert_eq!(nook.text(), "No conductor is running.\n");
+}
+
+#[test]
+fn what_a_component_mutters_is_in_its_last_words() {
+    let nook = Nook::new("words");
+    let (_stage, mut agent) = single(nook.stage());
+    agent.mutter("not 30 lines\n");
+    for number in 1..=30 {
+        agent.mutter(&format!("line {number}\n"));
+    }
+    let words = wait_until("the last line is read", || {
+        let words = nook.json()["components"][0]["lastWords"].take();
+        let words = words.as_array().expect("a list").clone();
+        words.last().is_some_and(|it| it == "line 30").then_some(words)
+    });
+    let expected: Vec<Value> = (11..=30).map(|number| json!(format!("line {number}"))).collect();
+    assert_eq!(words, expected);
+    // It lives: that is for who asks, and not for the table.
+    assert!(!nook.text().contains("line 30"));
+}
+
+#[test]
+fn how_a_component_ended_is_shown_with_its_last_words() {
+    let nook = Nook::new("exit");
+    let (mut stage, mut proxy, mut agent) = pair(nook.stage().option(&PATIENT));
+    stage.editor.send(PROMPT);
+    proxy.request("session/prompt");
+    proxy.forward("down", "session/prompt", "{}");
+    agent.request("session/prompt");
+    agent.mutter("one\ntwo\nthree\n\x1b[31mout of luck\n");
+    agent.exit(3);
+    // The proxy hears of it, and thinks about it.
+    assert_eq!(proxy.message()["id"], "down");
+    let status = nook.json();
+    assert_eq!((&status["state"], &status["openRequests"]), (&json!("ending"), &json!(1)));
+    let agent = &status["components"][1];
+    assert_eq!((&agent["state"], &agent["pid"]), (&json!("lost"), &Value::Null));
+    assert_eq!(agent["uptimeSeconds"], Value::Null);
+    assert_eq!(agent["lastExit"], "ended with status 3");
+    assert_eq!(agent["exitWords"], json!(["one", "two", "three", "\x1b[31mout of luck"]));
+    let text = nook.text();
+    let told = "\n     last exit: ended with status 3\n       two\n       three\n       ·[31mout of luck\n";
+    assert!(text.ends_with(told), "{text}");
+}
+
+#[test]
+fn a_component_that_was_started_again_is_shown_with_the_end_of_its_last_life() {
+    let nook = Nook::new("again");
+    let mut stage = nook.stage().named(&["old", "agent"]);
+    stage.editor.send(INITIALIZE);
+    let mut first = stage.enter("old");
+    first.request("proxy/initialize");
+    first.mutter("what?\n");
+    first.exit(4);
+    let mut second = stage.enter("old");
+    second.request("_proxy/initialize");
+    let component = nook.json()["components"][0].take();
+    assert_eq!((&component["restarts"], &component["pid"]), (&json!(1), &json!(second.pid)));
+    assert_eq!(component["state"], "greeting");
+    assert!(component["uptimeSeconds"].is_number(), "{component}");
+    assert_eq!(component["lastExit"], "ended with status 4");
+    assert_eq!((&component["exitWords"], &component["lastWords"]), (&json!(["what?"]), &json!([])));
+    let text = nook.text();
+    assert!(text.contains("\n     last exit: ended with status 4\n       what?\n"), "{text}");
+}
+
+#[test]
+fn what_waits_for_an_agent_that_does_not_read_is_shown() {
+    let nook = Nook::new("queue");
+    let (mut stage, mut agent) = single(nook.stage());
+    signal(agent.pid, libc::SIGSTOP);
+    let long = PROMPT.replace("\"s\"", &format!("\"{}\"", "x".repeat(4 << 20)));
+    stage.editor.send(&long);
+    let status = wait_until("all of it waits", || {
+        Some(nook.json()).filter(|status| status["editor"]["paused"] == true)
+    });
+    let queue = &status["components"][0]["queue"];
+    let bytes = queue["outBytes"].as_u64().expect("a number");
+    assert!((1 << 20..5 << 20).contains(&bytes), "{status}");
+    assert_eq!((&queue["owes"], &status["openRequests"]), (&json!(1), &json!(1)));
+    let text = nook.text();
+    assert!(text.contains("MiB  1 ") && text.contains("\n  the editor has to wait\n"), "{text}");
+
+    signal(agent.pid, libc::SIGCONT);
+    let prompt = agent.request("session/prompt");
+    let status = wait_until("nothing waits", || {
+        Some(nook.json()).filter(|status| status["editor"]["paused"] == false)
+    });
+    let expected = json!({"outBytes": 0, "heldMessages": 0, "heldBytes": 0, "owes": 1});
+    assert_eq!(status["components"][0]["queue"], expected);
+    agent.answer(&prompt, "{}");
+    assert_eq!(stage.editor.message()["id"], 1);
+    assert_eq!(nook.json()["components"][0]["queue"]["owes"], 0);
+}
+
+#[test]
+fn a_components_environment_is_not_shown() {
+    let nook = Nook::new("secret");
+    let setup = nook.stage();
+    let mut proxy = setup.component("proxy");
+    proxy["env"] = json!({"TOKEN": "hunter2"});
+    let components = [proxy.to_string(), format!("KEY=hunter2 {}", setup.puppet("agent"))];
+    let mut stage = setup.run("agent", &components);
+    let puppets = stage.initialize(&["proxy", "agent"]);
+    assert_eq!(puppets[1].hello["env"]["KEY"], "hunter2");
+    let shown = format!("{}{:?}", nook.text(), nook.list());
+    assert!(shown.contains("puppet") && !shown.contains("hunter2"), "{shown}");
+    assert!(!shown.contains("TOKEN") && !shown.contains("KEY"), "{shown}");
+}
+
+#[test]
+fn components_in_the_conductors_own_process_have_none_of_their_own() {
+    let nook = Nook::new("resident");
+    let mut stage = nook.stage().run("agent", &["sparkle".into(), "demo-agent".into()]);
+    stage.editor.send(INITIALIZE);
+    assert!(stage.editor.message()["result"].is_object());
+    stage.editor.send(
+        r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/","mcpServers":[]}}"#,
+    );
+    assert!(stage.editor.message()["result"]["sessionId"].is_string());
+    let status = nook.json();
+    assert_eq!(status["state"], "running");
+    for (index, name) in ["sparkle", "demo-agent"].into_iter().enumerate() {
+        let component = &status["components"][index];
+        assert_eq!((&component["name"], &component["pid"]), (&json!(name), &Value::Null));
+        assert!(component["uptimeSeconds"].is_number(), "{status}");
+    }
+    // The tools of the one are used by the other.
+    wait_until("the agent has called", || {
+        (nook.json()["mcp"] == json!({"servers": 1, "clients": 1})).then_some(())
+    });
+    stage.editor.leave();
+    assert_eq!(stage.conductor.status(), 0);
+}
+
+#[test]
+fn a_chat_can_be_asked_too() {
+    let nook = Nook::new("try");
+    let mut chat = nook.command(&["try"]);
+    let mut chat = chat.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("it starts");
+    let status = wait_until("the chain stands", || {
+        nook.list().pop().filter(|status| status["state"] == "running")
+    });
+    assert_eq!((&status["pid"], &status["mode"]), (&json!(chat.id()), &json!("agent")));
+    assert_eq!(status["components"][1]["name"], "demo-agent");
+    drop(chat.stdin.take());
+    assert!(wait_until("it ends", || chat.try_wait().expect("wait")).success());
+    assert_eq!(names(&nook.directory()), [""; 0]);
+}

@@ -1,0 +1,214 @@
+//! A component dies, and another takes its place, or nobody does, while all others live on.
+//!
+//! What it offered stays as the others know it: the ids of servers and of connections, and the places
+//! where MCP clients call. The new component has other ids for all of that, and has heard nothing of
+//! what was said. So it declares its servers again, and before anybody speaks to it each conversation is
+//! opened again, with the first words that its consumer had for the one before.
+
+use router::{Level, Notice, Seat, Time};
+use wire::message::error_object;
+use wire::{Call, Outcome, Side, code};
+
+use super::talk::*;
+use super::{Exchange, Hop, Step, Watch};
+use crate::form::{self, About, Form, Word, connection_of};
+use crate::stateless::{INITIALIZE, INITIALIZED};
+
+impl Exchange {
+    /// A component has died. What it owed the router answers, so nothing is answered here; what it has
+    /// provided waits for [`returned`](Exchange::returned) or [`bypassed`](Exchange::bypassed).
+    pub fn parted(&mut self, now: Time, seat: Seat, steps: &mut Vec<Step>) {
+        self.away.insert(seat);
+        self.greeting.retain(|(whose, _)| *whose != seat);
+        self.setting_up.retain(|(whose, _), _| *whose != seat);
+        let owed = self.watched.extract_if(.., |(whose, _), _| *whose == seat);
+        let owed: Vec<Watch> = owed.map(|(_, watch)| watch).collect();
+        self.remember_hellos(owed);
+        self.suspend_talks(seat);
+        self.miss_servers(now, seat, steps);
+        if seat == self.far {
+            self.bridge.on_parted(steps);
+        }
+        self.close_talks_through(now, seat, steps);
+    }
+
+    /// Another has taken the place of a component that died, and has been told of every session.
+    pub fn returned(&mut self, now: Time, seat: Seat, steps: &mut Vec<Step>) {
+        if !self.away.remove(&seat) {
+            return;
+        }
+        let who = self.chain.describe(seat);
+        let missing = self.servers.iter().filter(|(_, it)| it.seat == seat && it.missing);
+        let missing: Vec<(String, String)> =
+            missing.map(|(key, server)| (key.clone(), server.name.clone())).collect();
+        for (key, name) in missing {
+            let text = format!("{who} was restarted and offers the MCP server '{name}' no more");
+            self.lose_server(&key, &text, steps);
+            steps.push(Step::Report(Notice { level: Level::Warn, seat, text }));
+        }
+        let talks = self.talks.all.iter().filter(|(_, talk)| talk.seat == seat);
+        for number in talks.map(|(number, _)| *number).collect::<Vec<u64>>() {
+            self.open_again(now, number, steps);
+        }
+    }
+
+    /// Nobody takes the place of a component that died: the chain closes over the gap, and what it
+    /// has provided is gone.
+    pub fn bypassed(&mut self, now: Time, seat: Seat, steps: &mut Vec<Step>) {
+        self.parted(now, seat, steps);
+        self.away.remove(&seat);
+        let who = self.chain.describe(seat);
+        let provided = self.servers.iter().filter(|(_, server)| server.seat == seat);
+        let provided: Vec<(String, String)> =
+            provided.map(|(key, server)| (key.clone(), server.name.clone())).collect();
+        for (key, name) in provided {
+            let text = format!("{who} is out of the chain, and with it its MCP server '{name}'");
+            self.lose_server(&key, &text, steps);
+        }
+    }
+
+    /// Where we have answered a client's `initialize` in the place of a server that never did, the
+    /// client will not say it again.
+    fn remember_hellos(&mut self, owed: Vec<Watch>) {
+        for watch in owed {
+            let Watch::Question(Question::Say { talk, call, .. }) = watch else { continue };
+            if let Some(talk) = self.talks.all.get_mut(&talk).filter(|_| call.is(INITIALIZE))
+                && let Consumer::Connection { id, .. } = &talk.consumer
+                && self.bridge.has_greeted(id)
+            {
+                talk.begins(&call);
+            }
+        }
+    }
+
+    /// The provider of these conversations is away. What waits for it is answered by the router, to
+    /// whom it was all delivered.
+    fn suspend_talks(&mut self, seat: Seat) {
+        self.talks.void(seat);
+        let here = self.talks.all.iter().filter(|(_, talk)| talk.seat == seat);
+        let here: Vec<u64> = here.map(|(number, _)| *number).collect();
+        self.talks.take_inputs(|input| here.contains(&input.talk));
+        for number in here {
+            let told = self.talks.is_told(number);
+            let Some(talk) = self.talks.all.get_mut(&number) else { continue };
+            let waits_to_be_ready =
+                talk.waiting_mut().is_some_and(|it| it.iter().any(|it| it.call.is(INITIALIZED)));
+            if waits_to_be_ready {
+                talk.is_ready();
+            }
+            talk.state = State::Opening(Vec::new());
+            // Where nobody knows of a connection, the next message opens another.
+            let has_begun = talk.begun.is_some() && !matches!(talk.consumer, Consumer::Stateless);
+            if !told && !has_begun {
+                self.talks.remove(number);
+            }
+        }
+    }
+
+    /// What a seat has provided is to be declared again. What only its own open requests needed is not
+    /// needed any more: nobody will hear their answers.
+    fn miss_servers(&mut self, now: Time, seat: Seat, steps: &mut Vec<Step>) {
+        let provided = self.servers.iter_mut().filter(|(_, server)| server.seat == seat);
+        let provided = provided.map(|(key, server)| {
+            self.reborn.insert(seat);
+            server.missing = true;
+            server.uses.pending = 0;
+            key.clone()
+        });
+        for key in provided.collect::<Vec<String>>() {
+            self.drop_if_unused(now, &key, steps);
+        }
+    }
+
+    /// Ends, toward their providers, the conversations that a seat had, or knew of before anybody
+    /// beyond it did; and those whose end may have been lost with it.
+    fn close_talks_through(&mut self, now: Time, seat: Seat, steps: &mut Vec<Step>) {
+        let bridged = self.bridge.native().is_none();
+        let has_left = |talk: &Talk| match &talk.consumer {
+            Consumer::Connection { id, .. } => {
+                let hung_up = || bridged && self.bridge.client_of(id).is_none();
+                talk.leaving || talk.told_to == self.far && hung_up()
+            }
+            _ => false,
+        };
+        let beyond = self.distance(seat);
+        let over = self.talks.all.iter().filter(|(_, talk)| {
+            let through = talk.seat != seat && beyond > usize::from(talk.seat.0);
+            through && (self.distance(talk.told_to) <= beyond || has_left(talk))
+        });
+        for number in over.map(|(number, _)| *number).collect::<Vec<u64>>() {
+            self.close_talk(now, number, None, steps);
+        }
+    }
+
+    /// How far a seat is from the editor.
+    fn distance(&self, seat: Seat) -> usize {
+        if seat == self.far { usize::MAX } else { seat.index() }
+    }
+
+    fn open_again(&mut self, now: Time, number: u64, steps: &mut Vec<Step>) {
+        let Some(talk) = self.talks.all.get(&number) else { return };
+        let Some(server) = self.servers.get(&talk.server) else { return };
+        let theirs = match &talk.consumer {
+            Consumer::Connection { form, .. } | Consumer::Server { form, .. } => *form,
+            Consumer::Stateless => Form::M7,
+        };
+        let form = server.form_for(theirs);
+        self.open(now, number, form, None, None, steps);
+    }
+
+    /// A server is there no more, for this reason.
+    fn lose_server(&mut self, key: &str, why: &str, steps: &mut Vec<Step>) {
+        let error = error_object(code::INTERNAL_ERROR, why, None);
+        self.bridge.forget_server(key, steps);
+        let talks = self.talks.all.iter().filter(|(_, talk)| talk.server == key);
+        for number in talks.map(|(number, _)| *number).collect::<Vec<u64>>() {
+            self.dismiss(number, &error, steps);
+        }
+        self.servers.remove(key);
+    }
+
+    /// The answer to a connect is on its way to the consumer.
+    pub(super) fn on_told(&mut self, hop: Hop<'_>, outcome: &Outcome) {
+        if self.talks.on_the_way.is_empty() || hop.toward != Side::Agent {
+            return;
+        }
+        let connection = match outcome {
+            Outcome::Result(result) => connection_of(result),
+            Outcome::Error(_) => None,
+        };
+        if let Some(connection) = connection {
+            self.knows_of(hop.seat, &connection);
+        }
+    }
+
+    /// Who speaks of a connection knows of it.
+    pub(super) fn overhear(&mut self, seat: Seat, call: &Call) {
+        let goodbye = call.method.name().ends_with("mcp/disconnect");
+        if self.talks.on_the_way.is_empty() && !goodbye {
+            return;
+        }
+        let Some((_, word)) = form::read(call) else { return };
+        let About::Connection(connection) = word.about() else { return };
+        self.knows_of(seat, connection);
+        let number = self.talks.by_connection.get(connection);
+        if let Some(talk) = number.and_then(|it| self.talks.all.get_mut(it)) {
+            talk.leaving |= matches!(word, Word::Disconnect { .. });
+        }
+    }
+
+    fn knows_of(&mut self, seat: Seat, connection: &str) {
+        let Some(number) = self.talks.by_connection.get(connection).copied() else { return };
+        let distance = self.distance(seat);
+        let Some(talk) = self.talks.all.get(&number) else { return };
+        if distance <= self.distance(talk.told_to) {
+            return;
+        }
+        if let Some(talk) = self.talks.all.get_mut(&number) {
+            talk.told_to = seat;
+        }
+        if seat == self.far {
+            self.talks.on_the_way.remove(&number);
+        }
+    }
+}

@@ -1,0 +1,503 @@
+//! The rules for a seat whose occupant has left and is replaced, or left out.
+//!
+//! | event | the seat | what is said to it |
+//! |---|---|---|
+//! | [`Parted`](crate::Event::Parted) | is vacant | waits |
+//! | [`Returned`](crate::Event::Returned) | is sent the `initialize` it was sent before; what it sends to its successor is answered from memory | waits |
+//! | [`Resumed`](crate::Event::Resumed) | is live: it has been told all that it must know | is delivered, in order |
+//! | [`Bypassed`](crate::Event::Bypassed) | is not there any more | goes to whoever is next |
+//!
+//! What the one who left owed is answered with an error, unless it had passed the question on as it
+//! was: then the answer of the next one is delivered to who asked in the first place. That answer must
+//! not overtake what the next one said before, which travels through the new occupant. So it waits
+//! until a *sounding*, a request without meaning that is sent the same way, has come through.
+
+use std::collections::VecDeque;
+
+use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
+
+use crate::event::{Action, Plan, Time};
+use crate::pending::{Ask, Gist, Purpose};
+use crate::router::{Router, answer};
+use crate::seat::{Exit, Seat, SeatState};
+
+/// A request without meaning. Whoever does not know it passes it on, or refuses it: both show that
+/// what was said before has come through.
+const SOUNDING: &str = "_conductor/sounding";
+
+/// How long a sounding may take, in milliseconds: a proxy may swallow what it does not know.
+const SOUNDING_LIMIT: u64 = 2_000;
+
+/// So many soundings are remembered that did not come through in time.
+const MOST_LATE: usize = 64;
+
+/// What a message costs beside its text while it waits.
+const HELD: usize = 256;
+
+/// A seat without an occupant that could be spoken to.
+#[derive(Debug, Clone)]
+pub struct Absence {
+    pub stage: Stage,
+    /// How the last occupant ended.
+    pub why: Exit,
+    held: VecDeque<Held>,
+    bytes: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    Vacant,
+    /// The new occupant was sent `initialize`.
+    Greeting,
+    /// It has answered, and is told what it must know before it is spoken to.
+    Learning,
+}
+
+/// What waits for a seat.
+#[derive(Debug, Clone)]
+enum Held {
+    Letter { from: Seat, toward: Side, message: Message },
+    Answer(Parcel),
+}
+
+/// An answer on its way past those who had passed the question on.
+#[derive(Debug, Clone)]
+pub struct Parcel {
+    from: Seat,
+    to: Seat,
+    toward: Side,
+    via: Vec<Seat>,
+    message: Message,
+}
+
+impl Held {
+    fn size(&self) -> usize {
+        let (Held::Letter { message, .. } | Held::Answer(Parcel { message, .. })) = self;
+        message.size() + HELD
+    }
+
+    /// Does `asker` wait for this to be answered, or for this answer?
+    fn is_awaited_by(&self, asker: Seat) -> bool {
+        match self {
+            Held::Letter { from, message, .. } => {
+                *from == asker && matches!(message, Message::Request { .. })
+            }
+            Held::Answer(parcel) => parcel.to == asker,
+        }
+    }
+}
+
+impl Absence {
+    fn new(why: Exit) -> Absence {
+        Absence { stage: Stage::Vacant, why, held: VecDeque::new(), bytes: 0 }
+    }
+
+    fn hold(&mut self, held: Held) {
+        self.bytes += held.size();
+        self.held.push_back(held);
+    }
+
+    fn take(&mut self, test: impl Fn(&Held) -> bool) -> Vec<Held> {
+        let (taken, kept): (Vec<_>, Vec<_>) = self.held.drain(..).partition(test);
+        self.held = kept.into();
+        self.bytes = self.held.iter().map(Held::size).sum();
+        taken
+    }
+}
+
+impl Router {
+    /// How many messages wait for a seat, and how many bytes they are.
+    pub fn held(&self, seat: Seat) -> (usize, usize) {
+        self.absence(seat).map_or((0, 0), |absence| (absence.held.len(), absence.bytes))
+    }
+
+    pub(crate) fn absence(&self, seat: Seat) -> Option<&Absence> {
+        match self.state(seat)? {
+            SeatState::Away(absence) => Some(absence),
+            _ => None,
+        }
+    }
+
+    fn absence_mut(&mut self, seat: Seat) -> Option<&mut Absence> {
+        match self.state_mut(seat)? {
+            SeatState::Away(absence) => Some(absence),
+            _ => None,
+        }
+    }
+
+    fn absences(&mut self) -> impl Iterator<Item = &mut Absence> {
+        self.seats.iter_mut().filter_map(|state| match state {
+            SeatState::Away(absence) => Some(absence),
+            _ => None,
+        })
+    }
+
+    /// Keeps a message for a seat that cannot be spoken to; gives it back if it can.
+    pub(crate) fn hold(
+        &mut self,
+        to: Seat,
+        from: Seat,
+        toward: Side,
+        message: Message,
+    ) -> Option<Message> {
+        let Some(absence) = self.absence_mut(to) else { return Some(message) };
+        absence.hold(Held::Letter { from, toward, message: message.detached() });
+        None
+    }
+
+    /// The occupant of a seat has left; another will come, or the seat will be left out.
+    pub(crate) fn on_parted(
+        &mut self,
+        now: Time,
+        seat: Seat,
+        why: Exit,
+        (plan, lost): (Plan, Vec<Id>),
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(state) = self.state_mut(seat) else { return };
+        match state {
+            SeatState::Closed(_) | SeatState::Bypassed => return,
+            SeatState::Away(absence) => {
+                (absence.stage, absence.why) = (Stage::Vacant, why.clone());
+            }
+            state => *state = SeatState::Away(Absence::new(why.clone())),
+        }
+        self.turn = self.turn.filter(|(whose, _)| *whose != seat);
+        self.forget_asker(seat);
+        let guard = self.chain.component(seat).is_some_and(|it| it.guard);
+        let mut asked = self.pending.forget(seat);
+        for (id, ask) in self.pending.abandon(seat) {
+            let deliverable = !guard && !lost.contains(&id);
+            let copy = asked.iter().position(|(_, copy)| deliverable && copy.is_copy_of(&ask));
+            match (ask.purpose, copy) {
+                (Purpose::Return, _) => {}
+                // What it would have brought through is lost with it.
+                (Purpose::Sounding(parcel), _) => {
+                    parcel.into_iter().for_each(|it| self.forward(now, it, actions));
+                }
+                (purpose, Some(copy)) => {
+                    let (id, mut copy) = asked.remove(copy);
+                    // It may have died with the cancellation in its hands.
+                    if ask.cancelled {
+                        self.withdraw(&id, &copy, actions);
+                    }
+                    let mut via = std::mem::take(&mut copy.via);
+                    via.push(seat);
+                    via.extend(ask.via);
+                    let Ask { asker, asker_id, cancelled, .. } = ask;
+                    let cancelled = cancelled || copy.cancelled;
+                    let ask = Ask { asker, asker_id, cancelled, purpose, via, ..copy };
+                    self.pending.restore(&id, ask);
+                }
+                // The next one has answered already, and is not asked twice.
+                (purpose @ Purpose::Greeting { .. }, None)
+                    if plan == Plan::Bypass && self.successor_answer(seat).is_some() =>
+                {
+                    if let Some(outcome) = self.successor_answer(seat) {
+                        self.on_greeted(now, Ask { purpose, ..ask }, outcome, None, actions);
+                    }
+                }
+                // Nobody else has heard of it: it goes to the next one instead.
+                (Purpose::Greeting { .. }, None)
+                    if plan == Plan::Bypass && matches!(ask.gist, Gist::Whole(_)) =>
+                {
+                    let Gist::Whole(params) = ask.gist else { continue };
+                    let call = Call::new(acp::INITIALIZE, params);
+                    let message = Message::Request { id: ask.asker_id, call };
+                    self.hold(seat, ask.asker, ask.toward, message);
+                }
+                (Purpose::Greeting { .. } | Purpose::Pass, None) => {
+                    let error = self.chain.crash_notice(seat, &why, Some(&ask.method), plan);
+                    answer(
+                        ask.asker,
+                        ask.toward.opposite(),
+                        ask.asker_id,
+                        Outcome::Error(error),
+                        actions,
+                    );
+                }
+            }
+        }
+        for (id, ask) in asked {
+            self.withdraw(&id, &ask, actions);
+        }
+    }
+
+    /// What the next one has answered to the `initialize` of a seat.
+    fn successor_answer(&self, seat: Seat) -> Option<Outcome> {
+        self.greeted(seat)?.successor.clone()
+    }
+
+    /// Nobody waits any more for what this question asks.
+    fn withdraw(&self, id: &Id, ask: &Ask, actions: &mut Vec<Action>) {
+        let listens = matches!(self.state(ask.answerer), Some(SeatState::Live) | None);
+        if listens && !ask.cancelled {
+            let params = Json::object([("requestId", Some(id.json().clone()))]);
+            let message = Message::notification(acp::CANCEL_REQUEST, params);
+            actions.push(Action::Deliver { to: ask.answerer, toward: ask.toward, message });
+        }
+    }
+
+    /// Another one sits there now: it is greeted as the last one was.
+    pub(crate) fn on_returned(&mut self, now: Time, seat: Seat, actions: &mut Vec<Action>) {
+        let Some(absence) = self.absence_mut(seat) else { return };
+        absence.stage = Stage::Greeting;
+        let params = self.greeted[seat.index() - 1].asked.clone();
+        let ask = self.own_ask(now, seat, Side::Agent, acp::INITIALIZE, Purpose::Return);
+        let id = self.pending.open(ask);
+        let call = Call::new(acp::INITIALIZE, params);
+        let message = Message::Request { id, call };
+        actions.push(Action::Deliver { to: seat, toward: Side::Agent, message });
+    }
+
+    /// It has answered. Who decides what it must know is told.
+    pub(crate) fn on_return_answered(
+        &mut self,
+        seat: Seat,
+        outcome: Outcome,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(absence) = self.absence_mut(seat) else { return };
+        if let Outcome::Result(_) = &outcome {
+            absence.stage = Stage::Learning;
+            self.greeted[seat.index() - 1].answered = Some(outcome.detached());
+        }
+        actions.push(Action::Returned { seat, outcome });
+    }
+
+    /// The answer to the `initialize` that a new occupant sends to its successor: the one that the
+    /// last occupant got, so that who is live is not initialized twice.
+    pub(crate) fn remembered(&self, seat: Seat) -> Option<Outcome> {
+        self.absence(seat)?;
+        let own = self.greeted[seat.index() - 1].successor.clone();
+        own.or_else(|| self.greeted(self.neighbour(seat, Side::Agent)?)?.answered.clone())
+    }
+
+    /// It can be spoken to: what has waited is delivered.
+    pub(crate) fn on_resumed(&mut self, now: Time, seat: Seat, actions: &mut Vec<Action>) {
+        self.release(now, seat, SeatState::Live, actions);
+    }
+
+    /// The chain closes over the gap: what has waited goes to whoever is next.
+    pub(crate) fn on_bypassed(&mut self, now: Time, seat: Seat, actions: &mut Vec<Action>) {
+        self.release(now, seat, SeatState::Bypassed, actions);
+    }
+
+    fn release(&mut self, now: Time, seat: Seat, next: SeatState, actions: &mut Vec<Action>) {
+        let Some(SeatState::Away(_)) = self.state(seat) else { return };
+        let Some(state) = self.state_mut(seat) else { return };
+        let SeatState::Away(absence) = std::mem::replace(state, next) else { return };
+        for held in absence.held {
+            match held {
+                Held::Letter { from, toward, message } => {
+                    self.on_message(now, from, toward, message, actions);
+                }
+                Held::Answer(parcel) => self.forward(now, parcel, actions),
+            }
+        }
+    }
+
+    /// A seat is gone for good: what waits for it is answered with this error.
+    pub(crate) fn refuse_held(
+        &mut self,
+        now: Time,
+        seat: Seat,
+        error: &Json,
+        actions: &mut Vec<Action>,
+    ) {
+        let held = self.absence_mut(seat).map(|absence| absence.take(|_| true));
+        for held in held.into_iter().flatten() {
+            self.settle_held(now, held, error, actions);
+        }
+    }
+
+    /// The chain ends: what waits anywhere is answered with this error.
+    pub(crate) fn refuse_all_held(&mut self, now: Time, error: &Json, actions: &mut Vec<Action>) {
+        let held: Vec<Held> = self.absences().flat_map(|it| it.take(|_| true)).collect();
+        for held in held {
+            self.settle_held(now, held, error, actions);
+        }
+    }
+
+    fn settle_held(&mut self, now: Time, held: Held, error: &Json, actions: &mut Vec<Action>) {
+        match held {
+            Held::Letter { from, toward, message: Message::Request { id, .. } } => {
+                let outcome = Outcome::Error(error.clone());
+                answer(from, toward.opposite(), id, outcome, actions);
+            }
+            Held::Letter { .. } => {}
+            Held::Answer(parcel) => self.bring(now, parcel, actions),
+        }
+    }
+
+    /// Does `asker` wait for something that waits for a seat?
+    pub(crate) fn waits_for_absent(&mut self, asker: Seat) -> bool {
+        self.absences().any(|it| it.held.iter().any(|held| held.is_awaited_by(asker)))
+            || self.pending.soundings().flatten().any(|parcel| parcel.to == asker)
+    }
+
+    /// Nobody is left to hear what this seat asked.
+    pub(crate) fn forget_asker(&mut self, seat: Seat) {
+        for absence in self.absences() {
+            absence.take(|held| held.is_awaited_by(seat));
+        }
+        for parcel in self.pending.soundings() {
+            parcel.take_if(|parcel| parcel.to == seat);
+        }
+    }
+
+    /// Takes back a question that waits for a seat; says whether there was one.
+    pub(crate) fn cancel_held(&mut self, from: Seat, id: &Id, actions: &mut Vec<Action>) -> bool {
+        let is_it = |held: &Held| match held {
+            Held::Letter { from: asker, message: Message::Request { id: asked, .. }, .. } => {
+                *asker == from && asked == id
+            }
+            _ => false,
+        };
+        let found: Vec<Held> = self.absences().flat_map(|it| it.take(is_it)).collect();
+        for held in &found {
+            let Held::Letter { toward, .. } = held else { continue };
+            let outcome = Outcome::error(code::CANCELLED, "the request was cancelled");
+            answer(from, toward.opposite(), id.clone(), outcome, actions);
+        }
+        !found.is_empty()
+    }
+
+    /// An answer has come: it goes to who asked, behind all that its sender said before.
+    pub(crate) fn on_answer(
+        &mut self,
+        now: Time,
+        ask: Ask,
+        outcome: Outcome,
+        extras: Option<bytes::Bytes>,
+        actions: &mut Vec<Action>,
+    ) {
+        let message = Message::Response { id: ask.asker_id, outcome, extras };
+        let parcel = Parcel {
+            from: ask.answerer,
+            to: ask.asker,
+            toward: ask.toward.opposite(),
+            via: ask.via,
+            message,
+        };
+        self.forward(now, parcel, actions);
+    }
+
+    fn forward(&mut self, now: Time, mut parcel: Parcel, actions: &mut Vec<Action>) {
+        while let Some(&seat) = parcel.via.first() {
+            match self.state(seat) {
+                Some(SeatState::Away(_)) => {
+                    parcel.message = parcel.message.detached();
+                    if let Some(absence) = self.absence_mut(seat) {
+                        absence.hold(Held::Answer(parcel));
+                    }
+                    return;
+                }
+                Some(SeatState::Live | SeatState::Greeting { .. }) => {
+                    parcel.via.remove(0);
+                    return self.sound(now, seat, parcel, actions);
+                }
+                _ => drop(parcel.via.remove(0)),
+            }
+        }
+        self.bring(now, parcel, actions);
+    }
+
+    /// Hands an answer over. Should its receiver still be learning, it first gets what the sender
+    /// said before.
+    pub(crate) fn bring(&mut self, now: Time, parcel: Parcel, actions: &mut Vec<Action>) {
+        let Parcel { from, to, toward, message, .. } = parcel;
+        let before = |held: &Held| matches!(held, Held::Letter { from: it, .. } if *it == from);
+        let earlier = self.absence_mut(to).map(|absence| absence.take(before));
+        for held in earlier.into_iter().flatten() {
+            if let Held::Letter { from, toward, message } = held {
+                self.hand_over(now, from, toward, message, to, actions);
+            }
+        }
+        actions.push(Action::Deliver { to, toward, message });
+    }
+
+    fn sound(&mut self, now: Time, seat: Seat, parcel: Parcel, actions: &mut Vec<Action>) {
+        let toward = parcel.toward;
+        let ask = self.own_ask(now, seat, toward, SOUNDING, Purpose::Sounding(Some(parcel)));
+        let id = self.pending.open(ask);
+        self.soundings.push_back((now.plus(SOUNDING_LIMIT), seat, id.clone()));
+        let params = Json::object([("token", Some(id.json().clone()))]);
+        let message = Message::Request { id, call: Call::new(SOUNDING, params) };
+        actions.push(Action::Deliver { to: seat, toward, message });
+    }
+
+    /// A sounding comes out of the seat that it was sent into: it has come through. Says whether it
+    /// was one of ours.
+    pub(crate) fn on_sounding(
+        &mut self,
+        now: Time,
+        from: Seat,
+        toward: Side,
+        id: &Id,
+        call: &Call,
+        actions: &mut Vec<Action>,
+    ) -> bool {
+        if !call.is(SOUNDING) {
+            return false;
+        }
+        let Some(token) = call.params.as_ref().and_then(|it| Id::new(it.member("token")?)) else {
+            return false;
+        };
+        let late = self.late_soundings.iter().position(|(seat, it)| *seat == from && *it == token);
+        match late {
+            Some(at) => drop(self.late_soundings.remove(at)),
+            None if self.pending.is_sounding(from, &token) => {}
+            // That of another conductor, whose proxy we are.
+            None => return false,
+        }
+        answer(from, toward.opposite(), id.clone(), Outcome::Result(Json::EMPTY), actions);
+        self.sounded(now, from, &token, actions);
+        true
+    }
+
+    pub(crate) fn sounded(&mut self, now: Time, seat: Seat, id: &Id, actions: &mut Vec<Action>) {
+        let Some(ask) = self.pending.close(seat, id) else { return };
+        self.soundings.retain(|(_, _, it)| it != id);
+        if let Purpose::Sounding(Some(parcel)) = ask.purpose {
+            self.forward(now, parcel, actions);
+        }
+    }
+
+    /// Soundings that have not come through in time are waited for no longer.
+    pub(crate) fn give_up_soundings(&mut self, now: Time, actions: &mut Vec<Action>) {
+        while let Some((until, seat, id)) = self.soundings.front().cloned()
+            && until <= now
+        {
+            self.soundings.pop_front();
+            self.sounded(now, seat, &id, actions);
+            // Should it come after all, it must go no further.
+            self.late_soundings.push_back((seat, id));
+            if self.late_soundings.len() > MOST_LATE {
+                self.late_soundings.pop_front();
+            }
+        }
+    }
+
+    fn own_ask(
+        &self,
+        at: Time,
+        answerer: Seat,
+        toward: Side,
+        method: &str,
+        purpose: Purpose,
+    ) -> Ask {
+        Ask {
+            asker: Seat::SELF,
+            asker_id: Id::NULL,
+            answerer,
+            toward,
+            method: method.to_owned(),
+            gist: Gist::None,
+            at,
+            cancelled: false,
+            purpose,
+            via: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The closed list of what can happen to the core, and of what it wants done.
+
+use bytes::Bytes;
+use mcp::{Caller, Ticket};
+use router::{Ending, Exit, Notice, Seat};
+use wire::{Message, Side};
+
+/// What happened.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// `from` sent a message that travels toward `toward`.
+    Arrived {
+        from: Seat,
+        toward: Side,
+        message: Message,
+    },
+    /// Nothing more will come from who sits at `seat`.
+    Left {
+        seat: Seat,
+        why: Exit,
+    },
+    /// A component that did not survive a greeting was started again, with another one.
+    Again(Seat),
+    /// An MCP client has called, said a line, or left.
+    Called {
+        ticket: Ticket,
+        caller: Caller,
+    },
+    Heard {
+        caller: Caller,
+        line: Bytes,
+    },
+    HungUp(Caller),
+    /// The conductor was asked to end.
+    Stop,
+    /// The [`deadline`](crate::Supervisor::deadline) has come.
+    Tick,
+}
+
+/// What to do, in this order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Start the component of this seat, with a fresh link.
+    Start(Seat),
+    /// End whatever is left of who sat there, at once. Nothing more is heard of it.
+    End(Seat),
+    /// Write a message to a seat's link.
+    Deliver { to: Seat, toward: Side, message: Message },
+    /// Say something to an MCP client.
+    Tell { caller: Caller, message: Message },
+    /// End the call of an MCP client.
+    HangUp(Caller),
+    /// Tell the people who run this.
+    Report(Notice),
+    /// The chain is over: write out what is queued, end the components. No action follows.
+    Finish(Ending),
+}

@@ -1,0 +1,38 @@
+//! A chain that survives: the router and the exchange, and who looks after them.
+//!
+//! A [`Supervisor`] is the one way into the pure core. What arrives passes the exchange (MCP over
+//! ACP), then the router; what the router delivers passes the exchange again. The supervisor watches
+//! both ways, and when a component fails it decides by its [`Policy`] what becomes of it:
+//!
+//! - it is **restarted**: a fresh one is greeted as the old one was, and told again of each live
+//!   session, so that it can build its state and its tools; what it passes on of that is answered from
+//!   memory, and nobody else notices;
+//! - it is **bypassed**: its neighbours are neighbours from now on;
+//! - or the chain **stops**.
+//!
+//! # Layout
+//! - [`event`]: what can happen and what can be done about it
+//! - [`policy`]: what is to be done when a component fails, and how patient to be
+//! - [`supervisor`](mod@supervisor): the way in, and the way of a message through the core
+//! - `topic`: the few methods that a supervisor knows
+//! - `record`: what a component was told that its successor must be told, too
+//! - `recovery`: how a component fails, and how its successor learns
+//! - `orphan`: sessions that nobody has
+//! - `watchdog`: who is alive and says nothing
+//! - `telling`: what the people in front of the editor are told
+//!
+//! Pure: no clock, no I/O, no randomness but that of a seed.
+
+pub mod event;
+mod orphan;
+pub mod policy;
+mod record;
+mod recovery;
+pub mod supervisor;
+mod telling;
+mod topic;
+mod watchdog;
+
+pub use event::{Action, Event};
+pub use policy::{Pace, Policy, Restart, Rules, Then, Watch};
+pub use supervisor::Supervisor;

@@ -1,0 +1,238 @@
+//! What a component was told that the next one in its seat must be told, too: its sessions. And what
+//! is going on in it: prompts and cancellations.
+
+use std::collections::BTreeMap;
+
+use router::Time;
+use wire::{Call, Id, Message, Outcome, Side, acp};
+
+use crate::topic::{Topic, key, session_of, session_of_call, topic};
+
+/// No more sessions than these are kept for each component; then the oldest is forgotten.
+const MOST_SESSIONS: usize = 256;
+
+#[derive(Debug, Default)]
+pub struct Record {
+    /// Live sessions, as this component knows them, oldest first.
+    sessions: Vec<SetUp>,
+    /// Those it has yet to answer, by the id it was asked with.
+    opening: BTreeMap<String, SetUp>,
+    /// What it has asked its successor for these and waits for, by its own id: of which, the how
+    /// manieth.
+    asked: BTreeMap<String, (String, usize)>,
+    /// It was prompted in a session of which it is not known how it was set up.
+    pub has_unknown: bool,
+    ending: BTreeMap<String, String>,
+    logging_in: BTreeMap<String, Call>,
+    /// How somebody has logged in.
+    pub login: Option<Call>,
+    /// Prompts that it has yet to answer, by the id it was asked with.
+    pub prompts: BTreeMap<String, Prompt>,
+    /// When it was told that a request is cancelled, by its id.
+    pub cancelled: BTreeMap<String, Time>,
+}
+
+/// A session, and how it was set up.
+#[derive(Debug, Clone)]
+pub struct SetUp {
+    /// As it was delivered.
+    pub call: Call,
+    pub session: String,
+    /// What the component asked its successor for it, and the answers.
+    pub copies: Vec<Copy>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Copy {
+    pub method: String,
+    pub outcome: Option<Outcome>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Prompt {
+    pub id: Id,
+    pub session: String,
+    /// When it was told that the turn is cancelled.
+    pub cancelled: Option<Time>,
+}
+
+impl Record {
+    pub fn sessions(&self) -> &[SetUp] {
+        &self.sessions
+    }
+
+    /// The requests to set something up that it has yet to answer.
+    pub fn owed_set_ups(&self) -> Vec<Id> {
+        // What it was asked with are ids of ours, which are strings.
+        self.opening.keys().filter_map(|key| key.strip_prefix('"')).map(Id::string).collect()
+    }
+
+    /// The component is told something. `owes`: does anybody wait for its answer to this request?
+    pub fn delivered(
+        &mut self,
+        now: Time,
+        toward: Side,
+        message: &Message,
+        owes: impl Fn(&Id) -> bool,
+    ) {
+        match message {
+            Message::Request { id, call } if toward == Side::Agent => {
+                self.asked_for(id, call);
+            }
+            // The many updates go the other way.
+            Message::Notification(call) if toward == Side::Agent => match topic(call) {
+                Some(Topic::CancelSession) => {
+                    let session = session_of_call(call);
+                    for prompt in self.prompts.values_mut() {
+                        if session.as_ref() == Some(&prompt.session) {
+                            prompt.cancelled.get_or_insert(now);
+                        }
+                    }
+                }
+                Some(Topic::CancelRequest) => {
+                    let id = call.params.as_ref().and_then(acp::cancelled_id);
+                    self.cancelled.extend(id.filter(owes).map(|id| (key(&id), now)));
+                }
+                _ => {}
+            },
+            Message::Response { id, outcome, .. } if !self.asked.is_empty() => {
+                if let Some((opening, index)) = self.asked.remove(&key(id))
+                    && let Some(set_up) = self.opening.get_mut(&opening)
+                {
+                    set_up.copies[index].outcome = Some(outcome.detached());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn asked_for(&mut self, id: &Id, call: &Call) {
+        match topic(call) {
+            Some(Topic::SetUp) => {
+                let session = session_of_call(call).unwrap_or_default();
+                let call = call.detached();
+                self.opening.insert(key(id), SetUp { call, session, copies: Vec::new() });
+            }
+            Some(Topic::End) => {
+                self.ending.extend(session_of_call(call).map(|session| (key(id), session)));
+            }
+            Some(Topic::Authenticate) => drop(self.logging_in.insert(key(id), call.detached())),
+            Some(Topic::Prompt) => {
+                let session = session_of_call(call).unwrap_or_default();
+                self.has_unknown |= !self.sessions.iter().any(|it| it.session == session);
+                let prompt = Prompt { id: id.detached(), session, cancelled: None };
+                self.prompts.insert(key(id), prompt);
+            }
+            _ => {}
+        }
+    }
+
+    /// The component says something. Gives the session that it has ended with that.
+    pub fn arrived(&mut self, toward: Side, message: &Message) -> Option<String> {
+        match message {
+            Message::Request { id, call }
+                if toward == Side::Agent
+                    && !self.opening.is_empty()
+                    && topic(call) == Some(Topic::SetUp) =>
+            {
+                self.has_asked(id, call);
+                None
+            }
+            Message::Response { id, outcome, .. } if !self.owes_nothing() => {
+                self.has_answered(&key(id), outcome)
+            }
+            _ => None,
+        }
+    }
+
+    fn owes_nothing(&self) -> bool {
+        self.opening.is_empty()
+            && self.ending.is_empty()
+            && self.logging_in.is_empty()
+            && self.prompts.is_empty()
+            && self.cancelled.is_empty()
+    }
+
+    /// It sets up something of its own: most likely what it was asked to set up. Of several, the one
+    /// that it has not done this for yet.
+    fn has_asked(&mut self, id: &Id, call: &Call) {
+        let method = call.method.name().into_owned();
+        let next = self
+            .opening
+            .iter_mut()
+            .min_by_key(|(_, set_up)| (set_up.call.method != call.method, set_up.copies.len()));
+        if let Some((opening, set_up)) = next {
+            self.asked.insert(key(id), (opening.clone(), set_up.copies.len()));
+            set_up.copies.push(Copy { method, outcome: None });
+        }
+    }
+
+    fn has_answered(&mut self, id: &str, outcome: &Outcome) -> Option<String> {
+        self.prompts.remove(id);
+        self.cancelled.remove(id);
+        let opened = self.opening.remove(id);
+        let ended = self.ending.remove(id);
+        let login = self.logging_in.remove(id);
+        let Outcome::Result(result) = outcome else { return None };
+        self.login = login.or(self.login.take());
+        if let Some(mut set_up) = opened {
+            set_up.session = session_of(result).unwrap_or(set_up.session);
+            self.sessions.retain(|it| it.session != set_up.session);
+            self.sessions.push(set_up);
+            if self.sessions.len() > MOST_SESSIONS {
+                self.sessions.remove(0);
+            }
+        }
+        if let Some(session) = &ended {
+            self.forget(session);
+        }
+        ended
+    }
+
+    /// In which sessions it was told to stop and has not stopped yet.
+    pub fn cancelled_sessions(&self) -> Vec<String> {
+        let cancelled = self.prompts.values().filter(|it| it.cancelled.is_some());
+        cancelled.map(|it| it.session.clone()).collect()
+    }
+
+    /// Nobody will take up this session again.
+    pub fn forget(&mut self, session: &str) {
+        self.sessions.retain(|it| it.session != session);
+    }
+
+    /// The session that it was asked to set up with this id, if the request names it.
+    pub fn opening_session(&self, id: &Id) -> Option<String> {
+        let set_up = self.opening.get(&key(id))?;
+        (!set_up.session.is_empty()).then(|| set_up.session.clone())
+    }
+
+    /// Sessions that its successor has set up for it, of which it has not told those who asked.
+    pub fn untold(&self) -> Vec<String> {
+        let stands = |set_up: &SetUp| {
+            let results = set_up.copies.iter().filter_map(|copy| match &copy.outcome {
+                Some(Outcome::Result(result)) => Some(result),
+                _ => None,
+            });
+            let named = results.map(|it| session_of(it).unwrap_or(set_up.session.clone()));
+            named.collect::<Vec<String>>()
+        };
+        self.opening.values().flat_map(stands).filter(|it| !it.is_empty()).collect()
+    }
+
+    /// Who knew all this is gone: what it had not finished is not known to anybody.
+    pub fn parted(&mut self) {
+        let sessions = std::mem::take(&mut self.sessions);
+        let login = self.login.take();
+        *self = Record { sessions, login, ..Record::default() };
+    }
+
+    /// How much is open, for tests.
+    pub fn open(&self) -> usize {
+        self.opening.len()
+            + self.asked.len()
+            + self.ending.len()
+            + self.logging_in.len()
+            + self.prompts.len()
+            + self.cancelled.len()
+    }
+}

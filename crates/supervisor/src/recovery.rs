@@ -1,0 +1,488 @@
+//! How a component fails, what becomes of it, and how the next one in its seat learns.
+
+use std::collections::VecDeque;
+
+use router::{Exit, How, Plan, Seat, Time};
+use wire::message::error_object;
+use wire::{Call, Id, Json, Message, Outcome, Side, code};
+
+use crate::event::Action;
+use crate::policy::{Restart, Then};
+use crate::record::Copy;
+use crate::supervisor::Supervisor;
+use crate::topic::{Resumption, Topic, is_state, session_of_call, topic};
+
+/// ACP's code for a session that is not there.
+const NO_SUCH_SESSION: i64 = -32002;
+
+/// Where a component is in its life, beside what the router knows.
+#[derive(Debug)]
+pub enum Stage {
+    /// It runs, or has not been needed yet.
+    Up { since: Option<Time> },
+    /// It will be started again at that time.
+    Waiting { at: Time },
+    /// It was started and greeted again.
+    Greeting { until: Time },
+    /// It is told of its sessions, one after the other.
+    Learning { until: Time, lessons: VecDeque<Lesson>, current: Option<Box<Asked>> },
+    /// It is left out for good.
+    Out,
+}
+
+impl Default for Stage {
+    fn default() -> Stage {
+        Stage::Up { since: None }
+    }
+}
+
+impl Stage {
+    pub fn deadline(&self) -> Option<Time> {
+        match self {
+            Stage::Up { .. } | Stage::Out => None,
+            Stage::Waiting { at: time }
+            | Stage::Greeting { until: time }
+            | Stage::Learning { until: time, .. } => Some(*time),
+        }
+    }
+}
+
+/// What a component that learns is asked, under which id.
+#[derive(Debug)]
+pub struct Asked {
+    id: Id,
+    lesson: Lesson,
+}
+
+/// Something that the new one in a seat is told again.
+#[derive(Debug, Clone)]
+pub struct Lesson {
+    call: Call,
+    session: Option<String>,
+    /// What the old one asked its successor for it: the new one gets the same answers.
+    copies: Vec<Copy>,
+    /// What it says of this session meanwhile has been said before.
+    repeats: bool,
+}
+
+enum Verdict {
+    /// Nobody sits there any more.
+    Ignore,
+    /// The chain ends.
+    Stop,
+    Restart {
+        delay: u64,
+    },
+    Bypass,
+}
+
+impl Supervisor {
+    /// Nothing more comes from who sat at this seat.
+    pub(crate) fn on_left(&mut self, seat: Seat, why: Exit, actions: &mut Vec<Action>) {
+        let verdict = self.judge(seat);
+        if let How::Uncancellable { .. } = why.how {
+            self.honour_cancellations(seat, actions);
+        }
+        match verdict {
+            Verdict::Ignore => {}
+            Verdict::Stop => {
+                if let Some(post) = self.post_mut(seat) {
+                    post.last_exit = Some(why.clone());
+                }
+                self.exchange.iter_mut().for_each(|it| it.left(seat));
+                self.route(router::Event::Left { seat, why }, actions);
+            }
+            Verdict::Restart { delay } => {
+                let text = "is being restarted";
+                self.part(seat, why, Plan::Restart, text, actions);
+                self.with_exchange(actions, |it, now, steps| it.parted(now, seat, steps));
+                let at = self.now.plus(delay);
+                if let Some(post) = self.post_mut(seat) {
+                    post.stage = Stage::Waiting { at };
+                }
+            }
+            Verdict::Bypass => {
+                let text = "is left out from now on";
+                self.part(seat, why, Plan::Bypass, text, actions);
+                if let Some(post) = self.post_mut(seat) {
+                    post.stage = Stage::Out;
+                    post.record = Default::default();
+                }
+                self.with_exchange(actions, |it, now, steps| it.bypassed(now, seat, steps));
+                self.route(router::Event::Bypassed(seat), actions);
+            }
+        }
+    }
+
+    fn judge(&mut self, seat: Seat) -> Verdict {
+        let now = self.now;
+        let random = self.random();
+        let can = self.can_take_up(seat);
+        let Some(policy) = seat.index().checked_sub(1).and_then(|at| self.rules.policies.get(at))
+        else {
+            return Verdict::Stop;
+        };
+        let policy = *policy;
+        let then = match policy.then {
+            Then::Bypass => Verdict::Bypass,
+            Then::Stop => Verdict::Stop,
+        };
+        if self.router.is_ending() {
+            return Verdict::Stop;
+        }
+        // What does not even start is a mistake to be corrected, not an accident to be survived.
+        if !self.router.has_stood(seat) && policy.restart != Restart::Never {
+            return match self.post(seat).map(|post| &post.stage) {
+                Some(Stage::Out) => Verdict::Ignore,
+                _ => Verdict::Stop,
+            };
+        }
+        let Some(post) = self.post_mut(seat) else { return Verdict::Stop };
+        let since = match &post.stage {
+            Stage::Out => return Verdict::Ignore,
+            Stage::Up { since } => *since,
+            _ => None,
+        };
+        let wanted = match policy.restart {
+            Restart::Never => false,
+            Restart::IfItCan => can,
+            Restart::Always => true,
+        };
+        match post.restarts.failed(now, since, policy.pace, random) {
+            Some(delay) if wanted => Verdict::Restart { delay },
+            _ => then,
+        }
+    }
+
+    /// Would a fresh one be of use to those who have sessions with this one?
+    fn can_take_up(&self, seat: Seat) -> bool {
+        let Some(record) = self.post(seat).map(|post| &post.record) else { return false };
+        match self.is_agent(seat) {
+            false => true,
+            true if record.has_unknown => false,
+            true => record.sessions().is_empty() || self.resumption(seat).is_some(),
+        }
+    }
+
+    /// How the agent takes sessions up, by its last answer to `initialize`.
+    fn resumption(&self, seat: Seat) -> Option<Resumption> {
+        match self.router.greeted(seat)?.answered.as_ref()? {
+            Outcome::Result(result) => Resumption::offered(result),
+            Outcome::Error(_) => None,
+        }
+    }
+
+    /// Whoever sat there is gone: those who wait for it are told, and the people.
+    fn part(
+        &mut self,
+        seat: Seat,
+        why: Exit,
+        plan: Plan,
+        consequence: &str,
+        actions: &mut Vec<Action>,
+    ) {
+        let chain = self.router.chain();
+        let told =
+            format!("{} crashed: it {}. It {consequence}.", chain.describe(seat), why.what());
+        let line = format!("{}; it {consequence}", chain.obituary(seat, &why, None));
+        self.warn(seat, line, actions);
+        // Who fails while it is being restarted has been told of already.
+        let again = plan == Plan::Restart && !self.is_up(seat);
+        if !again {
+            self.tell_editor(seat, &told, actions);
+        }
+        actions.push(Action::End(seat));
+        let asked = self.asked_by(seat);
+        let (mut lost, mut untold, mut cancelled) = (Vec::new(), Vec::new(), Vec::new());
+        if let Some(post) = self.post_mut(seat) {
+            post.last_exit = Some(why.clone());
+            untold = post.record.untold();
+            // A session that the next one in this seat has never heard of must not begin.
+            if plan == Plan::Restart {
+                lost = post.record.owed_set_ups();
+            }
+            cancelled = post.record.cancelled_sessions();
+            post.record.parted();
+        }
+        self.route(router::Event::Parted { seat, why, plan, lost }, actions);
+        self.orphan(seat, asked, untold, actions);
+        self.call_off_orphans(actions);
+        self.cancel_on(seat, &cancelled, actions);
+    }
+
+    /// It may have died with a cancellation in its hands: who works on such a prompt for it is told.
+    fn cancel_on(&mut self, seat: Seat, sessions: &[String], actions: &mut Vec<Action>) {
+        let next = self.router.chain().seats().find(|it| *it > seat && self.is_up(*it));
+        let Some(next) = next.filter(|_| !sessions.is_empty()) else { return };
+        let Some(post) = self.post(next) else { return };
+        let prompts = post.record.prompts.values().filter(|it| it.cancelled.is_none());
+        let told = prompts.map(|it| it.session.clone()).filter(|it| sessions.contains(it));
+        for session in told.collect::<Vec<_>>() {
+            self.deliver(next, Side::Agent, cancellation(&session), actions);
+        }
+    }
+
+    /// What a component that is gone had asked the agent to do, and nobody waits for, is not to be
+    /// done: the question itself is taken back by the router, and the turn is cancelled.
+    fn call_off_orphans(&mut self, actions: &mut Vec<Action>) {
+        for seat in self.router.chain().seats().collect::<Vec<_>>() {
+            let router = &self.router;
+            let Some(post) = self.posts.get_mut(seat.index() - 1) else { continue };
+            let orphans: Vec<_> =
+                post.record.prompts.extract_if(.., |_, it| !router.owes(seat, &it.id)).collect();
+            for (_, prompt) in orphans {
+                self.deliver(seat, Side::Agent, cancellation(&prompt.session), actions);
+            }
+        }
+    }
+
+    /// Who does not stop when it is told to is given up; but first those who wait get what they would
+    /// get from one that does.
+    fn honour_cancellations(&mut self, seat: Seat, actions: &mut Vec<Action>) {
+        let Some(post) = self.post_mut(seat) else { return };
+        let prompts = post.record.prompts.extract_if(.., |_, it| it.cancelled.is_some());
+        let stopped = Json::object([("stopReason", Some(Json::string("cancelled")))]);
+        let mut answers: Vec<(Id, Outcome)> =
+            prompts.map(|(_, it)| (it.id, Outcome::Result(stopped.clone()))).collect();
+        let cancelled = std::mem::take(&mut post.record.cancelled);
+        let requests = self.router.questions().filter(|(id, ask)| {
+            ask.answerer == seat && cancelled.contains_key(&crate::topic::key(id))
+        });
+        let refusal = Outcome::error(code::CANCELLED, "the request was cancelled");
+        let others = requests.map(|(id, _)| (id, refusal.clone()));
+        let others = others.filter(|(id, _)| answers.iter().all(|(it, _)| it != id));
+        answers.extend(others.collect::<Vec<_>>());
+        for (id, outcome) in answers {
+            self.on_arrived(seat, Side::Editor, Message::response(id, outcome), actions);
+        }
+    }
+
+    /// Starts those whose time has come.
+    pub(crate) fn start_what_is_due(&mut self, actions: &mut Vec<Action>) {
+        for seat in self.router.chain().seats().collect::<Vec<_>>() {
+            let until = self.now.plus(self.router.chain().greeting_limit);
+            let (now, closing) = (self.now, self.router.is_ending());
+            let Some(post) = self.post_mut(seat) else { continue };
+            match post.stage {
+                Stage::Waiting { at } if at <= now && !closing => {}
+                Stage::Waiting { at } if at <= now => {
+                    post.stage = Stage::Out;
+                    continue;
+                }
+                _ => continue,
+            }
+            post.stage = Stage::Greeting { until };
+            actions.push(Action::Start(seat));
+            self.route(router::Event::Returned(seat), actions);
+        }
+    }
+
+    /// A fresh component has answered its greeting.
+    pub(crate) fn on_returned(&mut self, seat: Seat, outcome: Outcome, actions: &mut Vec<Action>) {
+        match outcome {
+            Outcome::Error(error) => {
+                let text = error.member("message").and_then(|it| Some(it.text()?.into_owned()));
+                let how = How::Refused(text.unwrap_or_else(|| error.as_str().to_owned()));
+                self.on_left(seat, Exit::new(how), actions);
+            }
+            Outcome::Result(_) => {
+                let lessons = match self.is_agent(seat) {
+                    true => self.lessons_for_agent(seat),
+                    false => self.lessons_for_proxy(seat),
+                };
+                let until = self.now;
+                if let Some(post) = self.post_mut(seat) {
+                    post.stage = Stage::Learning { until, lessons, current: None };
+                }
+                self.teach(seat, actions);
+            }
+        }
+    }
+
+    fn lessons_for_proxy(&self, seat: Seat) -> VecDeque<Lesson> {
+        let sessions = self.post(seat).into_iter().flat_map(|post| post.record.sessions());
+        let lesson = |set_up: &crate::record::SetUp| Lesson {
+            call: set_up.call.clone(),
+            session: Some(set_up.session.clone()),
+            copies: set_up.copies.clone(),
+            repeats: false,
+        };
+        sessions.map(lesson).collect()
+    }
+
+    /// An agent is asked to take its sessions up. One that does not offer that has lost them.
+    fn lessons_for_agent(&mut self, seat: Seat) -> VecDeque<Lesson> {
+        let resumption = self.resumption(seat);
+        let Some(post) = self.post_mut(seat) else { return VecDeque::new() };
+        let login = post.record.login.clone();
+        let login =
+            login.map(|call| Lesson { call, session: None, copies: Vec::new(), repeats: false });
+        let sessions = post.record.sessions().to_vec();
+        let Some(resumption) = resumption else {
+            for set_up in sessions {
+                self.lose(seat, &set_up.session, "it does not offer that");
+            }
+            return login.into_iter().collect();
+        };
+        let sessions = sessions.into_iter().map(|set_up| Lesson {
+            call: resumption.call(&set_up.call, &set_up.session),
+            session: Some(set_up.session),
+            copies: Vec::new(),
+            repeats: resumption == Resumption::Load,
+        });
+        login.into_iter().chain(sessions).collect()
+    }
+
+    /// Tells a component the next thing it must know; when it knows all, it can be spoken to.
+    fn teach(&mut self, seat: Seat, actions: &mut Vec<Action>) {
+        let patience = self.now.plus(self.router.chain().greeting_limit);
+        self.asked += 1;
+        let id = Id::string(&format!("r:{}", self.asked));
+        let Some(post) = self.post_mut(seat) else { return };
+        let Stage::Learning { until, lessons, current } = &mut post.stage else { return };
+        *until = patience;
+        *current = lessons.pop_front().map(|lesson| Box::new(Asked { id: id.clone(), lesson }));
+        match current {
+            Some(asked) => {
+                let call = asked.lesson.call.clone();
+                self.deliver(seat, Side::Agent, Message::Request { id, call }, actions);
+            }
+            None => self.resume(seat, actions),
+        }
+    }
+
+    /// Something that a component says while it learns may be part of that.
+    pub(crate) fn on_lesson(
+        &mut self,
+        from: Seat,
+        toward: Side,
+        message: Message,
+        actions: &mut Vec<Action>,
+    ) -> Option<Message> {
+        let Some(post) = self.post_mut(from) else { return Some(message) };
+        let Stage::Learning { current: Some(asked), .. } = &mut post.stage else {
+            return Some(message);
+        };
+        let lesson = &mut asked.lesson;
+        match message {
+            Message::Response { id, outcome, .. } if id == asked.id => {
+                self.on_learnt(from, outcome, actions);
+                None
+            }
+            Message::Request { id, call } if toward == Side::Agent => {
+                let copy = lesson.copies.iter().position(|copy| *call.method.name() == copy.method);
+                let copy = copy.filter(|_| topic(&call) == Some(Topic::SetUp));
+                match copy.and_then(|at| lesson.copies.remove(at).outcome) {
+                    Some(outcome) => {
+                        let answer = Message::response(id, outcome);
+                        self.deliver(from, Side::Editor, answer, actions);
+                        None
+                    }
+                    None => Some(Message::Request { id, call }),
+                }
+            }
+            Message::Notification(call) if lesson.repeats && call.is("session/update") => {
+                let said_before = session_of_call(&call) == lesson.session
+                    && !call.params.as_ref().is_some_and(is_state);
+                (!said_before).then_some(Message::Notification(call))
+            }
+            message => Some(message),
+        }
+    }
+
+    fn on_learnt(&mut self, seat: Seat, outcome: Outcome, actions: &mut Vec<Action>) {
+        let Some(post) = self.post_mut(seat) else { return };
+        let Stage::Learning { current, .. } = &mut post.stage else { return };
+        let lesson = current.take().map(|asked| asked.lesson);
+        if let (Outcome::Error(error), Some(lesson)) = (&outcome, &lesson) {
+            let why = error.member("message").and_then(|it| Some(it.text()?.into_owned()));
+            let why = why.unwrap_or_else(|| error.as_str().to_owned());
+            let what = lesson
+                .session
+                .as_deref()
+                .map_or("its login".to_owned(), |session| format!("session '{session}'"));
+            let who = self.router.chain().describe(seat);
+            self.warn(seat, format!("{who} could not take up {what} again: {why}"), actions);
+            if let Some(session) = lesson.session.as_deref().filter(|_| self.is_agent(seat)) {
+                self.lose(seat, session, &why);
+            }
+        }
+        self.teach(seat, actions);
+    }
+
+    /// It knows what it must know.
+    fn resume(&mut self, seat: Seat, actions: &mut Vec<Action>) {
+        let since = Some(self.now);
+        if let Some(post) = self.post_mut(seat) {
+            post.stage = Stage::Up { since };
+        }
+        self.with_exchange(actions, |it, now, steps| it.returned(now, seat, steps));
+        self.close_orphans(seat, actions);
+        self.route(router::Event::Resumed(seat), actions);
+        let text = format!("{} is running again", self.router.chain().describe(seat));
+        self.warn(seat, text, actions);
+    }
+
+    /// The agent does not know this session any more.
+    fn lose(&mut self, seat: Seat, session: &str, why: &str) {
+        let chain = self.router.chain();
+        let cause = self.post(seat).and_then(|post| post.last_exit.as_ref()).map(Exit::what);
+        let text = format!(
+            "{} crashed ({}) and was restarted; it could not take up session '{session}' again: \
+             {why}. Start a new session",
+            chain.describe(seat),
+            cause.unwrap_or_default(),
+        );
+        self.lost.insert(session.to_owned(), text);
+        for post in &mut self.posts {
+            post.record.forget(session);
+        }
+    }
+
+    /// What is said to the agent about a session that it has lost, it would not understand. Its sender
+    /// is told, once for each request.
+    pub(crate) fn is_for_lost_session(
+        &mut self,
+        to: Seat,
+        toward: Side,
+        message: &Message,
+    ) -> bool {
+        if self.lost.is_empty() || toward != Side::Agent || !self.is_agent(to) {
+            return false;
+        }
+        let (Message::Request { call, .. } | Message::Notification(call)) = message else {
+            return false;
+        };
+        let Some(session) = session_of_call(call) else { return false };
+        // Who tries to take it up may succeed.
+        if topic(call) == Some(Topic::SetUp) {
+            self.lost.remove(&session);
+        }
+        let Some(text) = self.lost.get(&session) else { return false };
+        if let Message::Request { id, .. } = message {
+            let outcome = Outcome::Error(error_object(NO_SUCH_SESSION, text, None));
+            let message = Message::response(id.clone(), outcome);
+            self.route_later(router::Event::Arrived { from: to, toward: Side::Editor, message });
+        }
+        true
+    }
+
+    /// Nobody sits there who could be spoken to.
+    pub(crate) fn is_vacant(&self, seat: Seat) -> bool {
+        let stage = self.post(seat).map(|post| &post.stage);
+        matches!(stage, Some(Stage::Waiting { .. } | Stage::Out))
+    }
+
+    /// xorshift64: all that the jitter of restarts needs.
+    fn random(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+}
+
+fn cancellation(session: &str) -> Message {
+    let params = Json::object([("sessionId", Some(Json::string(session)))]);
+    Message::notification("session/cancel", params)
+}

@@ -1,0 +1,142 @@
+//! The few methods of ACP that a supervisor knows.
+
+use wire::{Call, Id, Json, acp};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Topic {
+    /// Sets a session up.
+    SetUp,
+    /// Ends one.
+    End,
+    Prompt,
+    Authenticate,
+    /// Stops what is going on in a session.
+    CancelSession,
+    CancelRequest,
+}
+
+impl Topic {
+    /// Told by the method alone: most messages are none of our business.
+    pub fn of(method: &str) -> Option<Topic> {
+        match method {
+            "session/update" => None,
+            "session/new" | "session/load" | "session/resume" | "session/fork" => {
+                Some(Topic::SetUp)
+            }
+            "session/close" | "session/delete" => Some(Topic::End),
+            "session/prompt" => Some(Topic::Prompt),
+            "session/cancel" => Some(Topic::CancelSession),
+            "authenticate" | "auth/login" => Some(Topic::Authenticate),
+            acp::CANCEL_REQUEST => Some(Topic::CancelRequest),
+            _ => None,
+        }
+    }
+}
+
+pub fn topic(call: &Call) -> Option<Topic> {
+    Topic::of(&call.method.name())
+}
+
+/// The session that params, or a result, name.
+pub fn session_of(json: &Json) -> Option<String> {
+    json.member("sessionId")?.text().map(|text| text.into_owned())
+}
+
+/// The session that a call is about.
+pub fn session_of_call(call: &Call) -> Option<String> {
+    call.params.as_ref().and_then(session_of)
+}
+
+/// An id as a key: however a string is spelt, it is one.
+pub fn key(id: &Id) -> String {
+    match id.text() {
+        Some(text) => format!("\"{text}"),
+        None => id.json().as_str().to_owned(),
+    }
+}
+
+/// How an agent that is started again can be told to take a session up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resumption {
+    Resume,
+    /// It repeats what was said.
+    Load,
+}
+
+impl Resumption {
+    /// What the result of `initialize` offers.
+    pub fn offered(result: &Json) -> Option<Resumption> {
+        let is_set = |path: &[&str]| {
+            result.at(path).is_some_and(|value| !value.is_null() && value.as_str() != "false")
+        };
+        let resume = [
+            &["agentCapabilities", "sessionCapabilities", "resume"][..],
+            &["capabilities", "session", "resume"][..],
+        ];
+        if resume.into_iter().any(is_set) {
+            return Some(Resumption::Resume);
+        }
+        is_set(&["agentCapabilities", "loadSession"]).then_some(Resumption::Load)
+    }
+
+    /// The request that takes up a session which was set up with this call.
+    pub fn call(self, set_up: &Call, session: &str) -> Call {
+        let method = match self {
+            Resumption::Resume => "session/resume",
+            Resumption::Load => "session/load",
+        };
+        let params = set_up.params.clone().unwrap_or(Json::EMPTY);
+        let session = Json::string(session);
+        let params = params.with_at(&["sessionId"], Some(&session));
+        Call { method: method.into(), params: Some(params), extras: set_up.extras.clone() }
+    }
+}
+
+/// Is this an update of what *is* in a session, not of what was said in it?
+pub fn is_state(update: &Json) -> bool {
+    let kind = update.at(&["update", "sessionUpdate"]);
+    let kind = kind.as_ref().and_then(Json::text);
+    kind.is_some_and(|kind| {
+        matches!(
+            &*kind,
+            "available_commands_update"
+                | "current_mode_update"
+                | "config_option_update"
+                | "session_info_update"
+                | "usage_update"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_says_how_it_takes_sessions_up() {
+        let offered = |text: &str| Resumption::offered(&Json::trusted(text.to_owned()));
+        let both =
+            r#"{"agentCapabilities":{"loadSession":true,"sessionCapabilities":{"resume":{}}}}"#;
+        assert_eq!(offered(both), Some(Resumption::Resume));
+        assert_eq!(
+            offered(r#"{"agentCapabilities":{"loadSession":true}}"#),
+            Some(Resumption::Load)
+        );
+        assert_eq!(
+            offered(r#"{"capabilities":{"session":{"resume":{}}}}"#),
+            Some(Resumption::Resume)
+        );
+        assert_eq!(offered(r#"{"agentCapabilities":{"loadSession":false}}"#), None);
+        assert_eq!(offered("{}"), None);
+    }
+
+    #[test]
+    fn what_set_a_session_up_takes_it_up_again() {
+        let params = Json::trusted(r#"{"cwd":"/w","mcpServers":[],"big":12345678901234567890}"#);
+        let call = Resumption::Load.call(&Call::new("session/new", params), "s 1");
+        assert_eq!(call.method.name(), "session/load");
+        let text = call.params.unwrap();
+        assert_eq!(text.member("sessionId").unwrap().as_str(), r#""s 1""#);
+        assert_eq!(text.member("big").unwrap().as_str(), "12345678901234567890");
+    }
+}
