@@ -175,15 +175,18 @@ impl Config {
         all.filter(move |(at, _)| index.is_none_or(|index| index == *at)).map(|(_, spec)| spec)
     }
 
-    /// The agent cannot be left out. Said of all, leaving out means all but the agent.
+    /// The agent cannot be left out, and is no guard. Said of all, leaving out means all but the agent.
     ///
     /// # Errors
-    /// The agent itself is `named` to be left out.
+    /// The agent itself is `named` to be left out, or to be a guard.
     pub fn check_survival(&mut self, named: bool) -> Result<(), String> {
         let last = self.components.len().wrapping_sub(1);
         let Some(agent) = self.components.get_mut(last).filter(|_| self.mode == Mode::Agent) else {
             return Ok(());
         };
+        if agent.guard {
+            return Err(format!("guard: {} is the agent, and only proxies are guards", agent.name));
+        }
         match agent.on_crash {
             Some(what) if what.may_bypass() && named => Err(format!(
                 "--on-crash: {} is the agent and cannot be left out; write restart or stop",

@@ -338,6 +338,12 @@ impl Exchange {
         self.bridge.on_hung_up(caller, steps);
     }
 
+    /// A session is over, though nobody has said so.
+    pub fn session_lost(&mut self, now: Time, session: &str, steps: &mut Vec<Step>) {
+        self.bridge.end_session(session, steps);
+        self.end_session(now, session, steps);
+    }
+
     /// When to call [`tick`](Exchange::tick).
     pub fn deadline(&self) -> Option<Time> {
         [self.bridge.deadline(), self.talks.deadline()].into_iter().flatten().min()

@@ -189,6 +189,14 @@ impl Router {
                     let ask = Ask { asker, asker_id, cancelled, purpose, via, ..copy };
                     self.pending.restore(&id, ask);
                 }
+                // The next one has answered already, and is not asked twice.
+                (purpose @ Purpose::Greeting { .. }, None)
+                    if plan == Plan::Bypass && self.successor_answer(seat).is_some() =>
+                {
+                    if let Some(outcome) = self.successor_answer(seat) {
+                        self.on_greeted(now, Ask { purpose, ..ask }, outcome, None, actions);
+                    }
+                }
                 // Nobody else has heard of it: it goes to the next one instead.
                 (Purpose::Greeting { .. }, None)
                     if plan == Plan::Bypass && matches!(ask.gist, Gist::Whole(_)) =>
@@ -213,6 +221,11 @@ impl Router {
         for (id, ask) in asked {
             self.withdraw(&id, &ask, actions);
         }
+    }
+
+    /// What the next one has answered to the `initialize` of a seat.
+    fn successor_answer(&self, seat: Seat) -> Option<Outcome> {
+        self.greeted(seat)?.successor.clone()
     }
 
     /// Nobody waits any more for what this question asks.

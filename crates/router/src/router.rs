@@ -391,6 +391,11 @@ impl Router {
         Some(next)
     }
 
+    /// Who is next to a seat on the agent's side.
+    pub fn successor(&self, seat: Seat) -> Option<Seat> {
+        self.neighbour(seat, Side::Agent)
+    }
+
     fn neighbour_exit(&self, from: Seat, toward: Side) -> Option<(Seat, &Exit)> {
         let seat = self.neighbour(from, toward)?;
         match self.state(seat)? {

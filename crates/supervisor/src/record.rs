@@ -62,13 +62,19 @@ impl Record {
     }
 
     /// The requests to set something up that it has yet to answer.
-    pub fn opening(&self) -> Vec<Id> {
+    pub fn owed_set_ups(&self) -> Vec<Id> {
         // What it was asked with are ids of ours, which are strings.
         self.opening.keys().filter_map(|key| key.strip_prefix('"')).map(Id::string).collect()
     }
 
-    /// The component is told something.
-    pub fn delivered(&mut self, now: Time, toward: Side, message: &Message) {
+    /// The component is told something. `owes`: does anybody wait for its answer to this request?
+    pub fn delivered(
+        &mut self,
+        now: Time,
+        toward: Side,
+        message: &Message,
+        owes: impl Fn(&Id) -> bool,
+    ) {
         match message {
             Message::Request { id, call } if toward == Side::Agent => {
                 self.asked_for(id, call);
@@ -85,7 +91,7 @@ impl Record {
                 }
                 Some(Topic::CancelRequest) => {
                     let id = call.params.as_ref().and_then(acp::cancelled_id);
-                    self.cancelled.extend(id.map(|id| (key(&id), now)));
+                    self.cancelled.extend(id.filter(owes).map(|id| (key(&id), now)));
                 }
                 _ => {}
             },
@@ -121,8 +127,8 @@ impl Record {
         }
     }
 
-    /// The component says something.
-    pub fn arrived(&mut self, toward: Side, message: &Message) {
+    /// The component says something. Gives the session that it has ended with that.
+    pub fn arrived(&mut self, toward: Side, message: &Message) -> Option<String> {
         match message {
             Message::Request { id, call }
                 if toward == Side::Agent
@@ -130,11 +136,12 @@ impl Record {
                     && topic(call) == Some(Topic::SetUp) =>
             {
                 self.has_asked(id, call);
+                None
             }
             Message::Response { id, outcome, .. } if !self.owes_nothing() => {
-                self.has_answered(&key(id), outcome);
+                self.has_answered(&key(id), outcome)
             }
-            _ => {}
+            _ => None,
         }
     }
 
@@ -160,13 +167,13 @@ impl Record {
         }
     }
 
-    fn has_answered(&mut self, id: &str, outcome: &Outcome) {
+    fn has_answered(&mut self, id: &str, outcome: &Outcome) -> Option<String> {
         self.prompts.remove(id);
         self.cancelled.remove(id);
         let opened = self.opening.remove(id);
         let ended = self.ending.remove(id);
         let login = self.logging_in.remove(id);
-        let Outcome::Result(result) = outcome else { return };
+        let Outcome::Result(result) = outcome else { return None };
         self.login = login.or(self.login.take());
         if let Some(mut set_up) = opened {
             set_up.session = session_of(result).unwrap_or(set_up.session);
@@ -176,9 +183,10 @@ impl Record {
                 self.sessions.remove(0);
             }
         }
-        if let Some(session) = ended {
-            self.sessions.retain(|it| it.session != session);
+        if let Some(session) = &ended {
+            self.forget(session);
         }
+        ended
     }
 
     /// In which sessions it was told to stop and has not stopped yet.
@@ -190,6 +198,25 @@ impl Record {
     /// Nobody will take up this session again.
     pub fn forget(&mut self, session: &str) {
         self.sessions.retain(|it| it.session != session);
+    }
+
+    /// The session that it was asked to set up with this id, if the request names it.
+    pub fn opening_session(&self, id: &Id) -> Option<String> {
+        let set_up = self.opening.get(&key(id))?;
+        (!set_up.session.is_empty()).then(|| set_up.session.clone())
+    }
+
+    /// Sessions that its successor has set up for it, of which it has not told those who asked.
+    pub fn untold(&self) -> Vec<String> {
+        let stands = |set_up: &SetUp| {
+            let results = set_up.copies.iter().filter_map(|copy| match &copy.outcome {
+                Some(Outcome::Result(result)) => Some(result),
+                _ => None,
+            });
+            let named = results.map(|it| session_of(it).unwrap_or(set_up.session.clone()));
+            named.collect::<Vec<String>>()
+        };
+        self.opening.values().flat_map(stands).filter(|it| !it.is_empty()).collect()
     }
 
     /// Who knew all this is gone: what it had not finished is not known to anybody.

@@ -192,17 +192,20 @@ impl Supervisor {
             self.tell_editor(seat, &told, actions);
         }
         actions.push(Action::End(seat));
-        let (mut lost, mut cancelled) = (Vec::new(), Vec::new());
+        let asked = self.asked_by(seat);
+        let (mut lost, mut untold, mut cancelled) = (Vec::new(), Vec::new(), Vec::new());
         if let Some(post) = self.post_mut(seat) {
             post.last_exit = Some(why.clone());
+            untold = post.record.untold();
             // A session that the next one in this seat has never heard of must not begin.
             if plan == Plan::Restart {
-                lost = post.record.opening();
+                lost = post.record.owed_set_ups();
             }
             cancelled = post.record.cancelled_sessions();
             post.record.parted();
         }
         self.route(router::Event::Parted { seat, why, plan, lost }, actions);
+        self.orphan(seat, asked, untold, actions);
         self.call_off_orphans(actions);
         self.cancel_on(seat, &cancelled, actions);
     }
@@ -312,15 +315,15 @@ impl Supervisor {
         let resumption = self.resumption(seat);
         let Some(post) = self.post_mut(seat) else { return VecDeque::new() };
         let login = post.record.login.clone();
+        let login =
+            login.map(|call| Lesson { call, session: None, copies: Vec::new(), repeats: false });
         let sessions = post.record.sessions().to_vec();
         let Some(resumption) = resumption else {
             for set_up in sessions {
                 self.lose(seat, &set_up.session, "it does not offer that");
             }
-            return VecDeque::new();
+            return login.into_iter().collect();
         };
-        let login =
-            login.map(|call| Lesson { call, session: None, copies: Vec::new(), repeats: false });
         let sessions = sessions.into_iter().map(|set_up| Lesson {
             call: resumption.call(&set_up.call, &set_up.session),
             session: Some(set_up.session),
@@ -414,6 +417,7 @@ impl Supervisor {
             post.stage = Stage::Up { since };
         }
         self.with_exchange(actions, |it, now, steps| it.returned(now, seat, steps));
+        self.close_orphans(seat, actions);
         self.route(router::Event::Resumed(seat), actions);
         let text = format!("{} is running again", self.router.chain().describe(seat));
         self.warn(seat, text, actions);

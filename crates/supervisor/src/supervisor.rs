@@ -7,6 +7,7 @@ use router::{Chain, Exit, Level, Notice, Role, Router, Seat, Time};
 use wire::{Message, Outcome, Side};
 
 use crate::event::{Action, Event};
+use crate::orphan::Orphan;
 use crate::policy::{Policy, Restarts, Rules};
 use crate::record::Record;
 use crate::recovery::Stage;
@@ -23,6 +24,8 @@ pub struct Supervisor {
     pub(crate) telling: Telling,
     /// Sessions that the agent could not take up again, and why.
     pub(crate) lost: BTreeMap<String, String>,
+    /// Sessions that nobody has.
+    pub(crate) orphans: Vec<Orphan>,
     /// By seat: what is spoken there.
     dialects: Vec<&'static str>,
     pub(crate) now: Time,
@@ -65,6 +68,7 @@ impl Supervisor {
             posts: std::iter::repeat_with(Post::default).take(count).collect(),
             telling: Telling::default(),
             lost: BTreeMap::new(),
+            orphans: Vec::new(),
             dialects: vec!["?"; count + 1],
             now: Time::default(),
             todo: VecDeque::new(),
@@ -101,8 +105,12 @@ impl Supervisor {
 
     /// How many sessions are live, as far as is known.
     pub fn sessions(&self) -> usize {
-        let sessions = self.posts.iter().map(|post| post.record.sessions().len());
-        sessions.max().unwrap_or(0)
+        self.router.chain().seats().map(|seat| self.sessions_at(seat)).max().unwrap_or(0)
+    }
+
+    /// How many of them a component has been told of.
+    pub fn sessions_at(&self, seat: Seat) -> usize {
+        self.post(seat).map_or(0, |post| post.record.sessions().len())
     }
 
     /// What is to be done when a component fails.
@@ -125,7 +133,8 @@ impl Supervisor {
     /// over, then the sizes of the exchange.
     pub fn sizes(&self) -> Vec<usize> {
         let held = self.router.chain().seats().map(|seat| self.router.held(seat).0).sum();
-        let open = self.posts.iter().map(|post| post.record.open()).sum();
+        let open: usize = self.posts.iter().map(|post| post.record.open()).sum();
+        let open = open + self.orphans.len();
         let exchange = self.exchange.iter().flat_map(Exchange::sizes);
         [self.router.open_questions(), held, open, self.telling.open()]
             .into_iter()
@@ -180,8 +189,10 @@ impl Supervisor {
         message: Message,
         actions: &mut Vec<Action>,
     ) {
-        if let Some(post) = self.post_mut(from) {
-            post.record.arrived(toward, &message);
+        let ended = self.post_mut(from).and_then(|post| post.record.arrived(toward, &message));
+        if let Some(session) = ended {
+            // Should one die that this is passed through, the next one need not be told of it.
+            self.posts.iter_mut().for_each(|post| post.record.forget(&session));
         }
         self.sign_of_life(from);
         self.editor_says(from, toward, &message, actions);
@@ -195,6 +206,7 @@ impl Supervisor {
             _ => Some(message),
         };
         let message = message.and_then(|it| self.on_lesson(from, toward, it, actions));
+        let message = message.and_then(|it| self.on_orphan_answer(from, it, actions));
         if let Some(message) = message {
             self.route(router::Event::Arrived { from, toward, message }, actions);
         }
@@ -243,16 +255,17 @@ impl Supervisor {
         message: Message,
         actions: &mut Vec<Action>,
     ) {
-        if self.is_for_lost_session(to, toward, &message) {
+        if self.is_for_lost_session(to, toward, &message) || self.is_of_orphan(to, toward, &message)
+        {
             return;
         }
-        let now = self.now;
-        match self.post_mut(to) {
+        let (now, router) = (self.now, &self.router);
+        match to.index().checked_sub(1).and_then(|index| self.posts.get_mut(index)) {
             Some(post) => {
                 if let Message::Response { .. } = &message {
                     post.freed = now;
                 }
-                post.record.delivered(now, toward, &message);
+                post.record.delivered(now, toward, &message, |id| router.owes(to, id));
             }
             None => self.telling.editor_hears(toward, &message),
         }
@@ -286,6 +299,9 @@ impl Supervisor {
         for step in steps {
             actions.push(match step {
                 Step::Arrive { from, toward, message } => {
+                    if let Some(post) = self.post_mut(from) {
+                        post.record.arrived(toward, &message);
+                    }
                     self.route_later(router::Event::Arrived { from, toward, message });
                     continue;
                 }

@@ -15,18 +15,26 @@ pub enum Topic {
     CancelRequest,
 }
 
-/// Told by the method alone: most messages are none of our business.
-pub fn topic(call: &Call) -> Option<Topic> {
-    match &*call.method.name() {
-        "session/update" => None,
-        "session/new" | "session/load" | "session/resume" | "session/fork" => Some(Topic::SetUp),
-        "session/close" | "session/delete" => Some(Topic::End),
-        "session/prompt" => Some(Topic::Prompt),
-        "session/cancel" => Some(Topic::CancelSession),
-        "authenticate" | "auth/login" => Some(Topic::Authenticate),
-        acp::CANCEL_REQUEST => Some(Topic::CancelRequest),
-        _ => None,
+impl Topic {
+    /// Told by the method alone: most messages are none of our business.
+    pub fn of(method: &str) -> Option<Topic> {
+        match method {
+            "session/update" => None,
+            "session/new" | "session/load" | "session/resume" | "session/fork" => {
+                Some(Topic::SetUp)
+            }
+            "session/close" | "session/delete" => Some(Topic::End),
+            "session/prompt" => Some(Topic::Prompt),
+            "session/cancel" => Some(Topic::CancelSession),
+            "authenticate" | "auth/login" => Some(Topic::Authenticate),
+            acp::CANCEL_REQUEST => Some(Topic::CancelRequest),
+            _ => None,
+        }
     }
+}
+
+pub fn topic(call: &Call) -> Option<Topic> {
+    Topic::of(&call.method.name())
 }
 
 /// The session that params, or a result, name.

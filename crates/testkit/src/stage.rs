@@ -116,6 +116,11 @@ impl Stage {
         self.puppets.enter(name)
     }
 
+    /// Where the socket for `conductor status` is, as `XDG_RUNTIME_DIR`.
+    pub fn runtime_directory(&self) -> PathBuf {
+        self.puppets.cache()
+    }
+
     /// No component of this name was started so far.
     pub fn has_entered(&mut self, name: &str) -> bool {
         self.puppets.has_entered(name)
