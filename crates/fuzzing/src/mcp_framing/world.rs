@@ -85,7 +85,7 @@ impl World {
     /// Proxies with these dialects and servers, before an agent or (in proxy mode) alone.
     pub fn new(mode: Mode, proxies: &[(&'static str, &'static str)], policy: Policy) -> World {
         let count = proxies.len() + usize::from(mode == Mode::Agent);
-        let component = |number| Component { name: format!("c{number}"), command: "x".into() };
+        let component = |number| Component::new(format!("c{number}"), "x");
         let chain = Chain {
             mode,
             components: (1..=count).map(component).collect(),
@@ -249,7 +249,7 @@ impl World {
             match action {
                 Action::Deliver { to, toward, message } => self.deliver(to, toward, message),
                 Action::Finish(_) => self.finished = true,
-                Action::Start(_) | Action::Report(_) => {}
+                Action::Start(_) | Action::Returned { .. } | Action::Report(_) => {}
             }
         }
     }
