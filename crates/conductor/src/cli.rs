@@ -315,7 +315,7 @@ pub struct Tuning {
     pub on_crash: Vec<For<OnCrash>>,
 
     /// A component that is there to keep something from passing: a filter, a limit, a permission. While
-    /// it is away nothing passes, and it is never left out unless --on-crash says so. The same as
+    /// it is away nothing passes, and it is never left out unless --on-crash names it. The same as
     /// `"guard": true` in a component's JSON.
     #[arg(long, value_name = "COMPONENT", help_heading = SURVIVAL)]
     pub guard: Vec<String>,

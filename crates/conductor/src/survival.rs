@@ -50,6 +50,12 @@ pub enum OnCrash {
     Stop,
 }
 
+impl OnCrash {
+    fn may_bypass(self) -> bool {
+        matches!(self, OnCrash::Bypass | OnCrash::RestartThen(Then::Bypass))
+    }
+}
+
 impl FromStr for OnCrash {
     type Err = String;
 
@@ -124,7 +130,9 @@ impl Config {
     pub fn on_crash(&mut self, option: &For<OnCrash>) -> Result<(), String> {
         let index = self.index_for("--on-crash", option.component.as_deref())?;
         for spec in Config::chosen(&mut self.components, index) {
-            if index.is_some() || spec.on_crash.is_none() {
+            // A guard is left out only if it is named: what is said of all must not open a door.
+            let all = spec.on_crash.is_none() && !(spec.guard && option.what.may_bypass());
+            if index.is_some() || all {
                 spec.on_crash = Some(option.what);
             }
         }
@@ -167,22 +175,24 @@ impl Config {
         all.filter(move |(at, _)| index.is_none_or(|index| index == *at)).map(|(_, spec)| spec)
     }
 
-    /// The agent cannot be left out. Said of all, leaving out means all but the agent.
+    /// The agent cannot be left out, and is no guard. Said of all, leaving out means all but the agent.
     ///
     /// # Errors
-    /// The agent itself is `named` to be left out.
+    /// The agent itself is `named` to be left out, or to be a guard.
     pub fn check_survival(&mut self, named: bool) -> Result<(), String> {
         let last = self.components.len().wrapping_sub(1);
         let Some(agent) = self.components.get_mut(last).filter(|_| self.mode == Mode::Agent) else {
             return Ok(());
         };
-        let bypass = [OnCrash::Bypass, OnCrash::RestartThen(Then::Bypass)];
+        if agent.guard {
+            return Err(format!("guard: {} is the agent, and only proxies are guards", agent.name));
+        }
         match agent.on_crash {
-            Some(what) if bypass.contains(&what) && named => Err(format!(
+            Some(what) if what.may_bypass() && named => Err(format!(
                 "--on-crash: {} is the agent and cannot be left out; write restart or stop",
                 agent.name
             )),
-            Some(what) if bypass.contains(&what) => {
+            Some(what) if what.may_bypass() => {
                 agent.on_crash = (what != OnCrash::Bypass).then_some(OnCrash::Restart);
                 Ok(())
             }
@@ -272,8 +282,9 @@ mod tests {
         assert_eq!(policies(&["2=restart,bypass", "stop"]), ["stop", "restart,bypass", "stop"]);
         assert_eq!(policies(&["c=restart"])[2], "restart,stop");
         assert_eq!(config(&["c=restart"]).unwrap().rules().policies[2].restart, Restart::Always);
-        // All but the agent.
-        assert_eq!(policies(&["bypass"]), ["bypass", "bypass", "restart,stop"]);
+        // All but the agent and guards, which have to be named.
+        assert_eq!(policies(&["bypass"]), ["bypass", "restart,stop", "restart,stop"]);
+        assert_eq!(policies(&["b=bypass"])[1], "bypass");
     }
 
     #[test]

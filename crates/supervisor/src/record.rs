@@ -66,7 +66,7 @@ impl Record {
     }
 
     /// The requests to set something up that it has yet to answer.
-    pub fn opening(&self) -> Vec<Id> {
+    pub fn owed_set_ups(&self) -> Vec<Id> {
         // What it was asked with are ids of ours, which are strings.
         self.opening.keys().filter_map(|key| key.strip_prefix('"')).map(Id::string).collect()
     }
@@ -198,6 +198,12 @@ impl Record {
             self.forget(session);
         }
         ended
+    }
+
+    /// In which sessions it was told to stop and has not stopped yet.
+    pub fn cancelled_sessions(&self) -> Vec<String> {
+        let cancelled = self.prompts.values().filter(|it| it.cancelled.is_some());
+        cancelled.map(|it| it.session.clone()).collect()
     }
 
     /// Nobody will take up this session again.

@@ -196,18 +196,32 @@ impl Supervisor {
         }
         actions.push(Action::End(seat));
         let asked = self.asked_by(seat);
-        let mut lost = Vec::new();
+        let (mut lost, mut cancelled) = (Vec::new(), Vec::new());
         if let Some(post) = self.post_mut(seat) {
             post.last_exit = Some(why.clone());
             // A session that the next one in this seat has never heard of must not begin.
             if plan == Plan::Restart {
-                lost = post.record.opening();
+                lost = post.record.owed_set_ups();
             }
+            cancelled = post.record.cancelled_sessions();
             post.record.parted();
         }
         self.route(router::Event::Parted { seat, why, plan, lost }, actions);
         self.orphan(seat, asked, actions);
         self.call_off_orphans(actions);
+        self.cancel_on(seat, &cancelled, actions);
+    }
+
+    /// It may have died with a cancellation in its hands: who works on such a prompt for it is told.
+    fn cancel_on(&mut self, seat: Seat, sessions: &[String], actions: &mut Vec<Action>) {
+        let next = self.router.chain().seats().find(|it| *it > seat && self.is_up(*it));
+        let Some(next) = next.filter(|_| !sessions.is_empty()) else { return };
+        let Some(post) = self.post(next) else { return };
+        let prompts = post.record.prompts.values().filter(|it| it.cancelled.is_none());
+        let told = prompts.map(|it| it.session.clone()).filter(|it| sessions.contains(it));
+        for session in told.collect::<Vec<_>>() {
+            self.deliver(next, Side::Agent, cancellation(&session), actions);
+        }
     }
 
     /// What a component that is gone had asked the agent to do, and nobody waits for, is not to be
@@ -219,10 +233,7 @@ impl Supervisor {
             let orphans: Vec<_> =
                 post.record.prompts.extract_if(.., |_, it| !router.owes(seat, &it.id)).collect();
             for (_, prompt) in orphans {
-                let session = Json::string(&prompt.session);
-                let params = Json::object([("sessionId", Some(session))]);
-                let message = Message::notification("session/cancel", params);
-                self.deliver(seat, Side::Agent, message, actions);
+                self.deliver(seat, Side::Agent, cancellation(&prompt.session), actions);
             }
         }
     }
@@ -306,15 +317,15 @@ impl Supervisor {
         let resumption = self.resumption(seat);
         let Some(post) = self.post_mut(seat) else { return VecDeque::new() };
         let login = post.record.login.clone();
+        let login =
+            login.map(|call| Lesson { call, session: None, copies: Vec::new(), repeats: false });
         let sessions = post.record.sessions().to_vec();
         let Some(resumption) = resumption else {
             for set_up in sessions {
                 self.lose(seat, &set_up.session, "it does not offer that", actions);
             }
-            return VecDeque::new();
+            return login.into_iter().collect();
         };
-        let login =
-            login.map(|call| Lesson { call, session: None, copies: Vec::new(), repeats: false });
         let sessions = sessions.into_iter().map(|set_up| Lesson {
             call: resumption.call(&set_up.call, &set_up.session),
             session: Some(set_up.session),
@@ -486,4 +497,9 @@ impl Supervisor {
         self.random ^= self.random << 17;
         self.random
     }
+}
+
+fn cancellation(session: &str) -> Message {
+    let params = Json::object([("sessionId", Some(Json::string(session)))]);
+    Message::notification("session/cancel", params)
 }

@@ -107,8 +107,12 @@ impl Supervisor {
 
     /// How many sessions are live, as far as is known.
     pub fn sessions(&self) -> usize {
-        let sessions = self.posts.iter().map(|post| post.record.sessions().len());
-        sessions.max().unwrap_or(0)
+        self.router.chain().seats().map(|seat| self.sessions_at(seat)).max().unwrap_or(0)
+    }
+
+    /// How many of them a component has been told of.
+    pub fn sessions_at(&self, seat: Seat) -> usize {
+        self.post(seat).map_or(0, |post| post.record.sessions().len())
     }
 
     /// What is to be done when a component fails.

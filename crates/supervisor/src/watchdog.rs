@@ -76,7 +76,8 @@ impl Supervisor {
     }
 
     fn uncancelled(&self, seat: Seat, limit: u64) -> Option<(Time, Seat, How)> {
-        let record = &self.post(seat)?.record;
+        let post = self.post(seat)?;
+        let record = &post.record;
         if record.prompts.is_empty() && record.cancelled.is_empty() || !self.is_up(seat) {
             return None;
         }
@@ -92,7 +93,10 @@ impl Supervisor {
             Some((*at, ask.method.clone()))
         });
         let (at, method) = prompts.chain(requests).filter(|(_, it)| !passes_on(it)).min()?;
-        Some((at.plus(limit), seat, How::Uncancellable { method, limit }))
+        // A proxy that had passed it on could not stop before the next one did. What an agent waits for
+        // meanwhile is part of what it should have stopped.
+        let since = if self.is_agent(seat) { at } else { at.max(post.freed) };
+        Some((since.plus(limit), seat, How::Uncancellable { method, limit }))
     }
 
     pub(crate) fn is_up(&self, seat: Seat) -> bool {

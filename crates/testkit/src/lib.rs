@@ -1,5 +1,7 @@
 pub mod cast;
 pub mod diff;
+#[cfg(unix)]
+pub mod drive;
 pub mod flow;
 pub mod hub;
 pub mod notation;

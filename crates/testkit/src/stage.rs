@@ -116,6 +116,11 @@ impl Stage {
         self.puppets.enter(name)
     }
 
+    /// Where the socket for `conductor status` is, as `XDG_RUNTIME_DIR`.
+    pub fn runtime_directory(&self) -> PathBuf {
+        self.puppets.cache()
+    }
+
     /// No component of this name was started so far.
     pub fn has_entered(&mut self, name: &str) -> bool {
         self.puppets.has_entered(name)
@@ -453,6 +458,12 @@ pub fn wait_for_rest(pids: &[u32]) {
         before = now;
         (looks == 50).then_some(())
     });
+}
+
+/// Sends a signal to a process of this test.
+pub fn signal(pid: u32, signal: i32) {
+    // SAFETY: signals touch no memory of ours.
+    unsafe { libc::kill(pid as i32, signal) };
 }
 
 /// Waits for a process to be gone.

@@ -10,6 +10,7 @@ use router::{How, Seat};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
 
 use crate::config::Spec;
 use crate::host::group::Group;
@@ -96,10 +97,11 @@ impl Process {
         }
         let (pid, group) = (child.id(), Group::of(&child, ties));
         let words = Words::default();
-        let listening = tokio::spawn(listen(stderr, words.clone(), aside));
+        let (over, is_over) = oneshot::channel();
+        let listening = tokio::spawn(listen(stderr, is_over, words.clone(), aside));
         // Nobody listens any more when the chain is over.
         let report = move |how| drop(ended.send(Ended { seat, life, how }));
-        tokio::spawn(wait(child, group.clone(), listening, report));
+        tokio::spawn(wait(child, group.clone(), (listening, over), report));
         Ok((Process { pid, group, words }, stdout, stdin))
     }
 
@@ -131,7 +133,7 @@ impl Drop for Process {
 async fn wait(
     mut child: Child,
     group: Group,
-    listening: tokio::task::JoinHandle<()>,
+    (listening, over): (tokio::task::JoinHandle<()>, oneshot::Sender<()>),
     report: impl FnOnce(How),
 ) {
     let how = match child.wait().await {
@@ -142,15 +144,28 @@ async fn wait(
     group.kill();
     group.forget();
     let _ = tokio::time::timeout(FAREWELL, listening).await;
+    drop(over);
     report(how);
 }
 
-async fn listen(stderr: impl AsyncRead + Unpin, words: Words, aside: impl Fn(&str)) {
+/// Listens until the pipe is closed, or, when that takes too long, until nothing more is in it: a daemon
+/// that a component leaves behind may live for ever, and each would cost us a descriptor.
+async fn listen(
+    stderr: impl AsyncRead + Unpin,
+    mut over: oneshot::Receiver<()>,
+    words: Words,
+    aside: impl Fn(&str),
+) {
     let mut reader = BufReader::new(stderr);
     let mut line = Vec::new();
     loop {
+        let filled = tokio::select! {
+            biased;
+            filled = reader.fill_buf() => filled,
+            _ = &mut over => Ok(&[][..]),
+        };
         // A line without an end is passed on in pieces.
-        let (taken, ends) = match reader.fill_buf().await {
+        let (taken, ends) = match filled {
             Ok([]) | Err(_) => (0, true),
             Ok(bytes) => match memchr::memchr(b'\n', bytes) {
                 Some(at) => {

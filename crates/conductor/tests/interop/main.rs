@@ -6,10 +6,12 @@
 //! `CONDUCTOR=/path/to/another cargo test --test interop` runs the same against another conductor,
 //! which tells whose fault a failure is.
 
+mod faults;
 mod generations;
 mod mcp;
 mod run;
 mod sdks;
+mod survival;
 
 use std::env;
 use std::sync::LazyLock;

@@ -95,7 +95,7 @@ impl Session {
     }
 }
 
-fn content(text: &str, is_error: bool) -> Value {
+pub fn content(text: &str, is_error: bool) -> Value {
     json!({ "content": [{ "text": text, "type": "text" }], "isError": is_error })
 }
 

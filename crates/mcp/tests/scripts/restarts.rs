@@ -294,7 +294,10 @@ fn a_server_that_is_offered_no_more_is_taken_from_its_consumers() {
                     works(&mut world, &lines[1], "p1", "new");
                 }
                 match consumer {
-                    None => assert_eq!(world.stage.hung_up.len(), lost),
+                    None => {
+                        assert_eq!(world.stage.hung_up.len(), lost);
+                        assert_eq!(world.stage.tickets().len(), 3 - lost);
+                    }
                     Some(it) if it.connects() => assert_eq!(world.agent.dismissed.len(), lost),
                     Some(_) => {}
                 }
@@ -585,6 +588,47 @@ fn clients_of_both_kinds_keep_their_calls() {
             works(&mut world, &another, "p1", "U-new");
             end(&mut world, &line);
             assert_eq!(world.stage.hung_up.len(), 2);
+        }
+    }
+}
+
+/// A stateless server wants to know something before it answers, and dies before it is told.
+#[test]
+fn what_a_dead_server_wanted_to_know_is_of_no_interest() {
+    for consumer in [None, Some(Form::M3), Some(Form::M6)] {
+        for takes_back in [false, true] {
+            let mut world = world_of(consumer, Form::M7);
+            let entries = world.session("S");
+            let line = world.line(&entries[0]);
+            greet(&mut world, &line, Form::M7);
+            let before = world.stage.exchange.sizes();
+            let lost = world.ask(&line, "tools/call", r#"{"name":"t"}"#);
+            let said = world.heard("p1");
+            let asks =
+                r#"{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}}}"#;
+            world.result("p1", &said, asks);
+            let asked = world.agent.heard.pop_front().unwrap();
+            assert!(asked.call.is("roots/list"));
+            world.stage.die("p1", takes_back);
+            world.settle();
+            assert!(matches!(world.agent.outcomes.remove(&lost), Some(Outcome::Error(_))));
+            assert_eq!(world.stage.exchange.sizes(), before, "{consumer:?}");
+            world.agent.answer(&mut world.stage, &asked, r#"{"roots":[]}"#);
+            world.agent.heard.clear();
+            world.revive("p1", &[("N", "U-new")]);
+            world.discover();
+            assert!(world.provider("p1").heard.is_empty(), "nobody asks this one");
+            works(&mut world, &line, "p1", "U-new");
+            // The new one may ask, too: what the client can do is known.
+            let name = world.ask(&line, "tools/call", r#"{"name":"t"}"#);
+            let said = world.heard("p1");
+            world.result("p1", &said, asks);
+            let asked = world.agent.heard.pop_front().unwrap();
+            world.agent.answer(&mut world.stage, &asked, r#"{"roots":[]}"#);
+            let said = world.heard("p1");
+            world.result("p1", &said, "{}");
+            assert!(matches!(world.agent.outcomes.remove(&name), Some(Outcome::Result(_))));
+            end(&mut world, &line);
         }
     }
 }

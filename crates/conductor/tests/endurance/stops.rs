@@ -1,0 +1,159 @@
+//! Components that are stopped, and a guard that is killed.
+
+use std::io::Write;
+
+use serde_json::json;
+use testkit::drive::Drive;
+use testkit::flow::Numbered;
+use testkit::stage::{alive, assert_gone, memory, patiently, signal, wait_for_rest, wait_until};
+
+use crate::deaths::assert_crashed;
+use crate::{agent, chain, component, proxy, stage};
+
+/// Who does not read holds up who writes to it; the conductor keeps little.
+#[test]
+fn a_proxy_that_is_stopped_holds_the_editor_back_and_goes_on_where_it_was() {
+    const COUNT: u64 = 20_000;
+    let components = [proxy("first"), proxy("second"), component("tally", "tally", &[])];
+    let mut chain = Drive::start(stage(), "stopped-proxy", &components);
+    let (conductor, stopped) = (chain.stage.conductor.pid(), chain.pid(1));
+    signal(stopped, libc::SIGSTOP);
+    let mut input = chain.stage.editor.take_stdin();
+    let writer = std::thread::spawn(move || {
+        let mut numbered = Numbered::new(5000);
+        for number in 0..COUNT {
+            input.write_all(numbered.line(number)).expect("the conductor reads");
+        }
+        writeln!(input, r#"{{"jsonrpc":"2.0","id":1000,"method":"_tally"}}"#).expect("it reads");
+        input
+    });
+    wait_for_rest(&[conductor]);
+    let (_, peak) = memory(conductor);
+    assert!(peak < 64 << 10, "the conductor used {} MiB", peak >> 10);
+    signal(stopped, libc::SIGCONT);
+    let input = patiently("the editor writes", || writer.join().expect("no panic"));
+    let answer = chain.stage.editor.message();
+    assert_eq!(answer["result"], json!({ "count": COUNT, "wrong": null }));
+    assert_eq!(chain.component(1)["restarts"], 0);
+    drop(input);
+    assert_eq!(chain.stage.conductor.status(), 0);
+}
+
+/// A limit that a healthy component keeps even on a busy machine.
+const LIMIT: &str = "4";
+
+#[test]
+fn a_component_that_is_stopped_in_a_prompt_is_replaced() {
+    for number in [1, 3] {
+        let name = format!("stopped-in-prompt-{number}");
+        let mut chain = chain(&name, &["--prompt-limit", LIMIT]);
+        let session = chain.session();
+        let pid = chain.pid(number);
+        signal(pid, libc::SIGSTOP);
+        let id = chain.prompt(&session, "hello");
+        let answer = chain.answer(id);
+        let message = answer["error"]["message"].as_str().unwrap_or_default();
+        assert!(message.contains("restarted") && message.contains("4 s"), "{answer}");
+        let name = if number == 1 { "first" } else { "agent" };
+        assert_eq!(answer["error"]["data"]["component"], name, "{answer}");
+        assert_gone(pid, "the one that was stopped");
+        chain.echo(&session, "after it");
+        assert_eq!(chain.end(), 0);
+    }
+}
+
+#[test]
+fn a_component_that_is_stopped_with_another_request_is_replaced() {
+    let mut chain = chain("stopped-in-request", &["--answer-limit", LIMIT]);
+    let session = chain.session();
+    signal(chain.pid(2), libc::SIGSTOP);
+    let id = chain.ask("session/close", json!({ "sessionId": "another" }));
+    let answer = chain.answer(id);
+    assert_eq!(answer["error"]["data"]["component"], "second", "{answer}");
+    chain.echo(&session, "after it");
+    assert_eq!(chain.end(), 0);
+}
+
+#[test]
+fn a_component_that_is_stopped_and_cannot_be_cancelled_is_replaced() {
+    let mut chain = chain("stopped-cancelled", &["--cancel-limit", LIMIT]);
+    let session = chain.session();
+    let id = chain.prompt(&session, "wait");
+    chain.wait_for_word(&session, "waiting");
+    let pid = chain.pid(3);
+    signal(pid, libc::SIGSTOP);
+    chain.notify("session/cancel", json!({ "sessionId": session }));
+    let answer = chain.answer(id);
+    assert_eq!(answer["result"]["stopReason"], "cancelled", "{answer}");
+    assert_gone(pid, "the one that was stopped");
+    chain.echo(&session, "after it");
+    assert_eq!(chain.end(), 0);
+}
+
+/// Nobody is replaced who goes on before the time is over.
+#[test]
+fn a_component_that_is_stopped_for_a_moment_is_not_replaced() {
+    for number in 1..=3 {
+        let options = ["--prompt-limit", "600", "--answer-limit", "600"];
+        let mut chain = chain(&format!("stopped-shortly-{number}"), &options);
+        let session = chain.session();
+        let pid = chain.pid(number);
+        signal(pid, libc::SIGSTOP);
+        let id = chain.prompt(&session, "hello");
+        wait_for_rest(&[chain.stage.conductor.pid()]);
+        signal(pid, libc::SIGCONT);
+        assert_eq!(chain.answer(id)["result"]["stopReason"], "end_turn");
+        assert_eq!(chain.said(&session), ["hello"]);
+        assert_eq!(chain.pid(number), pid);
+        assert_eq!(chain.end(), 0);
+    }
+}
+
+/// The process that ends our components when we cannot.
+fn guard_of(conductor: u32) -> u32 {
+    wait_until("there is a guard", || {
+        let processes = std::fs::read_dir("/proc").ok()?;
+        let mut pids = processes.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok());
+        pids.find(|pid: &u32| {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let parent = stat.rsplit(')').next().and_then(|it| it.split_whitespace().nth(1));
+            stat.contains("(chain-guard)") && parent == Some(&conductor.to_string())
+        })
+    })
+}
+
+#[test]
+fn the_chain_goes_on_without_its_guard_process() {
+    let mut chain = chain("no-guard", &[]);
+    let session = chain.session();
+    let guard = guard_of(chain.stage.conductor.pid());
+    signal(guard, libc::SIGKILL);
+    assert_gone(guard, "the guard");
+    chain.echo(&session, "without it");
+    for number in 1..=3 {
+        chain.replace(number);
+        chain.echo(&session, "after a restart");
+    }
+    let id = chain.prompt(&session, "wait");
+    chain.wait_for_word(&session, "waiting");
+    chain.kill(3);
+    assert_crashed(&chain.answer(id), "agent");
+    let pids = [1, 2, 3].map(|number| chain.pid(number));
+    assert_eq!(chain.end(), 0);
+    assert!(pids.iter().all(|pid| !alive(*pid)));
+}
+
+/// The parent-death signal is left, for the components themselves.
+#[test]
+fn without_its_guard_process_too_a_conductor_that_is_killed_takes_its_components_with_it() {
+    let components = [proxy("first"), agent(&["--deaf"])];
+    let mut chain = Drive::start(stage(), "no-guard-killed", &components);
+    let guard = guard_of(chain.stage.conductor.pid());
+    signal(guard, libc::SIGKILL);
+    assert_gone(guard, "the guard");
+    chain.replace(1);
+    let pids = [1, 2].map(|number| chain.pid(number));
+    chain.stage.conductor.signal(libc::SIGKILL);
+    chain.stage.conductor.status();
+    pids.into_iter().for_each(|pid| assert_gone(pid, "a component"));
+}

@@ -1,0 +1,265 @@
+//! Chains of programs that were not written for it, whose components are killed: between prompts and
+//! in them. The chain goes on.
+
+use serde_json::{Value, json};
+use testkit::drive::Drive;
+use testkit::peers::quote;
+use testkit::stage::{Stage, binary, directory, parse, wait_until};
+
+use crate::mcp::content;
+use crate::{check, marking, ours, peer};
+
+/// Every proxy that leaves marks, and the generation of its SDK.
+const MARKING: [&str; 8] = [
+    "rust_proxy",
+    "proxy_3_6",
+    "proxy_2_2",
+    "proxy_1_3",
+    "proxy_0_11",
+    "proxy_sacp_11",
+    "proxy_p3",
+    "ts_proxy",
+];
+
+fn chain(name: &str, options: &[&str], components: &[String]) -> Drive {
+    let home = directory(&format!("survival-home-{name}"));
+    let home = home.to_str().expect("UTF-8");
+    let setup = Stage::new(env!("CARGO_BIN_EXE_conductor"))
+        .option(&["--grace", "0.5", "--restarts", "1000/3600", "--restart-delay", "0..0"])
+        .option(options)
+        // Sparkle keeps things there.
+        .env("HOME", home)
+        .env("XDG_CACHE_HOME", home);
+    Drive::start(setup, &format!("survival-{name}"), components)
+}
+
+/// What the agent says to this, at last.
+fn ask(chain: &mut Drive, session: &str, text: &str) -> String {
+    let (mut said, answer) = chain.turn(session, text);
+    assert_eq!(answer["result"]["stopReason"], "end_turn", "{text}: {answer}");
+    said.pop().unwrap_or_else(|| panic!("nothing was said to {text}"))
+}
+
+/// Kills a component while a prompt is in flight, and cancels the prompt once there is another one.
+fn kill_in_prompt(chain: &mut Drive, session: &str, number: usize, prefix: &str) -> Value {
+    let before = chain.component(number)["restarts"].clone();
+    let id = chain.prompt(session, "wait");
+    chain.wait_for_word(session, &format!("{prefix}waiting"));
+    chain.kill(number);
+    wait_until("it is restarted", || (chain.component(number)["restarts"] != before).then_some(()));
+    chain.wait_for_state(number, "live");
+    chain.notify("session/cancel", json!({ "sessionId": session }));
+    let answer = chain.answer(id);
+    chain.said(session);
+    answer
+}
+
+#[test]
+fn a_published_proxy_of_every_generation_is_killed_between_prompts() {
+    for name in MARKING {
+        let components = [
+            marking("A"),
+            format!("{} --mark B", peer(name)),
+            marking("C"),
+            peer("mcp_agent_rust"),
+        ];
+        let mut chain = chain(name, &[], &components);
+        let session = chain.session();
+        for number in [2, 1, 3, 2] {
+            assert_eq!(ask(&mut chain, &session, "hello"), "A:B:C:heard hello", "{name}");
+            chain.replace(number);
+        }
+        assert_eq!(ask(&mut chain, &session, "hello"), "A:B:C:heard hello", "{name}");
+        let another = chain.session();
+        assert_eq!(ask(&mut chain, &another, "hello"), "A:B:C:heard hello", "{name}");
+        assert_eq!(chain.end(), 0, "{name}");
+    }
+}
+
+#[test]
+fn a_published_proxy_of_every_generation_is_killed_in_a_prompt() {
+    for name in MARKING {
+        let components = [format!("{} --mark A", peer(name)), peer("rust_agent")];
+        let mut chain = chain(&format!("prompt-{name}"), &[], &components);
+        let session = chain.session();
+        for _ in 0..2 {
+            let answer = kill_in_prompt(&mut chain, &session, 1, "A:");
+            // It has only added to the prompt, so the agent's answer is one to it, too.
+            assert_eq!(answer["result"]["stopReason"], "cancelled", "{name}: {answer}");
+        }
+        let id = chain.prompt(&session, "wait");
+        chain.wait_for_word(&session, "A:waiting");
+        chain.notify("session/cancel", json!({ "sessionId": session }));
+        assert_eq!(chain.answer(id)["result"]["stopReason"], "cancelled", "{name}");
+        assert_eq!(chain.end(), 0, "{name}");
+    }
+}
+
+/// Who passes everything on as it is takes nothing with it.
+#[test]
+fn a_published_proxy_that_changes_nothing_is_killed_in_a_prompt_and_the_prompt_goes_on() {
+    for name in ["rust_proxy", "proxy_3_6", "tee_10", "tee_0_1"] {
+        let components = [peer(name), peer("rust_agent")];
+        let mut chain = chain(&format!("silent-{name}"), &[], &components);
+        let session = chain.session();
+        for _ in 0..2 {
+            let answer = kill_in_prompt(&mut chain, &session, 1, "");
+            assert_eq!(answer["result"]["stopReason"], "cancelled", "{name}: {answer}");
+        }
+        assert_eq!(chain.end(), 0, "{name}");
+    }
+}
+
+/// These offer to load sessions.
+#[test]
+fn an_agent_of_every_sdk_is_killed_and_takes_its_sessions_up() {
+    for (agent, options) in [
+        ("mcp_agent_rust", ""),
+        ("mcp_agent_ts", ""),
+        ("mcp_agent_py", ""),
+        ("mcp_agent_rust", "--http"),
+    ] {
+        let components = [marking("A"), peer("tools_5_0"), format!("{} {options}", peer(agent))];
+        let mut chain = chain(&format!("agent-{agent}{options}"), &[], &components);
+        let sessions = [chain.session(), chain.session()];
+        for _ in 0..2 {
+            for session in &sessions {
+                assert_eq!(ask(&mut chain, session, "hello"), "A:heard hello", "{agent}");
+                let echo = ask(&mut chain, session, r#"call tools echo {"message":"hi"}"#);
+                assert_eq!(unmarked(&echo), content("\"hi\"", false), "{agent}");
+            }
+            chain.replace(3);
+        }
+        let echo = ask(&mut chain, &sessions[0], r#"call tools echo {"message":"hi"}"#);
+        assert_eq!(unmarked(&echo), content("\"hi\"", false), "{agent}");
+        assert_eq!(chain.end(), 0, "{agent}");
+    }
+}
+
+fn unmarked(said: &str) -> Value {
+    parse(said.trim_start_matches("A:"))
+}
+
+/// These do not offer it: the chain ends as it always did, or, if that is wanted, their sessions do.
+#[test]
+fn an_agent_that_cannot_take_sessions_up_ends_the_chain_or_the_session() {
+    for agent in ["eliza_12", "eliza_1", "rust_agent", "ts_agent", "py_agent"] {
+        let components = [marking("A"), peer(agent)];
+        let mut stopped = chain(&format!("stop-{agent}"), &[], &components);
+        stopped.session();
+        stopped.kill(2);
+        assert_eq!(stopped.stage.conductor.status(), 1, "{agent}");
+        let said = stopped.stage.conductor.stderr();
+        assert!(said.lines().last().is_some_and(|it| it.contains("signal 9")), "{agent}: {said}");
+
+        let mut chain = chain(&format!("lost-{agent}"), &["--on-crash", "2=restart"], &components);
+        let session = chain.session();
+        chain.replace(2);
+        let (_, answer) = chain.turn(&session, "hello");
+        let message = answer["error"]["message"].as_str().unwrap_or_default();
+        assert!(message.contains("Start a new session"), "{agent}: {answer}");
+        let another = chain.session();
+        assert_ne!(another, "", "{agent}");
+        assert_eq!(chain.end(), 0, "{agent}");
+    }
+}
+
+/// Published programs that offer tools, over both transports.
+#[test]
+fn tools_of_every_published_provider_work_after_it_was_killed() {
+    for provider in
+        ["tools_5_0", "tools_3_6", "tools_2_2", "tools_1_3", "tools_0_11", "tools_sacp_11"]
+    {
+        for options in ["", "--http", "--per-call"] {
+            let components = [peer(provider), format!("{} {options}", peer("mcp_agent_rust"))];
+            let mut chain = chain(&format!("{provider}{options}"), &[], &components);
+            let session = chain.session();
+            for _ in 0..3 {
+                let echo = ask(&mut chain, &session, r#"call tools echo {"message":"hi"}"#);
+                assert_eq!(parse(&echo), content("\"hi\"", false), "{provider} {options}");
+                chain.replace(1);
+            }
+            let another = chain.session();
+            for session in [&session, &another] {
+                let echo = ask(&mut chain, session, r#"call tools echo {"message":"hi"}"#);
+                assert_eq!(parse(&echo), content("\"hi\"", false), "{provider} {options}");
+            }
+            assert_eq!(chain.end(), 0, "{provider} {options}");
+        }
+    }
+}
+
+/// A real server behind a proxy that is killed: between calls, and in one that takes long.
+#[test]
+fn a_real_server_behind_a_proxy_that_was_killed() {
+    for (form, proxy) in [("M1", "P4"), ("M3", "P4"), ("M5", "P5"), ("M6", "P4"), ("M7", "P5")] {
+        for options in ["", "--http"] {
+            let provider = format!("{} --form {form} --proxy {proxy}", peer("everything_proxy"));
+            let components = [provider, format!("{} {options}", peer("mcp_agent_rust"))];
+            let what = format!("everything-{form}{options}");
+            let mut chain = chain(&what, &[], &components);
+            let session = chain.session();
+            let sum = r#"call everything get-sum {"a":1,"b":2}"#;
+            let right = content("The sum of 1 and 2 is 3.", false);
+            assert_eq!(parse(&ask(&mut chain, &session, sum)), right, "{what}");
+            chain.replace(1);
+            assert_eq!(parse(&ask(&mut chain, &session, sum)), right, "{what}");
+
+            let long =
+                r#"call everything trigger-long-running-operation {"duration":600,"steps":6000}"#;
+            let before = chain.component(1)["restarts"].clone();
+            let id = chain.prompt(&session, long);
+            chain.wait_for_word(&session, "progress 1");
+            chain.kill(1);
+            // The call has failed; the agent says so, and goes on.
+            let answer = chain.answer(id);
+            assert_eq!(answer["result"]["stopReason"], "end_turn", "{what}: {answer}");
+            let said = chain.said(&session);
+            assert!(said.last().is_some_and(|it| it.contains("error")), "{what}: {said:?}");
+            wait_until("it is restarted", || {
+                (chain.component(1)["restarts"] != before).then_some(())
+            });
+            assert_eq!(parse(&ask(&mut chain, &session, sum)), right, "{what}");
+            assert_eq!(chain.end(), 0, "{what}");
+        }
+    }
+}
+
+/// The published Sparkle embodies again, before the first prompt that it hears of.
+#[test]
+fn sparkle_is_killed_before_a_published_agent() {
+    for (name, agent) in [("sparkle_0_7", "eliza_12"), ("sparkle_0_1", "mcp_agent_rust")] {
+        let mut chain = chain(&format!("{name}-{agent}"), &[], &[peer(name), peer(agent)]);
+        let session = chain.session();
+        for _ in 0..3 {
+            ask(&mut chain, &session, "Hello there");
+            chain.replace(1);
+        }
+        ask(&mut chain, &session, "Hello there");
+        assert_eq!(chain.end(), 0, "{name}");
+    }
+}
+
+/// Their editors see the story as if nothing had happened: the proxy dies with the cancellation in its
+/// hands.
+#[test]
+fn editors_of_every_sdk_do_not_notice() {
+    for (editor, agent) in
+        [("rust_editor", "ts_agent"), ("ts_editor", "py_agent"), ("py_editor", "rust_agent")]
+    {
+        let file = directory(&format!("mortal-{editor}")).join("dead");
+        let mortal = quote(&binary("mortal").to_string_lossy());
+        let mortal = format!("{mortal} {} session/cancel", quote(&file.to_string_lossy()));
+        check(editor, &quiet(), &[marking("A"), mortal, peer(agent)], &["A"]);
+        assert!(file.exists(), "{editor}: it was killed");
+    }
+}
+
+/// Ours, which says nothing in the editor.
+fn quiet() -> String {
+    let file = directory("quiet").join("conductor");
+    let body = format!("mode=$1; shift; exec {} \"$mode\" --notices off \"$@\"", ours());
+    let name = file.file_name().and_then(|it| it.to_str()).expect("a name");
+    let path = testkit::stage::script(file.parent().expect("a directory"), name, &body);
+    quote(&path.to_string_lossy())
+}
