@@ -64,7 +64,8 @@ impl Supervisor {
         // What it had asked before cannot be for this: a proxy that waits for an agent is to blame all
         // the same if the agent waits for a tool of that proxy.
         let since = || self.router.questions().skip_while(|(it, _)| it != id);
-        let waits = || since().any(|(_, it)| it.asker == seat);
+        let asks = || since().any(|(_, it)| it.asker == seat);
+        let waits = || asks() || self.router.asks_absent(seat);
         if !matches!(ask.purpose, Purpose::Pass) || !self.is_up(seat) || waits() {
             return None;
         }
