@@ -9,9 +9,17 @@
 
 mod agents;
 mod answers;
+mod generations;
+mod nested;
 mod play;
+#[path = "../generations/players.rs"]
+#[allow(dead_code)] // shared with the tests of generations
+mod players;
 mod policies;
 mod proxies;
+#[path = "../generations/spelling.rs"]
+#[allow(dead_code)] // shared with the tests of generations
+mod spelling;
 mod telling;
 mod watchdog;
 
