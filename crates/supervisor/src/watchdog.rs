@@ -46,8 +46,9 @@ impl Supervisor {
     /// When whose patience with whom will be over, and what for.
     fn silences(&self) -> impl Iterator<Item = (Time, Seat, How)> {
         let watch = self.rules.watch;
-        let unanswered = (watch.answer.is_some() || watch.prompt.is_some())
-            .then(|| self.router.questions().filter_map(move |(_, ask)| self.unanswered(ask)));
+        let unanswered = (watch.answer.is_some() || watch.prompt.is_some()).then(|| {
+            self.router.questions().filter_map(move |(id, ask)| self.unanswered(&id, ask))
+        });
         let uncancelled = watch.cancel.map(|limit| {
             let seats = self.router.chain().seats();
             seats.filter_map(move |seat| self.uncancelled(seat, limit))
@@ -55,12 +56,15 @@ impl Supervisor {
         unanswered.into_iter().flatten().chain(uncancelled.into_iter().flatten())
     }
 
-    fn unanswered(&self, ask: &Ask) -> Option<(Time, Seat, How)> {
+    fn unanswered(&self, id: &Id, ask: &Ask) -> Option<(Time, Seat, How)> {
         let seat = ask.answerer;
         let post = self.post(seat)?;
         let work = is_work(&ask.method);
         let limit = if work { self.rules.watch.prompt? } else { self.rules.watch.answer? };
-        let waits = || self.router.questions().any(|(_, it)| it.asker == seat);
+        // What it had asked before cannot be for this: a proxy that waits for an agent is to blame all
+        // the same if the agent waits for a tool of that proxy.
+        let since = || self.router.questions().skip_while(|(it, _)| it != id);
+        let waits = || since().any(|(_, it)| it.asker == seat);
         if !matches!(ask.purpose, Purpose::Pass) || !self.is_up(seat) || waits() {
             return None;
         }
