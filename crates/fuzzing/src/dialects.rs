@@ -11,6 +11,7 @@ use bytes::Bytes;
 use wire::Message;
 
 use crate::line::reads_the_same;
+use crate::story::tell;
 
 /// # Panics
 /// If something does not hold.
@@ -33,6 +34,7 @@ fn written<T>(act: impl FnOnce(&mut Vec<u8>) -> T) -> (T, Vec<(Bytes, Message)>)
     assert!(new.is_empty() || new.ends_with(b"\n"), "a line must end");
     let lines = new.split_inclusive(|&byte| byte == b'\n').map(|line| {
         let line = Bytes::copy_from_slice(&line[..line.len() - 1]);
+        tell(|| format!("  written: {}", line.escape_ascii()));
         let message = Message::parse(&line).expect("what is written is a message");
         reads_the_same(&message);
         (line, message)

@@ -7,11 +7,13 @@
 //! # Layout
 //! - [`line`]: any bytes as one line, from anybody
 //! - [`dialects`]: a conversation on one link, in every generation
+//! - [`mcp_framing`]: MCP clients, consumers and providers around the exchange
 //! - [`router_ops`]: a schedule of the router's simulation
 //! - [`story`]: how a fuzzer's bytes become a conversation
 
 pub mod dialects;
 pub mod line;
+pub mod mcp_framing;
 pub mod router_ops;
 pub mod story;
 
@@ -19,5 +21,9 @@ pub mod story;
 pub type Check = fn(&[u8]);
 
 /// All of them, by the names of their files in `fuzz/fuzz_targets`.
-pub const TARGETS: [(&str, Check); 3] =
-    [("line", line::check), ("dialects", dialects::check), ("router_ops", router_ops::check)];
+pub const TARGETS: [(&str, Check); 4] = [
+    ("line", line::check),
+    ("dialects", dialects::check),
+    ("mcp_framing", mcp_framing::check),
+    ("router_ops", router_ops::check),
+];

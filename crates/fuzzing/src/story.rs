@@ -14,6 +14,15 @@ pub fn lines(story: &[u8]) -> impl Iterator<Item = (u8, Choices<'_>)> {
     lines.filter_map(|line| line.split_first().map(|(&what, rest)| (what, Choices(rest))))
 }
 
+/// Tells people what happens in a story, if they want to know: `TELL=1 cargo test --package fuzzing`.
+pub fn tell(what: impl FnOnce() -> String) {
+    static WANTED: std::sync::LazyLock<bool> =
+        std::sync::LazyLock::new(|| std::env::var_os("TELL").is_some());
+    if *WANTED {
+        eprintln!("{}", what());
+    }
+}
+
 /// Choices, taken off one by one.
 #[derive(Debug, Clone, Copy)]
 pub struct Choices<'a>(&'a [u8]);
@@ -39,6 +48,12 @@ impl Choices<'_> {
     /// All that is left, as text.
     pub fn rest(self) -> Bytes {
         Bytes::copy_from_slice(self.0)
+    }
+}
+
+impl std::fmt::Display for Choices<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0.escape_ascii())
     }
 }
 

@@ -25,6 +25,7 @@ fn what_was_kept_holds() {
         assert!(!seeds.is_empty(), "{name} has nothing to begin with");
         for path in seeds.into_iter().chain(entries(&fuzz().join("regressions").join(name))) {
             let data = fs::read(&path).expect("it can be read");
+            fuzzing::story::tell(|| format!("{name}: {}", path.display()));
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| check(&data))) {
                 eprintln!("{name}: {}", path.display());
                 resume_unwind(panic);

@@ -5,20 +5,29 @@
 //! and what is said of it in the meantime goes nowhere.
 
 use router::Seat;
+use router::pending::{Ask, Gist};
 use wire::{Id, Json, Message, Outcome, Side, code};
 
 use crate::event::Action;
 use crate::supervisor::Supervisor;
-use crate::topic::{Topic, session_of, session_of_call, topic};
+use crate::topic::{Topic, is_lesson, session_of, session_of_call, topic};
 
 /// A session without anybody who has it.
 #[derive(Debug)]
 pub struct Orphan {
-    /// Who would have had it, and who is next.
-    before: Seat,
+    /// Who is next to the one who would have had it.
     first: Seat,
     session: Option<String>,
     stage: Stage,
+}
+
+/// A request to set up a session, on its way.
+#[derive(Debug)]
+pub struct Asked {
+    first: Seat,
+    id: Id,
+    /// If the request names it.
+    session: Option<String>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -33,25 +42,28 @@ enum Stage {
 
 impl Supervisor {
     /// What a component has asked its successor to set up, and waits for.
-    pub(crate) fn asked_by(&self, seat: Seat) -> Vec<(Seat, Id)> {
+    pub(crate) fn asked_by(&self, seat: Seat) -> Vec<Asked> {
         let is_set_up = |method: &str| Topic::of(method) == Some(Topic::SetUp);
         let asked = self.router.questions().filter(|(_, it)| it.asker == seat);
         let asked = asked.filter(|(_, it)| is_set_up(&it.method));
-        asked.map(|(id, ask)| (ask.answerer, id)).collect()
+        let session = |ask: &Ask| match &ask.gist {
+            Gist::Whole(params) => session_of(params),
+            _ => None,
+        };
+        asked.map(|(id, ask)| Asked { first: ask.answerer, id, session: session(ask) }).collect()
     }
 
     /// A component is gone that had asked for this, and had these sessions in its hands.
     pub(crate) fn orphan(
         &mut self,
         seat: Seat,
-        asked: Vec<(Seat, Id)>,
+        asked: Vec<Asked>,
         had: Vec<String>,
         actions: &mut Vec<Action>,
     ) {
-        for (first, id) in asked {
+        for Asked { first, id, session } in asked {
             if !self.router.owes(first, &id) {
-                let session = self.post(first).and_then(|post| post.record.opening_session(&id));
-                self.orphans.push(Orphan { before: seat, first, session, stage: Stage::Asked(id) });
+                self.orphans.push(Orphan { first, session, stage: Stage::Asked(id) });
             }
         }
         for session in had {
@@ -74,9 +86,16 @@ impl Supervisor {
     /// A session stands beyond `before`, and nobody has it.
     fn adopt(&mut self, before: Seat, session: String, actions: &mut Vec<Action>) {
         match self.router.successor(before) {
+            // Nobody is there who knows it; who comes is not told.
+            Some(first) if self.is_untaught(first) => {
+                if let Some(post) = self.post_mut(first) {
+                    post.record.forget(&session);
+                }
+                self.adopt(first, session, actions);
+            }
             Some(first) => {
                 let session = Some(session);
-                self.orphans.push(Orphan { before, first, session, stage: Stage::Stands });
+                self.orphans.push(Orphan { first, session, stage: Stage::Stands });
                 self.close_orphans(first, actions);
             }
             None => self.forget_session(&session, actions),
@@ -140,32 +159,43 @@ impl Supervisor {
         self.with_exchange(actions, |it, now, steps| it.session_lost(now, session, steps));
     }
 
-    /// Is what is to be delivered about a session that nobody has? Its sender is told.
-    pub(crate) fn is_of_orphan(&mut self, to: Seat, toward: Side, message: &Message) -> bool {
-        if self.orphans.is_empty() {
-            return false;
-        }
-        let (Message::Request { call, .. } | Message::Notification(call)) = message else {
-            return false;
+    /// Gives back what somebody says, unless it is about a session that nobody has. Who asks is told.
+    pub(crate) fn unless_of_orphan(
+        &mut self,
+        from: Seat,
+        toward: Side,
+        message: Message,
+        actions: &mut Vec<Action>,
+    ) -> Option<Message> {
+        let (Message::Request { call, .. } | Message::Notification(call)) = &message else {
+            return Some(message);
         };
-        let Some(session) = session_of_call(call) else { return false };
-        let is_it = |it: &Orphan| it.session.as_ref() == Some(&session);
-        if toward == Side::Agent {
-            // Somebody takes it up: it is nobody's no more.
-            if topic(call) == Some(Topic::SetUp) {
-                let open = |it: &Orphan| is_it(it) && !matches!(it.stage, Stage::Closing(_));
-                self.orphans.retain(|it| !(it.first == to && open(it)));
-            }
-            return false;
+        if self.orphans.is_empty() || toward != Side::Editor {
+            return Some(message);
         }
-        if !self.orphans.iter().any(|it| is_it(it) && to <= it.before) {
-            return false;
+        let session = session_of_call(call);
+        let is_it = |it: &Orphan| it.first == from && it.session == session;
+        if session.is_none() || !self.orphans.iter().any(is_it) {
+            return Some(message);
         }
         if let Message::Request { id, .. } = message {
             let outcome = Outcome::error(code::INVALID_PARAMS, "nobody has this session any more");
-            let message = Message::response(id.clone(), outcome);
-            self.route_later(router::Event::Arrived { from: to, toward: Side::Agent, message });
+            self.deliver(from, Side::Agent, Message::response(id, outcome), actions);
         }
-        true
+        None
+    }
+
+    /// Somebody is asked to take up a session: it is nobody's no more.
+    pub(crate) fn claim_orphan(&mut self, to: Seat, message: &Message) {
+        if let Message::Request { id, call } = message
+            && !self.orphans.is_empty()
+            && !is_lesson(id)
+            && topic(call) == Some(Topic::SetUp)
+            && let session @ Some(_) = session_of_call(call)
+        {
+            let is_being_closed = |it: &Orphan| matches!(it.stage, Stage::Closing(_));
+            self.orphans
+                .retain(|it| it.first != to || it.session != session || is_being_closed(it));
+        }
     }
 }

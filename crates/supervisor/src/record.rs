@@ -17,6 +17,7 @@ pub struct Record {
     sessions: Vec<SetUp>,
     /// Those it has yet to answer, by the id it was asked with.
     opening: BTreeMap<String, SetUp>,
+    count: u64,
     /// What it has asked its successor for these and waits for, by its own id: of which, the how
     /// manieth.
     asked: BTreeMap<String, (String, usize)>,
@@ -43,17 +44,8 @@ pub struct SetUp {
     pub session: String,
     /// What the component asked its successor for it, and the answers.
     pub copies: Vec<Copy>,
-}
-
-impl SetUp {
-    /// What the successor calls what it has set up for this.
-    fn stands(&self) -> Vec<String> {
-        let results = self.copies.iter().filter_map(|copy| match &copy.outcome {
-            Some(Outcome::Result(result)) => Some(result),
-            _ => None,
-        });
-        results.map(|it| session_of(it).unwrap_or(self.session.clone())).collect()
-    }
+    /// The how manieth it was asked for.
+    number: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -128,7 +120,9 @@ impl Record {
             Some(Topic::SetUp) => {
                 let session = session_of_call(call).unwrap_or_default();
                 let call = call.detached();
-                self.opening.insert(key(id), SetUp { call, session, copies: Vec::new() });
+                self.count += 1;
+                let number = self.count;
+                self.opening.insert(key(id), SetUp { call, session, copies: Vec::new(), number });
             }
             Some(Topic::End) => {
                 self.ending.extend(session_of_call(call).map(|session| (key(id), session)));
@@ -171,14 +165,19 @@ impl Record {
             && self.cancelled.is_empty()
     }
 
-    /// It sets up something of its own: most likely what it was asked to set up. Of several, the one
-    /// that it has not done this for yet.
+    /// It sets up something of its own: most likely what it was asked to set up. Of several, one that
+    /// asks for the same and that it has not done this for yet, the oldest first.
     fn has_asked(&mut self, id: &Id, call: &Call) {
         let method = call.method.name().into_owned();
-        let next = self
-            .opening
-            .iter_mut()
-            .min_by_key(|(_, set_up)| (set_up.call.method != call.method, set_up.copies.len()));
+        let asks_the_same = |set_up: &SetUp| match (&call.params, &set_up.call.params) {
+            (Some(ours), Some(theirs)) => ours.extends(theirs),
+            _ => true,
+        };
+        let several = self.opening.len() > 1;
+        let next = self.opening.iter_mut().min_by_key(|(_, it)| {
+            let differs = it.call.method != call.method || several && !asks_the_same(it);
+            (differs, it.copies.len(), it.number)
+        });
         if let Some((opening, set_up)) = next {
             self.asked.insert(key(id), (opening.clone(), set_up.copies.len()));
             set_up.copies.push(Copy { method, outcome: None });
@@ -218,25 +217,26 @@ impl Record {
         self.sessions.retain(|it| it.session != session);
     }
 
-    /// The session that it was asked to set up with this id, if the request names it.
-    pub fn opening_session(&self, id: &Id) -> Option<String> {
-        let set_up = self.opening.get(&key(id))?;
-        (!set_up.session.is_empty()).then(|| set_up.session.clone())
-    }
-
-    /// Sessions that its successor has set up for it, of which it has not told those who asked. (One that
-    /// it was only told of again, because it was restarted, has been told long ago.)
+    /// Sessions that its successor has set up for it, of which it has not told those who asked.
     pub fn untold(&self) -> Vec<String> {
-        let told: Vec<String> = self.sessions.iter().flat_map(SetUp::stands).collect();
-        let untold = self.opening.values().flat_map(SetUp::stands);
-        untold.filter(|it| !it.is_empty() && !told.contains(it)).collect()
+        let stands = |set_up: &SetUp| {
+            let results = set_up.copies.iter().filter_map(|copy| match &copy.outcome {
+                Some(Outcome::Result(result)) => Some(result),
+                _ => None,
+            });
+            let named = results.map(|it| session_of(it).unwrap_or(set_up.session.clone()));
+            named.collect::<Vec<String>>()
+        };
+        // Lessons are about sessions that others have.
+        let asked = self.opening.iter().filter(|(id, _)| !id.starts_with("\"r:"));
+        asked.flat_map(|(_, set_up)| stands(set_up)).filter(|it| !it.is_empty()).collect()
     }
 
     /// Who knew all this is gone: what it had not finished is not known to anybody.
     pub fn parted(&mut self) {
         let sessions = std::mem::take(&mut self.sessions);
         let login = self.login.take();
-        *self = Record { sessions, login, ..Record::default() };
+        *self = Record { sessions, login, count: self.count, ..Record::default() };
     }
 
     /// How much is open, for tests.

@@ -292,7 +292,7 @@ impl Supervisor {
             }
             Outcome::Result(_) => {
                 let lessons = match self.is_agent(seat) {
-                    true => self.lessons_for_agent(seat),
+                    true => self.lessons_for_agent(seat, actions),
                     false => self.lessons_for_proxy(seat),
                 };
                 let until = self.now;
@@ -316,7 +316,7 @@ impl Supervisor {
     }
 
     /// An agent is asked to take its sessions up. One that does not offer that has lost them.
-    fn lessons_for_agent(&mut self, seat: Seat) -> VecDeque<Lesson> {
+    fn lessons_for_agent(&mut self, seat: Seat, actions: &mut Vec<Action>) -> VecDeque<Lesson> {
         let resumption = self.resumption(seat);
         let Some(post) = self.post_mut(seat) else { return VecDeque::new() };
         let login = post.record.login.clone();
@@ -325,7 +325,7 @@ impl Supervisor {
         let sessions = post.record.sessions().to_vec();
         let Some(resumption) = resumption else {
             for set_up in sessions {
-                self.lose(seat, &set_up.session, "it does not offer that");
+                self.lose(seat, &set_up.session, "it does not offer that", actions);
             }
             return login.into_iter().collect();
         };
@@ -409,7 +409,7 @@ impl Supervisor {
             let who = self.router.chain().describe(seat);
             self.warn(seat, format!("{who} could not take up {what} again: {why}"), actions);
             if let Some(session) = lesson.session.as_deref().filter(|_| self.is_agent(seat)) {
-                self.lose(seat, session, &why);
+                self.lose(seat, session, &why, actions);
             }
         }
         self.teach(seat, actions);
@@ -423,13 +423,13 @@ impl Supervisor {
         }
         self.with_exchange(actions, |it, now, steps| it.returned(now, seat, steps));
         self.close_orphans(seat, actions);
-        self.route(router::Event::Resumed(seat), actions);
         let text = format!("{} is running again", self.router.chain().describe(seat));
         self.warn(seat, text, actions);
+        self.route(router::Event::Resumed(seat), actions);
     }
 
     /// The agent does not know this session any more.
-    fn lose(&mut self, seat: Seat, session: &str, why: &str) {
+    fn lose(&mut self, seat: Seat, session: &str, why: &str, actions: &mut Vec<Action>) {
         let chain = self.router.chain();
         let cause = self.post(seat).and_then(|post| post.last_exit.as_ref()).map(Exit::what);
         let text = format!(
@@ -439,9 +439,11 @@ impl Supervisor {
             cause.unwrap_or_default(),
         );
         self.lost.insert(session.to_owned(), text);
-        for post in &mut self.posts {
+        // The others still know it, and may be asked about it.
+        if let Some(post) = self.post_mut(seat) {
             post.record.forget(session);
         }
+        self.with_exchange(actions, |it, now, steps| it.session_lost(now, session, steps));
     }
 
     /// What is said to the agent about a session that it has lost, it would not understand. Its sender
@@ -465,11 +467,24 @@ impl Supervisor {
         }
         let Some(text) = self.lost.get(&session) else { return false };
         if let Message::Request { id, .. } = message {
-            let outcome = Outcome::Error(error_object(NO_SUCH_SESSION, text, None));
+            // What is lost is easily closed.
+            let outcome = match topic(call) == Some(Topic::End) {
+                true => Outcome::Result(Json::EMPTY),
+                false => Outcome::Error(error_object(NO_SUCH_SESSION, text, None)),
+            };
+            if let Outcome::Result(_) = outcome {
+                self.lost.remove(&session);
+            }
             let message = Message::response(id.clone(), outcome);
             self.route_later(router::Event::Arrived { from: to, toward: Side::Editor, message });
         }
         true
+    }
+
+    /// Whoever comes there has yet to be told what it must know.
+    pub(crate) fn is_untaught(&self, seat: Seat) -> bool {
+        let stage = self.post(seat).map(|post| &post.stage);
+        matches!(stage, Some(Stage::Waiting { .. } | Stage::Greeting { .. }))
     }
 
     /// Nobody sits there who could be spoken to.

@@ -418,6 +418,26 @@ fn an_offer_is_seen_by_nobody_else_however_the_envelopes_are_spelt() {
     }
 }
 
+/// A word that a proxy's generation needs is put into its successor's answer and taken out of its own;
+/// one that the successor has said itself stays.
+#[test]
+fn only_the_word_that_was_added_is_taken_away_again() {
+    let word = r#""_meta":{"mcp_acp_transport":true}"#;
+    let mut link = proxy("P2");
+    for (id, said, is_kept) in [
+        ("c:1", r#""agentCapabilities":{"mcpCapabilities":{"acp":true}}"#, false),
+        ("c:2", word, true),
+    ] {
+        link.says(Side::Agent, &INITIALIZE.replace("c:1", id));
+        link.hears(EXAMPLES[4].forwarded);
+        let answer = format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{{said}}}}}"#);
+        let told = link.says(Side::Editor, &answer).remove(0);
+        assert!(told.contains(word), "{told}");
+        let (heard, _) = link.hears(&told.replace(r#""id":7"#, &format!(r#""id":"{id}""#)));
+        assert_eq!(heard.unwrap().1.contains(word), is_kept, "{id}");
+    }
+}
+
 /// Section 5.5: components of old know ACP v1 only.
 #[test]
 fn old_generations_are_not_offered_acp_v2() {

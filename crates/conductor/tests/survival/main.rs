@@ -12,6 +12,8 @@ mod answers;
 mod play;
 mod policies;
 mod proxies;
+mod telling;
+mod watchdog;
 
 use testkit::stage::{Setup, Stage};
 

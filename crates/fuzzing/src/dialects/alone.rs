@@ -25,7 +25,7 @@ use wire::{Call, Dialect, Id, Json, Message, Outcome, Side, acp};
 use super::shapes::{self, METHODS, VALUES};
 use super::written;
 use crate::line::reads_the_same;
-use crate::story::{self, Choices};
+use crate::story::{self, Choices, tell};
 
 /// A dialect that can be looked into.
 trait Open: Dialect + Debug {}
@@ -99,6 +99,7 @@ pub fn check(who: u8, story: &[u8]) {
 
 impl Alone {
     fn happen(&mut self, what: u8, mut choices: Choices<'_>) {
+        tell(|| format!("{}{choices}", char::from(what)));
         match what {
             b'.' => self.hear(&shapes::line(&mut choices)),
             b'>' | b')' => {

@@ -27,7 +27,7 @@ use wire::dialect::{Generation, Greeting, Outer, Proxy};
 use wire::{Call, Dialect, Id, Json, Message, Outcome, Side, acp};
 
 use super::written;
-use crate::story::{self, Choices};
+use crate::story::{self, Choices, tell};
 
 const METHODS: [&str; 4] = ["session/update", "session/prompt", "_x/y", "$/cancel_request"];
 
@@ -40,13 +40,14 @@ const GREETINGS: [&str; 3] = [
     r#"{"protocolVersion":1,"clientCapabilities":{},"_meta":{"t":1}}"#,
     r#"{"protocolVersion":1}"#,
 ];
-const ANSWERS: [&str; 6] = [
+const ANSWERS: [&str; 7] = [
     r#"{"protocolVersion":1}"#,
     r#"{"protocolVersion":1,"agentCapabilities":{"loadSession":true}}"#,
     r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}}}"#,
     r#"{"code":-32601,"message":"no"}"#,
     r#"{"code":-32000,"message":"log in first"}"#,
     r#"{"protocolVersion":1,"agentCapabilities":{}}"#,
+    r#"{"protocolVersion":1,"_meta":{"mcp_acp_transport":true}}"#,
 ];
 
 /// Words of the handshakes that must not travel on.
@@ -61,12 +62,13 @@ struct Pair {
     /// conductor has to answer.
     to_answer: Option<Id>,
     forwarded: Vec<Id>,
+    has_forwarded: bool,
     to_complete: Option<Id>,
-    /// What the successor has answered, as it did and as the proxy has heard it; the proxy has passed
-    /// that on.
-    completed: Option<Json>,
-    heard: Option<Json>,
-    passed_on: bool,
+    /// What the successor has answered, as it did, to which greeting; as it did, and as the proxy has
+    /// heard it; as it did, and the proxy has passed that on.
+    completed: Option<(Id, Json)>,
+    heard: Option<(Json, Json)>,
+    passed_on: Option<Json>,
     tells_successor: bool,
 }
 
@@ -127,15 +129,17 @@ impl Pair {
             greeted: Vec::new(),
             to_answer: None,
             forwarded: Vec::new(),
+            has_forwarded: false,
             to_complete: None,
             completed: None,
             heard: None,
-            passed_on: false,
+            passed_on: None,
             tells_successor: choices.below(2) == 1,
         }
     }
 
     fn happen(&mut self, what: u8, mut choices: Choices<'_>) {
+        tell(|| format!("{}{choices}", char::from(what)));
         match what {
             b'G' => self.greet(&mut choices),
             b'F' => self.forward(&mut choices),
@@ -145,9 +149,10 @@ impl Pair {
                 self.answer_greeting(outcome);
             }
             b'P' => {
-                if let Some(heard) = self.heard.take().filter(|_| self.to_answer.is_some()) {
+                let heard = self.heard.take().filter(|_| self.to_answer.is_some());
+                if let Some((completed, heard)) = heard {
                     self.answer_greeting(Outcome::Result(heard));
-                    self.passed_on = true;
+                    self.passed_on = Some(completed);
                 }
             }
             b'>' => self.conductor_calls(Side::Agent, &mut choices),
@@ -177,9 +182,11 @@ impl Pair {
     }
 
     fn forward(&mut self, choices: &mut Choices<'_>) {
-        if self.to_answer.is_none() || !self.forwarded.is_empty() {
+        // Who does so twice cannot tell what it passes on: one answer, or the other.
+        if self.to_answer.is_none() || self.has_forwarded || !self.forwarded.is_empty() {
             return;
         }
+        self.has_forwarded = true;
         self.proxy.last += 1;
         let id = Id::from(self.proxy.last);
         let params = Json::trusted(choices.text_of(&GREETINGS));
@@ -191,7 +198,7 @@ impl Pair {
         if let Some(id) = self.to_complete.take() {
             let outcome = greeting_outcome(choices);
             self.completed = match &outcome {
-                Outcome::Result(result) => Some(result.clone()),
+                Outcome::Result(result) => Some((id.clone(), result.clone())),
                 Outcome::Error(_) => None,
             };
             self.conductor_sends(Side::Editor, &Message::response(id, outcome));
@@ -200,7 +207,7 @@ impl Pair {
 
     fn answer_greeting(&mut self, outcome: Outcome) {
         if let Some(id) = self.to_answer.take() {
-            self.passed_on = false;
+            self.passed_on = None;
             self.proxy_sends(Side::Editor, &Message::response(id, outcome));
         }
     }
@@ -263,18 +270,20 @@ impl Pair {
             Message::Request { id, call } if call.is(acp::INITIALIZE) => {
                 assert_eq!(side, Side::Agent);
                 unseen(call.params.as_ref());
-                self.to_answer = Some(id.clone());
+                (self.to_answer, self.heard, self.has_forwarded) = (Some(id.clone()), None, false);
             }
             Message::Request { id, call } if call.is("_scp/proxy") => {
                 // It has never heard of it.
                 let outcome = Outcome::error(wire::code::METHOD_NOT_FOUND, "no");
                 self.proxy_sends(Side::Editor, &Message::response(id.clone(), outcome));
             }
-            Message::Response { id, .. } => {
+            Message::Response { id, outcome, .. } => {
                 if let Some(index) = self.forwarded.iter().position(|it| it == id) {
                     self.forwarded.remove(index);
-                    self.heard = match message {
-                        Message::Response { outcome: Outcome::Result(heard), .. } => Some(heard),
+                    let completed = self.completed.take();
+                    let completed = completed.filter(|(it, _)| it == id && self.has_forwarded);
+                    self.heard = match (completed, outcome) {
+                        (Some((_, it)), Outcome::Result(heard)) => Some((it, heard.clone())),
                         _ => None,
                     };
                 } else {
@@ -317,11 +326,10 @@ impl Pair {
             Message::Response { id, outcome, .. } => {
                 if let Some(index) = self.greeted.iter().position(|it| it == id) {
                     self.greeted.remove(index);
-                    let passed_on = std::mem::take(&mut self.passed_on);
+                    let passed_on = self.passed_on.take();
                     if let Outcome::Result(result) = outcome {
                         unseen(Some(result));
-                        let completed = self.completed.as_ref().filter(|_| passed_on);
-                        completed.into_iter().for_each(|it| says_the_same(it, result));
+                        passed_on.iter().for_each(|it| says_the_same(it, result));
                     }
                 } else {
                     assert_eq!(self.conductor.answers.pop_front(), Some(message));
@@ -351,14 +359,16 @@ fn unseen(json: Option<&Json>) {
     assert!(!SPELLING.iter().any(|word| text.contains(word)), "{text}");
 }
 
-/// Whatever the order of the members. Where an answer had no capabilities, there may be none of ACP v2
-/// in it afterwards: the offer of the walk-throughs stood in them.
+/// Whatever the order of the members. Where an answer had no capabilities, there may be an empty list of
+/// them afterwards: the acceptance of the role stood in it.
 fn says_the_same(one: &Json, other: &Json) {
     let value = |json: &Json| -> serde_json::Value {
-        let json = match json.member("capabilities") {
-            Some(empty) if empty.is_empty_object() => json.with_at(&["capabilities"], None),
-            _ => json.clone(),
-        };
+        let lists = ["capabilities", "agentCapabilities"];
+        let empty = |key: &&str| json.member(key).is_some_and(|it| it.is_empty_object());
+        let json = lists
+            .iter()
+            .filter(|it| empty(it))
+            .fold(json.clone(), |it, key| it.with_at(&[key], None));
         serde_json::from_slice(json.as_bytes()).expect("it is JSON")
     };
     assert_eq!(value(one), value(other));

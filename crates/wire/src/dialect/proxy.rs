@@ -220,6 +220,10 @@ impl Proxy {
     fn write_answer(&mut self, message: &Message, out: &mut Vec<u8>) {
         let Message::Response { id, outcome, extras } = message else { return };
         let greeted = self.forwarded.take_if(|forwarded| forwarded == id).is_some();
+        if greeted {
+            // What an earlier answer lacked, this one may have said itself.
+            self.told = None;
+        }
         let Outcome::Result(result) = outcome else { return message.write_line(out) };
         let generation = self.generation().filter(|_| greeted);
         let Some((place, yes)) = generation.and_then(|it| words::missing(result, it)) else {

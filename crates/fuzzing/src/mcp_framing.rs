@@ -1,0 +1,365 @@
+//! The exchange: MCP clients, consumers and providers that say anything.
+//!
+//! The first line of a story says who is there: `t` is a chain with its router, in which whoever asks
+//! is answered by whom it asked; `w` is the exchange alone, to which anything may happen. Then come
+//! the chain, the policy of the bridge, what the agent can do, and for each proxy its dialect and the
+//! servers it declares (a byte each). Then:
+//!
+//! | line | what happens |
+//! |---|---|
+//! | `n METHOD SERVERS` | the editor sets a session up, with servers of its own |
+//! | `s SEAT SIDE TEXT` | a seat says this message |
+//! | `S SEAT SIDE KIND …` | a seat says a word of MCP over ACP, see `words::word` |
+//! | `f SEAT WHICH` | a proxy passes on what waits there |
+//! | `k SEAT WHICH OUTCOME`, `K SEAT WHICH TEXT` | a seat answers what waits there |
+//! | `p SESSION`, `e SESSION` | the editor prompts, ends a session |
+//! | `x SEAT WHICH` | a seat cancels what it has asked |
+//! | `c TICKET`, `u CLIENT` | an MCP client calls, hangs up |
+//! | `h CLIENT TEXT` | a client says this line |
+//! | `H CLIENT LINE ID` | a client says a line of the documents |
+//! | `w TIME`, `l SEAT`, `z` | time passes; a component leaves; there is no room for clients |
+//! | `d SEAT SIDE …`, `r WHICH OUTCOME` | without a router: a word is delivered, a question of the exchange's is answered |
+//!
+//! What must hold: nothing panics or runs in circles. Everything that is said is a message. Only
+//! clients that are there are told anything; each of their requests is answered at most once, and in
+//! a chain in which everybody answers, once. Tickets are given out and revoked once. When all have
+//! hung up, left, and ended their sessions, nothing is left.
+
+mod ledger;
+mod words;
+pub mod world;
+
+use bytes::Bytes;
+use mcp::form::Way;
+use mcp::{Caller, Kind, Policy, Ticket};
+use router::{Mode, Seat};
+use wire::{Id, Json, Message, Outcome, Side, acp};
+
+use self::words::{ABILITIES, DECLARATIONS, SET_UPS};
+use self::world::{World, with_servers};
+use crate::story::{self, Choices, tell};
+
+const DIALECTS: [&str; 7] = ["P5", "P4", "P3", "P3t", "P2", "P1", "P0"];
+const POLICIES: [Policy; 3] = [Policy::Auto, Policy::Only(Kind::Stdio), Policy::Only(Kind::Http)];
+const CHAINS: [(Mode, usize); 5] =
+    [(Mode::Agent, 1), (Mode::Agent, 2), (Mode::Agent, 0), (Mode::Proxy, 1), (Mode::Proxy, 2)];
+const TIMES: [u64; 5] = [1, 200, 700, 2_500, 31_000];
+const SESSIONS: [&str; 3] = ["S1", "S2", "S3"];
+
+/// # Panics
+/// If something does not hold.
+pub fn check(story: &[u8]) {
+    let mut lines = story::lines(story);
+    let Some((first, mut choices)) = lines.next() else { return };
+    let mut play = Play::new(first, &mut choices);
+    for (what, choices) in lines {
+        play.happen(what, choices);
+        play.look();
+        if play.world.finished {
+            return;
+        }
+    }
+    play.end();
+}
+
+struct Play {
+    world: World,
+    happened: usize,
+    /// Sessions that nobody can end: they have no name.
+    nameless: bool,
+    /// Somebody has said what it must not: what becomes of that is its own business.
+    rude: bool,
+    /// Somebody has left: the chain comes to its end, and what is open ends with it.
+    left: bool,
+    /// What the seats have asked by themselves.
+    asked: Vec<(usize, Id)>,
+}
+
+impl Play {
+    fn new(first: u8, choices: &mut Choices<'_>) -> Play {
+        let (mode, count) = *choices.of(&CHAINS).unwrap_or(&CHAINS[0]);
+        let policy = *choices.of(&POLICIES).unwrap_or(&Policy::Auto);
+        let abilities = choices.text_of(&ABILITIES);
+        let proxies: Vec<(&str, &str)> = (0..count)
+            .map(|_| (choices.text_of(&DIALECTS), choices.text_of(&DECLARATIONS)))
+            .collect();
+        let mut world = World::new(mode, &proxies, policy);
+        if first != b'w' {
+            world.begin(abilities);
+        }
+        Play { world, happened: 0, nameless: false, rude: false, left: false, asked: Vec::new() }
+    }
+
+    fn happen(&mut self, what: u8, mut choices: Choices<'_>) {
+        self.happened += 1;
+        tell(|| format!("{}{choices}", char::from(what)));
+        match what {
+            b'n' => {
+                let (method, params) = *choices.of(&SET_UPS).unwrap_or(&SET_UPS[0]);
+                let declared = [&[""], &DECLARATIONS[..]].concat();
+                let declared = choices.text_of(&declared);
+                let params = with_servers(&Json::trusted(params), declared);
+                self.ask(0, Side::Agent, method, params);
+            }
+            b'p' | b'e' => {
+                let method = if what == b'p' { "session/prompt" } else { "session/close" };
+                let session = Json::string(choices.text_of(&SESSIONS));
+                let params = Json::object([("sessionId", Some(session))]);
+                self.ask(0, Side::Agent, method, params);
+            }
+            b's' => self.say_anything(&mut choices),
+            b'S' => self.say_word(&mut choices),
+            b'x' => {
+                if let Some((index, id)) = choices.of(&self.asked).cloned() {
+                    let toward = self.side(index, &mut choices);
+                    let params = Json::object([("requestId", Some(id.json().clone()))]);
+                    let message = Message::notification(acp::CANCEL_REQUEST, params);
+                    self.world.send(index, toward, message);
+                }
+            }
+            b'f' => {
+                let index = choices.below(self.world.sitters.len());
+                let sitter = &mut self.world.sitters[index];
+                if sitter.proxy && !sitter.waiting.is_empty() {
+                    let which = choices.below(sitter.waiting.len());
+                    let (toward, message) = sitter.waiting.remove(which);
+                    self.world.pass_on(index, toward, message);
+                    self.world.wait(0);
+                }
+            }
+            b'k' | b'K' => self.answer(what == b'K', choices),
+            b'c' => {
+                let mut tickets = self.world.tickets();
+                tickets.push(Ticket(999));
+                let ticket = tickets[choices.below(tickets.len())];
+                let caller = self.world.ledger.next();
+                self.world.with_exchange(|it, _, steps| it.called(ticket, caller, steps));
+            }
+            b'h' | b'H' => {
+                let Some(&caller) = choices.of(&self.world.ledger.callers()) else { return };
+                let line = match what {
+                    b'H' => words::client_line(&mut choices, self.world.ledger.owed(caller)),
+                    _ => choices.rest(),
+                };
+                self.hear(caller, &line);
+            }
+            b'u' => {
+                if let Some(&caller) = choices.of(&self.world.ledger.callers()) {
+                    self.hang_up(caller);
+                }
+            }
+            b'w' => {
+                let time = choices.of(&TIMES).copied().unwrap_or_default();
+                self.world.wait(time);
+            }
+            b'l' => {
+                let index = choices.below(self.world.sitters.len());
+                self.left = true;
+                self.world.leave(index);
+            }
+            b'z' => self.world.set_full(choices.below(2) == 0),
+            b'd' if self.world.router.is_none() => {
+                let index = choices.below(self.world.sitters.len());
+                let toward = [Side::Agent, Side::Editor][choices.below(2)];
+                let message = self.word(index, toward, &mut choices);
+                self.world.deliver(Seat(index as u16), toward, message);
+            }
+            b'r' if self.world.router.is_none() && !self.world.asked.is_empty() => {
+                let which = choices.below(self.world.asked.len());
+                let id = self.world.asked.remove(which);
+                self.reply(id, words::outcome(&mut choices));
+            }
+            _ => {}
+        }
+    }
+
+    fn ask(&mut self, index: usize, toward: Side, method: &str, params: Json) {
+        let id = self.world.fresh_id(index);
+        self.asked.push((index, id.clone()));
+        self.world.send(index, toward, Message::request(id, method, params));
+    }
+
+    /// Which way somebody can speak at all.
+    fn side(&self, index: usize, choices: &mut Choices<'_>) -> Side {
+        let chosen = [Side::Agent, Side::Editor][choices.below(2)];
+        match (index, self.world.chain.mode) {
+            (_, Mode::Proxy) => chosen,
+            (0, Mode::Agent) => Side::Agent,
+            (last, Mode::Agent) if last == self.world.sitters.len() - 1 => Side::Editor,
+            _ => chosen,
+        }
+    }
+
+    /// A seat says a text. Its requests have ids of its own, and it answers only what it was asked:
+    /// dialects and the router see to that.
+    fn say_anything(&mut self, choices: &mut Choices<'_>) {
+        let index = choices.below(self.world.sitters.len());
+        let toward = self.side(index, choices);
+        let message = match Message::parse(&choices.rest()) {
+            Ok(Message::Request { call, .. }) if self.world.router.is_some() => {
+                let id = self.world.fresh_id(index);
+                self.asked.push((index, id.clone()));
+                Message::Request { id, call }
+            }
+            Ok(Message::Response { .. }) | Err(_) if self.world.router.is_some() => return,
+            Ok(message) => message,
+            Err(_) => return,
+        };
+        self.rude = true;
+        self.world.send(index, toward, message);
+    }
+
+    fn say_word(&mut self, choices: &mut Choices<'_>) {
+        let index = choices.below(self.world.sitters.len());
+        let toward = self.side(index, choices);
+        let message = self.word(index, toward, choices);
+        // An agent that is bridged does not speak so itself.
+        self.rude = true;
+        self.world.send(index, toward, message);
+    }
+
+    fn word(&mut self, index: usize, toward: Side, choices: &mut Choices<'_>) -> Message {
+        let asks = choices.below(2) == 0;
+        let way = if toward == Side::Editor { Way::ToServer } else { Way::ToClient };
+        let call = words::word(way, asks, choices, &self.world.connections);
+        match asks {
+            true => {
+                let id = self.world.fresh_id(index);
+                self.asked.push((index, id.clone()));
+                Message::Request { id, call }
+            }
+            false => Message::Notification(call),
+        }
+    }
+
+    fn answer(&mut self, in_its_own_words: bool, mut choices: Choices<'_>) {
+        let index = choices.below(self.world.sitters.len());
+        let count = self.world.sitters[index].waiting.len();
+        if count == 0 {
+            return;
+        }
+        let which = choices.below(count);
+        let outcome = match in_its_own_words {
+            true => match Json::parse(choices.rest()) {
+                Ok(result) => Outcome::Result(result),
+                Err(_) => return,
+            },
+            false => words::outcome(&mut choices),
+        };
+        if let (Message::Request { call, .. }, Outcome::Result(result)) =
+            (&self.world.sitters[index].waiting[which].1, &outcome)
+        {
+            let name = result.member("sessionId");
+            let named = name.is_some_and(|it| it.is_string());
+            self.nameless |= mcp::declaration::sets_up(call) && !named;
+        }
+        self.world.answer(index, which, outcome);
+    }
+
+    fn reply(&mut self, id: Id, outcome: Outcome) {
+        let far = Seat(self.world.far() as u16);
+        self.world.deliver(far, Side::Agent, Message::response(id, outcome));
+        self.world.wait(0);
+    }
+
+    fn hear(&mut self, caller: Caller, line: &Bytes) {
+        self.world.ledger.heard(caller, line);
+        self.world.with_exchange(|it, now, steps| it.heard(now, caller, line, steps));
+    }
+
+    fn hang_up(&mut self, caller: Caller) {
+        self.world.ledger.gone(caller);
+        self.world.with_exchange(|it, _, steps| it.hung_up(caller, steps));
+    }
+
+    /// What can be seen at any time.
+    fn look(&self) {
+        let sizes = self.world.exchange.sizes();
+        let open = self.world.tickets().len();
+        assert_eq!(sizes[0], open, "all tickets that are good, and no others, are known");
+        let all: usize = sizes.iter().sum();
+        assert!(all <= 16 + 16 * self.happened, "{sizes:?} after {} lines", self.happened);
+    }
+
+    /// Everybody ends what it has begun.
+    fn end(mut self) {
+        if self.world.router.is_none() {
+            return self.end_alone();
+        }
+        if self.left {
+            return;
+        }
+        self.drain();
+        self.world.ledger.check_answered();
+        self.hang_up_all();
+        self.drain();
+        for session in std::mem::take(&mut self.world.sessions) {
+            let params = Json::object([("sessionId", Some(Json::string(&session)))]);
+            self.ask(0, Side::Agent, "session/close", params);
+            self.drain();
+        }
+        self.look();
+        let [tickets, sessions, clients, connections, asked, servers, setting_up, talks, watched] =
+            self.world.exchange.sizes();
+        assert_eq!([clients, connections, asked, setting_up, watched], [0; 5]);
+        if !self.nameless && !self.rude {
+            assert_eq!([tickets, sessions, servers, talks], [0; 4]);
+        }
+        let open = self.world.router.as_ref().map_or(0, |router| router.open_questions());
+        assert_eq!(open, 0, "questions are open");
+    }
+
+    fn hang_up_all(&mut self) {
+        for caller in self.world.ledger.callers() {
+            if !self.world.ledger.is_gone(caller) {
+                self.hang_up(caller);
+            }
+        }
+    }
+
+    /// Everybody answers what it was asked, until nothing moves any more. Only a session can be ended;
+    /// for everything else it is too late.
+    fn drain(&mut self) {
+        loop {
+            let asked = self.world.sitters.iter().position(|it| !it.waiting.is_empty());
+            if let Some(index) = asked {
+                let outcome = match &self.world.sitters[index].waiting[0].1 {
+                    Message::Request { call, .. } if call.is("session/close") => {
+                        Outcome::Result(Json::EMPTY)
+                    }
+                    _ => Outcome::error(-32000, "it is late"),
+                };
+                self.world.answer(index, 0, outcome);
+            } else if let Some((caller, id)) = self.world.ledger.debtor() {
+                let answer = Message::response(id, Outcome::error(-1, "it is late"));
+                self.hear(caller, &answer.to_line().into());
+            } else if self.world.exchange.deadline().is_some() {
+                self.world.wait(31_000);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Without a router: all have hung up and left.
+    fn end_alone(mut self) {
+        self.hang_up_all();
+        while let Some(id) = self.world.asked.pop() {
+            self.reply(id, Outcome::error(-32000, "it is late"));
+        }
+        for index in 0..self.world.sitters.len() {
+            self.world.leave(index);
+        }
+        let sizes = self.world.exchange.sizes();
+        for (what, index) in [
+            ("clients", 2),
+            ("connections", 3),
+            ("questions", 4),
+            ("set-ups", 6),
+            ("conversations", 7),
+            ("watched answers", 8),
+        ] {
+            assert_eq!(sizes[index], 0, "{what} are left: {sizes:?}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What MCP clients have asked and were told.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use mcp::Caller;
+use wire::{Id, Malformed, Message};
+
+use crate::line::reads_the_same;
+
+#[derive(Debug, Default)]
+pub struct Ledger {
+    clients: BTreeMap<Caller, Client>,
+}
+
+#[derive(Debug, Default)]
+struct Client {
+    /// It has hung up, or was hung up on.
+    gone: bool,
+    /// How often it has used an id, or something with that id could not be read; how often it has got
+    /// an answer to it.
+    asked: BTreeMap<String, usize>,
+    told: BTreeMap<String, usize>,
+    /// It does not want these answers any more.
+    cancelled: BTreeSet<String>,
+    /// What servers have asked it.
+    owes: Vec<Id>,
+}
+
+/// However an id is spelt, it has one name.
+fn name(id: &Id) -> String {
+    match id.text() {
+        Some(text) => format!("text {text}"),
+        None => id.json().to_string(),
+    }
+}
+
+impl Ledger {
+    /// Somebody new has called.
+    pub fn next(&mut self) -> Caller {
+        let caller = Caller(self.clients.len() as u64 + 1);
+        self.clients.insert(caller, Client::default());
+        caller
+    }
+
+    /// All that have ever called.
+    pub fn callers(&self) -> Vec<Caller> {
+        self.clients.keys().copied().collect()
+    }
+
+    /// The last question of a server that a client has not answered.
+    pub fn owed(&self, caller: Caller) -> Option<&Id> {
+        self.clients.get(&caller)?.owes.last()
+    }
+
+    /// A client that has yet to answer a server, and what.
+    pub fn debtor(&self) -> Option<(Caller, Id)> {
+        let there = self.clients.iter().filter(|(_, client)| !client.gone);
+        there.into_iter().find_map(|(caller, client)| Some((*caller, client.owes.last()?.clone())))
+    }
+
+    /// A client says a line.
+    pub fn heard(&mut self, caller: Caller, line: &Bytes) {
+        let Some(client) = self.clients.get_mut(&caller) else { return };
+        let id = match Message::parse(line) {
+            Ok(Message::Request { id, .. }) | Err(Malformed::NotAMessage { id, .. }) => id,
+            Err(Malformed::NotJson(_)) => Id::NULL,
+            Ok(Message::Notification(call)) => {
+                let id = call.params.as_ref().and_then(|it| Id::new(it.member("requestId")?));
+                client.cancelled.extend(id.as_ref().map(name));
+                return;
+            }
+            Ok(Message::Response { id, .. }) => return client.owes.retain(|owed| *owed != id),
+            Err(Malformed::AnswerWithoutId) => return,
+        };
+        *client.asked.entry(name(&id)).or_default() += 1;
+    }
+
+    /// A client is told something: only who is there, and only what it has asked, once.
+    pub fn told(&mut self, caller: Caller, message: &Message) {
+        reads_the_same(message);
+        let client = self.clients.get_mut(&caller).expect("a client that has called");
+        assert!(!client.gone, "{caller:?} is told something, and has gone");
+        match message {
+            Message::Response { id, .. } => {
+                let name = name(id);
+                let asked = client.asked.get(&name).copied().unwrap_or_default();
+                let told = client.told.entry(name).or_default();
+                *told += 1;
+                assert!(
+                    *told <= asked,
+                    "{caller:?} asked {asked} times and is answered {id} again"
+                );
+            }
+            Message::Request { id, .. } => client.owes.push(id.clone()),
+            Message::Notification(_) => {}
+        }
+    }
+
+    /// A client leaves, or is hung up on.
+    pub fn gone(&mut self, caller: Caller) {
+        self.clients.get_mut(&caller).expect("a client that has called").gone = true;
+    }
+
+    pub fn is_gone(&self, caller: Caller) -> bool {
+        self.clients.get(&caller).is_some_and(|client| client.gone)
+    }
+
+    /// Nobody waits any more. (Who uses an id twice may have meant one thing.)
+    pub fn check_answered(&self) {
+        for (caller, client) in self.clients.iter().filter(|(_, client)| !client.gone) {
+            for (id, _) in client.asked.iter().filter(|(_, times)| **times == 1) {
+                let answered = client.told.contains_key(id) || client.cancelled.contains(id);
+                assert!(answered, "{caller:?} still waits for {id}");
+            }
+        }
+    }
+}
