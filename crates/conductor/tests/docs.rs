@@ -81,6 +81,42 @@ fn the_worked_example_is_the_one_that_is_tested() {
     assert!(read("docs/tools.md").contains(code.trim_end()), "docs/tools.md shows another program");
 }
 
+/// Every test that the table of faults names is there.
+#[test]
+fn every_fault_in_the_table_has_its_test() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut tests = String::new();
+    read_tests(&root.join("crates"), &mut tests);
+    let page = std::fs::read_to_string(root.join("docs/reliability.md")).expect("the page");
+    let rows: Vec<Vec<&str>> =
+        page.lines().map(|line| line.split('|').map(str::trim).collect()).collect();
+    // An empty cell before the first bar and one behind the last.
+    let faults = rows.iter().filter(|row| row.len() == 7 && row[4].contains('`'));
+    let mut seen = 0;
+    for row in faults {
+        for name in row[4].split(", ") {
+            let name = name.trim_matches('`');
+            assert!(tests.contains(&format!("#[test]\nfn {name}() {{")), "{}: {name}", row[1]);
+        }
+        seen += 1;
+    }
+    assert!(seen >= 30, "the table has {seen} faults: are they found?");
+    let without = rows.iter().find(|row| row.len() == 7 && !row[4].contains(['`', '-', 't']));
+    assert_eq!(without, None, "a fault without a test");
+}
+
+/// The text of all integration tests below a directory.
+fn read_tests(directory: &Path, text: &mut String) {
+    for entry in std::fs::read_dir(directory).expect("a directory").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            read_tests(&path, text);
+        } else if path.extension().is_some_and(|it| it == "rs") {
+            text.push_str(&std::fs::read_to_string(&path).expect("a file"));
+        }
+    }
+}
+
 fn answers_initialize(shell: &mut Command, line: &str) {
     let mut child = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("sh");
     let mut stdin = child.stdin.take().expect("a pipe");

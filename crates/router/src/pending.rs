@@ -130,6 +130,11 @@ impl Pending {
         self.open.remove(&number)
     }
 
+    /// The question that was asked with this id.
+    pub fn get(&self, id: &Id) -> Option<&Ask> {
+        self.open.get(&number_of(id)?)
+    }
+
     /// Is `id` that of a question which this seat has yet to answer?
     pub fn owes(&self, answerer: Seat, id: &Id) -> bool {
         let ask = number_of(id).and_then(|number| self.open.get(&number));

@@ -99,6 +99,11 @@ impl Router {
             || matches!(self.state(seat), Some(SeatState::Greeting { again: true, .. }))
     }
 
+    /// The open question that was asked with this id.
+    pub fn question(&self, id: &Id) -> Option<&Ask> {
+        self.pending.get(id)
+    }
+
     /// How many questions are open.
     pub fn open_questions(&self) -> usize {
         self.pending.len()

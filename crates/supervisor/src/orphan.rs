@@ -1,24 +1,33 @@
 //! Sessions that nobody has: whoever asked for them was told that it has failed.
 //!
 //! A component dies with a request that sets a session up. Who asked is told to send again, but those
-//! beyond may set the session up all the same, or have done so. That session is closed in our own name,
-//! and what is said of it in the meantime goes nowhere.
+//! beyond may set the session up all the same, or have done so. What is said of that session goes nowhere.
+//! A new one is closed in our own name; one that was to be taken up again waits for who sends again.
 
 use router::Seat;
+use router::pending::{Ask, Gist};
 use wire::{Id, Json, Message, Outcome, Side, code};
 
 use crate::event::Action;
 use crate::supervisor::Supervisor;
-use crate::topic::{Topic, session_of, session_of_call, topic};
+use crate::topic::{Topic, is_lesson, session_of, session_of_call, topic};
 
 /// A session without anybody who has it.
 #[derive(Debug)]
 pub struct Orphan {
-    /// Who would have had it, and who is next.
-    before: Seat,
+    /// Who is next to the one who would have had it.
     first: Seat,
     session: Option<String>,
     stage: Stage,
+}
+
+/// A request to set up a session, on its way.
+#[derive(Debug)]
+pub struct Asked {
+    first: Seat,
+    id: Id,
+    /// If the request names it.
+    session: Option<String>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -29,36 +38,51 @@ enum Stage {
     Stands,
     /// It is being closed, with this request of ours.
     Closing(Id),
+    /// It was there before, and will be taken up again.
+    Kept,
+}
+
+/// Does this method name the session that it sets up?
+fn takes_up(method: &str) -> bool {
+    matches!(method, "session/load" | "session/resume")
+}
+
+/// A session that a component had in its hands when it died.
+#[derive(Debug)]
+pub struct Untold {
+    session: String,
+    is_new: bool,
+}
+
+impl Untold {
+    pub fn new(session: String, method: &str) -> Untold {
+        Untold { session, is_new: !takes_up(method) }
+    }
 }
 
 impl Supervisor {
     /// What a component has asked its successor to set up, and waits for.
-    pub(crate) fn asked_by(&self, seat: Seat) -> Vec<(Seat, Id)> {
+    pub(crate) fn asked_by(&self, seat: Seat) -> Vec<Asked> {
         let is_set_up = |method: &str| Topic::of(method) == Some(Topic::SetUp);
         let asked = self.router.questions().filter(|(_, it)| it.asker == seat);
         let asked = asked.filter(|(_, it)| is_set_up(&it.method));
-        asked.map(|(id, ask)| (ask.answerer, id)).collect()
+        let session = |ask: &Ask| match &ask.gist {
+            Gist::Whole(params) if takes_up(&ask.method) => session_of(params),
+            _ => None,
+        };
+        asked.map(|(id, ask)| Asked { first: ask.answerer, id, session: session(ask) }).collect()
     }
 
-    /// A component is gone that had asked for this, and had these sessions in its hands.
-    pub(crate) fn orphan(
-        &mut self,
-        seat: Seat,
-        asked: Vec<(Seat, Id)>,
-        had: Vec<String>,
-        actions: &mut Vec<Action>,
-    ) {
-        for (first, id) in asked {
+    /// A component is gone that had asked for this.
+    pub(crate) fn orphan(&mut self, seat: Seat, asked: Vec<Asked>, actions: &mut Vec<Action>) {
+        for Asked { first, id, session } in asked {
             if !self.router.owes(first, &id) {
-                let session = self.post(first).and_then(|post| post.record.opening_session(&id));
-                self.orphans.push(Orphan { before: seat, first, session, stage: Stage::Asked(id) });
+                self.orphans.push(Orphan { first, session, stage: Stage::Asked(id) });
             }
         }
-        for session in had {
-            self.adopt(seat, session, actions);
-        }
         // Those that it was to close are the next one's care.
-        let gone: Vec<Orphan> = self.orphans.extract_if(.., |it| it.first == seat).collect();
+        let is_gone = |it: &mut Orphan| it.first == seat && it.stage != Stage::Kept;
+        let gone: Vec<Orphan> = self.orphans.extract_if(.., is_gone).collect();
         for orphan in gone {
             if let (Some(session), false) =
                 (orphan.session, matches!(orphan.stage, Stage::Asked(_)))
@@ -71,12 +95,36 @@ impl Supervisor {
         }
     }
 
-    /// A session stands beyond `before`, and nobody has it.
+    /// Sessions stand beyond `before`, and nobody has them.
+    pub(crate) fn adopt_all(
+        &mut self,
+        before: Seat,
+        sessions: Vec<Untold>,
+        actions: &mut Vec<Action>,
+    ) {
+        for Untold { session, is_new } in sessions {
+            match (is_new, self.router.successor(before)) {
+                (false, Some(first)) => {
+                    let session = Some(session);
+                    self.orphans.push(Orphan { first, session, stage: Stage::Kept });
+                }
+                _ => self.adopt(before, session, actions),
+            }
+        }
+    }
+
     fn adopt(&mut self, before: Seat, session: String, actions: &mut Vec<Action>) {
         match self.router.successor(before) {
+            // Nobody is there who knows it; who comes is not told.
+            Some(first) if self.is_untaught(first) => {
+                if let Some(post) = self.post_mut(first) {
+                    post.record.forget(&session);
+                }
+                self.adopt(first, session, actions);
+            }
             Some(first) => {
                 let session = Some(session);
-                self.orphans.push(Orphan { before, first, session, stage: Stage::Stands });
+                self.orphans.push(Orphan { first, session, stage: Stage::Stands });
                 self.close_orphans(first, actions);
             }
             None => self.forget_session(&session, actions),
@@ -119,14 +167,27 @@ impl Supervisor {
         match (&self.orphans[index].stage, outcome) {
             (Stage::Asked(_), Outcome::Result(result)) => {
                 let orphan = &mut self.orphans[index];
-                orphan.session = session_of(result).or(orphan.session.take());
-                orphan.stage = Stage::Stands;
-                self.close_orphans(from, actions);
+                match orphan.session {
+                    Some(_) => orphan.stage = Stage::Kept,
+                    None => {
+                        orphan.session = session_of(result);
+                        orphan.stage = Stage::Stands;
+                        self.close_orphans(from, actions);
+                    }
+                }
             }
             (Stage::Asked(_), Outcome::Error(_)) => drop(self.orphans.remove(index)),
-            _ => {
+            (_, outcome) => {
+                let closed = matches!(outcome, Outcome::Result(_));
                 let session = self.orphans.remove(index).session.unwrap_or_default();
-                self.forget_session(&session, actions);
+                match self.post_mut(from).filter(|_| !closed) {
+                    // It could not, or would not; perhaps the next one can.
+                    Some(post) => {
+                        post.record.forget(&session);
+                        self.adopt(from, session, actions);
+                    }
+                    None => self.forget_session(&session, actions),
+                }
             }
         }
         None
@@ -140,32 +201,44 @@ impl Supervisor {
         self.with_exchange(actions, |it, now, steps| it.session_lost(now, session, steps));
     }
 
-    /// Is what is to be delivered about a session that nobody has? Its sender is told.
-    pub(crate) fn is_of_orphan(&mut self, to: Seat, toward: Side, message: &Message) -> bool {
-        if self.orphans.is_empty() {
-            return false;
-        }
-        let (Message::Request { call, .. } | Message::Notification(call)) = message else {
-            return false;
+    /// Gives back what somebody says, unless it is about a session that nobody has. Who asks is told.
+    pub(crate) fn unless_of_orphan(
+        &mut self,
+        from: Seat,
+        toward: Side,
+        message: Message,
+        actions: &mut Vec<Action>,
+    ) -> Option<Message> {
+        let (Message::Request { call, .. } | Message::Notification(call)) = &message else {
+            return Some(message);
         };
-        let Some(session) = session_of_call(call) else { return false };
-        let is_it = |it: &Orphan| it.session.as_ref() == Some(&session);
-        if toward == Side::Agent {
-            // Somebody takes it up: it is nobody's no more.
-            if topic(call) == Some(Topic::SetUp) {
-                let open = |it: &Orphan| is_it(it) && !matches!(it.stage, Stage::Closing(_));
-                self.orphans.retain(|it| !(it.first == to && open(it)));
-            }
-            return false;
+        if self.orphans.is_empty() || toward != Side::Editor {
+            return Some(message);
         }
-        if !self.orphans.iter().any(|it| is_it(it) && to <= it.before) {
-            return false;
+        let session = session_of_call(call);
+        let beyond = |first: Seat| from == Seat::OUTER || first != Seat::OUTER && from >= first;
+        let is_it = |it: &Orphan| beyond(it.first) && it.session == session;
+        if session.is_none() || !self.orphans.iter().any(is_it) {
+            return Some(message);
         }
         if let Message::Request { id, .. } = message {
             let outcome = Outcome::error(code::INVALID_PARAMS, "nobody has this session any more");
-            let message = Message::response(id.clone(), outcome);
-            self.route_later(router::Event::Arrived { from: to, toward: Side::Agent, message });
+            self.deliver(from, Side::Agent, Message::response(id, outcome), actions);
         }
-        true
+        None
+    }
+
+    /// Somebody is asked to take up a session: it is nobody's no more.
+    pub(crate) fn claim_orphan(&mut self, to: Seat, message: &Message) {
+        if let Message::Request { id, call } = message
+            && !self.orphans.is_empty()
+            && !is_lesson(id)
+            && topic(call) == Some(Topic::SetUp)
+            && let session @ Some(_) = session_of_call(call)
+        {
+            let is_being_closed = |it: &Orphan| matches!(it.stage, Stage::Closing(_));
+            self.orphans
+                .retain(|it| it.first != to || it.session != session || is_being_closed(it));
+        }
     }
 }

@@ -1,11 +1,12 @@
 //! What a component was told that the next one in its seat must be told, too: its sessions. And what
 //! is going on in it: prompts and cancellations.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use router::Time;
 use wire::{Call, Id, Message, Outcome, Side, acp};
 
+use crate::orphan::Untold;
 use crate::topic::{Topic, key, session_of, session_of_call, topic};
 
 /// No more sessions than these are kept for each component; then the oldest is forgotten.
@@ -17,6 +18,7 @@ pub struct Record {
     sessions: Vec<SetUp>,
     /// Those it has yet to answer, by the id it was asked with.
     opening: BTreeMap<String, SetUp>,
+    count: u64,
     /// What it has asked its successor for these and waits for, by its own id: of which, the how
     /// manieth.
     asked: BTreeMap<String, (String, usize)>,
@@ -28,6 +30,9 @@ pub struct Record {
     pub login: Option<Call>,
     /// Prompts that it has yet to answer, by the id it was asked with.
     pub prompts: BTreeMap<String, Prompt>,
+    /// Sessions in which the last thing it was told is to stop. It need not be at work there itself: it
+    /// may have come when the prompt had passed.
+    stopped: BTreeSet<String>,
     /// When it was told that a request is cancelled, by its id.
     pub cancelled: BTreeMap<String, Time>,
 }
@@ -40,6 +45,8 @@ pub struct SetUp {
     pub session: String,
     /// What the component asked its successor for it, and the answers.
     pub copies: Vec<Copy>,
+    /// The how manieth it was asked for.
+    number: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -82,11 +89,14 @@ impl Record {
             // The many updates go the other way.
             Message::Notification(call) if toward == Side::Agent => match topic(call) {
                 Some(Topic::CancelSession) => {
-                    let session = session_of_call(call);
+                    let session = session_of_call(call).unwrap_or_default();
                     for prompt in self.prompts.values_mut() {
-                        if session.as_ref() == Some(&prompt.session) {
+                        if session == prompt.session {
                             prompt.cancelled.get_or_insert(now);
                         }
+                    }
+                    if self.stopped.len() < MOST_SESSIONS {
+                        self.stopped.insert(session);
                     }
                 }
                 Some(Topic::CancelRequest) => {
@@ -111,7 +121,9 @@ impl Record {
             Some(Topic::SetUp) => {
                 let session = session_of_call(call).unwrap_or_default();
                 let call = call.detached();
-                self.opening.insert(key(id), SetUp { call, session, copies: Vec::new() });
+                self.count += 1;
+                let number = self.count;
+                self.opening.insert(key(id), SetUp { call, session, copies: Vec::new(), number });
             }
             Some(Topic::End) => {
                 self.ending.extend(session_of_call(call).map(|session| (key(id), session)));
@@ -120,6 +132,7 @@ impl Record {
             Some(Topic::Prompt) => {
                 let session = session_of_call(call).unwrap_or_default();
                 self.has_unknown |= !self.sessions.iter().any(|it| it.session == session);
+                self.stopped.remove(&session);
                 let prompt = Prompt { id: id.detached(), session, cancelled: None };
                 self.prompts.insert(key(id), prompt);
             }
@@ -153,14 +166,19 @@ impl Record {
             && self.cancelled.is_empty()
     }
 
-    /// It sets up something of its own: most likely what it was asked to set up. Of several, the one
-    /// that it has not done this for yet.
+    /// It sets up something of its own: most likely what it was asked to set up. Of several, one that
+    /// asks for the same and that it has not done this for yet, the oldest first.
     fn has_asked(&mut self, id: &Id, call: &Call) {
         let method = call.method.name().into_owned();
-        let next = self
-            .opening
-            .iter_mut()
-            .min_by_key(|(_, set_up)| (set_up.call.method != call.method, set_up.copies.len()));
+        let asks_the_same = |set_up: &SetUp| match (&call.params, &set_up.call.params) {
+            (Some(ours), Some(theirs)) => ours.extends(theirs),
+            _ => true,
+        };
+        let several = self.opening.len() > 1;
+        let next = self.opening.iter_mut().min_by_key(|(_, it)| {
+            let differs = it.call.method != call.method || several && !asks_the_same(it);
+            (differs, it.copies.len(), it.number)
+        });
         if let Some((opening, set_up)) = next {
             self.asked.insert(key(id), (opening.clone(), set_up.copies.len()));
             set_up.copies.push(Copy { method, outcome: None });
@@ -189,41 +207,37 @@ impl Record {
         ended
     }
 
-    /// In which sessions it was told to stop and has not stopped yet.
-    pub fn cancelled_sessions(&self) -> Vec<String> {
-        let cancelled = self.prompts.values().filter(|it| it.cancelled.is_some());
-        cancelled.map(|it| it.session.clone()).collect()
+    /// In which sessions it was told to stop, and not to go on since.
+    pub fn stopped(&self) -> Vec<String> {
+        self.stopped.iter().cloned().collect()
     }
 
     /// Nobody will take up this session again.
     pub fn forget(&mut self, session: &str) {
+        self.stopped.remove(session);
         self.sessions.retain(|it| it.session != session);
     }
 
-    /// The session that it was asked to set up with this id, if the request names it.
-    pub fn opening_session(&self, id: &Id) -> Option<String> {
-        let set_up = self.opening.get(&key(id))?;
-        (!set_up.session.is_empty()).then(|| set_up.session.clone())
-    }
-
     /// Sessions that its successor has set up for it, of which it has not told those who asked.
-    pub fn untold(&self) -> Vec<String> {
-        let stands = |set_up: &SetUp| {
-            let results = set_up.copies.iter().filter_map(|copy| match &copy.outcome {
-                Some(Outcome::Result(result)) => Some(result),
-                _ => None,
-            });
-            let named = results.map(|it| session_of(it).unwrap_or(set_up.session.clone()));
-            named.collect::<Vec<String>>()
-        };
-        self.opening.values().flat_map(stands).filter(|it| !it.is_empty()).collect()
+    pub fn untold(&self) -> Vec<Untold> {
+        // Lessons are about sessions that others have.
+        let asked = self.opening.iter().filter(|(id, _)| !id.starts_with("\"r:"));
+        let copies = asked.flat_map(|(_, it)| it.copies.iter().map(move |copy| (it, copy)));
+        let stands = copies.filter_map(|(set_up, copy)| match &copy.outcome {
+            Some(Outcome::Result(result)) => {
+                let session = session_of(result).unwrap_or_else(|| set_up.session.clone());
+                (!session.is_empty()).then(|| Untold::new(session, &copy.method))
+            }
+            _ => None,
+        });
+        stands.collect()
     }
 
     /// Who knew all this is gone: what it had not finished is not known to anybody.
     pub fn parted(&mut self) {
         let sessions = std::mem::take(&mut self.sessions);
         let login = self.login.take();
-        *self = Record { sessions, login, ..Record::default() };
+        *self = Record { sessions, login, count: self.count, ..Record::default() };
     }
 
     /// How much is open, for tests.

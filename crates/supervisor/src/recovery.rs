@@ -80,6 +80,7 @@ impl Supervisor {
     /// Nothing more comes from who sat at this seat.
     pub(crate) fn on_left(&mut self, seat: Seat, why: Exit, actions: &mut Vec<Action>) {
         let verdict = self.judge(seat);
+        let untold = self.post(seat).map(|post| post.record.untold()).unwrap_or_default();
         if let How::Uncancellable { .. } = why.how {
             self.honour_cancellations(seat, actions);
         }
@@ -95,6 +96,7 @@ impl Supervisor {
             Verdict::Restart { delay } => {
                 let text = "is being restarted";
                 self.part(seat, why, Plan::Restart, text, actions);
+                self.adopt_all(seat, untold, actions);
                 self.with_exchange(actions, |it, now, steps| it.parted(now, seat, steps));
                 let at = self.now.plus(delay);
                 if let Some(post) = self.post_mut(seat) {
@@ -104,6 +106,7 @@ impl Supervisor {
             Verdict::Bypass => {
                 let text = "is left out from now on";
                 self.part(seat, why, Plan::Bypass, text, actions);
+                self.adopt_all(seat, untold, actions);
                 if let Some(post) = self.post_mut(seat) {
                     post.stage = Stage::Out;
                     post.record = Default::default();
@@ -193,32 +196,36 @@ impl Supervisor {
         }
         actions.push(Action::End(seat));
         let asked = self.asked_by(seat);
-        let (mut lost, mut untold, mut cancelled) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut lost, mut stopped) = (Vec::new(), Vec::new());
         if let Some(post) = self.post_mut(seat) {
             post.last_exit = Some(why.clone());
-            untold = post.record.untold();
             // A session that the next one in this seat has never heard of must not begin.
             if plan == Plan::Restart {
                 lost = post.record.owed_set_ups();
             }
-            cancelled = post.record.cancelled_sessions();
+            stopped = post.record.stopped();
             post.record.parted();
         }
         self.route(router::Event::Parted { seat, why, plan, lost }, actions);
-        self.orphan(seat, asked, untold, actions);
+        self.orphan(seat, asked, actions);
         self.call_off_orphans(actions);
-        self.cancel_on(seat, &cancelled, actions);
+        self.cancel_on(seat, &stopped, actions);
     }
 
-    /// It may have died with a cancellation in its hands: who works on such a prompt for it is told.
+    /// It may have died with a cancellation in its hands: the next one who works on a prompt of that
+    /// session is told. That need not be its successor, which may have come when the prompt had passed.
     fn cancel_on(&mut self, seat: Seat, sessions: &[String], actions: &mut Vec<Action>) {
-        let next = self.router.chain().seats().find(|it| *it > seat && self.is_up(*it));
-        let Some(next) = next.filter(|_| !sessions.is_empty()) else { return };
-        let Some(post) = self.post(next) else { return };
-        let prompts = post.record.prompts.values().filter(|it| it.cancelled.is_none());
-        let told = prompts.map(|it| it.session.clone()).filter(|it| sessions.contains(it));
-        for session in told.collect::<Vec<_>>() {
-            self.deliver(next, Side::Agent, cancellation(&session), actions);
+        for session in sessions {
+            let works = |at: Seat| {
+                let prompts =
+                    &self.post(at).filter(|_| at > seat && self.is_up(at))?.record.prompts;
+                let prompt = prompts.values().find(|it| it.session == *session)?;
+                Some((at, prompt.cancelled.is_some()))
+            };
+            let next = self.router.chain().seats().find_map(works);
+            if let Some((next, false)) = next {
+                self.deliver(next, Side::Agent, cancellation(session), actions);
+            }
         }
     }
 
@@ -287,7 +294,7 @@ impl Supervisor {
             }
             Outcome::Result(_) => {
                 let lessons = match self.is_agent(seat) {
-                    true => self.lessons_for_agent(seat),
+                    true => self.lessons_for_agent(seat, actions),
                     false => self.lessons_for_proxy(seat),
                 };
                 let until = self.now;
@@ -311,7 +318,7 @@ impl Supervisor {
     }
 
     /// An agent is asked to take its sessions up. One that does not offer that has lost them.
-    fn lessons_for_agent(&mut self, seat: Seat) -> VecDeque<Lesson> {
+    fn lessons_for_agent(&mut self, seat: Seat, actions: &mut Vec<Action>) -> VecDeque<Lesson> {
         let resumption = self.resumption(seat);
         let Some(post) = self.post_mut(seat) else { return VecDeque::new() };
         let login = post.record.login.clone();
@@ -320,7 +327,7 @@ impl Supervisor {
         let sessions = post.record.sessions().to_vec();
         let Some(resumption) = resumption else {
             for set_up in sessions {
-                self.lose(seat, &set_up.session, "it does not offer that");
+                self.lose(seat, &set_up.session, "it does not offer that", actions);
             }
             return login.into_iter().collect();
         };
@@ -404,7 +411,7 @@ impl Supervisor {
             let who = self.router.chain().describe(seat);
             self.warn(seat, format!("{who} could not take up {what} again: {why}"), actions);
             if let Some(session) = lesson.session.as_deref().filter(|_| self.is_agent(seat)) {
-                self.lose(seat, session, &why);
+                self.lose(seat, session, &why, actions);
             }
         }
         self.teach(seat, actions);
@@ -418,13 +425,13 @@ impl Supervisor {
         }
         self.with_exchange(actions, |it, now, steps| it.returned(now, seat, steps));
         self.close_orphans(seat, actions);
-        self.route(router::Event::Resumed(seat), actions);
         let text = format!("{} is running again", self.router.chain().describe(seat));
         self.warn(seat, text, actions);
+        self.route(router::Event::Resumed(seat), actions);
     }
 
     /// The agent does not know this session any more.
-    fn lose(&mut self, seat: Seat, session: &str, why: &str) {
+    fn lose(&mut self, seat: Seat, session: &str, why: &str, actions: &mut Vec<Action>) {
         let chain = self.router.chain();
         let cause = self.post(seat).and_then(|post| post.last_exit.as_ref()).map(Exit::what);
         let text = format!(
@@ -434,9 +441,11 @@ impl Supervisor {
             cause.unwrap_or_default(),
         );
         self.lost.insert(session.to_owned(), text);
-        for post in &mut self.posts {
+        // The others still know it, and may be asked about it.
+        if let Some(post) = self.post_mut(seat) {
             post.record.forget(session);
         }
+        self.with_exchange(actions, |it, now, steps| it.session_lost(now, session, steps));
     }
 
     /// What is said to the agent about a session that it has lost, it would not understand. Its sender
@@ -460,11 +469,24 @@ impl Supervisor {
         }
         let Some(text) = self.lost.get(&session) else { return false };
         if let Message::Request { id, .. } = message {
-            let outcome = Outcome::Error(error_object(NO_SUCH_SESSION, text, None));
+            // What is lost is easily closed.
+            let outcome = match topic(call) == Some(Topic::End) {
+                true => Outcome::Result(Json::EMPTY),
+                false => Outcome::Error(error_object(NO_SUCH_SESSION, text, None)),
+            };
+            if let Outcome::Result(_) = outcome {
+                self.lost.remove(&session);
+            }
             let message = Message::response(id.clone(), outcome);
             self.route_later(router::Event::Arrived { from: to, toward: Side::Editor, message });
         }
         true
+    }
+
+    /// Whoever comes there has yet to be told what it must know.
+    pub(crate) fn is_untaught(&self, seat: Seat) -> bool {
+        let stage = self.post(seat).map(|post| &post.stage);
+        matches!(stage, Some(Stage::Waiting { .. } | Stage::Greeting { .. }))
     }
 
     /// Nobody sits there who could be spoken to.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use mcp::{Exchange, Hop, Step};
+use router::pending::Gist;
 use router::{Chain, Exit, Level, Notice, Role, Router, Seat, Time};
 use wire::{Message, Outcome, Side};
 
@@ -12,6 +13,7 @@ use crate::policy::{Policy, Restarts, Rules};
 use crate::record::Record;
 use crate::recovery::Stage;
 use crate::telling::Telling;
+use crate::topic::{Topic, session_of};
 
 /// Decides; never acts. See the crate's documentation.
 #[derive(Debug)]
@@ -189,7 +191,10 @@ impl Supervisor {
         message: Message,
         actions: &mut Vec<Action>,
     ) {
-        let ended = self.post_mut(from).and_then(|post| post.record.arrived(toward, &message));
+        let ended = match self.post_mut(from) {
+            Some(post) => post.record.arrived(toward, &message),
+            None => self.ended_beyond(&message),
+        };
         if let Some(session) = ended {
             // Should one die that this is passed through, the next one need not be told of it.
             self.posts.iter_mut().for_each(|post| post.record.forget(&session));
@@ -207,10 +212,23 @@ impl Supervisor {
         };
         let message = message.and_then(|it| self.on_lesson(from, toward, it, actions));
         let message = message.and_then(|it| self.on_orphan_answer(from, it, actions));
+        let message = message.and_then(|it| self.unless_of_orphan(from, toward, it, actions));
         if let Some(message) = message {
             self.route(router::Event::Arrived { from, toward, message }, actions);
         }
         self.take(steps, actions);
+    }
+
+    /// The session that an agent beyond us has ended with this.
+    fn ended_beyond(&self, message: &Message) -> Option<String> {
+        let Message::Response { id, outcome: Outcome::Result(_), .. } = message else {
+            return None;
+        };
+        let ask = self.router.question(id)?;
+        match &ask.gist {
+            Gist::Whole(params) if Topic::of(&ask.method) == Some(Topic::End) => session_of(params),
+            _ => None,
+        }
     }
 
     /// Lets the router decide, and does what it says.
@@ -255,10 +273,10 @@ impl Supervisor {
         message: Message,
         actions: &mut Vec<Action>,
     ) {
-        if self.is_for_lost_session(to, toward, &message) || self.is_of_orphan(to, toward, &message)
-        {
+        if self.is_for_lost_session(to, toward, &message) {
             return;
         }
+        self.claim_orphan(to, &message);
         let (now, router) = (self.now, &self.router);
         match to.index().checked_sub(1).and_then(|index| self.posts.get_mut(index)) {
             Some(post) => {

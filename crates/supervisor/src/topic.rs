@@ -47,6 +47,11 @@ pub fn session_of_call(call: &Call) -> Option<String> {
     call.params.as_ref().and_then(session_of)
 }
 
+/// Is this how we ask for reasons of our own?
+pub fn is_lesson(id: &Id) -> bool {
+    id.text().is_some_and(|id| id.starts_with("r:"))
+}
+
 /// An id as a key: however a string is spelt, it is one.
 pub fn key(id: &Id) -> String {
     match id.text() {

@@ -46,8 +46,9 @@ impl Supervisor {
     /// When whose patience with whom will be over, and what for.
     fn silences(&self) -> impl Iterator<Item = (Time, Seat, How)> {
         let watch = self.rules.watch;
-        let unanswered = (watch.answer.is_some() || watch.prompt.is_some())
-            .then(|| self.router.questions().filter_map(move |(_, ask)| self.unanswered(ask)));
+        let unanswered = (watch.answer.is_some() || watch.prompt.is_some()).then(|| {
+            self.router.questions().filter_map(move |(id, ask)| self.unanswered(&id, ask))
+        });
         let uncancelled = watch.cancel.map(|limit| {
             let seats = self.router.chain().seats();
             seats.filter_map(move |seat| self.uncancelled(seat, limit))
@@ -55,12 +56,15 @@ impl Supervisor {
         unanswered.into_iter().flatten().chain(uncancelled.into_iter().flatten())
     }
 
-    fn unanswered(&self, ask: &Ask) -> Option<(Time, Seat, How)> {
+    fn unanswered(&self, id: &Id, ask: &Ask) -> Option<(Time, Seat, How)> {
         let seat = ask.answerer;
         let post = self.post(seat)?;
         let work = is_work(&ask.method);
         let limit = if work { self.rules.watch.prompt? } else { self.rules.watch.answer? };
-        let waits = || self.router.questions().any(|(_, it)| it.asker == seat);
+        // What it had asked before cannot be for this: a proxy that waits for an agent is to blame all
+        // the same if the agent waits for a tool of that proxy.
+        let since = || self.router.questions().skip_while(|(it, _)| it != id);
+        let waits = || since().any(|(_, it)| it.asker == seat);
         if !matches!(ask.purpose, Purpose::Pass) || !self.is_up(seat) || waits() {
             return None;
         }
@@ -72,7 +76,8 @@ impl Supervisor {
     }
 
     fn uncancelled(&self, seat: Seat, limit: u64) -> Option<(Time, Seat, How)> {
-        let record = &self.post(seat)?.record;
+        let post = self.post(seat)?;
+        let record = &post.record;
         if record.prompts.is_empty() && record.cancelled.is_empty() || !self.is_up(seat) {
             return None;
         }
@@ -88,7 +93,10 @@ impl Supervisor {
             Some((*at, ask.method.clone()))
         });
         let (at, method) = prompts.chain(requests).filter(|(_, it)| !passes_on(it)).min()?;
-        Some((at.plus(limit), seat, How::Uncancellable { method, limit }))
+        // A proxy that had passed it on could not stop before the next one did. What an agent waits for
+        // meanwhile is part of what it should have stopped.
+        let since = if self.is_agent(seat) { at } else { at.max(post.freed) };
+        Some((since.plus(limit), seat, How::Uncancellable { method, limit }))
     }
 
     pub(crate) fn is_up(&self, seat: Seat) -> bool {

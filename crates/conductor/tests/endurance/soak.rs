@@ -1,1 +1,283 @@
+//! Hours of work in seconds: an editor prompts, cancels, opens and closes sessions and has tools called
+//! while components are killed at random times. Every request is answered exactly once, and the
+//! conductor needs no more at the end than at the beginning.
+//!
+//! `ENDURANCE` is for how many seconds (8), `SEED` a number from which everything random is made; a run
+//! that fails says it.
 
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use testkit::drive::Drive;
+use testkit::stage::{signal, wait_until};
+
+use crate::{TIRELESS, Usage, agent, component, growth, proxy, stage, usage};
+
+/// How many sessions are open at most.
+const SESSIONS: usize = 8;
+
+/// How much the conductor may grow from the first third to the last, in KiB.
+const SLACK: u64 = 8 * 1024;
+
+/// After so many steps everything comes to rest.
+const ROUND: u64 = 200;
+
+/// What was asked, and what is expected of it.
+#[derive(Debug)]
+enum Asked {
+    Prompt { session: String },
+    Open,
+    Close,
+}
+
+struct Soak {
+    chain: Drive,
+    seed: u64,
+    random: u64,
+    /// The verb of prompts that have tools called.
+    tool: &'static str,
+    idle: Vec<String>,
+    /// Sessions with a prompt that waits to be cancelled.
+    waiting: Vec<String>,
+    open: Vec<(u64, Asked)>,
+    /// What is waited for, if anything is.
+    awaited: String,
+    last_prompts: Vec<(u64, String)>,
+    known: BTreeSet<String>,
+    kills: u64,
+    answers: u64,
+    errors: u64,
+}
+
+impl Soak {
+    fn below(&mut self, most: usize) -> usize {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (self.random % most as u64) as usize
+    }
+
+    fn step(&mut self) {
+        while self.open.len() >= SESSIONS {
+            self.take_answer();
+        }
+        match self.below(100) {
+            0..6 => self.kill(),
+            6..16 => self.open_session(),
+            16..22 => self.close_session(),
+            22..40 => self.cancel(),
+            _ => self.prompt(),
+        }
+    }
+
+    fn kill(&mut self) {
+        let number = self.below(4) + 1;
+        if let Some(pid) = self.chain.component(number)["pid"].as_u64() {
+            signal(pid as u32, libc::SIGKILL);
+            self.kills += 1;
+        }
+    }
+
+    fn sessions(&self) -> usize {
+        self.idle.len() + self.open.iter().filter(|(_, it)| !matches!(it, Asked::Close)).count()
+    }
+
+    fn open_session(&mut self) {
+        if self.sessions() < SESSIONS {
+            let id = self.chain.ask("session/new", json!({ "cwd": "/", "mcpServers": [] }));
+            self.open.push((id, Asked::Open));
+        }
+    }
+
+    fn close_session(&mut self) {
+        if let Some(session) = self.idle_session() {
+            let id = self.chain.ask("session/close", json!({ "sessionId": session }));
+            self.open.push((id, Asked::Close));
+        }
+    }
+
+    fn idle_session(&mut self) -> Option<String> {
+        if self.idle.is_empty() {
+            return None;
+        }
+        let index = self.below(self.idle.len());
+        Some(self.idle.swap_remove(index))
+    }
+
+    fn prompt(&mut self) {
+        let Some(session) = self.idle_session() else { return };
+        let (tool, most) = (self.tool, if self.tool == "tool" { 10 } else { 40 });
+        let text = match self.below(most) {
+            0..2 => "wait".to_owned(),
+            2..4 => format!("{tool} one two three"),
+            4 => format!("fill {}", 1 << self.below(20)),
+            5..7 => format!("stream {}", self.below(200)),
+            _ => "hello".to_owned(),
+        };
+        let id = self.chain.prompt(&session, &text);
+        self.last_prompts.push((id, text.clone()));
+        if text == "wait" {
+            self.waiting.push(session.clone());
+        }
+        self.open.push((id, Asked::Prompt { session }));
+    }
+
+    /// Tells a prompt to stop: one that waits for it, or any.
+    fn cancel(&mut self) {
+        let session = match self.below(4) {
+            0 => self.open.iter().rev().find_map(|(_, asked)| match asked {
+                Asked::Prompt { session } => Some(session.clone()),
+                _ => None,
+            }),
+            _ => self.waiting.pop(),
+        };
+        if let Some(session) = session {
+            self.chain.notify("session/cancel", json!({ "sessionId": session }));
+        }
+    }
+
+    /// Takes the answer that is due for longest; it may have to be cancelled first.
+    fn take_answer(&mut self) {
+        let (id, asked) = self.open.remove(0);
+        self.awaited = format!("{id} {asked:?}");
+        if let Asked::Prompt { session } = &asked
+            && self.waiting.contains(session)
+        {
+            self.waiting.retain(|it| it != session);
+            self.chain.notify("session/cancel", json!({ "sessionId": session }));
+        }
+        let answer = self.chain.answer(id);
+        self.answers += 1;
+        if answer.get("error").is_some() {
+            self.errors += 1;
+            assert!(is_told(&answer), "{answer}");
+        }
+        match asked {
+            Asked::Prompt { session } => {
+                self.chain.said(&session);
+                self.idle.push(session);
+            }
+            Asked::Open => {
+                if let Some(session) = answer["result"]["sessionId"].as_str() {
+                    assert!(self.known.insert(session.to_owned()), "it is new: {answer}");
+                    self.idle.push(session.to_owned());
+                }
+            }
+            Asked::Close => {}
+        }
+    }
+
+    /// Waits until everybody rests. Then nothing is lost on the way any more.
+    fn rest(&mut self) -> Usage {
+        while !self.open.is_empty() {
+            self.take_answer();
+        }
+        wait_until("all are live", || {
+            let status = self.chain.status();
+            let components = status["components"].as_array().cloned().unwrap_or_default();
+            components.iter().all(|it| it["state"] == "live").then_some(())
+        });
+        // A kill that was not noticed yet may cost this one.
+        let text = format!("{} one two", self.tool);
+        for session in self.idle.clone() {
+            let mut tries = Vec::new();
+            let answered = (0..5).any(|_| {
+                let (said, answer) = self.chain.turn(&session, &text);
+                let right = answer["result"]["stopReason"] == "end_turn" && said == ["2 words"];
+                tries.push((said, answer));
+                right
+            });
+            assert!(answered, "a session that is open can be used: {tries:#?}");
+        }
+        assert_eq!(self.chain.open(), 0);
+        self.chain.heard.clear();
+        usage(self.chain.stage.conductor.pid())
+    }
+}
+
+/// What a run that fails has to say.
+impl Drop for Soak {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let said = self.chain.stage.conductor.stderr();
+            let last: Vec<&str> = said.lines().rev().take(20).collect();
+            eprintln!(
+                "SEED={}; waits for {}; open: {:#?}\nnewest first: {last:#?}",
+                self.seed, self.awaited, self.open
+            );
+            let prompts: Vec<_> = self.last_prompts.iter().rev().take(30).collect();
+            eprintln!("{prompts:?}\n{:#}", self.chain.status());
+        }
+    }
+}
+
+/// An error that tells who failed, or that a call failed with it.
+fn is_told(answer: &Value) -> bool {
+    answer["error"]["data"]["component"].is_string()
+}
+
+fn environment(name: &str, usual: u64) -> u64 {
+    std::env::var(name).ok().and_then(|it| it.parse().ok()).unwrap_or(usual)
+}
+
+fn soak(name: &str, tool: &'static str, options: &[&str]) {
+    let seconds = Duration::from_secs(environment("ENDURANCE", 8));
+    let seed = environment("SEED", 0x5eed_1234_abcd_0001);
+    let components =
+        [proxy("first"), component("words", "words", &[]), proxy("third"), agent(options)];
+    // By itself it would try another way with an agent that does not connect in its first turn.
+    let setup = stage().option(&TIRELESS).option(&["--mcp-bridge", "stdio"]);
+    let chain = Drive::start(setup, name, &components);
+    let (idle, waiting, open) = (Vec::new(), Vec::new(), Vec::new());
+    let mut soak = Soak {
+        chain,
+        seed,
+        random: seed,
+        tool,
+        idle,
+        waiting,
+        open,
+        awaited: String::new(),
+        last_prompts: Vec::new(),
+        known: BTreeSet::new(),
+        kills: 0,
+        answers: 0,
+        errors: 0,
+    };
+    let began = Instant::now();
+    let mut samples = Vec::new();
+    while samples.len() < 6 || began.elapsed() < seconds {
+        (0..ROUND).for_each(|_| soak.step());
+        samples.push(soak.rest());
+    }
+    let (first, _) = samples.split_at(samples.len() / 3);
+    let most = |of: fn(&Usage) -> usize| first.iter().map(of).max().expect("a sample");
+    let before = Usage {
+        descriptors: most(|it| it.descriptors),
+        threads: most(|it| it.threads),
+        memory: first.iter().map(|it| it.memory).max().expect("a sample"),
+    };
+    let told = format!(
+        "SEED={seed}: {} answers, {} of them errors, {} kills, {} rounds",
+        soak.answers,
+        soak.errors,
+        soak.kills,
+        samples.len()
+    );
+    assert!(soak.kills > 10 && soak.answers > 10 * soak.errors / 9, "{told}");
+    let grown = growth(soak.chain.stage.conductor.pid(), before);
+    assert!(grown < SLACK, "{told}: the conductor has grown by {grown} KiB");
+    assert_eq!(soak.chain.end(), 0, "{told}");
+    eprintln!("{name}: {told}, grown by {grown} KiB");
+}
+
+#[test]
+fn soak_with_an_agent_that_takes_tools_over_acp() {
+    soak("soak-native", "tool", &[]);
+}
+
+#[test]
+fn soak_with_an_agent_that_starts_its_tools() {
+    soak("soak-bridged", "client", &["--bridged"]);
+}

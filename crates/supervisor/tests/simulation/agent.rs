@@ -2,7 +2,7 @@
 //! that outlives it.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use mcp::Caller;
@@ -34,6 +34,8 @@ pub struct Disk {
     last: usize,
     /// What was said in each session.
     history: BTreeMap<String, Vec<Json>>,
+    /// Sessions that were closed, and not taken up since.
+    pub closed: BTreeSet<String>,
     /// Requests for new sessions that were seen, by any life.
     seen: Vec<Serial>,
 }
@@ -120,6 +122,7 @@ impl Agent {
                     && let Some(mut tool) = self.sessions.remove(&session)
                 {
                     tool.leave(&mut self.last, pen);
+                    self.disk.borrow_mut().closed.insert(session);
                 }
                 pen.result(Side::Editor, id, to, "");
             }
@@ -173,6 +176,7 @@ impl Agent {
                 pen.say(Side::Editor, Message::notification("session/update", said));
             }
         }
+        self.disk.borrow_mut().closed.remove(&named);
         // What is, is said again.
         self.update(&named, r#""sessionUpdate":"current_mode_update","#, 0, pen);
         self.sessions.insert(named, Tool::new(params));
@@ -224,7 +228,7 @@ impl Agent {
         let method = call.method.name();
         let is_it: Box<dyn Fn(&Turn) -> bool> = match &*method {
             "session/cancel" => {
-                let session = self.check_session(&method, &params, pen).unwrap_or_default();
+                let session = session(Some(&params)).unwrap_or_default();
                 Box::new(move |turn| turn.session == session)
             }
             acp::CANCEL_REQUEST => {

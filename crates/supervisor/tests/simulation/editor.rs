@@ -200,9 +200,6 @@ impl Editor {
             Outcome::Result(result) => self.on_result(&asked, result, pen),
             Outcome::Error(error) => {
                 let lost = outcome.error_code() == Some(-32002) && serial(error).is_none();
-                if lost && let Some(session) = &asked.session {
-                    self.slots.retain(|_, it| it != session);
-                }
                 (!lost).then(|| format!("{:?} fails: {}", asked.act, error.as_str()))
             }
         };

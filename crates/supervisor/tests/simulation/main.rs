@@ -3,8 +3,11 @@
 //!
 //! Every case can be played again, and is told in full:
 //! `CASE='editor context:P5 agent+load | short | restart | die@17:1' cargo test -p supervisor --test simulation`.
+//! `SEED=7` plays one of the random cases, `SEEDS=100000` so many of them, and `EVERY=1` all of the
+//! enumerated ones; without it, only some of the long ones are played.
 //!
 //! # Layout
+//! - `schedules`: which cases are played
 //! - `case`: a run of the simulation, in a line
 //! - `run`: how it is played, and what must be true at its end
 //! - `world`: supervisor, links, lives and clock
@@ -21,85 +24,143 @@ mod pen;
 mod provider;
 mod proxy;
 mod run;
+mod schedules;
 mod tool;
 mod world;
 
-use case::{Case, Cast, Fault, What};
+use std::collections::BTreeMap;
 
-const CASTS: [&str; 4] = [
-    "editor context:P5 provider:P4 agent+load",
-    "editor guard:P3 holder:P5 agent+resume+native",
-    "editor refuser:P4 provider:P5 agent+native",
-    "outer provider:P5 guard:P4 agent+native",
-];
+use case::{Case, What};
+use schedules::CASTS;
 
-fn check(case: &Case) -> usize {
-    match run::play(case, None) {
-        Ok(moved) => moved,
-        Err(why) => {
-            let told = run::tell(case, None);
-            panic!(
-                "{told}\n\n{why}\n\nto replay: CASE='{case}' cargo test -p supervisor --test simulation"
-            )
+fn setting(name: &str) -> Option<u64> {
+    let value = std::env::var(name).ok()?;
+    Some(value.parse().unwrap_or_else(|_| panic!("{name} must be a number, not {value:?}")))
+}
+
+/// All of them if that is wished; else one in so many.
+fn thinned(cases: Vec<Case>, one_in: usize) -> Vec<Case> {
+    let one_in = setting("EVERY").map_or(one_in, |it| it as usize);
+    cases.into_iter().step_by(one_in.max(1)).collect()
+}
+
+/// Plays all of them. Failures that look alike are shown once.
+fn play_all(name: &str, cases: impl IntoIterator<Item = Case>) {
+    let mut count = 0;
+    let mut failures = BTreeMap::<String, (usize, Case, String)>::new();
+    for case in cases {
+        count += 1;
+        if let Err(why) = run::play(&case, None) {
+            let alike = why.chars().filter(|it| !it.is_ascii_digit()).take(80).collect();
+            failures.entry(alike).or_insert_with(|| (0, case, why)).0 += 1;
         }
     }
+    eprintln!("{name}: {count} schedules");
+    let Some((_, first, _)) = failures.values().next() else { return };
+    let told = run::tell(first, None);
+    let mut text = String::new();
+    for (count, case, why) in failures.values() {
+        let replay = format!("CASE='{case}' cargo test -p supervisor --test simulation");
+        text.push_str(&format!("{count} times: {why}\n    to replay: {replay}\n"));
+    }
+    panic!("{told}\n\n{text}");
 }
 
 #[test]
 fn replay() {
     if let Ok(text) = std::env::var("CASE") {
-        eprintln!("{}", run::tell(&Case::parse(&text), None));
-        check(&Case::parse(&text));
+        let case = Case::parse(&text);
+        eprintln!("{}", run::tell(&case, None));
+        play_all("replay", [case]);
     }
 }
 
 #[test]
 fn without_faults_all_goes_well() {
+    let mut cases = Vec::new();
     for cast in CASTS {
         for scenario in ["short", "tool", "turns", "load", "linger"] {
-            if scenario == "load" && !cast.contains("+load") {
-                continue;
+            if scenario != "load" || cast.contains("+load") {
+                cases.push(Case::new(cast, scenario, "restart", &[]));
+                cases.push(Case::new(cast, scenario, "restart watch tell", &[]));
             }
-            let moved = check(&Case::new(cast, scenario, "restart", &[]));
-            eprintln!("{moved:>5} {scenario} {cast}");
+        }
+    }
+    play_all("without faults", cases);
+}
+
+#[test]
+fn death_at_every_line() {
+    let mut cases = Vec::new();
+    let kinds = [What::Die, What::Shut];
+    for cast in CASTS {
+        for policy in ["restart", "bypass", "stop"] {
+            cases.extend(thinned(schedules::singles(cast, "short", policy, &kinds), 1));
+            cases.extend(thinned(schedules::singles(cast, "tool", policy, &kinds), 1));
+            cases.extend(thinned(schedules::singles(cast, "turns", policy, &kinds), 7));
+            cases.extend(thinned(schedules::singles(cast, "linger", policy, &kinds), 7));
+        }
+        let told = schedules::singles(cast, "turns", "restart always tell", &kinds);
+        cases.extend(thinned(told, 7));
+    }
+    let load = schedules::singles(CASTS[0], "load", "restart", &kinds);
+    cases.extend(thinned(load, 3));
+    play_all("single deaths", cases);
+}
+
+#[test]
+fn death_at_every_pair_of_lines() {
+    for (cast, thin) in CASTS.into_iter().zip([11, 23, 23, 23]) {
+        for scenario in ["short", "tool"] {
+            for policy in ["restart", "bypass"] {
+                let cases = thinned(schedules::pairs(cast, scenario, policy), thin);
+                play_all(&format!("pairs of deaths, {scenario} {policy} {cast}"), cases);
+            }
         }
     }
 }
 
 #[test]
-fn death_at_every_line() {
-    let mut count = 0;
-    let mut bad = std::collections::BTreeMap::<String, (usize, String)>::new();
+fn crash_loops_end() {
+    let mut cases = Vec::new();
     for cast in CASTS {
-        for scenario in ["short", "tool", "turns"] {
-            let moved = check(&Case::new(cast, scenario, "restart", &[]));
-            for policy in ["restart", "bypass", "stop"] {
-                for seat in 1..=Cast::parse(cast).components() as u16 {
-                    for at in 0..=moved {
-                        for what in [What::Die, What::Shut] {
-                            let case =
-                                Case::new(cast, scenario, policy, &[Fault { what, at, seat }]);
-                            count += 1;
-                            if let Err(why) = run::play(&case, None) {
-                                let entry = bad
-                                    .entry(
-                                        why.chars()
-                                            .filter(|c| !c.is_ascii_digit())
-                                            .take(90)
-                                            .collect(),
-                                    )
-                                    .or_insert((0, format!("{case}\n     {why}")));
-                                entry.0 += 1;
-                            }
-                        }
-                    }
-                }
-            }
+        for policy in ["restart", "restart end", "restart always tell"] {
+            cases.extend(thinned(schedules::loops(cast, "tool", policy), 2));
         }
     }
-    eprintln!("{count} cases");
-    for (n, what) in bad.values() {
-        eprintln!("{n:>5} {what}");
+    play_all("crash loops", cases);
+}
+
+#[test]
+fn stalls_end() {
+    let mut cases = Vec::new();
+    for cast in CASTS {
+        for policy in ["restart watch", "bypass watch"] {
+            cases.extend(thinned(schedules::singles(cast, "tool", policy, &[What::Stall]), 1));
+            cases.extend(thinned(schedules::singles(cast, "linger", policy, &[What::Stall]), 5));
+        }
     }
-    assert!(bad.is_empty());
+    play_all("stalls", cases);
+}
+
+#[test]
+fn cancellations() {
+    let mut cases = Vec::new();
+    for cast in CASTS {
+        for ears in ["", "+deaf", "+stubborn"] {
+            let cast = format!("{cast}{ears}");
+            let policy = if ears.is_empty() { "restart" } else { "restart watch" };
+            cases.extend(thinned(schedules::cancels(&cast, "linger", policy, 12), 29));
+        }
+    }
+    play_all("cancellations", cases);
+}
+
+#[test]
+fn anything() {
+    let seeds = match setting("SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..setting("SEEDS").unwrap_or(600),
+    };
+    play_all("random", seeds.map(schedules::random));
 }

@@ -1,10 +1,13 @@
 //! Proxies of several kinds. What each life knows it has been told itself: it begins with nothing.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use router::Time;
 use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 
+use crate::agent::Disk;
 use crate::pen::{Pen, Serial, ends, is_mcp, json, key, serial, session, sets_up};
 use crate::provider::Provider;
 
@@ -45,6 +48,7 @@ pub struct Proxy {
     /// Prompts that wait for the answer to a question of its own.
     held: BTreeMap<String, (Id, Call)>,
     pub provider: Option<Provider>,
+    disk: Rc<RefCell<Disk>>,
 }
 
 struct Passed {
@@ -55,7 +59,7 @@ struct Passed {
 }
 
 impl Proxy {
-    pub fn new(kind: Kind, provider: Option<Provider>) -> Proxy {
+    pub fn new(kind: Kind, provider: Option<Provider>, disk: Rc<RefCell<Disk>>) -> Proxy {
         Proxy {
             kind,
             last: 0,
@@ -64,6 +68,7 @@ impl Proxy {
             passed: BTreeMap::new(),
             held: BTreeMap::new(),
             provider,
+            disk,
         }
     }
 
@@ -208,7 +213,11 @@ impl Proxy {
         if let Some(session) = session(params)
             && !sets_up(method)
             && !ends(method)
+            // May come while the session is being closed.
+            && method != "session/cancel"
             && !self.sessions.contains(&session)
+            // Was on its way when the session was closed.
+            && !self.disk.borrow().closed.contains(&session)
         {
             let serial: Option<Serial> = params.and_then(serial);
             pen.wrong(format!(

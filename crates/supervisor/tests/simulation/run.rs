@@ -211,7 +211,7 @@ impl World {
         if let Some(time) = self.supervisor.deadline() {
             return Err(format!("something is waited for until {time:?}"));
         }
-        match self.agent.turns.first() {
+        match self.agent.turns.iter().find(|turn| !turn.called_off) {
             Some(turn) => Err(format!("the agent still works on {}", turn.id)),
             None => Ok(()),
         }
@@ -226,7 +226,8 @@ impl World {
         };
         let excused = self.case.has("stop")
             || !self.editor.greeted
-            || self.struck > 5
+            || self.struck > 10
+            || nature.stubborn && mortal(self.cast.components() as u16)
             || self.case.faults.iter().any(|fault| match fault.what {
                 What::Loop | What::Leave | What::Stop => true,
                 What::Die | What::Shut | What::Stall => mortal(fault.seat),

@@ -302,6 +302,8 @@ impl World {
         if !matches!(event, Event::Arrived { .. } | Event::Heard { .. }) {
             self.tell(|| format!("{event:?}"));
         }
+        // Now everybody can know of it.
+        self.struck += usize::from(matches!(event, Event::Left { .. }));
         let mut actions = Vec::new();
         let event = match &mut self.saboteur {
             Some(saboteur) => saboteur.before(event, &self.supervisor),
@@ -398,7 +400,7 @@ impl World {
             Some((kind, dialect)) => {
                 let provider =
                     (*kind == Kind::Provider).then(|| Provider::new(dialect, self.toolbox.clone()));
-                self.proxies[seat] = Some(Proxy::new(*kind, provider));
+                self.proxies[seat] = Some(Proxy::new(*kind, provider, self.disk.clone()));
             }
             None => self.agent = Agent::new(self.cast.nature, self.disk.clone()),
         }
