@@ -72,10 +72,6 @@ struct Play {
     nameless: bool,
     /// Somebody has said what it must not: what becomes of that is its own business.
     rude: bool,
-    /// The chain ends with any of its components.
-    mortal: bool,
-    /// Somebody has left: the chain comes to its end, and what is open ends with it.
-    left: bool,
     /// What the seats have asked by themselves.
     asked: Vec<(usize, Id)>,
 }
@@ -97,16 +93,7 @@ impl Play {
         };
         let survival = survival.map(|(restart, then)| supervisor::Policy { restart, then, pace });
         let world = World::new(mode, &proxies, policy, survival, abilities);
-        let mortal = survival.is_some_and(|policy| policy.then == Then::Stop);
-        Play {
-            world,
-            happened: 0,
-            nameless: false,
-            rude: false,
-            mortal,
-            left: false,
-            asked: Vec::new(),
-        }
+        Play { world, happened: 0, nameless: false, rude: false, asked: Vec::new() }
     }
 
     fn happen(&mut self, what: u8, mut choices: Choices<'_>) {
@@ -173,7 +160,6 @@ impl Play {
             }
             b'l' => {
                 let index = choices.below(self.world.sitters.len());
-                self.left |= self.mortal || index == 0;
                 self.world.leave(index);
             }
             b'z' => self.world.set_full(choices.below(2) == 0),
@@ -310,13 +296,16 @@ impl Play {
         if !self.world.is_whole() {
             return self.end_alone();
         }
-        if self.left {
+        self.drain();
+        if self.world.is_ending() {
+            // What is open ends with the chain.
             return;
         }
-        self.drain();
         self.world.ledger.check_answered();
         self.hang_up_all();
         self.drain();
+        // Those that were to be taken up again may stand, too.
+        self.world.sessions.extend(SESSIONS.map(str::to_owned));
         for session in std::mem::take(&mut self.world.sessions) {
             let params = Json::object([("sessionId", Some(Json::string(&session)))]);
             self.ask(0, Side::Agent, "session/close", params);
@@ -348,7 +337,7 @@ impl Play {
     /// for everything else it is too late.
     fn drain(&mut self) {
         loop {
-            if self.world.finished {
+            if self.world.is_ending() {
                 return;
             }
             let asked = self.world.sitters.iter().position(|it| !it.waiting.is_empty());

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use mcp::form::connection_of;
 use mcp::{Exchange, Hop, Kind, Place, Policy, Ports, Step, Ticket};
 use router::{Chain, Component, Exit, How, Mode, Role, Seat, Time};
-use supervisor::{Action, Event, Rules, Supervisor, Watch};
+use supervisor::{Action, Event, Rules, Supervisor, Then, Watch};
 use wire::{Id, Json, Message, Outcome, Side, acp};
 
 use super::ledger::Ledger;
@@ -140,7 +140,11 @@ impl World {
         let core = match survival {
             None => Core::Exchange(exchange),
             Some(policy) => {
-                let policies = vec![policy; count];
+                let mut policies = vec![policy; count];
+                if mode == Mode::Agent {
+                    // Nobody can be left out whom nobody follows.
+                    policies[count - 1].then = Then::Stop;
+                }
                 let watch = Watch::default();
                 let rules = Rules { policies, watch, tell_editor: false, seed: 1 };
                 let mut core = Supervisor::new(chain.clone(), rules, Some(exchange));
@@ -186,6 +190,14 @@ impl World {
         match &self.core {
             Core::Whole(core) => core.exchange().expect("there is one"),
             Core::Exchange(exchange) => exchange,
+        }
+    }
+
+    /// The chain comes to its end.
+    pub fn is_ending(&self) -> bool {
+        match &self.core {
+            Core::Whole(core) => self.finished || core.router().is_ending(),
+            Core::Exchange(_) => false,
         }
     }
 
