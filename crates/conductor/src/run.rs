@@ -26,6 +26,7 @@ use crate::config::{Config, Spec};
 use crate::flow::{self, Gauge};
 use crate::host::Occupant;
 use crate::host::process::{Ended, Process, shortened};
+use crate::host::strays::{self, Mark};
 use crate::lines::Line;
 use crate::link::{Reader, Writer};
 use crate::log;
@@ -100,7 +101,8 @@ pub(crate) struct Shell {
 }
 
 impl Shell {
-    pub(crate) fn new(config: Config, reader: Reader, writer: Writer) -> Shell {
+    pub(crate) fn new(mut config: Config, reader: Reader, writer: Writer) -> Shell {
+        config.ties.mark.get_or_insert_with(Mark::fresh);
         let mut outer = Place::new(
             match config.mode {
                 Mode::Agent => Box::new(Plain::editor()),
@@ -589,6 +591,16 @@ impl Shell {
     /// first by closing their input, so that they can end their own children in good order. All of
     /// it takes one grace period at most: editors wait about that long before they kill us.
     pub(crate) async fn wind_down(mut self) {
+        self.end_components().await;
+        // Those of the last lives have been looked after when these ended.
+        if let Some(mark) = self.config.ties.mark
+            && self.seats.iter().any(|place| place.life > 0)
+        {
+            strays::sweep(&mark.to_string());
+        }
+    }
+
+    async fn end_components(&mut self) {
         let grace = self.config.limits.grace;
         let outer = &mut self.seats[0].link;
         let _ = tokio::time::timeout(grace, poll_fn(|cx| outer.poll_write(cx))).await;

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use router::Time;
 use wire::{Call, Id, Message, Outcome, Side, acp};
 
+use crate::orphan::Untold;
 use crate::topic::{Topic, key, session_of, session_of_call, topic};
 
 /// No more sessions than these are kept for each component; then the oldest is forgotten.
@@ -218,18 +219,18 @@ impl Record {
     }
 
     /// Sessions that its successor has set up for it, of which it has not told those who asked.
-    pub fn untold(&self) -> Vec<String> {
-        let stands = |set_up: &SetUp| {
-            let results = set_up.copies.iter().filter_map(|copy| match &copy.outcome {
-                Some(Outcome::Result(result)) => Some(result),
-                _ => None,
-            });
-            let named = results.map(|it| session_of(it).unwrap_or(set_up.session.clone()));
-            named.collect::<Vec<String>>()
-        };
+    pub fn untold(&self) -> Vec<Untold> {
         // Lessons are about sessions that others have.
         let asked = self.opening.iter().filter(|(id, _)| !id.starts_with("\"r:"));
-        asked.flat_map(|(_, set_up)| stands(set_up)).filter(|it| !it.is_empty()).collect()
+        let copies = asked.flat_map(|(_, it)| it.copies.iter().map(move |copy| (it, copy)));
+        let stands = copies.filter_map(|(set_up, copy)| match &copy.outcome {
+            Some(Outcome::Result(result)) => {
+                let session = session_of(result).unwrap_or_else(|| set_up.session.clone());
+                (!session.is_empty()).then(|| Untold::new(session, &copy.method))
+            }
+            _ => None,
+        });
+        stands.collect()
     }
 
     /// Who knew all this is gone: what it had not finished is not known to anybody.

@@ -80,6 +80,7 @@ impl Supervisor {
     /// Nothing more comes from who sat at this seat.
     pub(crate) fn on_left(&mut self, seat: Seat, why: Exit, actions: &mut Vec<Action>) {
         let verdict = self.judge(seat);
+        let untold = self.post(seat).map(|post| post.record.untold()).unwrap_or_default();
         if let How::Uncancellable { .. } = why.how {
             self.honour_cancellations(seat, actions);
         }
@@ -95,6 +96,7 @@ impl Supervisor {
             Verdict::Restart { delay } => {
                 let text = "is being restarted";
                 self.part(seat, why, Plan::Restart, text, actions);
+                self.adopt_all(seat, untold, actions);
                 self.with_exchange(actions, |it, now, steps| it.parted(now, seat, steps));
                 let at = self.now.plus(delay);
                 if let Some(post) = self.post_mut(seat) {
@@ -104,6 +106,7 @@ impl Supervisor {
             Verdict::Bypass => {
                 let text = "is left out from now on";
                 self.part(seat, why, Plan::Bypass, text, actions);
+                self.adopt_all(seat, untold, actions);
                 if let Some(post) = self.post_mut(seat) {
                     post.stage = Stage::Out;
                     post.record = Default::default();
@@ -193,10 +196,9 @@ impl Supervisor {
         }
         actions.push(Action::End(seat));
         let asked = self.asked_by(seat);
-        let (mut lost, mut untold, mut stopped) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut lost, mut stopped) = (Vec::new(), Vec::new());
         if let Some(post) = self.post_mut(seat) {
             post.last_exit = Some(why.clone());
-            untold = post.record.untold();
             // A session that the next one in this seat has never heard of must not begin.
             if plan == Plan::Restart {
                 lost = post.record.owed_set_ups();
@@ -205,7 +207,7 @@ impl Supervisor {
             post.record.parted();
         }
         self.route(router::Event::Parted { seat, why, plan, lost }, actions);
-        self.orphan(seat, asked, untold, actions);
+        self.orphan(seat, asked, actions);
         self.call_off_orphans(actions);
         self.cancel_on(seat, &stopped, actions);
     }

@@ -283,6 +283,23 @@ fn a_login_is_repeated() {
     }
 }
 
+/// Line 3: a session that the agent was setting up when it died is asked for again.
+#[test]
+fn a_session_that_the_agent_was_setting_up_is_asked_for_again() {
+    let mut play = Play::pair(LOADS);
+    play.session("s");
+    play.ask("1", "session/new", &SetUp::new("t").params);
+    play.kill_agent();
+    pass(&mut play.proxies[0]);
+    assert_crash(&play.stage.editor.message(), json!(1), "agent", "SIGKILL", "restarted");
+    resumed(&mut play, "session/load", "s");
+    play.session("t");
+    play.kill_agent();
+    resumed(&mut play, "session/load", "s");
+    resumed(&mut play, "session/load", "t");
+    play.works();
+}
+
 /// Line 3: an agent that dies while it takes up its sessions is replaced in turn; its sessions are not
 /// lost by that.
 #[test]
