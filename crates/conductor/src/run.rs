@@ -26,6 +26,7 @@ use crate::config::{Config, Spec};
 use crate::flow::{self, Gauge};
 use crate::host::Occupant;
 use crate::host::process::{Ended, Process, shortened};
+use crate::host::strays::{self, Mark};
 use crate::lines::Line;
 use crate::link::{Reader, Writer};
 use crate::log;
@@ -100,7 +101,8 @@ pub(crate) struct Shell {
 }
 
 impl Shell {
-    pub(crate) fn new(config: Config, reader: Reader, writer: Writer) -> Shell {
+    pub(crate) fn new(mut config: Config, reader: Reader, writer: Writer) -> Shell {
+        config.ties.mark.get_or_insert_with(Mark::fresh);
         let mut outer = Place::new(
             match config.mode {
                 Mode::Agent => Box::new(Plain::editor()),
@@ -224,6 +226,9 @@ impl Shell {
         if over {
             self.take_lines(seat, port);
             let last = self.place(seat).port(port).and_then(|link| link.lines.last_line());
+            // Half a message of one who died over it says nothing that its end does not say better.
+            let half = |line: &Line| matches!(line, Line::Text(text) if text.starts_with(b"{") && Message::parse(text).is_err());
+            let last = last.filter(|line| !(seat.is_component() && half(line)));
             last.into_iter().for_each(|line| self.on_line(seat, port, line));
             let place = self.place(seat);
             if let Some(link) = place.port(port) {
@@ -589,6 +594,16 @@ impl Shell {
     /// first by closing their input, so that they can end their own children in good order. All of
     /// it takes one grace period at most: editors wait about that long before they kill us.
     pub(crate) async fn wind_down(mut self) {
+        self.end_components().await;
+        // Those of the last lives have been looked after when these ended.
+        if let Some(mark) = self.config.ties.mark
+            && self.seats.iter().any(|place| place.life > 0)
+        {
+            strays::sweep(&mark.to_string());
+        }
+    }
+
+    async fn end_components(&mut self) {
         let grace = self.config.limits.grace;
         let outer = &mut self.seats[0].link;
         let _ = tokio::time::timeout(grace, poll_fn(|cx| outer.poll_write(cx))).await;

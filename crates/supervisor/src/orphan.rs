@@ -1,8 +1,8 @@
 //! Sessions that nobody has: whoever asked for them was told that it has failed.
 //!
 //! A component dies with a request that sets a session up. Who asked is told to send again, but those
-//! beyond may set the session up all the same, or have done so. That session is closed in our own name,
-//! and what is said of it in the meantime goes nowhere.
+//! beyond may set the session up all the same, or have done so. What is said of that session goes nowhere.
+//! A new one is closed in our own name; one that was to be taken up again waits for who sends again.
 
 use router::Seat;
 use router::pending::{Ask, Gist};
@@ -38,6 +38,26 @@ enum Stage {
     Stands,
     /// It is being closed, with this request of ours.
     Closing(Id),
+    /// It was there before, and will be taken up again.
+    Kept,
+}
+
+/// Does this method name the session that it sets up?
+fn takes_up(method: &str) -> bool {
+    matches!(method, "session/load" | "session/resume")
+}
+
+/// A session that a component had in its hands when it died.
+#[derive(Debug)]
+pub struct Untold {
+    session: String,
+    is_new: bool,
+}
+
+impl Untold {
+    pub fn new(session: String, method: &str) -> Untold {
+        Untold { session, is_new: !takes_up(method) }
+    }
 }
 
 impl Supervisor {
@@ -47,30 +67,22 @@ impl Supervisor {
         let asked = self.router.questions().filter(|(_, it)| it.asker == seat);
         let asked = asked.filter(|(_, it)| is_set_up(&it.method));
         let session = |ask: &Ask| match &ask.gist {
-            Gist::Whole(params) => session_of(params),
+            Gist::Whole(params) if takes_up(&ask.method) => session_of(params),
             _ => None,
         };
         asked.map(|(id, ask)| Asked { first: ask.answerer, id, session: session(ask) }).collect()
     }
 
-    /// A component is gone that had asked for this, and had these sessions in its hands.
-    pub(crate) fn orphan(
-        &mut self,
-        seat: Seat,
-        asked: Vec<Asked>,
-        had: Vec<String>,
-        actions: &mut Vec<Action>,
-    ) {
+    /// A component is gone that had asked for this.
+    pub(crate) fn orphan(&mut self, seat: Seat, asked: Vec<Asked>, actions: &mut Vec<Action>) {
         for Asked { first, id, session } in asked {
             if !self.router.owes(first, &id) {
                 self.orphans.push(Orphan { first, session, stage: Stage::Asked(id) });
             }
         }
-        for session in had {
-            self.adopt(seat, session, actions);
-        }
         // Those that it was to close are the next one's care.
-        let gone: Vec<Orphan> = self.orphans.extract_if(.., |it| it.first == seat).collect();
+        let is_gone = |it: &mut Orphan| it.first == seat && it.stage != Stage::Kept;
+        let gone: Vec<Orphan> = self.orphans.extract_if(.., is_gone).collect();
         for orphan in gone {
             if let (Some(session), false) =
                 (orphan.session, matches!(orphan.stage, Stage::Asked(_)))
@@ -83,7 +95,24 @@ impl Supervisor {
         }
     }
 
-    /// A session stands beyond `before`, and nobody has it.
+    /// Sessions stand beyond `before`, and nobody has them.
+    pub(crate) fn adopt_all(
+        &mut self,
+        before: Seat,
+        sessions: Vec<Untold>,
+        actions: &mut Vec<Action>,
+    ) {
+        for Untold { session, is_new } in sessions {
+            match (is_new, self.router.successor(before)) {
+                (false, Some(first)) => {
+                    let session = Some(session);
+                    self.orphans.push(Orphan { first, session, stage: Stage::Kept });
+                }
+                _ => self.adopt(before, session, actions),
+            }
+        }
+    }
+
     fn adopt(&mut self, before: Seat, session: String, actions: &mut Vec<Action>) {
         match self.router.successor(before) {
             // Nobody is there who knows it; who comes is not told.
@@ -138,14 +167,27 @@ impl Supervisor {
         match (&self.orphans[index].stage, outcome) {
             (Stage::Asked(_), Outcome::Result(result)) => {
                 let orphan = &mut self.orphans[index];
-                orphan.session = session_of(result).or(orphan.session.take());
-                orphan.stage = Stage::Stands;
-                self.close_orphans(from, actions);
+                match orphan.session {
+                    Some(_) => orphan.stage = Stage::Kept,
+                    None => {
+                        orphan.session = session_of(result);
+                        orphan.stage = Stage::Stands;
+                        self.close_orphans(from, actions);
+                    }
+                }
             }
             (Stage::Asked(_), Outcome::Error(_)) => drop(self.orphans.remove(index)),
-            _ => {
+            (_, outcome) => {
+                let closed = matches!(outcome, Outcome::Result(_));
                 let session = self.orphans.remove(index).session.unwrap_or_default();
-                self.forget_session(&session, actions);
+                match self.post_mut(from).filter(|_| !closed) {
+                    // It could not, or would not; perhaps the next one can.
+                    Some(post) => {
+                        post.record.forget(&session);
+                        self.adopt(from, session, actions);
+                    }
+                    None => self.forget_session(&session, actions),
+                }
             }
         }
         None
@@ -174,7 +216,8 @@ impl Supervisor {
             return Some(message);
         }
         let session = session_of_call(call);
-        let is_it = |it: &Orphan| it.first == from && it.session == session;
+        let beyond = |first: Seat| from == Seat::OUTER || first != Seat::OUTER && from >= first;
+        let is_it = |it: &Orphan| beyond(it.first) && it.session == session;
         if session.is_none() || !self.orphans.iter().any(is_it) {
             return Some(message);
         }

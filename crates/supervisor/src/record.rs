@@ -1,11 +1,12 @@
 //! What a component was told that the next one in its seat must be told, too: its sessions. And what
 //! is going on in it: prompts and cancellations.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use router::Time;
 use wire::{Call, Id, Message, Outcome, Side, acp};
 
+use crate::orphan::Untold;
 use crate::topic::{Topic, key, session_of, session_of_call, topic};
 
 /// No more sessions than these are kept for each component; then the oldest is forgotten.
@@ -30,6 +31,9 @@ pub struct Record {
     pub login: Option<Call>,
     /// Prompts that it has yet to answer, by the id it was asked with.
     pub prompts: BTreeMap<String, Prompt>,
+    /// Sessions in which the last thing it was told is to stop. It need not be at work there itself: it
+    /// may have come when the prompt had passed.
+    stopped: BTreeSet<String>,
     /// When it was told that a request is cancelled, by its id.
     pub cancelled: BTreeMap<String, Time>,
 }
@@ -86,11 +90,14 @@ impl Record {
             // The many updates go the other way.
             Message::Notification(call) if toward == Side::Agent => match topic(call) {
                 Some(Topic::CancelSession) => {
-                    let session = session_of_call(call);
+                    let session = session_of_call(call).unwrap_or_default();
                     for prompt in self.prompts.values_mut() {
-                        if session.as_ref() == Some(&prompt.session) {
+                        if session == prompt.session {
                             prompt.cancelled.get_or_insert(now);
                         }
+                    }
+                    if self.stopped.len() < MOST_SESSIONS {
+                        self.stopped.insert(session);
                     }
                 }
                 Some(Topic::CancelRequest) => {
@@ -129,6 +136,7 @@ impl Record {
             Some(Topic::Prompt) => {
                 let session = session_of_call(call).unwrap_or_default();
                 self.has_unknown |= !self.sessions.iter().any(|it| it.session == session);
+                self.stopped.remove(&session);
                 let prompt = Prompt { id: id.detached(), session, cancelled: None };
                 self.prompts.insert(key(id), prompt);
             }
@@ -205,30 +213,30 @@ impl Record {
         ended
     }
 
-    /// In which sessions it was told to stop and has not stopped yet.
-    pub fn cancelled_sessions(&self) -> Vec<String> {
-        let cancelled = self.prompts.values().filter(|it| it.cancelled.is_some());
-        cancelled.map(|it| it.session.clone()).collect()
+    /// In which sessions it was told to stop, and not to go on since.
+    pub fn stopped(&self) -> Vec<String> {
+        self.stopped.iter().cloned().collect()
     }
 
     /// Nobody will take up this session again.
     pub fn forget(&mut self, session: &str) {
+        self.stopped.remove(session);
         self.sessions.retain(|it| it.session != session);
     }
 
     /// Sessions that its successor has set up for it, of which it has not told those who asked.
-    pub fn untold(&self) -> Vec<String> {
-        let stands = |set_up: &SetUp| {
-            let results = set_up.copies.iter().filter_map(|copy| match &copy.outcome {
-                Some(Outcome::Result(result)) => Some(result),
-                _ => None,
-            });
-            let named = results.map(|it| session_of(it).unwrap_or(set_up.session.clone()));
-            named.collect::<Vec<String>>()
-        };
+    pub fn untold(&self) -> Vec<Untold> {
         // Lessons are about sessions that others have.
         let asked = self.opening.iter().filter(|(id, _)| !id.starts_with("\"r:"));
-        asked.flat_map(|(_, set_up)| stands(set_up)).filter(|it| !it.is_empty()).collect()
+        let copies = asked.flat_map(|(_, it)| it.copies.iter().map(move |copy| (it, copy)));
+        let stands = copies.filter_map(|(set_up, copy)| match &copy.outcome {
+            Some(Outcome::Result(result)) => {
+                let session = session_of(result).unwrap_or_else(|| set_up.session.clone());
+                (!session.is_empty()).then(|| Untold::new(session, &copy.method))
+            }
+            _ => None,
+        });
+        stands.collect()
     }
 
     /// Who knew all this is gone: what it had not finished is not known to anybody.

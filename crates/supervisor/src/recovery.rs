@@ -80,6 +80,7 @@ impl Supervisor {
     /// Nothing more comes from who sat at this seat.
     pub(crate) fn on_left(&mut self, seat: Seat, why: Exit, actions: &mut Vec<Action>) {
         let verdict = self.judge(seat);
+        let untold = self.post(seat).map(|post| post.record.untold()).unwrap_or_default();
         if let How::Uncancellable { .. } = why.how {
             self.honour_cancellations(seat, actions);
         }
@@ -95,6 +96,7 @@ impl Supervisor {
             Verdict::Restart { delay } => {
                 let text = "is being restarted";
                 self.part(seat, why, Plan::Restart, text, actions);
+                self.adopt_all(seat, untold, actions);
                 self.with_exchange(actions, |it, now, steps| it.parted(now, seat, steps));
                 let at = self.now.plus(delay);
                 if let Some(post) = self.post_mut(seat) {
@@ -104,6 +106,7 @@ impl Supervisor {
             Verdict::Bypass => {
                 let text = "is left out from now on";
                 self.part(seat, why, Plan::Bypass, text, actions);
+                self.adopt_all(seat, untold, actions);
                 if let Some(post) = self.post_mut(seat) {
                     post.stage = Stage::Out;
                     post.record = Default::default();
@@ -193,32 +196,36 @@ impl Supervisor {
         }
         actions.push(Action::End(seat));
         let asked = self.asked_by(seat);
-        let (mut lost, mut untold, mut cancelled) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut lost, mut stopped) = (Vec::new(), Vec::new());
         if let Some(post) = self.post_mut(seat) {
             post.last_exit = Some(why.clone());
-            untold = post.record.untold();
             // A session that the next one in this seat has never heard of must not begin.
             if plan == Plan::Restart {
                 lost = post.record.owed_set_ups();
             }
-            cancelled = post.record.cancelled_sessions();
+            stopped = post.record.stopped();
             post.record.parted();
         }
         self.route(router::Event::Parted { seat, why, plan, lost }, actions);
-        self.orphan(seat, asked, untold, actions);
+        self.orphan(seat, asked, actions);
         self.call_off_orphans(actions);
-        self.cancel_on(seat, &cancelled, actions);
+        self.cancel_on(seat, &stopped, actions);
     }
 
-    /// It may have died with a cancellation in its hands: who works on such a prompt for it is told.
+    /// It may have died with a cancellation in its hands: the next one who works on a prompt of that
+    /// session is told. That need not be its successor, which may have come when the prompt had passed.
     fn cancel_on(&mut self, seat: Seat, sessions: &[String], actions: &mut Vec<Action>) {
-        let next = self.router.chain().seats().find(|it| *it > seat && self.is_up(*it));
-        let Some(next) = next.filter(|_| !sessions.is_empty()) else { return };
-        let Some(post) = self.post(next) else { return };
-        let prompts = post.record.prompts.values().filter(|it| it.cancelled.is_none());
-        let told = prompts.map(|it| it.session.clone()).filter(|it| sessions.contains(it));
-        for session in told.collect::<Vec<_>>() {
-            self.deliver(next, Side::Agent, cancellation(&session), actions);
+        for session in sessions {
+            let works = |at: Seat| {
+                let prompts =
+                    &self.post(at).filter(|_| at > seat && self.is_up(at))?.record.prompts;
+                let prompt = prompts.values().find(|it| it.session == *session)?;
+                Some((at, prompt.cancelled.is_some()))
+            };
+            let next = self.router.chain().seats().find_map(works);
+            if let Some((next, false)) = next {
+                self.deliver(next, Side::Agent, cancellation(session), actions);
+            }
         }
     }
 
