@@ -226,6 +226,9 @@ impl Shell {
         if over {
             self.take_lines(seat, port);
             let last = self.place(seat).port(port).and_then(|link| link.lines.last_line());
+            // Half a message of one who died over it says nothing that its end does not say better.
+            let half = |line: &Line| matches!(line, Line::Text(text) if text.starts_with(b"{") && Message::parse(text).is_err());
+            let last = last.filter(|line| !(seat.is_component() && half(line)));
             last.into_iter().for_each(|line| self.on_line(seat, port, line));
             let place = self.place(seat);
             if let Some(link) = place.port(port) {

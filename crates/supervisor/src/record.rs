@@ -25,7 +25,8 @@ pub struct Record {
     /// It was prompted in a session of which it is not known how it was set up.
     pub has_unknown: bool,
     ending: BTreeMap<String, String>,
-    logging_in: BTreeMap<String, Call>,
+    /// Logins it has yet to answer; `None` is the opposite.
+    logging_in: BTreeMap<String, Option<Call>>,
     /// How somebody has logged in.
     pub login: Option<Call>,
     /// Prompts that it has yet to answer, by the id it was asked with.
@@ -128,7 +129,10 @@ impl Record {
             Some(Topic::End) => {
                 self.ending.extend(session_of_call(call).map(|session| (key(id), session)));
             }
-            Some(Topic::Authenticate) => drop(self.logging_in.insert(key(id), call.detached())),
+            Some(Topic::Authenticate) => {
+                self.logging_in.insert(key(id), Some(call.detached()));
+            }
+            Some(Topic::LogOut) => drop(self.logging_in.insert(key(id), None)),
             Some(Topic::Prompt) => {
                 let session = session_of_call(call).unwrap_or_default();
                 self.has_unknown |= !self.sessions.iter().any(|it| it.session == session);
@@ -192,7 +196,9 @@ impl Record {
         let ended = self.ending.remove(id);
         let login = self.logging_in.remove(id);
         let Outcome::Result(result) = outcome else { return None };
-        self.login = login.or(self.login.take());
+        if let Some(login) = login {
+            self.login = login;
+        }
         if let Some(mut set_up) = opened {
             set_up.session = session_of(result).unwrap_or(set_up.session);
             self.sessions.retain(|it| it.session != set_up.session);

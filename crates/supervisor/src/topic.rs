@@ -10,6 +10,7 @@ pub enum Topic {
     End,
     Prompt,
     Authenticate,
+    LogOut,
     /// Stops what is going on in a session.
     CancelSession,
     CancelRequest,
@@ -27,6 +28,7 @@ impl Topic {
             "session/prompt" => Some(Topic::Prompt),
             "session/cancel" => Some(Topic::CancelSession),
             "authenticate" | "auth/login" => Some(Topic::Authenticate),
+            "logout" | "auth/logout" => Some(Topic::LogOut),
             acp::CANCEL_REQUEST => Some(Topic::CancelRequest),
             _ => None,
         }
@@ -93,6 +95,8 @@ impl Resumption {
         let params = set_up.params.clone().unwrap_or(Json::EMPTY);
         let session = Json::string(session);
         let params = params.with_at(&["sessionId"], Some(&session));
+        // Whoever has the session has its history.
+        let params = params.with_at(&["replayFrom"], None);
         Call { method: method.into(), params: Some(params), extras: set_up.extras.clone() }
     }
 }

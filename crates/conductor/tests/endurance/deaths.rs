@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testkit::drive::Drive;
 use testkit::rpc::wrapped_notification;
-use testkit::stage::{Puppet, directory, script, signal, wait_until};
+use testkit::stage::{Puppet, assert_gone, binary, directory, script, signal, wait_until};
 
 use crate::{TIRELESS, agent, chain, growth, proxy, stage, usage};
 
@@ -267,11 +267,8 @@ fn a_component_is_killed_again_and_again_while_it_is_restarted() {
 #[test]
 fn a_program_that_was_removed_meanwhile_is_left_out() {
     let place = directory("removed");
-    let program = script(
-        &place,
-        "vanishing",
-        &format!("exec '{}'", testkit::stage::binary("transparent").display()),
-    );
+    let program =
+        script(&place, "vanishing", &format!("exec '{}'", binary("transparent").display()));
     let command = format!("'{}'", program.display());
     let options = ["--restarts", "3/60", "--restart-delay", "0..0"];
     let components = [command, proxy("second"), agent(&[])];
@@ -291,7 +288,7 @@ fn a_program_that_was_removed_meanwhile_is_left_out() {
 #[test]
 fn a_program_that_is_replaced_by_another_file_is_restarted() {
     let place = directory("replaced");
-    let body = format!("exec '{}'", testkit::stage::binary("transparent").display());
+    let body = format!("exec '{}'", binary("transparent").display());
     let program = script(&place, "changing", &body);
     let options = ["--restarts", "1000/60", "--restart-delay", "0.05..0.05"];
     let components = [format!("'{}'", program.display()), agent(&[])];
@@ -389,4 +386,48 @@ fn down_and_up([upper, lower]: &mut [Puppet; 2], method: &str, on: &str) {
         assert_eq!(told["id"], "on", "{told}");
         puppet.answer(request, &told["result"].to_string());
     }
+}
+
+/// Its own components go with it, and come back with it.
+#[test]
+fn a_chain_in_the_chain_is_killed() {
+    let inner =
+        ["inner-a", "inner-b"].map(|it| format!("'{}' {it}", binary("transparent").display()));
+    let inner = stage().subchain(&inner);
+    let components = [inner, proxy("second"), agent(&[])];
+    let mut chain = Drive::start(stage().option(&TIRELESS), "nested", &components);
+    let session = chain.session();
+    for round in 0..5 {
+        let children = children_of(chain.pid(1));
+        assert!(children.len() >= 2, "{children:?}");
+        chain.replace(1);
+        children.into_iter().for_each(|pid| assert_gone(pid, "a component of the inner chain"));
+        chain.echo(&session, &format!("after round {round}"));
+    }
+    // One of its components alone is its own care.
+    let inner = chain.pid(1);
+    let child = wait_until("it has components", || {
+        let mut children = children_of(inner).into_iter();
+        children.find(|pid| {
+            let words = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            words.contains("inner-b")
+        })
+    });
+    signal(child, libc::SIGKILL);
+    assert_gone(child, "a component of the inner chain");
+    let (said, answer) = chain.turn(&session, "hello");
+    // It may not have been noticed yet.
+    if answer["error"].is_null() {
+        assert_eq!(said, ["hello"]);
+    } else {
+        chain.echo(&session, "hello");
+    }
+    assert_eq!(chain.pid(1), inner);
+    assert_eq!(chain.end(), 0);
+}
+
+fn children_of(pid: u32) -> Vec<u32> {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    let children = std::fs::read_to_string(path).unwrap_or_default();
+    children.split_whitespace().filter_map(|it| it.parse().ok()).collect()
 }

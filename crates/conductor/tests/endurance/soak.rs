@@ -265,7 +265,7 @@ fn soak(name: &str, tool: &'static str, options: &[&str]) {
         soak.kills,
         samples.len()
     );
-    assert!(soak.kills > 10 && soak.answers > 10 * soak.errors / 9, "{told}");
+    assert!(soak.kills > 10 && soak.errors < soak.answers / 2, "{told}");
     let grown = growth(soak.chain.stage.conductor.pid(), before);
     assert!(grown < SLACK, "{told}: the conductor has grown by {grown} KiB");
     assert_eq!(soak.chain.end(), 0, "{told}");

@@ -37,7 +37,7 @@ fn a_crash_in_an_inner_chain_is_survived_inside() {
     let inner = play.stage.conductor.component("conductor proxy");
     for at in [1, 2] {
         play.kill(at);
-        play.learns(at, &[session.clone()]);
+        play.learns(at, std::slice::from_ref(&session));
         play.works();
     }
     assert_eq!(play.stage.conductor.component("conductor proxy"), inner);

@@ -137,7 +137,7 @@ fn a_proxy_that_crashes_too_often_is_left_out() {
         let session = play.session("s");
         for _ in 0..2 {
             play.kill(0);
-            play.learns(0, &[session.clone()]);
+            play.learns(0, std::slice::from_ref(&session));
             play.works();
         }
         kill(&play.proxies[0]);

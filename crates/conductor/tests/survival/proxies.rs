@@ -144,6 +144,39 @@ fn a_new_proxy_may_refuse_a_session() {
     play.wait_for_words("proxy 'proxy' could not take up session 'first' again: not again");
 }
 
+/// Line 2: while it learns, a new proxy may ask and tell both sides what it likes, and is answered;
+/// what is said to it waits.
+#[test]
+fn a_new_proxy_may_ask_while_it_learns() {
+    let mut play = Play::pair(PLAIN);
+    let session = play.session("s");
+    play.kill(0);
+    let proxy = &mut play.proxies[0];
+    let id = is_greeted(proxy);
+    proxy.line();
+    proxy.send(&result(&id, PLAIN));
+    let line = proxy.line();
+    assert_eq!(line, request(id_of(&line), "session/new", &session.params));
+    play.stage.editor.send(&notification("_x/later", "{}"));
+    proxy.send(&request("5", "fs/read_text_file", r#"{"path":"/x"}"#));
+    let asked = play.stage.editor.message();
+    assert_eq!(asked["method"], "fs/read_text_file", "{asked}");
+    proxy.send(&notification("session/update", r#"{"sessionId":"s"}"#));
+    assert_eq!(play.stage.editor.message()["method"], "session/update");
+    proxy.send(&wrapped_request("6", "_x/ask", "{}"));
+    let at_agent = play.agent.request("_x/ask");
+    proxy.send(&wrapped_notification("_x/note", "{}"));
+    assert_eq!(play.agent.line(), notification("_x/note", "{}"));
+    play.agent.answer(&at_agent, r#"{"by":"agent"}"#);
+    assert_eq!(proxy.line(), result("6", r#"{"by":"agent"}"#));
+    // An answer does not overtake what its sender said before.
+    play.stage.editor.send(&result(&asked["id"].to_string(), r#"{"by":"editor"}"#));
+    assert_eq!(proxy.line(), notification("_x/later", "{}"));
+    assert_eq!(proxy.line(), result("5", r#"{"by":"editor"}"#));
+    proxy.send(&result(id_of(&line), &session.result));
+    play.works();
+}
+
 /// Line 2: one that refuses to be greeted, or says nothing, has failed like one that dies.
 #[test]
 fn a_new_proxy_that_is_not_fit_is_replaced_in_turn() {

@@ -56,6 +56,8 @@ struct Hello {
     until: Time,
     /// We have answered it ourselves.
     answered: bool,
+    /// It was said twice: somebody on the way was lost with the first.
+    again: bool,
 }
 
 impl Client {
@@ -79,6 +81,7 @@ impl Bridge {
             return steps.push(Step::HangUp(caller));
         };
         admitted.called = true;
+        self.proven = Some(admitted.kind);
         let client = Client {
             ticket,
             server: admitted.server.clone(),
@@ -113,7 +116,8 @@ impl Bridge {
                 {
                     let until = now.plus(PATIENCE);
                     let (id, call) = (id.clone(), call.clone());
-                    client.hellos.push(Hello { id, call, until, answered: false });
+                    let (answered, again) = (false, false);
+                    client.hellos.push(Hello { id, call, until, answered, again });
                 }
                 self.say(caller, Some(id), call, steps);
             }
@@ -200,6 +204,14 @@ impl Bridge {
             Some(Asked::Call { caller, id, cancelled: false }) => {
                 let Some(client) = self.clients.get_mut(&caller) else { return };
                 let hello = client.hellos.iter().position(|hello| hello.id == id);
+                // The client has its answer and will not say it again; the server may not have heard it.
+                let lost = |it: &mut Hello| it.answered && !std::mem::replace(&mut it.again, true);
+                if let (Some(index), Outcome::Error(_)) = (hello, &outcome)
+                    && lost(&mut client.hellos[index])
+                {
+                    let call = client.hellos[index].call.clone();
+                    return self.say(caller, Some(id), call, steps);
+                }
                 match hello.map(|index| client.hellos.swap_remove(index)) {
                     Some(Hello { answered: true, call, .. }) => {
                         on_late_hello(caller, &call, &outcome, steps);
