@@ -193,6 +193,12 @@ impl Supervisor {
         None
     }
 
+    /// A session has ended: nobody will take it up again.
+    pub(crate) fn close_kept(&mut self, session: &str) {
+        let is_it = |it: &Orphan| it.session.as_deref() == Some(session);
+        self.orphans.retain(|it| !(it.stage == Stage::Kept && is_it(it)));
+    }
+
     /// Nobody knows this session any more.
     pub(crate) fn forget_session(&mut self, session: &str, actions: &mut Vec<Action>) {
         for post in &mut self.posts {

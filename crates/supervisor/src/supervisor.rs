@@ -198,6 +198,7 @@ impl Supervisor {
         if let Some(session) = ended {
             // Should one die that this is passed through, the next one need not be told of it.
             self.posts.iter_mut().for_each(|post| post.record.forget(&session));
+            self.close_kept(&session);
         }
         self.sign_of_life(from);
         self.editor_says(from, toward, &message, actions);
