@@ -332,6 +332,12 @@ impl Router {
         }
     }
 
+    /// Has a seat asked something that waits for another one to return?
+    pub fn asks_absent(&self, asker: Seat) -> bool {
+        let held = self.chain.seats().filter_map(|seat| self.absence(seat));
+        held.flat_map(|absence| &absence.held).any(|held| held.is_awaited_by(asker))
+    }
+
     /// Does `asker` wait for something that waits for a seat?
     pub(crate) fn waits_for_absent(&mut self, asker: Seat) -> bool {
         self.absences().any(|it| it.held.iter().any(|held| held.is_awaited_by(asker)))

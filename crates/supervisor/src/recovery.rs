@@ -250,6 +250,9 @@ impl Supervisor {
         for seat in self.router.chain().seats().collect::<Vec<_>>() {
             let router = &self.router;
             let Some(post) = self.posts.get_mut(seat.index() - 1) else { continue };
+            // Ids of ours are strings.
+            let id = |key: &str| Id::string(key.strip_prefix('"').unwrap_or(key));
+            post.record.cancelled.retain(|key, _| router.owes(seat, &id(key)));
             let orphans: Vec<_> =
                 post.record.prompts.extract_if(.., |_, it| !router.owes(seat, &it.id)).collect();
             for (_, prompt) in orphans {

@@ -76,7 +76,8 @@ impl Supervisor {
         let mut first: Option<(Time, u64, &Ask)> = None;
         // What it had asked before cannot be for this: a proxy that waits for an agent is to blame all
         // the same if the agent waits for a tool of that proxy.
-        let mut waits = vec![false; self.posts.len() + 1];
+        let seats = (0..=self.posts.len() as u16).map(Seat);
+        let mut waits: Vec<bool> = seats.map(|seat| self.router.asks_absent(seat)).collect();
         for ask in self.router.asks().rev() {
             if let Some(limit) = self.patience(ask).filter(|_| !waits[ask.answerer.index()])
                 && let due = self.owed_since(ask).plus(limit)

@@ -75,8 +75,9 @@ pub fn loops(cast: &str, scenario: &str, policy: &str) -> Vec<Case> {
 }
 
 /// The editor cancels at every line, also soon after a component has died.
-pub fn cancels(cast: &str, scenario: &str, policy: &str, apart: usize) -> Vec<Case> {
+pub fn cancels(cast: &str, ears: &str, scenario: &str, policy: &str, apart: usize) -> Vec<Case> {
     let length = length(cast, scenario, policy);
+    let cast = &format!("{cast}{ears}");
     let mut cases = Vec::new();
     for what in [What::Cancel, What::Halt] {
         for at in 0..=length {
