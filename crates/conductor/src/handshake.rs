@@ -5,7 +5,7 @@ use router::{Mode, Role, Seat};
 use supervisor::Event;
 use tokio::net::TcpStream;
 use tracing::warn;
-use wire::dialect::{Generation, Plain, Proxy, Relay};
+use wire::dialect::{Plain, Proxy, Relay};
 use wire::{Dialect, Message, Outcome, Side, code};
 
 use crate::config::{Config, Spec};
@@ -55,17 +55,17 @@ impl Shell {
     /// as this one wanted to be.
     pub(crate) fn renew(&mut self, seat: Seat) {
         let place = &self.seats[seat.index()];
-        let spoken = place.link.dialect();
-        let known = spoken.understood().and_then(|_| Generation::named(spoken.name()));
-        let dialect = match known {
-            Some(generation) => {
-                Box::new(Proxy::pinned(self.router().chain().name(seat), generation))
+        let greeting = place.link.dialect().understood().or(place.greeting);
+        let spec = &self.config.components[seat.index() - 1];
+        let dialect: Box<dyn Dialect> = match greeting {
+            Some(greeting) if spec.dialect.is_none() && spec.resident.is_none() => {
+                Box::new(Proxy::remembered(&spec.name, greeting))
             }
-            None => self.greet_with(seat),
+            _ => self.greet_with(seat),
         };
         let life = place.life + 1;
         let mut fresh = Place::new(dialect, self.config.limits.line);
-        fresh.life = life;
+        (fresh.life, fresh.greeting) = (life, greeting);
         self.seats[seat.index()] = fresh;
         let dialect = self.dialect(seat);
         self.core.set_dialect(seat, dialect);

@@ -5,6 +5,7 @@ mod group;
 pub mod guard;
 pub mod process;
 pub mod resident;
+pub mod strays;
 
 use process::{Process, Words};
 use resident::Guest;

@@ -208,15 +208,16 @@ fn with_chain<T>(
     config.limits.greeting = options.init_timeout;
     config.limits.grace = options.grace;
     config.limits.line = options.max_line;
+    let mark = conductor::host::strays::Mark::fresh();
     // First of all, while there is one thread.
     #[cfg(unix)]
     // SAFETY: nothing has started a thread yet.
-    let guard = unsafe { conductor::host::guard::Guard::start() }
+    let guard = unsafe { conductor::host::guard::Guard::start(mark) }
         .map_err(|error| Failure::chain(format!("cannot start the guard process: {error}")))?;
     #[cfg(unix)]
-    let ties = Ties { guard: guard.descriptor(), die_with_thread: true };
+    let ties = Ties { guard: guard.descriptor(), die_with_thread: true, mark: Some(mark) };
     #[cfg(not(unix))]
-    let ties = Ties::default();
+    let ties = Ties { mark: Some(mark), ..Ties::default() };
     config.ties = ties;
     let logs = logs().map_err(Failure::usage)?;
     notices.iter().for_each(|notice| tracing::warn!("{notice}"));

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use router::{Exit, How};
 use tokio::time::Instant;
+use wire::dialect::Greeting;
 use wire::{Dialect, Side};
 
 use crate::flow::Gauge;
@@ -47,6 +48,8 @@ pub struct Place {
     pub fate: Fate,
     /// It is remembered which greeting it understands.
     pub learned: bool,
+    /// The greeting that those before it have understood.
+    pub greeting: Option<Greeting>,
     quiet: Option<Quiet>,
 }
 
@@ -85,6 +88,7 @@ impl Place {
             previous: None,
             fate: Fate::default(),
             learned: false,
+            greeting: None,
             quiet: None,
         }
     }

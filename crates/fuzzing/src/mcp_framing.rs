@@ -1,9 +1,10 @@
 //! The exchange: MCP clients, consumers and providers that say anything.
 //!
-//! The first line of a story says who is there: `t` is a chain with its router, in which whoever asks
-//! is answered by whom it asked; `w` is the exchange alone, to which anything may happen. Then come
-//! the chain, the policy of the bridge, what the agent can do, and for each proxy its dialect and the
-//! servers it declares (a byte each). Then:
+//! The first line of a story says what is looked at. `t` is the whole core, in which whoever asks is
+//! answered by whom it asked, and a chain that ends when a component leaves; `r` is one that restarts
+//! its components, `b` one that leaves them out. `w` is the exchange alone, to which anything may
+//! happen. Then come the chain, the policy of the bridge, what the agent can do, and for each proxy its
+//! dialect and the servers it declares (a byte each). Then:
 //!
 //! | line | what happens |
 //! |---|---|
@@ -18,7 +19,8 @@
 //! | `h CLIENT TEXT` | a client says this line |
 //! | `H CLIENT LINE ID` | a client says a line of the documents |
 //! | `w TIME`, `l SEAT`, `z` | time passes; a component leaves; there is no room for clients |
-//! | `d SEAT SIDE …`, `r WHICH OUTCOME` | without a router: a word is delivered, a question of the exchange's is answered |
+//! | `d SEAT SIDE …`, `r WHICH OUTCOME` | the exchange alone: a word is delivered, a question of its own is answered |
+//! | `y HOW SEAT` | the exchange alone: a component parts, returns, is bypassed, a session is lost |
 //!
 //! What must hold: nothing panics or runs in circles. Everything that is said is a message. Only
 //! clients that are there are told anything; each of their requests is answered at most once, and in
@@ -33,10 +35,11 @@ use bytes::Bytes;
 use mcp::form::Way;
 use mcp::{Caller, Kind, Policy, Ticket};
 use router::{Mode, Seat};
+use supervisor::{Event, Pace, Restart, Then};
 use wire::{Id, Json, Message, Outcome, Side, acp};
 
 use self::words::{ABILITIES, DECLARATIONS, SET_UPS};
-use self::world::{World, with_servers};
+use self::world::{Core, World, with_servers};
 use crate::story::{self, Choices, tell};
 
 const DIALECTS: [&str; 7] = ["P5", "P4", "P3", "P3t", "P2", "P1", "P0"];
@@ -69,8 +72,6 @@ struct Play {
     nameless: bool,
     /// Somebody has said what it must not: what becomes of that is its own business.
     rude: bool,
-    /// Somebody has left: the chain comes to its end, and what is open ends with it.
-    left: bool,
     /// What the seats have asked by themselves.
     asked: Vec<(usize, Id)>,
 }
@@ -83,11 +84,16 @@ impl Play {
         let proxies: Vec<(&str, &str)> = (0..count)
             .map(|_| (choices.text_of(&DIALECTS), choices.text_of(&DECLARATIONS)))
             .collect();
-        let mut world = World::new(mode, &proxies, policy);
-        if first != b'w' {
-            world.begin(abilities);
-        }
-        Play { world, happened: 0, nameless: false, rude: false, left: false, asked: Vec::new() }
+        let pace = Pace { most: 3, ..Pace::default() };
+        let survival = match first {
+            b'w' => None,
+            b'r' => Some((Restart::Always, Then::Bypass)),
+            b'b' => Some((Restart::Never, Then::Bypass)),
+            _ => Some((Restart::Never, Then::Stop)),
+        };
+        let survival = survival.map(|(restart, then)| supervisor::Policy { restart, then, pace });
+        let world = World::new(mode, &proxies, policy, survival, abilities);
+        Play { world, happened: 0, nameless: false, rude: false, asked: Vec::new() }
     }
 
     fn happen(&mut self, what: u8, mut choices: Choices<'_>) {
@@ -124,16 +130,16 @@ impl Play {
                     let which = choices.below(sitter.waiting.len());
                     let (toward, message) = sitter.waiting.remove(which);
                     self.world.pass_on(index, toward, message);
-                    self.world.wait(0);
+                    self.world.pump();
                 }
             }
             b'k' | b'K' => self.answer(what == b'K', choices),
             b'c' => {
                 let mut tickets = self.world.tickets();
-                tickets.push(Ticket(999));
-                let ticket = tickets[choices.below(tickets.len())];
-                let caller = self.world.ledger.next();
-                self.world.with_exchange(|it, _, steps| it.called(ticket, caller, steps));
+                tickets.push((Ticket(999), Kind::Stdio));
+                let (ticket, kind) = tickets[choices.below(tickets.len())];
+                let caller = self.world.ledger.next(kind);
+                self.world.happen(Event::Called { ticket, caller });
             }
             b'h' | b'H' => {
                 let Some(&caller) = choices.of(&self.world.ledger.callers()) else { return };
@@ -154,20 +160,30 @@ impl Play {
             }
             b'l' => {
                 let index = choices.below(self.world.sitters.len());
-                self.left = true;
                 self.world.leave(index);
             }
             b'z' => self.world.set_full(choices.below(2) == 0),
-            b'd' if self.world.router.is_none() => {
+            b'd' if !self.world.is_whole() => {
                 let index = choices.below(self.world.sitters.len());
                 let toward = [Side::Agent, Side::Editor][choices.below(2)];
                 let message = self.word(index, toward, &mut choices);
-                self.world.deliver(Seat(index as u16), toward, message);
+                self.world.deliver(index, toward, message);
             }
-            b'r' if self.world.router.is_none() && !self.world.asked.is_empty() => {
+            b'r' if !self.world.is_whole() && !self.world.asked.is_empty() => {
                 let which = choices.below(self.world.asked.len());
                 let id = self.world.asked.remove(which);
-                self.reply(id, words::outcome(&mut choices));
+                let message = Message::response(id, words::outcome(&mut choices));
+                self.world.deliver(self.world.far(), Side::Agent, message);
+            }
+            b'y' => {
+                let how = choices.below(4);
+                let seat = Seat(choices.below(self.world.sitters.len()) as u16);
+                self.world.with_exchange(|it, world, steps| match how {
+                    0 => it.parted(world.now, seat, steps),
+                    1 => it.returned(world.now, seat, steps),
+                    2 => it.bypassed(world.now, seat, steps),
+                    _ => it.session_lost(world.now, SESSIONS[seat.index() % 3], steps),
+                });
             }
             _ => {}
         }
@@ -196,12 +212,12 @@ impl Play {
         let index = choices.below(self.world.sitters.len());
         let toward = self.side(index, choices);
         let message = match Message::parse(&choices.rest()) {
-            Ok(Message::Request { call, .. }) if self.world.router.is_some() => {
+            Ok(Message::Request { call, .. }) if self.world.is_whole() => {
                 let id = self.world.fresh_id(index);
                 self.asked.push((index, id.clone()));
                 Message::Request { id, call }
             }
-            Ok(Message::Response { .. }) | Err(_) if self.world.router.is_some() => return,
+            Ok(Message::Response { .. }) if self.world.is_whole() => return,
             Ok(message) => message,
             Err(_) => return,
         };
@@ -256,25 +272,19 @@ impl Play {
         self.world.answer(index, which, outcome);
     }
 
-    fn reply(&mut self, id: Id, outcome: Outcome) {
-        let far = Seat(self.world.far() as u16);
-        self.world.deliver(far, Side::Agent, Message::response(id, outcome));
-        self.world.wait(0);
-    }
-
     fn hear(&mut self, caller: Caller, line: &Bytes) {
         self.world.ledger.heard(caller, line);
-        self.world.with_exchange(|it, now, steps| it.heard(now, caller, line, steps));
+        self.world.happen(Event::Heard { caller, line: line.clone() });
     }
 
     fn hang_up(&mut self, caller: Caller) {
         self.world.ledger.gone(caller);
-        self.world.with_exchange(|it, _, steps| it.hung_up(caller, steps));
+        self.world.happen(Event::HungUp(caller));
     }
 
     /// What can be seen at any time.
     fn look(&self) {
-        let sizes = self.world.exchange.sizes();
+        let sizes = self.world.exchange().sizes();
         let open = self.world.tickets().len();
         assert_eq!(sizes[0], open, "all tickets that are good, and no others, are known");
         let all: usize = sizes.iter().sum();
@@ -283,30 +293,36 @@ impl Play {
 
     /// Everybody ends what it has begun.
     fn end(mut self) {
-        if self.world.router.is_none() {
+        if !self.world.is_whole() {
             return self.end_alone();
         }
-        if self.left {
+        self.drain();
+        if self.world.is_ending() {
+            // What is open ends with the chain.
             return;
         }
-        self.drain();
         self.world.ledger.check_answered();
         self.hang_up_all();
         self.drain();
+        // Those that were to be taken up again may stand, too.
+        self.world.sessions.extend(SESSIONS.map(str::to_owned));
         for session in std::mem::take(&mut self.world.sessions) {
             let params = Json::object([("sessionId", Some(Json::string(&session)))]);
             self.ask(0, Side::Agent, "session/close", params);
             self.drain();
         }
         self.look();
+        let Core::Whole(core) = &self.world.core else { return };
+        let sizes = core.sizes();
+        let [questions, held, open, _, of_exchange @ ..] = &sizes[..] else { return };
         let [tickets, sessions, clients, connections, asked, servers, setting_up, talks, watched] =
-            self.world.exchange.sizes();
-        assert_eq!([clients, connections, asked, setting_up, watched], [0; 5]);
+            self.world.exchange().sizes();
+        assert_eq!(of_exchange.len(), 9);
+        assert_eq!([*questions, *held, *open], [0; 3], "in the chain: {sizes:?}");
+        assert_eq!([clients, connections, asked, setting_up, watched], [0; 5], "{sizes:?}");
         if !self.nameless && !self.rude {
-            assert_eq!([tickets, sessions, servers, talks], [0; 4]);
+            assert_eq!([tickets, sessions, servers, talks], [0; 4], "{sizes:?}");
         }
-        let open = self.world.router.as_ref().map_or(0, |router| router.open_questions());
-        assert_eq!(open, 0, "questions are open");
     }
 
     fn hang_up_all(&mut self) {
@@ -321,6 +337,9 @@ impl Play {
     /// for everything else it is too late.
     fn drain(&mut self) {
         loop {
+            if self.world.is_ending() {
+                return;
+            }
             let asked = self.world.sitters.iter().position(|it| !it.waiting.is_empty());
             if let Some(index) = asked {
                 let outcome = match &self.world.sitters[index].waiting[0].1 {
@@ -333,7 +352,7 @@ impl Play {
             } else if let Some((caller, id)) = self.world.ledger.debtor() {
                 let answer = Message::response(id, Outcome::error(-1, "it is late"));
                 self.hear(caller, &answer.to_line().into());
-            } else if self.world.exchange.deadline().is_some() {
+            } else if self.world.deadline().is_some() {
                 self.world.wait(31_000);
             } else {
                 return;
@@ -345,12 +364,13 @@ impl Play {
     fn end_alone(mut self) {
         self.hang_up_all();
         while let Some(id) = self.world.asked.pop() {
-            self.reply(id, Outcome::error(-32000, "it is late"));
+            let message = Message::response(id, Outcome::error(-32000, "it is late"));
+            self.world.deliver(self.world.far(), Side::Agent, message);
         }
         for index in 0..self.world.sitters.len() {
             self.world.leave(index);
         }
-        let sizes = self.world.exchange.sizes();
+        let sizes = self.world.exchange().sizes();
         for (what, index) in [
             ("clients", 2),
             ("connections", 3),

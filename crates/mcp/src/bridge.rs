@@ -54,6 +54,8 @@ pub struct Bridge {
     last: u64,
     /// The kind that turned out to work, or is to be tried, in place of the first choice.
     turned: Option<Kind>,
+    /// The kind over which the agent has called: whatever it does later, it can.
+    proven: Option<Kind>,
 }
 
 /// A declaration that was given to the agent.
@@ -136,6 +138,7 @@ impl Bridge {
             asked: BTreeMap::new(),
             last: 0,
             turned: None,
+            proven: None,
         }
     }
 
@@ -343,6 +346,9 @@ impl Bridge {
         };
         session.judged = true;
         let kind = session.kind;
+        if self.proven == Some(kind) {
+            return;
+        }
         let admitted: Vec<_> =
             session.tickets.iter().filter_map(|ticket| self.tickets.get(ticket)).collect();
         if admitted.is_empty() || admitted.iter().any(|admitted| admitted.called) {

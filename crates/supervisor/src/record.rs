@@ -1,7 +1,7 @@
 //! What a component was told that the next one in its seat must be told, too: its sessions. And what
 //! is going on in it: prompts and cancellations.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use router::Time;
 use wire::{Call, Id, Message, Outcome, Side, acp};
@@ -19,17 +19,20 @@ pub struct Record {
     /// Those it has yet to answer, by the id it was asked with.
     opening: BTreeMap<String, SetUp>,
     count: u64,
-    /// What it has asked its successor for these and waits for, by its own id: of which, the how
-    /// manieth.
+    /// What it has asked its successor for these and waits for, by its own id: of which, and which one of its copies.
     asked: BTreeMap<String, (String, usize)>,
     /// It was prompted in a session of which it is not known how it was set up.
     pub has_unknown: bool,
     ending: BTreeMap<String, String>,
-    logging_in: BTreeMap<String, Call>,
+    /// Logins it has yet to answer; `None` is the opposite.
+    logging_in: BTreeMap<String, Option<Call>>,
     /// How somebody has logged in.
     pub login: Option<Call>,
     /// Prompts that it has yet to answer, by the id it was asked with.
     pub prompts: BTreeMap<String, Prompt>,
+    /// Sessions in which the last thing it was told is to stop. It need not be at work there itself: it
+    /// may have come when the prompt had passed.
+    stopped: BTreeSet<String>,
     /// When it was told that a request is cancelled, by its id.
     pub cancelled: BTreeMap<String, Time>,
 }
@@ -86,12 +89,16 @@ impl Record {
             // The many updates go the other way.
             Message::Notification(call) if toward == Side::Agent => match topic(call) {
                 Some(Topic::CancelSession) => {
-                    let session = session_of_call(call);
+                    let session = session_of_call(call).unwrap_or_default();
                     for prompt in self.prompts.values_mut() {
-                        if session.as_ref() == Some(&prompt.session) {
+                        if session == prompt.session {
                             prompt.cancelled.get_or_insert(now);
                         }
                     }
+                    if self.stopped.len() == MOST_SESSIONS {
+                        self.stopped.pop_first();
+                    }
+                    self.stopped.insert(session);
                 }
                 Some(Topic::CancelRequest) => {
                     let id = call.params.as_ref().and_then(acp::cancelled_id);
@@ -122,10 +129,14 @@ impl Record {
             Some(Topic::End) => {
                 self.ending.extend(session_of_call(call).map(|session| (key(id), session)));
             }
-            Some(Topic::Authenticate) => drop(self.logging_in.insert(key(id), call.detached())),
+            Some(Topic::Authenticate) => {
+                self.logging_in.insert(key(id), Some(call.detached()));
+            }
+            Some(Topic::LogOut) => drop(self.logging_in.insert(key(id), None)),
             Some(Topic::Prompt) => {
                 let session = session_of_call(call).unwrap_or_default();
                 self.has_unknown |= !self.sessions.iter().any(|it| it.session == session);
+                self.stopped.remove(&session);
                 let prompt = Prompt { id: id.detached(), session, cancelled: None };
                 self.prompts.insert(key(id), prompt);
             }
@@ -185,7 +196,9 @@ impl Record {
         let ended = self.ending.remove(id);
         let login = self.logging_in.remove(id);
         let Outcome::Result(result) = outcome else { return None };
-        self.login = login.or(self.login.take());
+        if let Some(login) = login {
+            self.login = login;
+        }
         if let Some(mut set_up) = opened {
             set_up.session = session_of(result).unwrap_or(set_up.session);
             self.sessions.retain(|it| it.session != set_up.session);
@@ -200,14 +213,14 @@ impl Record {
         ended
     }
 
-    /// In which sessions it was told to stop and has not stopped yet.
-    pub fn cancelled_sessions(&self) -> Vec<String> {
-        let cancelled = self.prompts.values().filter(|it| it.cancelled.is_some());
-        cancelled.map(|it| it.session.clone()).collect()
+    /// In which sessions it was told to stop, and not to go on since.
+    pub fn stopped(&self) -> Vec<String> {
+        self.stopped.iter().cloned().collect()
     }
 
     /// Nobody will take up this session again.
     pub fn forget(&mut self, session: &str) {
+        self.stopped.remove(session);
         self.sessions.retain(|it| it.session != session);
     }
 

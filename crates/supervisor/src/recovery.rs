@@ -12,6 +12,10 @@ use crate::record::Copy;
 use crate::supervisor::Supervisor;
 use crate::topic::{Resumption, Topic, is_state, session_of_call, topic};
 
+/// Of so many lost sessions it is remembered why they are; of others the agent itself may say that it does
+/// not know them.
+const MOST_LOST: usize = 1024;
+
 /// ACP's code for a session that is not there.
 const NO_SUCH_SESSION: i64 = -32002;
 
@@ -54,6 +58,12 @@ pub struct Asked {
     lesson: Lesson,
 }
 
+impl Asked {
+    pub fn method(&self) -> String {
+        self.lesson.call.method.name().into_owned()
+    }
+}
+
 /// Something that the new one in a seat is told again.
 #[derive(Debug, Clone)]
 pub struct Lesson {
@@ -89,6 +99,7 @@ impl Supervisor {
             Verdict::Stop => {
                 if let Some(post) = self.post_mut(seat) {
                     post.last_exit = Some(why.clone());
+                    post.stage = Stage::Out;
                 }
                 self.exchange.iter_mut().for_each(|it| it.left(seat));
                 self.route(router::Event::Left { seat, why }, actions);
@@ -185,8 +196,12 @@ impl Supervisor {
         actions: &mut Vec<Action>,
     ) {
         let chain = self.router.chain();
-        let told =
-            format!("{} crashed: it {}. It {consequence}.", chain.describe(seat), why.what());
+        let told = format!(
+            "{} {}: it {}. It {consequence}.",
+            chain.describe(seat),
+            why.verb(),
+            why.what()
+        );
         let line = format!("{}; it {consequence}", chain.obituary(seat, &why, None));
         self.warn(seat, line, actions);
         // Who fails while it is being restarted has been told of already.
@@ -196,31 +211,36 @@ impl Supervisor {
         }
         actions.push(Action::End(seat));
         let asked = self.asked_by(seat);
-        let (mut lost, mut cancelled) = (Vec::new(), Vec::new());
+        let (mut lost, mut stopped) = (Vec::new(), Vec::new());
         if let Some(post) = self.post_mut(seat) {
             post.last_exit = Some(why.clone());
             // A session that the next one in this seat has never heard of must not begin.
             if plan == Plan::Restart {
                 lost = post.record.owed_set_ups();
             }
-            cancelled = post.record.cancelled_sessions();
+            stopped = post.record.stopped();
             post.record.parted();
         }
         self.route(router::Event::Parted { seat, why, plan, lost }, actions);
         self.orphan(seat, asked, actions);
         self.call_off_orphans(actions);
-        self.cancel_on(seat, &cancelled, actions);
+        self.cancel_on(seat, &stopped, actions);
     }
 
-    /// It may have died with a cancellation in its hands: who works on such a prompt for it is told.
+    /// It may have died with a cancellation in its hands: the next one who works on a prompt of that
+    /// session is told. That need not be its successor, which may have come when the prompt had passed.
     fn cancel_on(&mut self, seat: Seat, sessions: &[String], actions: &mut Vec<Action>) {
-        let next = self.router.chain().seats().find(|it| *it > seat && self.is_up(*it));
-        let Some(next) = next.filter(|_| !sessions.is_empty()) else { return };
-        let Some(post) = self.post(next) else { return };
-        let prompts = post.record.prompts.values().filter(|it| it.cancelled.is_none());
-        let told = prompts.map(|it| it.session.clone()).filter(|it| sessions.contains(it));
-        for session in told.collect::<Vec<_>>() {
-            self.deliver(next, Side::Agent, cancellation(&session), actions);
+        for session in sessions {
+            let works = |at: Seat| {
+                let prompts =
+                    &self.post(at).filter(|_| at > seat && self.is_up(at))?.record.prompts;
+                let prompt = prompts.values().find(|it| it.session == *session)?;
+                Some((at, prompt.cancelled.is_some()))
+            };
+            let next = self.router.chain().seats().find_map(works);
+            if let Some((next, false)) = next {
+                self.deliver(next, Side::Agent, cancellation(session), actions);
+            }
         }
     }
 
@@ -377,14 +397,14 @@ impl Supervisor {
             Message::Request { id, call } if toward == Side::Agent => {
                 let copy = lesson.copies.iter().position(|copy| *call.method.name() == copy.method);
                 let copy = copy.filter(|_| topic(&call) == Some(Topic::SetUp));
-                match copy.and_then(|at| lesson.copies.remove(at).outcome) {
-                    Some(outcome) => {
-                        let answer = Message::response(id, outcome);
-                        self.deliver(from, Side::Editor, answer, actions);
-                        None
-                    }
-                    None => Some(Message::Request { id, call }),
-                }
+                let Some(at) = copy else { return Some(Message::Request { id, call }) };
+                // The one before may have been content without an answer; to ask again would set up
+                // another session.
+                let outcome = lesson.copies.remove(at).outcome.unwrap_or_else(|| {
+                    Outcome::error(code::INTERNAL_ERROR, "this was not answered the first time")
+                });
+                self.deliver(from, Side::Editor, Message::response(id, outcome), actions);
+                None
             }
             Message::Notification(call) if lesson.repeats && call.is("session/update") => {
                 let said_before = session_of_call(&call) == lesson.session
@@ -439,6 +459,9 @@ impl Supervisor {
             cause.unwrap_or_default(),
         );
         self.lost.insert(session.to_owned(), text);
+        if self.lost.len() > MOST_LOST {
+            self.lost.pop_first();
+        }
         // The others still know it, and may be asked about it.
         if let Some(post) = self.post_mut(seat) {
             post.record.forget(session);

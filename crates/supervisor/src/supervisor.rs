@@ -157,7 +157,7 @@ impl Supervisor {
             Event::Left { seat, why } => self.on_left(seat, why, actions),
             Event::Again(seat) => {
                 self.exchange.iter_mut().for_each(|it| it.left(seat));
-                self.route(router::Event::Restarted(seat), actions);
+                self.route(router::Event::Again(seat), actions);
             }
             Event::Called { ticket, caller } => {
                 self.with_exchange(actions, |it, _, steps| it.called(ticket, caller, steps));
@@ -198,6 +198,7 @@ impl Supervisor {
         if let Some(session) = ended {
             // Should one die that this is passed through, the next one need not be told of it.
             self.posts.iter_mut().for_each(|post| post.record.forget(&session));
+            self.close_kept(&session);
         }
         self.sign_of_life(from);
         self.editor_says(from, toward, &message, actions);

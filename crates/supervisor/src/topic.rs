@@ -2,6 +2,8 @@
 
 use wire::{Call, Id, Json, acp};
 
+pub const PROMPT: &str = "session/prompt";
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Topic {
     /// Sets a session up.
@@ -10,6 +12,7 @@ pub enum Topic {
     End,
     Prompt,
     Authenticate,
+    LogOut,
     /// Stops what is going on in a session.
     CancelSession,
     CancelRequest,
@@ -24,9 +27,10 @@ impl Topic {
                 Some(Topic::SetUp)
             }
             "session/close" | "session/delete" => Some(Topic::End),
-            "session/prompt" => Some(Topic::Prompt),
+            PROMPT => Some(Topic::Prompt),
             "session/cancel" => Some(Topic::CancelSession),
             "authenticate" | "auth/login" => Some(Topic::Authenticate),
+            "logout" | "auth/logout" => Some(Topic::LogOut),
             acp::CANCEL_REQUEST => Some(Topic::CancelRequest),
             _ => None,
         }
@@ -93,6 +97,8 @@ impl Resumption {
         let params = set_up.params.clone().unwrap_or(Json::EMPTY);
         let session = Json::string(session);
         let params = params.with_at(&["sessionId"], Some(&session));
+        // Whoever has the session has its history.
+        let params = params.with_at(&["replayFrom"], None);
         Call { method: method.into(), params: Some(params), extras: set_up.extras.clone() }
     }
 }

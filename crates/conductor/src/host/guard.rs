@@ -3,13 +3,16 @@
 //! A component dies with its process group, and we end the groups when we end. When we are killed
 //! outright we can end nothing. Linux then kills our direct children (a parent-death signal), but
 //! not *their* children. The guard holds the reading end of a pipe whose writing end is ours alone:
-//! when the pipe closes, whatever was the reason, it kills the groups that are still on its list.
+//! when the pipe closes, whatever was the reason, it kills the groups that are still on its list, and
+//! strays of theirs.
 
 use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::host::strays::{self, Mark};
 
 /// The running guard. Dropping it ends it (and whatever is left on its list).
 #[derive(Debug)]
@@ -23,14 +26,14 @@ impl Guard {
     ///
     /// # Safety
     /// The program must have one thread: the guard goes on in a copy of it.
-    pub unsafe fn start() -> io::Result<Guard> {
+    pub unsafe fn start(mark: Mark) -> io::Result<Guard> {
         let (reading, writing) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         // SAFETY: there is one thread, so the copy can go on like any program.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => {
                 drop(writing);
-                watch(reading);
+                watch(reading, mark);
                 // SAFETY: ends the copy without running what the original registered for its end.
                 unsafe { libc::_exit(0) }
             }
@@ -55,7 +58,7 @@ impl Drop for Guard {
 }
 
 /// The life of the guard: keeps the list, and kills what is on it when the pipe closes.
-fn watch(pipe: OwnedFd) {
+fn watch(pipe: OwnedFd, mark: Mark) {
     // Out of our process group and session, so that what ends us does not end the guard.
     let _ = rustix::process::setsid();
     // What asks us to end must not end the guard before us, nor what kills by name.
@@ -83,6 +86,7 @@ fn watch(pipe: OwnedFd) {
     for group in groups.into_iter().filter_map(Pid::from_raw) {
         let _ = kill_process_group(group, Signal::KILL);
     }
+    strays::sweep(&mark.to_string());
 }
 
 fn next(pipe: BorrowedFd<'_>) -> Option<i32> {

@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 
 use crate::config::Spec;
 use crate::host::group::Group;
+use crate::host::strays::{self, Mark};
 
 /// How many lines of a component's stderr are kept for error messages.
 const LAST_WORDS: usize = 20;
@@ -41,6 +42,8 @@ pub struct Ties {
     pub guard: Option<i32>,
     /// Die with the thread that started us. For a program whose starting thread is its main thread.
     pub die_with_thread: bool,
+    /// By which those are known who have left their group (see `strays`).
+    pub mark: Option<Mark>,
 }
 
 /// A started component. Dropping it kills whatever is left of it.
@@ -79,7 +82,9 @@ impl Process {
         aside: impl Fn(&str) + Send + 'static,
     ) -> io::Result<(Process, ChildStdout, ChildStdin)> {
         let mut command = Command::new(&spec.program);
-        command.args(&spec.args).envs(spec.env.iter().map(|(name, value)| (name, value)));
+        let mark = ties.mark.map(|mark| mark.of_life(seat.0, life));
+        command.args(&spec.args).envs(mark.iter().map(|mark| strays::variable(mark)));
+        command.envs(spec.env.iter().map(|(name, value)| (name, value)));
         if let Some(directory) = &spec.directory {
             command.current_dir(directory);
         }
@@ -101,7 +106,7 @@ impl Process {
         let listening = tokio::spawn(listen(stderr, is_over, words.clone(), aside));
         // Nobody listens any more when the chain is over.
         let report = move |how| drop(ended.send(Ended { seat, life, how }));
-        tokio::spawn(wait(child, group.clone(), (listening, over), report));
+        tokio::spawn(wait(child, group.clone(), mark, (listening, over), report));
         Ok((Process { pid, group, words }, stdout, stdin))
     }
 
@@ -133,6 +138,7 @@ impl Drop for Process {
 async fn wait(
     mut child: Child,
     group: Group,
+    mark: Option<String>,
     (listening, over): (tokio::task::JoinHandle<()>, oneshot::Sender<()>),
     report: impl FnOnce(How),
 ) {
@@ -143,6 +149,9 @@ async fn wait(
     // Its children die with it, and so the pipes they hold are closed.
     group.kill();
     group.forget();
+    if let Some(mark) = mark {
+        let _ = tokio::task::spawn_blocking(move || strays::sweep(&mark)).await;
+    }
     let _ = tokio::time::timeout(FAREWELL, listening).await;
     drop(over);
     report(how);

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 use testkit::drive::Drive;
-use testkit::stage::{Puppet, directory, script, signal, wait_until};
+use testkit::rpc::wrapped_notification;
+use testkit::stage::{Puppet, assert_gone, binary, directory, script, signal, wait_until};
 
 use crate::{TIRELESS, agent, chain, growth, proxy, stage, usage};
 
@@ -233,7 +234,7 @@ fn a_component_is_killed_again_and_again_while_it_is_restarted() {
     signal(puppet.pid, libc::SIGKILL);
     // It waits until somebody can be spoken to.
     let mut id = None;
-    for _ in 0..10 {
+    for _ in 0..7 {
         let mut puppet = chain.stage.enter("puppet");
         puppet.request("proxy/initialize");
         id.get_or_insert_with(|| chain.prompt(&session, "hello"));
@@ -241,6 +242,13 @@ fn a_component_is_killed_again_and_again_while_it_is_restarted() {
         let mut puppet = chain.stage.enter("puppet");
         greet(&mut puppet);
         puppet.request("session/new");
+        signal(puppet.pid, libc::SIGKILL);
+        // It has told nobody of the session; but somebody before it has.
+        let mut puppet = chain.stage.enter("puppet");
+        greet(&mut puppet);
+        let asked = puppet.request("session/new");
+        puppet.forward("on", "session/new", &asked["params"].to_string());
+        assert_eq!(puppet.message()["result"]["sessionId"], session);
         signal(puppet.pid, libc::SIGKILL);
     }
     let mut puppet = chain.stage.enter("puppet");
@@ -250,7 +258,7 @@ fn a_component_is_killed_again_and_again_while_it_is_restarted() {
     let answer = chain.answer(id.expect("a prompt"));
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
     assert_eq!(chain.said(&session), ["hello"]);
-    assert_eq!(chain.component(1)["restarts"], 21);
+    assert_eq!(chain.component(1)["restarts"], 22);
     puppet.exit(0);
     chain.end();
 }
@@ -259,11 +267,8 @@ fn a_component_is_killed_again_and_again_while_it_is_restarted() {
 #[test]
 fn a_program_that_was_removed_meanwhile_is_left_out() {
     let place = directory("removed");
-    let program = script(
-        &place,
-        "vanishing",
-        &format!("exec '{}'", testkit::stage::binary("transparent").display()),
-    );
+    let program =
+        script(&place, "vanishing", &format!("exec '{}'", binary("transparent").display()));
     let command = format!("'{}'", program.display());
     let options = ["--restarts", "3/60", "--restart-delay", "0..0"];
     let components = [command, proxy("second"), agent(&[])];
@@ -283,7 +288,7 @@ fn a_program_that_was_removed_meanwhile_is_left_out() {
 #[test]
 fn a_program_that_is_replaced_by_another_file_is_restarted() {
     let place = directory("replaced");
-    let body = format!("exec '{}'", testkit::stage::binary("transparent").display());
+    let body = format!("exec '{}'", binary("transparent").display());
     let program = script(&place, "changing", &body);
     let options = ["--restarts", "1000/60", "--restart-delay", "0.05..0.05"];
     let components = [format!("'{}'", program.display()), agent(&[])];
@@ -303,4 +308,126 @@ fn a_program_that_is_replaced_by_another_file_is_restarted() {
     chain.echo(&session, "with the new one");
     assert_eq!(chain.end(), 0);
     std::fs::remove_dir_all(place).expect("the directory is ours");
+}
+
+/// Takes the place of one that was killed: is greeted, and told of the session.
+fn succeed(chain: &mut Drive, name: &str) -> Puppet {
+    let mut puppet = chain.stage.enter(name);
+    greet(&mut puppet);
+    pass_on(&mut puppet, "session/new");
+    puppet
+}
+
+/// The one who has the cancellation in its hands when it dies may have come after the prompt had passed,
+/// and so may the one behind it.
+#[test]
+fn a_cancellation_is_not_lost_with_one_that_came_after_the_prompt() {
+    for dies in ["upper", "lower"] {
+        let setup = stage().option(&TIRELESS);
+        let puppets = ["upper", "lower"].map(|name| setup.component(name).to_string());
+        let components: Vec<String> = puppets.into_iter().chain([agent(&[])]).collect();
+        let mut chain = Drive::begin(setup, &format!("cancellation-{dies}"), &components);
+        let greeting = json!({ "protocolVersion": 1, "clientCapabilities": {} });
+        let greeting = chain.ask("initialize", greeting);
+        let mut both = ["upper", "lower"].map(|name| chain.stage.enter(name));
+        down_and_up(&mut both, "proxy/initialize", "initialize");
+        assert!(chain.answer(greeting)["result"].is_object());
+        let id = chain.ask("session/new", json!({ "cwd": "/", "mcpServers": [] }));
+        down_and_up(&mut both, "session/new", "session/new");
+        let session = chain.answer(id)["result"]["sessionId"].clone();
+        let [mut upper, mut lower] = both;
+
+        let id = chain.prompt(session.as_str().expect("a session"), "wait");
+        for puppet in [&mut upper, &mut lower] {
+            let asked = puppet.request("session/prompt");
+            puppet.forward("prompt", "session/prompt", &asked["params"].to_string());
+        }
+        // The agent is at work.
+        assert_eq!(lower.message()["params"]["method"], "session/update");
+        signal(lower.pid, libc::SIGKILL);
+        let mut lower = succeed(&mut chain, "lower");
+
+        let params = json!({ "sessionId": session });
+        chain.notify("session/cancel", params.clone());
+        assert_eq!(upper.message()["method"], "session/cancel");
+        if dies == "upper" {
+            signal(upper.pid, libc::SIGKILL);
+            succeed(&mut chain, "upper");
+        } else {
+            upper.send(&wrapped_notification("session/cancel", &params.to_string()));
+            assert_eq!(lower.message()["method"], "session/cancel");
+            signal(lower.pid, libc::SIGKILL);
+            succeed(&mut chain, "lower");
+            // It gets the answer of the agent for the one that is gone.
+            let asked = loop {
+                let told = upper.message();
+                if told["id"] == "prompt" {
+                    break told;
+                }
+            };
+            assert_eq!(asked["result"]["stopReason"], "cancelled", "{asked}");
+            continue;
+        }
+        let answer = chain.answer(id);
+        assert_eq!(answer["result"]["stopReason"], "cancelled", "{answer}");
+    }
+}
+
+/// A request passes two puppets, and its answer.
+fn down_and_up([upper, lower]: &mut [Puppet; 2], method: &str, on: &str) {
+    let mut asked = Vec::new();
+    for puppet in [&mut *upper, &mut *lower] {
+        let request = puppet.request(method);
+        puppet.forward("on", on, &request["params"].to_string());
+        asked.push(request);
+    }
+    for (puppet, request) in [lower, upper].into_iter().zip(asked.iter().rev()) {
+        let told = puppet.message();
+        assert_eq!(told["id"], "on", "{told}");
+        puppet.answer(request, &told["result"].to_string());
+    }
+}
+
+/// Its own components go with it, and come back with it.
+#[test]
+fn a_chain_in_the_chain_is_killed() {
+    let inner =
+        ["inner-a", "inner-b"].map(|it| format!("'{}' {it}", binary("transparent").display()));
+    let inner = stage().subchain(&inner);
+    let components = [inner, proxy("second"), agent(&[])];
+    let mut chain = Drive::start(stage().option(&TIRELESS), "nested", &components);
+    let session = chain.session();
+    for round in 0..5 {
+        let children = children_of(chain.pid(1));
+        assert!(children.len() >= 2, "{children:?}");
+        chain.replace(1);
+        children.into_iter().for_each(|pid| assert_gone(pid, "a component of the inner chain"));
+        chain.echo(&session, &format!("after round {round}"));
+    }
+    // One of its components alone is its own care.
+    let inner = chain.pid(1);
+    let child = wait_until("it has components", || {
+        let mut children = children_of(inner).into_iter();
+        children.find(|pid| {
+            let words = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            words.contains("inner-b")
+        })
+    });
+    signal(child, libc::SIGKILL);
+    assert_gone(child, "a component of the inner chain");
+    let (said, answer) = chain.turn(&session, "hello");
+    // It may not have been noticed yet.
+    if answer["error"].is_null() {
+        assert_eq!(said, ["hello"]);
+    } else {
+        chain.echo(&session, "hello");
+    }
+    assert_eq!(chain.pid(1), inner);
+    assert_eq!(chain.end(), 0);
+}
+
+fn children_of(pid: u32) -> Vec<u32> {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    let children = std::fs::read_to_string(path).unwrap_or_default();
+    children.split_whitespace().filter_map(|it| it.parse().ok()).collect()
 }

@@ -17,8 +17,8 @@ const NEVER: [&str; 4] = ["--restarts", "1000/3600", "--restart-delay", "600..60
 /// A child that only SIGKILL ends, and that holds the pipes of its parent open.
 const STUBBORN: &str = "trap '' TERM INT HUP; sleep 1000; sleep 1000";
 
-/// A grandchild of nobody: it has left the group and the session, and holds the pipes of a component
-/// open. Says its process id to the one who waits for it in a file.
+/// A grandchild of nobody: it has left the group and the session. Says its process id to the one who waits
+/// for it in a file.
 const DAEMON: &str = "setsid sh -c 'echo $$ > \"$0\"; exec sleep 1000' ";
 
 fn pair(setup: Setup) -> (Stage, Puppet, Puppet) {
@@ -149,43 +149,72 @@ fn daemonize(component: &mut Puppet, name: &str, prefix: &str) -> u32 {
     wait_until("the daemon runs", || std::fs::read_to_string(&file).ok()?.trim().parse().ok())
 }
 
-/// It holds standard output and error of a life that is over. It has left on purpose, so it lives on, as
-/// the daemons of build tools do; but it keeps nobody from going on, and nothing open.
+/// A prefix with which a daemon lets go of its standard streams.
+const LETS_GO: &str = "exec </dev/null >/dev/null 2>&1 ; ";
+
+/// It has left its group and its session, and holds standard output and error of a life that is over.
 #[test]
-fn a_daemon_of_an_earlier_life_keeps_nothing_from_going_on() {
+fn strays_of_an_earlier_life_are_ended_with_it() {
     let (mut stage, mut proxy, mut agent) = pair(stage().option(&AT_ONCE).option(&PATIENT));
-    let mut daemons = Vec::new();
     let mut before = None;
     for life in 0..12 {
-        daemons.push(daemonize(&mut proxy, &format!("daemon-{life}"), ""));
+        let stray = daemonize(&mut proxy, &format!("stray-{life}"), "");
+        let own = daemonize(&mut agent, &format!("other-{life}"), "");
         signal(proxy.pid, libc::SIGKILL);
         proxy = next_proxy(&mut stage);
         pass(&mut stage, &mut proxy);
+        assert_gone(stray, "the stray of a proxy that is gone");
+        assert!(alive(own), "those of others are not touched");
+        signal(own, libc::SIGKILL);
         if life == 1 {
             before = Some(usage(stage.conductor.pid()));
         }
     }
-    assert!(daemons.iter().all(|pid| alive(*pid)));
     let grown = growth(stage.conductor.pid(), before.expect("there were two lives"));
     assert!(grown < 2048, "the conductor has grown by {grown} KiB");
     stage.editor.leave();
     proxy.exit(0);
     agent.exit(0);
     assert_eq!(stage.conductor.status(), 0);
-    daemons.into_iter().for_each(|pid| signal(pid, libc::SIGKILL));
+}
+
+/// Who lets go of its standard streams, too, means to stay, as the daemons of build tools do; but it
+/// keeps nobody from going on, and nothing open.
+#[test]
+fn a_daemon_that_lets_go_of_its_streams_lives_on() {
+    let (mut stage, mut proxy, mut agent) = pair(stage().option(&AT_ONCE).option(&PATIENT));
+    let daemon = daemonize(&mut proxy, "daemon", LETS_GO);
+    signal(proxy.pid, libc::SIGKILL);
+    proxy = next_proxy(&mut stage);
+    pass(&mut stage, &mut proxy);
+    stage.editor.leave();
+    proxy.exit(0);
+    agent.exit(0);
+    assert_eq!(stage.conductor.status(), 0);
+    assert!(alive(daemon));
+    signal(daemon, libc::SIGKILL);
 }
 
 #[test]
-fn a_daemon_does_not_keep_the_chain_from_ending() {
+fn strays_do_not_outlive_the_chain() {
     for prefix in ["", "exec 0<&- ; ", "exec 2>/dev/null ; ", "exec 1>/dev/null ; "] {
         let (mut stage, mut proxy, mut agent) = pair(stage().option(&AT_ONCE).option(&IMPATIENT));
-        let daemons =
-            [daemonize(&mut proxy, "daemon-a", prefix), daemonize(&mut agent, "daemon-b", prefix)];
+        let strays =
+            [daemonize(&mut proxy, "stray-a", prefix), daemonize(&mut agent, "stray-b", prefix)];
         agent.ignore_signals();
         stage.editor.leave();
         assert_eq!(stage.conductor.status(), 0, "{prefix}");
         assert_gone(proxy.pid, "the proxy");
         assert_gone(agent.pid, "the agent");
-        daemons.into_iter().for_each(|pid| signal(pid, libc::SIGKILL));
+        strays.into_iter().for_each(|pid| assert_gone(pid, "a stray"));
     }
+}
+
+#[test]
+fn strays_do_not_outlive_a_conductor_that_is_killed() {
+    let (stage, mut proxy, _agent) = pair(stage());
+    let stray = daemonize(&mut proxy, "stray", "");
+    signal(stage.conductor.pid(), libc::SIGKILL);
+    assert_gone(proxy.pid, "the proxy");
+    assert_gone(stray, "the stray");
 }

@@ -100,7 +100,7 @@ impl Scp {
         let mut stage = stage().option(options).named(&["walkthrough", "agent"]);
         stage.editor.send(&request("1", "initialize", SCP_EDITOR));
         let mut proxy = stage.enter("walkthrough");
-        if options.is_empty() {
+        if !options.contains(&"--dialect") {
             for method in ["proxy/initialize", "_proxy/initialize"] {
                 let greeting = proxy.request(method);
                 proxy.fail(&greeting, r#"{"code":-32601,"message":"Method not found"}"#);

@@ -240,6 +240,29 @@ fn sparkle_is_killed_before_a_published_agent() {
     }
 }
 
+/// Conductors that others have published, as components of ours, with components of their own.
+#[test]
+fn a_published_conductor_in_the_chain_is_killed() {
+    for (conductor, mode, proxy) in [
+        ("reference", "proxy", "rust_proxy"),
+        ("conductor_3_6", "proxy", "proxy_3_6"),
+        ("conductor_sacp_11", "proxy", "proxy_sacp_11"),
+        ("conductor_sacp_4", "agent", "proxy_p3"),
+    ] {
+        let inner = quote(&format!("{} --mark B", peer(proxy)));
+        let inner = format!("{} {mode} {inner}", peer(conductor));
+        let components = [marking("A"), inner, marking("C"), peer("mcp_agent_rust")];
+        let mut chain = chain(&format!("inner-{conductor}"), &[], &components);
+        let session = chain.session();
+        for _ in 0..3 {
+            assert_eq!(ask(&mut chain, &session, "hello"), "A:B:C:heard hello", "{conductor}");
+            chain.replace(2);
+        }
+        assert_eq!(ask(&mut chain, &session, "hello"), "A:B:C:heard hello", "{conductor}");
+        assert_eq!(chain.end(), 0, "{conductor}");
+    }
+}
+
 /// Their editors see the story as if nothing had happened: the proxy dies with the cancellation in its
 /// hands.
 #[test]

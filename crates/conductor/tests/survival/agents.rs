@@ -283,6 +283,62 @@ fn a_login_is_repeated() {
     }
 }
 
+/// Line 3: who has logged out stays so.
+#[test]
+fn a_login_that_is_over_is_not_repeated() {
+    let mut play = Play::pair(LOADS);
+    let asked = play.ask("1", "authenticate", r#"{"methodId":"right"}"#);
+    play.answer(&asked, "{}");
+    // One that fails changes nothing.
+    let failed = play.ask("2", "logout", "{}");
+    play.agent.fail(&failed, r#"{"code":-32603,"message":"no"}"#);
+    pass(&mut play.proxies[0]);
+    play.stage.editor.message();
+    play.kill_agent();
+    let asked = play.agent.request("authenticate");
+    play.agent.answer(&asked, "{}");
+    play.works();
+    let asked = play.ask("3", "logout", "{}");
+    play.answer(&asked, "{}");
+    play.kill_agent();
+    play.works();
+}
+
+/// Line 3: in ACP v2 a session is taken up with as much of its history as is asked for. Whoever has the
+/// session has that.
+#[test]
+fn the_history_is_not_asked_for_again() {
+    let mut play = Play::pair(RESUMES);
+    let old = SetUp {
+        method: "session/resume",
+        params: r#"{"sessionId":"old","cwd":"/","replayFrom":{"type":"start"},"x":1.10}"#.into(),
+        result: "{}".into(),
+    };
+    play.set_up(&old);
+    play.kill_agent();
+    let line = takes_up(&mut play, "session/resume", "old", &[r#""cwd":"/""#, r#""x":1.10"#]);
+    assert!(!line.contains("replayFrom"), "{line}");
+    play.agent.send(&result(id_of(&line), "{}"));
+    play.works();
+}
+
+/// Line 3: a session that the agent was setting up when it died is asked for again.
+#[test]
+fn a_session_that_the_agent_was_setting_up_is_asked_for_again() {
+    let mut play = Play::pair(LOADS);
+    play.session("s");
+    play.ask("1", "session/new", &SetUp::new("t").params);
+    play.kill_agent();
+    pass(&mut play.proxies[0]);
+    assert_crash(&play.stage.editor.message(), json!(1), "agent", "SIGKILL", "restarted");
+    resumed(&mut play, "session/load", "s");
+    play.session("t");
+    play.kill_agent();
+    resumed(&mut play, "session/load", "s");
+    resumed(&mut play, "session/load", "t");
+    play.works();
+}
+
 /// Line 3: an agent that dies while it takes up its sessions is replaced in turn; its sessions are not
 /// lost by that.
 #[test]

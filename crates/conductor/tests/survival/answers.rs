@@ -318,7 +318,7 @@ fn the_answer_comes_past_several_that_died() {
         play.agent.send(&chunk(1));
         play.agent.answer(&asked, "{}");
         for at in order {
-            play.learns(at, &[session.clone()]);
+            play.learns(at, std::slice::from_ref(&session));
         }
         // The update and the sounding go through the one, then the other.
         let proxies = &mut play.proxies;

@@ -9,10 +9,25 @@
 
 mod agents;
 mod answers;
+#[path = "../mcp/clients.rs"]
+#[allow(dead_code)] // shared with the tests of tools
+mod clients;
+mod generations;
+#[path = "../mcp/play.rs"]
+#[allow(dead_code)] // shared with the tests of tools
+mod mcp_play;
+mod nested;
 mod play;
+#[path = "../generations/players.rs"]
+#[allow(dead_code)] // shared with the tests of generations
+mod players;
 mod policies;
 mod proxies;
+#[path = "../generations/spelling.rs"]
+#[allow(dead_code)] // shared with the tests of generations
+mod spelling;
 mod telling;
+mod tools;
 mod watchdog;
 
 use testkit::stage::{Setup, Stage};

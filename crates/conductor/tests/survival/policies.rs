@@ -77,9 +77,10 @@ fn a_policy_is_for_one_by_number_or_name_or_for_all_that_are_not_named() {
     assert_eq!(with(&[]), ["restart,bypass", "restart,stop", "restart,stop"]);
     assert_eq!(with(&["--on-crash", "stop"]), ["stop", "restart,stop", "stop"]);
     assert_eq!(with(&["--on-crash", "2=bypass"])[1], "bypass");
-    // A guard that may be left out, if somebody says so.
+    // A guard may be left out, if somebody says so of it and not of all.
     let guard = ["--guard", "1", "--on-crash", "1=restart,bypass"];
     assert_eq!(with(&guard)[0], "restart,bypass");
+    assert_eq!(with(&["--guard", "1", "--on-crash", "bypass"])[0], "restart,stop");
 }
 
 fn conductor(args: &[&str]) -> Output {
@@ -136,7 +137,7 @@ fn a_proxy_that_crashes_too_often_is_left_out() {
         let session = play.session("s");
         for _ in 0..2 {
             play.kill(0);
-            play.learns(0, &[session.clone()]);
+            play.learns(0, std::slice::from_ref(&session));
             play.works();
         }
         kill(&play.proxies[0]);

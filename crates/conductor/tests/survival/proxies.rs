@@ -1,6 +1,8 @@
 //! A proxy dies and another takes its place: what it is told, and what the others notice of it, which
 //! is nothing. Line 2; checklist 104.
 
+use std::io::Write;
+
 use serde_json::{Value, json};
 use testkit::rpc::{
     cancel, id_of, notification, request, result, wrapped_notification, wrapped_request,
@@ -142,6 +144,39 @@ fn a_new_proxy_may_refuse_a_session() {
     play.wait_for_words("proxy 'proxy' could not take up session 'first' again: not again");
 }
 
+/// Line 2: while it learns, a new proxy may ask and tell both sides what it likes, and is answered;
+/// what is said to it waits.
+#[test]
+fn a_new_proxy_may_ask_while_it_learns() {
+    let mut play = Play::pair(PLAIN);
+    let session = play.session("s");
+    play.kill(0);
+    let proxy = &mut play.proxies[0];
+    let id = is_greeted(proxy);
+    proxy.line();
+    proxy.send(&result(&id, PLAIN));
+    let line = proxy.line();
+    assert_eq!(line, request(id_of(&line), "session/new", &session.params));
+    play.stage.editor.send(&notification("_x/later", "{}"));
+    proxy.send(&request("5", "fs/read_text_file", r#"{"path":"/x"}"#));
+    let asked = play.stage.editor.message();
+    assert_eq!(asked["method"], "fs/read_text_file", "{asked}");
+    proxy.send(&notification("session/update", r#"{"sessionId":"s"}"#));
+    assert_eq!(play.stage.editor.message()["method"], "session/update");
+    proxy.send(&wrapped_request("6", "_x/ask", "{}"));
+    let at_agent = play.agent.request("_x/ask");
+    proxy.send(&wrapped_notification("_x/note", "{}"));
+    assert_eq!(play.agent.line(), notification("_x/note", "{}"));
+    play.agent.answer(&at_agent, r#"{"by":"agent"}"#);
+    assert_eq!(proxy.line(), result("6", r#"{"by":"agent"}"#));
+    // An answer does not overtake what its sender said before.
+    play.stage.editor.send(&result(&asked["id"].to_string(), r#"{"by":"editor"}"#));
+    assert_eq!(proxy.line(), notification("_x/later", "{}"));
+    assert_eq!(proxy.line(), result("5", r#"{"by":"editor"}"#));
+    proxy.send(&result(id_of(&line), &session.result));
+    play.works();
+}
+
 /// Line 2: one that refuses to be greeted, or says nothing, has failed like one that dies.
 #[test]
 fn a_new_proxy_that_is_not_fit_is_replaced_in_turn() {
@@ -274,6 +309,65 @@ fn its_last_messages_are_delivered() {
         );
     }
     assert_crash(&play.stage.editor.message(), json!(1), "proxy", "status 0", "restarted");
+}
+
+/// Line 2: what waits is bounded: who says too much has to wait, and nothing is lost.
+#[test]
+fn who_says_much_meanwhile_has_to_wait() {
+    const COUNT: usize = 400;
+    let mut play = Play::pair(PLAIN);
+    play.kill(0);
+    let text = "x".repeat(64 * 1024);
+    let line = move |n: usize| notification("_x/note", &format!(r#"{{"n":{n},"text":"{text}"}}"#));
+    // Not from this thread: it is made to wait.
+    let mut stdin = play.stage.editor.take_stdin();
+    let lines = line.clone();
+    let writer = std::thread::spawn(move || {
+        for n in 0..COUNT {
+            writeln!(stdin, "{}", lines(n)).expect("the conductor reads");
+        }
+        stdin
+    });
+    testkit::stage::wait_until("the editor is made to wait", || {
+        (play.status()["editor"]["paused"] == true).then_some(())
+    });
+    let held = play.status()["components"][0]["queue"]["heldBytes"].as_u64().expect("a number");
+    assert!(held < (COUNT as u64 - 100) * 64 * 1024, "{held}");
+    play.learns(0, &[]);
+    for n in 0..COUNT {
+        assert!(play.proxies[0].line() == line(n), "line {n}");
+    }
+    writer.join().expect("all of it was read");
+}
+
+/// Line 2: a session that was being set up when its proxy died does not begin without it: who asked is
+/// told to ask again, and the one that the agent has set up is closed.
+#[test]
+fn a_session_that_was_being_set_up_is_asked_for_again() {
+    for answered_late in [true, false] {
+        let mut play = Play::pair(PLAIN);
+        let SetUp { method, params, .. } = SetUp::new("s");
+        let asked = play.ask("1", method, &params);
+        if !answered_late {
+            play.agent.answer(&asked, r#"{"sessionId":"s"}"#);
+            assert_eq!(play.proxies[0].message()["result"]["sessionId"], "s");
+        }
+        play.kill(0);
+        assert_crash(&play.stage.editor.message(), json!(1), "proxy", "SIGKILL", "restarted");
+        if answered_late {
+            assert_eq!(play.agent.line(), cancel(&asked["id"].to_string()));
+            play.agent.answer(&asked, r#"{"sessionId":"s"}"#);
+        }
+        let closed = play.agent.request("session/close");
+        assert_eq!(closed["params"]["sessionId"], "s", "{closed}");
+        play.agent.answer(&closed, "{}");
+        play.learns(0, &[]);
+        play.works();
+        let again = play.session("t");
+        play.kill(0);
+        play.learns(0, &[again]);
+        play.works();
+    }
 }
 
 // Cancelled meanwhile.

@@ -1,39 +1,49 @@
-//! A chain around an exchange: the router, the seats, the clients and their places, on paper.
+//! A chain on paper: the core, the seats, the clients and their places.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mcp::form::connection_of;
 use mcp::{Exchange, Hop, Kind, Place, Policy, Ports, Step, Ticket};
-use router::{Action, Chain, Component, Event, Exit, How, Mode, Role, Router, Seat, Time};
+use router::{Chain, Component, Exit, How, Mode, Role, Seat, Time};
+use supervisor::{Action, Event, Rules, Supervisor, Then, Watch};
 use wire::{Id, Json, Message, Outcome, Side, acp};
 
 use super::ledger::Ledger;
 use crate::line::reads_the_same;
 use crate::story::tell;
 
-/// More than this moves at once only if it moves in a circle.
-const MOST_MOVES: usize = 20_000;
+/// More than this moves in a story only if it moves in a circle.
+const MOST_MOVES: usize = 50_000;
 
-#[allow(missing_debug_implementations)] // neither a router nor an exchange has anything to show
+#[derive(Debug)]
 pub struct World {
-    /// Without one, everybody may say anything: then the exchange alone is looked at.
-    pub router: Option<Router>,
-    pub exchange: Exchange,
+    pub core: Core,
     pub chain: Chain,
     pub now: Time,
     pub sitters: Vec<Sitter>,
     pub ledger: Ledger,
-    pub desk: Arc<Mutex<Desk>>,
-    /// What the exchange has asked without a router.
+    /// What the exchange alone has asked, of nobody.
     pub asked: Vec<Id>,
     /// Connections and sessions that there have been.
     pub connections: Vec<String>,
     pub sessions: BTreeSet<String>,
     /// The chain is over.
     pub finished: bool,
-    routed: VecDeque<Event>,
+    /// What the agent answers to `initialize`.
+    abilities: Json,
+    desk: Arc<Mutex<Desk>>,
     moves: usize,
+}
+
+/// What is looked at.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // there is one
+pub enum Core {
+    /// All of it, as the shell runs it.
+    Whole(Supervisor),
+    /// The exchange, to which anything may happen.
+    Exchange(Exchange),
 }
 
 #[derive(Debug)]
@@ -42,6 +52,7 @@ pub struct Sitter {
     pub proxy: bool,
     /// What it adds to the servers of a session.
     pub declares: &'static str,
+    pub is_there: bool,
     /// What it was told or asked and has not dealt with.
     pub waiting: Vec<(Side, Message)>,
     inbox: VecDeque<(Side, Message)>,
@@ -50,12 +61,22 @@ pub struct Sitter {
     last: u64,
 }
 
+impl Sitter {
+    /// Nobody sits there any more, or somebody who knows of nothing.
+    fn vacate(&mut self, is_there: bool) {
+        self.is_there = is_there;
+        self.waiting.clear();
+        self.inbox.clear();
+        self.passed.clear();
+    }
+}
+
 /// The places where clients may call.
 #[derive(Debug, Default)]
-pub struct Desk {
-    pub open: BTreeSet<Ticket>,
+struct Desk {
+    open: BTreeMap<Ticket, Kind>,
     /// Nobody is admitted any more.
-    pub full: bool,
+    full: bool,
 }
 
 struct FakePorts(Arc<Mutex<Desk>>);
@@ -66,7 +87,7 @@ impl Ports for FakePorts {
         if desk.full {
             return Err("there is no room".into());
         }
-        assert!(desk.open.insert(ticket), "{ticket:?} is given out twice");
+        assert!(desk.open.insert(ticket, kind).is_none(), "{ticket:?} is given out twice");
         let secret = format!("s{}", ticket.0);
         let (program, port, variable) = ("/conductor".to_owned(), 7000, "SECRET");
         Ok(match kind {
@@ -77,51 +98,114 @@ impl Ports for FakePorts {
 
     fn revoke(&mut self, ticket: Ticket) {
         let mut desk = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        assert!(desk.open.remove(&ticket), "{ticket:?} is revoked, and was not good");
+        assert!(desk.open.remove(&ticket).is_some(), "{ticket:?} is revoked, and was not good");
     }
 }
 
 impl World {
-    /// Proxies with these dialects and servers, before an agent or (in proxy mode) alone.
-    pub fn new(mode: Mode, proxies: &[(&'static str, &'static str)], policy: Policy) -> World {
+    /// Proxies with these dialects and servers, before an agent or (in proxy mode) alone. Without
+    /// rules, only the exchange is looked at.
+    pub fn new(
+        mode: Mode,
+        proxies: &[(&'static str, &'static str)],
+        bridge: Policy,
+        survival: Option<supervisor::Policy>,
+        abilities: &'static str,
+    ) -> World {
         let count = proxies.len() + usize::from(mode == Mode::Agent);
-        let component = |number| Component::new(format!("c{number}"), "x");
         let chain = Chain {
             mode,
-            components: (1..=count).map(component).collect(),
+            components: (1..=count).map(|n| Component::new(format!("c{n}"), "x")).collect(),
             greeting_limit: 60_000,
             grace: 1_000,
             any_version: false,
         };
-        let sitters = (0..=count as u16).map(|seat| {
-            let proxy = seat > 0 && chain.role(Seat(seat)) == Role::Proxy;
+        let sitter = |seat: u16| {
             let known = usize::from(seat).checked_sub(1).and_then(|index| proxies.get(index));
             let (dialect, declares) = known.copied().unwrap_or(("plain", ""));
             Sitter {
                 dialect,
-                proxy,
+                proxy: seat > 0 && chain.role(Seat(seat)) == Role::Proxy,
                 declares,
+                is_there: true,
                 waiting: Vec::new(),
                 inbox: VecDeque::new(),
                 passed: BTreeMap::new(),
                 last: 0,
             }
-        });
+        };
+        let sitters: Vec<Sitter> = (0..=count as u16).map(sitter).collect();
         let desk = Arc::new(Mutex::new(Desk::default()));
-        World {
-            router: None,
-            sitters: sitters.collect(),
-            exchange: Exchange::new(chain.clone(), policy, Box::new(FakePorts(desk.clone()))),
+        let exchange = Exchange::new(chain.clone(), bridge, Box::new(FakePorts(desk.clone())));
+        let core = match survival {
+            None => Core::Exchange(exchange),
+            Some(policy) => {
+                let mut policies = vec![policy; count];
+                if mode == Mode::Agent {
+                    // Nobody can be left out whom nobody follows.
+                    policies[count - 1].then = Then::Stop;
+                }
+                let watch = Watch::default();
+                let rules = Rules { policies, watch, tell_editor: false, seed: 1 };
+                let mut core = Supervisor::new(chain.clone(), rules, Some(exchange));
+                for (index, sitter) in sitters.iter().enumerate() {
+                    core.set_dialect(Seat(index as u16), sitter.dialect);
+                }
+                Core::Whole(core)
+            }
+        };
+        let mut world = World {
+            core,
             chain,
             now: Time(0),
+            sitters,
             ledger: Ledger::default(),
-            desk,
             asked: Vec::new(),
             connections: Vec::new(),
             sessions: BTreeSet::new(),
             finished: false,
-            routed: VecDeque::new(),
+            abilities: Json::trusted(abilities),
+            desk,
             moves: 0,
+        };
+        world.begin();
+        world
+    }
+
+    /// The editor greets, and everybody answers.
+    fn begin(&mut self) {
+        if self.is_whole() {
+            let version = self.abilities.member("protocolVersion");
+            let params = Json::object([("protocolVersion", version)]);
+            let hello = Message::request(Id::string("hello"), acp::INITIALIZE, params);
+            self.send(0, Side::Agent, hello);
+        }
+    }
+
+    pub fn is_whole(&self) -> bool {
+        matches!(self.core, Core::Whole(_))
+    }
+
+    pub fn exchange(&self) -> &Exchange {
+        match &self.core {
+            Core::Whole(core) => core.exchange().expect("there is one"),
+            Core::Exchange(exchange) => exchange,
+        }
+    }
+
+    /// The chain comes to its end.
+    pub fn is_ending(&self) -> bool {
+        match &self.core {
+            Core::Whole(core) => self.finished || core.router().is_ending(),
+            Core::Exchange(_) => false,
+        }
+    }
+
+    /// When something is due.
+    pub fn deadline(&self) -> Option<Time> {
+        match &self.core {
+            Core::Whole(core) => core.deadline(),
+            Core::Exchange(exchange) => exchange.deadline(),
         }
     }
 
@@ -133,27 +217,16 @@ impl World {
         }
     }
 
-    /// From now on a router decides where messages go, and the chain stands: its agent can do this.
-    pub fn begin(&mut self, abilities: &str) {
-        self.router = Some(Router::new(self.chain.clone()));
-        let abilities = Json::trusted(abilities.to_owned());
-        let version = abilities.member("protocolVersion").unwrap_or(Json::NULL);
-        let params = Json::object([("protocolVersion", Some(version))]);
-        let hello = Message::request(Id::string("hello"), acp::INITIALIZE, params);
-        self.send(0, Side::Agent, hello);
-        let far = self.far();
-        let asks = |message: &Message| matches!(message, Message::Request { call, .. } if call.is(acp::INITIALIZE));
-        let index = self.sitters[far].waiting.iter().position(|(_, message)| asks(message));
-        self.answer(far, index.expect("the agent is greeted"), Outcome::Result(abilities));
-        self.sitters.iter_mut().for_each(|sitter| sitter.waiting.clear());
+    fn desk(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn tickets(&self) -> Vec<Ticket> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner).open.iter().copied().collect()
+    pub fn tickets(&self) -> Vec<(Ticket, Kind)> {
+        self.desk().open.iter().map(|(ticket, kind)| (*ticket, *kind)).collect()
     }
 
     pub fn set_full(&mut self, full: bool) {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner).full = full;
+        self.desk().full = full;
     }
 
     pub fn fresh_id(&mut self, index: usize) -> Id {
@@ -163,117 +236,135 @@ impl World {
 
     // What the shell does.
 
-    /// Somebody says something; everybody deals with what comes of it.
+    /// Something happens; everybody deals with what comes of it.
+    pub fn happen(&mut self, event: Event) {
+        self.handle(event);
+        self.pump();
+    }
+
+    /// Somebody says something.
     pub fn send(&mut self, index: usize, toward: Side, message: Message) {
         self.arrive(index, toward, message);
         self.pump();
     }
 
     fn arrive(&mut self, index: usize, toward: Side, message: Message) {
-        self.moves += 1;
-        assert!(self.moves < MOST_MOVES, "this never comes to rest");
-        tell(|| format!("  seat {index} says toward {toward:?}: {}", message.to_line()));
-        let from = Seat(index as u16);
-        if !self.exchange.minds(&message) {
-            self.route(Event::Arrived { from, toward, message });
-            return self.settle();
+        if self.sitters[index].is_there {
+            tell(|| format!("  seat {index} says toward {toward:?}: {}", message.to_line()));
+            self.handle(Event::Arrived { from: Seat(index as u16), toward, message });
         }
-        let hop = Hop { seat: from, toward, dialect: self.sitters[index].dialect };
-        let mut steps = Vec::new();
-        if let Some(message) = self.exchange.arrived(self.now, hop, message, &mut steps) {
-            reads_the_same(&message);
-            self.route(Event::Arrived { from, toward, message });
-        }
-        self.take(steps);
-        self.settle();
-    }
-
-    /// Something is to be delivered to a seat.
-    pub fn deliver(&mut self, to: Seat, toward: Side, message: Message) {
-        if !self.exchange.minds(&message) {
-            return self.receive(to, toward, message);
-        }
-        let hop = Hop { seat: to, toward, dialect: self.sitters[to.index()].dialect };
-        let mut steps = Vec::new();
-        if let Some(message) = self.exchange.deliver(self.now, hop, message, &mut steps) {
-            self.receive(to, toward, message);
-        }
-        self.take(steps);
     }
 
     pub fn leave(&mut self, index: usize) {
-        let seat = Seat(index as u16);
-        self.exchange.left(seat);
-        self.route(Event::Left { seat, why: Exit::new(How::Status(1)) });
-        self.settle();
-        self.pump();
+        if self.sitters[index].is_there {
+            self.sitters[index].vacate(false);
+            let why = Exit::new(How::Status(1));
+            self.happen(Event::Left { seat: Seat(index as u16), why });
+        }
     }
 
     pub fn wait(&mut self, milliseconds: u64) {
         self.now = self.now.plus(milliseconds);
-        if self.exchange.deadline().is_some_and(|it| it <= self.now) {
-            self.with_exchange(|exchange, now, steps| exchange.tick(now, steps));
-            let next = self.exchange.deadline();
-            assert!(next.is_none_or(|it| it > self.now), "what is due is done: {next:?}");
+        let due = |world: &World| world.deadline().is_some_and(|it| it <= world.now);
+        for _ in 0..10 {
+            if !due(self) {
+                return;
+            }
+            self.happen(Event::Tick);
         }
-        self.pump();
+        panic!("what is due is never done");
     }
 
-    /// Lets the exchange do something, and does what it says.
-    pub fn with_exchange(&mut self, act: impl FnOnce(&mut Exchange, Time, &mut Vec<Step>)) {
+    fn handle(&mut self, event: Event) {
+        self.moves += 1;
+        assert!(self.moves < MOST_MOVES, "this never comes to rest");
+        match &mut self.core {
+            Core::Whole(core) => {
+                let mut actions = Vec::new();
+                core.handle(self.now, event, &mut actions);
+                actions.into_iter().for_each(|action| self.perform(action));
+            }
+            Core::Exchange(_) => self.with_exchange(|it, world, steps| match event {
+                Event::Arrived { from, toward, message } => {
+                    let hop = Hop { seat: from, toward, dialect: world.dialect(from) };
+                    if let Some(message) = it.arrived(world.now, hop, message, steps) {
+                        reads_the_same(&message);
+                    }
+                }
+                Event::Called { ticket, caller } => it.called(ticket, caller, steps),
+                Event::Heard { caller, line } => it.heard(world.now, caller, &line, steps),
+                Event::HungUp(caller) => it.hung_up(caller, steps),
+                Event::Left { seat, .. } | Event::Again(seat) => it.left(seat),
+                Event::Tick => it.tick(world.now, steps),
+                Event::Stop => {}
+            }),
+        }
+    }
+
+    fn dialect(&self, seat: Seat) -> &'static str {
+        self.sitters[seat.index()].dialect
+    }
+
+    fn perform(&mut self, action: Action) {
+        match action {
+            Action::Start(seat) | Action::End(seat) => {
+                let is_there = matches!(action, Action::Start(_));
+                tell(|| format!("  seat {} is there: {is_there}", seat.0));
+                self.sitters[seat.index()].vacate(is_there);
+            }
+            Action::Deliver { to, toward, message } => self.receive(to, toward, message),
+            Action::Tell { caller, message } => {
+                tell(|| format!("  client {} is told: {}", caller.0, message.to_line()));
+                self.ledger.told(caller, &message);
+            }
+            Action::HangUp(caller) => {
+                tell(|| format!("  client {} is hung up on", caller.0));
+                self.ledger.gone(caller);
+            }
+            Action::Report(notice) => tell(|| format!("  {}", notice.text)),
+            Action::Finish(_) => self.finished = true,
+        }
+    }
+
+    /// Lets an exchange that is alone do something, and does what it says.
+    pub fn with_exchange(&mut self, act: impl FnOnce(&mut Exchange, &World, &mut Vec<Step>)) {
+        let Core::Exchange(exchange) = &mut self.core else { return };
+        // It is looked at from outside meanwhile.
+        let chain = self.chain.clone();
+        let nobody = Exchange::new(chain, Policy::Auto, Box::new(FakePorts(Arc::default())));
+        let mut exchange = std::mem::replace(exchange, nobody);
         let mut steps = Vec::new();
-        act(&mut self.exchange, self.now, &mut steps);
-        self.take(steps);
-        self.settle();
-        self.pump();
-    }
-
-    fn settle(&mut self) {
-        while let Some(event) = self.routed.pop_front() {
-            self.moves += 1;
-            assert!(self.moves < MOST_MOVES, "this never comes to rest");
-            self.route(event);
-        }
-    }
-
-    fn route(&mut self, event: Event) {
-        let Some(router) = &mut self.router else {
-            if let Event::Arrived { message: Message::Request { id, .. }, .. } = event {
-                self.asked.push(id);
-            }
-            return;
-        };
-        let mut actions = Vec::new();
-        router.handle(self.now, event, &mut actions);
-        for action in actions {
-            match action {
-                Action::Deliver { to, toward, message } => self.deliver(to, toward, message),
-                Action::Finish(_) => self.finished = true,
-                Action::Start(_) | Action::Returned { .. } | Action::Report(_) => {}
-            }
-        }
-    }
-
-    fn take(&mut self, steps: Vec<Step>) {
+        act(&mut exchange, self, &mut steps);
+        self.core = Core::Exchange(exchange);
         for step in steps {
             match step {
-                Step::Arrive { from, toward, message } => {
+                Step::Arrive { from, message, .. } => {
                     assert!(from.index() < self.sitters.len(), "{from:?} does not exist");
                     reads_the_same(&message);
-                    self.routed.push_back(Event::Arrived { from, toward, message });
+                    if let Message::Request { id, .. } = message {
+                        self.asked.push(id);
+                    }
                 }
                 Step::Deliver { to, toward, message } => self.receive(to, toward, message),
-                Step::Tell { caller, message } => {
-                    tell(|| format!("  client {} is told: {}", caller.0, message.to_line()));
-                    self.ledger.told(caller, &message);
-                }
-                Step::HangUp(caller) => {
-                    tell(|| format!("  client {} is hung up on", caller.0));
-                    self.ledger.gone(caller);
-                }
-                Step::Report(_) => {}
+                Step::Tell { caller, message } => self.perform(Action::Tell { caller, message }),
+                Step::HangUp(caller) => self.perform(Action::HangUp(caller)),
+                Step::Report(notice) => self.perform(Action::Report(notice)),
             }
         }
+    }
+
+    /// Something is to be delivered to a seat, if there is nobody but the exchange.
+    pub fn deliver(&mut self, index: usize, toward: Side, message: Message) {
+        let mut delivered = None;
+        self.with_exchange(|it, world, steps| {
+            let seat = Seat(index as u16);
+            let hop = Hop { seat, toward, dialect: world.dialect(seat) };
+            delivered = it.deliver(world.now, hop, message, steps);
+        });
+        if let Some(message) = delivered {
+            self.receive(Seat(index as u16), toward, message);
+        }
+        self.pump();
     }
 
     fn receive(&mut self, to: Seat, toward: Side, message: Message) {
@@ -284,13 +375,16 @@ impl World {
             let session = result.member("sessionId");
             self.sessions.extend(session.and_then(|it| Some(it.text()?.into_owned())));
         }
-        self.sitters[to.index()].inbox.push_back((toward, message));
+        let sitter = &mut self.sitters[to.index()];
+        if sitter.is_there {
+            sitter.inbox.push_back((toward, message));
+        }
     }
 
     // What the seats do by themselves.
 
     /// Proxies pass on what has nothing to do with MCP; everything else waits to be dealt with.
-    fn pump(&mut self) {
+    pub fn pump(&mut self) {
         while let Some(index) = self.sitters.iter().position(|it| !it.inbox.is_empty()) {
             if let Some((toward, message)) = self.sitters[index].inbox.pop_front() {
                 self.deal_with(index, toward, message);
@@ -299,9 +393,15 @@ impl World {
     }
 
     fn deal_with(&mut self, index: usize, toward: Side, message: Message) {
+        let (whole, far) = (self.is_whole(), self.far());
         let sitter = &mut self.sitters[index];
-        let routed = self.router.is_some();
         match message {
+            Message::Request { id, call }
+                if whole && index == far && toward == Side::Agent && call.is(acp::INITIALIZE) =>
+            {
+                let outcome = Outcome::Result(self.abilities.clone());
+                self.arrive(index, Side::Editor, Message::response(id, outcome));
+            }
             Message::Response { id, outcome, extras } => {
                 let own = id.text().map(|it| it.into_owned()).unwrap_or_default();
                 if let Some(id) = sitter.passed.remove(&own) {
@@ -319,7 +419,7 @@ impl World {
                     self.arrive(index, toward, message);
                 }
             }
-            message if sitter.proxy && routed && !is_mcp(&message) => {
+            message if sitter.proxy && whole && !is_mcp(&message) => {
                 self.pass_on(index, toward, message);
             }
             message => sitter.waiting.push((toward, message)),

@@ -103,6 +103,7 @@ impl Bridge {
             return steps.push(Step::HangUp(caller));
         };
         admitted.called = true;
+        self.proven = Some(admitted.kind);
         let client = Client {
             ticket,
             server: admitted.server.clone(),
@@ -321,16 +322,24 @@ impl Bridge {
         }
     }
 
-    /// A client does not want an answer any more. What is answered already is not looked for.
+    /// A client does not want an answer any more. What is answered already, be it by us, is not looked
+    /// for.
     fn on_cancelled(&mut self, caller: Caller, call: &Call, steps: &mut Vec<Step>) {
         let id = call.params.as_ref().and_then(|params| Id::new(params.member("requestId")?));
-        let Some(id) = id else { return };
-        if let Some(client) = self.clients.get_mut(&caller) {
-            client.hellos.retain(|hello| hello.id != id);
-            client.early.retain(|(waits, _)| waits.as_ref() != Some(&id));
-            if let State::Connecting(waiting) = &mut client.state {
-                waiting.retain(|(waits, _)| waits.as_ref() != Some(&id));
-            }
+        let (Some(id), Some(client)) = (id, self.clients.get_mut(&caller)) else { return };
+        if client.hellos.iter().any(|hello| hello.answered && hello.id == id) {
+            return;
+        }
+        client.hellos.retain(|hello| hello.id != id);
+        let is_meant = |(waits, _): &mut (Option<Id>, Call)| waits.as_ref() == Some(&id);
+        let mut unsaid = client.early.extract_if(.., is_meant).count();
+        if let State::Connecting(waiting) = &mut client.state {
+            unsaid += waiting.extract_if(.., is_meant).count();
+        }
+        if client.kind == Kind::Http {
+            // Nobody else will answer, and the stream of the request has to end.
+            let answer = Message::response(id.clone(), cancelled());
+            steps.extend((0..unsaid).map(|_| Step::Tell { caller, message: answer.clone() }));
         }
         let mut cancelled = Vec::new();
         for (number, asked) in &mut self.asked {

@@ -178,5 +178,12 @@ fn an_agent_that_calls_stays_with_its_transport() {
     stage.hang_up(client);
     prompt(&mut stage, "S");
     assert!(stage.reports.is_empty());
-    assert_eq!(begin(&mut stage, 2).1, [Kind::Http, Kind::Http]);
+    let (asked, kinds) = begin(&mut stage, 2);
+    assert_eq!(kinds, [Kind::Http, Kind::Http]);
+    // And though it does not call in another session, or when it takes one up again: it can.
+    answer(&mut stage, &asked, r#"result ? {"sessionId":"T"}"#);
+    stage.see("editor", "result 2 …");
+    prompt(&mut stage, "T");
+    assert!(stage.reports.is_empty());
+    assert_eq!(begin(&mut stage, 3).1, [Kind::Http; 3]);
 }

@@ -103,6 +103,48 @@ fn a_client_is_greeted_after_two_seconds_whatever_its_server_does() {
     stage.quiet();
 }
 
+/// Over HTTP the answer to a request is a stream that has to end, whoever does not want it any more.
+#[test]
+fn what_is_taken_back_before_the_server_is_reached_ends_over_http() {
+    for (agent, http) in [(STDIO, false), (HTTP, true)] {
+        let (mut stage, client) = waiting_client(agent);
+        stage.hear(client, "tools/list 1");
+        let connect = stage.see("p1", "~_mcp/connect ? …");
+        stage.hear(client, r#"notifications/cancelled {"requestId":1}"#);
+        if http {
+            stage.told(client, r#"error 1 {"code":-32800,…"#);
+        }
+        stage.say("p1", &format!(r#"result {connect} {{"connection_id":"V"}}"#));
+        stage.quiet();
+    }
+}
+
+#[test]
+fn what_we_have_answered_in_a_servers_place_cannot_be_taken_back() {
+    for agent in [STDIO, HTTP] {
+        let (mut stage, client) = waiting_client(agent);
+        stage.hear(client, &format!("initialize 1 {HELLO}"));
+        let connect = stage.see("p1", "~_mcp/connect ? …");
+        stage.wait(2_000);
+        stage.told(client, "result 1 …");
+        stage.hear(client, r#"notifications/cancelled {"requestId":1}"#);
+        stage.say("p1", &format!(r#"result {connect} {{"connection_id":"V"}}"#));
+        let hello = stage.see("p1", r#"~_mcp/message ? {…"method":"initialize"…"#);
+        stage.say("p1", &format!("result {hello} {{}}"));
+        stage.quiet();
+    }
+}
+
+/// A client of a server that was declared to this agent; the session is not set up yet.
+fn waiting_client(agent: &str) -> (Stage, mcp::Caller) {
+    let entry = r#"{"type":"http","name":"N","url":"acp:U","headers":[]}"#;
+    let mut stage = Stage::new("p1:P4 agent", agent);
+    stage.say("p1", &format!(r#"~session/new 1 {{"mcpServers":[{entry}]}}"#));
+    stage.see("agent", "session/new ? …");
+    let client = stage.call(stage.tickets()[0]);
+    (stage, client)
+}
+
 #[test]
 fn a_server_that_is_in_time_greets_its_client_itself() {
     let entry = r#"{"type":"http","name":"N","url":"acp:U","headers":[]}"#;
