@@ -176,7 +176,7 @@ impl Supervisor {
 
     /// Does what has come up in the meantime.
     fn settle(&mut self, actions: &mut Vec<Action>) {
-        while let Some(todo) = self.todo.pop_front() {
+        while let Some(todo) = self.todo.pop_front().filter(|_| !self.finished) {
             match todo {
                 Todo::Route(event) => self.route(event, actions),
                 Todo::Returned { seat, outcome } => self.on_returned(seat, outcome, actions),
@@ -339,6 +339,10 @@ impl Supervisor {
         let due = |time: Option<Time>| time.is_some_and(|time| time <= now);
         if due(self.router.deadline()) {
             self.route(router::Event::Tick, actions);
+        }
+        // Nothing follows the end.
+        if self.finished {
+            return;
         }
         if due(self.exchange.as_ref().and_then(Exchange::deadline)) {
             self.with_exchange(actions, |it, now, steps| it.tick(now, steps));

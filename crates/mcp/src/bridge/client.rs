@@ -175,7 +175,10 @@ impl Bridge {
         match &mut client.state {
             State::Idle => {
                 let connect = OURS.connect(&client.server, "");
-                client.state = State::Connecting(vec![(id, call)]);
+                // What could not be said before comes first.
+                let unsaid = client.hellos.iter().filter(|hello| hello.answered);
+                let unsaid = unsaid.map(|hello| (Some(hello.id.clone()), hello.call.clone()));
+                client.state = State::Connecting(unsaid.chain([(id, call)]).collect());
                 self.ask(Asked::Connect(caller), connect, steps);
             }
             State::Connecting(waiting) => waiting.push((id, call)),
@@ -318,6 +321,9 @@ impl Bridge {
                     let outcome = Outcome::Error(error.clone());
                     steps.push(Step::Tell { caller, message: Message::response(id, outcome) });
                 }
+                // A client that has its answer will not say its first words again.
+                let unsaid = |it: &Hello| it.answered && it.call.is(INITIALIZE);
+                client.hellos = hellos.into_iter().filter(unsaid).collect();
             }
         }
     }

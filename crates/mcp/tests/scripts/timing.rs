@@ -188,6 +188,10 @@ fn a_refused_connection_is_told_to_whoever_still_waits() {
     stage.hear(client, "tools/list 3");
     let connect = stage.see("p1", "~mcp/connect ? …");
     stage.say("p1", &format!(r#"result {connect} {{"connectionId":"V"}}"#));
+    // It will not say its first words again, and the server has not heard them.
+    let hello = stage.see("p1", r#"~mcp/message ? {"connectionId":"V","method":"initialize"…"#);
+    stage.quiet();
+    stage.say("p1", &format!("result {hello} {{}}"));
     stage.see("p1", r#"~mcp/message ? {"connectionId":"V","method":"tools/list"…"#);
     stage.quiet();
 }

@@ -21,6 +21,7 @@ mod case;
 mod editor;
 mod ledger;
 mod pen;
+mod player;
 mod provider;
 mod proxy;
 mod run;

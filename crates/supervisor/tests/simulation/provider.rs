@@ -23,7 +23,8 @@ pub struct Toolbox {
 
 pub struct Provider {
     form: Form,
-    life: u32,
+    /// What its ids begin with: those of each life are others, or each life has the same.
+    life: String,
     toolbox: Rc<RefCell<Toolbox>>,
     servers: BTreeSet<String>,
     /// Its connections, and whether they were greeted.
@@ -42,14 +43,17 @@ struct Work {
 }
 
 impl Provider {
-    pub fn new(dialect: &str, toolbox: Rc<RefCell<Toolbox>>) -> Provider {
+    pub fn new(dialect: &str, toolbox: Rc<RefCell<Toolbox>>, counts_anew: bool) -> Provider {
         let form = match dialect {
             "P3" => Form::M2,
             "P4" => Form::M3,
             _ => Form::M5,
         };
         toolbox.borrow_mut().lives += 1;
-        let life = toolbox.borrow().lives;
+        let life = match counts_anew {
+            true => "x".to_owned(),
+            false => toolbox.borrow().lives.to_string(),
+        };
         Provider {
             form,
             life,

@@ -21,6 +21,8 @@ pub enum Kind {
     Holder,
     /// Offers an MCP server.
     Provider,
+    /// The same, but its ids are the same in each life.
+    Counter,
     /// Stamps each prompt that it lets through.
     Guard,
     /// Refuses what it does not know.
@@ -28,11 +30,16 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [(&'static str, Kind); 6] = [
+    pub fn has_server(self) -> bool {
+        matches!(self, Kind::Provider | Kind::Counter)
+    }
+
+    pub const ALL: [(&'static str, Kind); 7] = [
         ("transparent", Kind::Transparent),
         ("context", Kind::Context),
         ("holder", Kind::Holder),
         ("provider", Kind::Provider),
+        ("counter", Kind::Counter),
         ("guard", Kind::Guard),
         ("refuser", Kind::Refuser),
     ];

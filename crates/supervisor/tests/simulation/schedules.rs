@@ -15,7 +15,7 @@ pub const CASTS: [&str; 4] = [
 ];
 
 /// Cases that have found something.
-pub const ONCE_BROKEN: [&str; 24] = [
+pub const ONCE_BROKEN: [&str; 26] = [
     // Left out during the first handshake: the next one was initialized twice.
     "editor context:P5 provider:P4 agent+load | short | bypass | die@8:1",
     // A session that was being set up, or had just been, was half known.
@@ -48,6 +48,9 @@ pub const ONCE_BROKEN: [&str; 24] = [
     "outer context:P5 holder:P5 holder:P5 guard:P5 agent+load | linger | restart always watch | stall@50:3 die@40:1 die@53:1",
     // The first words of an MCP client were lost on their way, and not said again.
     "editor provider:P5 transparent:P5 agent | turns | restart end watch tell | stall@158:2 die@15:1 stall@209:2 die@123:2",
+    "editor context:P3 provider:P5 agent+load | short | restart watch tell order274752 | die@108:2 stall@103:2",
+    // A client was told something after the end.
+    "editor transparent:P5 counter:P5 transparent:P5 agent+load | turns | stop watch order425877 | stall@136:1 die@184:2 shut@147:4 die@216:4",
     // A session that was loaded twice had two servers, and the wrong one was revived.
     "outer transparent:P5 guard:P4 holder:P5 provider:P3 agent+load | load | restart watch tell order497840 | die@195:1 cancel@72:0 stall@23:4 stall@247:4",
     // An agent was blamed for waiting for one who was being restarted.
@@ -144,8 +147,10 @@ pub fn random(seed: u64) -> Case {
     for _ in 0..random.below(4) + usize::from(outer) {
         let kinds = ["transparent", "context", "holder", "provider", "guard", "refuser"];
         let mut kind = pick(&mut random, &kinds);
-        if kind == "provider" && std::mem::replace(&mut provider, true) {
-            kind = "transparent";
+        if kind == "provider" {
+            let another = std::mem::replace(&mut provider, true);
+            kind =
+                if another { "transparent" } else { pick(&mut random, &["provider", "counter"]) };
         }
         cast.push(format!("{kind}:{}", pick(&mut random, &["P5", "P5", "P4", "P3"])));
     }

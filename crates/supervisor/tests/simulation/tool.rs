@@ -61,9 +61,10 @@ impl Tool {
     /// Uses the tool. `fresh` makes an id on the agent's link.
     pub fn begin(&mut self, fresh: &mut u64, pen: &mut Pen<'_>) -> Progress {
         let Some(entry) = self.entry.clone() else { return Progress::Failed };
-        // Another turn was cancelled in the middle of this.
-        if self.wait.is_some() {
-            return Progress::Waits;
+        // Another turn was cancelled in the middle of this. What it called, nobody waits for.
+        match &self.wait {
+            Some((_, Wait::Connect | Wait::Greet)) => return Progress::Waits,
+            Some((_, Wait::Call)) | None => {}
         }
         match self.line.clone() {
             Line::None => match ticket(&entry) {

@@ -16,9 +16,10 @@ use wire::{Dialect, Message, Side};
 use crate::agent::{Agent, Disk};
 use crate::bug::Saboteur;
 use crate::case::{Case, Cast, Fault, What};
-use crate::editor::{Act, Editor};
+use crate::editor::Editor;
 use crate::ledger::{Check, Ledger, Life};
 use crate::pen::{ClientDo, Pen};
+use crate::player::Player;
 use crate::provider::{Provider, Toolbox};
 use crate::proxy::{Kind, Proxy};
 
@@ -400,8 +401,10 @@ impl World {
         self.supervisor.set_dialect(Seat(seat as u16), self.links[seat].ours.name());
         match self.cast.proxies.get(place - 1) {
             Some((kind, dialect)) => {
+                let counts_anew = *kind == Kind::Counter;
+                let toolbox = || self.toolbox.clone();
                 let provider =
-                    (*kind == Kind::Provider).then(|| Provider::new(dialect, self.toolbox.clone()));
+                    kind.has_server().then(|| Provider::new(dialect, toolbox(), counts_anew));
                 self.proxies[seat] = Some(Proxy::new(*kind, provider, self.disk.clone()));
             }
             None => self.agent = Agent::new(self.cast.nature, self.disk.clone()),
@@ -508,7 +511,7 @@ impl World {
     }
 
     fn has_tools(&self) -> bool {
-        let provider = self.cast.proxies.iter().position(|(kind, _)| *kind == Kind::Provider);
+        let provider = self.cast.proxies.iter().position(|(kind, _)| kind.has_server());
         provider.is_some_and(|at| {
             let state = self.supervisor.router().state(Seat(at as u16 + 1));
             !matches!(state, Some(SeatState::Bypassed | SeatState::Closed(_)))
@@ -638,57 +641,4 @@ fn policy(case: &Case, cast: &Cast, seat: Seat) -> Policy {
         Some(_) => Restart::Always,
     };
     Policy { restart, then, pace }
-}
-
-/// What all players can do.
-pub trait Player {
-    fn hear(&mut self, toward: Side, message: Message, pen: &mut Pen<'_>);
-    fn act(&mut self, _act: Act, _pen: &mut Pen<'_>) {}
-    fn wake(&mut self, _pen: &mut Pen<'_>) {}
-    fn told(&mut self, _caller: Caller, _message: Message, _pen: &mut Pen<'_>) {}
-    fn hung_up(&mut self, _caller: Caller, _pen: &mut Pen<'_>) {}
-}
-
-impl Player for Editor {
-    fn hear(&mut self, _toward: Side, message: Message, pen: &mut Pen<'_>) {
-        Editor::hear(self, message, pen);
-    }
-
-    fn act(&mut self, act: Act, pen: &mut Pen<'_>) {
-        Editor::act(self, act, pen);
-    }
-
-    fn wake(&mut self, pen: &mut Pen<'_>) {
-        self.go_on(pen);
-    }
-}
-
-impl Player for Proxy {
-    fn hear(&mut self, toward: Side, message: Message, pen: &mut Pen<'_>) {
-        Proxy::hear(self, toward, message, pen);
-    }
-
-    fn wake(&mut self, pen: &mut Pen<'_>) {
-        Proxy::wake(self, pen);
-    }
-}
-
-impl Player for Agent {
-    fn hear(&mut self, _toward: Side, message: Message, pen: &mut Pen<'_>) {
-        Agent::hear(self, message, pen);
-    }
-
-    fn wake(&mut self, pen: &mut Pen<'_>) {
-        Agent::wake(self, pen);
-    }
-
-    fn told(&mut self, caller: Caller, message: Message, pen: &mut Pen<'_>) {
-        if let Message::Response { id, outcome, .. } = message {
-            self.on_answer(&id, Some(caller), outcome, pen);
-        }
-    }
-
-    fn hung_up(&mut self, caller: Caller, pen: &mut Pen<'_>) {
-        self.on_hung_up(caller, pen);
-    }
 }
