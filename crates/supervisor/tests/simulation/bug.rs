@@ -154,8 +154,8 @@ impl Saboteur {
         );
         match self.bug {
             Bug::AnswerTwice => repeat(actions, |it| matches!(it, Message::Response { .. })),
-            Bug::Duplicate => repeat(actions, |it| numbered_call(it)),
-            Bug::ToolTwice => repeat(actions, |it| is_tool_call(it)),
+            Bug::Duplicate => repeat(actions, numbered_call),
+            Bug::ToolTwice => repeat(actions, is_tool_call),
             Bug::ForgetOwed if left => actions.retain(|action| !is(action, is_refusal)),
             Bug::HeldReversed if resumed => {
                 let at: Vec<usize> =

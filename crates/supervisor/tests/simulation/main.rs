@@ -91,29 +91,34 @@ fn without_faults_all_goes_well() {
 }
 
 #[test]
+fn what_was_once_broken() {
+    play_all("once broken", schedules::ONCE_BROKEN.map(Case::parse));
+}
+
+#[test]
 fn death_at_every_line() {
     let mut cases = Vec::new();
     let kinds = [What::Die, What::Shut];
     for cast in CASTS {
-        for policy in ["restart", "bypass", "stop"] {
+        for (policy, thin) in [("restart", 1), ("bypass", 3), ("stop", 5)] {
             cases.extend(thinned(schedules::singles(cast, "short", policy, &kinds), 1));
-            cases.extend(thinned(schedules::singles(cast, "tool", policy, &kinds), 1));
-            cases.extend(thinned(schedules::singles(cast, "turns", policy, &kinds), 7));
-            cases.extend(thinned(schedules::singles(cast, "linger", policy, &kinds), 7));
+            cases.extend(thinned(schedules::singles(cast, "tool", policy, &kinds), thin));
+            cases.extend(thinned(schedules::singles(cast, "turns", policy, &kinds), 17 * thin));
+            cases.extend(thinned(schedules::singles(cast, "linger", policy, &kinds), 17 * thin));
         }
         let told = schedules::singles(cast, "turns", "restart always tell", &kinds);
-        cases.extend(thinned(told, 7));
+        cases.extend(thinned(told, 31));
     }
     let load = schedules::singles(CASTS[0], "load", "restart", &kinds);
-    cases.extend(thinned(load, 3));
+    cases.extend(thinned(load, 5));
     play_all("single deaths", cases);
 }
 
 #[test]
 fn death_at_every_pair_of_lines() {
-    for (cast, thin) in CASTS.into_iter().zip([11, 23, 23, 23]) {
+    for cast in CASTS {
         for scenario in ["short", "tool"] {
-            for policy in ["restart", "bypass"] {
+            for (policy, thin) in [("restart", 61), ("bypass", 127)] {
                 let cases = thinned(schedules::pairs(cast, scenario, policy), thin);
                 play_all(&format!("pairs of deaths, {scenario} {policy} {cast}"), cases);
             }
@@ -137,8 +142,8 @@ fn stalls_end() {
     let mut cases = Vec::new();
     for cast in CASTS {
         for policy in ["restart watch", "bypass watch"] {
-            cases.extend(thinned(schedules::singles(cast, "tool", policy, &[What::Stall]), 1));
-            cases.extend(thinned(schedules::singles(cast, "linger", policy, &[What::Stall]), 5));
+            cases.extend(thinned(schedules::singles(cast, "tool", policy, &[What::Stall]), 2));
+            cases.extend(thinned(schedules::singles(cast, "linger", policy, &[What::Stall]), 11));
         }
     }
     play_all("stalls", cases);
@@ -154,7 +159,7 @@ fn cancellations() {
                 continue;
             }
             let policy = if ears.is_empty() { "restart" } else { "restart watch" };
-            cases.extend(thinned(schedules::cancels(cast, ears, "linger", policy, 12), 29));
+            cases.extend(thinned(schedules::cancels(cast, ears, "linger", policy, 12), 97));
         }
     }
     play_all("cancellations", cases);
