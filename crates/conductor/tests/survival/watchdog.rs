@@ -134,7 +134,7 @@ fn a_login_and_a_session_that_is_set_up_take_their_time() {
         let asked = patient.ask("1", method, &params);
         // Asked later, and over sooner.
         let mut impatient = Play::begin(stage().option(&options), &["agent"], LOADS);
-        impatient.ask("1", "_x/ask", "{}");
+        impatient.stage.editor.send(&request("1", "_x/ask", "{}"));
         assert_blames(&impatient.stage.editor.message(), "agent", "gave no sign of life", "");
         let answer = patient.answer(&asked, r#"{"sessionId":"s"}"#);
         assert_eq!(answer["result"]["sessionId"], "s", "{method}: {answer}");
@@ -262,7 +262,6 @@ fn a_proxy_is_to_blame_for_a_cancelled_prompt_that_it_has_not_passed_on() {
     play.proxies[0].request("session/prompt");
     let asked = play.prompt("2", "t");
     play.stage.editor.send(&notification("session/cancel", CANCEL));
-    assert_eq!(play.proxies[0].line(), notification("session/cancel", CANCEL));
     let old = play.proxies[0].pid;
     assert_eq!(play.stage.editor.line(), result("1", r#"{"stopReason":"cancelled"}"#));
     assert_gone(old, "the one that hangs");
@@ -302,14 +301,14 @@ fn a_cancellation_may_be_ignored_if_that_is_wanted() {
 /// not for its greeting.
 #[test]
 fn who_is_silent_while_it_learns_is_blamed_for_what_it_did_not_answer() {
-    let options = ["--init-timeout", "0.3", "--restarts", "1/600"];
+    let options = ["--init-timeout", "2", "--restarts", "1/600"];
     let mut play = Play::begin(stage().option(&options), &["proxy", "agent"], PLAIN);
     play.session("s");
     play.kill(0);
     greeted(&mut play);
     play.proxies[0].request("session/new");
     let component = play.wait_for_state(1, "bypassed");
-    let cause = "gave no sign of life for 300 ms while it owed session/new";
+    let cause = "gave no sign of life for 2 s while it owed session/new";
     assert_eq!(component["lastExit"], cause, "{component}");
     play.wait_for_words(cause);
     play.proxies.clear();
