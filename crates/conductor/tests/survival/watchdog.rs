@@ -28,7 +28,7 @@ fn greeted(play: &mut Play) {
 /// replaced; whoever waits is told.
 #[test]
 fn a_stopped_agent_that_owes_a_prompt_is_replaced() {
-    let setup = stage().option(&["--prompt-limit", "0.2", "--answer-limit", "600"]);
+    let setup = stage().option(&["--prompt-limit", "3", "--answer-limit", "600"]);
     let mut play = Play::begin(setup, &["agent"], LOADS);
     play.session("s");
     play.agent.mutter("thinking\n");
@@ -37,7 +37,7 @@ fn a_stopped_agent_that_owes_a_prompt_is_replaced() {
     signal(&play.agent, libc::SIGSTOP);
     let old = play.agent.pid;
     let answer = play.stage.editor.message();
-    let cause = "gave no sign of life for 200 ms while it owed session/prompt";
+    let cause = "gave no sign of life for 3 s while it owed session/prompt";
     assert_crash(&answer, json!(1), "agent", cause, "restarted");
     assert_gone(old, "the stopped one");
     play.agent_is_back();
@@ -50,7 +50,7 @@ fn a_stopped_agent_that_owes_a_prompt_is_replaced() {
 /// Line 5: who waits for somebody else is not to blame: it is the last of them.
 #[test]
 fn only_the_one_that_everybody_waits_for_is_to_blame() {
-    let setup = stage().option(&["--prompt-limit", "0.2"]);
+    let setup = stage().option(&["--prompt-limit", "3"]);
     let mut play = Play::begin(setup, &["one", "two", "agent"], LOADS);
     play.session("s");
     play.prompt("1", "s");
@@ -146,8 +146,8 @@ fn a_login_and_a_session_that_is_set_up_take_their_time() {
 /// lively agent seems dead, nothing is learnt.)
 #[test]
 fn an_agent_that_gives_signs_of_life_is_left_alone() {
-    const LIMIT: Duration = Duration::from_secs(1);
-    let options = ["--prompt-limit", "1"];
+    const LIMIT: Duration = Duration::from_secs(3);
+    let options = ["--prompt-limit", "3"];
     let begin = || {
         let mut play = Play::begin(stage().option(&options), &["agent"], LOADS);
         play.session("s");
@@ -183,7 +183,7 @@ fn by_default_nobody_is_hurried() {
     let other = unhurried.ask("2", "_x/ask", "{}");
     signal(&unhurried.agent, libc::SIGSTOP);
     // Elsewhere the same takes too long.
-    let options = ["--prompt-limit", "0.2"];
+    let options = ["--prompt-limit", "3"];
     let mut hurried = Play::begin(stage().option(&options), &["agent"], LOADS);
     hurried.session("s");
     hurried.prompt("1", "s");
