@@ -259,6 +259,7 @@ impl Shell {
             Line::Text(line) => {
                 let Some(link) = self.place(seat).port(port) else { return };
                 let decoded = link.decode(&line);
+                self.place(seat).heard = true;
                 let dialect = self.dialect(seat);
                 self.core.set_dialect(seat, dialect);
                 match decoded {

@@ -90,7 +90,7 @@ mod linux {
         let bearers: Vec<Bearer> =
             numbers.filter(|it| *it != own).filter_map(|number| look_at(number, mark)).collect();
         let strays = bearers.iter().filter(|it| it.holds_streams && !is_of_daemon(it, &bearers));
-        strays.fold(false, |found, stray| end(stray.number, mark) || found)
+        strays.filter(|stray| end(stray.number, mark)).count() > 0
     }
 
     /// Is it the child of a daemon that is meant to stay?
