@@ -332,13 +332,13 @@ pub struct Tuning {
     pub restart_delay: (Duration, Duration),
 
     /// Restart a component that has not answered a request for so many seconds and waits for nobody
-    /// itself. Not for prompts and requests for MCP servers. `off`: wait for ever.
+    /// itself. Not for what takes its time: see --prompt-limit. `off`: wait for ever.
     #[arg(long, value_name = "SECONDS|off", default_value = "off", value_parser = limit,
         help_heading = SURVIVAL)]
     pub answer_limit: Limit,
 
-    /// Restart a component that owes the answer to a prompt, or to a request for an MCP server, and has
-    /// given no sign of life for so many seconds.
+    /// The same for a prompt, a request for an MCP server, one that sets a session up, and a login, while
+    /// the component gives no sign of life.
     #[arg(long, value_name = "SECONDS|off", default_value = "off", value_parser = limit,
         help_heading = SURVIVAL)]
     pub prompt_limit: Limit,
@@ -350,7 +350,7 @@ pub struct Tuning {
     pub cancel_limit: Limit,
 
     /// Whether the editor shows what became of a component: `on` or `off`.
-    #[arg(long, value_name = "WHETHER", default_value = "on", hide_possible_values = true,
+    #[arg(long, value_name = "SWITCH", default_value = "on", hide_possible_values = true,
         help_heading = SURVIVAL)]
     pub notices: Switch,
 
@@ -426,7 +426,11 @@ fn limit(text: &str) -> Result<Limit, String> {
 
 fn delay(text: &str) -> Result<(Duration, Duration), String> {
     let (first, longest) = text.split_once("..").ok_or("write FIRST..LONGEST, such as 0.1..10")?;
-    Ok((seconds(first)?, seconds(longest)?))
+    let (first, longest) = (seconds(first)?, seconds(longest)?);
+    match first <= longest {
+        true => Ok((first, longest)),
+        false => Err("the first delay is longer than the longest".into()),
+    }
 }
 
 fn size(text: &str) -> Result<usize, String> {
@@ -465,6 +469,6 @@ mod tests {
         assert_eq!(limit("off"), Ok(Limit(None)));
         assert_eq!(limit("2"), Ok(Limit(Some(Duration::from_secs(2)))));
         assert_eq!(delay("0.1..2"), Ok((Duration::from_millis(100), Duration::from_secs(2))));
-        assert!(limit("on").is_err() && delay("1").is_err());
+        assert!(limit("on").is_err() && delay("1").is_err() && delay("5..1").is_err());
     }
 }

@@ -56,18 +56,25 @@ impl Shell {
     pub(crate) fn renew(&mut self, seat: Seat) {
         let place = &self.seats[seat.index()];
         let spoken = place.link.dialect();
-        let known = spoken.understood().and_then(|_| Generation::named(spoken.name()));
+        let greeting = spoken.understood().or(place.greeting);
+        // One that was met in this way and had something else to say may have been upgraded meanwhile.
+        let known = match greeting.filter(|_| spoken.understood().is_some()) {
+            Some(_) => Generation::named(spoken.name()),
+            None => place.known.filter(|_| !place.heard),
+        };
         // These two have the same envelopes and look for their role in different places: it is offered in
         // both again.
-        let dialect = match known.filter(|it| !["P3", "P3t"].contains(&it.name)) {
-            Some(generation) => {
-                Box::new(Proxy::pinned(self.router().chain().name(seat), generation))
-            }
-            None => self.greet_with(seat),
+        let exact = known.filter(|it| !["P3", "P3t"].contains(&it.name));
+        let spec = &self.config.components[seat.index() - 1];
+        let dialect: Box<dyn Dialect> = match (exact, greeting) {
+            _ if spec.dialect.is_some() || spec.resident.is_some() => self.greet_with(seat),
+            (Some(generation), _) => Box::new(Proxy::pinned(&spec.name, generation)),
+            (None, Some(greeting)) => Box::new(Proxy::remembered(&spec.name, greeting)),
+            (None, None) => self.greet_with(seat),
         };
         let life = place.life + 1;
         let mut fresh = Place::new(dialect, self.config.limits.line);
-        fresh.life = life;
+        (fresh.life, fresh.greeting, fresh.known) = (life, greeting, known);
         self.seats[seat.index()] = fresh;
         let dialect = self.dialect(seat);
         self.core.set_dialect(seat, dialect);

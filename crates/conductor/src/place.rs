@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use router::{Exit, How};
 use tokio::time::Instant;
+use wire::dialect::{Generation, Greeting};
 use wire::{Dialect, Side};
 
 use crate::flow::Gauge;
@@ -47,6 +48,11 @@ pub struct Place {
     pub fate: Fate,
     /// It is remembered which greeting it understands.
     pub learned: bool,
+    /// The greeting that those before it have understood, and what they spoke.
+    pub greeting: Option<Greeting>,
+    pub known: Option<&'static Generation>,
+    /// It has said something.
+    pub heard: bool,
     quiet: Option<Quiet>,
 }
 
@@ -85,6 +91,9 @@ impl Place {
             previous: None,
             fate: Fate::default(),
             learned: false,
+            greeting: None,
+            known: None,
+            heard: false,
             quiet: None,
         }
     }

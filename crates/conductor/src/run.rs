@@ -225,12 +225,9 @@ impl Shell {
         };
         if over {
             self.take_lines(seat, port);
-            let last = self.place(seat).port(port).and_then(|link| link.lines.last_line());
-            // Half a message of one who died over it says nothing that its end does not say better.
-            let half = |line: &Line| matches!(line, Line::Text(text) if text.starts_with(b"{") && Message::parse(text).is_err());
-            let last = last.filter(|line| !(seat.is_component() && half(line)));
-            last.into_iter().for_each(|line| self.on_line(seat, port, line));
+            // Somebody else may sit there after the last line: it is noted before who has ended.
             let place = self.place(seat);
+            let last = place.port(port).and_then(|link| link.lines.last_line());
             if let Some(link) = place.port(port) {
                 link.reader = None;
             }
@@ -238,6 +235,13 @@ impl Shell {
                 Port::Main => place.fate.closed(How::ClosedOutput),
                 Port::Relay => place.lose_relay(),
             }
+            // Half a message of one who died over it says nothing that its end does not say better.
+            let half = |line: &Line| {
+                matches!(line, Line::Text(text)
+                    if text.starts_with(b"{") && Message::parse(text).is_err())
+            };
+            let last = last.filter(|line| !(seat.is_component() && half(line)));
+            last.into_iter().for_each(|line| self.on_line(seat, port, line));
         } else if !paused {
             self.take_lines(seat, port);
         }
@@ -255,6 +259,7 @@ impl Shell {
             Line::Text(line) => {
                 let Some(link) = self.place(seat).port(port) else { return };
                 let decoded = link.decode(&line);
+                self.place(seat).heard = true;
                 let dialect = self.dialect(seat);
                 self.core.set_dialect(seat, dialect);
                 match decoded {
@@ -483,9 +488,11 @@ impl Shell {
     fn see_off(&mut self) {
         for seat in self.all_seats() {
             let longest = self.config.limits.line;
+            let stood = self.router().has_stood(seat);
             let place = self.place(seat);
             let Some(how) = place.departed(seat == Seat::OUTER) else { continue };
-            if place.link.begin_again(longest) {
+            // Who has stood is met as it was met then, and if it fails it fails.
+            if !stood && place.link.begin_again(longest) {
                 place.vacate(how);
                 self.handle(Event::Again(seat));
                 self.perform(Action::Start(seat));
@@ -503,11 +510,13 @@ impl Shell {
         }
     }
 
-    /// How full the queue of a seat is, with what waits for its next occupant.
+    /// How full the queue of a seat is, with what waits for its next occupant. While that one learns,
+    /// those around it are listened to for longer: it may need an answer of theirs.
     pub(crate) fn gauge(&self, seat: Seat) -> Gauge {
         let gauge = self.seats[seat.index()].gauge();
         let (_, held) = self.router().held(seat);
-        Gauge { queued: gauge.queued + held, full: gauge.full || held > flow::HIGH, ..gauge }
+        let most = if self.router().learns(seat) { flow::CAP / 4 } else { flow::HIGH };
+        Gauge { queued: gauge.queued + held, full: gauge.full || held > most, ..gauge }
     }
 
     /// Pauses who feeds a full queue. Says whether somebody may go on who was paused.
@@ -565,7 +574,7 @@ impl Shell {
     fn ring(&mut self, cx: &mut Context<'_>) -> bool {
         let instant = |time: Time| self.began + Duration::from_millis(time.0);
         let core = self.core.deadline().map(instant);
-        let greeting = self.router().deadline().map(instant);
+        let greeting = self.router().greeting_deadline().map(instant);
         let stuck = self.hang_up_check();
         let minded = self.seats.iter_mut().skip(1).filter_map(|place| {
             let silent = place.mind_silence(greeting);
@@ -595,8 +604,8 @@ impl Shell {
     /// it takes one grace period at most: editors wait about that long before they kill us.
     pub(crate) async fn wind_down(mut self) {
         self.end_components().await;
-        // Those of the last lives have been looked after when these ended.
-        if let Some(mark) = self.config.ties.mark
+        // Those of the last lives have been looked after when these ended, and a guard does it for all.
+        if let (Some(mark), None) = (self.config.ties.mark, self.config.ties.guard)
             && self.seats.iter().any(|place| place.life > 0)
         {
             strays::sweep(&mark.to_string());

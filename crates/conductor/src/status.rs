@@ -58,8 +58,8 @@ pub struct Status {
     pub state: State,
     /// Requests that somebody in the chain has asked and somebody else has yet to answer.
     pub open_requests: usize,
-    /// Sessions that are open, where that is known.
-    pub sessions: Option<usize>,
+    /// How many sessions are open, as far as is known.
+    pub sessions: usize,
     /// From the editor's side.
     pub components: Vec<Component>,
     pub editor: Editor,

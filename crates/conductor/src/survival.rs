@@ -96,7 +96,8 @@ impl FromStr for Restarts {
     fn from_str(text: &str) -> Result<Restarts, String> {
         let wrong = || format!("{text:?} is not COUNT/SECONDS, such as 5/60");
         let (most, within) = text.split_once('/').ok_or_else(wrong)?;
-        let seconds: f64 = within.trim_end_matches('s').parse().map_err(|_| wrong())?;
+        let seconds: f64 =
+            within.strip_suffix('s').unwrap_or(within).parse().map_err(|_| wrong())?;
         let within = Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?;
         Ok(Restarts { most: most.parse().map_err(|_| wrong())?, within })
     }

@@ -350,6 +350,7 @@ impl Exchange {
     }
 
     pub fn tick(&mut self, now: Time, steps: &mut Vec<Step>) {
+        self.say_lost_hellos(steps);
         self.bridge.tick(now, steps);
         self.talks_tick(now, steps);
     }

@@ -111,6 +111,11 @@ impl Router {
         self.absence(seat).map_or((0, 0), |absence| (absence.held.len(), absence.bytes))
     }
 
+    /// Is who sits there told what it must know, before it can be spoken to?
+    pub fn learns(&self, seat: Seat) -> bool {
+        self.absence(seat).is_some_and(|absence| absence.stage == Stage::Learning)
+    }
+
     pub(crate) fn absence(&self, seat: Seat) -> Option<&Absence> {
         match self.state(seat)? {
             SeatState::Away(absence) => Some(absence),
@@ -208,13 +213,10 @@ impl Router {
                 }
                 (Purpose::Greeting { .. } | Purpose::Pass, None) => {
                     let error = self.chain.crash_notice(seat, &why, Some(&ask.method), plan);
-                    answer(
-                        ask.asker,
-                        ask.toward.opposite(),
-                        ask.asker_id,
-                        Outcome::Error(error),
-                        actions,
-                    );
+                    let message = Message::response(ask.asker_id, Outcome::Error(error));
+                    let (to, toward) = (ask.asker, ask.toward.opposite());
+                    let parcel = Parcel { from: seat, to, toward, via: Vec::new(), message };
+                    self.bring(now, parcel, actions);
                 }
             }
         }
@@ -328,6 +330,12 @@ impl Router {
             Held::Letter { .. } => {}
             Held::Answer(parcel) => self.bring(now, parcel, actions),
         }
+    }
+
+    /// Has a seat asked something that waits for another one to return?
+    pub fn asks_absent(&self, asker: Seat) -> bool {
+        let held = self.chain.seats().filter_map(|seat| self.absence(seat));
+        held.flat_map(|absence| &absence.held).any(|held| held.is_awaited_by(asker))
     }
 
     /// Does `asker` wait for something that waits for a seat?

@@ -20,8 +20,8 @@ impl Time {
 pub enum Event {
     /// `from` sent a message that travels toward `toward`.
     Arrived { from: Seat, toward: Side, message: Message },
-    /// Somebody else sits at `seat` now, who knows nothing of what was before.
-    Restarted(Seat),
+    /// A component that did not survive its first greeting was started again, with another one.
+    Again(Seat),
     /// Nothing more will come from `seat`, ever: the chain ends.
     Left { seat: Seat, why: Exit },
     /// Nothing more will come from who sat at `seat`; the chain goes on, as planned. Of the questions

@@ -43,11 +43,12 @@ impl Chain {
         method: Option<&str>,
         plan: Plan,
     ) -> Json {
-        let remedy = match plan {
-            Plan::Restart => "it crashed and is being restarted; send again",
-            Plan::Bypass => "it crashed and is left out from now on; send again",
+        let consequence = match plan {
+            Plan::Restart => "is being restarted",
+            Plan::Bypass => "is left out from now on",
         };
-        self.notice(seat, exit, method, remedy)
+        let remedy = format!("it {} and {consequence}; send again", exit.verb());
+        self.notice(seat, exit, method, &remedy)
     }
 
     fn notice(&self, seat: Seat, exit: &Exit, method: Option<&str>, remedy: &str) -> Json {

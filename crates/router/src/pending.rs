@@ -137,16 +137,13 @@ impl Pending {
 
     /// Is `id` that of a question which this seat has yet to answer?
     pub fn owes(&self, answerer: Seat, id: &Id) -> bool {
-        let ask = number_of(id).and_then(|number| self.open.get(&number));
-        ask.is_some_and(|ask| ask.answerer == answerer)
+        self.get(id).is_some_and(|ask| ask.answerer == answerer)
     }
 
     /// Is `id` that of a sounding that this seat has yet to let through?
     pub fn is_sounding(&self, answerer: Seat, id: &Id) -> bool {
-        let ask = number_of(id).and_then(|number| self.open.get(&number));
-        ask.is_some_and(|ask| {
-            ask.answerer == answerer && matches!(ask.purpose, Purpose::Sounding(_))
-        })
+        let sounds = |ask: &Ask| matches!(ask.purpose, Purpose::Sounding(_));
+        self.get(id).is_some_and(|ask| ask.answerer == answerer && sounds(ask))
     }
 
     /// How many questions this seat has yet to answer.
@@ -160,6 +157,11 @@ impl Pending {
             .iter_mut()
             .filter(move |(_, ask)| ask.asker == asker && ask.asker_id == *id)
             .map(|(number, ask)| (id_of(*number), ask))
+    }
+
+    /// The open questions, oldest first.
+    pub fn asks(&self) -> impl DoubleEndedIterator<Item = &Ask> {
+        self.open.values()
     }
 
     /// The open questions and the ids they were asked with, oldest first.

@@ -88,6 +88,11 @@ impl Router {
         self.greeted.get(seat.index().checked_sub(1)?)
     }
 
+    /// The open questions, oldest first.
+    pub fn asks(&self) -> impl DoubleEndedIterator<Item = &Ask> {
+        self.pending.asks()
+    }
+
     /// The open questions and the ids they were asked with, oldest first.
     pub fn questions(&self) -> impl Iterator<Item = (Id, &Ask)> {
         self.pending.questions()
@@ -135,9 +140,14 @@ impl Router {
             Phase::Closing { until, .. } => Some(until),
             Phase::Open | Phase::Closed => None,
         };
-        let turn = self.turn.map(|(_, until)| until);
+        let turn = self.greeting_deadline();
         let sounding = self.soundings.front().map(|(until, ..)| *until);
         [closing, turn, sounding].into_iter().flatten().min()
+    }
+
+    /// Until when the first handshake waits for the one whose turn it is.
+    pub fn greeting_deadline(&self) -> Option<Time> {
+        self.turn.map(|(_, until)| until)
     }
 
     /// Who has kept the handshake waiting for too long. A shell that knows the last words of that
@@ -161,7 +171,7 @@ impl Router {
             Event::Left { seat: Seat::OUTER, why } => self.on_outer_left(now, &why, actions),
             Event::Left { seat, why } => self.on_left(now, seat, why, actions),
             // What it had asked, nobody waits for any more; what it owes is still owed.
-            Event::Restarted(seat) => drop(self.pending.forget(seat)),
+            Event::Again(seat) => drop(self.pending.forget(seat)),
             Event::Parted { seat, why, plan, lost } => {
                 self.on_parted(now, seat, why, (plan, lost), actions);
             }

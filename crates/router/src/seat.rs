@@ -217,6 +217,18 @@ impl Exit {
         }
     }
 
+    /// What one says of it in a word.
+    pub fn verb(&self) -> &'static str {
+        match self.how {
+            How::Silent(_)
+            | How::Stuck(_)
+            | How::Refused(_)
+            | How::Unresponsive { .. }
+            | How::Uncancellable { .. } => "failed",
+            _ => "crashed",
+        }
+    }
+
     /// Is it clear from how it ended what was waited for?
     pub(crate) fn tells_what_for(&self) -> bool {
         matches!(
@@ -237,6 +249,9 @@ impl Exit {
                 "check that the command speaks ACP on its standard input and output, or give it more time with --init-timeout"
             }
             How::Stuck(_) => "check whether the component hangs; start the chain again",
+            How::Unresponsive { .. } | How::Uncancellable { .. } => {
+                "check whether the component hangs, or give it more time (--answer-limit, --prompt-limit, --cancel-limit)"
+            }
             _ => "run the command by hand to see why it ends; start the chain again",
         }
     }

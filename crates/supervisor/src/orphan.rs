@@ -9,6 +9,7 @@ use router::pending::{Ask, Gist};
 use wire::{Id, Json, Message, Outcome, Side, code};
 
 use crate::event::Action;
+use crate::record::Record;
 use crate::supervisor::Supervisor;
 use crate::topic::{Topic, is_lesson, session_of, session_of_call, topic};
 
@@ -104,6 +105,8 @@ impl Supervisor {
     ) {
         for Untold { session, is_new } in sessions {
             match (is_new, self.router.successor(before)) {
+                // Those before have it: it was only to be set up anew.
+                (false, Some(first)) if self.is_known_before(first, &session) => {}
                 (false, Some(first)) => {
                     let session = Some(session);
                     self.orphans.push(Orphan { first, session, stage: Stage::Kept });
@@ -136,17 +139,17 @@ impl Supervisor {
         if first.is_component() && !self.is_up(first) {
             return;
         }
-        for index in 0..self.orphans.len() {
-            let orphan = &self.orphans[index];
-            if orphan.first != first || orphan.stage != Stage::Stands {
-                continue;
-            }
+        let stands = |it: &&mut Orphan| it.first == first && it.stage == Stage::Stands;
+        let mut requests = Vec::new();
+        for orphan in self.orphans.iter_mut().filter(stands) {
             let session = orphan.session.as_deref().map(Json::string);
             let params = Json::object([("sessionId", session)]);
             self.asked += 1;
             let id = Id::string(&format!("r:{}", self.asked));
-            self.orphans[index].stage = Stage::Closing(id.clone());
-            let message = Message::request(id, "session/close", params);
+            orphan.stage = Stage::Closing(id.clone());
+            requests.push(Message::request(id, "session/close", params));
+        }
+        for message in requests {
             self.deliver(first, Side::Agent, message, actions);
         }
     }
@@ -166,10 +169,13 @@ impl Supervisor {
         let Some(index) = self.orphans.iter().position(is_it) else { return Some(message) };
         match (&self.orphans[index].stage, outcome) {
             (Stage::Asked(_), Outcome::Result(result)) => {
-                let orphan = &mut self.orphans[index];
-                match orphan.session {
-                    Some(_) => orphan.stage = Stage::Kept,
+                match self.orphans[index].session.clone() {
+                    Some(session) if self.is_known_before(from, &session) => {
+                        self.orphans.remove(index);
+                    }
+                    Some(_) => self.orphans[index].stage = Stage::Kept,
                     None => {
+                        let orphan = &mut self.orphans[index];
                         orphan.session = session_of(result);
                         orphan.stage = Stage::Stands;
                         self.close_orphans(from, actions);
@@ -191,6 +197,13 @@ impl Supervisor {
             }
         }
         None
+    }
+
+    /// Has somebody nearer to the editor this session?
+    fn is_known_before(&self, first: Seat, session: &str) -> bool {
+        let before = if first == Seat::OUTER { self.posts.len() } else { first.index() - 1 };
+        let has = |record: &Record| record.sessions().iter().any(|it| it.session == session);
+        self.posts[..before].iter().any(|post| has(&post.record))
     }
 
     /// A session has ended: nobody will take it up again.
@@ -234,12 +247,12 @@ impl Supervisor {
         None
     }
 
-    /// Somebody is asked to take up a session: it is nobody's no more.
+    /// Somebody is asked to take up a session, or to work in it: it is nobody's no more.
     pub(crate) fn claim_orphan(&mut self, to: Seat, message: &Message) {
         if let Message::Request { id, call } = message
             && !self.orphans.is_empty()
             && !is_lesson(id)
-            && topic(call) == Some(Topic::SetUp)
+            && matches!(topic(call), Some(Topic::SetUp | Topic::Prompt))
             && let session @ Some(_) = session_of_call(call)
         {
             let is_being_closed = |it: &Orphan| matches!(it.stage, Stage::Closing(_));

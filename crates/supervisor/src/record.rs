@@ -19,8 +19,7 @@ pub struct Record {
     /// Those it has yet to answer, by the id it was asked with.
     opening: BTreeMap<String, SetUp>,
     count: u64,
-    /// What it has asked its successor for these and waits for, by its own id: of which, the how
-    /// manieth.
+    /// What it has asked its successor for these and waits for, by its own id: of which, and which one of its copies.
     asked: BTreeMap<String, (String, usize)>,
     /// It was prompted in a session of which it is not known how it was set up.
     pub has_unknown: bool,
@@ -96,9 +95,10 @@ impl Record {
                             prompt.cancelled.get_or_insert(now);
                         }
                     }
-                    if self.stopped.len() < MOST_SESSIONS {
-                        self.stopped.insert(session);
+                    if self.stopped.len() == MOST_SESSIONS {
+                        self.stopped.pop_first();
                     }
+                    self.stopped.insert(session);
                 }
                 Some(Topic::CancelRequest) => {
                     let id = call.params.as_ref().and_then(acp::cancelled_id);

@@ -12,6 +12,10 @@ use crate::record::Copy;
 use crate::supervisor::Supervisor;
 use crate::topic::{Resumption, Topic, is_state, session_of_call, topic};
 
+/// Of so many lost sessions it is remembered why they are; of others the agent itself may say that it does
+/// not know them.
+const MOST_LOST: usize = 1024;
+
 /// ACP's code for a session that is not there.
 const NO_SUCH_SESSION: i64 = -32002;
 
@@ -54,6 +58,12 @@ pub struct Asked {
     lesson: Lesson,
 }
 
+impl Asked {
+    pub fn method(&self) -> String {
+        self.lesson.call.method.name().into_owned()
+    }
+}
+
 /// Something that the new one in a seat is told again.
 #[derive(Debug, Clone)]
 pub struct Lesson {
@@ -89,6 +99,7 @@ impl Supervisor {
             Verdict::Stop => {
                 if let Some(post) = self.post_mut(seat) {
                     post.last_exit = Some(why.clone());
+                    post.stage = Stage::Out;
                 }
                 self.exchange.iter_mut().for_each(|it| it.left(seat));
                 self.route(router::Event::Left { seat, why }, actions);
@@ -185,8 +196,12 @@ impl Supervisor {
         actions: &mut Vec<Action>,
     ) {
         let chain = self.router.chain();
-        let told =
-            format!("{} crashed: it {}. It {consequence}.", chain.describe(seat), why.what());
+        let told = format!(
+            "{} {}: it {}. It {consequence}.",
+            chain.describe(seat),
+            why.verb(),
+            why.what()
+        );
         let line = format!("{}; it {consequence}", chain.obituary(seat, &why, None));
         self.warn(seat, line, actions);
         // Who fails while it is being restarted has been told of already.
@@ -235,6 +250,9 @@ impl Supervisor {
         for seat in self.router.chain().seats().collect::<Vec<_>>() {
             let router = &self.router;
             let Some(post) = self.posts.get_mut(seat.index() - 1) else { continue };
+            // Ids of ours are strings.
+            let id = |key: &str| Id::string(key.strip_prefix('"').unwrap_or(key));
+            post.record.cancelled.retain(|key, _| router.owes(seat, &id(key)));
             let orphans: Vec<_> =
                 post.record.prompts.extract_if(.., |_, it| !router.owes(seat, &it.id)).collect();
             for (_, prompt) in orphans {
@@ -379,14 +397,14 @@ impl Supervisor {
             Message::Request { id, call } if toward == Side::Agent => {
                 let copy = lesson.copies.iter().position(|copy| *call.method.name() == copy.method);
                 let copy = copy.filter(|_| topic(&call) == Some(Topic::SetUp));
-                match copy.and_then(|at| lesson.copies.remove(at).outcome) {
-                    Some(outcome) => {
-                        let answer = Message::response(id, outcome);
-                        self.deliver(from, Side::Editor, answer, actions);
-                        None
-                    }
-                    None => Some(Message::Request { id, call }),
-                }
+                let Some(at) = copy else { return Some(Message::Request { id, call }) };
+                // The one before may have been content without an answer; to ask again would set up
+                // another session.
+                let outcome = lesson.copies.remove(at).outcome.unwrap_or_else(|| {
+                    Outcome::error(code::INTERNAL_ERROR, "this was not answered the first time")
+                });
+                self.deliver(from, Side::Editor, Message::response(id, outcome), actions);
+                None
             }
             Message::Notification(call) if lesson.repeats && call.is("session/update") => {
                 let said_before = session_of_call(&call) == lesson.session
@@ -441,6 +459,9 @@ impl Supervisor {
             cause.unwrap_or_default(),
         );
         self.lost.insert(session.to_owned(), text);
+        if self.lost.len() > MOST_LOST {
+            self.lost.pop_first();
+        }
         // The others still know it, and may be asked about it.
         if let Some(post) = self.post_mut(seat) {
             post.record.forget(session);

@@ -157,7 +157,7 @@ impl Supervisor {
             Event::Left { seat, why } => self.on_left(seat, why, actions),
             Event::Again(seat) => {
                 self.exchange.iter_mut().for_each(|it| it.left(seat));
-                self.route(router::Event::Restarted(seat), actions);
+                self.route(router::Event::Again(seat), actions);
             }
             Event::Called { ticket, caller } => {
                 self.with_exchange(actions, |it, _, steps| it.called(ticket, caller, steps));

@@ -13,6 +13,9 @@ use crate::topic::{Topic, key, session_of_call, topic};
 /// How many notes wait for one session at most; older ones are dropped.
 const MOST_NOTES: usize = 3;
 
+/// For how many sessions; then those of one are dropped.
+const MOST_SESSIONS: usize = 256;
+
 #[derive(Debug, Default)]
 pub struct Telling {
     /// The editor's prompts that are not answered, by its own ids: in which session.
@@ -132,6 +135,9 @@ impl Supervisor {
             if waiting.len() > MOST_NOTES {
                 waiting.remove(0);
             }
+        }
+        while self.telling.waiting.len() > MOST_SESSIONS {
+            self.telling.waiting.pop_first();
         }
     }
 }

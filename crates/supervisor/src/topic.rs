@@ -2,6 +2,8 @@
 
 use wire::{Call, Id, Json, acp};
 
+pub const PROMPT: &str = "session/prompt";
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Topic {
     /// Sets a session up.
@@ -25,7 +27,7 @@ impl Topic {
                 Some(Topic::SetUp)
             }
             "session/close" | "session/delete" => Some(Topic::End),
-            "session/prompt" => Some(Topic::Prompt),
+            PROMPT => Some(Topic::Prompt),
             "session/cancel" => Some(Topic::CancelSession),
             "authenticate" | "auth/login" => Some(Topic::Authenticate),
             "logout" | "auth/logout" => Some(Topic::LogOut),

@@ -4,75 +4,110 @@
 //! chain where everybody waits for the next one, that is the last of them. The editor is never to
 //! blame: people take their time.
 
-use router::pending::{Ask, Purpose};
+use router::pending::{Ask, Gist, Purpose};
 use router::{How, Seat, Time};
 use wire::Id;
 
 use crate::recovery::Stage;
 use crate::supervisor::Supervisor;
-use crate::topic::key;
+use crate::topic::{PROMPT, Topic, session_of};
 
-/// Prompts take as long as they take, and so do tools; what counts is a sign of life.
+/// Prompts take as long as they take, and so do tools, sessions that are loaded, and people who log in;
+/// what counts is a sign of life.
 fn is_work(method: &str) -> bool {
-    method == "session/prompt" || method.contains("mcp/")
+    let topic = Topic::of(method);
+    matches!(topic, Some(Topic::Prompt | Topic::SetUp | Topic::Authenticate))
+        || method.contains("mcp/")
 }
 
 impl Supervisor {
     /// Who has been silent for too long. A shell that knows the last words of that component tells its
     /// end, with [`Event::Left`](crate::Event::Left).
     pub fn overdue(&self, now: Time) -> Option<(Seat, How)> {
-        let limit = self.router.chain().greeting_limit;
-        let learner = |seat: &Seat| match self.post(*seat).map(|post| &post.stage) {
-            Some(Stage::Greeting { until } | Stage::Learning { until, .. }) => *until <= now,
-            _ => false,
-        };
-        let late = || self.router.chain().seats().find(learner).map(|it| (it, How::Silent(limit)));
-        let silent =
-            || self.silences().find(|(due, ..)| *due <= now).map(|(_, seat, how)| (seat, how));
+        let late =
+            || self.router.chain().seats().find_map(|seat| Some((seat, self.late(seat, now)?)));
+        let silent = || self.silence().filter(|(due, ..)| *due <= now);
+        let silent = || silent().map(|(_, seat, how)| (seat, how));
         self.router.overdue(now).or_else(late).or_else(silent)
     }
 
+    /// What a component has not done in time to be spoken to again.
+    fn late(&self, seat: Seat, now: Time) -> Option<How> {
+        let limit = self.router.chain().greeting_limit;
+        match &self.post(seat)?.stage {
+            Stage::Greeting { until } if *until <= now => Some(How::Silent(limit)),
+            Stage::Learning { until, current, .. } if *until <= now => {
+                let method = current.as_ref().map(|it| it.method()).unwrap_or_default();
+                Some(How::Unresponsive { method, limit })
+            }
+            _ => None,
+        }
+    }
+
     pub(crate) fn watch_deadline(&self) -> Option<Time> {
-        self.silences().map(|(due, ..)| due).min()
+        self.silence().map(|(due, ..)| due)
     }
 
     pub(crate) fn sign_of_life(&mut self, seat: Seat) {
-        let now = self.now;
+        let (now, limit) = (self.now, self.router.chain().greeting_limit);
         if let Some(post) = self.post_mut(seat) {
             post.heard = now;
+            if let Stage::Learning { until, .. } = &mut post.stage {
+                *until = now.plus(limit);
+            }
         }
     }
 
-    /// When whose patience with whom will be over, and what for.
-    fn silences(&self) -> impl Iterator<Item = (Time, Seat, How)> {
+    /// With whom patience will be over first, and what for.
+    fn silence(&self) -> Option<(Time, Seat, How)> {
         let watch = self.rules.watch;
-        let unanswered = (watch.answer.is_some() || watch.prompt.is_some()).then(|| {
-            self.router.questions().filter_map(move |(id, ask)| self.unanswered(&id, ask))
-        });
-        let uncancelled = watch.cancel.map(|limit| {
+        let unanswered = match (watch.answer, watch.prompt) {
+            (None, None) => None,
+            _ => self.unanswered(),
+        };
+        let uncancelled = watch.cancel.and_then(|limit| {
             let seats = self.router.chain().seats();
-            seats.filter_map(move |seat| self.uncancelled(seat, limit))
+            seats.filter_map(|seat| self.uncancelled(seat, limit)).min_by_key(|(due, ..)| *due)
         });
-        unanswered.into_iter().flatten().chain(uncancelled.into_iter().flatten())
+        unanswered.into_iter().chain(uncancelled).min_by_key(|(due, ..)| *due)
     }
 
-    fn unanswered(&self, id: &Id, ask: &Ask) -> Option<(Time, Seat, How)> {
-        let seat = ask.answerer;
-        let post = self.post(seat)?;
-        let work = is_work(&ask.method);
-        let limit = if work { self.rules.watch.prompt? } else { self.rules.watch.answer? };
+    fn unanswered(&self) -> Option<(Time, Seat, How)> {
+        let mut first: Option<(Time, u64, &Ask)> = None;
         // What it had asked before cannot be for this: a proxy that waits for an agent is to blame all
         // the same if the agent waits for a tool of that proxy.
-        let since = || self.router.questions().skip_while(|(it, _)| it != id);
-        let waits = || since().any(|(_, it)| it.asker == seat);
-        if !matches!(ask.purpose, Purpose::Pass) || !self.is_up(seat) || waits() {
-            return None;
+        let seats = (0..=self.posts.len() as u16).map(Seat);
+        let mut waits: Vec<bool> = seats.map(|seat| self.router.asks_absent(seat)).collect();
+        for ask in self.router.asks().rev() {
+            if let Some(limit) = self.patience(ask).filter(|_| !waits[ask.answerer.index()])
+                && let due = self.owed_since(ask).plus(limit)
+                && first.is_none_or(|(earliest, ..)| due < earliest)
+            {
+                first = Some((due, limit, ask));
+            }
+            if let Some(waits) = waits.get_mut(ask.asker.index()) {
+                *waits = true;
+            }
         }
-        let since = if work { ask.at.max(post.heard) } else { ask.at };
+        let (due, limit, ask) = first?;
+        Some((due, ask.answerer, How::Unresponsive { method: ask.method.clone(), limit }))
+    }
+
+    /// How long an answer may take, if anybody of ours owes it.
+    fn patience(&self, ask: &Ask) -> Option<u64> {
+        let ours = matches!(ask.purpose, Purpose::Pass) && self.is_up(ask.answerer);
+        let limit = match is_work(&ask.method) {
+            true => self.rules.watch.prompt,
+            false => self.rules.watch.answer,
+        };
+        limit.filter(|_| ours)
+    }
+
+    fn owed_since(&self, ask: &Ask) -> Time {
+        let Some(post) = self.post(ask.answerer) else { return ask.at };
         // Time that it spent waiting for others is not its own.
-        let since = since.max(post.freed);
-        let how = How::Unresponsive { method: ask.method.clone(), limit };
-        Some((since.plus(limit), seat, how))
+        let since = ask.at.max(post.freed);
+        if is_work(&ask.method) { since.max(post.heard) } else { since }
     }
 
     fn uncancelled(&self, seat: Seat, limit: u64) -> Option<(Time, Seat, How)> {
@@ -81,18 +116,25 @@ impl Supervisor {
         if record.prompts.is_empty() && record.cancelled.is_empty() || !self.is_up(seat) {
             return None;
         }
-        let passes_on = |method: &str| {
-            self.router.questions().any(|(_, it)| it.asker == seat && it.method == method)
+        let session_of_ask = |ask: &Ask| match &ask.gist {
+            Gist::Whole(params) => session_of(params),
+            _ => None,
         };
-        let prompts = record.prompts.values();
-        let prompts = prompts.filter_map(|it| Some((it.cancelled?, "session/prompt".to_owned())));
-        let method_of = |id: &Id, name: &String| key(id) == *name;
-        let requests = record.cancelled.iter().filter_map(|(name, at)| {
-            let mut owed = self.router.questions().filter(|(_, ask)| ask.answerer == seat);
-            let (_, ask) = owed.find(|(id, _)| method_of(id, name))?;
-            Some((*at, ask.method.clone()))
+        let passes_on = |method: &str, session: Option<&str>| {
+            let own = self.router.asks().filter(|it| it.asker == seat && it.method == method);
+            own.map(session_of_ask)
+                .any(|it| session.is_none() || it.is_none() || it.as_deref() == session)
+        };
+        let prompts = record.prompts.values().filter_map(|it| {
+            let at = it.cancelled.filter(|_| !passes_on(PROMPT, Some(&it.session)))?;
+            Some((at, PROMPT.to_owned()))
         });
-        let (at, method) = prompts.chain(requests).filter(|(_, it)| !passes_on(it)).min()?;
+        let requests = record.cancelled.iter().filter_map(|(name, at)| {
+            // What a component was asked with are ids of ours, which are strings.
+            let ask = self.router.question(&Id::string(name.strip_prefix('"')?))?;
+            (!passes_on(&ask.method, None)).then(|| (*at, ask.method.clone()))
+        });
+        let (at, method) = prompts.chain(requests).min()?;
         // A proxy that had passed it on could not stop before the next one did. What an agent waits for
         // meanwhile is part of what it should have stopped.
         let since = if self.is_agent(seat) { at } else { at.max(post.freed) };

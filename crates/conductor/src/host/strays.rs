@@ -4,8 +4,8 @@
 //! on, with nobody at the other end of their pipes, and keep ports and files. Their parents are gone, so
 //! the process tree does not tell whose they were. But a process inherits its environment: each life of
 //! each component is started with a mark there. When the life is over, whoever bears its mark is ended,
-//! unless it has let go of its standard streams, as daemons and desktop programs do: these are meant to
-//! stay.
+//! unless it has let go of its standard streams, as daemons and desktop programs do: these, and what they
+//! have started themselves, are meant to stay.
 //!
 //! Linux only; elsewhere the process group is all there is.
 
@@ -70,33 +70,61 @@ pub fn sweep(_mark: &str) {}
 mod linux {
     use std::fs;
     use std::os::unix::fs::FileTypeExt;
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
 
     use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-    /// Says whether there was anybody.
+    /// Somebody who bears the mark.
+    struct Bearer {
+        number: u32,
+        parent: u32,
+        /// One of its standard streams is a pipe or a socket: somebody was at its other end.
+        holds_streams: bool,
+    }
+
+    /// Says whether there was anybody to end.
     pub fn sweep_once(mark: &str) -> bool {
         let Ok(processes) = fs::read_dir("/proc") else { return false };
         let own = std::process::id();
-        let mut found = false;
-        for process in processes.flatten() {
-            let number = process.file_name().to_str().and_then(|it| it.parse::<u32>().ok());
-            if let Some(number) = number.filter(|number| *number != own) {
-                found |= end_if_marked(number, mark, &process.path());
-            }
-        }
-        found
+        let numbers = processes.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok());
+        let bearers: Vec<Bearer> =
+            numbers.filter(|it| *it != own).filter_map(|number| look_at(number, mark)).collect();
+        let strays = bearers.iter().filter(|it| it.holds_streams && !is_of_daemon(it, &bearers));
+        strays.filter(|stray| end(stray.number, mark)).count() > 0
     }
 
-    fn end_if_marked(number: u32, mark: &str, directory: &Path) -> bool {
-        if !bears(directory, mark) {
-            return false;
+    /// Is it the child of a daemon that is meant to stay?
+    fn is_of_daemon(stray: &Bearer, bearers: &[Bearer]) -> bool {
+        let mut parent = stray.parent;
+        // Numbers may be given anew meanwhile, so the way up could be a circle.
+        for _ in 0..bearers.len() {
+            let Some(above) = bearers.iter().find(|it| it.number == parent) else { return false };
+            if !above.holds_streams {
+                return true;
+            }
+            parent = above.parent;
         }
-        // From here on the number cannot become somebody else's; so it is looked at again.
+        false
+    }
+
+    fn look_at(number: u32, mark: &str) -> Option<Bearer> {
+        let directory = directory(number);
+        bears(&directory, mark).then_some(())?;
+        let stat = fs::read_to_string(directory.join("stat")).ok()?;
+        // The name before it may have spaces and brackets of its own.
+        let parent = stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()?;
+        Some(Bearer { number, parent, holds_streams: holds_streams(&directory) })
+    }
+
+    fn directory(number: u32) -> PathBuf {
+        Path::new("/proc").join(number.to_string())
+    }
+
+    fn end(number: u32, mark: &str) -> bool {
         let Some(pid) = Pid::from_raw(number.cast_signed()) else { return false };
+        // From here on the number cannot become somebody else's; so it is looked at again.
         let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
-        let stray = bears(directory, mark) && holds_streams(directory);
-        stray && pidfd_send_signal(&handle, Signal::KILL).is_ok()
+        bears(&directory(number), mark) && pidfd_send_signal(&handle, Signal::KILL).is_ok()
     }
 
     /// Others' environments cannot be read, and those of processes that have ended are empty.
@@ -111,7 +139,6 @@ mod linux {
         })
     }
 
-    /// Is one of its standard streams a pipe or a socket? Somebody was at its other end.
     fn holds_streams(directory: &Path) -> bool {
         (0..3).any(|stream| {
             let kind =

@@ -41,7 +41,7 @@ impl Shell {
             uptime_seconds: seconds(self.began.elapsed()),
             state: self.chain_state(),
             open_requests: router.open_questions(),
-            sessions: Some(self.core.sessions()),
+            sessions: self.core.sessions(),
             components: router.chain().seats().map(|seat| self.component(seat)).collect(),
             editor: Editor { out_bytes: waiting(outer), paused: outer.link.paused },
             mcp: Mcp { servers, clients },

@@ -32,7 +32,8 @@ fn chain(status: &Status) -> String {
     }
     let requests = if status.open_requests == 1 { "request" } else { "requests" };
     let _ = write!(text, "  {} open {requests}", status.open_requests);
-    if let Some(sessions) = status.sessions.filter(|count| *count > 0) {
+    let sessions = status.sessions;
+    if sessions > 0 {
         let _ = write!(text, "  {sessions} {}", if sessions == 1 { "session" } else { "sessions" });
     }
     let _ = writeln!(text, "  in {}", printable(&status.cwd));
@@ -174,7 +175,7 @@ mod tests {
             uptime_seconds: 3600.0,
             state: State::Running,
             open_requests: 1,
-            sessions: None,
+            sessions: 0,
             components,
             editor: Editor::default(),
             mcp: Mcp::default(),
@@ -211,7 +212,7 @@ mod tests {
         let mut chain = status(Vec::new());
         chain.state = State::Ending;
         chain.open_requests = 0;
-        chain.sessions = Some(2);
+        chain.sessions = 2;
         chain.editor = Editor { out_bytes: 2048, paused: true };
         let text = shown(chain);
         let head = "100  agent  up 1h 0m  ending  0 open requests  2 sessions  in /home/me\n";

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use testkit::rpc::{id_of, notification, request, result};
 use testkit::stage::{Peer, Puppet, Setup, Stage, parse};
 
-use crate::play::{SetUp, kill};
+use crate::play::{SetUp, kill, status};
 use crate::players::{GREETED, GREETING, Proxy, initialize, walk};
 use crate::spelling::{ALL, Generation, P4, P5};
 use crate::stage;
@@ -80,6 +80,30 @@ fn a_new_proxy_is_met_in_the_dialect_of_the_old_one() {
             }
             assert!(!stage.has_entered("agent"), "{}", generation.name);
         }
+    }
+}
+
+/// Line 2: one that dies before it has said anything tells nothing new of what it speaks: no other greeting
+/// is tried on the next one.
+#[test]
+fn a_proxy_that_dies_over_its_greeting_is_still_met_in_the_same_dialect() {
+    for generation in ALL {
+        let mut stage = stage().option(&["--restarts", "3/600"]).named(&["old", "agent"]);
+        let (mut proxies, mut agent) =
+            initialize(&mut stage, &[("old", generation, tried(generation))]);
+        let session = SetUp::new("s");
+        set_up(&mut stage, &mut proxies[0], &mut agent, &session);
+        kill(&proxies[0]);
+        for _ in 2..=3 {
+            let mut proxy = Proxy::enter(&mut stage, "old", generation);
+            proxy.request(generation.greeting);
+            proxy.exit(3);
+        }
+        proxies[0] = Proxy::enter(&mut stage, "old", generation);
+        learns(&mut proxies[0], false, &session);
+        walk(&mut stage.editor, &mut proxies, &mut agent);
+        let component = status(&stage)["components"][0].take();
+        assert_eq!(component["restarts"], 3, "{}: {component}", generation.name);
     }
 }
 

@@ -201,6 +201,42 @@ fn a_chain_stops_with_what_it_must_not_lose() {
     }
 }
 
+/// Processor time that a process has used, in seconds; also of one that has ended and was not waited for.
+fn processor_time(pid: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it is there");
+    let (_, rest) = stat.rsplit_once(')').expect("a name");
+    let ticks = rest.split_whitespace().skip(11).take(2);
+    let ticks: f64 = ticks.map(|it| it.parse::<f64>().expect("a number")).sum();
+    // SAFETY: asks for a constant.
+    ticks / unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64
+}
+
+/// Line 1: a guard that says nothing in its last life ends the chain, which is told once; while others are
+/// given time to end, nobody is busy with its silence.
+#[test]
+fn a_chain_ends_quietly_with_a_guard_that_says_nothing_in_its_last_life() {
+    let limits = ["--restarts", "1/600", "--init-timeout", "2", "--grace", "2"];
+    let setup = stage().option(&["--guard", "guard"]).option(&limits);
+    let mut play = Play::begin(setup, &["first", "guard", "agent"], PLAIN);
+    play.kill(1);
+    play.proxies[1].request("proxy/initialize");
+    play.stage.editor.send(&request("1", "_x/ask", "{}"));
+    pass(&mut play.proxies[0]);
+    // It keeps the bad news to itself, so that the editor's question stays open.
+    let cause = "did not answer initialize within 2 s";
+    assert_blames(&play.proxies[0].message(), "guard", cause, "");
+    let pid = play.stage.conductor.pid();
+    let before = processor_time(pid);
+    assert_gone(pid, "the conductor");
+    let used = processor_time(pid) - before;
+    assert!(used < 0.5, "{used} s in a grace period of 2 s");
+    assert_eq!(play.stage.conductor.status(), 1);
+    let said = play.stage.conductor.stderr();
+    let told: Vec<&str> = said.lines().filter(|line| line.contains(cause)).collect();
+    assert_eq!(told.len(), 1, "{said}");
+    assert!(told[0].contains("'guard'"), "{said}");
+}
+
 /// Line 1: `bypass` at once: what was in it is answered, what follows goes straight on. Checklist 100.
 #[test]
 fn bypass_means_that_the_chain_goes_on_without_it_at_once() {
@@ -306,6 +342,47 @@ fn a_component_that_closes_its_input_is_replaced() {
     play.replaced(0);
     play.learns(0, &[]);
     play.works();
+}
+
+/// Line 1: the last words of one that has failed may lack their newline, and end with its pipe: that is no
+/// end of the next one. Another, which closes its pipe later and is given up for it, tells when that would
+/// have been seen.
+#[test]
+fn a_last_line_without_a_newline_is_no_end_of_the_next_one() {
+    let refusal =
+        |line: &str| testkit::rpc::error(id_of(line), r#"{"code":1,"message":"not now"}"#);
+    let said = "refused to be initialized again: not now";
+    for at in 0..2 {
+        let mut play = Play::begin(stage(), &["one", "two", "agent"], LOADS);
+        match at {
+            0 => {
+                play.kill(0);
+                let line = play.proxies[0].line();
+                play.proxies[0].order(json!({ "out": refusal(&line), "exit": 1 }));
+                play.wait_for_words(said);
+                play.replaced(0);
+                play.learns(0, &[]);
+            }
+            _ => {
+                kill(&play.agent);
+                play.agent = play.stage.enter("agent");
+                let line = play.agent.line();
+                play.agent.order(json!({ "out": refusal(&line), "exit": 1 }));
+                play.wait_for_words(said);
+                play.agent_is_back();
+            }
+        }
+        play.works();
+        play.proxies[1].order(json!({ "close_stdout": true }));
+        play.replaced(1);
+        play.learns(1, &[]);
+        play.works();
+        let status = play.status();
+        let (number, pid) = if at == 0 { (0, play.proxies[0].pid) } else { (2, play.agent.pid) };
+        let component = &status["components"][number];
+        assert_eq!((&component["state"], &component["pid"]), (&json!("live"), &json!(pid)));
+        assert_eq!(component["restarts"], 2, "{component}");
+    }
 }
 
 // The start.

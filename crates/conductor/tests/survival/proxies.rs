@@ -10,7 +10,7 @@ use testkit::rpc::{
 use testkit::stage::parse;
 
 use crate::play::{
-    LOADS, PLAIN, Play, RESUMES, SetUp, assert_crash, is_greeted, kill, pass, prompt,
+    LOADS, PLAIN, Play, RESUMES, SetUp, assert_crash, is_greeted, kill, pass, prompt, update,
 };
 use crate::stage;
 
@@ -175,6 +175,42 @@ fn a_new_proxy_may_ask_while_it_learns() {
     assert_eq!(proxy.line(), result("5", r#"{"by":"editor"}"#));
     proxy.send(&result(id_of(&line), &session.result));
     play.works();
+}
+
+/// Line 2: what waits for it does not keep away the answer that it needs, however much that is.
+#[test]
+fn a_new_proxy_gets_its_answer_though_very_much_waits_for_it() {
+    const COUNT: usize = 64;
+    let mut play = Play::pair(PLAIN);
+    let session = play.session("s");
+    play.kill(0);
+    let text = "x".repeat(64 * 1024);
+    let line = |n: &str| update("s", "agent_message_chunk", &format!("{n} {text}"));
+    play.agent.order(json!({ "repeat": line("{n}"), "count": COUNT }));
+    // Nobody learns yet, so the agent is made to wait.
+    testkit::stage::wait_until("too much waits", || {
+        let held = play.status()["components"][0]["queue"]["heldBytes"].take();
+        (held.as_u64() > Some(1024 * 1024)).then_some(())
+    });
+    let proxy = &mut play.proxies[0];
+    let id = is_greeted(proxy);
+    proxy.line();
+    proxy.send(&result(&id, PLAIN));
+    let asked = proxy.line();
+    assert_eq!(asked, request(id_of(&asked), "session/new", &session.params));
+    proxy.send(&wrapped_request("6", "_x/ask", "{}"));
+    let at_agent = play.agent.request("_x/ask");
+    play.agent.answer(&at_agent, r#"{"by":"agent"}"#);
+    // An answer does not overtake what its sender said before.
+    for n in 0..COUNT {
+        let message = proxy.message();
+        let expected = parse(&line(&n.to_string()));
+        assert!(message["params"]["params"] == expected["params"], "line {n}");
+    }
+    assert_eq!(proxy.line(), result("6", r#"{"by":"agent"}"#));
+    proxy.send(&result(id_of(&asked), &session.result));
+    play.works();
+    assert!(!play.stage.has_entered("proxy"));
 }
 
 /// Line 2: one that refuses to be greeted, or says nothing, has failed like one that dies.
@@ -367,6 +403,49 @@ fn a_session_that_was_being_set_up_is_asked_for_again() {
         play.kill(0);
         play.learns(0, &[again]);
         play.works();
+    }
+}
+
+/// Line 2: one that is live already, and was to be loaded once more, is still the editor's: what the agent
+/// says in it is shown.
+#[test]
+fn a_live_session_goes_on_though_its_proxy_died_over_loading_it_again() {
+    for answered_late in [true, false] {
+        let mut play = Play::pair(LOADS);
+        let session = play.session("s");
+        let SetUp { method, params, .. } = SetUp::old("session/load", "s");
+        let asked = play.ask("1", method, &params);
+        if !answered_late {
+            play.agent.answer(&asked, "{}");
+            assert!(play.proxies[0].message()["result"].is_object());
+        }
+        play.kill(0);
+        assert_crash(&play.stage.editor.message(), json!(1), "proxy", "SIGKILL", "restarted");
+        if answered_late {
+            assert_eq!(play.agent.line(), cancel(&asked["id"].to_string()));
+            play.agent.answer(&asked, "{}");
+        }
+        play.learns(0, &[session]);
+        play.works();
+        // Before anybody works in it, too.
+        for prompted in [false, true] {
+            let asked = prompted.then(|| play.prompt("2", "s"));
+            play.agent.send(&update("s", "agent_message_chunk", "x"));
+            pass(&mut play.proxies[0]);
+            let shown = play.stage.editor.message();
+            assert_eq!(shown, parse(&update("s", "agent_message_chunk", "x")));
+            let permission = r#"{"sessionId":"s","options":[]}"#;
+            play.agent.send(&request("\"a\"", "session/request_permission", permission));
+            pass(&mut play.proxies[0]);
+            let shown = play.stage.editor.message();
+            assert_eq!(shown["method"], "session/request_permission", "{shown}");
+            play.stage.editor.send(&result(&shown["id"].to_string(), "{}"));
+            pass(&mut play.proxies[0]);
+            assert_eq!(play.agent.line(), result("\"a\"", "{}"));
+            if let Some(asked) = asked {
+                assert_eq!(play.answer(&asked, "{}")["id"], 2);
+            }
+        }
     }
 }
 

@@ -61,6 +61,23 @@ fn a_notice_comes_at_once_where_somebody_waits_and_elsewhere_with_the_next_promp
     assert_eq!(play.answer(&asked, "{}")["id"], 4);
 }
 
+/// Line 6: who hangs has not crashed, and nobody says so.
+#[test]
+fn who_hangs_is_said_to_have_failed() {
+    let options = ["--answer-limit", "0.2"];
+    let mut play = Play::begin(loud().option(&options), &["proxy", "agent"], PLAIN);
+    play.session("s");
+    // Where somebody waits, it is told at once.
+    play.prompt("1", "s");
+    play.stage.editor.send(&request("2", "_x/ask", "{}"));
+    let cause = "gave no sign of life for 200 ms while it owed _x/ask";
+    let told = format!("proxy 'proxy' failed: it {cause}. It is being restarted.");
+    hears(&mut play, "s", &told);
+    let answer = play.stage.editor.message();
+    assert_crash(&answer, json!(2), "proxy", cause, "it failed and is being restarted");
+    assert!(!answer.to_string().contains("crashed"), "{answer}");
+}
+
 /// Line 6: also where the answer comes all the same, for it may be another than it would have been.
 #[test]
 fn a_notice_comes_though_the_answer_is_not_lost() {

@@ -1,16 +1,18 @@
 //! A proxy that provides tools dies and comes back with other ids for everything: the agent's clients
 //! notice nothing, or are told. Line 4.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 use testkit::rpc::{cancel, id_of, notification, request, result, wrapped_request};
-use testkit::stage::{Peer, Puppet, parse};
+use testkit::stage::{Peer, Puppet, parse, wait_until};
 
 use crate::clients::{Client, assert_closed, port_of};
 use crate::mcp_play::{
     GREETING, HELLO, HTTP, Play, SERVED, STDIO, accept, connect, heard, list_tools, m3, m7, reply,
     said,
 };
-use crate::play::kill;
+use crate::play::{kill, status};
 use crate::stage;
 
 /// Agents that speak MCP over ACP themselves.
@@ -272,6 +274,44 @@ fn a_native_agent_is_told_that_a_server_is_gone() {
     assert!(answer["error"]["message"].is_string(), "{answer}");
     play.proxies.clear();
     play.assert_editor_undisturbed();
+}
+
+/// Line 4, 2: one that dies before it has answered its greeting, and dies so again, has failed like any
+/// other: it is greeted as the first one was, after a delay, counted, and has its tools at last.
+#[test]
+fn a_provider_that_dies_over_its_greetings_is_greeted_the_same_way_and_keeps_its_tools() {
+    let delay = ["--restart-delay", "0.4..0.4", "--restarts", "3/600", "--notices", "off"];
+    let mut play = Play::begin(crate::bare().option(&delay), &["tools", "agent"], NATIVE);
+    let entry = play.session("S", &[&[m7("tools", "U")]]).remove(0);
+    kill(&play.proxies[0]);
+    for _ in 2..=3 {
+        let mut proxy = play.stage.enter("tools");
+        let line = proxy.line();
+        assert_eq!(line, request(id_of(&line), "proxy/initialize", GREETING));
+        let died = Instant::now();
+        proxy.exit(3);
+        play.proxies[0] = proxy;
+        wait_until("the next one is there", || play.stage.has_entered("tools").then_some(()));
+        // Chance takes away up to half of the delay.
+        assert!(died.elapsed() >= Duration::from_millis(200), "{:?}", died.elapsed());
+    }
+    play.proxies[0] = play.stage.enter("tools");
+    learns(&mut play, &[&m7("tools", "V")]);
+    calls(&mut play.agent, "1", &entry["serverId"], "tools/call");
+    let asked = heard(play.tool_proxy());
+    assert_eq!(asked["params"]["serverId"], "V", "{asked}");
+    reply(play.tool_proxy(), &asked["id"], r#"{"result":{"content":[]}}"#);
+    let answer = play.agent.message();
+    assert_eq!((&answer["id"], &answer["result"]["result"]["content"]), (&json!(1), &json!([])));
+    let component = status(&play.stage)["components"][0].take();
+    assert_eq!((&component["state"], &component["restarts"]), (&json!("live"), &json!(3)));
+    play.assert_editor_undisturbed();
+    // That was all that is allowed, and nobody was started beside those.
+    kill(&play.proxies[0]);
+    wait_until("it is left out", || {
+        (status(&play.stage)["components"][0]["state"] == "bypassed").then_some(())
+    });
+    assert!(!play.stage.has_entered("tools"));
 }
 
 // The agent dies.

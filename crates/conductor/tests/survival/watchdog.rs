@@ -9,7 +9,9 @@ use serde_json::json;
 use testkit::rpc::{cancel, id_of, notification, request, result};
 use testkit::stage::{assert_blames, assert_gone};
 
-use crate::play::{LOADS, PLAIN, Play, assert_crash, is_greeted, pass, prompt, signal, update};
+use crate::play::{
+    LOADS, PLAIN, Play, SetUp, assert_crash, is_greeted, pass, prompt, signal, update,
+};
 use crate::stage;
 
 const CANCEL: &str = r#"{"sessionId":"s"}"#;
@@ -26,7 +28,7 @@ fn greeted(play: &mut Play) {
 /// replaced; whoever waits is told.
 #[test]
 fn a_stopped_agent_that_owes_a_prompt_is_replaced() {
-    let setup = stage().option(&["--prompt-limit", "0.2", "--answer-limit", "600"]);
+    let setup = stage().option(&["--prompt-limit", "3", "--answer-limit", "600"]);
     let mut play = Play::begin(setup, &["agent"], LOADS);
     play.session("s");
     play.agent.mutter("thinking\n");
@@ -35,7 +37,7 @@ fn a_stopped_agent_that_owes_a_prompt_is_replaced() {
     signal(&play.agent, libc::SIGSTOP);
     let old = play.agent.pid;
     let answer = play.stage.editor.message();
-    let cause = "gave no sign of life for 200 ms while it owed session/prompt";
+    let cause = "gave no sign of life for 3 s while it owed session/prompt";
     assert_crash(&answer, json!(1), "agent", cause, "restarted");
     assert_gone(old, "the stopped one");
     play.agent_is_back();
@@ -48,7 +50,7 @@ fn a_stopped_agent_that_owes_a_prompt_is_replaced() {
 /// Line 5: who waits for somebody else is not to blame: it is the last of them.
 #[test]
 fn only_the_one_that_everybody_waits_for_is_to_blame() {
-    let setup = stage().option(&["--prompt-limit", "0.2"]);
+    let setup = stage().option(&["--prompt-limit", "3"]);
     let mut play = Play::begin(setup, &["one", "two", "agent"], LOADS);
     play.session("s");
     play.prompt("1", "s");
@@ -120,12 +122,32 @@ fn prompts_and_other_requests_have_limits_of_their_own() {
     }
 }
 
+/// Line 5: who waits for people to log in, or sets a session up, takes its time as with a prompt.
+#[test]
+fn a_login_and_a_session_that_is_set_up_take_their_time() {
+    let options = ["--answer-limit", "0.2"];
+    let login = ("authenticate", r#"{"methodId":"m"}"#.to_owned());
+    let new = SetUp::new("s");
+    let load = SetUp::old("session/load", "s");
+    for (method, params) in [login, (new.method, new.params), (load.method, load.params)] {
+        let mut patient = Play::begin(stage().option(&options), &["proxy", "agent"], LOADS);
+        let asked = patient.ask("1", method, &params);
+        // Asked later, and over sooner.
+        let mut impatient = Play::begin(stage().option(&options), &["agent"], LOADS);
+        impatient.stage.editor.send(&request("1", "_x/ask", "{}"));
+        assert_blames(&impatient.stage.editor.message(), "agent", "gave no sign of life", "");
+        let answer = patient.answer(&asked, r#"{"sessionId":"s"}"#);
+        assert_eq!(answer["result"]["sessionId"], "s", "{method}: {answer}");
+        assert_eq!(patient.status()["components"][1]["pid"], patient.agent.pid, "{method}");
+    }
+}
+
 /// Line 5: who works and shows it is left alone. (Should this machine stand still for so long that even a
 /// lively agent seems dead, nothing is learnt.)
 #[test]
 fn an_agent_that_gives_signs_of_life_is_left_alone() {
-    const LIMIT: Duration = Duration::from_secs(1);
-    let options = ["--prompt-limit", "1"];
+    const LIMIT: Duration = Duration::from_secs(3);
+    let options = ["--prompt-limit", "3"];
     let begin = || {
         let mut play = Play::begin(stage().option(&options), &["agent"], LOADS);
         play.session("s");
@@ -161,7 +183,7 @@ fn by_default_nobody_is_hurried() {
     let other = unhurried.ask("2", "_x/ask", "{}");
     signal(&unhurried.agent, libc::SIGSTOP);
     // Elsewhere the same takes too long.
-    let options = ["--prompt-limit", "0.2"];
+    let options = ["--prompt-limit", "3"];
     let mut hurried = Play::begin(stage().option(&options), &["agent"], LOADS);
     hurried.session("s");
     hurried.prompt("1", "s");
@@ -229,6 +251,31 @@ fn a_proxy_is_not_to_blame_for_an_agent_that_does_not_stop() {
     assert_eq!(play.stage.editor.line(), result("1", r#"{"stopReason":"cancelled"}"#));
 }
 
+/// Line 5: one that hangs with a cancelled prompt is found, though it waits for another one, of another
+/// session, that it has passed on.
+#[test]
+fn a_proxy_is_to_blame_for_a_cancelled_prompt_that_it_has_not_passed_on() {
+    let setup = stage().option(&["--cancel-limit", "0.2"]);
+    let mut play = Play::begin(setup, &["proxy", "agent"], LOADS);
+    let sessions = ["s", "t"].map(|name| play.session(name));
+    play.stage.editor.send(&request("1", "session/prompt", &prompt("s")));
+    play.proxies[0].request("session/prompt");
+    let asked = play.prompt("2", "t");
+    play.stage.editor.send(&notification("session/cancel", CANCEL));
+    let old = play.proxies[0].pid;
+    assert_eq!(play.stage.editor.line(), result("1", r#"{"stopReason":"cancelled"}"#));
+    assert_gone(old, "the one that hangs");
+    play.wait_for_words("went on with session/prompt for 200 ms after it was cancelled");
+    play.replaced(0);
+    play.learns(0, &sessions);
+    // The other turn goes on; its answer comes behind a sounding.
+    play.agent.answer(&asked, "{}");
+    pass(&mut play.proxies[0]);
+    assert_eq!(play.stage.editor.line(), result("2", "{}"));
+    pass(&mut play.proxies[0]);
+    play.works();
+}
+
 /// Line 5: the default is not none, but two minutes; `off` is none.
 #[test]
 fn a_cancellation_may_be_ignored_if_that_is_wanted() {
@@ -248,4 +295,22 @@ fn a_cancellation_may_be_ignored_if_that_is_wanted() {
         assert_eq!(answer["result"]["stopReason"], "end_turn");
         patient.works();
     }
+}
+
+/// Line 5, 2: one that says nothing while it is told of its sessions is blamed for what it did not answer,
+/// not for its greeting.
+#[test]
+fn who_is_silent_while_it_learns_is_blamed_for_what_it_did_not_answer() {
+    let options = ["--init-timeout", "2", "--restarts", "1/600"];
+    let mut play = Play::begin(stage().option(&options), &["proxy", "agent"], PLAIN);
+    play.session("s");
+    play.kill(0);
+    greeted(&mut play);
+    play.proxies[0].request("session/new");
+    let component = play.wait_for_state(1, "bypassed");
+    let cause = "gave no sign of life for 2 s while it owed session/new";
+    assert_eq!(component["lastExit"], cause, "{component}");
+    play.wait_for_words(cause);
+    play.proxies.clear();
+    play.works();
 }

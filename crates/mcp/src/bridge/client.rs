@@ -56,14 +56,36 @@ struct Hello {
     until: Time,
     /// We have answered it ourselves.
     answered: bool,
-    /// It was said twice: somebody on the way was lost with the first.
-    again: bool,
+    lost: Lost,
+}
+
+/// Has somebody been lost with it on the way?
+#[derive(Debug, PartialEq)]
+enum Lost {
+    No,
+    /// It is to be said again, unless the server has heard it.
+    Now,
+    /// It was said again.
+    Before,
+}
+
+impl Hello {
+    /// It has failed. Is it to be said again?
+    fn is_lost(&mut self) -> bool {
+        let first = self.answered && self.call.is(INITIALIZE) && self.lost == Lost::No;
+        if first {
+            self.lost = Lost::Now;
+        }
+        first
+    }
 }
 
 impl Client {
     pub fn deadline(&self) -> Option<Time> {
         let hellos = self.hellos.iter().filter(|hello| !hello.answered).map(|hello| hello.until);
-        hellos.chain(self.held.as_ref().map(|(_, until)| *until)).min()
+        let lost = self.hellos.iter().filter(|hello| hello.lost == Lost::Now);
+        let lost = lost.map(|_| Time::default());
+        hellos.chain(lost).chain(self.held.as_ref().map(|(_, until)| *until)).min()
     }
 
     /// Has this to wait until the server has answered `initialize` itself?
@@ -116,8 +138,8 @@ impl Bridge {
                 {
                     let until = now.plus(PATIENCE);
                     let (id, call) = (id.clone(), call.clone());
-                    let (answered, again) = (false, false);
-                    client.hellos.push(Hello { id, call, until, answered, again });
+                    let (answered, lost) = (false, Lost::No);
+                    client.hellos.push(Hello { id, call, until, answered, lost });
                 }
                 self.say(caller, Some(id), call, steps);
             }
@@ -197,6 +219,32 @@ impl Bridge {
         }
     }
 
+    /// The clients whose first words have failed after we had answered them, and their connections.
+    pub(crate) fn lost_hellos(&self) -> Vec<(Caller, String)> {
+        let lost = |client: &&Client| client.hellos.iter().any(|hello| hello.lost == Lost::Now);
+        let clients = self.clients.iter().filter(|(_, client)| lost(client));
+        let connected = clients.filter_map(|(caller, client)| match &client.state {
+            State::Connected(connection) => Some((*caller, connection.clone())),
+            _ => None,
+        });
+        connected.collect()
+    }
+
+    /// Says them again, unless the server has heard them.
+    pub(crate) fn hello_again(&mut self, caller: Caller, heard: bool, steps: &mut Vec<Step>) {
+        let Some(client) = self.clients.get_mut(&caller) else { return };
+        let lost = client.hellos.iter().position(|hello| hello.lost == Lost::Now);
+        let Some(index) = lost else { return };
+        if heard {
+            client.hellos.swap_remove(index);
+            return self.say_early(caller, steps);
+        }
+        let hello = &mut client.hellos[index];
+        hello.lost = Lost::Before;
+        let (id, call) = (hello.id.clone(), hello.call.clone());
+        self.say(caller, Some(id), call, steps);
+    }
+
     /// The answer to one of our questions in the chain.
     pub(crate) fn on_answer(&mut self, number: u64, outcome: Outcome, steps: &mut Vec<Step>) {
         match self.asked.remove(&number) {
@@ -204,13 +252,12 @@ impl Bridge {
             Some(Asked::Call { caller, id, cancelled: false }) => {
                 let Some(client) = self.clients.get_mut(&caller) else { return };
                 let hello = client.hellos.iter().position(|hello| hello.id == id);
-                // The client has its answer and will not say it again; the server may not have heard it.
-                let lost = |it: &mut Hello| it.answered && !std::mem::replace(&mut it.again, true);
+                // The client has its answer and will not say it again; the server may not have heard
+                // it. Whether that is so is known once it is known who was lost.
                 if let (Some(index), Outcome::Error(_)) = (hello, &outcome)
-                    && lost(&mut client.hellos[index])
+                    && client.hellos[index].is_lost()
                 {
-                    let call = client.hellos[index].call.clone();
-                    return self.say(caller, Some(id), call, steps);
+                    return;
                 }
                 match hello.map(|index| client.hellos.swap_remove(index)) {
                     Some(Hello { answered: true, call, .. }) => {

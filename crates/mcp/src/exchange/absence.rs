@@ -30,6 +30,15 @@ impl Exchange {
             self.bridge.on_parted(steps);
         }
         self.close_talks_through(now, seat, steps);
+        self.say_lost_hellos(steps);
+    }
+
+    /// First words of clients that failed on their way to the server are said again.
+    pub(super) fn say_lost_hellos(&mut self, steps: &mut Vec<Step>) {
+        for (caller, connection) in self.bridge.lost_hellos() {
+            let heard = self.talks.with(&connection).is_none_or(|talk| talk.begun.is_some());
+            self.bridge.hello_again(caller, heard, steps);
+        }
     }
 
     /// Another has taken the place of a component that died, and has been told of every session.
@@ -50,6 +59,7 @@ impl Exchange {
         for number in talks.map(|(number, _)| *number).collect::<Vec<u64>>() {
             self.open_again(now, number, steps);
         }
+        self.say_lost_hellos(steps);
     }
 
     /// Nobody takes the place of a component that died: the chain closes over the gap, and what it

@@ -129,6 +129,17 @@ impl Exchange {
         if let Some(session) = &session {
             self.declared_again(seat, session, &declared.again, &declared.dialect);
         }
+        // What it had offered in this session before, it offers no more.
+        let before = self.servers.iter_mut().filter(|(key, server)| {
+            server.seat == seat && !declared.servers.is_empty() && !declared.servers.contains(key)
+        });
+        let before = before.filter_map(|(key, server)| {
+            let session = session.as_ref().filter(|it| !it.is_empty())?;
+            server.uses.sessions.remove(session).then(|| key.clone())
+        });
+        for key in before.collect::<Vec<String>>() {
+            self.drop_if_unused(now, &key, steps);
+        }
         for key in declared.servers {
             let Some(server) = self.servers.get_mut(&key) else { continue };
             server.uses.pending -= 1;

@@ -306,7 +306,7 @@ impl Stage {
                 }
                 self.take(steps);
             }
-            Event::Left { seat, .. } | Event::Restarted(seat) => {
+            Event::Left { seat, .. } | Event::Again(seat) => {
                 self.exchange.left(seat);
                 self.route(event);
             }

@@ -1,14 +1,334 @@
-//! Faults to plant.
+//! Faults to plant: each is a mistake that a supervisor could make.
 
+use router::{Ending, Seat, SeatState};
 use supervisor::{Action, Event, Supervisor};
+use wire::{Call, Json, Message, Outcome, Side};
 
+use crate::pen::{is_mcp, payload_of, serial};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bug {
+    /// An answer is delivered twice.
+    AnswerTwice,
+    /// Those who wait for a dead component are not told.
+    ForgetOwed,
+    /// An answer does not arrive, so that its question stays open.
+    LoseAnswer,
+    /// What has waited for a component is delivered in reverse.
+    HeldReversed,
+    /// Something that has waited for a component is lost.
+    LoseHeld,
+    /// A component is spoken to before it was told of its sessions.
+    ReleaseBeforeReplay,
+    /// It is told of its first session only.
+    SkipSecondReplay,
+    /// An answer does not wait for what was said before to come through.
+    NoSounding,
+    /// The `initialize` of one who has returned is passed on.
+    ForwardInitialize,
+    /// What an agent repeats is passed on.
+    HistoryPassed,
+    /// An agent is asked for a new session in place of the one it had.
+    NewForLoad,
+    /// What a guard should have seen passes while it is away.
+    GuardPassed,
+    /// A prompt that nobody waits for is not called off.
+    OrphanGoesOn,
+    /// A session that nobody has is not closed.
+    OrphanStays,
+    /// What was answered with an error is answered again when the next life begins.
+    LateAnswer,
+    /// A component is started while the last one is there.
+    StartTwice,
+    /// A component is not started again.
+    NeverStarted,
+    /// A message is delivered twice.
+    Duplicate,
+    /// Two messages for a component change places.
+    Overtake,
+    /// A notification is not passed on.
+    DropNote,
+    /// A payload is read and written again.
+    Respell,
+    /// The chain ends although it need not.
+    EndForNothing,
+    /// Who is silent is not found out.
+    Blind,
+    /// A tool is called twice.
+    ToolTwice,
+}
+
+impl Bug {
+    pub const ALL: [Bug; 24] = [
+        Bug::AnswerTwice,
+        Bug::ForgetOwed,
+        Bug::LoseAnswer,
+        Bug::HeldReversed,
+        Bug::LoseHeld,
+        Bug::ReleaseBeforeReplay,
+        Bug::SkipSecondReplay,
+        Bug::NoSounding,
+        Bug::ForwardInitialize,
+        Bug::HistoryPassed,
+        Bug::NewForLoad,
+        Bug::GuardPassed,
+        Bug::OrphanGoesOn,
+        Bug::OrphanStays,
+        Bug::LateAnswer,
+        Bug::StartTwice,
+        Bug::NeverStarted,
+        Bug::Duplicate,
+        Bug::Overtake,
+        Bug::DropNote,
+        Bug::Respell,
+        Bug::EndForNothing,
+        Bug::Blind,
+        Bug::ToolTwice,
+    ];
+}
+
+/// Plants a bug wherever there is an occasion.
 #[derive(Debug)]
-pub struct Saboteur;
+pub struct Saboteur {
+    bug: Bug,
+    event: Option<Event>,
+    /// What is done in place of what the supervisor would have done.
+    instead: Option<Action>,
+    /// What was answered with an error.
+    refused: Vec<Action>,
+    lessons: usize,
+}
 
 impl Saboteur {
-    pub fn before(&mut self, event: Event, _supervisor: &Supervisor) -> Option<Event> {
-        Some(event)
+    pub fn new(bug: Bug) -> Saboteur {
+        Saboteur { bug, event: None, instead: None, refused: Vec::new(), lessons: 0 }
     }
 
-    pub fn after(&mut self, _actions: &mut Vec<Action>, _supervisor: &Supervisor) {}
+    pub fn is_blind(&self) -> bool {
+        self.bug == Bug::Blind
+    }
+
+    /// Before the event; `None` keeps it from the supervisor.
+    pub fn before(&mut self, event: Event, supervisor: &Supervisor) -> Option<Event> {
+        self.event = Some(event.clone());
+        let Event::Arrived { from, toward, message } = &event else { return Some(event) };
+        let instead = match (self.bug, message) {
+            (Bug::LoseAnswer, Message::Response { id, .. })
+                if supervisor.router().question(id).is_some_and(|it| it.asker != Seat::SELF) =>
+            {
+                None
+            }
+            (Bug::ForwardInitialize, Message::Request { call, .. })
+                if is_away(supervisor, *from) && call.is("initialize") =>
+            {
+                Some((Seat(from.0 + 1), Side::Agent))
+            }
+            (Bug::HistoryPassed, Message::Notification(call))
+                if call.params.as_ref().is_some_and(|it| it.member("secret").is_some()) =>
+            {
+                Some((Seat(from.0 - 1), Side::Editor))
+            }
+            (Bug::GuardPassed, Message::Request { call, .. })
+                if call.is("session/prompt")
+                    && *toward == Side::Agent
+                    && is_away(supervisor, Seat(from.0 + 1))
+                    && is_guard(supervisor, Seat(from.0 + 1)) =>
+            {
+                Some((Seat(from.0 + 2), Side::Agent))
+            }
+            _ => return Some(event),
+        };
+        self.instead = instead
+            .filter(|(to, _)| to.index() <= supervisor.router().chain().components.len())
+            .map(|(to, toward)| Action::Deliver { to, toward, message: message.clone() });
+        None
+    }
+
+    /// After it: spoils what is to be done. What it returns happens, too.
+    pub fn after(&mut self, actions: &mut Vec<Action>, supervisor: &Supervisor) -> Vec<Event> {
+        let mut events = Vec::new();
+        actions.extend(self.instead.take());
+        let left = matches!(self.event, Some(Event::Left { .. }));
+        let resumed = actions.iter().any(
+            |action| matches!(action, Action::Report(it) if it.text.ends_with("is running again")),
+        );
+        match self.bug {
+            Bug::AnswerTwice => repeat(actions, |it| matches!(it, Message::Response { .. })),
+            Bug::Duplicate => repeat(actions, numbered_call),
+            Bug::ToolTwice => repeat(actions, is_tool_call),
+            Bug::ForgetOwed if left => actions.retain(|action| !is(action, is_refusal)),
+            Bug::HeldReversed if resumed => {
+                let at: Vec<usize> =
+                    (0..actions.len()).filter(|at| is(&actions[*at], numbered_call)).collect();
+                for pair in 0..at.len() / 2 {
+                    actions.swap(at[pair], at[at.len() - 1 - pair]);
+                }
+            }
+            Bug::LoseHeld if resumed => {
+                if let Some(at) = actions.iter().position(|action| is(action, numbered_call)) {
+                    actions.remove(at);
+                }
+            }
+            Bug::ReleaseBeforeReplay => self.skip_lessons(0, actions, &mut events),
+            Bug::SkipSecondReplay => self.skip_lessons(1, actions, &mut events),
+            Bug::NoSounding => {
+                let sounding = |message: &Message| match message {
+                    Message::Request { call, .. } => call.is("_conductor/sounding"),
+                    _ => false,
+                };
+                for action in actions.extract_if(.., |action| is(action, sounding)) {
+                    events.extend(good_answer(&action));
+                }
+            }
+            Bug::NewForLoad => {
+                for action in actions.iter_mut() {
+                    if let Action::Deliver { message: Message::Request { call, .. }, .. } = action
+                        && (call.is("session/load") || call.is("session/resume"))
+                    {
+                        *call = Call { method: "session/new".into(), ..call.clone() };
+                    }
+                }
+            }
+            Bug::OrphanGoesOn if left => actions.retain(|action| {
+                !is(action, |message| match message {
+                    Message::Notification(call) => {
+                        (call.is("session/cancel") || call.is("$/cancel_request"))
+                            && call.params.as_ref().and_then(serial).is_none()
+                    }
+                    _ => false,
+                })
+            }),
+            Bug::OrphanStays => {
+                let closes = |message: &Message| match message {
+                    Message::Request { id, call } => {
+                        call.is("session/close") && id.text().is_some_and(|id| id.starts_with("r:"))
+                    }
+                    _ => false,
+                };
+                for action in actions.extract_if(.., |action| is(action, closes)) {
+                    let _ = action;
+                }
+            }
+            Bug::LateAnswer => {
+                if actions.iter().any(|action| matches!(action, Action::Start(_))) {
+                    actions.append(&mut self.refused);
+                }
+                if left {
+                    self.refused.extend(actions.iter().filter(|it| is(it, is_refusal)).cloned());
+                }
+            }
+            Bug::StartTwice => {
+                if let Some(start) =
+                    actions.iter().find(|action| matches!(action, Action::Start(_))).cloned()
+                {
+                    actions.push(start);
+                }
+            }
+            Bug::NeverStarted if !matches!(self.event, Some(Event::Arrived { .. })) => {
+                actions.retain(|action| !matches!(action, Action::Start(_)));
+            }
+            Bug::Overtake => {
+                let at = (1..actions.len()).find(|at| match (&actions[at - 1], &actions[*at]) {
+                    (Action::Deliver { to: one, .. }, Action::Deliver { to: two, .. }) => {
+                        one == two
+                            && is(&actions[at - 1], numbered_call)
+                            && is(&actions[*at], numbered_call)
+                    }
+                    _ => false,
+                });
+                at.into_iter().for_each(|at| actions.swap(at - 1, at));
+            }
+            Bug::DropNote => {
+                actions.retain(|action| {
+                    !is(action, |it| matches!(it, Message::Notification(_)) && numbered_call(it))
+                });
+            }
+            Bug::Respell => {
+                for action in actions.iter_mut() {
+                    if let Action::Deliver { message: Message::Request { call, .. }, .. } = action
+                        && let Some(params) = &mut call.params
+                    {
+                        *params = Json::trusted(params.as_str().replace("1.10", "1.1"));
+                    }
+                }
+            }
+            Bug::EndForNothing if left && !supervisor.router().is_ending() => {
+                actions.push(Action::Finish(Ending::Clean));
+            }
+            _ => {}
+        }
+        events
+    }
+
+    /// Lessons after the first so many are not given, but taken for learnt.
+    fn skip_lessons(&mut self, from: usize, actions: &mut Vec<Action>, events: &mut Vec<Event>) {
+        if actions.iter().any(|action| matches!(action, Action::Start(_))) {
+            self.lessons = 0;
+        }
+        let lesson = |message: &Message| match message {
+            Message::Request { id, call } => {
+                id.text().is_some_and(|id| id.starts_with("r:")) && !call.is("session/close")
+            }
+            _ => false,
+        };
+        let mut index = 0;
+        while index < actions.len() {
+            if !is(&actions[index], lesson) {
+                index += 1;
+                continue;
+            }
+            self.lessons += 1;
+            if self.lessons > from {
+                events.extend(good_answer(&actions.remove(index)));
+            } else {
+                index += 1;
+            }
+        }
+    }
+}
+
+fn is(action: &Action, test: impl Fn(&Message) -> bool) -> bool {
+    matches!(action, Action::Deliver { message, .. } if test(message))
+}
+
+fn repeat(actions: &mut Vec<Action>, test: impl Fn(&Message) -> bool) {
+    if let Some(at) = actions.iter().position(|action| is(action, &test)) {
+        actions.insert(at, actions[at].clone());
+    }
+}
+
+/// A request or notification of a player.
+fn numbered_call(message: &Message) -> bool {
+    !matches!(message, Message::Response { .. }) && payload_of(message).and_then(serial).is_some()
+}
+
+fn is_tool_call(message: &Message) -> bool {
+    match message {
+        Message::Request { call, .. } => {
+            is_mcp(&call.method.name())
+                && call.params.as_ref().is_some_and(|it| it.as_str().contains("tools/call"))
+        }
+        _ => false,
+    }
+}
+
+/// An error in our own words.
+fn is_refusal(message: &Message) -> bool {
+    matches!(message, Message::Response { outcome: Outcome::Error(error), .. } if serial(error).is_none())
+}
+
+fn good_answer(action: &Action) -> Option<Event> {
+    let Action::Deliver { to, message: Message::Request { id, .. }, .. } = action else {
+        return None;
+    };
+    let message = Message::response(id.clone(), Outcome::Result(Json::EMPTY));
+    Some(Event::Arrived { from: *to, toward: Side::Editor, message })
+}
+
+fn is_away(supervisor: &Supervisor, seat: Seat) -> bool {
+    matches!(supervisor.router().state(seat), Some(SeatState::Away(_)))
+}
+
+fn is_guard(supervisor: &Supervisor, seat: Seat) -> bool {
+    supervisor.router().chain().component(seat).is_some_and(|it| it.guard)
 }

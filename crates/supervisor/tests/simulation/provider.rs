@@ -132,6 +132,7 @@ impl Provider {
         match word {
             Word::Connect { server: it, .. } | Word::Say { target: Target::Connection(it), .. } => {
                 (it.starts_with("v-") || it.starts_with("tools-"))
+                    && !it.ends_with("#theirs")
                     && !it.starts_with(&format!("v-{}-", self.life))
                     && !it.starts_with(&format!("tools-{}-", self.life))
             }

@@ -113,6 +113,9 @@ impl World {
             return Ok(());
         }
         let router = self.supervisor.router();
+        if router.is_ending() {
+            return Ok(());
+        }
         let seat = router::Seat(far as u16);
         let lost = self.agent.turns.iter().find(|it| !it.called_off && !router.owes(seat, &it.id));
         match lost {
@@ -123,7 +126,9 @@ impl World {
 
     fn tick(&mut self, time: Time) -> Check {
         self.now = self.now.max(time);
-        let Some((seat, how)) = self.supervisor.overdue(self.now) else {
+        let overdue = self.supervisor.overdue(self.now);
+        let blind = self.saboteur.as_ref().is_some_and(Saboteur::is_blind);
+        let Some((seat, how)) = overdue.filter(|_| !blind) else {
             return self.event(Event::Tick);
         };
         let excused = self.cast.nature.stubborn
@@ -200,6 +205,10 @@ impl World {
     fn check_rest(&mut self) -> Check {
         if let Some(text) = self.ledger.unanswered(|life| self.is_there(life)) {
             return Err(text);
+        }
+        // Who says nothing and owes nothing is found out when it is next asked something.
+        if self.links.iter().any(|link| link.state == State::Stalled) {
+            return Ok(());
         }
         let sizes = self.supervisor.sizes();
         if sizes.iter().any(|size| *size > 0) {

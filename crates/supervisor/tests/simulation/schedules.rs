@@ -14,6 +14,49 @@ pub const CASTS: [&str; 4] = [
     "outer provider:P5 guard:P4 agent+native",
 ];
 
+/// Cases that have found something.
+pub const ONCE_BROKEN: [&str; 24] = [
+    // Left out during the first handshake: the next one was initialized twice.
+    "editor context:P5 provider:P4 agent+load | short | bypass | die@8:1",
+    // A session that was being set up, or had just been, was half known.
+    "editor context:P5 provider:P4 agent+load | short | restart | die@14:1",
+    "editor context:P5 provider:P4 agent+load | short | restart | die@20:1",
+    // A close that passed a dead component by left the session in its record.
+    "editor context:P5 provider:P4 agent+load | turns | restart | die@208:1",
+    "outer context:P4 agent | short | restart watch tell | die@36:1 shut@92:1",
+    // A cancellation of what nobody waits for stayed.
+    "editor context:P5 provider:P4 agent+load | tool | restart | die@30:3",
+    "editor guard:P4 agent+load+native+stubborn | linger | restart end watch | die@192:1 die@73:1",
+    // Two sessions that were set up at once got each other's answers.
+    "editor guard:P4 refuser:P5 agent+load+native | linger | restart watch tell | die@12:1 shut@49:1",
+    "outer guard:P5 refuser:P5 holder:P5 agent | linger | restart watch | stall@250:3 die@167:1",
+    // A proxy that hung while the agent waited for its tool was not found out.
+    "editor context:P5 provider:P4 agent+load | tool | restart watch | stall@28:2",
+    // A session that the agent had lost kept its servers.
+    "editor refuser:P4 provider:P5 agent+native | tool | restart always tell | loop@3:3",
+    // Something was reported after the end.
+    "editor provider:P5 agent+native | turns | restart watch tell order659552 | shut@61:2 die@43:1",
+    // The sessions of one who died while it learnt were closed.
+    "editor provider:P4 agent+load | short | restart end watch order24467 | die@18:1 stall@29:1",
+    // What was on its way of a session that nobody has, or was closed, came later.
+    "editor guard:P4 transparent:P3 agent+load+native | load | restart always watch | shut@75:1",
+    "outer context:P4 holder:P5 agent+load+native | load | restart tell order914854 | die@80:2",
+    "editor holder:P5 refuser:P5 agent+resume | turns | restart order280802 | die@44:2 shut@44:3",
+    "editor provider:P5 holder:P5 agent+load | load | bypass tell order375360 | cancel@83:0 shut@101:1 cancel@94:0",
+    "editor guard:P3 holder:P3 provider:P5 agent+resume | linger | restart tell order112458 | shut@40:1 shut@43:4 shut@14:1 die@70:3",
+    // One who was given up for not stopping had sessions in its hands.
+    "outer context:P5 holder:P5 holder:P5 guard:P5 agent+load | linger | restart always watch | stall@50:3 die@40:1 die@53:1",
+    // The first words of an MCP client were lost on their way, and not said again.
+    "editor provider:P5 transparent:P5 agent | turns | restart end watch tell | stall@158:2 die@15:1 stall@209:2 die@123:2",
+    // A session that was loaded twice had two servers, and the wrong one was revived.
+    "outer transparent:P5 guard:P4 holder:P5 provider:P3 agent+load | load | restart watch tell order497840 | die@195:1 cancel@72:0 stall@23:4 stall@247:4",
+    // An agent was blamed for waiting for one who was being restarted.
+    "editor provider:P3 agent+native | turns | restart end watch tell | die@92:1 stall@104:1 cancel@79:0",
+    // Lessons and closes of ours, mixed up.
+    "editor transparent:P4 transparent:P5 provider:P4 agent+native | short | restart always watch | shut@143:4 stall@155:2",
+    "editor provider:P5 transparent:P5 refuser:P5 agent+resume+native | turns | restart order333601 | loop@39:3 die@158:3 die@189:1 loop@27:3",
+];
+
 pub fn fault(what: What, at: usize, seat: u16) -> Fault {
     Fault { what, at, seat }
 }
@@ -75,8 +118,9 @@ pub fn loops(cast: &str, scenario: &str, policy: &str) -> Vec<Case> {
 }
 
 /// The editor cancels at every line, also soon after a component has died.
-pub fn cancels(cast: &str, scenario: &str, policy: &str, apart: usize) -> Vec<Case> {
+pub fn cancels(cast: &str, ears: &str, scenario: &str, policy: &str, apart: usize) -> Vec<Case> {
     let length = length(cast, scenario, policy);
+    let cast = &format!("{cast}{ears}");
     let mut cases = Vec::new();
     for what in [What::Cancel, What::Halt] {
         for at in 0..=length {

@@ -313,7 +313,9 @@ impl World {
             self.supervisor.handle(self.now, event, &mut actions);
         }
         if let Some(saboteur) = &mut self.saboteur {
-            saboteur.after(&mut actions, &self.supervisor);
+            for event in saboteur.after(&mut actions, &self.supervisor) {
+                self.supervisor.handle(self.now, event, &mut actions);
+            }
         }
         for action in actions {
             if self.finished.is_some() {
