@@ -22,6 +22,45 @@ pub mod ports;
 pub(crate) mod shell;
 pub mod stdio;
 
+/// What the transports make of bytes, without a socket: for the fuzzer, which reaches nothing private.
+#[doc(hidden)]
+pub mod framing {
+    use bytes::Bytes;
+    use tokio::io::AsyncRead;
+
+    use super::{http, stdio};
+
+    /// The first line of a connection, and what comes along with it.
+    pub async fn first_line(from: &mut (impl AsyncRead + Unpin)) -> Option<(Vec<u8>, Vec<u8>)> {
+        stdio::first_line(from).await
+    }
+
+    /// The first line that says this secret.
+    pub fn introduction(secret: &str) -> Vec<u8> {
+        stdio::introduction(secret)
+    }
+
+    /// The secret that a first line says.
+    pub fn secret_of(line: Bytes) -> Option<String> {
+        stdio::secret_of(line)
+    }
+
+    /// The answer to a line that was not read.
+    pub fn too_long(beginning: &[u8], length: usize, longest: usize) -> Bytes {
+        stdio::too_long(beginning, length, longest)
+    }
+
+    /// The messages of an HTTP body, each as one line; `None` if it is refused.
+    pub fn lines_of(body: Bytes) -> Option<Vec<Bytes>> {
+        http::lines_of(body)
+    }
+
+    /// A line as one event of a stream.
+    pub fn event(line: &[u8]) -> Bytes {
+        http::event(line)
+    }
+}
+
 /// What clients do. The channel that carries this is bounded, so a client that is too fast waits.
 #[derive(Debug)]
 pub enum Heard {

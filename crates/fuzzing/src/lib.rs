@@ -5,6 +5,7 @@
 //! that what a fuzzer has found once is looked at by everybody ever after, without one.
 //!
 //! # Layout
+//! - [`lines`]: bytes into lines: pipes, first lines, HTTP bodies
 //! - [`line`]: any bytes as one line, from anybody
 //! - [`dialects`]: a conversation on one link, in every generation
 //! - [`mcp_framing`]: MCP clients, consumers and providers around the exchange
@@ -13,6 +14,7 @@
 
 pub mod dialects;
 pub mod line;
+pub mod lines;
 pub mod mcp_framing;
 pub mod router_ops;
 pub mod story;
@@ -21,7 +23,8 @@ pub mod story;
 pub type Check = fn(&[u8]);
 
 /// All of them, by the names of their files in `fuzz/fuzz_targets`.
-pub const TARGETS: [(&str, Check); 4] = [
+pub const TARGETS: [(&str, Check); 5] = [
+    ("lines", lines::check),
     ("line", line::check),
     ("dialects", dialects::check),
     ("mcp_framing", mcp_framing::check),

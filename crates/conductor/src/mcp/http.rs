@@ -38,6 +38,8 @@ use super::ports::{Desk, Entrance, Guests, PATIENCE};
 use super::{Heard, Mouth};
 use crate::secret::random_word;
 
+pub(super) use self::reply::event;
+
 mod reply;
 mod session;
 
@@ -416,6 +418,12 @@ fn split(body: Bytes) -> Result<(Vec<(Bytes, Message)>, bool), Refusal> {
         true => Err(malformed(Malformed::NotAMessage { id: Id::NULL, why: "an empty batch" })),
         false => Ok((messages, true)),
     }
+}
+
+/// The same lines, for who does not know what a refusal is made of.
+pub(super) fn lines_of(body: Bytes) -> Option<Vec<Bytes>> {
+    let (messages, _) = split(body).ok()?;
+    Some(messages.into_iter().map(|(line, _)| line).collect())
 }
 
 fn parse(text: &Json) -> Parsed {

@@ -120,12 +120,23 @@ async fn take_over(
 
 /// Whose secret the first line says.
 fn ticket_of(line: impl Into<Bytes>, guests: &Guests) -> Option<Ticket> {
+    guests.by_secret(secret_of(line)?.as_bytes())
+}
+
+/// The secret that the first line says.
+pub(super) fn secret_of(line: impl Into<Bytes>) -> Option<String> {
     let secret = Json::parse(line).ok()?.member("conductor")?;
-    guests.by_secret(secret.text()?.as_bytes())
+    secret.text().map(|secret| secret.into_owned())
 }
 
 /// Reads the first line. Gives whose secret it says, and what was read beyond it.
 async fn greet(from: &mut OwnedReadHalf, guests: &Guests) -> Option<(Ticket, Vec<u8>)> {
+    let (line, rest) = first_line(from).await?;
+    Some((ticket_of(line, guests)?, rest))
+}
+
+/// Reads the first line, and what comes along with it.
+pub(super) async fn first_line(from: &mut (impl AsyncRead + Unpin)) -> Option<(Vec<u8>, Vec<u8>)> {
     let mut read = Vec::new();
     let end = loop {
         if let Some(end) = memchr::memchr(b'\n', &read) {
@@ -136,7 +147,7 @@ async fn greet(from: &mut OwnedReadHalf, guests: &Guests) -> Option<(Ticket, Vec
         }
     };
     let rest = read.split_off(end + 1);
-    Some((ticket_of(read, guests)?, rest))
+    Some((read, rest))
 }
 
 /// One call, from `Called` to `HungUp`.
@@ -216,7 +227,7 @@ async fn hand_over(
 }
 
 /// The answer to a line that was not read, for the request that it was, if that can be told.
-fn too_long(beginning: &[u8], length: usize, longest: usize) -> Bytes {
+pub(super) fn too_long(beginning: &[u8], length: usize, longest: usize) -> Bytes {
     let id = match salvage(beginning) {
         Salvage::Request(id) => id,
         _ => Id::NULL,

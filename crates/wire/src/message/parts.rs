@@ -242,7 +242,12 @@ pub fn salvage(beginning: &[u8]) -> Salvage {
     // The walk ends with an error where the text breaks off; what it saw before that counts.
     let _ = Walker::new(&beginning).object(|key, walker| {
         match key {
-            b"id" => id = Id::new(Json::slice_of(&beginning, walker.value()?)),
+            b"id" => {
+                let span = walker.value()?;
+                // A number with which the text breaks off may be half of another.
+                let whole = span.end < beginning.len();
+                id = Id::new(Json::slice_of(&beginning, span)).filter(|_| whole);
+            }
             b"method" | b"params" => call = true,
             b"result" | b"error" => answer = true,
             _ => {}

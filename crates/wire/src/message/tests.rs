@@ -96,5 +96,7 @@ fn the_beginning_of_a_lost_line_tells_who_waits() {
     assert_eq!(salvage(br#"{"id":1}"#), Salvage::Unclear(one.clone()));
     assert_eq!(salvage(br#"{"id":1,"method":"x","result":1}"#), Salvage::Unclear(one));
     assert_eq!(salvage(br#"{"result":{"te"#), Salvage::Nothing);
+    // Perhaps it was to be 12.
+    assert_eq!(salvage(br#"{"method":"x","id":1"#), Salvage::Nothing);
     assert_eq!(salvage(b"Starting agent"), Salvage::Nothing);
 }

@@ -86,7 +86,7 @@ impl Events {
 }
 
 /// A line break between the tokens of a message would end the event's data.
-fn event(line: &[u8]) -> Bytes {
+pub(in crate::mcp) fn event(line: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(line.len() + 8);
     out.extend_from_slice(b"data: ");
     out.extend(line.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }));

@@ -1,0 +1,262 @@
+//! Bytes into lines, wherever they come in: pipes, the first line of `conductor mcp`, HTTP bodies; and
+//! out again as events.
+//!
+//! The first byte of the data says what the rest is:
+//!
+//! | first byte | the rest |
+//! |---|---|
+//! | `s` | a choice of the longest line allowed and choices of chunks, up to a newline; then what comes through the pipe |
+//! | `g` | choices of chunks, up to a newline; then what comes from a stranger |
+//! | `i` | a secret |
+//! | `b` | an HTTP body |
+//! | `e` | a message to an HTTP client |
+//!
+//! What must hold: nothing panics. However a stream is cut into chunks, its lines are the same; a line
+//! that is too long is dropped as it comes, and what is told of it is true. A secret that is said is
+//! the secret that is heard. A body is as many messages as `serde_json` finds in it, each on one line.
+//! A client reads the event that was written, and only that.
+
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+use std::{io, slice};
+
+use bytes::Bytes;
+use conductor::lines::{Line, Lines};
+use conductor::mcp::framing;
+use tokio::io::{AsyncRead, ReadBuf};
+use wire::message::salvage;
+use wire::{Id, Json, Message, Outcome, Salvage};
+
+/// How long lines may be.
+const LONGEST: [usize; 6] = [0, 1, 8, 64, 5000, 1 << 20];
+
+/// How much of a line that is too long is looked at.
+const BEGINNING: usize = 4096;
+
+/// The longest first line that is certainly read.
+const LONGEST_GREETING: usize = 4096;
+
+/// # Panics
+/// If something does not hold.
+pub fn check(data: &[u8]) {
+    match data.split_first() {
+        Some((b's', rest)) => {
+            let (choices, data) = header(rest);
+            let (longest, chunks) = choices.split_first().unwrap_or((&b'5', &[]));
+            let longest = LONGEST[usize::from(longest.wrapping_sub(b'0')) % LONGEST.len()];
+            check_pipe(longest, chunks, data);
+        }
+        Some((b'g', rest)) => {
+            let (chunks, data) = header(rest);
+            check_greeting(chunks, data);
+        }
+        Some((b'i', secret)) => check_introduction(&String::from_utf8_lossy(secret)),
+        Some((b'b', body)) => check_body(body),
+        Some((b'e', line)) => check_event(line),
+        _ => {}
+    }
+}
+
+/// The choices in the first line, and what follows it.
+fn header(data: &[u8]) -> (&[u8], &[u8]) {
+    match data.iter().position(|&byte| byte == b'\n') {
+        Some(end) => (&data[..end], &data[end + 1..]),
+        None => (data, &[]),
+    }
+}
+
+/// Data that comes in chunks. Without any choice it comes at once.
+struct Chunks<'a> {
+    data: &'a [u8],
+    sizes: slice::Iter<'a, u8>,
+}
+
+impl<'a> Chunks<'a> {
+    fn new(sizes: &'a [u8], data: &'a [u8]) -> Chunks<'a> {
+        Chunks { data, sizes: sizes.iter() }
+    }
+}
+
+impl<'a> Iterator for Chunks<'a> {
+    /// A chunk, and whether it is looked at before the next one comes.
+    type Item = (&'a [u8], bool);
+
+    fn next(&mut self) -> Option<(&'a [u8], bool)> {
+        if self.data.is_empty() {
+            return None;
+        }
+        let choice = self.sizes.next();
+        let size = choice.map_or(self.data.len(), |choice| 1 + usize::from(choice % 64));
+        let (chunk, rest) = self.data.split_at(size.min(self.data.len()));
+        self.data = rest;
+        Some((chunk, choice.is_none_or(|choice| *choice < 192)))
+    }
+}
+
+/// Each read gets a chunk, or as much of it as there is room for.
+struct Stream<'a> {
+    chunks: Chunks<'a>,
+    chunk: &'a [u8],
+}
+
+impl AsyncRead for Stream<'_> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.chunk.is_empty() {
+            self.chunk = self.chunks.next().map_or(&[], |(chunk, _)| chunk);
+        }
+        let (now, later) = self.chunk.split_at(self.chunk.len().min(into.remaining()));
+        into.put_slice(now);
+        self.chunk = later;
+        Poll::Ready(Ok(()))
+    }
+}
+
+fn check_pipe(longest: usize, sizes: &[u8], data: &[u8]) {
+    let mut lines = Lines::new(longest);
+    let mut seen = Vec::new();
+    let mut came = 0;
+    let mut cx = Context::from_waker(Waker::noop());
+    for (mut chunk, looked_at) in Chunks::new(sizes, data) {
+        came += chunk.len();
+        while !chunk.is_empty() {
+            assert!(lines.poll_fill(&mut chunk, &mut cx).is_ready());
+        }
+        if !looked_at {
+            continue;
+        }
+        seen.extend(std::iter::from_fn(|| lines.next_line()));
+        let begun = data[..came].rsplit(|&byte| byte == b'\n').next().unwrap_or_default();
+        let held = !begun.is_empty() && begun.len() <= longest;
+        assert!(held || lines.is_empty(), "a line that is too long is dropped as it comes");
+    }
+    seen.extend(std::iter::from_fn(|| lines.next_line()));
+    seen.extend(lines.last_line());
+    assert!(lines.is_empty());
+    let blank = |line: &&[u8]| line.len() <= longest && line.trim_ascii().is_empty();
+    // The end of the data is not a line of its own.
+    let expected: Vec<&[u8]> =
+        data.split(|&byte| byte == b'\n').filter(|line| !line.is_empty() && !blank(line)).collect();
+    assert_eq!(seen.len(), expected.len(), "{seen:?}");
+    for (seen, expected) in seen.iter().zip(expected) {
+        check_line(longest, seen, expected);
+    }
+}
+
+fn check_line(longest: usize, seen: &Line, expected: &[u8]) {
+    match seen {
+        Line::Text(text) => {
+            assert!(expected.len() <= longest, "{text:?} is too long");
+            assert_eq!(text, expected);
+        }
+        Line::TooLong { beginning, length } => {
+            assert!(expected.len() > longest, "{beginning:?} is not too long");
+            assert_eq!(*length, expected.len());
+            let least = (longest + 1).min(BEGINNING).min(*length);
+            assert!(beginning.len() >= least && beginning.len() <= BEGINNING);
+            assert!(expected.starts_with(beginning));
+            check_salvage(beginning, expected);
+            check_too_long(beginning, *length, longest);
+        }
+    }
+}
+
+/// What can be told from the beginning of a message is true of all of it.
+fn check_salvage(beginning: &[u8], line: &[u8]) {
+    let Ok(message) = Message::parse(&Bytes::copy_from_slice(line)) else { return };
+    let told = match (salvage(beginning), &message) {
+        (Salvage::Nothing, _) => return,
+        (Salvage::Unclear(told), Message::Request { id, .. } | Message::Response { id, .. })
+        | (Salvage::Request(told), Message::Request { id, .. })
+        | (Salvage::Response(told), Message::Response { id, .. }) => told == *id,
+        _ => false,
+    };
+    assert!(told, "{:?} is told of {message:?}", salvage(beginning));
+}
+
+fn check_too_long(beginning: &[u8], length: usize, longest: usize) {
+    let answer = framing::too_long(beginning, length, longest);
+    let Ok(Message::Response { id, outcome: Outcome::Error(_), .. }) = Message::parse(&answer)
+    else {
+        panic!("{answer:?} is not an error");
+    };
+    match salvage(beginning) {
+        Salvage::Request(asked) => assert_eq!(id, asked),
+        _ => assert_eq!(id, Id::NULL),
+    }
+}
+
+fn check_greeting(sizes: &[u8], data: &[u8]) {
+    let mut stream = Stream { chunks: Chunks::new(sizes, data), chunk: &[] };
+    let mut cx = Context::from_waker(Waker::noop());
+    let Poll::Ready(read) = pin!(framing::first_line(&mut stream)).poll(&mut cx) else {
+        panic!("it waits for what is there");
+    };
+    let end = data.iter().position(|&byte| byte == b'\n');
+    match (read, end) {
+        (Some((line, rest)), Some(end)) => {
+            assert_eq!(line, data[..=end]);
+            assert!(data[end + 1..].starts_with(&rest), "what was read beyond it is not lost");
+            check_secret(&line);
+        }
+        (None, Some(end)) => assert!(end >= LONGEST_GREETING, "a line of {end} bytes is read"),
+        (None, None) => {}
+        (Some(_), None) => panic!("there is no line"),
+    }
+}
+
+/// Two readers agree on what a first line says.
+fn check_secret(line: &[u8]) {
+    let heard = framing::secret_of(Bytes::copy_from_slice(line));
+    if let Ok(value) = serde_json::from_slice::<serde_json::Value>(line) {
+        let said = value.get("conductor").and_then(|secret| secret.as_str());
+        assert_eq!(heard.as_deref(), said);
+    }
+}
+
+fn check_introduction(secret: &str) {
+    let line = framing::introduction(secret);
+    assert_eq!(line.iter().position(|&byte| byte == b'\n'), Some(line.len() - 1), "one line");
+    assert_eq!(framing::secret_of(line.into()).as_deref(), Some(secret));
+}
+
+fn check_body(body: &[u8]) {
+    let lines = framing::lines_of(Bytes::copy_from_slice(body));
+    for line in lines.iter().flatten() {
+        assert!(!line.contains(&b'\n'), "one line: {line:?}");
+        assert!(Message::parse(line).is_ok(), "{line:?} is not a message");
+    }
+    // A single message that can be read as a line is taken as a body, too.
+    let single = !body.contains(&b'\n') && Message::parse(&Bytes::copy_from_slice(body)).is_ok();
+    assert!(lines.is_some() || !single);
+    let Some(lines) = lines else { return };
+    match serde_json::from_slice::<serde_json::Value>(body) {
+        Ok(serde_json::Value::Array(elements)) => assert_eq!(lines.len(), elements.len()),
+        Ok(_) => assert_eq!(lines.len(), 1),
+        // It reads fewer numbers, and is not as deep.
+        Err(_) => {}
+    }
+}
+
+/// Reads an event as the standard for them says, where `\r` ends a line as `\n` does.
+fn check_event(line: &[u8]) {
+    let Ok(line) = Json::parse(Bytes::copy_from_slice(line)) else { return };
+    let written = framing::event(line.as_bytes());
+    let text = std::str::from_utf8(&written).expect("a stream of events is UTF-8");
+    let text = text.replace("\r\n", "\n").replace('\r', "\n");
+    let mut events = Vec::new();
+    let mut data: Option<String> = None;
+    for field in text.lines() {
+        if field.is_empty() {
+            events.extend(data.take());
+        } else if let Some(value) = field.strip_prefix("data:") {
+            let value = value.strip_prefix(' ').unwrap_or(value);
+            data = Some(data.map_or(value.to_owned(), |data| format!("{data}\n{value}")));
+        }
+    }
+    assert_eq!(data, None, "the event ends");
+    assert_eq!(events, [line.as_str().replace(['\r', '\n'], " ")]);
+}
