@@ -6,9 +6,9 @@
 //! `fuzz/regressions`, where the tests of the crate `fuzzing` look at it ever after.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{self, Command};
+use std::{env, fs};
 
 use crate::{cache, peers};
 
@@ -25,36 +25,59 @@ const LARGEST: u64 = 1024;
 /// How much of what the fuzzer said is told when it has found something.
 const LAST_LINES: usize = 40;
 
+/// How long each target runs in `cargo xtask test`.
+const BRIEFLY: u64 = 5;
+
 pub fn run(arguments: &[String]) -> Result<(), String> {
-    let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("fuzz");
+    let fuzz = directory();
     let known = targets(&fuzz)?;
     let (seconds, chosen) = parse(arguments, &known)?;
+    fuzz_each(&fuzz, seconds, &chosen, &fuzz.join("corpus"))
+}
+
+/// All targets for a few seconds. What was collected on this machine is left alone: to read it may take
+/// longer than that.
+pub fn briefly() -> Result<(), String> {
+    let fuzz = directory();
+    let scratch = env::temp_dir().join(format!("conductor-fuzz-{}", process::id()));
+    let done = fuzz_each(&fuzz, BRIEFLY, &targets(&fuzz)?, &scratch);
+    let _ = fs::remove_dir_all(&scratch);
+    done
+}
+
+fn directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("fuzz")
+}
+
+/// `collected` is where inputs are kept that reach something new.
+fn fuzz_each(fuzz: &Path, seconds: u64, chosen: &[String], collected: &Path) -> Result<(), String> {
     // The fuzzer's engine is C++.
     peers::need("c++", &["--version"], "g++")?;
     let program = cache::install("cargo-fuzz", VERSION, "cargo-fuzz")?;
     let fuzzer = |verb: &str| {
         let mut command = Command::new(&program);
-        command.args([verb, "--sanitizer", "none"]).current_dir(&fuzz);
+        command.args([verb, "--sanitizer", "none"]).current_dir(fuzz);
         command
     };
     let mut build = fuzzer("build");
-    if let [only] = &chosen[..] {
+    if let [only] = chosen {
         build.arg(only);
     }
     if !build.status().map_err(|error| error.to_string())?.success() {
         return Err("the fuzz targets cannot be built".into());
     }
     for target in chosen {
-        let place = |name: &str| -> Result<PathBuf, String> {
-            let path = fuzz.join(name).join(&target);
+        let place = |path: &Path| -> Result<PathBuf, String> {
+            let path = path.join(target);
             fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
             Ok(path)
         };
-        let (corpus, seeds, kept) = (place("corpus")?, place("seeds")?, place("regressions")?);
+        let (corpus, seeds) = (place(collected)?, place(&fuzz.join("seeds"))?);
+        let kept = place(&fuzz.join("regressions"))?;
         let before = files(&kept)?;
         // It talks a lot, and nobody wants to know unless something was found.
         let ran = fuzzer("run")
-            .arg(&target)
+            .arg(target)
             .args([&corpus, &seeds, &kept])
             .arg("--")
             .arg(format!("-artifact_prefix={}/", kept.display()))
@@ -70,7 +93,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         let said = String::from_utf8_lossy(&ran.stderr);
         if !ran.status.success() {
             let new: Vec<PathBuf> = files(&kept)?.difference(&before).cloned().collect();
-            return Err(finding(&target, &said, &new));
+            return Err(finding(target, &said, &new));
         }
         // An empty directory would only be in the way.
         let _ = fs::remove_dir(&kept);

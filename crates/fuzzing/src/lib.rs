@@ -6,7 +6,7 @@
 //!
 //! # Layout
 //! - [`lines`]: bytes into lines: pipes, first lines, HTTP bodies
-//! - [`line`]: any bytes as one line, from anybody
+//! - [`mod@line`]: any bytes as one line, from anybody
 //! - [`dialects`]: a conversation on one link, in every generation
 //! - [`mcp_framing`]: MCP clients, consumers and providers around the exchange
 //! - [`router_ops`]: a schedule of the router's simulation

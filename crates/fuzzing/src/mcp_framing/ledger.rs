@@ -25,6 +25,10 @@ struct Client {
     told: BTreeMap<String, usize>,
     /// It does not want these answers any more.
     cancelled: BTreeSet<String>,
+    /// The ids of its first words. If it uses one of them again, nobody can tell which words are meant,
+    /// and what it says after them may wait for good: `confused`.
+    hellos: BTreeSet<String>,
+    confused: bool,
     /// What servers have asked it.
     owes: Vec<Id>,
 }
@@ -65,7 +69,15 @@ impl Ledger {
     pub fn heard(&mut self, caller: Caller, line: &Bytes) {
         let Some(client) = self.clients.get_mut(&caller) else { return };
         let id = match Message::parse(line) {
-            Ok(Message::Request { id, .. }) | Err(Malformed::NotAMessage { id, .. }) => id,
+            Ok(Message::Request { id, call }) => {
+                let is_hello = call.is("initialize") || call.is("server/discover");
+                let name = name(&id);
+                client.confused |= client.hellos.contains(&name);
+                client.confused |= is_hello && client.asked.contains_key(&name);
+                client.hellos.extend(is_hello.then_some(name));
+                id
+            }
+            Err(Malformed::NotAMessage { id, .. }) => id,
             Err(Malformed::NotJson(_)) => Id::NULL,
             Ok(Message::Notification(call)) => {
                 let id = call.params.as_ref().and_then(|it| Id::new(it.member("requestId")?));
@@ -110,7 +122,8 @@ impl Ledger {
 
     /// Nobody waits any more. (Who uses an id twice may have meant one thing.)
     pub fn check_answered(&self) {
-        for (caller, client) in self.clients.iter().filter(|(_, client)| !client.gone) {
+        let there = self.clients.iter().filter(|(_, client)| !client.gone && !client.confused);
+        for (caller, client) in there {
             for (id, _) in client.asked.iter().filter(|(_, times)| **times == 1) {
                 let excused = !client.http && client.cancelled.contains(id);
                 let answered = client.told.contains_key(id) || excused;
