@@ -24,7 +24,7 @@
 //! - [`status`]: what a running conductor is doing, for who asks
 //! - [`chat`]: `conductor try`
 //! - [`stdio`]: our own standard streams
-//! - [`log`]: what people read
+//! - [`log`]: what people read; [`terminal`]: text from components, made safe to print
 
 pub mod builtin;
 pub mod chat;
@@ -46,6 +46,7 @@ pub mod status;
 pub mod stdio;
 pub mod survival;
 pub mod tap;
+pub mod terminal;
 
 pub use config::{Config, Limits, Spec};
 pub use explain::explain;

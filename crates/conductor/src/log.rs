@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
 
+use crate::terminal;
+
 /// How many lines may wait to be written.
 const QUEUE: usize = 4096;
 
@@ -87,8 +89,10 @@ pub fn aside(name: &str, line: &str) {
     }
 }
 
-/// Says something on stderr that must not be dropped, after all that was said before.
+/// Says something on stderr that must not be dropped, after all that was said before. The text may quote
+/// a component, so control characters are removed from it.
 pub fn tell(text: &str) {
+    let text = &*terminal::plain(text);
     match STDERR.get() {
         Some(stderr) => {
             stderr.push(text.into(), usize::MAX);

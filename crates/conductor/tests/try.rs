@@ -144,6 +144,32 @@ fn a_chain_that_does_not_start_is_told_in_one_line() {
     assert_eq!(output.status.code(), Some(2));
 }
 
+/// Item 24: a component must not control the terminal of its user.
+#[test]
+fn escape_sequences_of_components_do_not_reach_the_terminal() {
+    let hostile = r"\u001b]0;owned\u0007\u001b[2J\u009b31mred\u202e\r";
+    let refusal = format!(
+        r#"read -r line; id=$(printf '%s' "$line" | sed 's/.*"id":\("[^"]*"\).*/\1/'); printf '%s\n' "{{\"jsonrpc\":\"2.0\",\"id\":$id,\"error\":{{\"code\":-32000,\"message\":\"no {hostile}\"}}}}"; cat >/dev/null"#
+    );
+    let directory = directory("try-escapes");
+    script(&directory, "refuses", &refusal);
+    let refuses = directory.join("refuses");
+    let prompted = format!(
+        r#"printf '%s\n' "{{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{{\"sessionId\":\"s\",\"update\":{{\"sessionUpdate\":\"tool_call\",\"toolCallId\":\"t\",\"status\":\"failed\",\"title\":\"{hostile}\"}}}}}}" "{{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{{\"stopReason\":\"{hostile}\"}}}}""#
+    );
+    let answers = agent("try-escapes-later", &prompted);
+    for agent in [refuses, answers] {
+        for options in [&["--prompt", "a"][..], &["--prompt", "a", "--show-wire"]] {
+            let agent = agent.to_str().expect("a path");
+            let output = tried(&[options, &["--", agent]].concat());
+            let shown = text(&output.stdout) + &text(&output.stderr);
+            assert!(shown.contains("red"), "{shown:?}");
+            let bad = |it: char| it.is_control() && it != '\n' || it == '\u{202e}';
+            assert!(!shown.contains(bad), "{shown:?}");
+        }
+    }
+}
+
 #[test]
 fn an_answer_that_is_an_error_is_told_and_the_status_is_1() {
     let error = r#"printf '%s\n' "{\"jsonrpc\":\"2.0\",\"id\":$id,\"error\":{\"code\":-32000,\"message\":\"out of\\nwords\"}}""#;

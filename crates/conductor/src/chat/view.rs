@@ -8,6 +8,7 @@ use serde_json::Value;
 use wire::Side;
 
 use super::wire::{Row, What};
+use crate::terminal::{one_line, plain};
 
 /// How wide lines are that go into a file or a pipe.
 const WIDTH: usize = 100;
@@ -140,7 +141,7 @@ impl View {
         if self.voice.is_some_and(|before| before != voice) {
             self.settle();
         }
-        let text = printable(text);
+        let text = plain(text);
         self.voice = Some(voice);
         if self.whole || self.above.is_some() {
             self.held.push_str(&text);
@@ -186,7 +187,7 @@ impl View {
     /// What a tool call is called: by itself, or when it was announced.
     pub fn title(&self, call: &Value) -> String {
         let known = call["toolCallId"].as_str().and_then(|id| self.tools.get(id)).cloned();
-        call["title"].as_str().map(flat).or(known).unwrap_or_else(|| "a tool".into())
+        call["title"].as_str().map(one_line).or(known).unwrap_or_else(|| "a tool".into())
     }
 
     fn tool(&mut self, update: &Value) {
@@ -214,7 +215,7 @@ impl View {
         let entries = update["entries"].as_array().map(Vec::as_slice).unwrap_or_default();
         self.line(&self.style.paint(BOLD, "Plan"));
         for entry in entries {
-            let text = flat(entry["content"].as_str().unwrap_or_default());
+            let text = one_line(entry["content"].as_str().unwrap_or_default());
             let line = match entry["status"].as_str() {
                 Some("completed") => format!("  {} {text}", self.style.paint(GREEN, "✓")),
                 Some("in_progress") => format!("  {} {text}", self.style.paint(YELLOW, "▸")),
@@ -230,19 +231,19 @@ impl View {
             self.line(&format!(
                 "  {} {}",
                 self.style.paint(BOLD, &number.to_string()),
-                flat(option)
+                one_line(option)
             ));
         }
     }
 
     pub fn decided(&mut self, title: &str, choice: &str) {
-        let choice = self.style.paint(BOLD, &flat(choice));
+        let choice = self.style.paint(BOLD, &one_line(choice));
         self.line(&format!("{} {title}: {choice}", self.style.paint(YELLOW, "?")));
     }
 
     /// What was said to the agent, where the user did not type it.
     pub fn prompted(&mut self, text: &str) {
-        let text = format!("> {}", printable(text));
+        let text = format!("> {}", plain(text));
         self.line(&self.style.paint(BOLD, &text));
     }
 
@@ -255,7 +256,7 @@ impl View {
         match stopped {
             Some("end_turn") => {}
             Some("cancelled") => self.note("(cancelled)"),
-            Some(other) => self.note(&format!("(ended: {})", flat(other).replace('_', " "))),
+            Some(other) => self.note(&format!("(ended: {})", one_line(other).replace('_', " "))),
             None => self.note("(ended)"),
         }
         self.tools.clear();
@@ -266,7 +267,7 @@ impl View {
         self.settle();
         let colour = self.style.colour && io::stderr().is_terminal();
         let style = Style { colour, ..self.style };
-        let line = format!("{} {}\n", style.paint(RED, "error:"), printable(why));
+        let line = format!("{} {}\n", style.paint(RED, "error:"), plain(why));
         // Who does not read errors does not want to.
         let _ = io::stderr().write_all(line.as_bytes());
     }
@@ -284,14 +285,14 @@ impl View {
         let id = row.id.as_ref().map(|id| format!(" #{id}")).unwrap_or_default();
         let json = if row.json.is_empty() { more } else { row.json.clone() };
         let taken = hop.chars().count().max(HOP) + what.chars().count() + id.chars().count() + 4;
-        let json = shorten(&flat(&json), self.style.width.saturating_sub(taken));
+        let json = shorten(&one_line(&json), self.style.width.saturating_sub(taken));
         let failed = matches!(row.what, What::Failure(_));
         let line = format!(
             "{}{} {}{} {}",
             self.style.paint(code, &format!("│ {hop}")),
             " ".repeat(HOP.saturating_sub(hop.chars().count())),
-            self.style.paint(if failed { RED } else { BOLD }, &flat(&what)),
-            self.style.paint(DIM, &flat(&id)),
+            self.style.paint(if failed { RED } else { BOLD }, &one_line(&what)),
+            self.style.paint(DIM, &one_line(&id)),
             self.style.paint(DIM, &json),
         );
         // Texts go on behind it, where they are kept until they are whole.
@@ -334,12 +335,7 @@ const HOP: usize = 21;
 /// The first line of what a tool gave.
 fn result_of(content: &Value) -> String {
     let text = content[0]["content"]["text"].as_str().unwrap_or_default();
-    flat(text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim())
-}
-
-/// In one line.
-fn flat(text: &str) -> String {
-    printable(text).replace(['\n', '\t'], " ")
+    one_line(text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim())
 }
 
 fn shorten(text: &str, room: usize) -> String {
@@ -351,25 +347,12 @@ fn shorten(text: &str, room: usize) -> String {
     short
 }
 
-/// Without what a terminal would obey: nobody in the chain is to move the cursor.
-fn printable(text: &str) -> String {
-    let keep = |it: char| match it {
-        '\n' | '\t' => Some(it),
-        '\x1b' => Some('␛'),
-        _ if it.is_control() => None,
-        _ => Some(it),
-    };
-    text.chars().filter_map(keep).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn nobody_in_the_chain_moves_the_cursor() {
-        assert_eq!(printable("a\x1b[2Jb\r\x07\u{9b}c\n\td"), "a␛[2Jbc\n\td");
-        assert_eq!(flat("a\nb\tc"), "a b c");
+    fn long_text_is_shortened_by_characters() {
         assert_eq!(shorten("äöü", 3), "äöü");
         assert_eq!(shorten("äöüß", 3), "äö…");
         assert_eq!(shorten("a", 0), "…");
