@@ -9,37 +9,64 @@ pub use unix::Group;
 #[cfg(unix)]
 mod unix {
     use std::io;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::{Arc, Mutex, PoisonError};
 
-    use rustix::process::{Pid, Signal, kill_process_group};
+    use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
     use tokio::process::{Child, Command};
+    use tokio::signal::unix::{SignalKind, signal};
 
+    use crate::host::guard::{self, Record};
     use crate::host::process::Ties;
+
+    /// The entry of a process group on the list of the guard process.
+    #[derive(Debug, Clone, Copy)]
+    pub struct Entry {
+        pipe: Option<i32>,
+        token: u32,
+    }
+
+    impl Entry {
+        fn new(pipe: Option<i32>) -> Entry {
+            static NEXT: AtomicU32 = AtomicU32::new(0);
+            Entry { pipe, token: NEXT.fetch_add(1, Ordering::Relaxed) }
+        }
+
+        fn put(self, leader: i32, started: u64) {
+            if let Some(pipe) = self.pipe {
+                Record { token: self.token, leader, started }.send(pipe);
+            }
+        }
+
+        /// Takes it off the list.
+        pub fn strike(self) {
+            self.put(0, 0);
+        }
+    }
 
     #[derive(Debug, Clone)]
     pub struct Group {
-        leader: Option<Pid>,
-        /// The leader is reaped: the number may be somebody else's soon, signal it no more.
-        gone: Arc<AtomicBool>,
-        ties: Ties,
+        /// Gone once the group has ended: from then on the system may reuse the number. Locked while a
+        /// signal is sent, so that the group cannot end meanwhile.
+        leader: Arc<Mutex<Option<Pid>>>,
+        entry: Entry,
     }
 
     impl Group {
-        pub fn prepare(command: &mut Command, ties: Ties) {
+        /// Prepares a command to become a group. If it cannot be started, the entry must be struck.
+        pub fn prepare(command: &mut Command, ties: Ties) -> Entry {
             command.process_group(0);
+            let entry = Entry::new(ties.guard);
             #[cfg(target_os = "linux")]
             let parent = rustix::process::getpid();
             let prepare = move || {
-                if let Some(guard) = ties.guard {
-                    let pid = rustix::process::getpid().as_raw_nonzero().get();
-                    // SAFETY: the guard's pipe is open as long as the chain runs.
-                    let guard = unsafe { std::os::fd::BorrowedFd::borrow_raw(guard) };
-                    // Without the guard, the parent-death signal is all there is. That it was killed
-                    // must not kill whoever is started later.
+                if entry.pipe.is_some() {
+                    // Without the guard process, the parent-death signal is all there is. That it was
+                    // killed must not kill a component that is started later.
                     // SAFETY: no handler is installed, and nothing else runs in this process.
                     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
-                    let _ = rustix::io::write(guard, &pid.to_ne_bytes());
+                    let pid = rustix::process::getpid().as_raw_nonzero().get();
+                    entry.put(pid, guard::own_start());
                     // SAFETY: as above; it is what a fresh program expects.
                     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
                 }
@@ -54,11 +81,12 @@ mod unix {
             };
             // SAFETY: between fork and exec only system calls are made, nothing is allocated.
             unsafe { command.pre_exec(prepare) };
+            entry
         }
 
-        pub fn of(child: &Child, ties: Ties) -> Group {
+        pub fn of(child: &Child, entry: Entry) -> Group {
             let leader = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-            Group { leader, gone: Arc::default(), ties }
+            Group { leader: Arc::new(Mutex::new(leader)), entry }
         }
 
         pub fn terminate(&self) {
@@ -70,22 +98,33 @@ mod unix {
         }
 
         fn signal(&self, signal: Signal) {
-            if let Some(leader) = self.leader
-                && !self.gone.load(Ordering::Relaxed)
-            {
+            if let Some(leader) = *self.leader.lock().unwrap_or_else(PoisonError::into_inner) {
                 // Fails only when nobody is left in the group, which is what we want.
                 let _ = kill_process_group(leader, signal);
             }
         }
 
-        pub fn forget(&self) {
-            self.gone.store(true, Ordering::Relaxed);
-            if let (Some(leader), Some(guard)) = (self.leader, self.ties.guard) {
-                // SAFETY: the guard's pipe is open as long as the chain runs.
-                let guard = unsafe { std::os::fd::BorrowedFd::borrow_raw(guard) };
-                let number = -leader.as_raw_nonzero().get();
-                let _ = rustix::io::write(guard, &number.to_ne_bytes());
+        /// Waits until the leader has ended, and ends the rest of the group. The leader is not reaped
+        /// before: until then its number, which is that of the group, belongs to nobody else.
+        pub async fn end(&self, child: &mut Child) {
+            match signal(SignalKind::child()) {
+                Ok(mut children) => {
+                    while !self.leader_has_ended() && children.recv().await.is_some() {}
+                }
+                Err(_) => drop(child.wait().await),
             }
+            self.kill();
+            *self.leader.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            self.entry.strike();
+        }
+
+        /// Whether the leader has ended. It is not reaped.
+        fn leader_has_ended(&self) -> bool {
+            let leader = *self.leader.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(leader) = leader else { return true };
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+            // An error says that there is no such child, so there is nothing to wait for.
+            !matches!(waitid(WaitId::Pid(leader), options), Ok(None) | Err(rustix::io::Errno::INTR))
         }
     }
 }
@@ -97,22 +136,33 @@ mod other {
 
     use crate::host::process::Ties;
 
+    #[derive(Debug, Clone, Copy)]
+    pub struct Entry;
+
+    impl Entry {
+        pub fn strike(self) {}
+    }
+
     #[derive(Debug, Clone)]
     pub struct Group;
 
     impl Group {
-        pub fn prepare(command: &mut Command, _ties: Ties) {
+        pub fn prepare(command: &mut Command, _ties: Ties) -> Entry {
             command.kill_on_drop(true);
+            Entry
         }
 
-        pub fn of(_child: &Child, _ties: Ties) -> Group {
+        pub fn of(_child: &Child, _entry: Entry) -> Group {
             Group
+        }
+
+        pub async fn end(&self, child: &mut Child) {
+            let _ = child.wait().await;
+            self.kill();
         }
 
         pub fn terminate(&self) {}
 
         pub fn kill(&self) {}
-
-        pub fn forget(&self) {}
     }
 }

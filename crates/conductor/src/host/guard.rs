@@ -2,63 +2,176 @@
 //!
 //! A component dies with its process group, and we end the groups when we end. When we are killed
 //! outright we can end nothing. Linux then kills our direct children (a parent-death signal), but
-//! not *their* children. The guard holds the reading end of a pipe whose writing end is ours alone:
-//! when the pipe closes, whatever was the reason, it kills the groups that are still on its list, and
-//! strays of theirs.
+//! not *their* children. The guard process holds the reading end of a pipe whose writing end is ours
+//! alone: when the pipe closes, whatever was the reason, it kills the groups that are still on its
+//! list, and strays of theirs.
+//!
+//! A number on the list must never belong to a process that is not ours. So a start that fails takes
+//! its entry off the list, a group leaves the list before its leader is reaped (until then the system
+//! cannot reuse the number), and before the guard process kills a group it compares the time at which
+//! the leader was started.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
 
 use crate::host::strays::{self, Mark};
 
-/// The running guard. Dropping it ends it (and whatever is left on its list).
+/// How long the guard process may take to end before it is told to continue: somebody may have
+/// stopped it (SIGSTOP).
+const USUAL_END: Duration = Duration::from_millis(500);
+/// How long it may then take before it is killed.
+const LONGEST_END: Duration = Duration::from_secs(2);
+
+/// The running guard process. Dropping it ends it (and whatever is left on its list).
 #[derive(Debug)]
 pub struct Guard {
     pipe: Option<OwnedFd>,
+    /// A pipe whose writing end only the guard process has: it closes when that process ends.
+    running: OwnedFd,
     pid: libc::pid_t,
 }
 
 impl Guard {
-    /// Forks the guard.
+    /// Forks the guard process.
     ///
     /// # Safety
-    /// The program must have one thread: the guard goes on in a copy of it.
+    /// The program must have one thread: the guard process goes on in a copy of it.
     pub unsafe fn start(mark: Mark) -> io::Result<Guard> {
-        let (reading, writing) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        let (reading, writing) = io::pipe()?;
+        let (running, held) = io::pipe()?;
+        // A guard process that does not read must not hold up the start of a component.
+        rustix::io::ioctl_fionbio(&writing, true)?;
         // SAFETY: there is one thread, so the copy can go on like any program.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => {
                 drop(writing);
-                watch(reading, mark);
+                drop(running);
+                watch(reading.as_fd(), mark);
+                drop(held);
                 // SAFETY: ends the copy without running what the original registered for its end.
                 unsafe { libc::_exit(0) }
             }
-            pid => Ok(Guard { pipe: Some(writing), pid }),
+            pid => Ok(Guard { pipe: Some(writing.into()), running: running.into(), pid }),
         }
     }
 
-    /// What a component writes its own process id to before it becomes the component, so that there
-    /// is no moment in which it runs without being on the list. A negative number takes a group off
-    /// the list: it is gone, and its number may be given to somebody else.
+    /// Where [`Record`]s are written to: by a component before it becomes the component, so that
+    /// there is no moment in which it runs without being on the list, and by us.
     pub fn descriptor(&self) -> Option<RawFd> {
         self.pipe.as_ref().map(AsRawFd::as_raw_fd)
+    }
+
+    /// Whether the guard process has ended, or ends within this time.
+    fn ends_within(&self, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        loop {
+            let rest = until.saturating_duration_since(Instant::now());
+            let Ok(rest) = Timespec::try_from(rest) else { return false };
+            let mut wait = [PollFd::new(&self.running, PollFlags::IN)];
+            match poll(&mut wait, Some(&rest)) {
+                Err(rustix::io::Errno::INTR) => {}
+                ready => return ready.is_ok_and(|count| count > 0),
+            }
+        }
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
         self.pipe = None;
-        // SAFETY: waits for a child of ours, touches no memory.
-        unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };
+        let Some(pid) = Pid::from_raw(self.pid) else { return };
+        // As long as the guard process holds its pipe open it exists, so the number is its own.
+        if !self.ends_within(USUAL_END) {
+            let _ = kill_process(pid, Signal::CONT);
+            if !self.ends_within(LONGEST_END) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+        let _ = waitpid(Some(pid), WaitOptions::empty());
     }
 }
 
-/// The life of the guard: keeps the list, and kills what is on it when the pipe closes.
-fn watch(pipe: OwnedFd, mark: Mark) {
+/// An entry for the list of the guard process, or the end of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record {
+    /// By which the entry is known. Each start of a component has another one.
+    pub token: u32,
+    /// The leader of the process group; 0 takes the entry off the list.
+    pub leader: i32,
+    /// When the leader was started, in the system's own unit; 0 if that is not known.
+    pub started: u64,
+}
+
+impl Record {
+    const SIZE: usize = 16;
+
+    /// Writes it to the pipe of the guard process. Allocates nothing: a forked child calls it, too.
+    /// A guard process that is gone, or reads nothing, is no reason to fail.
+    pub fn send(self, pipe: RawFd) {
+        let mut bytes = [0; Record::SIZE];
+        bytes[..4].copy_from_slice(&self.token.to_ne_bytes());
+        bytes[4..8].copy_from_slice(&self.leader.to_ne_bytes());
+        bytes[8..].copy_from_slice(&self.started.to_ne_bytes());
+        // SAFETY: the pipe is open as long as the chain runs.
+        let pipe = unsafe { BorrowedFd::borrow_raw(pipe) };
+        // So short a write is never split.
+        let _ = rustix::io::write(pipe, &bytes);
+    }
+
+    fn read(pipe: BorrowedFd<'_>) -> Option<Record> {
+        let mut bytes = [0; Record::SIZE];
+        let mut have = 0;
+        while have < bytes.len() {
+            match rustix::io::read(pipe, &mut bytes[have..]) {
+                Ok(0) => return None,
+                Ok(count) => have += count,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return None,
+            }
+        }
+        let [t0, t1, t2, t3, l0, l1, l2, l3, started @ ..] = bytes;
+        Some(Record {
+            token: u32::from_ne_bytes([t0, t1, t2, t3]),
+            leader: i32::from_ne_bytes([l0, l1, l2, l3]),
+            started: u64::from_ne_bytes(started),
+        })
+    }
+}
+
+/// The process groups to kill, by token.
+#[derive(Debug, Default)]
+struct List(BTreeMap<u32, (i32, u64)>);
+
+impl List {
+    /// Reads records until the pipe is closed (or, if reading must not wait, until it is empty).
+    fn read(&mut self, pipe: BorrowedFd<'_>) {
+        while let Some(Record { token, leader, started }) = Record::read(pipe) {
+            match leader {
+                0 => drop(self.0.remove(&token)),
+                _ => drop(self.0.insert(token, (leader, started))),
+            }
+        }
+    }
+
+    fn kill(&self) {
+        for (leader, started) in self.0.values() {
+            let now = start_of(*leader);
+            let reused = *started != 0 && now.is_some_and(|now| now != *started);
+            if let Some(group) = Pid::from_raw(*leader).filter(|_| !reused) {
+                let _ = kill_process_group(group, Signal::KILL);
+            }
+        }
+    }
+}
+
+/// The life of the guard process: keeps the list, and kills what is on it when the pipe closes.
+fn watch(pipe: BorrowedFd<'_>, mark: Mark) {
     // Out of our process group and session, so that what ends us does not end the guard.
     let _ = rustix::process::setsid();
     // What asks us to end must not end the guard before us, nor what kills by name.
@@ -75,30 +188,140 @@ fn watch(pipe: OwnedFd, mark: Mark) {
         libc::close(1);
         libc::close(2);
     }
-    let mut groups = BTreeSet::new();
-    while let Some(number) = next(pipe.as_fd()) {
-        if number > 0 {
-            groups.insert(number);
-        } else {
-            groups.remove(&-number);
-        }
-    }
-    for group in groups.into_iter().filter_map(Pid::from_raw) {
-        let _ = kill_process_group(group, Signal::KILL);
-    }
+    let mut list = List::default();
+    list.read(pipe);
+    list.kill();
     strays::sweep(&mark.to_string());
 }
 
-fn next(pipe: BorrowedFd<'_>) -> Option<i32> {
-    let mut bytes = [0; 4];
-    let mut have = 0;
-    while have < bytes.len() {
-        match rustix::io::read(pipe, &mut bytes[have..]) {
-            Ok(0) => return None,
-            Ok(count) => have += count,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return None,
-        }
+/// When a process was started, in clock ticks since the system was. Linux only.
+#[cfg(target_os = "linux")]
+fn start_of(pid: i32) -> Option<u64> {
+    start_in(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn start_of(_pid: i32) -> Option<u64> {
+    None
+}
+
+/// When this process was started, or 0. Allocates nothing: a forked child calls it.
+pub fn own_start() -> u64 {
+    #[cfg(target_os = "linux")]
+    {
+        let mut stat = [0; 1024];
+        let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
+        let file = rustix::fs::open(c"/proc/self/stat", flags, rustix::fs::Mode::empty());
+        let count = file.and_then(|file| rustix::io::read(file, &mut stat[..]));
+        count.ok().and_then(|count| start_in(&stat[..count])).unwrap_or(0)
     }
-    Some(i32::from_ne_bytes(bytes))
+    #[cfg(not(target_os = "linux"))]
+    0
+}
+
+/// The 22nd field of a `stat` file. The second one, a name, may have spaces and brackets of its own.
+#[cfg(target_os = "linux")]
+fn start_in(stat: &[u8]) -> Option<u64> {
+    let rest = &stat[memchr::memrchr(b')', stat)? + 1..];
+    let field = rest.split(|byte| *byte == b' ').filter(|field| !field.is_empty()).nth(19)?;
+    std::str::from_utf8(field).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Spec;
+    use crate::host::process::{Process, Ties};
+    use router::Seat;
+
+    /// A pipe as the guard process has it, but for reads that do not wait.
+    fn pipe() -> (OwnedFd, OwnedFd) {
+        let (reading, writing) = io::pipe().expect("a pipe");
+        rustix::io::ioctl_fionbio(&reading, true).expect("a pipe can do that");
+        (reading.into(), writing.into())
+    }
+
+    async fn start(command: &str, pipe: &OwnedFd) -> io::Result<(Process, Ended)> {
+        let ties = Ties { guard: Some(pipe.as_raw_fd()), ..Ties::default() };
+        let (ended, has_ended) = tokio::sync::mpsc::unbounded_channel();
+        let spec = Spec::parse(command).expect("a command line");
+        Process::start(&spec, (Seat(1), 0), ties, ended, |_| {}).map(|it| (it.0, has_ended))
+    }
+
+    type Ended = tokio::sync::mpsc::UnboundedReceiver<crate::host::process::Ended>;
+
+    /// Issue 11, item 15.
+    #[tokio::test]
+    async fn a_command_that_cannot_be_executed_is_not_on_the_list() {
+        use std::os::unix::fs::PermissionsExt;
+        let place = std::env::temp_dir().join(format!("conductor-guard-{}", std::process::id()));
+        std::fs::create_dir_all(&place).expect("a directory");
+        let file = |name: &str, text: &str, mode: u32| {
+            let path = place.join(name);
+            std::fs::write(&path, text).expect("a file");
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).expect("it is ours");
+            path.display().to_string()
+        };
+        let commands = [
+            file("missing", "", 0o600).replace("missing", "is not there"),
+            file("plain", "#!/bin/sh\n", 0o600),
+            file("lost", "#!/is/not/there\n", 0o700),
+            place.display().to_string(),
+        ];
+        let (reading, writing) = pipe();
+        let mut list = List::default();
+        for command in commands {
+            let command = serde_json::json!({ "command": command }).to_string();
+            assert!(start(&command, &writing).await.is_err(), "{command}");
+            list.read(reading.as_fd());
+            assert!(list.0.is_empty(), "{command}: {list:?}");
+        }
+        std::fs::remove_dir_all(place).expect("it is ours");
+    }
+
+    #[tokio::test]
+    async fn a_component_is_on_the_list_as_long_as_it_runs() {
+        let (reading, writing) = pipe();
+        let mut list = List::default();
+        let (process, mut ended) = start("sleep 1000", &writing).await.expect("it is there");
+        list.read(reading.as_fd());
+        let leader = process.pid().expect("it runs").cast_signed();
+        assert_eq!(list.0.values().copied().collect::<Vec<_>>(), [(leader, own(leader))]);
+        process.kill();
+        ended.recv().await.expect("its end");
+        list.read(reading.as_fd());
+        assert!(list.0.is_empty(), "{list:?}");
+    }
+
+    fn own(pid: i32) -> u64 {
+        start_of(pid).unwrap_or(0)
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_number_that_belongs_to_another_process_by_now_is_spared() {
+        let (_reading, writing) = pipe();
+        let (process, mut ended) = start("sleep 1000", &writing).await.expect("it is there");
+        let leader = process.pid().expect("it runs").cast_signed();
+        let started = start_of(leader).expect("it runs");
+        List(BTreeMap::from([(1, (leader, started - 1))])).kill();
+        // A signal that was sent to it would have reached it before this one.
+        process.terminate();
+        let how = ended.recv().await.expect("its end").how;
+        assert_eq!(how, router::How::Signal(libc::SIGTERM));
+        let (process, mut ended) = start("sleep 1000", &writing).await.expect("it is there");
+        let leader = process.pid().expect("it runs").cast_signed();
+        List(BTreeMap::from([(1, (leader, own(leader)))])).kill();
+        let how = ended.recv().await.expect("its end").how;
+        assert_eq!(how, router::How::Signal(libc::SIGKILL));
+    }
+
+    #[test]
+    fn the_start_of_a_process_is_read_behind_any_name() {
+        let stat = b"7 (a) b (c)) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20 21";
+        #[cfg(target_os = "linux")]
+        assert_eq!(start_in(stat), Some(4711));
+        let _ = stat;
+        assert_eq!(own_start(), own(std::process::id().cast_signed()));
+    }
 }

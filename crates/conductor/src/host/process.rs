@@ -89,8 +89,8 @@ impl Process {
             command.current_dir(directory);
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Group::prepare(&mut command, ties);
-        let mut child = command.spawn()?;
+        let entry = Group::prepare(&mut command, ties);
+        let mut child = command.spawn().inspect_err(|_| entry.strike())?;
         let taken = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(stdin), Some(stdout), Some(stderr)) = taken else {
             return Err(io::Error::other("its standard streams are missing"));
@@ -100,7 +100,7 @@ impl Process {
             widen(&stdin);
             widen(&stdout);
         }
-        let (pid, group) = (child.id(), Group::of(&child, ties));
+        let (pid, group) = (child.id(), Group::of(&child, entry));
         let words = Words::default();
         let (over, is_over) = oneshot::channel();
         let listening = tokio::spawn(listen(stderr, is_over, words.clone(), aside));
@@ -142,13 +142,12 @@ async fn wait(
     (listening, over): (tokio::task::JoinHandle<()>, oneshot::Sender<()>),
     report: impl FnOnce(How),
 ) {
+    // Its children die with it, and so the pipes they hold are closed.
+    group.end(&mut child).await;
     let how = match child.wait().await {
         Ok(status) => how(status),
         Err(error) => How::NotStarted(error.to_string()),
     };
-    // Its children die with it, and so the pipes they hold are closed.
-    group.kill();
-    group.forget();
     if let Some(mark) = mark {
         let _ = tokio::task::spawn_blocking(move || strays::sweep(&mark)).await;
     }

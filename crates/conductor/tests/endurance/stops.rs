@@ -157,3 +157,30 @@ fn without_its_guard_process_too_a_conductor_that_is_killed_takes_its_components
     chain.stage.conductor.status();
     pids.into_iter().for_each(|pid| assert_gone(pid, "a component"));
 }
+
+#[test]
+fn a_guard_process_that_is_stopped_does_not_keep_the_conductor_from_ending() {
+    let mut chain = chain("stopped-guard", &[]);
+    let session = chain.session();
+    let guard = guard_of(chain.stage.conductor.pid());
+    signal(guard, libc::SIGSTOP);
+    chain.echo(&session, "without it");
+    chain.replace(1);
+    chain.echo(&session, "after a restart");
+    assert_eq!(chain.end(), 0);
+    assert_gone(guard, "the guard");
+}
+
+#[test]
+fn a_guard_process_that_is_stopped_again_and_again_is_killed() {
+    let mut chain = chain("stopped-again", &[]);
+    let guard = guard_of(chain.stage.conductor.pid());
+    let stopping = std::thread::spawn(move || {
+        while alive(guard) {
+            signal(guard, libc::SIGSTOP);
+            std::thread::yield_now();
+        }
+    });
+    assert_eq!(chain.end(), 0);
+    stopping.join().expect("no panic");
+}
