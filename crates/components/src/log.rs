@@ -21,7 +21,8 @@ use crate::catalog::Component;
 /// take it.
 #[derive(Debug, Clone, Parser)]
 pub struct Log {
-    /// Where to write; what is there is kept. Without this: standard error.
+    /// Where to write; what is there is kept. Only you can read a file that is created. Without this:
+    /// standard error.
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
 
@@ -124,7 +125,11 @@ impl Component for Log {
 impl Log {
     fn open(&self) -> Result<Out, String> {
         let Some(path) = &self.file else { return Ok(Out::Stderr) };
-        let file = OpenOptions::new().create(true).append(true).open(path);
+        let mut options = OpenOptions::new();
+        // What passes is for its user alone.
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.create(true).append(true).open(path);
         file.map(Out::File)
             .map_err(|error| format!("{} cannot be written: {error}", path.display()))
     }
@@ -256,7 +261,7 @@ impl Writer {
 
     /// A log that cannot be written is no reason to stop.
     fn put(&mut self, line: Value) {
-        let line = format!("{line}\n");
+        let line = format!("{}\n", printable(&line.to_string()));
         let written = match &mut self.out {
             Out::Stderr => io::stderr().write_all(line.as_bytes()),
             Out::File(file) => file.write_all(line.as_bytes()),
@@ -267,6 +272,24 @@ impl Writer {
             let _ = writeln!(io::stderr(), "log: lines are lost: {error}");
         }
     }
+}
+
+/// JSON without characters that a terminal obeys: they are written by their numbers. (Other control
+/// characters never occur in JSON.)
+fn printable(json: &str) -> String {
+    let obeyed = |it: char| match it {
+        '\u{61c}' | '\u{200e}' | '\u{200f}' => true,
+        '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
+        _ => it.is_control(),
+    };
+    let mut text = String::with_capacity(json.len());
+    for it in json.chars() {
+        match obeyed(it) {
+            true => text.push_str(&format!("\\u{:04x}", u32::from(it))),
+            false => text.push(it),
+        }
+    }
+    text
 }
 
 fn key(id: &Id) -> Vec<u8> {
@@ -345,6 +368,15 @@ mod tests {
         assert_eq!(timestamp(951_782_399, 7), "2000-02-28T23:59:59.007Z");
         assert_eq!(timestamp(951_782_400, 0), "2000-02-29T00:00:00.000Z");
         assert_eq!(timestamp(1_794_751_387, 123), "2026-11-15T14:03:07.123Z");
+    }
+
+    #[test]
+    fn what_a_terminal_obeys_is_written_by_its_number() {
+        let said = json!({ "text": "a\u{9b}2J\u{202e}b\u{7f}\u{1b}é" });
+        let line = printable(&said.to_string());
+        assert!(line.chars().all(|it| !it.is_control()), "{line:?}");
+        assert!(line.contains("\\u202eb") && line.contains('é'), "{line:?}");
+        assert_eq!(serde_json::from_str::<Value>(&line).unwrap(), said);
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub mod wire;
 
 use std::collections::VecDeque;
 use std::future::Future;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use router::Ending;
@@ -200,8 +201,13 @@ impl Chat {
             if let Some(end) = self.end.take() {
                 break end;
             }
-            if self.view.lock().is_broken() {
-                break Ok(Left::Content);
+            match self.view.lock().broken() {
+                None => {}
+                // Whoever reads has read what it wanted.
+                Some(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                    break Ok(Left::Content);
+                }
+                Some(error) => break Err(format!("cannot write to standard output: {error}")),
             }
         };
         self.view.lock().settle();

@@ -12,6 +12,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
 use crate::config::Config;
 use crate::run::Shell;
+use crate::terminal::one_line;
 
 /// What an ordinary editor would say first.
 const INITIALIZE: &str = concat!(
@@ -168,15 +169,15 @@ impl fmt::Display for Report {
         for row in &self.components {
             let version = |value: &Value| match value {
                 Value::Null => "–".to_owned(),
-                value => value.to_string(),
+                value => one_line(&value.to_string()),
             };
             table.push([
-                row.name.clone(),
+                one_line(&row.name),
                 row.role.to_owned(),
                 row.dialect.to_owned(),
                 format!("{} → {}", version(&row.asked_version), version(&row.answered_version)),
                 row.mcp.join(", "),
-                row.error.clone().unwrap_or_else(|| row.answered.join(", ")),
+                one_line(&row.error.clone().unwrap_or_else(|| row.answered.join(", "))),
             ]);
         }
         let widths: Vec<usize> = (0..head.len() - 1)
@@ -191,7 +192,7 @@ impl fmt::Display for Report {
         let offered = self.components.first().map(|row| row.offered.join(", ")).unwrap_or_default();
         writeln!(f, "\noffered to the first: {offered}")?;
         match &self.error {
-            Some(error) => writeln!(f, "the chain does not stand: {error}"),
+            Some(error) => writeln!(f, "the chain does not stand: {}", one_line(error)),
             None => writeln!(f, "the chain stands"),
         }
     }

@@ -3,6 +3,7 @@
 mod group;
 #[cfg(unix)]
 pub mod guard;
+pub mod pipes;
 pub mod process;
 pub mod resident;
 pub mod strays;

@@ -15,8 +15,9 @@ use tracing_subscriber::EnvFilter;
 
 use crate::terminal;
 
-/// How many lines may wait to be written.
+/// How many lines may wait to be written, and how many bytes they may have.
 const QUEUE: usize = 4096;
+const QUEUE_BYTES: usize = 4 * 1024 * 1024;
 
 /// How long the end waits for somebody to read the last lines.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -69,7 +70,11 @@ fn read(filter: &str) -> Result<EnvFilter, String> {
 }
 
 fn open(path: &Path) -> Result<File, String> {
-    let file = File::options().create(true).append(true).open(path);
+    let mut options = File::options();
+    // A log may hold what was said: it is for its user alone.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.create(true).append(true).open(path);
     file.map_err(|error| format!("cannot write the log file {}: {error}", path.display()))
 }
 
@@ -82,10 +87,12 @@ fn write_to(filter: EnvFilter, log: Sink) -> Result<(), String> {
         .map_err(|error| error.to_string())
 }
 
-/// Passes on a line that a component wrote on its stderr.
+/// Passes on a line that a component wrote on its stderr: with its colours, but without anything else
+/// that a terminal would obey.
 pub fn aside(name: &str, line: &str) {
     if let Some(sink) = ASIDES.get() {
-        sink.push(format!("[{name}] {line}\n").into_bytes(), QUEUE);
+        let (name, line) = (terminal::one_line(name), terminal::coloured(line));
+        sink.push(format!("[{name}] {line}\n").into_bytes(), false);
     }
 }
 
@@ -95,7 +102,7 @@ pub fn tell(text: &str) {
     let text = &*terminal::plain(text);
     match STDERR.get() {
         Some(stderr) => {
-            stderr.push(text.into(), usize::MAX);
+            stderr.push(text.into(), true);
             stderr.settle();
         }
         None => {
@@ -111,6 +118,7 @@ struct Sink(Arc<(Mutex<Waiting>, Condvar)>);
 #[derive(Debug, Default)]
 struct Waiting {
     lines: VecDeque<Vec<u8>>,
+    bytes: usize,
     dropped: usize,
     /// The thread is about to write what it took.
     writing: bool,
@@ -124,9 +132,12 @@ impl Sink {
         sink
     }
 
-    fn push(&self, line: Vec<u8>, limit: usize) {
+    /// Adds a line if there is room for it, or if it must not be dropped.
+    fn push(&self, line: Vec<u8>, must: bool) {
         let mut waiting = self.lock();
-        if waiting.lines.len() < limit {
+        let fits = waiting.lines.len() < QUEUE && waiting.bytes + line.len() <= QUEUE_BYTES;
+        if must || fits {
+            waiting.bytes += line.len();
             waiting.lines.push_back(line);
             self.0.1.notify_all();
         } else {
@@ -146,7 +157,8 @@ impl Sink {
         loop {
             let idle = |waiting: &mut Waiting| waiting.lines.is_empty();
             waiting = self.0.1.wait_while(waiting, idle).unwrap_or_else(PoisonError::into_inner);
-            let mut text: Vec<u8> = waiting.lines.drain(..).flatten().collect();
+            let mut text = Vec::with_capacity(std::mem::take(&mut waiting.bytes));
+            waiting.lines.drain(..).for_each(|line| text.extend(line));
             let dropped = std::mem::take(&mut waiting.dropped);
             if dropped > 0 {
                 let note =
@@ -169,11 +181,50 @@ impl Sink {
 
 impl Write for Sink {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.push(line.to_vec(), QUEUE);
+        // The log quotes components.
+        let text = String::from_utf8_lossy(line);
+        self.push(terminal::plain(&text).into_owned().into_bytes(), false);
         Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nobody reads this.
+    struct Stuck(std::sync::mpsc::Receiver<()>);
+
+    impl Write for Stuck {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            let _ = self.0.recv();
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Issue 11, item 26.
+    #[test]
+    fn what_nobody_reads_is_bounded_by_bytes_too() {
+        let (_open, closed) = std::sync::mpsc::channel();
+        let sink = Sink::new(Stuck(closed));
+        for _ in 0..QUEUE {
+            sink.push(vec![b'x'; 64 * 1024], false);
+        }
+        sink.push(b"important".to_vec(), true);
+        let waiting = sink.lock();
+        let bytes: usize = waiting.lines.iter().map(Vec::len).sum();
+        assert_eq!(bytes, waiting.bytes);
+        assert!(bytes <= QUEUE_BYTES + 9, "{bytes}");
+        // The thread may have taken some of them.
+        assert!(waiting.dropped >= QUEUE - 2 * QUEUE_BYTES / (64 * 1024), "{}", waiting.dropped);
+        assert_eq!(waiting.lines.back().map(Vec::as_slice), Some(&b"important"[..]));
     }
 }

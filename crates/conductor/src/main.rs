@@ -14,7 +14,10 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use cli::{Cli, Colour, Command, Options, ShowWire, Switch, Try, Tuning};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(answer) => return told(&answer),
+    };
     let result = match cli.command {
         Command::Agent(chain) if chain.explain => {
             explain(chain.components, &chain.options, chain.json)
@@ -43,6 +46,22 @@ fn main() -> ExitCode {
             ExitCode::from(status)
         }
     }
+}
+
+/// Prints what is printed in place of running: help, the version, or what is wrong on the command line.
+fn told(answer: &clap::Error) -> ExitCode {
+    let written = answer.print().and_then(|()| io::stdout().flush());
+    match written {
+        Err(error) if !answer.use_stderr() && error.kind() != io::ErrorKind::BrokenPipe => {
+            log::tell(&format!("conductor: {}\n", unwritable(&error)));
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(2)),
+    }
+}
+
+fn unwritable(error: &io::Error) -> String {
+    format!("cannot write to standard output: {error}")
 }
 
 /// Why the program ends with a status other than 0, in one line if it was not told before.
@@ -80,7 +99,7 @@ fn explain(components: Vec<String>, options: &Options, json: bool) -> Result<(),
         conductor::explain(config, signalled(true)).await
     })?;
     print(|out| match json {
-        true => Ok(writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?),
+        true => print_json(out, &report),
         false => write!(out, "{report}"),
     })?;
     match report.error {
@@ -95,7 +114,7 @@ fn show_status(pid: Option<u32>, json: bool) -> Result<(), Failure> {
     let troubles = found.closed.iter().chain(&found.silent);
     troubles.for_each(|line| log::tell(&format!("conductor: {line}\n")));
     print(|out| match json {
-        true => Ok(writeln!(out, "{}", serde_json::to_string_pretty(&found.running)?)?),
+        true => print_json(out, &found.running),
         false => out.write_all(status::table::text(&found).as_bytes()),
     })
 }
@@ -303,7 +322,17 @@ fn manual(out: &mut dyn Write) -> io::Result<()> {
 
 fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
     let mut text = Vec::new();
-    write(&mut text)
-        .and_then(|()| io::stdout().write_all(&text))
-        .map_err(|error| Failure::chain(error.to_string()))
+    write(&mut text).map_err(|error| Failure::chain(error.to_string()))?;
+    let mut out = io::stdout().lock();
+    match out.write_all(&text).and_then(|()| out.flush()) {
+        // Whoever reads has read what it wanted.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(|error| Failure::chain(unwritable(&error))),
+    }
+}
+
+/// What components say and how they are called is not for a terminal to obey.
+fn print_json(out: &mut dyn Write, value: &impl serde::Serialize) -> io::Result<()> {
+    let text = serde_json::to_string_pretty(value)?;
+    writeln!(out, "{}", conductor::terminal::json(&text))
 }

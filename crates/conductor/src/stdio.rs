@@ -54,7 +54,7 @@ mod unix {
     use tokio::io::unix::AsyncFd;
     use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
-    use crate::host::process::widen;
+    use crate::host::pipes::{Share, widen};
     use crate::link::{Reader, Writer};
 
     pub fn reader() -> Option<Reader> {
@@ -79,6 +79,7 @@ mod unix {
         socket: bool,
         /// A short read has emptied it. Not so a terminal: it gives one line at a time.
         short_is_all: bool,
+        _wide: Option<Share>,
     }
 
     impl Stream {
@@ -90,11 +91,12 @@ mod unix {
             } else {
                 own_description(fd, access).or_else(|| non_blocking(fd))?
             };
-            widen(&fd);
+            let wide = widen(&fd);
             // SAFETY: the descriptor is owned, it stays open and the same until it is dropped.
             let fd = unsafe { AsyncFd::register_with_interest(fd, interest) };
             // Files and /dev/null cannot be polled: `None`.
-            Some(Stream { fd: fd.ok()?, socket, short_is_all: socket || kind == FileType::Fifo })
+            let short_is_all = socket || kind == FileType::Fifo;
+            Some(Stream { fd: fd.ok()?, socket, short_is_all, _wide: wide })
         }
 
         fn read(&self, into: &mut [MaybeUninit<u8>]) -> io::Result<usize> {

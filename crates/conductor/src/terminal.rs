@@ -23,6 +23,23 @@ pub fn one_line(text: &str) -> String {
     plain(text).replace(['\n', '\t'], " ")
 }
 
+/// Text in JSON with every character that [`plain`] would drop written as `\u` and its number. It says the
+/// same: such characters occur in strings only.
+pub fn json(text: &str) -> Cow<'_, str> {
+    if text.chars().all(is_harmless) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for it in text.chars() {
+        match is_harmless(it) {
+            true => out.push(it),
+            // All of them have four digits.
+            false => out.push_str(&format!("\\u{:04x}", u32::from(it))),
+        }
+    }
+    Cow::Owned(out)
+}
+
 fn clean(text: &str, colours: bool) -> Cow<'_, str> {
     if text.chars().all(is_harmless) {
         return Cow::Borrowed(text);
@@ -77,7 +94,8 @@ enum Sequence {
     Short,
 }
 
-fn is_harmless(it: char) -> bool {
+/// Whether a terminal prints it as it is, or breaks the line.
+pub fn is_harmless(it: char) -> bool {
     match it {
         '\n' | '\t' => true,
         // Characters that change the direction of the text around them.
@@ -157,6 +175,15 @@ mod tests {
         assert_eq!(coloured("\x1b[mx"), "\x1b[mx");
         assert_eq!(coloured("\x1b[>4mx\x1b[ mx"), "xx");
         assert_eq!(plain(text), "error: no");
+    }
+
+    #[test]
+    fn json_says_the_same_without_control_characters() {
+        let said = "a\u{9b}2J\u{202e}b\x7f\n\x1b";
+        let text = serde_json::to_string(said).expect("a string");
+        let shown = json(&text);
+        assert!(shown.chars().all(is_harmless), "{shown:?}");
+        assert_eq!(serde_json::from_str::<String>(&shown).expect("JSON"), said);
     }
 
     #[test]

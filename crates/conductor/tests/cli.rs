@@ -317,3 +317,84 @@ fn terminal() -> (File, File) {
         (File::from_raw_fd(ours), File::from_raw_fd(theirs))
     }
 }
+
+/// Issue 11, item 27.
+#[test]
+fn what_cannot_be_printed_is_an_error() {
+    let agent = binary("stub_agent").display().to_string();
+    let asked: [&[&str]; 11] = [
+        &["--help"],
+        &["--version"],
+        &["help"],
+        &["agent", "--help"],
+        &["component", "log", "--help"],
+        &["components"],
+        &["completions", "bash"],
+        &["man"],
+        &["status"],
+        &["agent", "--explain", &agent],
+        &["agent", "--explain", "--json", &agent],
+    ];
+    let chat: &[&str] = &["try", "--prompt", "hello"];
+    for args in asked.into_iter().chain([chat]) {
+        let full = File::options().write(true).open("/dev/full").expect("it is there");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_conductor"));
+        command.args(args).stdin(Stdio::null()).stdout(full);
+        let output = command.output().expect("the conductor starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
+        assert!(said.contains("cannot write to standard output: No space"), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn a_reader_that_has_read_enough_is_no_error() {
+    for args in [&["man"][..], &["--help"], &["completions", "zsh"]] {
+        let (reading, writing) = std::io::pipe().expect("a pipe");
+        drop(reading);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_conductor"));
+        let output = command.args(args).stdout(writing).output().expect("the conductor starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.is_empty(), "{args:?}: {said}");
+    }
+}
+
+/// Issue 11, item 27.
+#[test]
+fn only_its_user_can_read_a_log() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = directory("private-log");
+    let [log, traffic] = ["conductor.log", "traffic.jsonl"].map(|name| place.join(name));
+    let setup = stage().option(&["--log-file", &log.display().to_string()]);
+    let agent = setup.puppet("agent");
+    let mut stage = setup.run("agent", &[format!("log --file {}", traffic.display()), agent]);
+    stage.editor.send(INITIALIZE);
+    let mut agent = stage.enter("agent");
+    let greeting = agent.request("initialize");
+    agent.answer(&greeting, "{\"protocolVersion\":1}");
+    stage.editor.line();
+    for file in [log, traffic] {
+        let mode = std::fs::metadata(&file).expect("it was created").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{}", file.display());
+    }
+    std::fs::remove_dir_all(place).expect("the directory is ours");
+}
+
+/// Issue 11, item 24.
+#[test]
+fn what_a_component_says_on_stderr_keeps_its_colours_and_nothing_else_for_a_terminal() {
+    let (mut stage, mut agent) = {
+        let mut stage = stage().named(&["agent"]);
+        let agent = stage.initialize(&["agent"]).remove(0);
+        (stage, agent)
+    };
+    agent.mutter("\x1b[31mred\x1b[0m \x1b]0;title\x07\x1b[2J\u{9b}6n\u{202e}done\rx\x1b[1mbold\n");
+    agent.send("\x1b]0;noise\x07 on stdout");
+    wait_until("both are told", || stage.conductor.stderr().contains("noise").then_some(()));
+    stage.editor.leave();
+    assert_eq!(stage.conductor.status(), 0);
+    let said = stage.conductor.stderr();
+    assert!(said.contains("[agent] \x1b[31mred\x1b[0m donex\x1b[1mbold\x1b[0m\n"), "{said:?}");
+    let rest = said.replace("\x1b[31m", "").replace("\x1b[0m", "").replace("\x1b[1m", "");
+    assert!(rest.chars().all(|it| it == '\n' || !it.is_control()), "{said:?}");
+}

@@ -378,3 +378,29 @@ fn a_line_without_end_takes_no_memory() {
     assert_eq!(proxy.line(), wrapped_notification("next", ""));
     check_memory(&stage, ENOUGH);
 }
+
+/// Issue 11, item 27.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_long_chain_widens_only_some_of_its_pipes() {
+    let names: Vec<String> = (1..=12).map(|number| format!("p{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut stage = stage().named(&names);
+    stage.initialize(&names);
+    let place = format!("/proc/{}/fd", stage.conductor.pid());
+    let files = std::fs::read_dir(place).expect("it runs").flatten().map(|it| it.path());
+    // A pipe may have several descriptors.
+    let pipes: std::collections::BTreeMap<_, _> = files
+        .filter_map(|path| Some((std::fs::read_link(&path).ok()?, path)))
+        .filter(|(target, _)| target.to_string_lossy().starts_with("pipe:"))
+        .collect();
+    let size = |path: &std::path::PathBuf| {
+        let open = |write: bool| std::fs::File::options().read(!write).write(write).open(path);
+        rustix::pipe::fcntl_getpipe_size(open(false).or_else(|_| open(true)).ok()?).ok()
+    };
+    let sizes: Vec<usize> = pipes.values().filter_map(size).collect();
+    assert!(sizes.len() > 2 * names.len(), "{sizes:?}");
+    let usual = 64 * 1024;
+    let beyond: usize = sizes.iter().map(|size| size.saturating_sub(usual)).sum();
+    assert!(beyond <= 4 * 1024 * 1024, "{sizes:?}");
+}

@@ -94,7 +94,8 @@ pub struct View {
     above: Option<Sender<String>>,
     /// The titles of tool calls, by their ids.
     tools: BTreeMap<String, String>,
-    broken: bool,
+    /// Why nothing can be written any more.
+    broken: Option<io::Error>,
 }
 
 impl View {
@@ -109,13 +110,13 @@ impl View {
             passing: false,
             above: None,
             tools: BTreeMap::new(),
-            broken: false,
+            broken: None,
         }
     }
 
-    /// Nobody reads any more.
-    pub fn is_broken(&self) -> bool {
-        self.broken
+    /// Why nothing can be written any more, if that is so.
+    pub fn broken(&self) -> Option<&io::Error> {
+        self.broken.as_ref()
     }
 
     /// From now on the user is editing a line, or not any more.
@@ -320,12 +321,13 @@ impl View {
     fn write(&mut self, text: &str) {
         if let Some(above) = &self.above {
             if above.send(text.to_owned()).is_err() {
-                self.broken = true;
+                self.broken = Some(io::ErrorKind::BrokenPipe.into());
             }
             return;
         }
         let mut out = io::stdout().lock();
-        self.broken |= out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err();
+        let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        self.broken = self.broken.take().or(written.err());
     }
 }
 

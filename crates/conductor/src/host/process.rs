@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 
 use crate::config::Spec;
 use crate::host::group::Group;
+use crate::host::pipes::{self, Share};
 use crate::host::strays::{self, Mark};
 
 /// How many lines of a component's stderr are kept for error messages.
@@ -52,6 +53,7 @@ pub struct Process {
     pid: Option<u32>,
     group: Group,
     words: Words,
+    _pipes: [Option<Share>; 2],
 }
 
 /// The end of what a component said on the side: stderr, and noise on stdout.
@@ -95,11 +97,7 @@ impl Process {
         let (Some(stdin), Some(stdout), Some(stderr)) = taken else {
             return Err(io::Error::other("its standard streams are missing"));
         };
-        #[cfg(unix)]
-        {
-            widen(&stdin);
-            widen(&stdout);
-        }
+        let pipes = [pipes::widen(&stdin), pipes::widen(&stdout)];
         let (pid, group) = (child.id(), Group::of(&child, entry));
         let words = Words::default();
         let (over, is_over) = oneshot::channel();
@@ -107,7 +105,7 @@ impl Process {
         // Nobody listens any more when the chain is over.
         let report = move |how| drop(ended.send(Ended { seat, life, how }));
         tokio::spawn(wait(child, group.clone(), mark, (listening, over), report));
-        Ok((Process { pid, group, words }, stdout, stdin))
+        Ok((Process { pid, group, words, _pipes: pipes }, stdout, stdin))
     }
 
     pub fn words(&self) -> &Words {
@@ -198,16 +196,6 @@ async fn listen(
             return;
         }
     }
-}
-
-/// Lets a pipe hold more than the usual 64 KiB, so that long messages need fewer turns. Linux only,
-/// and only where the user's quota allows it.
-#[cfg(unix)]
-pub fn widen(pipe: &impl std::os::fd::AsFd) {
-    #[cfg(target_os = "linux")]
-    let _ = rustix::pipe::fcntl_setpipe_size(pipe, 512 * 1024);
-    #[cfg(not(target_os = "linux"))]
-    let _ = pipe;
 }
 
 /// At most so much of a line as a person would read.

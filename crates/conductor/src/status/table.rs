@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::{Component, Found, State, Status};
+use crate::terminal::is_harmless;
 
 /// Lines are cut to about this, whatever they are shown on.
 const WIDTH: usize = 100;
@@ -120,7 +121,8 @@ fn size(bytes: usize) -> String {
 
 /// What components say and how they are called is not for the terminal to obey.
 fn printable(text: &str) -> String {
-    text.chars().map(|it| if it.is_control() { '·' } else { it }).collect()
+    let shown = |it: char| if is_harmless(it) && !it.is_control() { it } else { '·' };
+    text.chars().map(shown).collect()
 }
 
 /// There is little room, and the directory of a program says the least.

@@ -135,6 +135,35 @@ fn a_component_that_cannot_start_or_ends_is_named() {
     assert!(said.contains("'broken'") && said.contains("status 9"), "{said}");
 }
 
+/// Issue 11, item 24.
+#[test]
+fn what_a_component_says_of_itself_is_not_for_the_terminal_to_obey() {
+    let evil = "\\u001b]0;title\\u0007\\u001b[2J\u{9b}6n\u{202e}\\r\\nmine";
+    for options in [&["--explain"][..], &["--explain", "--json"]] {
+        for fails in [false, true] {
+            let mut stage = stage().option(&HASTE).option(options).named(&["agent"]);
+            let mut agent = stage.enter("agent");
+            let greeting = agent.request("initialize");
+            match fails {
+                false => {
+                    let capabilities = format!(r#"{{"{evil}":true}}"#);
+                    let result = format!(
+                        r#"{{"protocolVersion":1,"agentCapabilities":{capabilities},"_meta":{capabilities}}}"#
+                    );
+                    agent.answer(&greeting, &result);
+                }
+                true => agent.fail(&greeting, &format!(r#"{{"code":1,"message":"{evil}"}}"#)),
+            }
+            let said = read_all(&mut stage);
+            stage.conductor.status();
+            let text = said + &stage.conductor.stderr();
+            assert!(text.contains("mine"), "{text}");
+            let harmless = |it: char| it == '\n' || !it.is_control() && it != '\u{202e}';
+            assert!(text.chars().all(harmless), "{text:?}");
+        }
+    }
+}
+
 /// Programs are explained as they are, puppets or not.
 #[test]
 fn a_chain_of_programs_is_explained() {
