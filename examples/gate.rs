@@ -1,39 +1,26 @@
-//! Answers the agent's requests for permission itself: what only reads is allowed, what deletes is not,
-//! and the user is asked about the rest.
+//! Answers the agent's requests for permission itself: what only reads is allowed, what deletes is refused,
+//! and the user is asked about everything else, also about what is not known.
 //!
-//! `conductor agent example-gate my-agent`
+//! `conductor agent --guard example-gate example-gate my-agent`
 
-use sdk::schema::{
-    PermissionOptionKind, RequestPermissionOutcome, RequestPermissionRequest,
-    RequestPermissionResponse, SelectedPermissionOutcome, ToolKind,
-};
-use sdk::{Proxy, Typed};
-
-/// The answer that picks the first option of one of these kinds, if there is one.
-fn pick(
-    request: &RequestPermissionRequest,
-    kinds: &[PermissionOptionKind],
-) -> Option<Typed<RequestPermissionResponse>> {
-    let option = request.options.iter().find(|option| kinds.contains(&option.kind))?;
-    let picked = SelectedPermissionOutcome::new(option.option_id.clone());
-    Some(RequestPermissionResponse::new(RequestPermissionOutcome::Selected(picked)).into())
-}
+use sdk::Proxy;
+use sdk::schema::ToolKind;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::io::Result<()> {
-    use PermissionOptionKind::{AllowAlways, AllowOnce, RejectAlways, RejectOnce};
     Proxy::new("gate")
-        .on::<RequestPermissionRequest, _>(async |request, next| {
-            let decided = match request.tool_call.fields.kind {
-                Some(ToolKind::Read | ToolKind::Search) => {
-                    pick(&request, &[AllowOnce, AllowAlways])
-                }
-                Some(ToolKind::Delete) => pick(&request, &[RejectOnce, RejectAlways]),
+        // What the gate cannot read does not pass.
+        .strict()
+        .on_permission(async |permission, next| {
+            let decided = match permission.kind() {
+                Some(ToolKind::Read | ToolKind::Search) => permission.allow(),
+                Some(ToolKind::Delete) => Some(permission.reject()),
+                // Anything else, and a tool call of which nothing is known.
                 _ => None,
             };
             match decided {
                 Some(answer) => Ok(answer),
-                None => next.run(request).await,
+                None => next.run(permission).await,
             }
         })
         .serve_stdio()

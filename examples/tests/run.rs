@@ -70,6 +70,30 @@ fn redact_keeps_a_word_from_the_agent() {
     assert_eq!(update["params"]["update"]["content"]["text"], "I ask Ada.");
 }
 
+/// Item 22: legal JSON that the types cannot hold is no way around a guard.
+#[test]
+fn redact_refuses_what_it_cannot_read() {
+    let (mut stage, mut agent) = chain("example-redact Ada");
+    let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
+    for (id, rest) in (10..).zip([
+        r#""prompt":[{"type":"text","text":"Ada \ud800"}]"#.to_owned(),
+        r#""prompt":[{"type":"text","text":"Ada","text":"x"}]"#.to_owned(),
+        r#""prompt":[{"type":"hologram","text":"Ada"}]"#.to_owned(),
+        format!(r#""prompt":[{{"type":"text","text":"Ada"}}],"_meta":{{"x":{deep}}}"#),
+    ]) {
+        let line = format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"session/prompt","params":{{"sessionId":"s",{rest}}}}}"#
+        );
+        stage.editor.send(&line);
+        let answer = stage.editor.message();
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(id), &json!(-32602)));
+        let message = answer["error"]["message"].as_str().expect("a reason");
+        assert!(message.starts_with("redact refuses this session/prompt"), "{message}");
+    }
+    stage.editor.send(&prompt("hi"));
+    assert_eq!(agent.request("session/prompt")["params"]["prompt"][0]["text"], "hi");
+}
+
 #[test]
 fn tools_are_offered_and_work() {
     let (mut stage, mut agent) = chain("example-tools");
@@ -120,6 +144,63 @@ fn gate_decides_what_it_can_and_asks_about_the_rest() {
         .editor
         .send(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": answer }).to_string());
     assert_eq!(agent.message()["result"]["outcome"]["optionId"], "yes");
+}
+
+const OPTIONS: &str = r#"[{"optionId":"always","name":"Always","kind":"allow_always"},{"optionId":"yes","name":"Allow","kind":"allow_once"},{"optionId":"no","name":"Reject","kind":"reject_once"}]"#;
+
+/// Item 18: the agent says the kind of a tool call in an update, and only the id in the request. The user
+/// is asked unless the kind is known.
+#[test]
+fn gate_knows_what_was_said_about_a_tool_call_before() {
+    let (mut stage, mut agent) = chain("example-gate");
+    let update = |session: &str, kind: &str, id: &str, rest: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"{session}","update":{{"sessionUpdate":"{kind}","toolCallId":"{id}"{rest}}}}}}}"#
+        )
+    };
+    let (read, delete) = (r#","title":"T","kind":"read""#, r#","title":"T","kind":"delete""#);
+    let ask = |id: u8, call: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"session/request_permission","params":{{"sessionId":"s","toolCall":{{"toolCallId":"t{id}"{call}}},"options":{OPTIONS}}}}}"#
+        )
+    };
+    for (id, said, call, decided) in [
+        (1, vec![("s", "tool_call", delete)], "", Some("no")),
+        (2, vec![("s", "tool_call", read)], "", Some("yes")),
+        (
+            3,
+            vec![("s", "tool_call", read), ("s", "tool_call_update", r#","kind":"delete""#)],
+            "",
+            Some("no"),
+        ),
+        (4, vec![("s", "tool_call_update", delete)], "", Some("no")),
+        (5, vec![("s", "tool_call", read), ("s", "tool_call", r#","title":"T""#)], "", None),
+        (6, vec![("other", "tool_call", read)], "", None),
+        (7, vec![("s", "tool_call", r#","title":"T","kind":"READ""#)], "", None),
+        (8, vec![("s", "tool_call", r#","title":"T","kind":"delete","kind":"read""#)], "", None),
+        (9, vec![("s", "tool_call", read)], r#","kind":"delete""#, Some("no")),
+        (10, vec![], "", None),
+    ] {
+        for (session, kind, rest) in &said {
+            agent.send(&update(session, kind, &format!("t{id}"), rest));
+            assert_eq!(stage.editor.message()["method"], "session/update");
+        }
+        agent.send(&ask(id, call));
+        if decided.is_none() {
+            let asked = stage.editor.message();
+            assert_eq!(asked["method"], "session/request_permission", "{id}");
+            let answer = format!(
+                r#"{{"jsonrpc":"2.0","id":{},"result":{{"outcome":{{"outcome":"selected","optionId":"user"}}}}}}"#,
+                asked["id"]
+            );
+            stage.editor.send(&answer);
+        }
+        let answer = agent.message();
+        assert_eq!(answer["result"]["outcome"]["optionId"], decided.unwrap_or("user"), "{id}");
+    }
+    // What it cannot read it refuses.
+    agent.send(&ask(11, r#","kind":"delete","kind":"read""#));
+    assert_eq!(agent.message()["error"]["code"], -32602);
 }
 
 #[test]

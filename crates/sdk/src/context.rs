@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::future::{Future, poll_fn};
+use std::io::Write;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
@@ -10,7 +11,10 @@ use std::task::{Poll, Waker};
 use driver::{Call, Id, Json, Outcome, Request, Side};
 use serde::Serialize;
 
+use crate::calls::{Subject, ToolCalls};
 use crate::error::{Error, Result};
+use crate::handler::Verdict;
+use crate::proxy::Logger;
 use crate::session::{Session, Sessions};
 use crate::signal::{Giver, signal};
 use crate::tool::Offers;
@@ -45,6 +49,15 @@ pub(crate) struct Shared {
     pub offers: Offers,
     /// Nobody is behind us: we are the agent.
     pub last: bool,
+    pub name: String,
+    /// What handlers cannot read does not pass.
+    pub strict: bool,
+    pub logger: Option<Logger>,
+    /// How many lines were logged.
+    pub logged: Cell<usize>,
+    pub calls: ToolCalls,
+    /// The ACP version that the agent has answered to `initialize`; 0 before that.
+    pub version: Cell<i64>,
     pub waker: RefCell<Option<Waker>>,
 }
 
@@ -72,7 +85,46 @@ impl Wanted {
     }
 }
 
+/// How many lines a proxy logs about messages that it could not read.
+const MOST_LOGGED: usize = 100;
+
 impl Shared {
+    /// What becomes of a message that a handler cannot read. It is logged.
+    pub fn unread(&self, method: &str, why: &str) -> Verdict {
+        let (verdict, done) = match self.strict {
+            true => (Verdict::Drop, "did not let it pass"),
+            false => (Verdict::Pass, "passed it on unhandled"),
+        };
+        let logged = self.logged.get();
+        self.logged.set(logged.saturating_add(1));
+        let line = format!("{}: cannot read a {method} and {done}: {why}", self.name);
+        match (&self.logger, logged < MOST_LOGGED) {
+            (Some(log), true) => log(&line),
+            // If standard error is closed, there is nowhere to report it.
+            (None, true) => drop(writeln!(std::io::stderr(), "{line}")),
+            (_, false) => {}
+        }
+        verdict
+    }
+
+    /// The answer to a request that a strict proxy does not let pass.
+    pub fn refusal(&self, method: &str, why: &str) -> Error {
+        let name = &self.name;
+        Error::invalid_params(format!(
+            "{name} refuses this {method}, because it passes on only what it can read: {why}"
+        ))
+    }
+
+    /// What is known of the tool call that a permission request is about.
+    pub fn subject(&self, params: &Json) -> Option<Subject> {
+        self.calls.subject(params, self.is_v2())
+    }
+
+    /// Whether the editor and the agent have agreed on ACP version 2.
+    pub fn is_v2(&self) -> bool {
+        self.version.get() >= 2
+    }
+
     pub fn push(&self, command: Command) {
         self.commands.borrow_mut().push_back(command);
         if let Some(waker) = self.waker.borrow_mut().take() {

@@ -175,7 +175,13 @@ pub struct Next<T> {
 impl<T: Ask> Next<T> {
     /// Sends the request on, changed or not, and waits for its answer.
     pub async fn run(&self, request: T) -> Result<T::Answer> {
-        T::read_answer(self.pass(request.into_call()?).await?)
+        let call = request.into_call()?;
+        let method = call.method.clone();
+        let answer = self.pass(call).await?;
+        T::read_answer(answer).map_err(|why| {
+            let name = &self.cx.shared.name;
+            Error::internal(format!("{name} cannot read the answer to {}: {why}", method.name()))
+        })
     }
 
     pub(crate) async fn pass(&self, call: Call) -> Result<Json> {
@@ -196,11 +202,17 @@ impl<T: Ask> Next<T> {
         }
     }
 
-    /// What to do with a request that its type cannot read: a proxy is not to judge it, an agent is.
+    /// What to do with a request that its type cannot read. A proxy passes it on unless it is strict; an
+    /// agent refuses it.
     pub(crate) async fn unread(&self, call: Call, why: Error) -> Result<Json> {
-        match self.cx.shared.last {
-            true => Err(why),
-            false => self.pass(call).await,
+        let shared = &self.cx.shared;
+        if shared.last {
+            return Err(why);
+        }
+        let method = call.method.name().into_owned();
+        match shared.unread(&method, &why.message()) {
+            Verdict::Drop => Err(shared.refusal(&method, &why.message())),
+            Verdict::Pass => self.pass(call).await,
         }
     }
 

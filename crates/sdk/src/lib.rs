@@ -27,6 +27,8 @@
 //! # Layout
 //! - [`proxy`]: handlers, one after the other
 //! - [`handler`]: what they are given: [`Prompt`], [`Next`], [`Typed`]
+//! - [`permission`]: what the agent asks permission for; `calls`: what it said of its tool calls before
+//! - `strict`: what becomes of messages that the types cannot hold
 //! - [`context`]: what they can do beside: [`Cx`], [`Peer`]; [`session`]: subagents
 //! - [`agent`]: what an agent says
 //! - [`tool`]: MCP tools; `connection`: to MCP servers that speak over a stream
@@ -36,15 +38,18 @@
 //! - [`sync`]: the synchronous core under all this, for proxies that never wait
 
 pub mod agent;
+mod calls;
 mod connection;
 pub mod context;
 pub mod error;
 pub mod handler;
+pub mod permission;
 pub mod proxy;
 pub mod script;
 mod serve;
 pub mod session;
 mod signal;
+mod strict;
 pub mod tool;
 pub mod typed;
 
@@ -54,6 +59,7 @@ pub use driver as sync;
 pub use driver::{Call, Id, Json, Message, Outcome, Side};
 pub use error::{Error, Result};
 pub use handler::{Next, Prompt, Spoken, Verdict};
+pub use permission::Permission;
 pub use proxy::Proxy;
 pub use schemars::JsonSchema;
 pub use session::{Session, Turn};

@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::context::Cx;
 use crate::error::Result;
 use crate::handler::{Handler, Next, Prompt, Spoken, Verdict};
+use crate::permission::Permission;
 use crate::serve::serve;
 use crate::tool::Server;
 use crate::typed::Typed;
@@ -18,6 +19,7 @@ use crate::typed::Typed;
 pub(crate) type Listener = Box<dyn FnMut(&mut Call, &Cx) -> Verdict + Send>;
 pub(crate) type Observer = Box<dyn FnMut(Side, &Message) + Send>;
 pub(crate) type Starter = Box<dyn FnOnce(Cx) + Send>;
+pub(crate) type Logger = Box<dyn Fn(&str) + Send>;
 
 /// A proxy. What it does not handle passes it as if it were not there.
 pub struct Proxy {
@@ -27,9 +29,13 @@ pub struct Proxy {
     pub(crate) servers: Vec<Server>,
     pub(crate) observers: Vec<Observer>,
     pub(crate) starters: Vec<Starter>,
+    pub(crate) strict: bool,
+    pub(crate) logger: Option<Logger>,
     /// It is an agent: nobody is behind it.
     pub(crate) last: bool,
 }
+
+const PERMISSION: &str = "session/request_permission";
 
 impl Proxy {
     pub fn new(name: impl Into<String>) -> Proxy {
@@ -40,6 +46,8 @@ impl Proxy {
             servers: Vec::new(),
             observers: Vec::new(),
             starters: Vec::new(),
+            strict: false,
+            logger: None,
             last: false,
         }
     }
@@ -52,6 +60,23 @@ impl Proxy {
 
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// For a proxy that protects something: lets no message of a handled method pass that its handler could
+    /// not read. Such a request is answered with an error, and such a notification is dropped and logged.
+    ///
+    /// Some legal JSON cannot be read into the types of the schema, or is read differently by different
+    /// programs: half a surrogate pair, more than 128 levels of nesting, a member that occurs twice, a kind
+    /// of content that the schema does not know. Without this it passes unhandled, with a line in the log.
+    pub fn strict(mut self) -> Proxy {
+        self.strict = true;
+        self
+    }
+
+    /// Where lines for the log go, instead of standard error.
+    pub fn log_to(mut self, log: impl Fn(&str) + Send + 'static) -> Proxy {
+        self.logger = Some(Box::new(log));
+        self
     }
 
     /// Handles each prompt of the user. The answer that the handler returns is the one that the
@@ -73,9 +98,30 @@ impl Proxy {
         })
     }
 
+    /// Handles each request of the agent for permission, in ACP version 1 and 2. The handler gets everything
+    /// that is known of the tool call, also from earlier updates. What it returns is the answer.
+    pub fn on_permission<F>(self, handler: F) -> Proxy
+    where
+        F: AsyncFn(Permission, Next<Permission>) -> Result<Json> + Send + Sync + 'static,
+    {
+        let handler = Arc::new(handler);
+        self.handle(Side::Agent, PERMISSION, move |call, next| {
+            let handler = handler.clone();
+            async move {
+                let params = &call.params.clone().unwrap_or(Json::NULL);
+                let subject = next.cx.shared.subject(params);
+                match Permission::read(params, subject) {
+                    Ok(permission) => handler(permission, next.kind()).await,
+                    Err(why) => next.unread(call, why).await,
+                }
+            }
+        })
+    }
+
     /// Handles each request of a kind that the schema knows, such as
-    /// [`NewSessionRequest`](crate::schema::NewSessionRequest) from the editor or
-    /// [`RequestPermissionRequest`](crate::schema::RequestPermissionRequest) from the agent.
+    /// [`NewSessionRequest`](crate::schema::NewSessionRequest) from the editor. A
+    /// [`RequestPermissionRequest`](crate::schema::RequestPermissionRequest) has everything that is known of
+    /// the tool call, also from earlier updates.
     pub fn on<T, F>(self, handler: F) -> Proxy
     where
         T: Spoken,
@@ -85,7 +131,13 @@ impl Proxy {
         self.handle(T::FROM, T::METHOD, move |call, next| {
             let handler = handler.clone();
             async move {
-                match Typed::read(call.params.as_ref().unwrap_or(&Json::NULL)) {
+                let params = &call.params.clone().unwrap_or(Json::NULL);
+                let more = match T::METHOD {
+                    PERMISSION => next.cx.shared.subject(params),
+                    _ => None,
+                };
+                let more = more.map(|it| params.with_at(it.path, Some(&it.call)));
+                match Typed::read_with(params, more.as_ref().unwrap_or(params)) {
                     Ok(request) => handler(request, next.kind()).await?.write(),
                     Err(why) => next.unread(call, why).await,
                 }
@@ -113,12 +165,15 @@ impl Proxy {
         V: Into<Verdict>,
     {
         self.on_notification(Side::Agent, "session/update", move |call, cx| {
-            let read = call.params.as_ref().map(Typed::<SessionNotification>::read);
-            // What the schema does not know passes.
-            let Some(Ok(mut update)) = read else { return Verdict::Pass };
+            let params = &call.params.clone().unwrap_or(Json::NULL);
+            let mut update = match Typed::<SessionNotification>::read(params) {
+                Ok(update) => update,
+                Err(why) => return cx.shared.unread("session/update", &why.message()),
+            };
             let verdict = handler(&mut update, cx).into();
-            if let Ok(params) = update.write() {
-                call.params = Some(params);
+            match update.write() {
+                Ok(params) => call.params = Some(params),
+                Err(why) => return cx.shared.unread("session/update", &why.message()),
             }
             verdict
         })

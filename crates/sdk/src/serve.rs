@@ -23,6 +23,7 @@ use crate::error::{Error, Result, outcome};
 use crate::handler::{Handler, Next, Verdict};
 use crate::proxy::{Listener, Observer, Proxy};
 use crate::signal::Giver;
+use crate::strict;
 use crate::tool::Offers;
 
 const CHUNK: usize = 64 * 1024;
@@ -34,6 +35,10 @@ struct Front {
     observers: Vec<Observer>,
     shared: Rc<Shared>,
     waiting: BTreeMap<Tag, Waiting>,
+    /// Under which ids `initialize` was asked, until it is answered: the editor's, and our own.
+    greeting: (Option<Id>, Option<Tag>),
+    /// It decides about permissions, so what is said about tool calls matters.
+    decides: bool,
 }
 
 /// Whoever waits for the answer to a question, and in the course of which request it was asked.
@@ -67,19 +72,34 @@ impl Front {
         }
         let cx = Cx { shared: shared.clone(), of: None };
         proxy.starters.into_iter().for_each(|start| start(cx.clone()));
+        let decides = requests.get("session/request_permission");
         Front {
+            decides: decides.is_some_and(|slots| !slots[index(Side::Agent)].is_empty()),
             requests,
             notifications,
             observers: proxy.observers,
             shared,
             waiting: BTreeMap::new(),
+            greeting: (None, None),
         }
+    }
+
+    /// Notes the version that the agent has agreed to.
+    fn greeted(&self, outcome: &Outcome) {
+        let Outcome::Result(result) = outcome else { return };
+        let version = result.member("protocolVersion").as_ref().and_then(Json::integer);
+        version.into_iter().for_each(|version| self.shared.version.set(version));
     }
 
     fn perform(&mut self, command: Command, out: &mut Outbox<'_>) {
         match command {
             Command::Ask { toward, call, of, reply } => {
+                self.begins_turn(toward, &call);
+                let greets = toward == Side::Agent && call.is("initialize");
                 let tag = out.ask(toward, call);
+                if greets {
+                    self.greeting.1 = Some(tag);
+                }
                 let of = of.map(|id| key(&id));
                 let cancelled = of.as_ref().is_some_and(|of| {
                     self.shared.handled.borrow().get(of).is_some_and(|it| it.is_cancelled())
@@ -94,6 +114,19 @@ impl Front {
                 self.shared.handled.borrow_mut().remove(&key(request.id()));
                 out.answer(request, outcome);
             }
+        }
+    }
+
+    /// Whether a strict proxy refuses a message of a method that it handles, and why.
+    fn refuses(&self, call: &Call) -> Option<String> {
+        let params = call.params.as_ref().filter(|_| self.shared.strict)?;
+        strict::check(params).err()
+    }
+
+    /// In a new turn, an agent may use the ids of its tool calls again.
+    fn begins_turn(&self, toward: Side, call: &Call) {
+        if self.decides && toward == Side::Agent && call.is("session/prompt") {
+            session_of(call).iter().for_each(|session| self.shared.calls.forget(session));
         }
     }
 
@@ -121,6 +154,13 @@ impl Front {
 
 impl driver::Proxy for Front {
     fn on_message(&mut self, from: Side, message: &Message) {
+        if let Message::Response { id, outcome, .. } = message
+            && from == Side::Agent
+            && self.greeting.0.as_ref() == Some(id)
+        {
+            self.greeting.0 = None;
+            self.greeted(outcome);
+        }
         self.observers.iter_mut().for_each(|observer| observer(from, message));
     }
 
@@ -134,7 +174,10 @@ impl driver::Proxy for Front {
             Side::Agent => &*method == "mcp/message" && offers.owns(&request.call),
         };
         if from == Side::Editor && matches!(&*method, "session/close" | "session/delete") {
-            session_of(&request.call).iter().for_each(|id| offers.forget(id));
+            if let Some(session) = session_of(&request.call) {
+                offers.forget(&session);
+                self.shared.calls.forget(&session);
+            }
         }
         drop(method);
         if let Some(answer) =
@@ -147,7 +190,16 @@ impl driver::Proxy for Front {
                 let error = Error::method_not_found(&request.call.method.name());
                 return out.answer(request, error.into_outcome());
             }
+            self.begins_turn(from.opposite(), &request.call);
+            if from == Side::Editor && request.call.is("initialize") {
+                self.greeting.0 = Some(request.id().detached());
+            }
             return out.pass(from.opposite(), request);
+        }
+        if let Some(why) = self.refuses(&request.call).filter(|_| !handlers.is_empty()) {
+            let method = request.call.method.name().into_owned();
+            self.shared.unread(&method, &why);
+            return out.answer(request, self.shared.refusal(&method, &why).into_outcome());
         }
         self.handle(from, request, handlers);
     }
@@ -157,6 +209,14 @@ impl driver::Proxy for Front {
             return;
         }
         let method = call.method.name().into_owned();
+        if self.decides && from == Side::Agent && method == "session/update" {
+            self.shared.calls.update(&call, self.shared.is_v2());
+        }
+        let heard = self.notifications.get(&method).is_some_and(|it| !it[index(from)].is_empty());
+        if let Some(why) = self.refuses(&call).filter(|_| heard) {
+            self.shared.unread(&method, &why);
+            return;
+        }
         if let Some(listeners) = self.notifications.get_mut(&method) {
             let cx = Cx { shared: self.shared.clone(), of: None };
             for listener in &mut listeners[index(from)] {
@@ -187,6 +247,10 @@ impl driver::Proxy for Front {
     }
 
     fn on_answer(&mut self, tag: Tag, outcome: Outcome, _: &mut Outbox<'_>) {
+        if self.greeting.1 == Some(tag) {
+            self.greeting.1 = None;
+            self.greeted(&outcome);
+        }
         let Some((_, reply)) = self.waiting.remove(&tag) else { return };
         reply.give(match outcome {
             Outcome::Result(result) => Ok(result.detached()),
@@ -206,7 +270,10 @@ impl Engine {
     pub fn new(mut proxy: Proxy) -> Engine {
         let offers = Offers::new(std::mem::take(&mut proxy.servers));
         let last = proxy.last;
-        let shared = Rc::new(Shared { offers, last, ..Shared::default() });
+        let (name, strict) = (proxy.name.clone(), proxy.strict);
+        let logger = proxy.logger.take();
+        let shared = Shared { offers, last, name, strict, logger, ..Shared::default() };
+        let shared = Rc::new(shared);
         let front = Front::new(proxy, shared.clone());
         let driver = if last { Driver::agent(front) } else { Driver::new(front) };
         Engine { driver, shared, tasks: FuturesUnordered::new() }

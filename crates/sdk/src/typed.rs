@@ -21,11 +21,16 @@ pub struct Typed<T> {
 
 impl<T: Serialize + DeserializeOwned> Typed<T> {
     pub fn read(json: &Json) -> Result<Typed<T>> {
-        let value: T = serde_json::from_slice(json.as_bytes())
-            .or_else(|_| serde_json::from_slice(&with_small_numbers(json.as_bytes())))
+        Typed::read_with(json, json)
+    }
+
+    /// Reads a value from a text that says more than `text`. Only what is changed of it is written.
+    pub(crate) fn read_with(text: &Json, more: &Json) -> Result<Typed<T>> {
+        let value: T = serde_json::from_slice(more.as_bytes())
+            .or_else(|_| serde_json::from_slice(&with_small_numbers(more.as_bytes())))
             .map_err(|error| Error::invalid_params(error.to_string()))?;
         let before = to_json(&value)?;
-        Ok(Typed { value, origin: Some((json.clone(), before)) })
+        Ok(Typed { value, origin: Some((text.clone(), before)) })
     }
 
     /// The text, with what was changed.

@@ -45,7 +45,9 @@ impl Resident {
 
     /// A proxy, or an agent, of the SDK: `make` gives a fresh one each time it is started.
     pub fn of(make: impl Fn() -> sdk::Proxy + Send + Sync + 'static) -> Resident {
-        Resident::new(move |reader, writer| make().serve(reader, writer))
+        Resident::new(move |reader, writer| {
+            make().log_to(|line| tracing::warn!("{line}")).serve(reader, writer)
+        })
     }
 
     pub(crate) fn start(
