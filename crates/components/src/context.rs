@@ -5,14 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Parser;
-use sdk::{Call, Json, Proxy, Side};
+use sdk::{Call, Cx, Json, Proxy, Side};
 
 use crate::catalog::Component;
+use crate::file::{self, Bounds, Refusal};
 
 /// Adds files such as AGENTS.md, and given text, to the first prompt of each session.
 ///
 /// Files are looked for in the session's working directory each time they are needed; those that are
-/// not there are left out. The user's own words come last.
+/// not there are left out. Only regular files are read, and links are followed only inside that directory.
+/// The user's own words come last.
 #[derive(Debug, Clone, Parser)]
 pub struct Context {
     /// A file to add; may be given several times. Relative to the session's working directory.
@@ -31,6 +33,10 @@ pub struct Context {
     /// The most that is taken of a file, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 64 * 1024)]
     most: usize,
+
+    /// Also read files outside the session's working directory: through links, or `..`.
+    #[arg(long)]
+    outside: bool,
 }
 
 const USUAL: [&str; 3] = ["AGENTS.md", "CONTEXT.md", "CONTEXT"];
@@ -94,7 +100,7 @@ impl Component for Context {
                 let id = prompt.session().to_owned();
                 let session = sessions.with(|table| table.entry(id.clone()).or_default().clone());
                 if context.each || !session.told {
-                    for block in context.blocks(&session.directory).into_iter().rev() {
+                    for block in context.blocks(&session.directory, next.cx()).into_iter().rev() {
                         prompt.prepend_text(block);
                     }
                 }
@@ -106,14 +112,21 @@ impl Component for Context {
 }
 
 impl Context {
-    fn blocks(&self, directory: &Path) -> Vec<String> {
+    fn blocks(&self, directory: &Path, cx: &Cx) -> Vec<String> {
         let usual = USUAL.map(PathBuf::from);
         let files = if self.files.is_empty() { &usual[..] } else { &self.files };
         let read = |path: &PathBuf| {
-            let whole = std::fs::read(directory.join(path)).ok()?;
-            let text = String::from_utf8_lossy(&whole[..whole.len().min(self.most)]).into_owned();
-            let cut = if whole.len() > self.most { "\n[… the rest is left out]" } else { "" };
-            Some(format!("From {}:\n\n{text}{cut}", path.display()))
+            let bounds = Bounds { most: self.most, outside: self.outside };
+            let read = match file::read(directory, path, bounds) {
+                Ok(read) => read,
+                Err(Refusal::Missing) => return None,
+                Err(why) => {
+                    cx.log(&format!("does not read {}: {why}", path.display()));
+                    return None;
+                }
+            };
+            let cut = if read.cut { "\n[… the rest is left out]" } else { "" };
+            Some(format!("From {}:\n\n{}{cut}", path.display(), read.text))
         };
         self.texts.iter().cloned().chain(files.iter().filter_map(read)).collect()
     }

@@ -4,6 +4,7 @@
 pub mod catalog;
 pub mod context;
 pub mod demo;
+mod file;
 pub mod log;
 pub mod sparkle;
 

@@ -2,7 +2,7 @@
 //! together.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clap::Parser;
@@ -10,6 +10,7 @@ use sdk::{Call, Error, Json, NoInput, Proxy, Result, Side, Verdict};
 use tokio::sync::OnceCell;
 
 use crate::catalog::Component;
+use crate::file::{self, Bounds};
 
 /// Asks the agent to take on a manner of working together before the first prompt of each session.
 ///
@@ -22,10 +23,17 @@ pub struct Sparkle {
     #[arg(long, value_name = "FILE")]
     text: Option<PathBuf>,
 
+    /// Read the FILE of --text also if it is a link out of its folder.
+    #[arg(long)]
+    outside: bool,
+
     /// Keep what the agent says and does meanwhile from the editor.
     #[arg(long)]
     hide: bool,
 }
+
+/// The longest text that is read from a file, in bytes.
+const MOST: usize = 256 * 1024;
 
 /// What the agent is asked.
 const REQUEST: &str = "Please use the embody_sparkle tool to load your collaborative patterns.";
@@ -138,8 +146,15 @@ impl Sparkle {
     fn read(&self) -> Result<String, String> {
         match &self.text {
             None => Ok(TEXT.to_owned()),
-            Some(path) => std::fs::read_to_string(path)
-                .map_err(|error| format!("{} cannot be read: {error}", path.display())),
+            Some(path) => {
+                let bounds = Bounds { most: MOST, outside: self.outside };
+                let read = file::read(Path::new("."), path, bounds)
+                    .map_err(|why| format!("{} cannot be read: {why}", path.display()))?;
+                match read.cut {
+                    true => Err(format!("{} is longer than {MOST} bytes", path.display())),
+                    false => Ok(read.text),
+                }
+            }
         }
     }
 }

@@ -90,3 +90,29 @@ async fn with_each_it_comes_before_every_prompt_and_after_a_load_it_does_not() {
     "#;
     play(context(&["--text", "x"]), &format!("{load}{}", prompt(2, ""))).await;
 }
+
+/// Item 17: what a hostile repository has under the names that are read by themselves.
+#[cfg(unix)]
+#[tokio::test]
+async fn only_regular_files_inside_the_directory_are_read() {
+    let outside = directory("outside", &[("private", "key")]);
+    let here = directory("hostile", &[]);
+    let path = std::path::Path::new(&here);
+    std::os::unix::fs::symlink("/dev/zero", path.join("AGENTS.md")).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(path.join("CONTEXT.md")).status().unwrap();
+    assert!(made.success());
+    std::os::unix::fs::symlink(format!("{outside}/private"), path.join("CONTEXT")).unwrap();
+    let prompted = |block: &str| {
+        format!(
+            r#"
+        editor > {{"id":2,"method":"session/prompt","params":{{"sessionId":"s","prompt":[]}}}}
+        agent  < {{"id":2,"method":"session/prompt","params":{{"sessionId":"s","prompt":[{block}]}}}}
+        "#
+        )
+    };
+    play(context(&[]), &script(&here, &prompted(""))).await;
+    let key = r#"{"type":"text","text":"From CONTEXT:\n\nkey"}"#;
+    play(context(&["--outside"]), &script(&here, &prompted(key))).await;
+    std::fs::remove_dir_all(here).unwrap();
+    std::fs::remove_dir_all(outside).unwrap();
+}

@@ -126,3 +126,29 @@ async fn the_tool_gives_the_text_of_the_user() {
     assert_eq!(answer["result"]["result"]["content"][0]["text"], "be kind");
     std::fs::remove_file(path).unwrap();
 }
+
+/// Item 17: the text may be a file of a hostile repository.
+#[cfg(unix)]
+#[test]
+fn only_a_regular_file_of_reasonable_size_is_given_to_the_agent() {
+    use clap::Parser;
+    let folder = std::env::temp_dir().join(format!("sparkle-text-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = |name: &str| folder.join(name);
+    std::os::unix::fs::symlink("/dev/zero", path("zero")).unwrap();
+    std::os::unix::fs::symlink("/etc/hostname", path("link")).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(path("fifo")).status().unwrap().success());
+    std::fs::File::create(path("huge")).unwrap().set_len(1 << 40).unwrap();
+    for (name, why) in [
+        ("zero", "leads out of its folder"),
+        ("link", "leads out of its folder"),
+        ("fifo", "not a regular file"),
+        ("huge", "longer than"),
+        ("missing", "does not exist"),
+    ] {
+        let sparkle = Sparkle::parse_from(["sparkle", "--text", path(name).to_str().unwrap()]);
+        let refused = sparkle.check().unwrap_err();
+        assert!(refused.contains(why), "{name}: {refused}");
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}

@@ -97,14 +97,19 @@ impl Shared {
         };
         let logged = self.logged.get();
         self.logged.set(logged.saturating_add(1));
-        let line = format!("{}: cannot read a {method} and {done}: {why}", self.name);
-        match (&self.logger, logged < MOST_LOGGED) {
-            (Some(log), true) => log(&line),
-            // If standard error is closed, there is nowhere to report it.
-            (None, true) => drop(writeln!(std::io::stderr(), "{line}")),
-            (_, false) => {}
+        if logged < MOST_LOGGED {
+            self.log(&format!("cannot read a {method} and {done}: {why}"));
         }
         verdict
+    }
+
+    pub fn log(&self, line: &str) {
+        let line = format!("{}: {line}", self.name);
+        match &self.logger {
+            Some(log) => log(&line),
+            // If standard error is closed, there is nowhere to report it.
+            None => drop(writeln!(std::io::stderr(), "{line}")),
+        }
     }
 
     /// The answer to a request that a strict proxy does not let pass.
@@ -171,6 +176,12 @@ impl Cx {
 
     pub fn agent(&self) -> Peer {
         Peer { cx: self.clone(), side: Side::Agent }
+    }
+
+    /// Writes a line for the user of the proxy to the log: standard error, unless
+    /// [`Proxy::log_to`](crate::Proxy::log_to) says otherwise.
+    pub fn log(&self, line: &str) {
+        self.shared.log(line);
     }
 
     /// Runs something beside the messages, for as long as the proxy runs.

@@ -173,11 +173,12 @@ impl driver::Proxy for Front {
             Side::Editor => offers.sets_up(&request.call),
             Side::Agent => &*method == "mcp/message" && offers.owns(&request.call),
         };
-        if from == Side::Editor && matches!(&*method, "session/close" | "session/delete") {
-            if let Some(session) = session_of(&request.call) {
-                offers.forget(&session);
-                self.shared.calls.forget(&session);
-            }
+        if from == Side::Editor
+            && matches!(&*method, "session/close" | "session/delete")
+            && let Some(session) = session_of(&request.call)
+        {
+            offers.forget(&session);
+            self.shared.calls.forget(&session);
         }
         drop(method);
         if let Some(answer) =
