@@ -17,6 +17,7 @@ use crate::form::Form;
 use crate::ports::{Caller, Kind, Ports, Ticket};
 
 mod client;
+mod limit;
 
 use client::Client;
 
@@ -82,8 +83,24 @@ enum Asked {
     Call {
         caller: Caller,
         id: Id,
-        cancelled: bool,
+        wanted: Wanted,
     },
+}
+
+/// Whether a client still waits for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Yes,
+    /// It has cancelled the request.
+    Cancelled,
+    /// It has been answered in the server's place.
+    No,
+}
+
+impl Wanted {
+    fn is_open(self) -> bool {
+        self == Wanted::Yes
+    }
 }
 
 /// A set-up request on its way to the agent.

@@ -17,10 +17,12 @@ mod ending;
 mod input;
 mod opening;
 mod provider;
+mod repeat;
 mod server;
 mod set_up;
 mod talk;
 
+pub(crate) use repeat::{LIMIT, may_repeat, silence};
 pub(crate) use talk::cancelled;
 
 use server::{Server, Uses};
@@ -195,6 +197,7 @@ impl Exchange {
         }
         match message {
             Message::Response { id, outcome, extras } => {
+                let id = self.first_try(now, hop.seat, id, &outcome)?;
                 let Some(watch) = self.watched.remove(&(hop.seat, name(&id))) else {
                     return Some(Message::Response { id, outcome, extras });
                 };
@@ -351,7 +354,9 @@ impl Exchange {
 
     pub fn tick(&mut self, now: Time, steps: &mut Vec<Step>) {
         self.say_lost_hellos(steps);
-        self.bridge.tick(now, steps);
+        let (servers, chain) = (&self.servers, &self.chain);
+        let provider = |key: &str| servers.get(key).map(|server| chain.describe(server.seat));
+        self.bridge.tick(now, provider, steps);
         self.talks_tick(now, steps);
     }
 

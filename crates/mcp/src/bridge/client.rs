@@ -4,8 +4,8 @@ use router::Time;
 use wire::message::error_object;
 use wire::{Call, Id, Json, Malformed, Message, Outcome, code};
 
-use super::{Asked, Bridge, OURS, cancel, our_id};
-use crate::exchange::{Step, cancelled};
+use super::{Asked, Bridge, OURS, Wanted, cancel, our_id};
+use crate::exchange::{LIMIT, Step, cancelled, may_repeat};
 use crate::form::{Address, Way, connection_of};
 use crate::ports::{Caller, Kind, Ticket};
 use crate::stateless::{self, CANCELLED, DISCOVER, INITIALIZE, INITIALIZED};
@@ -23,10 +23,10 @@ const TOGETHER: u64 = 200;
 #[derive(Debug)]
 pub struct Client {
     pub ticket: Ticket,
-    server: String,
-    name: String,
+    pub(super) server: String,
+    pub(super) name: String,
     kind: Kind,
-    state: State,
+    pub(super) state: State,
     hellos: Vec<Hello>,
     /// An `initialize` of it was answered by us, in the server's place.
     greeted: bool,
@@ -34,13 +34,17 @@ pub struct Client {
     held: Option<(Call, Time)>,
     /// What it says after an answer of ours, until the server has given its own: no server expects
     /// anything before that.
-    early: Vec<(Option<Id>, Call)>,
+    pub(super) early: Vec<(Option<Id>, Call)>,
+    /// Requests that have a limit: their ids, methods, and until when they are to be answered.
+    pub(super) limits: Vec<(Id, String, Time)>,
+    /// It has said `notifications/initialized`, which was lost with a connection that failed.
+    unsaid_ready: bool,
     /// Questions of the server that this client has yet to answer, by the id they have in the chain.
     owes: Vec<Id>,
 }
 
 #[derive(Debug)]
-enum State {
+pub(super) enum State {
     /// It has said nothing yet, or could not be connected.
     Idle,
     /// What it says waits for the connection.
@@ -85,7 +89,14 @@ impl Client {
         let hellos = self.hellos.iter().filter(|hello| !hello.answered).map(|hello| hello.until);
         let lost = self.hellos.iter().filter(|hello| hello.lost == Lost::Now);
         let lost = lost.map(|_| Time::default());
-        hellos.chain(lost).chain(self.held.as_ref().map(|(_, until)| *until)).min()
+        let held = self.held.as_ref().map(|(_, until)| *until);
+        let limits = self.limits.iter().map(|(_, _, until)| *until);
+        hellos.chain(lost).chain(held).chain(limits).min()
+    }
+
+    /// A request of it is answered, or the answer is not wanted any more.
+    fn answered(&mut self, id: &Id) {
+        self.limits.retain(|(limited, ..)| limited != id);
     }
 
     /// Has this to wait until the server has answered `initialize` itself?
@@ -114,6 +125,8 @@ impl Bridge {
             greeted: false,
             held: None,
             early: Vec::new(),
+            limits: Vec::new(),
+            unsaid_ready: false,
             owes: Vec::new(),
         };
         self.clients.insert(caller, client);
@@ -133,13 +146,15 @@ impl Bridge {
         match Message::parse(line) {
             Ok(Message::Request { id, call }) => {
                 let (id, call) = (id.detached(), call.detached());
-                if (call.is(INITIALIZE) || call.is(DISCOVER))
-                    && let Some(client) = self.clients.get_mut(&caller)
-                {
+                let Some(client) = self.clients.get_mut(&caller) else { return };
+                if call.is(INITIALIZE) || call.is(DISCOVER) {
                     let until = now.plus(PATIENCE);
                     let (id, call) = (id.clone(), call.clone());
                     let (answered, lost) = (false, Lost::No);
                     client.hellos.push(Hello { id, call, until, answered, lost });
+                } else if may_repeat(&call) {
+                    let method = call.method.name().into_owned();
+                    client.limits.push((id.clone(), method, now.plus(LIMIT)));
                 }
                 self.say(caller, Some(id), call, steps);
             }
@@ -178,7 +193,9 @@ impl Bridge {
                 // What could not be said before comes first.
                 let unsaid = client.hellos.iter().filter(|hello| hello.answered);
                 let unsaid = unsaid.map(|hello| (Some(hello.id.clone()), hello.call.clone()));
-                client.state = State::Connecting(unsaid.chain([(id, call)]).collect());
+                let ready = std::mem::take(&mut client.unsaid_ready);
+                let ready = ready.then(|| (None, Call::new(INITIALIZED, None)));
+                client.state = State::Connecting(unsaid.chain(ready).chain([(id, call)]).collect());
                 self.ask(Asked::Connect(caller), connect, steps);
             }
             State::Connecting(waiting) => waiting.push((id, call)),
@@ -217,7 +234,7 @@ impl Bridge {
         let address = Address { server: "", connection, request: "" };
         let call = OURS.say(Way::ToServer, address, id.as_ref(), call);
         match id {
-            Some(id) => self.ask(Asked::Call { caller, id, cancelled: false }, call, steps),
+            Some(id) => self.ask(Asked::Call { caller, id, wanted: Wanted::Yes }, call, steps),
             None => self.arrive(Message::Notification(call), steps),
         }
     }
@@ -252,8 +269,9 @@ impl Bridge {
     pub(crate) fn on_answer(&mut self, number: u64, outcome: Outcome, steps: &mut Vec<Step>) {
         match self.asked.remove(&number) {
             Some(Asked::Connect(caller)) => self.on_connected(caller, outcome, steps),
-            Some(Asked::Call { caller, id, cancelled: false }) => {
+            Some(Asked::Call { caller, id, wanted: Wanted::Yes }) => {
                 let Some(client) = self.clients.get_mut(&caller) else { return };
+                client.answered(&id);
                 let hello = client.hellos.iter().position(|hello| hello.id == id);
                 // The client has its answer and will not say it again; the server may not have heard
                 // it. Whether that is so is known once it is known who was lost.
@@ -271,14 +289,14 @@ impl Bridge {
                 }
             }
             // Whoever cancels does not want the answer.
-            Some(Asked::Call { caller, id, cancelled: true }) => {
+            Some(Asked::Call { caller, id, wanted: Wanted::Cancelled }) => {
                 // Over HTTP, though, a request is a stream that has to end.
                 let over_http = |client: &Client| client.kind == Kind::Http;
                 if self.clients.get(&caller).is_some_and(over_http) {
                     steps.push(Step::Tell { caller, message: Message::response(id, outcome) });
                 }
             }
-            None => {}
+            Some(Asked::Call { wanted: Wanted::No, .. }) | None => {}
         }
     }
 
@@ -313,11 +331,13 @@ impl Bridge {
                         error_object(code::INTERNAL_ERROR, why, None)
                     }
                 };
+                client.unsaid_ready |= waiting.iter().any(|(_, call)| call.is(INITIALIZED));
                 let hellos = std::mem::take(&mut client.hellos);
                 let answered =
                     |id: &Id| hellos.iter().any(|hello| hello.answered && hello.id == *id);
                 for (id, _) in waiting {
                     let Some(id) = id.filter(|id| !answered(id)) else { continue };
+                    client.answered(&id);
                     let outcome = Outcome::Error(error.clone());
                     steps.push(Step::Tell { caller, message: Message::response(id, outcome) });
                 }
@@ -337,6 +357,7 @@ impl Bridge {
             return;
         }
         client.hellos.retain(|hello| hello.id != id);
+        client.answered(&id);
         let is_meant = |(waits, _): &mut (Option<Id>, Call)| waits.as_ref() == Some(&id);
         let mut unsaid = client.early.extract_if(.., is_meant).count();
         if let State::Connecting(waiting) = &mut client.state {
@@ -349,11 +370,12 @@ impl Bridge {
         }
         let mut cancelled = Vec::new();
         for (number, asked) in &mut self.asked {
-            if let Asked::Call { caller: whose, id: theirs, cancelled: already } = asked
+            if let Asked::Call { caller: whose, id: theirs, wanted } = asked
                 && *whose == caller
                 && *theirs == id
-                && !std::mem::replace(already, true)
+                && wanted.is_open()
             {
+                *wanted = Wanted::Cancelled;
                 cancelled.push(*number);
             }
         }
@@ -378,12 +400,12 @@ impl Bridge {
             let why = "the MCP client has left";
             self.arrive(Message::response(id, Outcome::error(code::INTERNAL_ERROR, why)), steps);
         }
-        let open = |asked: &Asked| matches!(asked, Asked::Call { caller: whose, cancelled: false, .. } if *whose == caller);
+        let open = |asked: &Asked| matches!(asked, Asked::Call { caller: whose, wanted: Wanted::Yes, .. } if *whose == caller);
         let open: Vec<u64> =
             self.asked.iter().filter(|(_, asked)| open(asked)).map(|(number, _)| *number).collect();
         for number in open {
-            if let Some(Asked::Call { cancelled, .. }) = self.asked.get_mut(&number) {
-                *cancelled = true;
+            if let Some(Asked::Call { wanted, .. }) = self.asked.get_mut(&number) {
+                *wanted = Wanted::Cancelled;
             }
             self.arrive(cancel(&our_id(number)), steps);
         }
@@ -450,7 +472,13 @@ impl Bridge {
 
     /// Answers the first words of those who have waited long enough: with what every server has, and
     /// that it does not know what only stateless ones know.
-    pub fn tick(&mut self, now: Time, steps: &mut Vec<Step>) {
+    pub fn tick(
+        &mut self,
+        now: Time,
+        provider: impl Fn(&str) -> Option<String>,
+        steps: &mut Vec<Step>,
+    ) {
+        self.give_up(now, provider, steps);
         let due = |client: &Client| client.held.as_ref().is_some_and(|(_, until)| *until <= now);
         let due = self.clients.iter().filter(|(_, client)| due(client));
         let due: Vec<Caller> = due.map(|(caller, _)| *caller).collect();

@@ -52,7 +52,7 @@ impl Exchange {
             missing.map(|(key, server)| (key.clone(), server.name.clone())).collect();
         for (key, name) in missing {
             let text = format!("{who} was restarted and offers the MCP server '{name}' no more");
-            self.lose_server(&key, &text, steps);
+            self.lose_server(now, &key, &text, steps);
             steps.push(Step::Report(Notice { level: Level::Warn, seat, text }));
         }
         let talks = self.talks.all.iter().filter(|(_, talk)| talk.seat == seat);
@@ -73,7 +73,7 @@ impl Exchange {
             provided.map(|(key, server)| (key.clone(), server.name.clone())).collect();
         for (key, name) in provided {
             let text = format!("{who} is out of the chain, and with it its MCP server '{name}'");
-            self.lose_server(&key, &text, steps);
+            self.lose_server(now, &key, &text, steps);
         }
     }
 
@@ -168,12 +168,12 @@ impl Exchange {
     }
 
     /// A server is there no more, for this reason.
-    fn lose_server(&mut self, key: &str, why: &str, steps: &mut Vec<Step>) {
+    fn lose_server(&mut self, now: Time, key: &str, why: &str, steps: &mut Vec<Step>) {
         let error = error_object(code::INTERNAL_ERROR, why, None);
         self.bridge.forget_server(key, steps);
         let talks = self.talks.all.iter().filter(|(_, talk)| talk.server == key);
         for number in talks.map(|(number, _)| *number).collect::<Vec<u64>>() {
-            self.dismiss(number, &error, steps);
+            self.dismiss(now, number, &error, steps);
         }
         self.servers.remove(key);
     }

@@ -3,8 +3,9 @@
 use router::{Seat, Time};
 use wire::{Call, Id, Json, Message, Outcome, Side};
 
+use super::repeat::What;
 use super::talk::*;
-use super::{Exchange, Step, Watch, name, named};
+use super::{Exchange, LIMIT, Step, Watch, may_repeat, name, named};
 use crate::bridge::{cancel, no_such};
 use crate::form::{self, About, Address, Answer, Form, Target, Way, Word};
 use crate::stateless::{self, CANCELLED, Client, DISCOVER, INITIALIZE, INITIALIZED, PING};
@@ -26,6 +27,10 @@ impl Exchange {
         let mine = |exchange: &Exchange, server: &str| {
             let provides = |key: &String| exchange.servers[key].seat == seat && !theirs;
             exchange.find(form, server).filter(provides)
+        };
+        let until = match &word {
+            Word::Say { call, .. } => may_repeat(call).then(|| now.plus(LIMIT)),
+            _ => None,
         };
         match word {
             Word::Connect { server, chosen } => {
@@ -55,7 +60,8 @@ impl Exchange {
                     return self.not_here(seat, id, form, &what, call, steps);
                 };
                 let request = String::new();
-                let item = Item { id, inner, request, call: said, original: Some(call) };
+                let original = Some(call);
+                let item = Item { id, inner, request, call: said, original, until };
                 self.say(now, number, item, steps);
             }
             Word::Say { target: Target::Server(server), call: said, id: inner } => {
@@ -83,7 +89,8 @@ impl Exchange {
                     }
                 };
                 let request = String::new();
-                let item = Item { id, inner, request, call: said, original: Some(call) };
+                let original = Some(call);
+                let item = Item { id, inner, request, call: said, original, until };
                 self.say(now, number, item, steps);
             }
             Word::Say { target: Target::Operation { server, request }, call: said, id: inner } => {
@@ -107,13 +114,17 @@ impl Exchange {
                         let params = call.params.map(|it| it.with_member("serverId", &native));
                         Call { params, ..call }
                     };
-                    if let Some(id) = id.as_ref().filter(|_| !settled) {
-                        let trial = Question::Trial { server: key, inner, request, call: said };
-                        self.watched.insert((seat, name(id)), Watch::Question(trial));
+                    if let Some(id) = id.as_ref().filter(|_| !settled || until.is_some()) {
+                        let what = What::say(Form::M7, &server.native, "", &said);
+                        let question = match settled {
+                            true => Question::Passed { server: key, request },
+                            false => Question::Trial { server: key, inner, request, call: said },
+                        };
+                        self.expect(now, (seat, id), question, until, what);
                     }
                     return Some(message(id, call));
                 }
-                let item = Item { id, inner, request, call: said, original: None };
+                let item = Item { id, inner, request, call: said, original: None, until };
                 self.say_stateless(now, &key, item, steps);
             }
         }
@@ -187,10 +198,10 @@ impl Exchange {
                     talk.is_ready();
                 }
                 if matches!(talk.consumer, Consumer::Stateless) {
-                    return self.say_attached(number, form, &connection, item, steps);
+                    return self.say_attached(now, number, form, &connection, item, steps);
                 }
                 let (seat, unchanged) = (talk.seat, talk.is_alike(server));
-                let Item { id, inner, request, call, original } = item;
+                let Item { id, inner, request, call, original, until } = item;
                 if let Some(id) = id.as_ref().filter(|_| call.is(DISCOVER)) {
                     // MCP with connections does not know it, and not every server says so.
                     let error = stateless::unknown_method(DISCOVER);
@@ -211,13 +222,14 @@ impl Exchange {
                     }
                 };
                 if let Some(id) = &id {
+                    let what = What::say(form, &server.native, &connection, &call);
                     let call = match call.is(INITIALIZE) {
                         true => call.detached(),
                         false => Call::new("", None),
                     };
                     let question =
                         Question::Say { talk: number, form, inner, request, call, rounds: 0 };
-                    self.watched.insert((seat, name(id)), Watch::Question(question));
+                    self.expect(now, (seat, id), question, until, what);
                 }
                 deliver(seat, Side::Editor, message(id, said), steps);
             }
@@ -238,7 +250,7 @@ impl Exchange {
         let Some(server) = self.servers.get(&talk.server) else { return };
         let State::Stateless(client) = &mut talk.state else { return };
         let seat = talk.seat;
-        let Item { id: Some(id), inner, call, .. } = item else {
+        let Item { id: Some(id), inner, call, until, .. } = item else {
             if item.call.is(INITIALIZED) {
                 talk.is_ready();
             }
@@ -275,15 +287,17 @@ impl Exchange {
         self.talks.operations.insert((seat, request.clone()), operation);
         let address = Address { server: &server.native, connection: "", request: &request };
         let said = Form::M7.say(Way::ToServer, address, Some(&id), &detached);
+        let what = What::say(Form::M7, &server.native, "", &detached);
         let call = call.detached();
         let question = Question::Say { talk: number, form: Form::M7, inner, request, call, rounds };
-        self.watched.insert((seat, name(&id)), Watch::Question(question));
+        self.expect(now, (seat, &id), question, until, what);
         deliver(seat, Side::Editor, Message::Request { id, call: said }, steps);
     }
 
     /// A stateless consumer speaks to the server of a connection.
     pub(super) fn say_attached(
         &mut self,
+        now: Time,
         number: u64,
         form: Form,
         connection: &str,
@@ -292,7 +306,7 @@ impl Exchange {
     ) {
         let Some(talk) = self.talks.all.get(&number) else { return };
         let Some(server) = self.servers.get(&talk.server) else { return };
-        let Item { id: Some(id), inner, request, call, .. } = item else { return };
+        let Item { id: Some(id), inner, request, call, until, .. } = item else { return };
         let seat = talk.seat;
         if call.is(DISCOVER) {
             let found = talk.hello.as_ref().map(stateless::discovered).unwrap_or(Json::EMPTY);
@@ -307,9 +321,10 @@ impl Exchange {
         self.talks.operations.insert((seat, key.clone()), operation);
         let address = Address { server: &server.native, connection, request: "" };
         let said = form.say(Way::ToServer, address, Some(&id), &attached);
+        let what = What::say(form, &server.native, connection, &attached);
         let call = Call::new("", None);
         let question = Question::Say { talk: number, form, inner, request: key, call, rounds: 0 };
-        self.watched.insert((seat, name(&id)), Watch::Question(question));
+        self.expect(now, (seat, &id), question, until, what);
         deliver(seat, Side::Editor, Message::Request { id, call: said }, steps);
     }
 

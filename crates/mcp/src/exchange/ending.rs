@@ -24,6 +24,10 @@ impl Exchange {
             return true;
         }
         let key = (seat, name(id));
+        let copies = self.talks.stop_repeating(&key);
+        for copy in &copies {
+            deliver(seat, Side::Editor, cancel(copy), steps);
+        }
         let said = |watch: &Watch| matches!(watch, Watch::Question(Question::Say { .. }));
         if !self.watched.get(&key).is_some_and(said) {
             return self.cancel_waiting(seat, id, steps);
@@ -33,16 +37,19 @@ impl Exchange {
         else {
             return false;
         };
+        self.talks.limits.remove(&key);
         self.talks.operations.remove(&(seat, request));
         if let Some(talk) = self.talks.all.get(&talk)
             && let State::Open { connection, .. } = &talk.state
             && let Some(server) = self.servers.get(&talk.server)
         {
             let known_as = inner.filter(|_| talk.is_alike(server)).unwrap_or_else(|| id.clone());
-            let params = Json::object([("requestId", Some(known_as.json().clone()))]);
             let address = Address { server: &server.native, connection, request: "" };
-            let said = form.say(Way::ToServer, address, None, &Call::new(CANCELLED, params));
-            deliver(seat, Side::Editor, Message::Notification(said), steps);
+            for id in [known_as].iter().chain(&copies) {
+                let params = Json::object([("requestId", Some(id.json().clone()))]);
+                let said = form.say(Way::ToServer, address, None, &Call::new(CANCELLED, params));
+                deliver(seat, Side::Editor, Message::Notification(said), steps);
+            }
         }
         answer(seat, id.clone(), cancelled(), steps);
         false
@@ -54,7 +61,7 @@ impl Exchange {
             Watch::Question(it) if *whose == seat && it.asked() == Some(id) => it.talk(),
             _ => None,
         });
-        let Some(talk) = found.and_then(|it| self.end_talk(it, &cancellation(), steps)) else {
+        let Some(talk) = found.and_then(|it| self.end_talk(now, it, &cancellation(), steps)) else {
             return false;
         };
         self.drop_if_unused(now, &talk.server, steps);
@@ -90,7 +97,7 @@ impl Exchange {
         asked: Option<Id>,
         steps: &mut Vec<Step>,
     ) {
-        let Some(talk) = self.end_talk(number, &closed(), steps) else { return };
+        let Some(talk) = self.end_talk(now, number, &closed(), steps) else { return };
         if let State::Open { form, connection } | State::Greeting { form, connection, .. } =
             &talk.state
         {
@@ -116,7 +123,7 @@ impl Exchange {
         }
         match form.disconnect(connection) {
             (call, true) => {
-                self.ask(seat, Question::Goodbye, call, Some(now.plus(PATIENCE)), steps);
+                self.ask(now, seat, Question::Goodbye, call, None, steps);
             }
             (call, false) => deliver(seat, Side::Editor, Message::Notification(call), steps),
         }
@@ -125,6 +132,7 @@ impl Exchange {
     /// A conversation is over: whoever waits for an answer gets this one.
     pub(super) fn end_talk(
         &mut self,
+        now: Time,
         number: u64,
         error: &Json,
         steps: &mut Vec<Step>,
@@ -142,25 +150,35 @@ impl Exchange {
         for (key, watch) in open {
             let Watch::Question(question) = watch else { continue };
             match question {
-                Question::Connect { talk, form, asked, alike, chosen } => {
-                    waiting.extend(asked);
-                    // What is opened too late is to be closed.
-                    let question = Question::Connect { talk, form, asked: None, alike, chosen };
-                    self.watched.insert(key, Watch::Question(question));
+                Question::Connect { ref asked, .. } => {
+                    waiting.extend(asked.clone());
+                    let repeat = self.talks.forget_repeat(&key);
+                    let copies = repeat.map(|repeat| repeat.copies).unwrap_or_default();
+                    self.expect_late(now, &key, copies, question, None);
                     continue;
                 }
                 Question::Discover { then: Then::Open { asked }, .. } => waiting.extend(asked),
                 Question::Discover { then: Then::Hello { id, .. }, .. } => waiting.push(id),
                 Question::Say { form, .. } => {
                     let id = named(&key.1);
+                    let copies = self.talks.stop_repeating(&key);
                     if form == Form::M7 {
                         deliver(seat, Side::Editor, cancel(&id), steps);
+                        for copy in copies {
+                            deliver(seat, Side::Editor, cancel(&copy), steps);
+                        }
                     }
                     waiting.push(id);
                 }
-                Question::Hello { .. } | Question::Trial { .. } | Question::Goodbye => {}
+                Question::Hello { .. }
+                | Question::LateHello { .. }
+                | Question::Trial { .. }
+                | Question::Passed { .. }
+                | Question::Late { .. }
+                | Question::Goodbye => {}
             }
             self.talks.limits.remove(&key);
+            self.talks.forget_repeat(&key);
         }
         for id in waiting {
             answer(seat, id, Outcome::Error(error.clone()), steps);
@@ -171,12 +189,13 @@ impl Exchange {
     /// A conversation is over for a consumer that believes it open, and is told.
     pub(super) fn dismiss(
         &mut self,
+        now: Time,
         number: u64,
         error: &Json,
         steps: &mut Vec<Step>,
     ) -> Option<Talk> {
         let told = self.talks.is_told(number);
-        let talk = self.end_talk(number, error, steps)?;
+        let talk = self.end_talk(now, number, error, steps)?;
         if let Consumer::Connection { form, id } = &talk.consumer
             && told
         {

@@ -4,9 +4,10 @@ use router::{Seat, Time};
 use wire::message::error_object;
 use wire::{Call, Id, Json, Message, Outcome, Side, code};
 
+use super::repeat::What;
 use super::server::Server;
 use super::talk::*;
-use super::{Exchange, Name, Step, Watch, name};
+use super::{Exchange, LIMIT, Step};
 use crate::form::{Address, Answer, Form, Way};
 use crate::stateless::{self, INITIALIZED};
 
@@ -65,24 +66,23 @@ impl Exchange {
             None => form.connect(&server.native, &chosen),
         };
         let seat = talk.seat;
-        let limit = asked.is_none().then(|| now.plus(PATIENCE));
+        let what = What::Connect { form, server: server.native.clone() };
         let question = Question::Connect { talk: number, form, asked, alike, chosen };
-        self.ask(seat, question, call, limit, steps);
+        self.ask(now, seat, question, call, Some(what), steps);
     }
 
     /// Asks a provider something of our own.
     pub(super) fn ask(
         &mut self,
+        now: Time,
         seat: Seat,
         question: Question,
         call: Call,
-        limit: Option<Time>,
+        what: Option<What>,
         steps: &mut Vec<Step>,
     ) {
         let id = Id::string(&format!("m:{}", self.talks.fresh()));
-        let key = (seat, name(&id));
-        self.talks.limits.extend(limit.map(|limit| (key.clone(), limit)));
-        self.watched.insert(key, Watch::Question(question));
+        self.expect(now, (seat, &id), question, Some(now.plus(LIMIT)), what);
         deliver(seat, Side::Editor, Message::Request { id, call }, steps);
     }
 
@@ -91,9 +91,11 @@ impl Exchange {
         let Some(server) = self.servers.get(&talk.server) else { return };
         let request = format!("mcp-over-acp:{number}");
         let address = Address { server: &server.native, connection: "", request: &request };
-        let call = Form::M7.say(Way::ToServer, address, Some(&Id::NULL), &stateless::discover());
-        let (seat, limit) = (talk.seat, now.plus(PATIENCE));
-        self.ask(seat, Question::Discover { talk: number, then }, call, Some(limit), steps);
+        let discover = stateless::discover();
+        let call = Form::M7.say(Way::ToServer, address, Some(&Id::NULL), &discover);
+        let what = What::say(Form::M7, &server.native, "", &discover);
+        let question = Question::Discover { talk: number, then };
+        self.ask(now, talk.seat, question, call, what, steps);
     }
 
     /// The provider can be spoken to.
@@ -132,9 +134,9 @@ impl Exchange {
             let Some(server) = self.servers.get(&talk.server) else { return };
             let address = Address { server: &server.native, connection: &connection, request: "" };
             let call = form.say(Way::ToServer, address, Some(&Id::string("hello")), &hello);
+            let what = What::say(form, &server.native, &connection, &hello);
             talk.state = State::Greeting { form, connection, waiting };
-            let limit = Some(now.plus(PATIENCE));
-            return self.ask(seat, Question::Hello { talk: number }, call, limit, steps);
+            return self.ask(now, seat, Question::Hello { talk: number }, call, what, steps);
         }
         self.tell_connected(number, &connection, asked, result, steps);
         for item in waiting {
@@ -210,7 +212,7 @@ impl Exchange {
         if let Some(id) = asked {
             answer(talk.seat, id, Outcome::Error(error.clone()), steps);
         }
-        if let Some(talk) = self.dismiss(number, &error, steps) {
+        if let Some(talk) = self.dismiss(now, number, &error, steps) {
             if let State::Greeting { form, connection, .. } = &talk.state {
                 self.say_goodbye(now, talk.seat, *form, connection, steps);
             }
@@ -310,30 +312,6 @@ impl Exchange {
         talk.state = State::Open { form, connection };
         for item in waiting {
             self.say(now, number, item, steps);
-        }
-    }
-
-    /// Gives up what we ourselves wanted to know for too long.
-    pub(super) fn talks_tick(&mut self, now: Time, steps: &mut Vec<Step>) {
-        let over = self.talks.limits.iter().filter(|(_, limit)| **limit <= now);
-        let over: Vec<(Seat, Name)> = over.map(|(key, _)| key.clone()).collect();
-        for (seat, id) in over {
-            let key = (seat, id);
-            self.talks.limits.remove(&key);
-            let Some(Watch::Question(question)) = self.watched.remove(&key) else { continue };
-            if let Question::Connect { talk, form, alike, chosen, .. } = &question {
-                // Should it come after all, it is to be closed.
-                let (talk, form, alike, chosen) = (*talk, *form, *alike, chosen.clone());
-                let late = Question::Connect { talk, form, asked: None, alike, chosen };
-                self.watched.insert(key, Watch::Question(late));
-            }
-            let why = format!(
-                "{} did not answer within {} s when its MCP server was to be opened",
-                self.chain.describe(seat),
-                PATIENCE / 1000
-            );
-            let outcome = Outcome::error(code::INTERNAL_ERROR, &why);
-            self.on_provider_answer(now, seat, &Id::NULL, question, outcome, steps);
         }
     }
 }

@@ -6,7 +6,7 @@ use wire::{Call, Id, Json, Message, Outcome, Side, code};
 
 use super::server::Server;
 use super::talk::*;
-use super::{Exchange, Step, name};
+use super::{Exchange, LIMIT, Step, may_repeat, name};
 use crate::bridge::no_such;
 use crate::form::{self, Address, Answer, Form, Target, Way, Word, connection_of};
 use crate::stateless::{self, INITIALIZE, PROGRESS, Stage};
@@ -119,7 +119,8 @@ impl Exchange {
                         .is_some_and(|it| it.rule_out(Form::M7).is_some())
                 {
                     let id = Some(id.clone());
-                    let item = Item { id, inner, request, call, original: None };
+                    let until = may_repeat(&call).then(|| now.plus(LIMIT));
+                    let item = Item { id, inner, request, call, original: None, until };
                     self.say_stateless(now, &server, item, steps);
                     return None;
                 }
@@ -127,6 +128,21 @@ impl Exchange {
                     server.settle(Form::M7);
                 }
                 Some(outcome)
+            }
+            Question::Passed { .. } => Some(outcome),
+            Question::LateHello { talk, form, call } => {
+                if let Some(talk) = self.talks.all.get_mut(&talk).filter(|_| form.is_good(&outcome))
+                {
+                    talk.begins(&call);
+                }
+                None
+            }
+            Question::Late { form, chosen } => {
+                if let Outcome::Result(result) = &outcome {
+                    let connection = connection_of(result).unwrap_or(chosen);
+                    self.say_goodbye(now, seat, form, &connection, steps);
+                }
+                None
             }
             Question::Goodbye => None,
         }
@@ -152,7 +168,7 @@ impl Exchange {
                     let message = Message::response(id, Outcome::Result(Json::EMPTY));
                     deliver(seat, Side::Agent, message, steps);
                 }
-                let talk = self.end_talk(number, &closed(), steps)?;
+                let talk = self.end_talk(now, number, &closed(), steps)?;
                 self.drop_if_unused(now, &talk.server, steps);
                 let Consumer::Connection { form, id: known_as } = talk.consumer else {
                     return None;
@@ -161,6 +177,7 @@ impl Exchange {
             }
             Word::Connect { .. } => return Some(message(id, call)),
         };
+        let (target, call) = self.about_first_try(seat, target, call);
         let mut known_as = String::new();
         let number = match &target {
             Target::Connection(connection) => {

@@ -10,15 +10,12 @@ use router::{Seat, Time};
 use wire::message::error_object;
 use wire::{Call, Id, Json, Message, Outcome, Side, code};
 
+use super::repeat::Repeat;
 use super::server::Server;
 use super::{Name, Step};
 use crate::bridge::cancel;
 use crate::form::{Address, Answer, Form, Way, Word};
 use crate::stateless::Client;
-
-/// How long a provider may take with what we ourselves want to know, in milliseconds. What a consumer
-/// asks has no limit.
-pub(super) const PATIENCE: u64 = 30_000;
 
 /// How often a server may ask back before it answers.
 pub(super) const ROUNDS: u8 = 16;
@@ -38,8 +35,12 @@ pub struct Talks {
     pub inputs: BTreeMap<u64, Input>,
     /// Connections of which the agent has not heard yet.
     pub on_the_way: BTreeSet<u64>,
-    /// Until when our own questions may be answered.
+    /// Until when questions may be answered, if they have a limit.
     pub limits: BTreeMap<(Seat, Name), Time>,
+    /// Questions that are asked again, by the id of the first try.
+    pub repeats: BTreeMap<(Seat, Name), Repeat>,
+    /// The first try of each retry.
+    pub copies: BTreeMap<(Seat, Name), Name>,
     /// The form in which a consumer has spoken last.
     pub spoken: Option<Form>,
     pub last: u64,
@@ -113,6 +114,8 @@ pub struct Item {
     pub call: Call,
     /// The message as it came.
     pub original: Option<Call>,
+    /// When it is answered with an error, if the server has not answered.
+    pub until: Option<Time>,
 }
 
 #[derive(Debug)]
@@ -179,6 +182,23 @@ pub enum Question {
         request: String,
         call: Call,
     },
+    /// A request of a stateless consumer to a stateless server, which passes as it is.
+    Passed {
+        server: String,
+        request: String,
+    },
+    /// An `initialize` that was given up. If the server takes it after all, it need not be greeted
+    /// again.
+    LateHello {
+        talk: u64,
+        form: Form,
+        call: Call,
+    },
+    /// A connect that is not needed any more: the connection is closed when it is known.
+    Late {
+        form: Form,
+        chosen: String,
+    },
     Goodbye,
 }
 
@@ -219,8 +239,12 @@ impl Question {
             Question::Connect { talk, .. }
             | Question::Discover { talk, .. }
             | Question::Hello { talk }
+            | Question::LateHello { talk, .. }
             | Question::Say { talk, .. } => Some(*talk),
-            Question::Trial { .. } | Question::Goodbye => None,
+            Question::Trial { .. }
+            | Question::Passed { .. }
+            | Question::Late { .. }
+            | Question::Goodbye => None,
         }
     }
 }
@@ -252,6 +276,13 @@ impl Talk {
         self.begun.as_ref().map_or_else(Client::unknown, |begun| Client::of(&begun.hello))
     }
 
+    pub fn waiting(&self) -> Option<&Vec<Item>> {
+        match &self.state {
+            State::Opening(waiting) | State::Greeting { waiting, .. } => Some(waiting),
+            State::Open { .. } | State::Stateless(_) => None,
+        }
+    }
+
     /// What waits for the conversation to be open.
     pub fn waiting_mut(&mut self) -> Option<&mut Vec<Item>> {
         match &mut self.state {
@@ -268,10 +299,6 @@ impl Talks {
 
     pub fn waits_for_consumers(&self) -> bool {
         !self.reversed.is_empty() || !self.inputs.is_empty()
-    }
-
-    pub fn deadline(&self) -> Option<Time> {
-        self.limits.values().min().copied()
     }
 
     pub fn with(&self, connection: &str) -> Option<&Talk> {
@@ -314,6 +341,8 @@ impl Talks {
         self.operations.retain(|(whose, _), _| *whose != seat);
         self.reversed.retain(|(whose, _), _| *whose != seat);
         self.limits.retain(|(whose, _), _| *whose != seat);
+        self.repeats.retain(|(whose, _), _| *whose != seat);
+        self.copies.retain(|(whose, _), _| *whose != seat);
     }
 
     /// Has the consumer been told how its connection is called?

@@ -280,6 +280,11 @@ impl Provider {
         stage.send(&self.who, Side::Agent, Message::response(crate::stage::id(id), outcome));
     }
 
+    /// Does what it was asked, and loses the answer.
+    pub fn lose(&mut self, said: &Said) {
+        self.owed.remove(said.id.as_ref().expect("a request"));
+    }
+
     pub fn result(&mut self, stage: &mut Stage, said: &Said, result: &str) {
         self.answer(stage, said, Outcome::Result(json(result)));
     }

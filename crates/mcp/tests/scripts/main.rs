@@ -11,6 +11,7 @@ mod fallback;
 mod lifecycle;
 mod pairs;
 mod policy;
+mod repeats;
 mod restarts;
 mod road;
 mod rounds;

@@ -1,6 +1,6 @@
 //! Chains at random: several providers and consumers of any form, sessions that come and go, questions
 //! both ways, cancellations, goodbyes, sleeping proxies, and time. In every other story components die,
-//! and are started again or bypassed. Whatever happens:
+//! and are started again or bypassed. In every third, providers lose answers. Whatever happens:
 //!
 //! - every question is answered, once, unless an MCP client has taken it back or left;
 //! - when all is over, nothing is left, neither with us nor with the providers;
@@ -41,6 +41,17 @@ fn whatever_happens_everything_is_answered_and_nothing_is_left() {
             resume_unwind(why);
         }
     }
+}
+
+/// The simulation notices when lost answers are not made up for.
+#[test]
+fn a_chain_without_retries_is_found_out() {
+    let caught = (0..200).map(|n| n * 3).any(|seed| {
+        let mut play = Play::new(seed);
+        play.world.stage.stop_clock();
+        catch_unwind(AssertUnwindSafe(|| play.play())).is_err()
+    });
+    assert!(caught, "answers are lost, nobody asks again, and nothing was noticed");
 }
 
 /// A linear congruential generator: enough to make up stories.
@@ -93,6 +104,10 @@ struct Play {
     closing: Vec<(String, String)>,
     /// Servers do what they are asked.
     kind: bool,
+    /// Providers lose answers, as old SDKs do.
+    forgetful: bool,
+    /// Somebody may use a server although its `initialize` has failed.
+    lost_hellos: bool,
 }
 
 impl Play {
@@ -157,6 +172,8 @@ impl Play {
             deaths_before: BTreeMap::new(),
             closing: Vec::new(),
             kind: false,
+            forgetful: seed.is_multiple_of(3),
+            lost_hellos: false,
         }
     }
 
@@ -215,6 +232,9 @@ impl Play {
             13 => self.agent_answers(),
             14 => {
                 let time = [1, 700, 2_500, 31_000][self.dice.below(4)];
+                if time > 25_000 {
+                    self.forget_what_is_given_up();
+                }
                 self.world.stage.wait(time);
             }
             _ => {
@@ -224,6 +244,30 @@ impl Play {
                 }
             }
         }
+    }
+
+    /// Providers do not answer what their consumers will have given up.
+    fn forget_what_is_given_up(&mut self) {
+        for index in 0..self.world.providers.len() {
+            let provider = &mut self.world.providers[index];
+            provider.pump(&mut self.world.stage);
+            for said in provider.owed.values().cloned().collect::<Vec<_>>() {
+                if self.may_be_lost(index, &said) {
+                    self.lose(index, &said);
+                }
+            }
+        }
+    }
+
+    fn lose(&mut self, index: usize, said: &Said) {
+        self.lost_hellos |= said.call.is("initialize");
+        self.world.providers[index].lose(said);
+    }
+
+    /// Is this a request that is asked again? (Of servers that are in no session nothing is known.)
+    fn may_be_lost(&self, index: usize, said: &Said) -> bool {
+        let provider = &self.world.providers[index].who;
+        said.id.as_ref().is_some_and(|it| self.world.stage.repeats(provider, it))
     }
 
     fn editor_asks(&mut self, method: &str, params: &str) -> String {
@@ -353,6 +397,11 @@ impl Play {
     }
 
     fn answer_as(&mut self, index: usize, said: &Said) {
+        let lost =
+            self.forgetful && !self.kind && self.may_be_lost(index, said) && self.dice.one_in(3);
+        if lost {
+            return self.lose(index, said);
+        }
         let provider = &mut self.world.providers[index];
         let outcome = match self.dice.below(6) {
             0 | 1 if self.kind => Outcome::Result(json(r#"{"content":[]}"#)),
@@ -438,7 +487,7 @@ impl Play {
                 self.agent_answers();
                 busy = true;
             }
-            if !busy {
+            if !busy && !self.world.stage.skip_to_deadline() {
                 return;
             }
         }

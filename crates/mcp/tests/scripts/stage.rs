@@ -45,6 +45,7 @@ pub struct Stage {
     /// The params of what the test looked at last.
     seen: Json,
     lives: lives::Lives,
+    clock_stopped: bool,
 }
 
 struct Sitter {
@@ -147,6 +148,7 @@ impl Stage {
             journal: Vec::new(),
             seen: Json::NULL,
             lives: lives::Lives::default(),
+            clock_stopped: false,
         }
     }
 
@@ -215,13 +217,32 @@ impl Stage {
     pub fn wait(&mut self, milliseconds: u64) {
         self.now = self.now.plus(milliseconds);
         self.journal.push(format!("{} ms", self.now.0));
-        while self.exchange.deadline().is_some_and(|it| it <= self.now) {
+        while !self.clock_stopped && self.exchange.deadline().is_some_and(|it| it <= self.now) {
             let mut steps = Vec::new();
             self.exchange.tick(self.now, &mut steps);
             self.take(steps);
             self.settle();
         }
         self.pass_on();
+    }
+
+    /// Waits until something is due. False if nothing ever is.
+    pub fn skip_to_deadline(&mut self) -> bool {
+        let deadline = self.exchange.deadline().filter(|_| !self.clock_stopped);
+        if let Some(deadline) = deadline {
+            self.wait(deadline.0.saturating_sub(self.now.0));
+        }
+        deadline.is_some()
+    }
+
+    /// Is a request to this component asked again, if it is not answered?
+    pub fn repeats(&self, who: &str, asked: &str) -> bool {
+        self.exchange.repeats(self.seat(who), &id(asked))
+    }
+
+    /// A fault: nothing that is due is done from now on.
+    pub fn stop_clock(&mut self) {
+        self.clock_stopped = true;
     }
 
     /// A transparent proxy does nothing from now on, or again what it does.
@@ -445,6 +466,12 @@ impl Stage {
     pub fn next(&mut self, who: &str) -> Option<(Side, Message)> {
         let index = self.index(who);
         self.sitters[index].inbox.pop_front()
+    }
+
+    /// What somebody got so far is of no interest.
+    pub fn drop_all(&mut self, who: &str) {
+        let index = self.index(who);
+        self.sitters[index].inbox.clear();
     }
 
     /// The next thing that somebody gets is this. Returns its id.

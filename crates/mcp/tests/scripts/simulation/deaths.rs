@@ -165,7 +165,7 @@ impl Play {
             let stateless = self.world.provider(&before.who).form == Form::M7;
             let same = |after: &Found| {
                 (&after.who, after.place) == (&before.who, before.place)
-                    && (after.greeted || stateless || !before.greeted)
+                    && (after.greeted || stateless || !before.greeted || self.lost_hellos)
             };
             if !after.as_ref().is_some_and(same) {
                 let why = format!("{line:?} led to {before:?}, and now to {after:?}");
