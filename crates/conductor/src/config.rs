@@ -29,6 +29,8 @@ pub struct Config {
     /// Let `conductor status` ask how the chain is. For a program that runs one chain: the process id
     /// is its name there.
     pub status: bool,
+    /// The chain is a component of another one, which is told whether it contains a guard.
+    pub nested: bool,
     /// Sees everything that happens.
     pub tap: Option<Tap>,
     /// Tells whether the peer on the outer streams has left, though there is more of it to read.
@@ -74,6 +76,8 @@ pub struct Spec {
     /// What becomes of it when it fails, and how often it may be restarted, where the user says so.
     pub on_crash: Option<OnCrash>,
     pub restarts: Option<Restarts>,
+    /// What becomes of it was said of this component, not of all.
+    pub on_crash_named: bool,
 }
 
 impl Config {
@@ -87,6 +91,7 @@ impl Config {
             survival: Survival::default(),
             ties: Ties::default(),
             status: false,
+            nested: mode == Mode::Proxy,
             tap: None,
             hung_up: None,
         }
@@ -215,6 +220,7 @@ impl Spec {
             directory: raw.cwd,
             dialect,
             guard: raw.guard,
+            on_crash_named: raw.on_crash.is_some(),
             on_crash: raw.on_crash.as_deref().map(str::parse).transpose()?,
             restarts: raw.restarts.as_deref().map(str::parse).transpose()?,
             ..Spec::default()
@@ -247,6 +253,13 @@ impl Spec {
             ..Spec::default()
         };
         Ok(servers.into_iter().map(spec).collect())
+    }
+
+    /// Whether it is a chain of components itself, as far as the command tells.
+    pub(crate) fn is_chain(&self) -> bool {
+        let name = Path::new(&self.program).file_stem();
+        name.is_some_and(|name| name == "conductor")
+            && self.args.first().is_some_and(|it| it == "proxy")
     }
 
     /// The command as a person would type it, without the environment.

@@ -36,6 +36,8 @@ pub struct Row {
     pub name: String,
     pub role: &'static str,
     pub command: String,
+    /// Nothing passes without it: it is a guard, or a chain that contains one.
+    pub guard: bool,
     /// The generation of the proxy protocol; `plain` for an agent.
     pub dialect: &'static str,
     pub asked_version: Value,
@@ -113,6 +115,7 @@ impl Shell {
                 Role::Agent => "agent",
             },
             command: chain.component(seat).map(|it| it.command.clone()).unwrap_or_default(),
+            guard: chain.component(seat).is_some_and(|it| it.guard),
             dialect: self.dialect(seat),
             asked_version: asked["protocolVersion"].clone(),
             answered_version: answered["protocolVersion"].clone(),
@@ -173,7 +176,7 @@ impl fmt::Display for Report {
             };
             table.push([
                 one_line(&row.name),
-                row.role.to_owned(),
+                format!("{}{}", row.role, if row.guard { ", guard" } else { "" }),
                 row.dialect.to_owned(),
                 format!("{} → {}", version(&row.asked_version), version(&row.answered_version)),
                 row.mcp.join(", "),

@@ -131,10 +131,14 @@ impl Config {
     pub fn on_crash(&mut self, option: &For<OnCrash>) -> Result<(), String> {
         let index = self.index_for("--on-crash", option.component.as_deref())?;
         for spec in Config::chosen(&mut self.components, index) {
-            // A guard is left out only if it is named: what is said of all must not open a door.
-            let all = spec.on_crash.is_none() && !(spec.guard && option.what.may_bypass());
+            // A guard is left out only if it is named: what is said of all must not open a door. A chain
+            // may contain a guard, which is known once it has started.
+            let opens = spec.guard && option.what.may_bypass()
+                || spec.is_chain() && option.what == OnCrash::Bypass;
+            let all = spec.on_crash.is_none() && !opens;
             if index.is_some() || all {
                 spec.on_crash = Some(option.what);
+                spec.on_crash_named = index.is_some();
             }
         }
         self.check_survival(index.is_some())
@@ -238,7 +242,7 @@ fn policy(spec: &Spec, agent: bool, survival: &Survival) -> Policy {
         longest: milliseconds(survival.delay.1),
         stable: milliseconds(survival.stable),
     };
-    Policy { restart, then, pace }
+    Policy { restart, then, pace, named: spec.on_crash_named }
 }
 
 /// The policy in the words it is written in.

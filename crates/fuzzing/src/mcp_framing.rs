@@ -91,7 +91,12 @@ impl Play {
             b'b' => Some((Restart::Never, Then::Bypass)),
             _ => Some((Restart::Never, Then::Stop)),
         };
-        let survival = survival.map(|(restart, then)| supervisor::Policy { restart, then, pace });
+        let survival = survival.map(|(restart, then)| supervisor::Policy {
+            restart,
+            then,
+            pace,
+            named: false,
+        });
         let world = World::new(mode, &proxies, policy, survival, abilities);
         Play { world, happened: 0, nameless: false, rude: false, asked: Vec::new() }
     }

@@ -259,6 +259,7 @@ impl Router {
         outcome: Outcome,
         actions: &mut Vec<Action>,
     ) {
+        let outcome = self.note_guard(seat, outcome, actions);
         let Some(absence) = self.absence_mut(seat) else { return };
         if let Outcome::Result(_) = &outcome {
             absence.stage = Stage::Learning;

@@ -5,7 +5,7 @@
 //! back the same way. The router only watches whose turn it is, and repairs what a proxy left out.
 
 use bytes::Bytes;
-use wire::{Call, Id, Message, Outcome, Side, acp, code};
+use wire::{Call, Id, Message, Outcome, Side, acp, code, guards};
 
 use crate::event::{Action, Level, Notice, Time};
 use crate::pending::{Ask, Purpose};
@@ -104,6 +104,7 @@ impl Router {
     ) {
         let seat = ask.answerer;
         let Purpose::Greeting { instead } = ask.purpose else { return };
+        let outcome = self.note_guard(seat, outcome, actions);
         if let Some(greeted) = self.greeted.get_mut(seat.index().wrapping_sub(1)) {
             greeted.answered = Some(outcome.detached());
         }
@@ -158,8 +159,47 @@ impl Router {
         if let Some(greeted) = self.greeted.get_mut(ask.asker.index().wrapping_sub(1)) {
             greeted.successor = Some(outcome.detached());
         }
+        let outcome = match outcome {
+            Outcome::Result(result) if ask.asker == Seat::OUTER && self.has_guard_to_tell() => {
+                Outcome::Result(guards::put(&result))
+            }
+            outcome => outcome,
+        };
         let message = Message::Response { id: ask.asker_id, outcome, extras };
         actions.push(Action::Deliver { to: ask.asker, toward: Side::Editor, message });
+    }
+
+    fn has_guard_to_tell(&self) -> bool {
+        self.tells_guards && self.chain.components.iter().any(|it| it.guard)
+    }
+
+    /// A component that is a chain may say that it contains a guard: then it is a guard itself, from now on
+    /// and whatever takes its place. Gives its answer without that.
+    pub(crate) fn note_guard(
+        &mut self,
+        seat: Seat,
+        outcome: Outcome,
+        actions: &mut Vec<Action>,
+    ) -> Outcome {
+        let Some(index) = seat.index().checked_sub(1).filter(|_| self.is_proxy(seat)) else {
+            return outcome;
+        };
+        let Outcome::Result(result) = &outcome else { return outcome };
+        let successor = match self.greeted.get(index).and_then(|it| it.successor.as_ref()) {
+            Some(Outcome::Result(result)) => Some(result),
+            _ => None,
+        };
+        let Some(rest) = guards::take(result, successor) else { return outcome };
+        if let Some(component) = self.chain.components.get_mut(index).filter(|it| !it.guard) {
+            component.guard = true;
+            let text = "contains a guard: nothing passes without it".to_owned();
+            actions.push(Action::Report(Notice { level: Level::Debug, seat, text }));
+        }
+        Outcome::Result(rest)
+    }
+
+    fn is_proxy(&self, seat: Seat) -> bool {
+        seat.is_component() && self.chain.role(seat) == Role::Proxy
     }
 
     fn set_live(&mut self, seat: Seat) {

@@ -24,6 +24,8 @@ pub struct Router {
     /// Soundings of a seat, and until when each is waited for.
     pub(crate) soundings: VecDeque<(Time, Seat, Id)>,
     pub(crate) late_soundings: VecDeque<(Seat, Id)>,
+    /// This chain is a component of another one, which is told whether it contains a guard.
+    pub(crate) tells_guards: bool,
 }
 
 /// What is known of the outer pipe.
@@ -71,6 +73,7 @@ impl Router {
             turn: None,
             soundings: VecDeque::new(),
             late_soundings: VecDeque::new(),
+            tells_guards: false,
         }
     }
 
@@ -81,6 +84,11 @@ impl Router {
     /// Takes the editor's protocol version as it is from now on (see [`Chain::any_version`]).
     pub fn take_any_version(&mut self) {
         self.chain.any_version = true;
+    }
+
+    /// Tells whoever greets this chain whether it contains a guard (see [`wire::guards`]).
+    pub fn tell_guards(&mut self) {
+        self.tells_guards = true;
     }
 
     /// The last handshake of a component.

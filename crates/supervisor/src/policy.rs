@@ -21,6 +21,8 @@ pub struct Policy {
     /// When it may not be restarted, or not any more.
     pub then: Then,
     pub pace: Pace,
+    /// The user has named this component: it may be left out though it is a guard.
+    pub named: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +61,18 @@ impl Default for Pace {
 }
 
 impl Policy {
-    pub const STOP: Policy = Policy { restart: Restart::Never, then: Then::Stop, pace: Pace::NONE };
+    pub const STOP: Policy =
+        Policy { restart: Restart::Never, then: Then::Stop, pace: Pace::NONE, named: false };
+
+    /// The same for a guard: it is left out only if the user has named it.
+    pub fn for_guard(self) -> Policy {
+        match self.then {
+            Then::Bypass if !self.named => {
+                Policy { restart: Restart::Always, then: Then::Stop, ..self }
+            }
+            _ => self,
+        }
+    }
 }
 
 impl Pace {

@@ -132,11 +132,7 @@ impl Supervisor {
         let now = self.now;
         let random = self.random();
         let can = self.can_take_up(seat);
-        let Some(policy) = seat.index().checked_sub(1).and_then(|at| self.rules.policies.get(at))
-        else {
-            return Verdict::Stop;
-        };
-        let policy = *policy;
+        let Some(policy) = self.policy(seat) else { return Verdict::Stop };
         let then = match policy.then {
             Then::Bypass => Verdict::Bypass,
             Then::Stop => Verdict::Stop,

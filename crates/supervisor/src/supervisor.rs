@@ -95,6 +95,11 @@ impl Supervisor {
         self.router.take_any_version();
     }
 
+    /// See [`Router::tell_guards`].
+    pub fn tell_guards(&mut self) {
+        self.router.tell_guards();
+    }
+
     /// What is spoken on the link of a seat has become clear.
     pub fn set_dialect(&mut self, seat: Seat, name: &'static str) {
         self.dialects[seat.index()] = name;
@@ -116,8 +121,11 @@ impl Supervisor {
     }
 
     /// What is to be done when a component fails.
-    pub fn policy(&self, seat: Seat) -> Option<&Policy> {
-        self.rules.policies.get(seat.index().checked_sub(1)?)
+    pub fn policy(&self, seat: Seat) -> Option<Policy> {
+        let policy = *self.rules.policies.get(seat.index().checked_sub(1)?)?;
+        // A chain may turn out to contain a guard only when it answers its greeting.
+        let guard = self.router.chain().component(seat).is_some_and(|it| it.guard);
+        Some(if guard { policy.for_guard() } else { policy })
     }
 
     /// When to call [`handle`](Supervisor::handle) with [`Event::Tick`], if nothing happens before.

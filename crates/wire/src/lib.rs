@@ -4,12 +4,14 @@
 //! - [`json`]: check a text, find members, copy nothing
 //! - [`message`]: requests, notifications, answers; how a line becomes one and back
 //! - [`dialect`]: which lines a link carries, one file per generation of the proxy protocol
+//! - [`guards`]: how a chain within a chain says that it contains a guard
 //! - [`acp`]: the few shapes of ACP that a conductor reads or edits
 //!
 //! Pure: no clock, no I/O, no randomness.
 
 pub mod acp;
 pub mod dialect;
+pub mod guards;
 pub mod json;
 pub mod message;
 

@@ -43,7 +43,11 @@ impl Clients {
             let ports = Listeners::new(self.hearing.clone(), config.limits.line);
             Exchange::new(chain.clone(), policy, Box::new(ports))
         });
-        Supervisor::new(chain, config.rules(), exchange)
+        let mut core = Supervisor::new(chain, config.rules(), exchange);
+        if config.nested {
+            core.tell_guards();
+        }
+        core
     }
 
     pub fn hang_up(&mut self, caller: Caller) {

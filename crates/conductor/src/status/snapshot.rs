@@ -88,7 +88,7 @@ impl Shell {
             },
             dialect: self.dialect(seat).to_owned(),
             guard: chain.component(seat).is_some_and(|it| it.guard),
-            policy: self.core.policy(seat).map_or("", survival::words).to_owned(),
+            policy: self.core.policy(seat).map_or("", |it| survival::words(&it)).to_owned(),
             state: match state {
                 Some(SeatState::Closed(_)) => Life::Lost,
                 _ if over => Life::Ended,

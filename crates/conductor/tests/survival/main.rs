@@ -13,6 +13,7 @@ mod answers;
 #[allow(dead_code)] // shared with the tests of tools
 mod clients;
 mod generations;
+mod inner_guards;
 #[path = "../mcp/play.rs"]
 #[allow(dead_code)] // shared with the tests of tools
 mod mcp_play;

@@ -640,5 +640,5 @@ fn policy(case: &Case, cast: &Cast, seat: Seat) -> Policy {
         Some(_) if case.has("bypass") => Restart::Never,
         Some(_) => Restart::Always,
     };
-    Policy { restart, then, pace }
+    Policy { restart, then, pace, named: false }
 }

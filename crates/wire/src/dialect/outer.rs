@@ -5,6 +5,7 @@ use bytes::Bytes;
 use super::generation::{Generation, Greeting};
 use super::{Dialect, Rejection, envelope, offer, p0, p4, p5};
 use crate::acp::INITIALIZE;
+use crate::guards;
 use crate::json::Json;
 use crate::message::{Call, Id, Message, Outcome, Parts, Side, code};
 
@@ -151,7 +152,9 @@ impl Outer {
         let scp = self.scp.as_mut().filter(|_| *answered == Id::string(SCP_INITIALIZE))?;
         let Stage::Building { id } = &scp.stage else { return None };
         let (outcome, stage) = match outcome {
-            Outcome::Result(_) => (Outcome::Result(Json::EMPTY), Stage::Done),
+            Outcome::Result(result) => {
+                (Outcome::Result(guards::copy(result, &Json::EMPTY)), Stage::Done)
+            }
             error => (error.clone(), Stage::Waiting),
         };
         let answer = Message::response(id.clone(), outcome);

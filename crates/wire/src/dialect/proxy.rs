@@ -14,6 +14,7 @@ use super::envelope::{self, Opened};
 use super::generation::{Generation, Greeting};
 use super::{Dialect, NOT_THE_CONDUCTOR, Rejection, offer, p0, p3, p4, p5, words};
 use crate::acp::{self, CANCEL_REQUEST, INITIALIZE};
+use crate::guards;
 use crate::json::Json;
 use crate::message::{Call, Id, Message, Outcome, Parts, Side, code};
 
@@ -441,7 +442,11 @@ impl Proxy {
     /// The component has answered `_scp/proxy`, or has not been asked at all.
     fn on_successor(&mut self, outcome: Outcome, out: &mut Vec<u8>) -> Option<(Side, Message)> {
         match outcome {
-            Outcome::Result(_) => {
+            Outcome::Result(told) => {
+                // When it answered `initialize` it did not know its own chain.
+                if let Some((_, result)) = &mut self.accepted {
+                    *result = guards::copy(&told, result);
+                }
                 self.adopt(&p0::P0, out);
                 // It may initialise its successor before it answers this, or after.
                 if !self.successor_stands {
