@@ -49,7 +49,7 @@ mod unix {
     use std::pin::Pin;
     use std::task::{Context, Poll, ready};
 
-    use rustix::fs::{FileType, Mode, OFlags, fcntl_getfl, fcntl_setfl, fstat, open};
+    use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstat};
     use rustix::net::{RecvFlags, SendFlags, recv, send};
     use tokio::io::unix::AsyncFd;
     use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
@@ -121,6 +121,8 @@ mod unix {
     #[cfg(target_os = "linux")]
     fn own_description(fd: BorrowedFd<'_>, access: OFlags) -> Option<OwnedFd> {
         use std::os::fd::AsRawFd;
+
+        use rustix::fs::{Mode, open};
         let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
         let flags = access | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
         open(path, flags, Mode::empty()).ok()
