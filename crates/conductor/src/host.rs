@@ -3,6 +3,8 @@
 mod group;
 #[cfg(unix)]
 pub mod guard;
+#[cfg(windows)]
+mod job;
 pub mod pipes;
 pub mod process;
 pub mod resident;

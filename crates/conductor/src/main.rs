@@ -82,10 +82,7 @@ impl Failure {
 
 fn run(mode: Mode, components: Vec<String>, options: &Options) -> Result<(), Failure> {
     let ending = in_runtime(mode, specs(&components)?, options, async |mut config| {
-        #[cfg(unix)]
-        {
-            config.hung_up = Some(stdio::hung_up);
-        }
+        config.hung_up = Some(stdio::hung_up);
         conductor::run(config, stdio::outer(), signalled(true)).await
     })?;
     match ending {

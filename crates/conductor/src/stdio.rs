@@ -41,6 +41,12 @@ pub fn hung_up() -> bool {
     poll(&mut ends, Some(&at_once)).is_ok() && ends.iter().any(|end| end.revents().intersects(gone))
 }
 
+/// Elsewhere only reading to the end tells.
+#[cfg(not(unix))]
+pub fn hung_up() -> bool {
+    false
+}
+
 #[cfg(unix)]
 mod unix {
     use std::io;

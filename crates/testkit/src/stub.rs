@@ -6,7 +6,10 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
+#[cfg(unix)]
 use std::os::fd::{AsFd, OwnedFd};
+#[cfg(windows)]
+use std::os::windows::io::{AsHandle, OwnedHandle as OwnedFd};
 
 /// What a pipe holds on Linux: a larger read would never be filled.
 const CHUNK: usize = 64 * 1024;
@@ -185,6 +188,14 @@ pub fn copy(input: impl Into<OwnedFd>, output: impl Into<OwnedFd>) -> io::Result
 }
 
 /// This process's standard input and output, without the buffers and locks of `std::io`.
+#[cfg(windows)]
+pub fn stdio() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (input, output) = (io::stdin(), io::stdout());
+    Ok((input.as_handle().try_clone_to_owned()?, output.as_handle().try_clone_to_owned()?))
+}
+
+/// This process's standard input and output, without the buffers and locks of `std::io`.
+#[cfg(unix)]
 pub fn stdio() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((io::stdin().as_fd().try_clone_to_owned()?, io::stdout().as_fd().try_clone_to_owned()?))
 }

@@ -1,9 +1,9 @@
 //! A process and all its children.
 
-#[cfg(not(unix))]
-pub use other::Group;
 #[cfg(unix)]
 pub use unix::Group;
+#[cfg(windows)]
+pub use windows::Group;
 
 /// On Unix: a process group.
 #[cfg(unix)]
@@ -84,9 +84,9 @@ mod unix {
             entry
         }
 
-        pub fn of(child: &Child, entry: Entry) -> Group {
+        pub fn of(child: &Child, entry: Entry) -> io::Result<Group> {
             let leader = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-            Group { leader: Arc::new(Mutex::new(leader)), entry }
+            Ok(Group { leader: Arc::new(Mutex::new(leader)), entry })
         }
 
         pub fn terminate(&self) {
@@ -129,13 +129,19 @@ mod unix {
     }
 }
 
-/// Elsewhere: the process itself, ended by closing its pipes and then by the runtime.
-#[cfg(not(unix))]
-mod other {
+/// On Windows: a job object, which ends with its last handle. Only we have one, so a component and its
+/// children end with us, however we end.
+#[cfg(windows)]
+mod windows {
+    use std::io;
+    use std::sync::Arc;
+
     use tokio::process::{Child, Command};
 
+    use crate::host::job::{Job, START_SUSPENDED, resume};
     use crate::host::process::Ties;
 
+    /// There is no list of groups to be struck from.
     #[derive(Debug, Clone, Copy)]
     pub struct Entry;
 
@@ -144,25 +150,37 @@ mod other {
     }
 
     #[derive(Debug, Clone)]
-    pub struct Group;
+    pub struct Group(Arc<Job>);
 
     impl Group {
+        /// Prepares a command to become a group: it does not run before it is in its job, so that all
+        /// its children are in it, too.
         pub fn prepare(command: &mut Command, _ties: Ties) -> Entry {
-            command.kill_on_drop(true);
+            command.creation_flags(START_SUSPENDED).kill_on_drop(true);
             Entry
         }
 
-        pub fn of(_child: &Child, _entry: Entry) -> Group {
-            Group
+        pub fn of(child: &Child, _entry: Entry) -> io::Result<Group> {
+            let (Some(handle), Some(id)) = (child.raw_handle(), child.id()) else {
+                return Err(io::Error::other("it has ended before it began"));
+            };
+            let job = Job::new()?;
+            job.add(handle)?;
+            resume(id)?;
+            Ok(Group(Arc::new(job)))
         }
 
+        /// Waits until the process has ended, and ends the rest of the group.
         pub async fn end(&self, child: &mut Child) {
             let _ = child.wait().await;
             self.kill();
         }
 
+        /// A process without a window cannot be asked to end. The end of its standard input has to do.
         pub fn terminate(&self) {}
 
-        pub fn kill(&self) {}
+        pub fn kill(&self) {
+            self.0.end();
+        }
     }
 }

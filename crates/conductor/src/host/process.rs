@@ -98,7 +98,7 @@ impl Process {
             return Err(io::Error::other("its standard streams are missing"));
         };
         let pipes = [pipes::widen(&stdin), pipes::widen(&stdout)];
-        let (pid, group) = (child.id(), Group::of(&child, entry));
+        let (pid, group) = (child.id(), Group::of(&child, entry)?);
         let words = Words::default();
         let (over, is_over) = oneshot::channel();
         let listening = tokio::spawn(listen(stderr, is_over, words.clone(), aside));
