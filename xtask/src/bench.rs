@@ -33,8 +33,6 @@ use metric::Metric;
 use probe::{Effort, Probe};
 use tally::Tally;
 
-use crate::cache;
-
 pub const USAGE: &str = "[--quick] [--no-reference] [--only WORD] [--no-write] [--no-build] [--ours PROGRAM]
 
   --quick          fewer and shorter rounds: two minutes instead of ten
@@ -59,9 +57,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         return run_optimised(arguments);
     }
     let bin = bin_directory()?;
-    let (name, version) = REFERENCE;
-    let reference =
-        if options.no_reference { None } else { Some(cache::install(name, version, name)?) };
+    let reference = if options.no_reference { None } else { Some(REFERENCE.installed()?) };
     let ours = options.ours.clone().unwrap_or_else(|| bin.join("conductor"));
     let programs = Programs { ours, reference, stubs: bin.clone() };
     let effort = if options.quick { Effort::QUICK } else { Effort::FULL };

@@ -1,43 +1,118 @@
 //! Other people's programs that we measure and test against, kept outside the repository.
 
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::{env, fs};
+use std::process::Command;
 
-/// The path of `binary` from crate `name` at exactly `version`, installed now if it is not there yet.
-pub fn install(name: &str, version: &str, binary: &str) -> Result<PathBuf, String> {
-    let cache = testkit::peers::cache();
-    let root = cache.join(format!("{name}-{version}"));
-    let path = root.join("bin").join(binary);
-    if path.is_file() {
-        return Ok(path);
-    }
-    eprintln!("installing {name} {version} in {}", root.display());
-    // Not in our own target directory: its lock would make a concurrent build wait for minutes.
-    let build = cache.join(format!("build-{name}-{version}-{}", std::process::id()));
-    let built = run_install(name, version, &root, &build);
-    // What is left of a build is only space lost: no reason to fail.
-    let _ = fs::remove_dir_all(&build);
-    built?;
-    if path.is_file() { Ok(path) } else { Err(format!("{name} {version} has no binary {binary}")) }
+use testkit::peers::cache;
+
+use crate::tool::{at, cargo, run};
+
+/// A program published as a crate.
+#[derive(Debug, Clone, Copy)]
+pub struct Published {
+    pub name: &'static str,
+    pub version: &'static str,
+    pub profile: Profile,
 }
 
-fn run_install(name: &str, version: &str, root: &Path, build: &Path) -> Result<(), String> {
-    fs::create_dir_all(root).map_err(|error| format!("{}: {error}", root.display()))?;
-    let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args([
-            "install",
-            name,
-            "--version",
-            &format!("={version}"),
-            "--locked",
-            "--quiet",
-            "--root",
-        ])
-        .arg(root)
-        .env("CARGO_TARGET_DIR", build)
-        .stdout(Stdio::null())
-        .status()
-        .map_err(|error| format!("cargo install {name}: {error}"))?;
-    if status.success() { Ok(()) } else { Err(format!("cargo install {name} {version}: {status}")) }
+/// How a program is compiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Profile {
+    /// Ready soon: for what tests run.
+    Dev,
+    /// Optimised: for what is measured.
+    Release,
+}
+
+impl Published {
+    fn root(&self) -> PathBuf {
+        let suffix = if self.profile == Profile::Dev { "-dev" } else { "" };
+        cache().join(format!("{}-{}{suffix}", self.name, self.version))
+    }
+
+    /// The path of its binary, which has the crate's name; installed now if it is not there yet.
+    pub fn installed(&self) -> Result<PathBuf, String> {
+        if self.binary().is_file() {
+            return Ok(self.binary());
+        }
+        let workshop = Workshop::open()?;
+        self.install(&workshop)?;
+        workshop.close();
+        Ok(self.binary())
+    }
+
+    /// Installs it if it is not there yet.
+    pub fn install(&self, workshop: &Workshop) -> Result<(), String> {
+        if self.binary().is_file() {
+            return Ok(());
+        }
+        let Published { name, version, profile } = self;
+        let root = self.root();
+        eprintln!("installing {name} {version} in {}", root.display());
+        let mut command = workshop.cargo("install");
+        command.args([*name, "--version", &*format!("={version}"), "--root"]).arg(&root);
+        if *profile == Profile::Dev {
+            command.arg("--debug");
+        }
+        run(&mut command)?;
+        if self.binary().is_file() {
+            Ok(())
+        } else {
+            Err(format!("{name} {version} has no binary {name}"))
+        }
+    }
+
+    fn binary(&self) -> PathBuf {
+        self.root().join("bin").join(self.name)
+    }
+}
+
+/// Where third-party programs are compiled: one target folder for all of them, because they have many
+/// dependencies in common. Only one process at a time builds there; others wait.
+#[derive(Debug)]
+pub struct Workshop {
+    target: PathBuf,
+    _lock: File,
+}
+
+impl Workshop {
+    pub fn open() -> Result<Workshop, String> {
+        let cache = cache();
+        fs::create_dir_all(&cache).map_err(at(&cache))?;
+        let path = cache.join("peers-target.lock");
+        let lock = File::create(&path).map_err(at(&path))?;
+        lock.lock().map_err(at(&path))?;
+        Ok(Workshop { target: cache.join("peers-target"), _lock: lock })
+    }
+
+    /// Everything is built: gigabytes that are of no more use are removed. After a failure they stay,
+    /// so that the next try goes on from there.
+    pub fn close(self) {
+        // What is left of a build is only space lost: no reason to fail.
+        let _ = fs::remove_dir_all(&self.target);
+    }
+
+    /// Where the programs of the dev profile appear.
+    pub fn programs(&self) -> PathBuf {
+        self.target.join("debug")
+    }
+
+    /// `cargo build` or the like, with the dependencies that the lock file names. What tests run is built
+    /// once and runs for seconds: what counts is how soon it is there.
+    pub fn cargo(&self, verb: &str) -> Command {
+        let mut command = Command::new(cargo());
+        command
+            .args([verb, "--locked"])
+            .env("CARGO_TARGET_DIR", &self.target)
+            .env("CARGO_PROFILE_DEV_DEBUG", "0")
+            .env("CARGO_PROFILE_DEV_STRIP", "true")
+            .env("CARGO_INCREMENTAL", "0");
+        command
+    }
+
+    /// Compiles a package that has a lock file of its own.
+    pub fn build(&self, package: &Path) -> Result<(), String> {
+        run(self.cargo("build").arg("--manifest-path").arg(package.join("Cargo.toml")))
+    }
 }

@@ -10,9 +10,11 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 use std::{env, fs};
 
-use crate::{cache, peers};
+use crate::cache::{Profile, Published};
+use crate::tool::need;
 
-const VERSION: &str = "0.13.2";
+pub const CARGO_FUZZ: Published =
+    Published { name: "cargo-fuzz", version: "0.13.2", profile: Profile::Dev };
 
 /// Long enough to find what is not found by the way; five targets take most of an hour.
 const SECONDS: u64 = 600;
@@ -52,8 +54,8 @@ fn directory() -> PathBuf {
 /// `collected` is where inputs are kept that reach something new.
 fn fuzz_each(fuzz: &Path, seconds: u64, chosen: &[String], collected: &Path) -> Result<(), String> {
     // The fuzzer's engine is C++.
-    peers::need("c++", &["--version"], "g++")?;
-    let program = cache::install("cargo-fuzz", VERSION, "cargo-fuzz")?;
+    need("c++", &["--version"], "g++")?;
+    let program = CARGO_FUZZ.installed()?;
     let fuzzer = |verb: &str| {
         let mut command = Command::new(&program);
         command.args([verb, "--sanitizer", "none"]).current_dir(fuzz);

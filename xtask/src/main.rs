@@ -9,6 +9,7 @@ mod peers;
 mod picture;
 mod test;
 mod tidy;
+mod tool;
 
 use std::process::ExitCode;
 

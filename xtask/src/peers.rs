@@ -4,29 +4,40 @@
 mod place;
 mod rust;
 mod scripts;
-mod tool;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, thread};
 
 use testkit::peers::{cache, index, quote};
 
-use place::at;
-pub use tool::need;
-
-const REFERENCE: &str = "agent-client-protocol-conductor";
-const REFERENCE_VERSION: &str = "5.0.0";
+use crate::cache::Workshop;
+use crate::tool::at;
 
 /// Builds what is missing and writes the index. Returns the index's path.
 pub fn ensure() -> Result<PathBuf, String> {
+    let workshop = Workshop::open()?;
+    let index = build(&workshop)?;
+    workshop.close();
+    Ok(index)
+}
+
+/// As [`ensure`], in a workshop that is used for other programs, too.
+pub fn build(workshop: &Workshop) -> Result<PathBuf, String> {
     let mut commands = Commands::new();
-    rust::current(&mut commands)?;
-    rust::generations(&mut commands)?;
-    scripts::typescript(&mut commands)?;
-    scripts::python(&mut commands)?;
-    let reference = crate::cache::install(REFERENCE, REFERENCE_VERSION, REFERENCE)?;
-    commands.insert("reference", quoted([reference]));
+    let (compiled, scripts) = thread::scope(|scope| {
+        // These wait for the network most of the time, and leave the processors to the compiler.
+        let scripts = scope.spawn(|| {
+            let mut commands = Commands::new();
+            scripts::typescript(&mut commands)?;
+            scripts::python(&mut commands)?;
+            Ok::<Commands, String>(commands)
+        });
+        let compiled = rust::ensure(workshop, &mut commands);
+        (compiled, scripts.join().unwrap_or_else(|_| Err("the scripts' thread panicked".into())))
+    });
+    compiled?;
+    commands.extend(scripts?);
 
     let text = serde_json::to_string_pretty(&commands).expect("strings are JSON");
     // Moved into place, so that a test never reads half of it.

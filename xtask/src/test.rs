@@ -4,7 +4,11 @@ use std::env;
 use std::process::Command;
 use std::time::Instant;
 
-use crate::{cache, fuzz, peers, tidy};
+use crate::cache::{Profile, Published};
+use crate::{fuzz, peers, tidy};
+
+const CARGO_DENY: Published =
+    Published { name: "cargo-deny", version: "0.20.2", profile: Profile::Dev };
 
 pub fn run() -> Result<(), String> {
     step("format", || cargo(&["fmt", "--all", "--check"]))?;
@@ -30,7 +34,7 @@ pub fn run() -> Result<(), String> {
 /// Licences and sources of all dependencies. The advisory database is fetched from the network, so
 /// it is left to those who have it: `cargo deny check`.
 fn licences() -> Result<(), String> {
-    let deny = cache::install("cargo-deny", "0.20.2", "cargo-deny")?;
+    let deny = CARGO_DENY.installed()?;
     succeed(Command::new(deny).args(["--offline", "check", "bans", "licenses", "sources"]))
 }
 

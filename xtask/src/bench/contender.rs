@@ -4,9 +4,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::tool::Transport;
+use crate::cache::{Profile, Published};
 
 /// The rival and the version that the figures are about.
-pub const REFERENCE: (&str, &str) = ("agent-client-protocol-conductor", "5.0.0");
+pub const REFERENCE: Published = Published {
+    name: "agent-client-protocol-conductor",
+    version: "5.0.0",
+    profile: Profile::Release,
+};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Contender {

@@ -8,10 +8,11 @@ use super::metric::Metric;
 use super::probe::Effort;
 use super::tally::Tally;
 use super::target::TARGETS;
+use crate::cache::Published;
 
 /// The whole of `BENCHMARKS.md`.
 pub fn document(tally: &Tally, effort: Effort, machine: &str) -> String {
-    let (name, version) = REFERENCE;
+    let Published { name, version, .. } = REFERENCE;
     let mut text = format!(
         "# Benchmarks
 

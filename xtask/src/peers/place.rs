@@ -9,24 +9,30 @@ use std::path::{Path, PathBuf};
 
 use testkit::peers::cache;
 
+use crate::tool::at;
+
 pub fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("peers").join(name)
 }
 
-/// The directory of what `build` makes from `source`, built now if it is not there yet.
+/// The directory of what `build` makes from `sources` (folders and files), built now if it is not there
+/// yet. `also` is whatever else the outcome depends on.
 pub fn built(
-    source: &Path,
+    name: &str,
+    sources: &[PathBuf],
     also: &str,
     build: impl FnOnce(&Path) -> Result<(), String>,
 ) -> Result<PathBuf, String> {
     // Another Rust may hash differently; that costs one more build.
     let mut hasher = DefaultHasher::new();
     also.hash(&mut hasher);
-    for file in files(source)? {
-        file.strip_prefix(source).expect("listed below it").hash(&mut hasher);
-        fs::read(&file).map_err(at(&file))?.hash(&mut hasher);
+    for source in sources {
+        let listed = if source.is_file() { vec![source.clone()] } else { files(source)? };
+        for file in listed {
+            file.strip_prefix(source).expect("listed below it").hash(&mut hasher);
+            fs::read(&file).map_err(at(&file))?.hash(&mut hasher);
+        }
     }
-    let name = source.file_name().unwrap_or_default().display();
     let place = cache().join(format!("peers-{name}-{:016x}", hasher.finish()));
     if place.exists() {
         return Ok(place);
@@ -55,22 +61,15 @@ pub fn copy(from: &Path, to: &Path) -> Result<(), String> {
     fs::copy(from, to).map(|_| ()).map_err(at(from))
 }
 
-pub fn at(path: &Path) -> impl Fn(std::io::Error) -> String {
-    move |error| format!("{}: {error}", path.display())
-}
-
-/// The sources of a peer, in a fixed order: its files, those of its `src` and the packages below it, not
-/// what tools leave there.
+/// The sources of a peer, in a fixed order: its files and those of its `src`, neither the packages below
+/// it nor what tools leave there.
 fn files(directory: &Path) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).map_err(at(directory))? {
         let path = entry.map_err(at(directory))?.path();
         if path.is_file() {
             found.push(path);
-        } else if path.ends_with("src")
-            || path.ends_with("bin")
-            || path.join("Cargo.toml").is_file()
-        {
+        } else if path.ends_with("src") || path.ends_with("bin") {
             found.extend(files(&path)?);
         }
     }

@@ -4,14 +4,14 @@ use std::path::Path;
 use std::process::Command;
 
 use super::place::{built, copy_files, source};
-use super::tool::{need, run, said};
 use super::{Commands, quoted};
+use crate::tool::{need, run, said};
 
 pub fn typescript(commands: &mut Commands) -> Result<(), String> {
     need("node", &["--version"], "nodejs")?;
     need("npm", &["--version"], "npm")?;
     let source = source("typescript");
-    let place = built(&source, "", |place| {
+    let place = built("typescript", std::slice::from_ref(&source), "", |place| {
         copy_files(&source, place)?;
         run(Command::new("npm").args(["ci", "--no-audit", "--no-fund"]).current_dir(place))
     })?;
@@ -39,7 +39,7 @@ pub fn python(commands: &mut Commands) -> Result<(), String> {
         Command::new("python3").args(["-c", "import sys; print(sys.base_prefix, sys.version)"]),
     )?;
     let source = source("python");
-    let place = built(&source, &version, |place| {
+    let place = built("python", std::slice::from_ref(&source), &version, |place| {
         copy_files(&source, place)?;
         run(Command::new("python3").args(["-m", "venv", "venv"]).current_dir(place))?;
         run(Command::new("venv/bin/python")

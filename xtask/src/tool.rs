@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::OsStr;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 pub fn cargo() -> impl AsRef<OsStr> {
@@ -26,6 +27,10 @@ pub fn said(command: &mut Command) -> Result<String, String> {
         Ok(output) => Err(format!("{command:?}: {}", output.status)),
         Err(error) => Err(format!("{command:?}: {error}")),
     }
+}
+
+pub fn at(path: &Path) -> impl Fn(std::io::Error) -> String {
+    move |error| format!("{}: {error}", path.display())
 }
 
 /// Makes sure that a program is there, with the help of Debian's package manager if we may.
