@@ -21,6 +21,7 @@
 //! - [`outer`]: the conductor above us; recognises which generation greets us
 //! - [`generation`]: what generations differ in, and the list of them
 //! - `p5`, `p4`, `p3`, `p3t`, `p2`, `p1`, `p0`: one generation each, with the examples of its document
+//! - [`updates`]: which `session/update`s the SDKs of a generation can read
 //! - `envelope`, `offer`, `words`: wrapping and unwrapping; the capability with which older ones are
 //!   greeted; a capability that each calls by another name
 
@@ -42,6 +43,7 @@ mod p4;
 mod p5;
 pub mod plain;
 pub mod proxy;
+pub mod updates;
 mod words;
 
 pub use generation::{Generation, Greeting};

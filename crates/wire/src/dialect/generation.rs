@@ -1,5 +1,6 @@
 //! What the generations of the proxy protocol differ in, and the list of them.
 
+use super::updates::Updates;
 use super::{p0, p1, p2, p3, p3t, p4, p5};
 
 /// One generation. All of them do the same; they spell it differently.
@@ -28,6 +29,8 @@ pub struct Generation {
     pub any_version: bool,
     /// Its word for "takes MCP servers over ACP", in the result of `initialize`.
     pub(crate) mcp_word: &'static [&'static str],
+    /// Which `session/update`s its SDKs can read; `None`: all.
+    pub updates: Option<&'static Updates>,
 }
 
 /// There is one value of each generation.

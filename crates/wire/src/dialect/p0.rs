@@ -32,6 +32,7 @@ pub(crate) static P0: Generation = Generation {
     must_accept: false,
     any_version: false,
     mcp_word: &["_meta", "mcp_acp_transport"],
+    updates: None,
 };
 
 /// Tells an SCP proxy its successors.

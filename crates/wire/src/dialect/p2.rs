@@ -21,4 +21,5 @@ pub(crate) static P2: Generation = Generation {
     must_accept: false,
     any_version: true,
     mcp_word: &["_meta", "mcp_acp_transport"],
+    updates: None,
 };

@@ -10,6 +10,7 @@
 //! without `params` included, ends it.
 
 use super::generation::{Generation, Greeting};
+use super::updates::SCHEMA_0_6;
 
 pub(crate) static P3: Generation = Generation {
     name: "P3",
@@ -24,4 +25,5 @@ pub(crate) static P3: Generation = Generation {
     must_accept: true,
     any_version: false,
     mcp_word: &["agentCapabilities", "_meta", "symposium", "mcp_acp_transport"],
+    updates: Some(&SCHEMA_0_6),
 };

@@ -21,4 +21,5 @@ pub(crate) static P3T: Generation = Generation {
     must_accept: P3.must_accept,
     any_version: P3.any_version,
     mcp_word: &["capabilities", "mcp_acp_transport"],
+    updates: None,
 };

@@ -10,6 +10,7 @@
 //! goes further than its hop. An envelope without `params` ends some of them, so it always has it.
 
 use super::generation::{Generation, Greeting};
+use super::updates::SCHEMA_0_6;
 
 pub(crate) static P4: Generation = Generation {
     name: "P4",
@@ -24,4 +25,5 @@ pub(crate) static P4: Generation = Generation {
     must_accept: false,
     any_version: false,
     mcp_word: &["agentCapabilities", "_meta", "symposium", "mcp_acp_transport"],
+    updates: Some(&SCHEMA_0_6),
 };

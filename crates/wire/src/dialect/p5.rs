@@ -10,6 +10,7 @@
 //! no further.
 
 use super::generation::{Generation, Greeting};
+use super::updates::SCHEMA_1_15;
 
 pub(crate) static P5: Generation = Generation {
     name: "P5",
@@ -24,4 +25,5 @@ pub(crate) static P5: Generation = Generation {
     must_accept: false,
     any_version: false,
     mcp_word: &["agentCapabilities", "mcpCapabilities", "acp"],
+    updates: Some(&SCHEMA_1_15),
 };
