@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
-use conductor::survival::{For, OnCrash, Restarts};
+use conductor::survival::{For, OnCrash, Restarts, Updates};
 use wire::dialect::Generation;
 
 /// Composes an ACP agent out of proxies and an agent.
@@ -179,8 +179,8 @@ pub struct Chain {
     /// A proxy or, at last, the agent: a command line in shell words, in one argument; or the name of a
     /// built-in component and its options (see `conductor components`). Leading
     /// NAME=value words are environment. Or a JSON object with `command` and, if wanted, `name`,
-    /// `args`, `env` (an object, or a list of {name, value}), `cwd`, `dialect`, `guard`, `onCrash` and
-    /// `restarts`.
+    /// `args`, `env` (an object, or a list of {name, value}), `cwd`, `dialect`, `guard`, `onCrash`,
+    /// `restarts` and `updates`.
     #[arg(required = true, value_name = "COMPONENT")]
     pub components: Vec<String>,
 }
@@ -319,6 +319,15 @@ pub struct Tuning {
     /// `"guard": true` in a component's JSON.
     #[arg(long, value_name = "COMPONENT", help_heading = SURVIVAL)]
     pub guard: Vec<String>,
+
+    /// Which kinds of session/update a proxy is sent: `all`, or `known`: those that the SDKs of its
+    /// generation can read. The others go around it, in order. Without this option they go around
+    /// proxies of the generations P3 and P4, whose SDKs end with an update that they do not know. With
+    /// `all`, nothing goes around the proxy at all, also not what it has crashed on before. COMPONENT is
+    /// its number or its name; without it, the word is for all that are not named. Nothing ever goes
+    /// around a guard. The same as `"updates"` in a component's JSON.
+    #[arg(long, value_name = "[COMPONENT=]WHICH", help_heading = SURVIVAL)]
+    pub updates: Vec<For<Updates>>,
 
     /// How often a component may be restarted in how many seconds (default 5/60). Who has run for a
     /// minute since begins anew. The same as `"restarts"` in a component's JSON.

@@ -5,13 +5,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use router::{Chain, Component, Mode};
+use router::{Chain, Component, Mode, TakesUpdates};
 use serde::Deserialize;
 use wire::dialect::{Generation, generation};
 
 use crate::host::process::Ties;
 use crate::host::resident::Resident;
-use crate::survival::{OnCrash, Restarts, Survival};
+use crate::survival::{OnCrash, Restarts, Survival, Updates};
 use crate::tap::Tap;
 
 /// A whole chain.
@@ -78,6 +78,8 @@ pub struct Spec {
     pub restarts: Option<Restarts>,
     /// What becomes of it was said of this component, not of all.
     pub on_crash_named: bool,
+    /// Which `session/update`s it is sent, where the user says so.
+    pub updates: Option<Updates>,
 }
 
 impl Config {
@@ -134,6 +136,7 @@ impl Config {
             name: spec.name.clone(),
             command: spec.command_line(),
             guard: spec.guard,
+            updates: spec.updates.map_or(TakesUpdates::Usual, |it| it.0),
         });
         Chain {
             mode: self.mode,
@@ -223,6 +226,7 @@ impl Spec {
             on_crash_named: raw.on_crash.is_some(),
             on_crash: raw.on_crash.as_deref().map(str::parse).transpose()?,
             restarts: raw.restarts.as_deref().map(str::parse).transpose()?,
+            updates: raw.updates.as_deref().map(str::parse).transpose()?,
             ..Spec::default()
         })
     }
@@ -283,6 +287,7 @@ struct RawSpec {
     guard: bool,
     on_crash: Option<String>,
     restarts: Option<String>,
+    updates: Option<String>,
 }
 
 /// ACP's description of a server on standard streams; what else it says is not for us.

@@ -47,6 +47,11 @@ pub struct Row {
     pub answered: Vec<String>,
     /// How it can be given MCP servers.
     pub mcp: Vec<&'static str>,
+    /// The kinds of session/update that go around it.
+    pub around: Vec<&'static str>,
+    /// What else goes around it, because it has crashed on it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub crashed_on: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -122,6 +127,8 @@ impl Shell {
             offered: words(&asked, &["clientCapabilities", "capabilities", "_meta"]),
             mcp: mcp(&answered),
             answered: words(&answered, &["agentCapabilities", "capabilities", "_meta"]),
+            around: self.router().updates_around(seat),
+            crashed_on: self.router().spared(seat).iter().map(ToString::to_string).collect(),
             error,
         }
     }
@@ -194,6 +201,19 @@ impl fmt::Display for Report {
         }
         let offered = self.components.first().map(|row| row.offered.join(", ")).unwrap_or_default();
         writeln!(f, "\noffered to the first: {offered}")?;
+        for row in &self.components {
+            if !row.around.is_empty() {
+                let (name, kinds) = (&row.name, row.around.join(", "));
+                writeln!(
+                    f,
+                    "go around {name}: {kinds} and newer updates (--updates {name}=all sends it all)"
+                )?;
+            }
+            if !row.crashed_on.is_empty() {
+                let (name, kinds) = (&row.name, row.crashed_on.join(", "));
+                writeln!(f, "go around {name}, which has crashed on them: {kinds}")?;
+            }
+        }
         match &self.error {
             Some(error) => writeln!(f, "the chain does not stand: {}", one_line(error)),
             None => writeln!(f, "the chain stands"),

@@ -9,6 +9,7 @@ use wire::dialect::{Generation, Plain, Proxy, Relay};
 use wire::{Dialect, Message, Outcome, Side, code};
 
 use crate::config::{Config, Spec};
+use crate::crashes::Crashes;
 use crate::link::Link;
 use crate::memory::Memory;
 use crate::place::Place;
@@ -22,6 +23,13 @@ impl Shell {
         let seats: Vec<Seat> = chain.seats().collect();
         if seats.iter().any(|seat| chain.role(*seat) == Role::Proxy) {
             self.memory = Memory::load();
+            self.crashes = Crashes::load();
+        }
+        for seat in &seats {
+            let spec = &self.config.components[seat.index() - 1];
+            for kind in self.crashes.recall(spec) {
+                self.core.spare(*seat, kind);
+            }
         }
         let longest = self.config.limits.line;
         let places = seats.iter().map(|seat| Place::new(self.greet_with(*seat), longest));

@@ -29,6 +29,7 @@
 pub mod builtin;
 pub mod chat;
 pub mod config;
+mod crashes;
 pub mod explain;
 pub mod flow;
 mod handshake;

@@ -253,6 +253,8 @@ fn survive(config: &mut Config, options: &Tuning) -> Result<(), String> {
     for named in [true, false] {
         let on_crash = options.on_crash.iter().filter(|it| it.component.is_some() == named);
         on_crash.into_iter().try_for_each(|option| config.on_crash(option))?;
+        let updates = options.updates.iter().filter(|it| it.component.is_some() == named);
+        updates.into_iter().try_for_each(|option| config.updates(option))?;
         let restarts = options.restarts.iter().filter(|it| it.component.is_some() == named);
         restarts.into_iter().try_for_each(|option| config.restarts(option))?;
     }

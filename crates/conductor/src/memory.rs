@@ -86,7 +86,8 @@ fn entry(line: &str) -> Option<(u64, Greeting)> {
     Some((u64::from_str_radix(key, 16).ok()?, greeting))
 }
 
-fn directory() -> Option<PathBuf> {
+/// Where what is remembered is kept.
+pub(crate) fn directory() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
     set("XDG_CACHE_HOME")
         .or_else(|| set("LOCALAPPDATA"))
@@ -94,11 +95,14 @@ fn directory() -> Option<PathBuf> {
         .map(|cache| cache.join("conductor"))
 }
 
+pub(crate) fn key(spec: &Spec) -> u64 {
+    fnv(spec.command_line().as_bytes())
+}
+
 /// FNV-1a: the same in every build, unlike the standard library's hasher.
-fn key(spec: &Spec) -> u64 {
-    let bytes = spec.command_line().into_bytes();
-    bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+pub(crate) fn fnv(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }
 

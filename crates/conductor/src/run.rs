@@ -23,6 +23,7 @@ use wire::message::salvage;
 use wire::{Id, Malformed, Message, Outcome, Rejection, Salvage, Side, code};
 
 use crate::config::{Config, Spec};
+use crate::crashes::Crashes;
 use crate::flow::{self, Gauge};
 use crate::host::Occupant;
 use crate::host::process::{Ended, Process, shortened};
@@ -89,6 +90,7 @@ pub(crate) struct Shell {
     /// Relays of SCP proxies that have connected.
     pub(crate) joined: Channel<(Seat, TcpStream)>,
     pub(crate) memory: Memory,
+    pub(crate) crashes: Crashes,
     /// Where people ask how we are.
     pub(crate) desk: Option<Desk>,
     alarm: Pin<Box<Sleep>>,
@@ -123,6 +125,7 @@ impl Shell {
             ended: unbounded_channel(),
             joined: unbounded_channel(),
             memory: Memory::default(),
+            crashes: Crashes::default(),
             desk: config.status.then(Desk::open).flatten(),
             alarm: Box::pin(sleep_until(Instant::now())),
             look_again: None,
@@ -420,6 +423,9 @@ impl Shell {
             Action::End(seat) => self.renew(seat),
             Action::Tell { caller, message } => self.tell_client(caller, &message),
             Action::HangUp(caller) => self.clients.hang_up(caller),
+            Action::Spare { seat, kind } => {
+                self.crashes.learn(&self.config.components[seat.index() - 1], kind);
+            }
             Action::Report(Notice { level, seat, text }) => {
                 let seat = self.router().chain().name(seat);
                 match level {

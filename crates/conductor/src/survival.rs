@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use router::Mode;
+use router::{Mode, TakesUpdates};
 use supervisor::{Pace, Policy, Restart, Rules, Then, Watch};
 
 use crate::config::{Config, Spec, milliseconds};
@@ -103,6 +103,22 @@ impl FromStr for Restarts {
     }
 }
 
+/// Which `session/update`s a proxy is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Updates(pub TakesUpdates);
+
+impl FromStr for Updates {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Updates, String> {
+        match text {
+            "all" => Ok(Updates(TakesUpdates::All)),
+            "known" => Ok(Updates(TakesUpdates::Known)),
+            _ => Err(format!("{text:?} is neither all nor known")),
+        }
+    }
+}
+
 /// An option for one component, or for all that have none of their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct For<T> {
@@ -153,6 +169,32 @@ impl Config {
         for spec in Config::chosen(&mut self.components, index) {
             if index.is_some() || spec.restarts.is_none() {
                 spec.restarts = Some(option.what);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets which updates a proxy is sent, or all that have nothing of their own.
+    ///
+    /// # Errors
+    /// There is no such component, it is the agent, or it is a guard that is to miss something.
+    pub fn updates(&mut self, option: &For<Updates>) -> Result<(), String> {
+        let index = self.index_for("--updates", option.component.as_deref())?;
+        if let Some(index) = index {
+            let spec = &self.components[index];
+            if self.is_agent(index) {
+                return Err(format!("--updates: {} is the agent; name a proxy", spec.name));
+            }
+            if spec.guard && option.what == Updates(TakesUpdates::Known) {
+                let name = &spec.name;
+                return Err(format!(
+                    "--updates: {name} is a guard, and nothing goes around a guard"
+                ));
+            }
+        }
+        for spec in Config::chosen(&mut self.components, index) {
+            if index.is_some() || spec.updates.is_none() {
+                spec.updates = Some(option.what);
             }
         }
         Ok(())
@@ -304,6 +346,13 @@ mod tests {
         for wrong in ["5", "x/60", "5/soon", "5/-1"] {
             assert!(wrong.parse::<Restarts>().is_err(), "{wrong}");
         }
+        let mut updates = |option: &str| chain.updates(&option.parse()?);
+        assert!(updates("a=all").is_ok() && updates("known").is_ok());
+        assert!(updates("b=known").unwrap_err().contains("guard"));
+        assert!(updates("c=all").unwrap_err().contains("agent"));
+        assert!(updates("a=some").unwrap_err().contains("known"));
+        let takes: Vec<_> = chain.chain().components.iter().map(|it| it.updates).collect();
+        assert_eq!(takes[..2], [TakesUpdates::All, TakesUpdates::Known]);
         let restarts: For<Restarts> = "a=2/0.5s".parse().unwrap();
         assert_eq!(restarts.component.as_deref(), Some("a"));
         assert_eq!(restarts.what, Restarts { most: 2, within: Duration::from_millis(500) });

@@ -23,10 +23,10 @@ use crate::seat::{Exit, Seat, SeatState};
 
 /// A request without meaning. Whoever does not know it passes it on, or refuses it: both show that
 /// what was said before has come through.
-const SOUNDING: &str = "_conductor/sounding";
+pub(crate) const SOUNDING: &str = "_conductor/sounding";
 
 /// How long a sounding may take, in milliseconds: a proxy may swallow what it does not know.
-const SOUNDING_LIMIT: u64 = 2_000;
+pub(crate) const SOUNDING_LIMIT: u64 = 2_000;
 
 /// So many soundings are remembered that did not come through in time.
 const MOST_LATE: usize = 64;
@@ -53,11 +53,32 @@ pub enum Stage {
     Learning,
 }
 
-/// What waits for a seat.
+/// What waits for a seat, or behind a sounding.
 #[derive(Debug, Clone)]
-enum Held {
-    Letter { from: Seat, toward: Side, message: Message },
+pub enum Held {
+    Letter(Letter),
     Answer(Parcel),
+}
+
+/// A request or a notification on its way.
+#[derive(Debug, Clone)]
+pub struct Letter {
+    pub(crate) from: Seat,
+    pub(crate) toward: Side,
+    pub(crate) message: Message,
+    /// The components that it has gone around, in this order (see `around`).
+    pub(crate) past: Vec<Seat>,
+}
+
+impl Letter {
+    pub(crate) fn new(from: Seat, toward: Side, message: Message) -> Letter {
+        Letter { from, toward, message, past: Vec::new() }
+    }
+
+    /// Where it is: at its sender, or at the last component that it has gone around.
+    pub(crate) fn at(&self) -> Seat {
+        self.past.last().copied().unwrap_or(self.from)
+    }
 }
 
 /// An answer on its way past those who had passed the question on.
@@ -71,16 +92,16 @@ pub struct Parcel {
 }
 
 impl Held {
-    fn size(&self) -> usize {
-        let (Held::Letter { message, .. } | Held::Answer(Parcel { message, .. })) = self;
+    pub(crate) fn size(&self) -> usize {
+        let (Held::Letter(Letter { message, .. }) | Held::Answer(Parcel { message, .. })) = self;
         message.size() + HELD
     }
 
     /// Does `asker` wait for this to be answered, or for this answer?
-    fn is_awaited_by(&self, asker: Seat) -> bool {
+    pub(crate) fn is_awaited_by(&self, asker: Seat) -> bool {
         match self {
-            Held::Letter { from, message, .. } => {
-                *from == asker && matches!(message, Message::Request { .. })
+            Held::Letter(letter) => {
+                letter.from == asker && matches!(letter.message, Message::Request { .. })
             }
             Held::Answer(parcel) => parcel.to == asker,
         }
@@ -106,9 +127,11 @@ impl Absence {
 }
 
 impl Router {
-    /// How many messages wait for a seat, and how many bytes they are.
+    /// How many messages wait for a seat, or to go around it, and how many bytes they are.
     pub fn held(&self, seat: Seat) -> (usize, usize) {
-        self.absence(seat).map_or((0, 0), |absence| (absence.held.len(), absence.bytes))
+        let away = self.absence(seat).map_or((0, 0), |it| (it.held.len(), it.bytes));
+        let around = self.held_around(seat);
+        (away.0 + around.0, away.1 + around.1)
     }
 
     /// Is who sits there told what it must know, before it can be spoken to?
@@ -138,15 +161,10 @@ impl Router {
     }
 
     /// Keeps a message for a seat that cannot be spoken to; gives it back if it can.
-    pub(crate) fn hold(
-        &mut self,
-        to: Seat,
-        from: Seat,
-        toward: Side,
-        message: Message,
-    ) -> Option<Message> {
-        let Some(absence) = self.absence_mut(to) else { return Some(message) };
-        absence.hold(Held::Letter { from, toward, message: message.detached() });
+    pub(crate) fn hold(&mut self, to: Seat, letter: Letter) -> Option<Letter> {
+        let Some(absence) = self.absence_mut(to) else { return Some(letter) };
+        let message = letter.message.detached();
+        absence.hold(Held::Letter(Letter { message, ..letter }));
         None
     }
 
@@ -171,15 +189,20 @@ impl Router {
         self.forget_asker(seat);
         let guard = self.chain.component(seat).is_some_and(|it| it.guard);
         let mut asked = self.pending.forget(seat);
-        for (id, ask) in self.pending.abandon(seat) {
+        // What would have come out of it behind a sounding goes on at once, before anybody is told.
+        let (soundings, owed): (Vec<_>, Vec<_>) = self
+            .pending
+            .abandon(seat)
+            .into_iter()
+            .partition(|(_, ask)| matches!(ask.purpose, Purpose::Sounding(_)));
+        for (_, ask) in soundings {
+            self.let_through(now, seat, ask, actions);
+        }
+        for (id, ask) in owed {
             let deliverable = !guard && !lost.contains(&id);
             let copy = asked.iter().position(|(_, copy)| deliverable && copy.is_copy_of(&ask));
             match (ask.purpose, copy) {
-                (Purpose::Return, _) => {}
-                // What it would have brought through is lost with it.
-                (Purpose::Sounding(parcel), _) => {
-                    parcel.into_iter().for_each(|it| self.forward(now, it, actions));
-                }
+                (Purpose::Return | Purpose::Sounding(_), _) => {}
                 (purpose, Some(copy)) => {
                     let (id, mut copy) = asked.remove(copy);
                     // It may have died with the cancellation in its hands.
@@ -209,7 +232,7 @@ impl Router {
                     let Gist::Whole(params) = ask.gist else { continue };
                     let call = Call::new(acp::INITIALIZE, params);
                     let message = Message::Request { id: ask.asker_id, call };
-                    self.hold(seat, ask.asker, ask.toward, message);
+                    self.hold(seat, Letter::new(ask.asker, ask.toward, message));
                 }
                 (Purpose::Greeting { .. } | Purpose::Pass, None) => {
                     let error = self.chain.crash_notice(seat, &why, Some(&ask.method), plan);
@@ -292,10 +315,11 @@ impl Router {
         let SeatState::Away(absence) = std::mem::replace(state, next) else { return };
         for held in absence.held {
             match held {
-                Held::Letter { from, toward, message } => {
+                Held::Letter(letter) if letter.past.is_empty() => {
+                    let Letter { from, toward, message, .. } = letter;
                     self.on_message(now, from, toward, message, actions);
                 }
-                Held::Answer(parcel) => self.forward(now, parcel, actions),
+                held => self.go_on(now, held, actions),
             }
         }
     }
@@ -324,11 +348,11 @@ impl Router {
 
     fn settle_held(&mut self, now: Time, held: Held, error: &Json, actions: &mut Vec<Action>) {
         match held {
-            Held::Letter { from, toward, message: Message::Request { id, .. } } => {
+            Held::Letter(Letter { from, toward, message: Message::Request { id, .. }, .. }) => {
                 let outcome = Outcome::Error(error.clone());
                 answer(from, toward.opposite(), id, outcome, actions);
             }
-            Held::Letter { .. } => {}
+            Held::Letter(_) => {}
             Held::Answer(parcel) => self.bring(now, parcel, actions),
         }
     }
@@ -337,12 +361,16 @@ impl Router {
     pub fn asks_absent(&self, asker: Seat) -> bool {
         let held = self.chain.seats().filter_map(|seat| self.absence(seat));
         held.flat_map(|absence| &absence.held).any(|held| held.is_awaited_by(asker))
+            || self.waits_to_go_around(asker)
     }
 
     /// Does `asker` wait for something that waits for a seat?
     pub(crate) fn waits_for_absent(&mut self, asker: Seat) -> bool {
         self.absences().any(|it| it.held.iter().any(|held| held.is_awaited_by(asker)))
-            || self.pending.soundings().flatten().any(|parcel| parcel.to == asker)
+            || self
+                .pending
+                .soundings()
+                .any(|(_, held)| held.iter().any(|it| it.is_awaited_by(asker)))
     }
 
     /// Nobody is left to hear what this seat asked.
@@ -350,24 +378,25 @@ impl Router {
         for absence in self.absences() {
             absence.take(|held| held.is_awaited_by(seat));
         }
-        for parcel in self.pending.soundings() {
-            parcel.take_if(|parcel| parcel.to == seat);
-        }
+        self.take_behind_soundings(|held| held.is_awaited_by(seat));
     }
 
     /// Takes back a question that waits for a seat; says whether there was one.
     pub(crate) fn cancel_held(&mut self, from: Seat, id: &Id, actions: &mut Vec<Action>) -> bool {
         let is_it = |held: &Held| match held {
-            Held::Letter { from: asker, message: Message::Request { id: asked, .. }, .. } => {
-                *asker == from && asked == id
-            }
+            Held::Letter(Letter {
+                from: asker,
+                message: Message::Request { id: asked, .. },
+                ..
+            }) => *asker == from && asked == id,
             _ => false,
         };
-        let found: Vec<Held> = self.absences().flat_map(|it| it.take(is_it)).collect();
+        let mut found: Vec<Held> = self.absences().flat_map(|it| it.take(is_it)).collect();
+        found.extend(self.take_behind_soundings(is_it));
         for held in &found {
-            let Held::Letter { toward, .. } = held else { continue };
+            let Held::Letter(letter) = held else { continue };
             let outcome = Outcome::error(code::CANCELLED, "the request was cancelled");
-            answer(from, toward.opposite(), id.clone(), outcome, actions);
+            answer(from, letter.toward.opposite(), id.clone(), outcome, actions);
         }
         !found.is_empty()
     }
@@ -392,7 +421,7 @@ impl Router {
         self.forward(now, parcel, actions);
     }
 
-    fn forward(&mut self, now: Time, mut parcel: Parcel, actions: &mut Vec<Action>) {
+    pub(crate) fn forward(&mut self, now: Time, mut parcel: Parcel, actions: &mut Vec<Action>) {
         while let Some(&seat) = parcel.via.first() {
             match self.state(seat) {
                 Some(SeatState::Away(_)) => {
@@ -404,7 +433,8 @@ impl Router {
                 }
                 Some(SeatState::Live | SeatState::Greeting { .. }) => {
                     parcel.via.remove(0);
-                    return self.sound(now, seat, parcel, actions);
+                    let toward = parcel.toward;
+                    return self.sound(now, seat, toward, Held::Answer(parcel), actions);
                 }
                 _ => drop(parcel.via.remove(0)),
             }
@@ -416,24 +446,14 @@ impl Router {
     /// said before.
     pub(crate) fn bring(&mut self, now: Time, parcel: Parcel, actions: &mut Vec<Action>) {
         let Parcel { from, to, toward, message, .. } = parcel;
-        let before = |held: &Held| matches!(held, Held::Letter { from: it, .. } if *it == from);
+        let before = |held: &Held| matches!(held, Held::Letter(it) if it.at() == from);
         let earlier = self.absence_mut(to).map(|absence| absence.take(before));
         for held in earlier.into_iter().flatten() {
-            if let Held::Letter { from, toward, message } = held {
-                self.hand_over(now, from, toward, message, to, actions);
+            if let Held::Letter(letter) = held {
+                self.hand_over(now, letter, to, actions);
             }
         }
         actions.push(Action::Deliver { to, toward, message });
-    }
-
-    fn sound(&mut self, now: Time, seat: Seat, parcel: Parcel, actions: &mut Vec<Action>) {
-        let toward = parcel.toward;
-        let ask = self.own_ask(now, seat, toward, SOUNDING, Purpose::Sounding(Some(parcel)));
-        let id = self.pending.open(ask);
-        self.soundings.push_back((now.plus(SOUNDING_LIMIT), seat, id.clone()));
-        let params = Json::object([("token", Some(id.json().clone()))]);
-        let message = Message::Request { id, call: Call::new(SOUNDING, params) };
-        actions.push(Action::Deliver { to: seat, toward, message });
     }
 
     /// A sounding comes out of the seat that it was sent into: it has come through. Says whether it
@@ -468,9 +488,7 @@ impl Router {
     pub(crate) fn sounded(&mut self, now: Time, seat: Seat, id: &Id, actions: &mut Vec<Action>) {
         let Some(ask) = self.pending.close(seat, id) else { return };
         self.soundings.retain(|(_, _, it)| it != id);
-        if let Purpose::Sounding(Some(parcel)) = ask.purpose {
-            self.forward(now, parcel, actions);
-        }
+        self.let_through(now, seat, ask, actions);
     }
 
     /// Soundings that have not come through in time are waited for no longer.
@@ -488,7 +506,7 @@ impl Router {
         }
     }
 
-    fn own_ask(
+    pub(crate) fn own_ask(
         &self,
         at: Time,
         answerer: Seat,

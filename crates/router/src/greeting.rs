@@ -7,6 +7,7 @@
 use bytes::Bytes;
 use wire::{Call, Id, Message, Outcome, Side, acp, code, guards};
 
+use crate::absence::Letter;
 use crate::event::{Action, Level, Notice, Time};
 use crate::pending::{Ask, Purpose};
 use crate::router::{Asker, Router, answer};
@@ -44,7 +45,7 @@ impl Router {
         }
         let to = self.neighbour(from, Side::Agent);
         if let Some(to) = to.filter(|to| self.absence(*to).is_some()) {
-            self.hold(to, from, Side::Agent, Message::Request { id, call });
+            self.hold(to, Letter::new(from, Side::Agent, Message::Request { id, call }));
             return;
         }
         self.greet(now, from, id, call, None, actions);

@@ -11,11 +11,14 @@
 //! - [`router`]: the rules
 //! - `greeting`: the rules for `initialize`
 //! - [`absence`]: the rules for a seat whose occupant is replaced or left out
+//! - [`around`]: the rules for messages that go around a component
 //! - `obituary`: how a component's end is told
 //!
-//! The router knows two methods, `initialize` and `$/cancel_request`, and no sessions.
+//! The router knows three methods, `initialize`, `$/cancel_request` and (for what goes around a component)
+//! `session/update`, and no sessions.
 
 pub mod absence;
+pub mod around;
 pub mod event;
 mod greeting;
 mod obituary;
@@ -23,7 +26,8 @@ pub mod pending;
 pub mod router;
 pub mod seat;
 
+pub use around::Kind;
 pub use event::{Action, Ending, Event, Level, Notice, Plan, Time};
 pub use router::Router;
-pub use seat::{Chain, Component, Exit, Greeted, How, Mode, Role, Seat, SeatState};
+pub use seat::{Chain, Component, Exit, Greeted, How, Mode, Role, Seat, SeatState, TakesUpdates};
 pub use wire::Outcome;

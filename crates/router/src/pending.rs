@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use wire::{Id, Json, Outcome, Side};
 
-use crate::absence::Parcel;
+use crate::absence::Held;
 use crate::event::Time;
 use crate::seat::Seat;
 
@@ -40,8 +40,8 @@ pub enum Purpose {
     Greeting { instead: Option<Outcome> },
     /// It is the `initialize` of one who has taken the place of another (see `absence`).
     Return,
-    /// It means that all that was said before has come through (see `absence`).
-    Sounding(Option<Parcel>),
+    /// It means that all that was said before has come through: this goes on then (see `absence`).
+    Sounding(Vec<Held>),
 }
 
 /// As much of a question's params as it takes to recognise it when it is passed on.
@@ -169,12 +169,20 @@ impl Pending {
         self.open.iter().map(|(number, ask)| (id_of(*number), ask))
     }
 
-    /// The ones on their way to a seat that a sounding of it is to be followed by.
-    pub fn soundings(&mut self) -> impl Iterator<Item = &mut Option<Parcel>> {
+    /// The open soundings: the seat of each, and what goes on when it has come through.
+    pub fn soundings(&mut self) -> impl Iterator<Item = (Seat, &mut Vec<Held>)> {
         self.open.values_mut().filter_map(|ask| match &mut ask.purpose {
-            Purpose::Sounding(parcel) => Some(parcel),
+            Purpose::Sounding(held) => Some((ask.answerer, held)),
             _ => None,
         })
+    }
+
+    /// What goes on when this sounding has come through.
+    pub fn behind(&mut self, id: &Id) -> Option<&mut Vec<Held>> {
+        match &mut self.open.get_mut(&number_of(id)?)?.purpose {
+            Purpose::Sounding(held) => Some(held),
+            _ => None,
+        }
     }
 
     /// Takes all that `seat` owes, oldest first.

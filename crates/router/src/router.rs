@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use wire::message::error_object;
 use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 
+use crate::absence::Letter;
+use crate::around::Detours;
 use crate::event::{Action, Ending, Event, Level, Notice, Time};
 use crate::pending::{Ask, Gist, Pending, Purpose};
 use crate::seat::{Chain, Exit, Greeted, How, Role, Seat, SeatState};
@@ -26,6 +28,8 @@ pub struct Router {
     pub(crate) late_soundings: VecDeque<(Seat, Id)>,
     /// This chain is a component of another one, which is told whether it contains a guard.
     pub(crate) tells_guards: bool,
+    /// By component: what goes around it (see `around`).
+    pub(crate) detours: Vec<Detours>,
 }
 
 /// What is known of the outer pipe.
@@ -64,6 +68,7 @@ pub(crate) enum Phase {
 impl Router {
     pub fn new(chain: Chain) -> Router {
         Router {
+            detours: chain.components.iter().map(|_| Detours::default()).collect(),
             seats: vec![SeatState::Empty; chain.components.len()],
             greeted: vec![Greeted::default(); chain.components.len()],
             chain,
@@ -172,6 +177,7 @@ impl Router {
         if matches!(self.phase, Phase::Closed) {
             return;
         }
+        let first = actions.len();
         match event {
             Event::Arrived { from, toward, message } => {
                 self.on_message(now, from, toward, message, actions);
@@ -190,6 +196,7 @@ impl Router {
             Event::Tick => self.on_tick(now, actions),
         }
         self.settle(now, actions);
+        self.note_deliveries(&actions[first..]);
     }
 
     pub(crate) fn on_message(
@@ -238,10 +245,8 @@ impl Router {
         if self.on_sounding(now, from, toward, &id, &call, actions) {
             return;
         }
-        match self.receiver(from, toward) {
-            Ok(to) => self.pass(now, from, toward, Message::Request { id, call }, to, actions),
-            Err(outcome) => answer(from, toward.opposite(), id, outcome, actions),
-        }
+        let letter = Letter::new(from, toward, Message::Request { id, call });
+        self.route(now, letter, actions);
     }
 
     fn on_notification(
@@ -255,48 +260,59 @@ impl Router {
         if call.is(acp::CANCEL_REQUEST) {
             return self.on_cancel(from, call, actions);
         }
-        let lost = |why: &str| Notice {
-            level: Level::Debug,
-            seat: from,
-            text: format!("notification {:?} dropped: {why}", call.method),
-        };
         if !self.outer.began {
-            return actions.push(Action::Report(lost("it came before initialize")));
+            let text = dropped(&call, "it came before initialize");
+            return actions.push(Action::Report(Notice { level: Level::Debug, seat: from, text }));
         }
-        match self.listener(from, toward) {
-            Ok(to) => self.pass(now, from, toward, Message::Notification(call), to, actions),
-            Err(why) => actions.push(Action::Report(lost(&why))),
+        let letter = Letter::new(from, toward, Message::Notification(call));
+        self.route(now, letter, actions);
+    }
+
+    /// Finds out where a request or a notification goes next from where it is.
+    pub(crate) fn route(&mut self, now: Time, letter: Letter, actions: &mut Vec<Action>) {
+        let (at, toward) = (letter.at(), letter.toward);
+        match &letter.message {
+            Message::Request { id, .. } => match self.receiver(at, toward) {
+                Ok(to) => self.pass(now, letter, to, actions),
+                Err(outcome) => {
+                    answer(letter.from, toward.opposite(), id.clone(), outcome, actions);
+                }
+            },
+            Message::Notification(call) => match self.listener(at, toward) {
+                Ok(to) => self.pass(now, letter, to, actions),
+                Err(why) => {
+                    let (level, seat) = (Level::Debug, letter.from);
+                    let text = dropped(call, &why);
+                    actions.push(Action::Report(Notice { level, seat, text }));
+                }
+            },
+            Message::Response { .. } => {}
         }
     }
 
     /// Hands a request or a notification over, or keeps it for one who cannot be spoken to now.
-    fn pass(
-        &mut self,
-        now: Time,
-        from: Seat,
-        toward: Side,
-        message: Message,
-        to: Seat,
-        actions: &mut Vec<Action>,
-    ) {
-        if let Some(message) = self.hold(to, from, toward, message) {
-            self.hand_over(now, from, toward, message, to, actions);
+    fn pass(&mut self, now: Time, letter: Letter, to: Seat, actions: &mut Vec<Action>) {
+        if let Some(letter) = self.hold(to, letter) {
+            self.hand_over(now, letter, to, actions);
         }
     }
 
     pub(crate) fn hand_over(
         &mut self,
         now: Time,
-        from: Seat,
-        toward: Side,
-        message: Message,
+        letter: Letter,
         to: Seat,
         actions: &mut Vec<Action>,
     ) {
+        if self.goes_around(to, &letter) {
+            return self.around(now, to, letter, actions);
+        }
+        let Letter { from, toward, message, past } = letter;
         match message {
             Message::Request { id, call } => {
                 let asker = Asker { seat: from, id, toward };
-                self.ask(now, asker, call, to, Purpose::Pass, actions);
+                let via = past.into_iter().rev().collect();
+                self.ask_via(now, asker, call, to, (Purpose::Pass, via), actions);
             }
             message => actions.push(Action::Deliver { to, toward, message }),
         }
@@ -352,6 +368,19 @@ impl Router {
         purpose: Purpose,
         actions: &mut Vec<Action>,
     ) {
+        self.ask_via(now, asker, call, answerer, (purpose, Vec::new()), actions);
+    }
+
+    /// The same; the answer goes past these, behind all that the answerer says to them before.
+    fn ask_via(
+        &mut self,
+        now: Time,
+        asker: Asker,
+        call: Call,
+        answerer: Seat,
+        (purpose, via): (Purpose, Vec<Seat>),
+        actions: &mut Vec<Action>,
+    ) {
         let toward = asker.toward;
         // Only proxies pass questions on.
         let passes = |seat| seat != Seat::OUTER && self.chain.role(seat) == Role::Proxy;
@@ -369,7 +398,7 @@ impl Router {
             at: now,
             cancelled: false,
             purpose,
-            via: Vec::new(),
+            via,
         });
         let message = Message::Request { id, call };
         actions.push(Action::Deliver { to: answerer, toward, message });
@@ -524,8 +553,10 @@ impl Router {
     fn give_up(&mut self, now: Time, ask: Ask, error: Json, actions: &mut Vec<Action>) {
         match ask.purpose {
             Purpose::Return => {}
-            Purpose::Sounding(parcel) => {
-                parcel.into_iter().for_each(|it| self.bring(now, it, actions));
+            Purpose::Sounding(held) => {
+                for held in self.unload(ask.answerer, held) {
+                    self.go_on_at_the_end(now, held, &error, actions);
+                }
             }
             Purpose::Pass | Purpose::Greeting { .. } => {
                 let outcome = Outcome::Error(error);
@@ -550,6 +581,10 @@ impl Router {
 /// Answers a request in the conductor's own name.
 pub(crate) fn answer(to: Seat, toward: Side, id: Id, outcome: Outcome, actions: &mut Vec<Action>) {
     actions.push(Action::Deliver { to, toward, message: Message::response(id, outcome) });
+}
+
+fn dropped(call: &Call, why: &str) -> String {
+    format!("notification {:?} dropped: {why}", call.method)
 }
 
 fn stopping() -> Json {

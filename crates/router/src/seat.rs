@@ -61,11 +61,29 @@ pub struct Component {
     pub command: String,
     /// It is there to keep something from passing: nothing may pass without it.
     pub guard: bool,
+    pub updates: TakesUpdates,
+}
+
+/// Which `session/update`s a proxy is sent. The others go around it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum TakesUpdates {
+    /// Those that the SDKs of its generation can read, where proxies are known to fail with others.
+    #[default]
+    Usual,
+    /// All of them, and everything else, too: it is spared nothing.
+    All,
+    /// Those that the SDKs of its generation can read.
+    Known,
 }
 
 impl Component {
     pub fn new(name: impl Into<String>, command: impl Into<String>) -> Component {
-        Component { name: name.into(), command: command.into(), guard: false }
+        Component {
+            name: name.into(),
+            command: command.into(),
+            guard: false,
+            updates: TakesUpdates::Usual,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use mcp::{Caller, Ticket};
-use router::{Ending, Exit, Notice, Seat};
+use router::{Ending, Exit, Kind, Notice, Seat};
 use wire::{Message, Side};
 
 /// What happened.
@@ -50,6 +50,8 @@ pub enum Action {
     Tell { caller: Caller, message: Message },
     /// End the call of an MCP client.
     HangUp(Caller),
+    /// Remember that this component crashes on this kind of message.
+    Spare { seat: Seat, kind: Kind },
     /// Tell the people who run this.
     Report(Notice),
     /// The chain is over: write out what is queued, end the components. No action follows.

@@ -17,12 +17,14 @@
 //! - `topic`: the few methods that a supervisor knows
 //! - `record`: what a component was told that its successor must be told, too
 //! - `recovery`: how a component fails, and how its successor learns
+//! - `blame`: which kind of message a component crashes on
 //! - `orphan`: sessions that nobody has
 //! - `watchdog`: who is alive and says nothing
 //! - `telling`: what the people in front of the editor are told
 //!
 //! Pure: no clock, no I/O, no randomness but that of a seed.
 
+mod blame;
 pub mod event;
 mod orphan;
 pub mod policy;

@@ -106,7 +106,8 @@ impl Supervisor {
             }
             Verdict::Restart { delay } => {
                 let text = "is being restarted";
-                self.part(seat, why, Plan::Restart, text, actions);
+                self.part(seat, why.clone(), Plan::Restart, text, actions);
+                self.blame(seat, &why, actions);
                 self.adopt_all(seat, untold, actions);
                 self.with_exchange(actions, |it, now, steps| it.parted(now, seat, steps));
                 let at = self.now.plus(delay);
@@ -328,7 +329,8 @@ impl Supervisor {
             copies: set_up.copies.clone(),
             repeats: false,
         };
-        sessions.map(lesson).collect()
+        let taken = |it: &Lesson| !self.router.is_spared(seat, Side::Agent, &it.call);
+        sessions.map(lesson).filter(taken).collect()
     }
 
     /// An agent is asked to take its sessions up. One that does not offer that has lost them.

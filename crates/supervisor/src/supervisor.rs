@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use mcp::{Exchange, Hop, Step};
 use router::pending::Gist;
-use router::{Chain, Exit, Level, Notice, Role, Router, Seat, Time};
+use router::{Chain, Exit, Level, Notice, Role, Router, Seat, TakesUpdates, Time};
+use wire::dialect::Generation;
 use wire::{Message, Outcome, Side};
 
+use crate::blame::Blame;
 use crate::event::{Action, Event};
 use crate::orphan::Orphan;
 use crate::policy::{Policy, Restarts, Rules};
@@ -46,6 +48,7 @@ pub struct Supervisor {
 pub struct Post {
     pub(crate) stage: Stage,
     pub(crate) record: Record,
+    pub(crate) blame: Blame,
     pub(crate) restarts: Restarts,
     /// How its last life ended.
     pub(crate) last_exit: Option<Exit>,
@@ -102,7 +105,18 @@ impl Supervisor {
 
     /// What is spoken on the link of a seat has become clear.
     pub fn set_dialect(&mut self, seat: Seat, name: &'static str) {
+        if self.dialects[seat.index()] == name {
+            return;
+        }
         self.dialects[seat.index()] = name;
+        let Some(component) = self.router.chain().component(seat) else { return };
+        let known = Generation::named(name).and_then(|it| it.updates);
+        let reads = match component.updates {
+            TakesUpdates::Usual => known.filter(|it| it.fails),
+            TakesUpdates::All => None,
+            TakesUpdates::Known => known,
+        };
+        self.router.set_updates(seat, reads);
     }
 
     /// How the last life of a component ended.
@@ -200,7 +214,10 @@ impl Supervisor {
         actions: &mut Vec<Action>,
     ) {
         let ended = match self.post_mut(from) {
-            Some(post) => post.record.arrived(toward, &message),
+            Some(post) => {
+                post.blame.arrived(toward, &message);
+                post.record.arrived(toward, &message)
+            }
             None => self.ended_beyond(&message),
         };
         if let Some(session) = ended {
@@ -291,6 +308,9 @@ impl Supervisor {
             Some(post) => {
                 if let Message::Response { .. } = &message {
                     post.freed = now;
+                }
+                if router.can_go_around(to) {
+                    post.blame.delivered(toward, &message);
                 }
                 post.record.delivered(now, toward, &message, |id| router.owes(to, id));
             }

@@ -2,7 +2,7 @@
 //! processes, no pipes and no clock.
 
 use bytes::Bytes;
-use router::{Action, Chain, Ending, Event, Level, Mode, Notice, Role, Router, Seat, Time};
+use router::{Action, Chain, Ending, Event, Kind, Level, Mode, Notice, Role, Router, Seat, Time};
 use wire::dialect::{Generation, Outer, Plain, Proxy};
 use wire::{Dialect, Malformed, Side};
 
@@ -86,6 +86,21 @@ impl Hub {
 
     pub fn router(&self) -> &Router {
         &self.router
+    }
+
+    /// A component can read the updates that the SDKs of this generation can read.
+    pub fn reads(&mut self, seat: Seat, generation: &str) {
+        let generation = Generation::named(generation).expect("a generation");
+        self.router.set_updates(seat, generation.updates);
+    }
+
+    /// A component is spared a kind of message: a method toward the agent, or an update toward the editor.
+    pub fn spare(&mut self, seat: Seat, toward: Side, words: &str) {
+        let (method, update) = match words.split_once(' ') {
+            Some((method, update)) => (method, Some(update.to_owned())),
+            None => (words, None),
+        };
+        self.router.spare(seat, Kind { toward, method: method.to_owned(), update });
     }
 
     /// A line came from `from`.

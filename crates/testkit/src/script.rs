@@ -25,6 +25,8 @@
 //! | `p1 parts signal 9` (another one comes) | |
 //! | `p1 parts for good signal 9` (none does) | |
 //! | `p1 returns`, `p1 resumes`, `p1 is bypassed` | |
+//! | `p1 reads P4` (the updates that its SDKs can read) | |
+//! | `p1 is spared a`, `p1 is spared ~b` (methods toward the agent, the editor) | |
 //! | `time 60000` (milliseconds since the start) | |
 //! | `stop` | |
 //!
@@ -34,7 +36,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use router::{Ending, Event, Exit, How, Plan, Seat, Time};
-use wire::Message;
+use wire::{Message, Side};
 
 use crate::cast::{Cast, Part, Sitter};
 use crate::hub::{Hub, Output};
@@ -146,6 +148,17 @@ impl Stage {
                 return self.meet(player, Event::Returned(seat));
             }
             ("resumes", "") => return self.meet(player, Event::Resumed(seat)),
+            ("reads", generation) => {
+                return self.hubs[self.cast.players[player].conductor].reads(seat, generation);
+            }
+            ("is", what) if what.starts_with("spared ") => {
+                let hub = &mut self.hubs[self.cast.players[player].conductor];
+                let what = what.trim_start_matches("spared ");
+                return match what.strip_prefix("~") {
+                    Some(what) => hub.spare(seat, Side::Editor, what),
+                    None => hub.spare(seat, Side::Agent, what),
+                };
+            }
             ("is", "bypassed") => return self.meet(player, Event::Bypassed(seat)),
             ("dies" | "parts", _) => match (number("status "), number("signal ")) {
                 (Some(status), _) => How::Status(status),

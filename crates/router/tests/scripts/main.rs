@@ -2,6 +2,7 @@
 //! the conformance checklist; what a chain of a few players shows holds for longer ones.
 
 mod absence;
+mod around;
 mod cancellation;
 mod ending;
 mod handshake;

@@ -369,6 +369,10 @@ impl World {
                 self.tell_client(caller, None);
                 Ok(())
             }
+            Action::Spare { seat, kind } => {
+                self.tell(|| format!("spare {} {kind}", seat.0));
+                Ok(())
+            }
             Action::Report(notice) => {
                 self.tell(|| format!("report {notice:?}"));
                 Ok(())

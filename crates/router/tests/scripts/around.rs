@@ -1,0 +1,274 @@
+//! Messages that go around a component: updates that its SDK cannot read, kinds that it crashes on.
+
+use testkit::script::check_live;
+
+const CHUNK: &str = r#"{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"T"}}}"#;
+
+/// Writes `chunk T` and `usage T` in a script as updates with that text.
+fn play(cast: &str, script: &str) {
+    let mut text = String::new();
+    for line in script.lines() {
+        let (line, comment) = line.split_once(" #!").unwrap_or((line, ""));
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let line = match words[..] {
+            [who, way, "chunk", it] => {
+                format!("{who} {way} session/update {}", CHUNK.replace("\"T\"", &format!("{it:?}")))
+            }
+            [who, way, "~chunk", it] => {
+                format!(
+                    "{who} {way} ~session/update {}",
+                    CHUNK.replace("\"T\"", &format!("{it:?}"))
+                )
+            }
+            [who, way, "usage", it] => format!(
+                r#"{who} {way} session/update {{"sessionId":"s","update":{{"sessionUpdate":"usage_update","used":{it},"size":9}}}}"#
+            ),
+            _ => line.to_owned(),
+        };
+        text += &format!("{line}{comment}\n");
+    }
+    check_live(cast, &text);
+}
+
+/// Between chunk 1, which was sent before it, and chunk 2, which was sent after it.
+#[test]
+fn an_update_that_a_proxy_cannot_read_goes_around_it_in_order() {
+    play(
+        "editor p1 agent",
+        r##"
+        p1 reads P4
+        agent  > chunk 1
+        p1     < ~chunk 1
+        agent  > usage 1
+        p1     < ~_conductor/sounding #1 {"token":"#1"}
+        agent  > chunk 2
+        p1     < ~chunk 2
+        p1     > chunk 1
+        editor < chunk 1
+        p1     > _conductor/sounding 0 {"token":"#1"}
+        p1     < result 0 {}
+        editor < usage 1
+        p1     > chunk 2
+        editor < chunk 2
+        p1     > result #1 {}
+        "##,
+    );
+}
+
+#[test]
+fn updates_with_nothing_between_them_share_a_sounding() {
+    play(
+        "editor p1 agent",
+        r##"
+        p1 reads P3
+        agent  > usage 1
+        p1     < ~_conductor/sounding #1 {"token":"#1"}
+        agent  > usage 2
+        agent  > chunk 3
+        p1     < ~chunk 3
+        agent  > usage 4
+        p1     < ~_conductor/sounding #2 {"token":"#2"}
+        agent  > usage 5
+        p1     > error #1 {"code":-32601,"message":"what?"}
+        editor < usage 1
+        editor < usage 2
+        p1     > chunk 3
+        editor < chunk 3
+        p1     > error #2 {"code":-32601,"message":"what?"}
+        editor < usage 4
+        editor < usage 5
+        "##,
+    );
+}
+
+/// The answer of the agent reaches the editor through the proxy: behind the sounding.
+#[test]
+fn an_answer_does_not_overtake_an_update_that_goes_around() {
+    play(
+        "editor p1 agent",
+        r##"
+        p1 reads P4
+        editor > session/prompt 5 {}
+        p1     < session/prompt #1 {}
+        p1     > ~session/prompt 0 {}
+        agent  < session/prompt #2 {}
+        agent  > usage 1
+        p1     < ~_conductor/sounding #3 {"token":"#3"}
+        agent  > result #2 {}
+        p1     < result 0 {}
+        p1     > _conductor/sounding 1 {"token":"#3"}
+        p1     < result 1 {}
+        editor < usage 1
+        p1     > result #3 {}
+        p1     > result #1 {}
+        editor < result 5 {}
+        "##,
+    );
+}
+
+#[test]
+fn it_goes_around_several_proxies_and_through_those_that_can_read_it() {
+    play(
+        "editor p1 p2 p3 agent",
+        r##"
+        p1 reads P4
+        p3 reads P3
+        agent  > usage 1
+        p3     < ~_conductor/sounding #1 {"token":"#1"}
+        p3     > result #1 {}
+        p2     < ~session/update {"sessionId":"s","update":{"sessionUpdate":"usage_update","used":1,"size":9}}
+        p2     > usage 1
+        p1     < ~_conductor/sounding #2 {"token":"#2"}
+        p1     > result #2 {}
+        editor < usage 1
+        "##,
+    );
+}
+
+#[test]
+fn a_proxy_that_dies_or_swallows_the_sounding_holds_nothing_up() {
+    play(
+        "editor p1 p2 agent",
+        r##"
+        p1 reads P4
+        p2 reads P4
+        agent  > usage 1
+        p2     < ~_conductor/sounding #1 {"token":"#1"}
+        agent  > usage 2
+        p2 parts status 1
+        p1     < ~_conductor/sounding #2 {"token":"#2"}
+        agent  > usage 3                                    #! # waits for the next p2
+        time 2000
+        editor < usage 1
+        editor < usage 2
+        p1     > _conductor/sounding 0 {"token":"#2"}       #! # too late, and goes no further
+        p1     < result 0 {}
+        p2 is bypassed
+        p1     < ~_conductor/sounding #3 {"token":"#3"}
+        p1     > result #3 {}
+        editor < usage 3
+        "##,
+    );
+}
+
+#[test]
+fn what_waits_for_a_restarted_proxy_goes_around_the_new_one() {
+    play(
+        "editor p1 agent",
+        r##"
+        p1 reads P4
+        p1 parts status 1
+        agent  > chunk 1
+        agent  > usage 2
+        agent  > chunk 3
+        p1 returns
+        p1     < proxy/initialize #1 …
+        p1     > result #1 {"protocolVersion":1}
+        p1 resumes
+        p1     < ~chunk 1
+        p1     < ~_conductor/sounding #2 {"token":"#2"}
+        p1     < ~chunk 3
+        p1     > chunk 1
+        editor < chunk 1
+        p1     > result #2 {}
+        editor < usage 2
+        "##,
+    );
+}
+
+#[test]
+fn a_conductor_that_is_a_proxy_itself_does_the_same() {
+    play(
+        "outer p1",
+        r##"
+        p1 reads P4
+        outer > ~session/update {"update":{"sessionUpdate":"usage_update"}}
+        p1    < ~_conductor/sounding #1 {"token":"#1"}
+        p1    > result #1 {}
+        outer < session/update {"update":{"sessionUpdate":"usage_update"}}
+        "##,
+    );
+}
+
+/// Its answer does not overtake what the editor said before, which goes through the proxy.
+#[test]
+fn a_request_that_a_proxy_is_spared_is_asked_of_the_next_one() {
+    play(
+        "editor p1 agent",
+        r##"
+        p1 is spared session/prompt
+        editor > a
+        p1     < a
+        editor > session/prompt 5 {}
+        p1     < _conductor/sounding #1 {"token":"#1"}
+        p1     > ~a
+        agent  < a
+        p1     > ~_conductor/sounding 0 {"token":"#1"}
+        p1     < result 0 {}
+        agent  < session/prompt #2 {}
+        agent  > chunk 1
+        p1     < ~chunk 1
+        agent  > result #2 {"stopReason":"end_turn"}
+        p1     < ~_conductor/sounding #3 {"token":"#3"}
+        p1     > chunk 1
+        editor < chunk 1
+        p1     > result #3 {}
+        editor < result 5 {"stopReason":"end_turn"}
+        "##,
+    );
+}
+
+#[test]
+fn a_request_on_its_way_around_can_be_cancelled() {
+    play(
+        "editor p1 agent",
+        r##"
+        p1 is spared session/prompt
+        editor > session/prompt 5 {}
+        p1     < _conductor/sounding #1 {"token":"#1"}
+        editor > $/cancel_request {"requestId":5}
+        editor < error 5 {"code":-32800,"message":"the request was cancelled"}
+        p1     > result #1 {}
+        editor > session/prompt 6 {}
+        p1     < _conductor/sounding #2 {"token":"#2"}
+        p1     > result #2 {}
+        agent  < session/prompt #3 {}
+        editor > $/cancel_request {"requestId":6}
+        agent  < $/cancel_request {"requestId":"#3"}
+        "##,
+    );
+}
+
+/// A proxy that crashes even on a sounding is sent none: what goes around it goes at once.
+#[test]
+fn a_proxy_may_be_spared_soundings() {
+    play(
+        "editor p1 agent",
+        r##"
+        p1 reads P4
+        p1 is spared ~_conductor/sounding
+        agent  > usage 1
+        editor < usage 1
+        "##,
+    );
+}
+
+#[test]
+fn a_chain_that_ends_brings_what_waits() {
+    play(
+        "editor p1 agent",
+        r##"
+        p1 reads P4
+        p1 is spared session/prompt
+        editor > session/prompt 5 {}
+        p1     < _conductor/sounding #1 {"token":"#1"}
+        agent  > usage 1
+        p1     < ~_conductor/sounding #2 {"token":"#2"}
+        agent dies status 1
+        time 2000
+        editor < error 5 …
+        editor < usage 1
+        finished failed: …
+        "##,
+    );
+}

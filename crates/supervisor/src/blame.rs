@@ -1,0 +1,203 @@
+//! Which kind of message a component crashes on.
+//!
+//! A crash is blamed on what the component was sent and had not dealt with: it neither passed it on nor
+//! answered it. A kind of message that is to blame for two crashes goes around the component from then on
+//! (see `router::around`). Where several kinds come into question, what they have in common decides.
+
+use std::collections::VecDeque;
+
+use router::{Exit, How, Kind, Seat, TakesUpdates};
+use wire::{Call, Id, Message, Side, acp};
+
+use crate::event::Action;
+use crate::supervisor::Supervisor;
+
+/// So many messages may be in a component's hands and come into question.
+const MOST: usize = 32;
+
+#[derive(Debug, Default)]
+pub struct Blame {
+    /// What it was sent and has not dealt with, oldest first. Requests with their ids.
+    open: VecDeque<(Kind, Option<Id>)>,
+    /// What its last crash was blamed on.
+    suspects: Vec<Kind>,
+}
+
+impl Blame {
+    /// The component is sent something.
+    pub fn delivered(&mut self, toward: Side, message: &Message) {
+        let (id, call) = match message {
+            Message::Request { id, call } => (Some(id.detached()), call),
+            Message::Notification(call) => (None, call),
+            Message::Response { .. } => return,
+        };
+        if !may_go_around(call) {
+            return;
+        }
+        if let Some(kind) = Kind::of(toward, message) {
+            self.open.push_back((kind, id));
+            if self.open.len() > MOST {
+                self.open.pop_front();
+            }
+        }
+    }
+
+    /// The component says something. If it passes on what it was sent, it has dealt with that and all that
+    /// came before it.
+    pub fn arrived(&mut self, toward: Side, message: &Message) {
+        if self.open.is_empty() {
+            return;
+        }
+        if let Message::Response { id, .. } = message {
+            return self.open.retain(|(_, open)| open.as_ref() != Some(id));
+        }
+        let kind = Kind::of(toward, message);
+        if let Some(at) = self.open.iter().position(|(open, _)| Some(open) == kind.as_ref()) {
+            self.open.drain(..=at);
+        }
+    }
+
+    /// The component is gone. Gives the kind of message that it has crashed on for the second time.
+    fn crashed(&mut self, why: &Exit) -> Option<Kind> {
+        let open = std::mem::take(&mut self.open);
+        if !is_own_fault(&why.how) {
+            return None;
+        }
+        let mut kinds: Vec<Kind> = open.into_iter().map(|(kind, _)| kind).collect();
+        kinds.sort();
+        kinds.dedup();
+        let both: Vec<Kind> =
+            kinds.iter().filter(|kind| self.suspects.contains(kind)).cloned().collect();
+        if let [kind] = &both[..] {
+            self.suspects.clear();
+            return Some(kind.clone());
+        }
+        self.suspects = if both.is_empty() { kinds } else { both };
+        None
+    }
+}
+
+impl Supervisor {
+    /// A component has crashed. If it is the second time with one kind of message, it is spared that kind.
+    pub(crate) fn blame(&mut self, seat: Seat, why: &Exit, actions: &mut Vec<Action>) {
+        let takes = self.router.chain().component(seat).map(|it| it.updates);
+        let Some(post) = self.post_mut(seat) else { return };
+        let Some(kind) = post.blame.crashed(why) else { return };
+        if takes == Some(TakesUpdates::All) || !self.router.spare(seat, kind.clone()) {
+            return;
+        }
+        let name = self.router.chain().name(seat);
+        let text = format!(
+            "{} has crashed twice on {kind}: messages of that kind go around it from now on \
+             (--updates {name}=all changes that)",
+            self.router.chain().describe(seat),
+        );
+        self.warn(seat, text.clone(), actions);
+        self.tell_editor(seat, &text, actions);
+        actions.push(Action::Spare { seat, kind });
+    }
+
+    /// A component is spared a kind of message that it crashed on in an earlier run.
+    pub fn spare(&mut self, seat: Seat, kind: Kind) {
+        let takes = self.router.chain().component(seat).map(|it| it.updates);
+        if takes != Some(TakesUpdates::All) {
+            self.router.spare(seat, kind);
+        }
+    }
+}
+
+/// Whether messages of this kind can do without a component. The handshake cannot, a cancellation names an
+/// id that only it knows, and what is said to an MCP server is for its provider alone.
+fn may_go_around(call: &Call) -> bool {
+    !call.is(acp::INITIALIZE)
+        && !call.is(acp::CANCEL_REQUEST)
+        && !call.method.name().contains("mcp/")
+}
+
+/// Whether a component ended by its own doing. What kills others from outside (a user, the kernel when
+/// memory is short, ourselves after a timeout) says nothing about the message.
+fn is_own_fault(how: &How) -> bool {
+    match how {
+        // 128 + a signal is how a shell tells that its child was killed.
+        How::Status(status) => !matches!(status, 0 | 129 | 130 | 137 | 143),
+        // SIGILL, SIGTRAP, SIGABRT, SIGBUS (two numbers), SIGFPE, SIGSEGV, SIGSYS
+        How::Signal(signal) => matches!(signal, 4 | 5 | 6 | 7 | 8 | 10 | 11 | 31),
+        How::Ended(_) => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::Json;
+
+    fn update(kind: &str) -> Message {
+        let update = Json::object([("sessionUpdate", Some(Json::string(kind)))]);
+        Message::notification("session/update", Json::object([("update", Some(update))]))
+    }
+
+    fn crash(blame: &mut Blame, how: How) -> Option<String> {
+        blame.crashed(&Exit::new(how)).map(|kind| kind.to_string())
+    }
+
+    #[test]
+    fn the_second_crash_on_a_kind_convicts_it() {
+        let mut blame = Blame::default();
+        for expected in [None, Some("session/update usage_update".to_owned())] {
+            blame.delivered(Side::Editor, &update("plan"));
+            blame.delivered(Side::Editor, &update("usage_update"));
+            blame.arrived(Side::Editor, &update("plan"));
+            assert_eq!(crash(&mut blame, How::Status(1)), expected);
+        }
+    }
+
+    #[test]
+    fn what_was_passed_on_or_answered_is_not_to_blame() {
+        let mut blame = Blame::default();
+        for _ in 0..3 {
+            blame.delivered(Side::Editor, &update("plan"));
+            blame.arrived(Side::Editor, &update("plan"));
+            blame.delivered(Side::Agent, &Message::request(Id::from(1), "a", Json::EMPTY));
+            let answer = Message::response(Id::from(1), wire::Outcome::Result(Json::EMPTY));
+            blame.arrived(Side::Editor, &answer);
+            assert_eq!(crash(&mut blame, How::Status(1)), None);
+        }
+    }
+
+    #[test]
+    fn of_several_kinds_the_one_in_common_is_to_blame() {
+        let mut blame = Blame::default();
+        blame.delivered(Side::Editor, &update("a"));
+        blame.delivered(Side::Editor, &update("b"));
+        assert_eq!(crash(&mut blame, How::Status(101)), None);
+        blame.delivered(Side::Editor, &update("a"));
+        blame.delivered(Side::Editor, &update("b"));
+        assert_eq!(crash(&mut blame, How::Signal(6)), None);
+        blame.delivered(Side::Editor, &update("c"));
+        blame.delivered(Side::Editor, &update("b"));
+        assert_eq!(crash(&mut blame, How::Signal(6)).as_deref(), Some("session/update b"));
+    }
+
+    #[test]
+    fn a_kill_from_outside_is_no_crash() {
+        let mut blame = Blame::default();
+        for how in [How::Signal(9), How::Signal(15), How::Status(137), How::ClosedOutput] {
+            for _ in 0..2 {
+                blame.delivered(Side::Editor, &update("a"));
+                assert_eq!(crash(&mut blame, how.clone()), None);
+            }
+        }
+    }
+
+    #[test]
+    fn the_handshake_and_cancellations_cannot_go_around() {
+        let mut blame = Blame::default();
+        for method in ["initialize", "$/cancel_request", "mcp/message", "_mcp/request"] {
+            for _ in 0..2 {
+                blame.delivered(Side::Agent, &Message::request(Id::from(1), method, Json::EMPTY));
+                assert_eq!(crash(&mut blame, How::Status(1)), None);
+            }
+        }
+    }
+}
