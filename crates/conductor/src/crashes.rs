@@ -52,10 +52,11 @@ impl Crashes {
         self.entries = entries.filter(|it| it.day + DAYS > today).take(MOST).collect();
     }
 
+    /// Of a component that runs in this process nothing is remembered: it is as new as this program.
     pub fn recall(&self, spec: &Spec) -> Vec<Kind> {
         let command = key(spec);
         let ours: Vec<&Entry> = self.entries.iter().filter(|it| it.command == command).collect();
-        if ours.is_empty() {
+        if ours.is_empty() || spec.resident.is_some() {
             return Vec::new();
         }
         let build = build(spec);
@@ -63,6 +64,9 @@ impl Crashes {
     }
 
     pub fn learn(&mut self, spec: &Spec, kind: Kind) {
+        if spec.resident.is_some() {
+            return;
+        }
         self.read();
         let (command, build, day) = (key(spec), build(spec), today());
         self.entries.retain(|it| it.command != command || it.build == build && it.kind != kind);

@@ -321,6 +321,7 @@ impl World {
                 tell(|| format!("  client {} is hung up on", caller.0));
                 self.ledger.gone(caller);
             }
+            Action::Spare { kind, .. } => tell(|| format!("  spared {kind}")),
             Action::Report(notice) => tell(|| format!("  {}", notice.text)),
             Action::Finish(_) => self.finished = true,
         }
