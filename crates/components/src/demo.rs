@@ -15,12 +15,11 @@ use std::time::Duration;
 use clap::Parser;
 use sdk::schema::{
     AgentCapabilities, CloseSessionRequest, CloseSessionResponse, ContentBlock, ContentChunk,
-    Implementation, InitializeRequest, InitializeResponse, LoadSessionRequest, LoadSessionResponse,
-    McpServer, NewSessionRequest, NewSessionResponse, PromptCapabilities, PromptResponse,
-    SessionMode, SessionModeState, SessionUpdate, SetSessionModeRequest, SetSessionModeResponse,
-    StopReason,
+    Implementation, InitializeResponse, LoadSessionRequest, LoadSessionResponse, McpServer,
+    NewSessionRequest, NewSessionResponse, PromptCapabilities, PromptResponse, SessionMode,
+    SessionModeState, SessionUpdate, SetSessionModeRequest, SetSessionModeResponse, StopReason,
 };
-use sdk::{Cx, Error, ProtocolVersion, Proxy, Result, Typed};
+use sdk::{Call, Cx, Error, Json, ProtocolVersion, Proxy, Result, Side, Typed};
 
 use crate::catalog::Component;
 use mcp::Servers;
@@ -75,7 +74,7 @@ impl Component for DemoAgent {
         let sessions = Sessions::default();
         let [new, load, close, mode] = [(); 4].map(|()| sessions.clone());
         Proxy::agent("demo-agent")
-            .on(async |_: Typed<InitializeRequest>, _| Ok(greeting().into()))
+            .on_request(Side::Editor, "initialize", async |call: Call, _| greeting(&call))
             .on(async move |request: Typed<NewSessionRequest>, next| {
                 let id = new.open();
                 new.start(next.cx(), &id, request.into_inner().mcp_servers);
@@ -126,7 +125,27 @@ impl Component for DemoAgent {
     }
 }
 
-fn greeting() -> InitializeResponse {
+fn greeting(call: &Call) -> Result<Json> {
+    let version = call.params.as_ref().and_then(|params| params.member("protocolVersion"));
+    let answer = match version.and_then(|version| version.integer()) {
+        Some(2..) => serde_json::json!({
+            "protocolVersion": 2,
+            "info": {
+                "name": "demo-agent",
+                "title": "Demo agent",
+                "version": env!("CARGO_PKG_VERSION"),
+            },
+            "capabilities": {
+                "session": { "prompt": { "embeddedContext": {} }, "mcp": { "stdio": {} } },
+            },
+        }),
+        _ => serde_json::to_value(first_greeting())?,
+    };
+    Ok(Json::trusted(answer.to_string()))
+}
+
+/// As in version 1.
+fn first_greeting() -> InitializeResponse {
     let capabilities = AgentCapabilities::new()
         .load_session(true)
         .prompt_capabilities(PromptCapabilities::new().embedded_context(true));

@@ -102,7 +102,7 @@ impl Component for Sparkle {
                 let state = sessions.table().entry(session.clone()).or_default().clone();
                 let embodied = state.done.get_or_try_init(async || {
                     sessions.running(&session, true);
-                    let answer = next.run(embodiment(&session)).await;
+                    let answer = next.run_own(embodiment(&session)).await;
                     sessions.running(&session, false);
                     match answer {
                         Ok(result) if !was_cancelled(&result) => Ok(()),
@@ -134,6 +134,7 @@ impl Component for Sparkle {
             .on_notification(Side::Agent, "session/update", move |call, _| {
                 let running =
                     |session: String| hidden.table().get(&session).is_some_and(|it| it.running);
+                let hide = hide && !reports_state(call.params.as_ref());
                 match hide && session_of(call.params.as_ref()).is_some_and(running) {
                     true => Verdict::Drop,
                     false => Verdict::Pass,
@@ -167,6 +168,12 @@ fn embodiment(session: &str) -> Call {
         ("prompt", Some(Json::array([&block]))),
     ]);
     Call::new("session/prompt", params)
+}
+
+/// Whether the agent is at work remains visible.
+fn reports_state(params: Option<&Json>) -> bool {
+    let kind = params.and_then(|params| params.at(&["update", "sessionUpdate"]));
+    kind.as_ref().and_then(Json::text).as_deref() == Some("state_update")
 }
 
 fn was_cancelled(result: &Json) -> bool {

@@ -43,6 +43,47 @@ async fn the_first_prompt_waits_and_later_ones_pass() {
     play(sparkle(&[]), &script).await;
 }
 
+/// Item 5: in version 2 of ACP the embodiment and the user's turn do not overlap, and only the end of the
+/// user's turn is an end for the editor.
+#[tokio::test]
+async fn in_version_2_the_prompt_waits_for_the_end_of_the_embodiment() {
+    let state = |state: &str| {
+        format!(
+            r#"{{"method":"session/update","params":{{"sessionId":"S1","update":{{"sessionUpdate":"state_update","state":{state}}}}}}}"#
+        )
+    };
+    let script = r#"
+        editor > {"id":"I","method":"initialize","params":{"protocolVersion":2}}
+        agent  < {"id":"I","method":"initialize","params":{"protocolVersion":2}}
+        agent  > {"id":"I","result":{"protocolVersion":2}}
+        editor < {"id":"I","result":{"protocolVersion":2}}
+        editor > {"id":"P0","method":"session/prompt","params":{"sessionId":"S1","prompt":[]}}
+        agent  < {"id":"P1","method":"session/prompt","params":EMBODIMENT}
+        agent  > {"id":"P1","result":{"messageId":"m1"}}
+        agent  > RUNNING
+        editor < RUNNING
+        agent  > UPDATE
+        SHOWN
+        agent  > IDLE
+        agent  < {"id":"P2","method":"session/prompt","params":{"sessionId":"S1","prompt":[]}}
+        agent  > {"id":"P2","result":{"messageId":"m2"}}
+        editor < {"id":"P0","result":{"messageId":"m2"}}
+        agent  > RUNNING
+        editor < RUNNING
+        agent  > UPDATE
+        editor < UPDATE
+        agent  > IDLE
+        editor < IDLE
+        "#;
+    for (options, shown) in [(&[][..], "editor < UPDATE"), (&["--hide"], "")] {
+        let script = script
+            .replace("SHOWN", shown)
+            .replace("RUNNING", &state(r#""running""#))
+            .replace("IDLE", &state(r#""idle","stopReason":"end_turn""#));
+        play(sparkle(options), &filled(&script)).await;
+    }
+}
+
 #[tokio::test]
 async fn what_happens_meanwhile_can_be_hidden() {
     let script = filled(

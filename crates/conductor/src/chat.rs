@@ -3,12 +3,13 @@
 //! To the chain this is an editor like any other, at the other end of a pipe.
 //!
 //! # Layout
-//! - `client`: JSON-RPC with the chain
+//! - `client`: JSON-RPC with the chain; `payload`: what messages say
 //! - `input`: what the user types, or what stands in for it
 //! - [`view`]: what the user sees; [`wire`]: messages, hop by hop
 
 mod client;
 mod input;
+mod payload;
 pub mod view;
 pub mod wire;
 
@@ -24,6 +25,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::config::Config;
 use crate::run::run as run_chain;
 use crate::tap::Tap;
+use crate::terminal;
 use client::{Client, Heard};
 use input::{Input, Typed};
 use view::{Style, View};
@@ -42,6 +44,8 @@ pub struct Options {
     /// Show the messages.
     pub wire: Option<Fold>,
     pub style: Style,
+    /// The version of ACP to ask for: 1 or 2.
+    pub protocol: u8,
 }
 
 /// How the messages are shown.
@@ -91,8 +95,11 @@ pub async fn run(
         view,
         chain: names,
         yes: options.yes,
+        asked: options.protocol.max(1),
+        version: 1,
         session: String::new(),
         phase: Phase::Greeting(0),
+        reported: Reported::default(),
         questions: VecDeque::new(),
         disappointed: false,
         told: false,
@@ -127,8 +134,19 @@ enum Phase {
     Opening(u64),
     /// The user.
     Idle,
-    /// The answer to a prompt; the user may have cancelled it.
+    /// The end of the agent's turn; the user may have cancelled it.
     Turn { id: u64, cancelled: bool },
+}
+
+/// What the agent has reported since the prompt was sent, in version 2 of ACP. There the answer to a prompt
+/// says that it was accepted, and the turn ends when the agent reports that it is idle.
+#[derive(Debug, Default)]
+struct Reported {
+    accepted: bool,
+    /// It is at work, or was.
+    worked: bool,
+    /// The report that it is idle, if that came before the answer.
+    idle: Option<Value>,
 }
 
 /// A request for permission that waits for the user.
@@ -151,8 +169,12 @@ struct Chat {
     view: Shared,
     chain: Vec<String>,
     yes: bool,
+    /// The version of ACP that is asked for, and the one that the agent has agreed to.
+    asked: u8,
+    version: u64,
     session: String,
     phase: Phase,
+    reported: Reported,
     questions: VecDeque<Question>,
     /// An answer was an error; and so was the last one.
     disappointed: bool,
@@ -169,19 +191,7 @@ enum Event {
 
 impl Chat {
     async fn run(mut self, interrupts: &mut UnboundedReceiver<()>) -> Result<Left, String> {
-        let greeting = json!({
-            "protocolVersion": 1,
-            "clientCapabilities": {
-                "fs": { "readTextFile": false, "writeTextFile": false },
-                "terminal": false,
-            },
-            "clientInfo": {
-                "name": "conductor-try",
-                "title": "conductor try",
-                "version": env!("CARGO_PKG_VERSION"),
-            },
-        });
-        self.phase = Phase::Greeting(self.client.ask("initialize", &greeting).await);
+        self.phase = Phase::Greeting(self.client.ask("initialize", &greeting(self.asked)).await);
         let end = loop {
             self.want_input();
             let event = tokio::select! {
@@ -230,7 +240,12 @@ impl Chat {
         match heard {
             Heard::Notification { method, params } => {
                 if method == "session/update" && params["sessionId"] == self.session.as_str() {
-                    self.view.lock().update(&params["update"]);
+                    let update = &params["update"];
+                    if update["sessionUpdate"] == "state_update" {
+                        self.state_reported(update);
+                    } else {
+                        self.view.lock().update(update);
+                    }
                 }
             }
             Heard::Request { id, method, params } => match method.as_str() {
@@ -244,7 +259,8 @@ impl Chat {
     async fn answered(&mut self, id: u64, outcome: Result<Value, String>) {
         match self.phase {
             Phase::Greeting(asked) if asked == id => match outcome {
-                Ok(_) => {
+                Ok(greeting) => {
+                    self.version = greeting["protocolVersion"].as_u64().unwrap_or(1);
                     let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
                     let session = json!({ "cwd": cwd, "mcpServers": [] });
                     self.phase = Phase::Opening(self.client.ask("session/new", &session).await);
@@ -261,20 +277,47 @@ impl Chat {
                 }
                 Err(why) => self.end = Some(Err(why)),
             },
-            Phase::Turn { id: asked, .. } if asked == id => {
-                // A question whose turn is over is no question any more.
-                self.questions.clear();
-                self.phase = Phase::Idle;
-                self.told = outcome.is_err();
-                match outcome {
-                    Ok(answer) => self.view.lock().end_turn(answer["stopReason"].as_str()),
-                    Err(why) => {
-                        self.disappointed = true;
-                        self.view.lock().error(&why);
+            Phase::Turn { id: asked, .. } if asked == id => match outcome {
+                Ok(answer) if self.version >= 2 && answer["stopReason"].is_null() => {
+                    self.reported.accepted = true;
+                    if let Some(idle) = self.reported.idle.take() {
+                        self.end_turn(ended(&idle));
                     }
                 }
-            }
+                outcome => {
+                    self.end_turn(outcome.map(|it| it["stopReason"].as_str().map(str::to_owned)));
+                }
+            },
             _ => {}
+        }
+    }
+
+    /// The agent reports whether it is at work, in version 2 of ACP.
+    fn state_reported(&mut self, update: &Value) {
+        if self.version < 2 || !matches!(self.phase, Phase::Turn { .. }) {
+            return;
+        }
+        match (update["state"] == "idle", self.reported.accepted) {
+            (false, _) => (self.reported.worked, self.reported.idle) = (true, None),
+            (true, true) => self.end_turn(ended(update)),
+            // Without work in between it is about an earlier turn.
+            (true, false) if self.reported.worked => self.reported.idle = Some(update.clone()),
+            (true, false) => {}
+        }
+    }
+
+    /// The turn is over: with a reason, or an error.
+    fn end_turn(&mut self, end: Result<Option<String>, String>) {
+        // A question whose turn is over is no question any more.
+        self.questions.clear();
+        self.phase = Phase::Idle;
+        self.told = end.is_err();
+        match end {
+            Ok(reason) => self.view.lock().end_turn(reason.as_deref()),
+            Err(why) => {
+                self.disappointed = true;
+                self.view.lock().error(&why);
+            }
         }
     }
 
@@ -329,6 +372,7 @@ impl Chat {
             "sessionId": self.session,
             "prompt": [{ "type": "text", "text": text }],
         });
+        self.reported = Reported::default();
         let id = self.client.ask("session/prompt", &params).await;
         self.phase = Phase::Turn { id, cancelled: false };
     }
@@ -359,7 +403,14 @@ impl Chat {
             name: text(&it["name"]),
             kind: text(&it["kind"]),
         });
-        let title = self.view.lock().title(&params["toolCall"]);
+        let call = match &params["subject"] {
+            Value::Null => &params["toolCall"],
+            subject => &subject["toolCall"],
+        };
+        let title = match params["title"].as_str() {
+            Some(title) => terminal::one_line(title),
+            None => self.view.lock().title(call),
+        };
         let question = Question { id, title, options: options.collect() };
         let cancelled = !matches!(self.phase, Phase::Turn { cancelled: false, .. });
         let kind = if self.yes { "allow" } else { "reject" };
@@ -390,6 +441,34 @@ impl Chat {
             self.view.lock().decided(&question.title, told);
         }
         self.client.answer(&question.id, &json!({ "outcome": outcome })).await;
+    }
+}
+
+/// What an editor says first.
+fn greeting(version: u8) -> Value {
+    let info = json!({
+        "name": "conductor-try",
+        "title": "conductor try",
+        "version": env!("CARGO_PKG_VERSION"),
+    });
+    match version {
+        1 => json!({
+            "protocolVersion": 1,
+            "clientCapabilities": {
+                "fs": { "readTextFile": false, "writeTextFile": false },
+                "terminal": false,
+            },
+            "clientInfo": info,
+        }),
+        version => json!({ "protocolVersion": version, "capabilities": {}, "info": info }),
+    }
+}
+
+/// How a turn ended, by the report that the agent is idle.
+fn ended(idle: &Value) -> Result<Option<String>, String> {
+    match idle["stopReason"].as_str() {
+        Some("error") => Err(client::one_line(&idle["error"])),
+        reason => Ok(Some(reason.unwrap_or("end_turn").to_owned())),
     }
 }
 

@@ -227,6 +227,11 @@ pub struct Try {
     #[arg(long, short)]
     pub yes: bool,
 
+    /// The version of ACP to ask the agent for.
+    #[arg(long, value_name = "VERSION", default_value_t = 1,
+        value_parser = clap::value_parser!(u8).range(1..=2))]
+    pub protocol: u8,
+
     /// Show each message on its way from one to the next: who sends it to whom, its method and id, and
     /// the beginning of its payload. The pieces of a text that is streamed are only counted, after the
     /// first; `--show-wire=all` shows all of them.

@@ -132,7 +132,8 @@ fn try_out(options: &Try) -> Result<(), Failure> {
         ShowWire::Folded => Fold::Streams,
         ShowWire::All => Fold::Nothing,
     });
-    let wishes = chat::Options { prompts: options.prompt.clone(), yes: options.yes, wire, style };
+    let (prompts, yes, protocol) = (options.prompt.clone(), options.yes, options.protocol);
+    let wishes = chat::Options { prompts, yes, wire, style, protocol };
     let logs = || log::start_apart(&options.log, options.log_file.as_deref());
     let left = with_chain(Mode::Agent, components, &options.tuning, logs, async |config| {
         chat::run(config, wishes, interrupts(), signalled(false)).await

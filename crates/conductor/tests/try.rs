@@ -92,6 +92,55 @@ fn every_message_can_be_seen_on_its_way() {
     assert!(!all.contains(" more\n"), "{all}");
 }
 
+/// Item 27: the secret of the bridge to an MCP server is nobody's business.
+#[test]
+fn secrets_are_not_shown_on_the_wire() {
+    let mut command = conductor(&["try", "--prompt", "hello", "--show-wire"]);
+    let output = command.env("COLUMNS", "100000").output().expect("an end");
+    let shown = text(&output.stdout);
+    let declared: Vec<&str> = shown.lines().filter(|line| line.contains("session/new")).collect();
+    assert!(declared.iter().any(|it| it.contains(r#""args":["mcp","#)), "{shown}");
+    for line in declared {
+        let values: Vec<&str> = line.split(r#""value":"#).skip(1).collect();
+        assert!(values.iter().all(|value| value.starts_with("\"…\"")), "{line}");
+    }
+}
+
+/// Item 5: in version 2 the answer to a prompt is not the end of the turn.
+#[test]
+fn in_version_2_a_turn_ends_when_the_agent_is_idle() {
+    let shown = printed(&["--protocol", "2", "--prompt", "hello", "--prompt", "use nothing"]);
+    assert!(shown.starts_with(&format!("> hello\n{EMBODIED}\n")), "{shown}");
+    let second = shown.find("> use nothing").expect("a second prompt");
+    let answer = shown.find("what I can do.").expect("an answer");
+    assert!(answer < second, "the second prompt waits for the first turn: {shown}");
+    assert!(shown.contains("✗ nothing  no server has a tool nothing\n"), "{shown}");
+    let chain = ["--", "demo-agent --pace 0"];
+    let edit = ["--protocol", "2", "--yes", "--prompt", "edit the file"];
+    let allowed = printed(&[&edit[..], &chain].concat());
+    assert!(allowed.contains("? Edit demo.txt: Allow once\n✓ Edit demo.txt\n"), "{allowed}");
+    let wire = printed(&["--protocol", "2", "--prompt", "hello", "--show-wire=all"]);
+    let idle = r#"session/update state_update {"state":"idle""#;
+    let to_editor = wire.lines().filter(|line| line.contains("sparkle → editor"));
+    assert_eq!(to_editor.filter(|line| line.contains(idle)).count(), 1, "{wire}");
+    let to_sparkle = wire.lines().filter(|line| line.contains("demo-agent → sparkle"));
+    assert_eq!(to_sparkle.filter(|line| line.contains(idle)).count(), 2, "{wire}");
+}
+
+/// Item 27: legal JSON that the usual types cannot hold is read all the same.
+#[test]
+fn every_legal_answer_is_understood() {
+    let deep = format!("{}{}", "[".repeat(300), "]".repeat(300));
+    for odd in [r#"\"\\ud800\""#.to_owned(), "1e400".to_owned(), deep] {
+        let update = r#"{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"_meta\":{\"x\":ODD},\"update\":{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"hi\"}}}}"#;
+        let answer = r#"{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"stopReason\":\"end_turn\",\"_meta\":ODD}}"#;
+        let body = format!(r#"printf '%s\n' "{update}" "{answer}""#).replace("ODD", &odd);
+        let agent = agent("try-odd", &body);
+        let shown = printed(&["--prompt", "a", "--", agent.to_str().expect("a path")]);
+        assert_eq!(shown, "> a\nhi\n", "{odd}");
+    }
+}
+
 #[test]
 fn each_line_of_a_pipe_is_a_prompt() {
     let mut child =

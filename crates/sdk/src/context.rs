@@ -29,6 +29,8 @@ pub(crate) enum Command {
         toward: Side,
         call: Call,
         of: Option<Id>,
+        /// It is the proxy's own, and not what `of` asks for.
+        own: bool,
         reply: Giver<Result<Json>>,
     },
     Notify {
@@ -36,6 +38,8 @@ pub(crate) enum Command {
         call: Call,
     },
     Answer(Request, Outcome),
+    /// The handler of a prompt is done, in ACP version 2: the prompt by its id, and how the turn ends.
+    Finish(Vec<u8>, Result<Json>),
 }
 
 /// What the loop and all handlers share.
@@ -58,6 +62,12 @@ pub(crate) struct Shared {
     pub calls: ToolCalls,
     /// The ACP version that the agent has answered to `initialize`; 0 before that.
     pub version: Cell<i64>,
+    /// Part of the ids of messages, so that those of another process are not used again.
+    pub salt: u32,
+    /// How many ids of messages were given.
+    pub messages: Cell<u64>,
+    /// The ids of the messages that handlers are saying, by session, in ACP version 2.
+    pub saying: RefCell<BTreeMap<String, String>>,
     pub waker: RefCell<Option<Waker>>,
 }
 
@@ -101,6 +111,31 @@ impl Shared {
             self.log(&format!("cannot read a {method} and {done}: {why}"));
         }
         verdict
+    }
+
+    /// A new id for a message, as ACP version 2 has them.
+    pub fn message_id(&self) -> String {
+        self.messages.set(self.messages.get() + 1);
+        format!("{}-{:08x}-{}", self.name, self.salt, self.messages.get())
+    }
+
+    /// An update as ACP version 2 spells it.
+    pub fn in_v2(&self, session: &str, update: &Json) -> Json {
+        let kind = update.member("sessionUpdate");
+        let kind = kind.as_ref().and_then(Json::text).unwrap_or_default();
+        if &*kind == "tool_call" {
+            let kind = Json::string("tool_call_update");
+            return update.with_at(&["sessionUpdate"], Some(&kind));
+        }
+        if !kind.ends_with("_message_chunk") && !kind.ends_with("_thought_chunk")
+            || update.member("messageId").is_some()
+        {
+            return update.clone();
+        }
+        let turn = self.saying.borrow().get(session).cloned();
+        let turn = turn.unwrap_or_else(|| self.message_id());
+        let part = if kind.contains("thought") { "-thought" } else { "" };
+        update.with_at(&["messageId"], Some(&Json::string(&format!("{turn}{part}"))))
     }
 
     pub fn log(&self, line: &str) {
@@ -151,12 +186,12 @@ impl Shared {
         turns.for_each(|turn| turn.cancel());
     }
 
-    pub async fn ask(&self, toward: Side, call: Call, of: Option<Id>) -> Result<Json> {
+    pub async fn ask(&self, toward: Side, call: Call, of: Option<Id>, own: bool) -> Result<Json> {
         if self.last && toward == Side::Agent {
             return Err(Error::method_not_found(&call.method.name()));
         }
         let (reply, answer) = signal();
-        self.push(Command::Ask { toward, call, of, reply });
+        self.push(Command::Ask { toward, call, of, own, reply });
         answer.take().await.unwrap_or_else(|| Err(Error::internal("the proxy is ending")))
     }
 }
@@ -217,7 +252,7 @@ impl std::fmt::Debug for Cx {
 /// The editor or the agent, as far as the proxy is concerned: whoever is next in that direction.
 #[derive(Debug, Clone)]
 pub struct Peer {
-    cx: Cx,
+    pub(crate) cx: Cx,
     side: Side,
 }
 
@@ -228,7 +263,7 @@ impl Peer {
     }
 
     pub async fn ask_raw(&self, call: Call) -> Result<Json> {
-        self.cx.shared.ask(self.side, call, None).await
+        self.cx.shared.ask(self.side, call, None, true).await
     }
 
     /// Tells something of the proxy's own. It leaves in the order in which it was said.

@@ -47,6 +47,10 @@ impl Error {
         Error(json)
     }
 
+    pub(crate) fn json(&self) -> &Json {
+        &self.0
+    }
+
     pub(crate) fn into_outcome(self) -> Outcome {
         Outcome::Error(self.0)
     }

@@ -31,6 +31,11 @@ pub trait Ask: Sized {
 
     fn into_call(self) -> Result<Call>;
     fn read_answer(json: Json) -> Result<Self::Answer>;
+
+    /// It is the proxy's own, and not what the request at hand asks for.
+    fn is_own(&self) -> bool {
+        false
+    }
 }
 
 /// Untyped: any method, anything.
@@ -91,21 +96,25 @@ impl<T: Spoken> Ask for Typed<T> {
 
 /// A prompt of the user: a [`PromptRequest`] with what one does most with it.
 #[derive(Debug, Clone)]
-pub struct Prompt(Typed<PromptRequest>);
+pub struct Prompt {
+    request: Typed<PromptRequest>,
+    /// It is the proxy's own.
+    own: bool,
+}
 
 impl Prompt {
     pub(crate) fn read(json: &Json) -> Result<Prompt> {
-        Ok(Prompt(Typed::read(json)?))
+        Ok(Prompt { request: Typed::read(json)?, own: false })
     }
 
     /// The id of the session it belongs to.
     pub fn session(&self) -> &str {
-        &self.0.session_id.0
+        &self.request.session_id.0
     }
 
     /// What it says: all its text, blocks joined with line breaks.
     pub fn text(&self) -> String {
-        let texts = self.0.prompt.iter().filter_map(|block| match block {
+        let texts = self.request.prompt.iter().filter_map(|block| match block {
             ContentBlock::Text(text) => Some(text.text.as_str()),
             _ => None,
         });
@@ -113,26 +122,28 @@ impl Prompt {
     }
 
     pub fn prepend_text(&mut self, text: impl Into<String>) {
-        self.0.prompt.insert(0, ContentBlock::from(text.into()));
+        self.request.prompt.insert(0, ContentBlock::from(text.into()));
     }
 
     pub fn append_text(&mut self, text: impl Into<String>) {
-        self.0.prompt.push(ContentBlock::from(text.into()));
+        self.request.prompt.push(ContentBlock::from(text.into()));
     }
 
     /// Says something else in each of its text blocks.
     pub fn edit_text(&mut self, mut edit: impl FnMut(&mut String)) {
-        for block in &mut self.0.prompt {
+        for block in &mut self.request.prompt {
             if let ContentBlock::Text(text) = block {
                 edit(&mut text.text);
             }
         }
     }
 
-    /// Another prompt for the same session, with this text only.
+    /// Another prompt for the same session, with this text only. It is the proxy's own: see
+    /// [`Next::run_own`].
     pub fn instead(&self, text: impl Into<String>) -> Prompt {
         let blocks = vec![ContentBlock::from(text.into())];
-        Prompt(PromptRequest::new(self.0.session_id.clone(), blocks).into())
+        let request = PromptRequest::new(self.request.session_id.clone(), blocks).into();
+        Prompt { request, own: true }
     }
 }
 
@@ -140,13 +151,13 @@ impl Deref for Prompt {
     type Target = PromptRequest;
 
     fn deref(&self) -> &PromptRequest {
-        &self.0
+        &self.request
     }
 }
 
 impl DerefMut for Prompt {
     fn deref_mut(&mut self) -> &mut PromptRequest {
-        &mut self.0
+        &mut self.request
     }
 }
 
@@ -154,12 +165,27 @@ impl Ask for Prompt {
     type Answer = Typed<PromptResponse>;
 
     fn into_call(self) -> Result<Call> {
-        self.0.into_call()
+        self.request.into_call()
     }
 
     fn read_answer(json: Json) -> Result<Typed<PromptResponse>> {
-        Typed::read(&json)
+        read_end(&json)
     }
+
+    fn is_own(&self) -> bool {
+        self.own
+    }
+}
+
+/// Reads how a turn ended. A reason that the schema does not know is kept, and read as the end of the turn.
+pub(crate) fn read_end(json: &Json) -> Result<Typed<PromptResponse>> {
+    let known = json.with_at(&["stopReason"], Some(&Json::trusted(r#""end_turn""#)));
+    Typed::read(json).or_else(|why| {
+        match json.member("stopReason").is_some_and(|it| it.is_string()) {
+            true => Typed::read_with(json, &known),
+            false => Err(why),
+        }
+    })
 }
 
 /// Lets a request go on: to the next handler, and at last to the other side. May be used never, once
@@ -169,35 +195,49 @@ pub struct Next<T> {
     pub(crate) toward: Side,
     /// The handlers that come next.
     pub(crate) rest: Arc<[Handler]>,
+    /// What is sent is the proxy's own.
+    pub(crate) own: bool,
     pub(crate) kind: PhantomData<fn(T)>,
 }
 
 impl<T: Ask> Next<T> {
-    /// Sends the request on, changed or not, and waits for its answer.
+    /// Sends the request on, changed or not, and waits for its answer; for a prompt, for the end of the turn.
     pub async fn run(&self, request: T) -> Result<T::Answer> {
+        let own = self.own || request.is_own();
+        self.send(request, own).await
+    }
+
+    /// The same with a request of the proxy's own, such as a prompt that is to be answered before the user's.
+    /// In ACP version 2, the editor's prompt is accepted when one that is not the proxy's own is.
+    pub async fn run_own(&self, request: T) -> Result<T::Answer> {
+        self.send(request, true).await
+    }
+
+    async fn send(&self, request: T, own: bool) -> Result<T::Answer> {
         let call = request.into_call()?;
         let method = call.method.clone();
-        let answer = self.pass(call).await?;
+        let answer = self.pass(call, own).await?;
         T::read_answer(answer).map_err(|why| {
             let name = &self.cx.shared.name;
             Error::internal(format!("{name} cannot read the answer to {}: {why}", method.name()))
         })
     }
 
-    pub(crate) async fn pass(&self, call: Call) -> Result<Json> {
+    pub(crate) async fn pass(&self, call: Call, own: bool) -> Result<Json> {
         match self.rest.split_first() {
             Some((handler, rest)) => {
                 let next = Next {
                     cx: self.cx.clone(),
                     toward: self.toward,
                     rest: rest.into(),
+                    own,
                     kind: PhantomData,
                 };
                 handler(call, next).await
             }
             None => {
                 let of = self.cx.of.as_ref().map(|(id, _)| id.clone());
-                self.cx.shared.pass_on(self.toward, call, of).await
+                self.cx.shared.pass_on(self.toward, call, of, own).await
             }
         }
     }
@@ -212,7 +252,7 @@ impl<T: Ask> Next<T> {
         let method = call.method.name().into_owned();
         match shared.unread(&method, &why.message()) {
             Verdict::Drop => Err(shared.refusal(&method, &why.message())),
-            Verdict::Pass => self.pass(call).await,
+            Verdict::Pass => self.pass(call, self.own).await,
         }
     }
 
@@ -222,7 +262,8 @@ impl<T: Ask> Next<T> {
     }
 
     pub(crate) fn kind<U>(self) -> Next<U> {
-        Next { cx: self.cx, toward: self.toward, rest: self.rest, kind: PhantomData }
+        let Next { cx, toward, rest, own, .. } = self;
+        Next { cx, toward, rest, own, kind: PhantomData }
     }
 }
 

@@ -21,13 +21,16 @@
 //! - Request handlers may wait; nothing behind them waits for them. What a handler sends, it sends in
 //!   the order in which it says so, and if it waits for nothing but `next.run`, its answer keeps the
 //!   place of the answer it got.
-//! - A request is answered exactly once: with what its handler returns.
+//! - A request is answered exactly once: with what its handler returns. In ACP version 2 a prompt is answered
+//!   when the agent accepts it, and what its handler returns is how the turn ends.
+//! - `next.run(prompt)` returns at the end of the turn, in ACP version 1 and 2.
 //! - When the asker cancels, what the handler has asked with `next.run` is cancelled, too.
 //!
 //! # Layout
 //! - [`proxy`]: handlers, one after the other
 //! - [`handler`]: what they are given: [`Prompt`], [`Next`], [`Typed`]
 //! - [`permission`]: what the agent asks permission for; `calls`: what it said of its tool calls before
+//! - `turn`: one turn for handlers, in ACP version 1 and 2
 //! - `strict`: what becomes of messages that the types cannot hold
 //! - [`context`]: what they can do beside: [`Cx`], [`Peer`]; [`session`]: subagents
 //! - [`agent`]: what an agent says
@@ -51,6 +54,7 @@ pub mod session;
 mod signal;
 mod strict;
 pub mod tool;
+mod turn;
 pub mod typed;
 
 pub use agent_client_protocol_schema::{ProtocolVersion, v1 as schema};

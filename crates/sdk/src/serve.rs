@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::marker::PhantomData;
 use std::rc::Rc;
@@ -25,6 +26,7 @@ use crate::proxy::{Listener, Observer, Proxy};
 use crate::signal::Giver;
 use crate::strict;
 use crate::tool::Offers;
+use crate::turn::{self, Prompted, Turns};
 
 const CHUNK: usize = 64 * 1024;
 
@@ -35,14 +37,30 @@ struct Front {
     observers: Vec<Observer>,
     shared: Rc<Shared>,
     waiting: BTreeMap<Tag, Waiting>,
-    /// Under which ids `initialize` was asked, until it is answered: the editor's, and our own.
-    greeting: (Option<Id>, Option<Tag>),
+    /// The id of the editor's `initialize` that was passed on, until it is answered.
+    greeting: Option<Id>,
+    /// Prompts of the editor that are being handled, in ACP version 2, by their ids.
+    prompts: BTreeMap<Vec<u8>, Prompted>,
+    turns: Turns,
     /// It decides about permissions, so what is said about tool calls matters.
     decides: bool,
 }
 
-/// Whoever waits for the answer to a question, and in the course of which request it was asked.
-type Waiting = (Option<Vec<u8>>, Giver<Result<Json>>);
+/// A question that was asked, and in the course of which request.
+struct Waiting {
+    of: Option<Vec<u8>>,
+    then: Then,
+}
+
+/// What is to be done with an answer.
+enum Then {
+    Give(Giver<Result<Json>>),
+    /// It accepts a prompt, in ACP version 2.
+    Turn {
+        session: String,
+        own: bool,
+    },
+}
 
 fn index(side: Side) -> usize {
     match side {
@@ -80,7 +98,9 @@ impl Front {
             observers: proxy.observers,
             shared,
             waiting: BTreeMap::new(),
-            greeting: (None, None),
+            greeting: None,
+            prompts: BTreeMap::new(),
+            turns: Turns::default(),
         }
     }
 
@@ -93,18 +113,20 @@ impl Front {
 
     fn perform(&mut self, command: Command, out: &mut Outbox<'_>) {
         match command {
-            Command::Ask { toward, call, of, reply } => {
+            Command::Ask { toward, call, of, own, reply } => {
                 self.begins_turn(toward, &call);
-                let greets = toward == Side::Agent && call.is("initialize");
+                let prompts = self.shared.is_v2() && call.is("session/prompt");
+                let session = session_of(&call).filter(|_| prompts && toward == Side::Agent);
                 let tag = out.ask(toward, call);
-                if greets {
-                    self.greeting.1 = Some(tag);
-                }
                 let of = of.map(|id| key(&id));
                 let cancelled = of.as_ref().is_some_and(|of| {
                     self.shared.handled.borrow().get(of).is_some_and(|it| it.is_cancelled())
                 });
-                self.waiting.insert(tag, (of, reply));
+                let then = match session {
+                    Some(session) => self.run(session, tag, of.as_ref(), own, reply),
+                    None => Then::Give(reply),
+                };
+                self.waiting.insert(tag, Waiting { of, then });
                 if cancelled {
                     out.cancel(tag);
                 }
@@ -112,9 +134,85 @@ impl Front {
             Command::Notify { toward, call } => out.notify(toward, call),
             Command::Answer(request, outcome) => {
                 self.shared.handled.borrow_mut().remove(&key(request.id()));
+                if request.call.is("initialize") {
+                    self.greeted(&outcome);
+                }
                 out.answer(request, outcome);
             }
+            Command::Finish(id, result) => self.finish(&id, result, out),
         }
+    }
+
+    /// A prompt was sent to the agent, whose turn a handler waits for.
+    fn run(
+        &mut self,
+        session: String,
+        tag: Tag,
+        of: Option<&Vec<u8>>,
+        own: bool,
+        reply: Giver<Result<Json>>,
+    ) -> Then {
+        let prompted = of.and_then(|of| self.prompts.get_mut(of));
+        let prompted = prompted.filter(|it| it.session == session);
+        let first = prompted.is_some_and(|it| !std::mem::replace(&mut it.sent, true));
+        self.turns.sent(&session, tag, first, reply);
+        Then::Turn { session, own }
+    }
+
+    /// The agent has accepted a prompt: so is the editor's, unless it was the proxy's own.
+    fn accept(&mut self, of: &[u8], own: bool, answer: &Json, out: &mut Outbox<'_>) {
+        let Some(prompted) = self.prompts.get_mut(of) else { return };
+        if own {
+            prompted.own = Some(answer.detached());
+        } else if let Some(request) = prompted.request.take() {
+            out.answer(request, Outcome::Result(answer.clone()));
+        }
+    }
+
+    /// The handler of a prompt is done. The editor is told what it has not been told yet: that the prompt was
+    /// accepted, and how the turn ended.
+    fn finish(&mut self, id: &[u8], result: Result<Json>, out: &mut Outbox<'_>) {
+        self.shared.handled.borrow_mut().remove(id);
+        let Some(Prompted { session, request, sent, own }) = self.prompts.remove(id) else {
+            return;
+        };
+        if !self.prompts.values().any(|it| it.session == session) {
+            self.shared.saying.borrow_mut().remove(&session);
+        }
+        let failed = match (&result, &request) {
+            (Err(why), None) => {
+                self.shared.log(&format!("a turn failed after its prompt was accepted: {why}"));
+                false
+            }
+            (Err(_), Some(_)) => true,
+            (Ok(_), _) => false,
+        };
+        match (request, &result) {
+            (Some(request), Err(why)) => out.answer(request, why.clone().into_outcome()),
+            (Some(request), Ok(_)) => match own {
+                Some(answer) => out.answer(request, Outcome::Result(answer)),
+                None => self.insert(request, &session, out),
+            },
+            (None, _) => {}
+        }
+        let (held, untold) = match sent {
+            true => self.turns.done(&session),
+            false => (Vec::new(), !failed),
+        };
+        for call in turn::with_end(held, &result) {
+            out.notify(Side::Editor, call);
+        }
+        if untold && !failed {
+            out.notify(Side::Editor, turn::idle(&session, &result));
+        }
+    }
+
+    /// Answers a prompt that goes no further: it is part of the conversation.
+    fn insert(&self, request: Request, session: &str, out: &mut Outbox<'_>) {
+        let id = self.shared.message_id();
+        out.notify(Side::Editor, turn::user_message(&request, session, &id));
+        let answer = Json::object([("messageId", Some(Json::string(&id)))]);
+        out.answer(request, Outcome::Result(answer));
     }
 
     /// Whether a strict proxy refuses a message of a method that it handles, and why.
@@ -131,7 +229,13 @@ impl Front {
     }
 
     /// Handles a request in a task of its own.
-    fn handle(&self, from: Side, request: Request, handlers: Arc<[Handler]>) {
+    fn handle(
+        &mut self,
+        from: Side,
+        request: Request,
+        handlers: Arc<[Handler]>,
+        out: &mut Outbox<'_>,
+    ) {
         let prompt = self.shared.last && request.call.is("session/prompt");
         let session = if prompt { session_of(&request.call) } else { None };
         let wanted = Rc::new(Wanted::in_session(session));
@@ -140,15 +244,48 @@ impl Front {
         let shared = self.shared.clone();
         let call = request.call.clone();
         let own = from == Side::Agent && call.is("mcp/message") && shared.offers.owns(&call);
+        let id = key(request.id());
+        let request = self.keep_prompt(from, request, out);
         self.shared.spawn(Box::pin(async move {
             let result = if own {
                 shared.offers.answer(cx, call).await
             } else {
-                let toward = from.opposite();
-                Next::<Call> { cx, toward, rest: handlers, kind: PhantomData }.pass(call).await
+                let (toward, kind) = (from.opposite(), PhantomData);
+                let next = Next::<Call> { cx, toward, rest: handlers, own: false, kind };
+                next.pass(call, false).await
             };
-            shared.push(Command::Answer(request, outcome(result)));
+            shared.push(match request {
+                Some(request) => Command::Answer(request, outcome(result)),
+                None => Command::Finish(id, result),
+            });
         }));
+    }
+
+    /// Keeps a prompt whose turn is more than its answer, as in ACP version 2. Gives back any other request.
+    fn keep_prompt(
+        &mut self,
+        from: Side,
+        request: Request,
+        out: &mut Outbox<'_>,
+    ) -> Option<Request> {
+        let is_turn =
+            self.shared.is_v2() && from == Side::Editor && request.call.is("session/prompt");
+        let session = session_of(&request.call).filter(|_| is_turn);
+        let Some(session) = session else { return Some(request) };
+        let id = key(request.id());
+        let mut prompted = Prompted { session, request: None, sent: false, own: None };
+        match self.shared.last {
+            // An agent has accepted it with that.
+            true => {
+                self.insert(request, &prompted.session, out);
+                out.notify(Side::Editor, turn::running(&prompted.session));
+            }
+            false => prompted.request = Some(request),
+        }
+        let saying = self.shared.message_id();
+        self.shared.saying.borrow_mut().insert(prompted.session.clone(), saying);
+        self.prompts.insert(id, prompted);
+        None
     }
 }
 
@@ -156,9 +293,9 @@ impl driver::Proxy for Front {
     fn on_message(&mut self, from: Side, message: &Message) {
         if let Message::Response { id, outcome, .. } = message
             && from == Side::Agent
-            && self.greeting.0.as_ref() == Some(id)
+            && self.greeting.as_ref() == Some(id)
         {
-            self.greeting.0 = None;
+            self.greeting = None;
             self.greeted(outcome);
         }
         self.observers.iter_mut().for_each(|observer| observer(from, message));
@@ -179,6 +316,7 @@ impl driver::Proxy for Front {
         {
             offers.forget(&session);
             self.shared.calls.forget(&session);
+            self.turns.closed(&session);
         }
         drop(method);
         if let Some(answer) =
@@ -193,7 +331,7 @@ impl driver::Proxy for Front {
             }
             self.begins_turn(from.opposite(), &request.call);
             if from == Side::Editor && request.call.is("initialize") {
-                self.greeting.0 = Some(request.id().detached());
+                self.greeting = Some(request.id().detached());
             }
             return out.pass(from.opposite(), request);
         }
@@ -202,10 +340,15 @@ impl driver::Proxy for Front {
             self.shared.unread(&method, &why);
             return out.answer(request, self.shared.refusal(&method, &why).into_outcome());
         }
-        self.handle(from, request, handlers);
+        self.handle(from, request, handlers, out);
     }
 
     fn on_notification(&mut self, from: Side, mut call: Call, out: &mut Outbox<'_>) {
+        let watches = self.shared.is_v2() && from == Side::Agent && call.is("session/update");
+        let state = if watches { turn::state(&call) } else { None };
+        if let Some((session, idle, update)) = &state {
+            self.turns.reported(session, *idle, update);
+        }
         if from == Side::Agent && call.is("session/update") && self.shared.sessions.keep(&call) {
             return;
         }
@@ -230,7 +373,13 @@ impl driver::Proxy for Front {
             if method == "session/cancel" {
                 session_of(&call).iter().for_each(|id| self.shared.cancel_session(id));
             }
-        } else {
+            return;
+        }
+        let call = match state {
+            Some((session, true, _)) => self.turns.hold(&session, call),
+            _ => Some(call),
+        };
+        if let Some(call) = call {
             out.notify(from.opposite(), call);
         }
     }
@@ -240,23 +389,28 @@ impl driver::Proxy for Front {
         if let Some(wanted) = self.shared.handled.borrow().get(&id) {
             wanted.cancel();
         }
-        for (tag, (of, _)) in &self.waiting {
-            if of.as_ref() == Some(&id) {
+        for (tag, waiting) in &self.waiting {
+            if waiting.of.as_ref() == Some(&id) {
                 out.cancel(*tag);
             }
         }
     }
 
-    fn on_answer(&mut self, tag: Tag, outcome: Outcome, _: &mut Outbox<'_>) {
-        if self.greeting.1 == Some(tag) {
-            self.greeting.1 = None;
-            self.greeted(&outcome);
-        }
-        let Some((_, reply)) = self.waiting.remove(&tag) else { return };
-        reply.give(match outcome {
+    fn on_answer(&mut self, tag: Tag, outcome: Outcome, out: &mut Outbox<'_>) {
+        let Some(Waiting { of, then }) = self.waiting.remove(&tag) else { return };
+        let answer = match outcome {
             Outcome::Result(result) => Ok(result.detached()),
             Outcome::Error(error) => Err(Error::from_json(error.detached())),
-        });
+        };
+        match then {
+            Then::Give(reply) => reply.give(answer),
+            Then::Turn { session, own } => {
+                if let (Some(of), Ok(answer)) = (&of, &answer) {
+                    self.accept(of, own, answer, out);
+                }
+                self.turns.answered(&session, tag, answer);
+            }
+        }
     }
 }
 
@@ -273,7 +427,8 @@ impl Engine {
         let last = proxy.last;
         let (name, strict) = (proxy.name.clone(), proxy.strict);
         let logger = proxy.logger.take();
-        let shared = Shared { offers, last, name, strict, logger, ..Shared::default() };
+        let salt = RandomState::new().build_hasher().finish() as u32;
+        let shared = Shared { offers, last, name, strict, logger, salt, ..Shared::default() };
         let shared = Rc::new(shared);
         let front = Front::new(proxy, shared.clone());
         let driver = if last { Driver::agent(front) } else { Driver::new(front) };

@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::context::{Peer, Shared};
 use crate::error::{Error, Result};
+use crate::handler::read_end;
 use crate::typed::Typed;
 
 /// The sessions that are the proxy's own, and what the agent has said in each since the last prompt.
@@ -106,7 +107,7 @@ impl Session {
         let result = self.agent.ask("session/prompt", params).await;
         let mut sessions = self.shared.sessions.0.borrow_mut();
         let updates = sessions.get_mut(&self.id).map(std::mem::take).unwrap_or_default();
-        Ok(Turn { response: Typed::read(&result?)?, updates })
+        Ok(Turn { response: read_end(&result?)?, updates })
     }
 
     /// Asks the agent to end its turn.

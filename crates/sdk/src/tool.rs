@@ -555,12 +555,18 @@ fn complete() -> Json {
 
 impl Shared {
     /// Sends a request on to the other side. One that sets up a session takes the servers along.
-    pub async fn pass_on(&self, toward: Side, call: Call, of: Option<driver::Id>) -> Result<Json> {
+    pub async fn pass_on(
+        &self,
+        toward: Side,
+        call: Call,
+        of: Option<driver::Id>,
+        own: bool,
+    ) -> Result<Json> {
         if toward != Side::Agent || !self.offers.sets_up(&call) {
-            return self.ask(toward, call, of).await;
+            return self.ask(toward, call, of, own).await;
         }
         let (call, ids) = self.offers.declare(call);
-        let answer = self.ask(toward, call.clone(), of).await;
+        let answer = self.ask(toward, call.clone(), of, own).await;
         self.offers.learn(&call, ids, &answer);
         answer
     }

@@ -218,7 +218,8 @@ impl Turn {
 
     /// May it? Nothing, if the user leaves the turn.
     async fn permission(&self, tool: &str) -> Result<Option<bool>> {
-        let call = ToolCallUpdate::new(tool.to_owned(), ToolCallUpdateFields::new());
+        let fields = ToolCallUpdateFields::new().title(format!("Edit {FILE}"));
+        let call = ToolCallUpdate::new(tool.to_owned(), fields);
         let options = vec![
             PermissionOption::new("allow", "Allow once", PermissionOptionKind::AllowOnce),
             PermissionOption::new("reject", "Reject", PermissionOptionKind::RejectOnce),

@@ -4,6 +4,9 @@ use serde_json::{Value, json};
 use tokio::io::{
     AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
 };
+use wire::{Call, Message, Outcome};
+
+use super::payload;
 
 /// What came from the chain.
 #[derive(Debug)]
@@ -41,23 +44,28 @@ impl Client {
         loop {
             let line = self.lines.next_line().await.ok()??;
             // The conductor lets only whole messages through.
-            let Ok(mut message) = serde_json::from_str::<Value>(&line) else { continue };
-            let params = message["params"].take();
-            let method = message["method"].as_str().map(str::to_owned);
-            let id = message.get("id").cloned();
-            match (method, id) {
-                (Some(method), Some(id)) => return Some(Heard::Request { id, method, params }),
-                (Some(method), None) => return Some(Heard::Notification { method, params }),
-                (None, Some(id)) => {
-                    let Some(id) = id.as_u64() else { continue };
-                    let outcome = match message.get("error") {
-                        Some(error) => Err(one_line(error)),
-                        None => Ok(message["result"].take()),
+            let Ok(message) = Message::parse(&line.into()) else { continue };
+            let params = |call: &Call| call.params.as_ref().map(payload::read).unwrap_or_default();
+            return Some(match message {
+                Message::Request { id, call } => Heard::Request {
+                    id: payload::read(id.json()),
+                    method: call.method.name().into_owned(),
+                    params: params(&call),
+                },
+                Message::Notification(call) => Heard::Notification {
+                    method: call.method.name().into_owned(),
+                    params: params(&call),
+                },
+                Message::Response { id, outcome, .. } => {
+                    let id = id.json().integer().and_then(|id| u64::try_from(id).ok());
+                    let Some(id) = id else { continue };
+                    let outcome = match outcome {
+                        Outcome::Error(error) => Err(one_line(&payload::read(&error))),
+                        Outcome::Result(result) => Ok(payload::read(&result)),
                     };
-                    return Some(Heard::Answer { id, outcome });
+                    Heard::Answer { id, outcome }
                 }
-                (None, None) => {}
-            }
+            });
         }
     }
 
@@ -91,7 +99,7 @@ impl Client {
 }
 
 /// What an error says, in one line.
-fn one_line(error: &Value) -> String {
+pub fn one_line(error: &Value) -> String {
     let message = error["message"].as_str().unwrap_or("no reason given");
     let line = message.lines().map(str::trim).collect::<Vec<_>>().join(" ");
     match error["data"].as_str() {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use wire::{Call, Id, Json, Message, Outcome, Side};
 
 use super::Fold;
+use super::payload::without_secrets;
 use crate::tap::Sighting;
 
 /// How many open requests are remembered by name.
@@ -209,11 +210,11 @@ fn telling(call: &Call) -> (String, String) {
     }
 }
 
-/// The session is the same in all of them.
+/// Without the session, which is the same in all of them, and without secrets.
 fn brief(json: &Json) -> String {
     match json.is_object() && json.members().len() > 1 {
-        true => json.with_at(&["sessionId"], None).as_str().to_owned(),
-        false => json.as_str().to_owned(),
+        true => without_secrets(&json.with_at(&["sessionId"], None)),
+        false => without_secrets(json),
     }
 }
 
