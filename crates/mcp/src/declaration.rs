@@ -12,7 +12,7 @@
 
 use wire::{Call, Json};
 
-use crate::form::{bare, url};
+use crate::form::{bare, prefixed, url};
 use crate::ports::Place;
 
 /// The requests that may carry servers: all that set a session up.
@@ -43,8 +43,10 @@ pub struct Entry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
     pub name: String,
-    /// Its id, without scheme. The name, where it has no other.
+    /// Its id, without one leading `acp:`. The name, where it has no other.
     pub id: String,
+    /// The id as it is declared.
+    pub spelt: String,
     pub spelling: Spelling,
 }
 
@@ -124,9 +126,12 @@ fn read(key: Option<&str>, json: &Json) -> Option<Offer> {
     let text = |name: &str| json.member(name)?.text().map(|text| text.into_owned());
     let name = key.map(str::to_owned).or_else(|| text("name"));
     let kind = text("type").or_else(|| text("transport")).unwrap_or_default();
-    let offer = |id: String, spelling| {
-        let id = bare(&id).to_owned();
-        Some(Offer { name: name.clone().unwrap_or_else(|| id.clone()), id, spelling })
+    let offer = |spelt: String, spelling| {
+        let id = match spelling {
+            Spelling::Scp | Spelling::Nameless => spelt.clone(),
+            _ => bare(&spelt).to_owned(),
+        };
+        Some(Offer { name: name.clone().unwrap_or_else(|| id.clone()), id, spelt, spelling })
     };
     match kind.as_str() {
         "acp" => {
@@ -177,6 +182,7 @@ impl Entry {
     pub fn respell(&mut self, name: &str, id: &str, manner: &Manner) {
         let map = self.key.is_some();
         let some = |text: &str| Some(Json::string(text));
+        let id_text = || some(&prefixed(id));
         let kind = |kind: &str| {
             let key = if map { "transport" } else { "type" };
             (key, Some(Json::string(kind)))
@@ -202,12 +208,13 @@ impl Entry {
                 ])
             }
             Manner::ServerId | Manner::BothIds if map => {
-                Json::object([kind("acp"), ("uuid", some(id)), meta])
+                Json::object([kind("acp"), ("uuid", id_text()), meta])
             }
-            Manner::ServerId => Json::object([kind("acp"), title(), ("serverId", some(id)), meta]),
+            Manner::ServerId => Json::object([kind("acp"), title(), ("serverId", id_text()), meta]),
             Manner::Scp => Json::object([kind("scp"), title(), meta]),
             Manner::BothIds => {
-                Json::object([kind("acp"), title(), ("id", some(id)), ("serverId", some(id)), meta])
+                let ids = [("id", id_text()), ("serverId", id_text())];
+                Json::object([kind("acp"), title()].into_iter().chain(ids).chain([meta]))
             }
             Manner::Bridged { place: Place::Stdio { program, port, variable, secret }, v2 } => {
                 let args = [Json::string("mcp"), Json::string(&port.to_string())];
@@ -287,7 +294,11 @@ mod tests {
             ),
         ] {
             let (_, servers) = servers(params);
-            let offer = Offer { name: "N".into(), id: id.into(), spelling };
+            let spelt = match spelling {
+                Spelling::Url => format!("acp:{id}"),
+                _ => id.to_owned(),
+            };
+            let offer = Offer { name: "N".into(), id: id.into(), spelt, spelling };
             assert_eq!(servers.entries()[0].offer, Some(offer), "{params}");
         }
     }

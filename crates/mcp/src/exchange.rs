@@ -21,6 +21,7 @@ mod repeat;
 mod server;
 mod set_up;
 mod talk;
+mod words;
 
 pub(crate) use repeat::{LIMIT, may_repeat, silence};
 pub(crate) use talk::cancelled;
@@ -215,6 +216,14 @@ impl Exchange {
                     (Some(Topic::Mcp), Side::Agent) => {
                         return self.on_provider(now, hop.seat, Some(id), call, steps);
                     }
+                    (Some(Topic::Mcp), Side::Editor) if form::fault(&call).is_some() => {
+                        let why = form::fault(&call).unwrap_or_default();
+                        let why = format!("this mcp/message cannot be delivered: {why}");
+                        let outcome = Outcome::error(code::INVALID_PARAMS, &why);
+                        let message = Message::response(id, outcome);
+                        steps.push(Step::Deliver { to: hop.seat, toward: Side::Agent, message });
+                        return None;
+                    }
                     (Some(Topic::Mcp), Side::Editor) if self.is_its_own(hop.seat, &call) => {
                         // It passes on what is meant for itself: it does not know this form.
                         let why =
@@ -233,7 +242,11 @@ impl Exchange {
                 (Some(Topic::Mcp), Side::Agent) => {
                     self.on_provider(now, hop.seat, None, call, steps)
                 }
-                (Some(Topic::Mcp), Side::Editor) if self.is_its_own(hop.seat, &call) => None,
+                (Some(Topic::Mcp), Side::Editor)
+                    if form::fault(&call).is_some() || self.is_its_own(hop.seat, &call) =>
+                {
+                    None
+                }
                 (Some(Topic::Mcp), Side::Editor) => {
                     self.overhear(hop.seat, &call);
                     Some(Message::Notification(call))

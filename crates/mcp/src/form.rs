@@ -110,9 +110,25 @@ pub enum Answer {
 
 const ACP: &str = "acp:";
 
-/// Server ids are compared without the scheme that some spellings have.
+/// Server ids are compared without one leading `acp:`, which some spellings have.
 pub fn bare(id: &str) -> &str {
     id.strip_prefix(ACP).unwrap_or(id)
+}
+
+/// A text that is this id when it is compared.
+pub fn prefixed(id: &str) -> String {
+    match id.starts_with(ACP) {
+        true => format!("{ACP}{id}"),
+        false => id.to_owned(),
+    }
+}
+
+/// The server that a message names, as it is spelt there.
+pub fn named_server(call: &Call) -> Option<String> {
+    texts(
+        call.params.as_ref()?,
+        &["serverId", "acpId", "acpUrl", "acp_url", "acp_id", "url", "name"],
+    )
 }
 
 pub fn url(server: &str) -> Json {
@@ -175,15 +191,38 @@ pub fn read(call: &Call) -> Option<(Form, Word)> {
             Some((Form::M2, say(Target::Connection(connection()?))?))
         }
         "_mcp/message" => Some((Form::M3, say(Target::Connection(connection()?))?)),
-        "mcp/message" => match connection() {
-            Some(id) => Some((Form::M6, say(Target::Connection(id))?)),
-            None => {
-                let request = text(params, "requestId")?;
-                Some((Form::M7, say(Target::Operation { server: server("serverId")?, request })?))
+        "mcp/message" => match (server("serverId"), text(params, "requestId"), connection()) {
+            (Some(server), Some(request), _) => {
+                Some((Form::M7, say(Target::Operation { server, request })?))
             }
+            (_, _, connection) => Some((Form::M6, say(Target::Connection(connection?))?)),
         },
         "_mcp/disconnect" => Some((Form::M3, Word::Disconnect { connection: connection()? })),
         "mcp/disconnect" => Some((Form::M6, Word::Disconnect { connection: connection()? })),
+        _ => None,
+    }
+}
+
+/// What is wrong with a consumer's `mcp/message`, if it is not one of a connection.
+pub fn fault(call: &Call) -> Option<&'static str> {
+    if !call.is("mcp/message") {
+        return None;
+    }
+    let Some(params) = call.params.as_ref().filter(|it| it.is_object()) else {
+        return Some("params must be an object");
+    };
+    let stateless = params.member("serverId").is_some() || params.member("requestId").is_some();
+    if texts(params, &["connectionId", "connection_id"]).is_some() && !stateless {
+        return None;
+    }
+    let inner = params.member("params");
+    match (text(params, "serverId"), text(params, "requestId"), text(params, "method")) {
+        (None, ..) => Some("serverId must be a string"),
+        (_, None, _) => Some("requestId must be a string"),
+        (_, _, None) => Some("method must be a string"),
+        _ if inner.is_some_and(|it| !it.is_object() && !it.is_null()) => {
+            Some("the inner params must be an object")
+        }
         _ => None,
     }
 }
@@ -263,13 +302,10 @@ impl Form {
             Form::M4 => Call::new("mcp/connect", Json::object([("acpUrl", Some(url(server)))])),
             Form::M5 => Call::new("mcp/connect", Json::object([("acpId", Some(bare))])),
             Form::M6 => Call::new("mcp/connect", Json::object([("serverId", Some(bare))])),
-            Form::M3t => {
-                let chosen = Json::string(chosen);
-                let members = [("connectionId", Some(chosen)), ("url", Some(url(server)))];
-                Call::new("_mcp/connect", Json::object(members))
-            }
             _ => {
+                let chosen = (!chosen.is_empty()).then(|| Json::string(chosen));
                 let members = ["acp_url", "acp_id", "url"].map(|key| (key, Some(url(server))));
+                let members = members.into_iter().chain([("connectionId", chosen)]);
                 Call::new("_mcp/connect", Json::object(members))
             }
         }
@@ -545,9 +581,8 @@ mod tests {
             }
             if form.connects() {
                 let connect = form.connect("U", "V");
-                let chosen = (form == Form::M3t).then(|| "V".to_owned());
                 let (_, word) = read(&connect).unwrap();
-                assert_eq!(word, Word::Connect { server: "U".into(), chosen });
+                assert_eq!(word, Word::Connect { server: "U".into(), chosen: None });
                 assert_eq!(connection_of(&form.connected("V")).as_deref(), Some("V"));
                 let (_, word) = read(&form.disconnect("V").0).unwrap();
                 assert_eq!(word, Word::Disconnect { connection: "V".into() });

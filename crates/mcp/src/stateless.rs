@@ -217,9 +217,22 @@ pub fn initialize(first: Option<&Call>) -> Call {
     Call::new(INITIALIZE, params)
 }
 
-/// Our own `server/discover`.
-pub fn discover() -> Call {
-    detached(&Call::new(DISCOVER, None), &Client::unknown())
+/// Says in our own `server/discover` that a connection would do better. A conductor inside ours that
+/// stands in for a server with connections then refuses: requests that the server has for its client
+/// would be lost otherwise.
+const CONNECTS: &str = "conductor/connects";
+
+/// Our own `server/discover`, of a consumer that has connections (`connects`) or has given them up.
+pub fn discover(connects: bool) -> Call {
+    let call = detached(&Call::new(DISCOVER, None), &Client::unknown());
+    let marked = |it: Json| it.with_at(&["_meta", CONNECTS], Some(&Json::TRUE));
+    Call { params: call.params.map(|it| if connects { marked(it) } else { it }), ..call }
+}
+
+/// Whether this is the `server/discover` of a conductor that would rather have a connection.
+pub fn would_connect(call: &Call) -> bool {
+    let params = call.params.as_ref();
+    call.is(DISCOVER) && params.is_some_and(|it| it.at(&["_meta", CONNECTS]).is_some())
 }
 
 /// The token under which the progress of a request is told.

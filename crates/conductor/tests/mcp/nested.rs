@@ -1,7 +1,8 @@
 //! Providers inside a chain inside the chain, under our own conductor and under another.
 
 use testkit::peers::{Peers, quote};
-use testkit::stage::{Setup, Stage};
+use testkit::rpc::{id_of, request, result, wrapped_request};
+use testkit::stage::{Peer, Setup, Stage, parse};
 
 use crate::clients::Client;
 use crate::play::{GREETING, HTTP, Play, STDIO, connect, list_tools, m3, m7};
@@ -93,5 +94,56 @@ fn a_provider_before_a_subchain_serves_the_agent() {
         let (tools, agent) = (setup.puppet("tools"), setup.puppet("agent"));
         let stage = setup.run("agent", &[tools, inner, agent]);
         use_tools(&mut Play::of(stage, &["tools", "agent"], GREETING, STDIO), stateless);
+    }
+}
+
+/// Checklist 89, for a conductor above us of the newest generation: it gets the newest declaration,
+/// whatever our provider's is, and what it then says reaches the provider in the provider's words.
+#[test]
+fn a_parent_of_the_newest_generation_is_given_the_newest_declaration() {
+    for (entry, connect) in [
+        (m3("N", "U"), "_mcp/connect"),
+        (r#"{"name":"N","transport":"acp","uuid":"U"}"#.to_owned(), "mcp/connect"),
+        (r#"{"type":"acp","name":"N","id":"U"}"#.to_owned(), "mcp/connect"),
+    ] {
+        let setup = stage();
+        let tools = setup.puppet("tools");
+        let mut stage = setup.run("proxy", &[tools]);
+        let native =
+            r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}}}"#;
+        stage.editor.send(&request("\"g\"", "proxy/initialize", GREETING));
+        let mut tools = stage.enter("tools");
+        let greeting = tools.line();
+        tools.send(&wrapped_request("0", "initialize", GREETING));
+        let forwarded = stage.editor.line();
+        stage.editor.send(&result(id_of(&forwarded), native));
+        assert_eq!(tools.line(), result("0", native));
+        tools.send(&result(id_of(&greeting), native));
+        assert_eq!(stage.editor.line(), result("\"g\"", native));
+
+        stage.editor.send(&request("1", "session/new", r#"{"cwd":"/","mcpServers":[]}"#));
+        tools.request("session/new");
+        let params = format!(r#"{{"cwd":"/","mcpServers":[{entry}]}}"#);
+        tools.send(&wrapped_request("\"new\"", "session/new", &params));
+        let new = stage.editor.line();
+        let params = format!(r#"{{"cwd":"/","mcpServers":[{}]}}"#, m7("N", "U"));
+        assert_eq!(new, wrapped_request(id_of(&new), "session/new", &params), "{entry}");
+
+        let said = r#"{"serverId":"U","requestId":"r","method":"tools/call"}"#;
+        stage.editor.send(&wrapped_request("7", "mcp/message", said));
+        let asked = parse(&tools.line());
+        assert_eq!(asked["params"]["method"], connect, "{asked}");
+        let id = asked["id"].to_string();
+        tools.send(&result(&id, r#"{"connectionId":"C","connection_id":"C"}"#));
+        let hello = parse(&tools.line());
+        assert_eq!(hello["params"]["params"]["method"], "initialize", "{hello}");
+        tools.send(&result(&hello["id"].to_string(), "{}"));
+        let ready = parse(&tools.line());
+        assert_eq!(ready["params"]["params"]["method"], "notifications/initialized");
+        let call = parse(&tools.line());
+        assert_eq!(call["params"]["params"]["method"], "tools/call", "{call}");
+        tools.send(&result(&call["id"].to_string(), r#"{"content":[]}"#));
+        let answer = r#"{"result":{"content":[],"resultType":"complete"}}"#;
+        assert_eq!(stage.editor.line(), result("7", answer));
     }
 }

@@ -1,13 +1,13 @@
 //! What consumers say: delivered to the provider in its own form, or answered here.
 
 use router::{Seat, Time};
-use wire::{Call, Id, Json, Message, Outcome, Side};
+use wire::{Call, Id, Json, Message, Outcome, Side, code};
 
 use super::repeat::What;
 use super::talk::*;
 use super::{Exchange, LIMIT, Step, Watch, may_repeat, name, named};
 use crate::bridge::{cancel, no_such};
-use crate::form::{self, About, Address, Answer, Form, Target, Way, Word};
+use crate::form::{self, About, Address, Answer, Form, Target, Way, Word, named_server};
 use crate::stateless::{self, CANCELLED, Client, DISCOVER, INITIALIZE, INITIALIZED, PING};
 
 impl Exchange {
@@ -104,18 +104,20 @@ impl Exchange {
                         steps,
                     );
                 };
-                let server = &self.servers[&key];
+                let server = self.servers.get_mut(&key)?;
+                server.called = named_server(&call);
                 if server.form_for(Form::M7) == Form::M7 {
                     let settled = server.settled;
-                    let call = if server.native == key {
-                        call
-                    } else {
-                        let native = Json::string(&server.native);
-                        let params = call.params.map(|it| it.with_member("serverId", &native));
-                        Call { params, ..call }
+                    let call = match server.called.as_ref() == Some(&server.spelt) {
+                        true => call,
+                        false => {
+                            let native = Json::string(&server.spelt);
+                            let params = call.params.map(|it| it.with_member("serverId", &native));
+                            Call { params, ..call }
+                        }
                     };
                     if let Some(id) = id.as_ref().filter(|_| !settled || until.is_some()) {
-                        let what = What::say(Form::M7, &server.native, "", &said);
+                        let what = What::say(Form::M7, server.address(Form::M7), "", &said);
                         let question = match settled {
                             true => Question::Passed { server: key, request },
                             false => Question::Trial { server: key, inner, request, call: said },
@@ -123,6 +125,11 @@ impl Exchange {
                         self.expect(now, (seat, id), question, until, what);
                     }
                     return Some(message(id, call));
+                }
+                if let Some(id) = id.as_ref().filter(|_| stateless::would_connect(&said)) {
+                    let error = stateless::unknown_method(DISCOVER);
+                    answer(seat, id.clone(), Outcome::Error(error), steps);
+                    return None;
                 }
                 let item = Item { id, inner, request, call: said, original: None, until };
                 self.say_stateless(now, &key, item, steps);
@@ -179,7 +186,28 @@ impl Exchange {
             self.open(now, number, form, None, None, steps);
             number
         });
+        if let Some(id) = item.id.as_ref().filter(|_| self.is_active(number, &item.request)) {
+            let why = format!(
+                "the requestId '{}' is in use by a request that is not answered",
+                item.request
+            );
+            let Some(talk) = self.talks.all.get(&number) else { return };
+            return answer(
+                talk.seat,
+                id.clone(),
+                Outcome::error(code::INVALID_PARAMS, &why),
+                steps,
+            );
+        }
         self.say(now, number, item, steps);
+    }
+
+    /// Is there a request of a stateless consumer with this `requestId`?
+    fn is_active(&self, number: u64, request: &str) -> bool {
+        let mut operations = self.talks.operations.values();
+        let waiting = self.talks.all.get(&number).and_then(Talk::waiting);
+        operations.any(|it| it.talk == number && it.request == request)
+            || waiting.into_iter().flatten().any(|item| item.request == request)
     }
 
     /// Says something to the provider, or answers it here.
@@ -201,6 +229,7 @@ impl Exchange {
                     return self.say_attached(now, number, form, &connection, item, steps);
                 }
                 let (seat, unchanged) = (talk.seat, talk.is_alike(server));
+                let kept = server.keeps(form);
                 let Item { id, inner, request, call, original, until } = item;
                 if let Some(id) = id.as_ref().filter(|_| call.is(DISCOVER)) {
                     // MCP with connections does not know it, and not every server says so.
@@ -210,8 +239,15 @@ impl Exchange {
                     return answer(seat, id.clone(), outcome, steps);
                 }
                 let address =
-                    Address { server: &server.native, connection: &connection, request: "" };
-                let said = match original.filter(|_| unchanged) {
+                    Address { server: server.address(form), connection: &connection, request: "" };
+                let as_spelt = || {
+                    let by_server = matches!(talk.consumer, Consumer::Server { .. });
+                    by_server.then(|| form.say(Way::ToServer, address, id.as_ref(), &call))
+                };
+                let is_spelt_alike = |original: &Call| {
+                    as_spelt().is_none_or(|it| named_server(&it) == named_server(original))
+                };
+                let said = match original.filter(|it| unchanged && is_spelt_alike(it)) {
                     Some(original) => original,
                     None => {
                         let call = self.taken_back(number, &call).map_or(call.clone(), |id| {
@@ -222,8 +258,8 @@ impl Exchange {
                     }
                 };
                 if let Some(id) = &id {
-                    let what = What::say(form, &server.native, &connection, &call);
-                    let call = match call.is(INITIALIZE) {
+                    let what = What::say(form, server.address(form), &connection, &call);
+                    let call = match call.is(INITIALIZE) || kept {
                         true => call.detached(),
                         false => Call::new("", None),
                     };
@@ -285,9 +321,10 @@ impl Exchange {
         let token = stateless::progress_token(&call);
         let operation = Operation { talk: number, token, request: String::new() };
         self.talks.operations.insert((seat, request.clone()), operation);
-        let address = Address { server: &server.native, connection: "", request: &request };
+        let address =
+            Address { server: server.address(Form::M7), connection: "", request: &request };
         let said = Form::M7.say(Way::ToServer, address, Some(&id), &detached);
-        let what = What::say(Form::M7, &server.native, "", &detached);
+        let what = What::say(Form::M7, server.address(Form::M7), "", &detached);
         let call = call.detached();
         let question = Question::Say { talk: number, form: Form::M7, inner, request, call, rounds };
         self.expect(now, (seat, &id), question, until, what);
@@ -319,10 +356,13 @@ impl Exchange {
         let operation = Operation { talk: number, token, request: request.clone() };
         let key = String::from_utf8_lossy(&name(&id)).into_owned();
         self.talks.operations.insert((seat, key.clone()), operation);
-        let address = Address { server: &server.native, connection, request: "" };
+        let address = Address { server: server.address(form), connection, request: "" };
         let said = form.say(Way::ToServer, address, Some(&id), &attached);
-        let what = What::say(form, &server.native, connection, &attached);
-        let call = Call::new("", None);
+        let what = What::say(form, server.address(form), connection, &attached);
+        let call = match server.keeps(form) {
+            true => call.detached(),
+            false => Call::new("", None),
+        };
         let question = Question::Say { talk: number, form, inner, request: key, call, rounds: 0 };
         self.expect(now, (seat, &id), question, until, what);
         deliver(seat, Side::Editor, Message::Request { id, call: said }, steps);

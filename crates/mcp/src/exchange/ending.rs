@@ -44,7 +44,7 @@ impl Exchange {
             && let Some(server) = self.servers.get(&talk.server)
         {
             let known_as = inner.filter(|_| talk.is_alike(server)).unwrap_or_else(|| id.clone());
-            let address = Address { server: &server.native, connection, request: "" };
+            let address = Address { server: server.address(form), connection, request: "" };
             for id in [known_as].iter().chain(&copies) {
                 let params = Json::object([("requestId", Some(id.json().clone()))]);
                 let said = form.say(Way::ToServer, address, None, &Call::new(CANCELLED, params));

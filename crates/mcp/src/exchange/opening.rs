@@ -8,7 +8,7 @@ use super::repeat::What;
 use super::server::Server;
 use super::talk::*;
 use super::{Exchange, LIMIT, Step};
-use crate::form::{Address, Answer, Form, Way};
+use crate::form::{self, Address, Answer, Form, Way};
 use crate::stateless::{self, INITIALIZED};
 
 impl Exchange {
@@ -55,18 +55,22 @@ impl Exchange {
             return self.on_open(now, seat, number, form, String::new(), asked, None, steps);
         }
         // Who says `_mcp/connect` may know only one of its spellings, and the provider another.
-        let unchanged =
-            |consumer| form == consumer && form != Form::M3 && talk.server == server.native;
+        let as_spelt = form::named_server(&form.connect(server.address(form), ""));
+        let spelt = original.as_ref().and_then(form::named_server);
+        let unchanged = |consumer| form == consumer && form != Form::M3 && spelt == as_spelt;
+        let is_free = |id: &str| !id.is_empty() && self.talks.of_provider(talk.seat, id).is_none();
         let (alike, chosen) = match &talk.consumer {
             Consumer::Connection { form, id } if unchanged(*form) => (true, id.clone()),
+            // A provider that lets its consumers choose may as well have what they choose.
+            Consumer::Connection { form: Form::M3t, id } if is_free(id) => (false, id.clone()),
             _ => (false, format!("mcp-over-acp:{number}")),
         };
         let call = match original.filter(|_| alike) {
             Some(call) => call,
-            None => form.connect(&server.native, &chosen),
+            None => form.connect(server.address(form), &chosen),
         };
         let seat = talk.seat;
-        let what = What::Connect { form, server: server.native.clone() };
+        let what = What::Connect { form, server: server.address(form).to_owned() };
         let question = Question::Connect { talk: number, form, asked, alike, chosen };
         self.ask(now, seat, question, call, Some(what), steps);
     }
@@ -90,10 +94,12 @@ impl Exchange {
         let Some(talk) = self.talks.all.get(&number) else { return };
         let Some(server) = self.servers.get(&talk.server) else { return };
         let request = format!("mcp-over-acp:{number}");
-        let address = Address { server: &server.native, connection: "", request: &request };
-        let discover = stateless::discover();
+        let address =
+            Address { server: server.address(Form::M7), connection: "", request: &request };
+        let connects = matches!(then, Then::Open { .. });
+        let discover = stateless::discover(connects);
         let call = Form::M7.say(Way::ToServer, address, Some(&Id::NULL), &discover);
-        let what = What::say(Form::M7, &server.native, "", &discover);
+        let what = What::say(Form::M7, server.address(Form::M7), "", &discover);
         let question = Question::Discover { talk: number, then };
         self.ask(now, talk.seat, question, call, what, steps);
     }
@@ -123,25 +129,40 @@ impl Exchange {
         if !connection.is_empty() {
             self.talks.by_provider.insert((seat, connection.clone()), number);
         }
-        let hello = match (&talk.consumer, &talk.begun) {
-            (Consumer::Stateless, _) => {
-                Some(stateless::initialize(waiting.first().map(|item| &item.call)))
-            }
-            // The provider was started anew, and does not know what was said to the one before.
-            (_, begun) => begun.as_ref().map(|begun| begun.hello.clone()),
-        };
-        if let Some(hello) = hello {
-            let Some(server) = self.servers.get(&talk.server) else { return };
-            let address = Address { server: &server.native, connection: &connection, request: "" };
-            let call = form.say(Way::ToServer, address, Some(&Id::string("hello")), &hello);
-            let what = What::say(form, &server.native, &connection, &hello);
-            talk.state = State::Greeting { form, connection, waiting };
-            return self.ask(now, seat, Question::Hello { talk: number }, call, what, steps);
+        // A provider that was started anew does not know what was said to the one before.
+        let hello = matches!(talk.consumer, Consumer::Stateless) || talk.begun.is_some();
+        if hello {
+            return self.greet(now, number, form, connection, waiting, steps);
         }
         self.tell_connected(number, &connection, asked, result, steps);
         for item in waiting {
             self.say(now, number, item, steps);
         }
+    }
+
+    /// Says `initialize` to a server, in the place of a consumer that does not, or will not again.
+    pub(super) fn greet(
+        &mut self,
+        now: Time,
+        number: u64,
+        form: Form,
+        connection: String,
+        waiting: Vec<Item>,
+        steps: &mut Vec<Step>,
+    ) {
+        let Some(talk) = self.talks.all.get_mut(&number) else { return };
+        let Some(server) = self.servers.get(&talk.server) else { return };
+        let hello = match &talk.begun {
+            Some(begun) => begun.hello.clone(),
+            None => stateless::initialize(waiting.first().map(|item| &item.call)),
+        };
+        let address =
+            Address { server: server.address(form), connection: &connection, request: "" };
+        let call = form.say(Way::ToServer, address, Some(&Id::string("hello")), &hello);
+        let what = What::say(form, server.address(form), &connection, &hello);
+        talk.state = State::Greeting { form, connection, waiting };
+        let seat = talk.seat;
+        self.ask(now, seat, Question::Hello { talk: number, form }, call, what, steps);
     }
 
     /// The provider has no connections; the consumer may believe that it has one.
@@ -304,7 +325,8 @@ impl Exchange {
         let (connection, waiting) = (std::mem::take(connection), std::mem::take(waiting));
         // Who has not said it will.
         if talk.begun.as_ref().is_none_or(|begun| begun.ready) {
-            let address = Address { server: &server.native, connection: &connection, request: "" };
+            let address =
+                Address { server: server.address(form), connection: &connection, request: "" };
             let initialized = form.say(Way::ToServer, address, None, &Call::new(INITIALIZED, None));
             deliver(talk.seat, Side::Editor, Message::Notification(initialized), steps);
         }

@@ -29,12 +29,18 @@ impl Exchange {
                     Outcome::Result(result) => connection_of(result),
                     Outcome::Error(_) => None,
                 };
-                // One that was named by the consumer, or by us, need not be named again.
-                let chosen =
-                    (form == Form::M3t && matches!(outcome, Outcome::Result(_))).then_some(chosen);
-                match (found.or(chosen), outcome) {
+                // A provider that takes the id it was given, or names none, is of the form M3t.
+                let chooses = matches!(form, Form::M2 | Form::M3 | Form::M3t);
+                let taken = chooses
+                    && matches!(outcome, Outcome::Result(_))
+                    && found.as_ref().is_none_or(|it| *it == chosen);
+                let form = if taken { Form::M3t } else { form };
+                let theirs = self.talks.all.get(&talk).is_some_and(|it| {
+                    matches!(it.consumer, Consumer::Connection { form: Form::M3t, .. })
+                });
+                match (found.or(taken.then_some(chosen)), outcome) {
                     (Some(connection), Outcome::Result(result)) => {
-                        let result = alike.then_some(result);
+                        let result = (alike || taken && theirs).then_some(result);
                         self.on_open(now, seat, talk, form, connection, asked, result, steps);
                     }
                     (_, outcome) => self.on_ignorance(now, talk, form, asked, outcome, steps),
@@ -45,12 +51,24 @@ impl Exchange {
                 self.on_discovered(now, talk, then, outcome, steps);
                 None
             }
-            Question::Hello { talk } => {
-                self.on_hello(now, talk, outcome, steps);
+            Question::Hello { talk, form } => {
+                match self.other_words(talk, form, true, &outcome) {
+                    Some(_) => self.greet_otherwise(now, talk, steps),
+                    None => self.on_hello(now, talk, outcome, steps),
+                }
                 None
             }
             Question::Say { talk, form, inner, request, call, rounds } => {
-                self.talks.operations.remove(&(seat, request));
+                let operation = self.talks.operations.remove(&(seat, request));
+                let kept = !call.method.name().is_empty();
+                let begins = call.is(INITIALIZE);
+                if kept && self.other_words(talk, form, begins, &outcome).is_some() {
+                    let request = operation.map(|it| it.request).unwrap_or_default();
+                    let id = Some(id.clone());
+                    let item = Item { id, inner, request, call, original: None, until: None };
+                    self.say_otherwise(now, talk, item, steps);
+                    return None;
+                }
                 let Some(open) = self.talks.all.get_mut(&talk) else { return Some(outcome) };
                 if call.is(INITIALIZE) && form.is_good(&outcome) {
                     open.begins(&call);
@@ -118,6 +136,9 @@ impl Exchange {
                         .get_mut(&server)
                         .is_some_and(|it| it.rule_out(Form::M7).is_some())
                 {
+                    if stateless::would_connect(&call) {
+                        return Some(outcome);
+                    }
                     let id = Some(id.clone());
                     let until = may_repeat(&call).then(|| now.plus(LIMIT));
                     let item = Item { id, inner, request, call, original: None, until };
@@ -220,8 +241,11 @@ impl Exchange {
                     }
                     None => {
                         let request = self.operation_of(seat, number?, &said)?;
+                        let server = self.servers.get(&talk.server);
+                        let called = server.and_then(|server| server.called.clone());
+                        let server = called.unwrap_or_else(|| form::prefixed(&talk.server));
                         let address =
-                            Address { server: &talk.server, connection: "", request: &request };
+                            Address { server: &server, connection: "", request: &request };
                         let call = Form::M7.say(Way::ToClient, address, None, &said);
                         return Some(Message::Notification(call));
                     }
@@ -239,7 +263,7 @@ impl Exchange {
                 let whole = |form| matches!(form, Form::M0 | Form::M1);
                 if let Some(id) = id.as_ref().filter(|_| whole(form) || whole(*theirs)) {
                     let server = self.servers.get(&talk.server);
-                    let server = server.map(|it| it.native.clone()).unwrap_or_default();
+                    let server = server.map(|it| it.address(form).to_owned()).unwrap_or_default();
                     let reversed = Reversed { provider: form, consumer: *theirs, server, inner };
                     self.talks.reversed.insert((seat, name(id)), reversed);
                 }
@@ -270,15 +294,21 @@ impl Exchange {
     /// What a stateless server says to a stateless consumer passes as it is, but for the server's id
     /// if others know it by another.
     fn with_known_id(&self, seat: Seat, target: &Target, call: Call) -> Call {
-        let Target::Operation { server, .. } = target else { return call };
-        let own = |it: &Server| it.seat == seat && it.native == *server;
-        match self.servers.iter().find(|(_, server)| own(server)) {
-            Some((key, _)) if key != server => {
-                let params = call.params.map(|it| it.with_member("serverId", &Json::string(key)));
-                Call { params, ..call }
-            }
-            _ => call,
+        let Target::Operation { .. } = target else { return call };
+        let spelt = form::named_server(&call).unwrap_or_default();
+        let own = |it: &Server| it.seat == seat && it.spelt == spelt;
+        let Some((key, server)) = self.servers.iter().find(|(_, server)| own(server)) else {
+            return call;
+        };
+        let known = server.called.clone().unwrap_or_else(|| match *key == server.native {
+            true => spelt.clone(),
+            false => form::prefixed(key),
+        });
+        if known == spelt {
+            return call;
         }
+        let params = call.params.map(|it| it.with_member("serverId", &Json::string(&known)));
+        Call { params, ..call }
     }
 
     /// The operation of a stateless consumer that a notification belongs to.

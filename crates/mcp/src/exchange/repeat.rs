@@ -283,7 +283,7 @@ impl Exchange {
                 let outcome = self.failure(talk, inner.as_ref(), &error);
                 answer(seat, id, outcome, steps);
             }
-            Question::Hello { talk } => self.on_hello(now, talk, outcome, steps),
+            Question::Hello { talk, .. } => self.on_hello(now, talk, outcome, steps),
             Question::Say { talk, form, inner, request, call, .. } => {
                 self.talks.operations.remove(&(seat, request));
                 if call.is(INITIALIZE) {

@@ -7,14 +7,18 @@ use wire::Json;
 
 use super::{Exchange, Watch};
 use crate::declaration::{Entry, Offer, Spelling};
-use crate::form::{Form, bare};
+use crate::form::Form;
 
 #[derive(Debug)]
 pub struct Server {
     /// Who provides it.
     pub seat: Seat,
-    /// How its provider calls it.
+    /// How its provider calls it, without one leading `acp:`.
     pub native: String,
+    /// The same as its provider spells it.
+    pub spelt: String,
+    /// How a stateless consumer has spelt its id.
+    pub called: Option<String>,
     /// How the agent knows it.
     pub name: String,
     /// How its provider has named and spelt it.
@@ -29,9 +33,21 @@ pub struct Server {
     /// The same before any was ruled out.
     candidates: Vec<Form>,
     pub settled: bool,
+    /// Whether messages of connections are `_mcp/request` or `_mcp/message`.
+    pub words: Words,
     /// What it answered to `server/discover`.
     pub discovered: Option<Json>,
     pub uses: Uses,
+}
+
+/// What is known of the messages in which a provider of M2, M3 or M3t is spoken to. All of them are
+/// connected to alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Words {
+    Unknown,
+    /// It does not know the first ones that were tried.
+    Switched,
+    Known,
 }
 
 /// What a server is needed for.
@@ -48,6 +64,8 @@ impl Server {
         Server {
             seat,
             native: offer.id.clone(),
+            spelt: offer.spelt.clone(),
+            called: None,
             name: offer.name.clone(),
             offered: offer.name.clone(),
             spelling: offer.spelling,
@@ -56,6 +74,7 @@ impl Server {
             forms: candidates.clone(),
             candidates,
             settled: false,
+            words: Words::Unknown,
             discovered: None,
             uses: Uses::default(),
         }
@@ -64,16 +83,27 @@ impl Server {
     /// Its provider has declared it again: to the others nothing changes.
     fn renew(&mut self, offer: &Offer, dialect: &str) {
         self.native.clone_from(&offer.id);
+        self.spelt.clone_from(&offer.spelt);
         self.spelling = offer.spelling;
         self.candidates = forms(offer.spelling, dialect);
         self.forms.clone_from(&self.candidates);
         self.settled = false;
+        self.words = Words::Unknown;
+        self.called = None;
         self.discovered = None;
         self.missing = false;
     }
 
     pub fn may_be(&self, form: Form) -> bool {
         self.forms.contains(&form)
+    }
+
+    /// How a message in this form addresses it: its id, or what follows `acp:` in its URL.
+    pub fn address(&self, form: Form) -> &str {
+        match form {
+            Form::M0 | Form::M5 | Form::M6 | Form::M7 => &self.spelt,
+            _ => &self.native,
+        }
     }
 
     pub fn is_scp(&self) -> bool {
@@ -123,8 +153,7 @@ fn forms(spelling: Spelling, dialect: &str) -> Vec<Form> {
         (Spelling::ServerId, "P4" | "P3") => vec![Form::M6, Form::M7],
         (Spelling::ServerId | Spelling::Nameless, _) => vec![Form::M7, Form::M6],
         (Spelling::Url, "P0" | "P1" | "P2") => vec![Form::M1],
-        (Spelling::Url, "P3") => vec![Form::M2, Form::M1],
-        (Spelling::Url, "P3t") => vec![Form::M3t],
+        (Spelling::Url, "P3" | "P3t") => vec![Form::M2, Form::M1],
         (Spelling::Url, _) => vec![Form::M3, Form::M1],
     }
 }
@@ -167,8 +196,11 @@ impl Exchange {
 
     /// The id under which a server of the seat's own is known to the others.
     pub(super) fn own_key(&self, seat: Seat, offer: &Offer) -> String {
-        let own =
-            |server: &Server| server.seat == seat && server.native == offer.id && !server.missing;
+        // `U` and `acp:U` in one spelling are two servers.
+        let same = |it: &Server| it.spelt == offer.spelt || it.spelling != offer.spelling;
+        let own = |server: &Server| {
+            server.seat == seat && server.native == offer.id && !server.missing && same(server)
+        };
         if let Some((key, _)) = self.servers.iter().find(|(_, server)| own(server)) {
             return key.clone();
         }
@@ -219,7 +251,6 @@ impl Exchange {
             let named = self.servers.iter().filter(|(_, it)| it.name == server);
             named.last().map(|(key, _)| key.clone())
         };
-        let server = bare(server);
         match form {
             Form::M0 => by_name(),
             _ => self.servers.contains_key(server).then(|| server.to_owned()),

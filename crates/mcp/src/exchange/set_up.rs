@@ -169,13 +169,13 @@ impl Exchange {
             let ids = offers.iter().map(|offer| offer.id.clone()).collect();
             self.watched.insert((hop.seat, name(id)), Watch::Passing(ids));
         }
-        in_transit(hop.dialect, to_agent, servers, call);
+        in_transit(hop.dialect, servers, call);
         Ok(())
     }
 }
 
 /// Spells servers in a way that the next component understands, or at least passes on.
-fn in_transit(dialect: &str, to_agent: bool, mut servers: Servers, call: &mut Call) {
+fn in_transit(dialect: &str, mut servers: Servers, call: &mut Call) {
     let Some(params) = &call.params else { return };
     let current = dialect == CURRENT;
     let mut edited = false;
@@ -185,8 +185,6 @@ fn in_transit(dialect: &str, to_agent: bool, mut servers: Servers, call: &mut Ca
             (true, Spelling::ServerId) | (false, Spelling::Url) | (_, Spelling::Nameless) => {
                 continue;
             }
-            // Whoever is beyond us may know it better as it is.
-            (true, _) if to_agent => continue,
             (true, _) => Manner::ServerId,
             (false, _) => Manner::Url,
         };

@@ -166,6 +166,7 @@ pub enum Question {
     },
     Hello {
         talk: u64,
+        form: Form,
     },
     Say {
         talk: u64,
@@ -238,7 +239,7 @@ impl Question {
         match self {
             Question::Connect { talk, .. }
             | Question::Discover { talk, .. }
-            | Question::Hello { talk }
+            | Question::Hello { talk, .. }
             | Question::LateHello { talk, .. }
             | Question::Say { talk, .. } => Some(*talk),
             Question::Trial { .. }

@@ -173,7 +173,11 @@ impl Provider {
             return stage.forward(&self.who, toward, message(id, call));
         }
         match form::read(&call) {
-            Some((_, word)) if self.is_mine(&word) => {
+            Some((_, mut word)) if self.is_mine(&word) => {
+                if let (Form::M3t, Word::Connect { chosen, .. }) = (self.form, &mut word) {
+                    let id = call.params.as_ref().and_then(|it| it.member("connectionId"));
+                    *chosen = id.and_then(|it| it.text().map(|it| it.into_owned()));
+                }
                 if knows(self.form, &call) {
                     self.on_word(stage, id, word);
                 } else if self.passes_unknown {
@@ -514,6 +518,10 @@ impl Agent {
         let call = match form {
             Form::M2 => call("_mcp/connect", &format!(r#"{{"acp_url":"acp:{server}"}}"#)),
             Form::M3 => call("_mcp/connect", &format!(r#"{{"acp_id":"acp:{server}"}}"#)),
+            Form::M3t => {
+                let names = format!(r#"{{"connectionId":"{connection}","url":"acp:{server}"}}"#);
+                call("_mcp/connect", &names)
+            }
             form => form.connect(&server, &connection),
         };
         let message = Message::Request { id: Id::string(&name), call };

@@ -63,7 +63,7 @@ fn m2() {
         URL,
         &[
             (
-                r#"~_mcp/connect ? {"acp_url":"acp:U","acp_id":"acp:U","url":"acp:U"}"#,
+                r#"~_mcp/connect ? {"acp_url":"acp:U","acp_id":"acp:U","url":"acp:U","connectionId":"mcp-over-acp:1"}"#,
                 r#"{"connection_id":"mcp-over-acp-connection:V"}"#,
             ),
             (
@@ -94,7 +94,7 @@ fn m3() {
         URL,
         &[
             (
-                r#"~_mcp/connect ? {"acp_url":"acp:U","acp_id":"acp:U","url":"acp:U"}"#,
+                r#"~_mcp/connect ? {"acp_url":"acp:U","acp_id":"acp:U","url":"acp:U","connectionId":"mcp-over-acp:1"}"#,
                 r#"{"connection_id":"V"}"#,
             ),
             (
@@ -119,7 +119,7 @@ fn m3() {
 fn m3t() {
     let (mut stage, client) = called("P3t", URL);
     stage.hear(client, r#"tools/call 1 {"name":"x"}"#);
-    let id = stage.see("p1", r#"~_mcp/connect ? {"connectionId":"mcp-over-acp:1","url":"acp:U"}"#);
+    let id = stage.see("p1", r#"~_mcp/connect ? {"acp_url":"acp:U","acp_id":"acp:U","url":"acp:U","connectionId":"mcp-over-acp:1"}"#);
     stage.say("p1", &format!(r#"result {id} {{"serverInfo":{{}},"tools":[]}}"#));
     stage.see(
         "p1",
@@ -253,7 +253,7 @@ fn m7() {
     stage.hear(client, &format!("initialize 1 {hello}"));
     let id = stage.see(
         "p1",
-        r#"~mcp/message ? {"serverId":"U","requestId":"mcp-over-acp:1","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#,
+        r#"~mcp/message ? {"serverId":"U","requestId":"mcp-over-acp:1","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"conductor/connects":true}}}"#,
     );
     stage.say("p1", &format!(r#"result {id} {{"result":{{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{{"tools":{{}},"prompts":{{}}}},"instructions":"be kind"}}}}"#));
     stage.told(
@@ -334,7 +334,7 @@ fn an_agent_of_m7_and_a_provider_of_m3() {
     stage.say("agent", &format!(r#"mcp/message 1 {{"serverId":"U","requestId":"r-1","method":"tools/call","params":{{"name":"x","_meta":{{"progressToken":"t",{meta}}}}}}}"#));
     stage.say("agent", &format!(r#"mcp/message 2 {{"serverId":"U","requestId":"r-2","method":"server/discover","params":{{"_meta":{{{meta}}}}}}}"#));
     let id =
-        stage.see("p1", r#"~_mcp/connect ? {"acp_url":"acp:U","acp_id":"acp:U","url":"acp:U"}"#);
+        stage.see("p1", r#"~_mcp/connect ? {"acp_url":"acp:U","acp_id":"acp:U","url":"acp:U","connectionId":"mcp-over-acp:1"}"#);
     stage.say("p1", &format!(r#"result {id} {{"connection_id":"V"}}"#));
     let id = stage.see("p1", r#"~_mcp/message ? {"connectionId":"V","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"conductor","version":"…"}}}"#);
     stage.quiet();

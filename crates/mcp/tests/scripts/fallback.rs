@@ -134,13 +134,10 @@ fn a_refusal_that_was_meant_is_not_the_end() {
     let mut stage = Stage::new("p1:P5 agent", NATIVE);
     stage.say("p1", r#"~session/new 1 {"mcpServers":[{"type":"acp","name":"N","serverId":"U"}]}"#);
     stage.see("agent", "session/new ? …");
-    let bad = r#"{"serverId":"U","requestId":"r","method":"tools/list","params":7}"#;
+    let bad = r#"{"serverId":"U","requestId":"r","method":"tools/list","params":{"bad":7}}"#;
     stage.say("agent", &format!("mcp/message 1 {bad}"));
     let id = stage.see("p1", &format!("~mcp/message ? {bad}"));
-    stage.say(
-        "p1",
-        &format!(r#"error {id} {{"code":-32602,"message":"params must be an object"}}"#),
-    );
+    stage.say("p1", &format!(r#"error {id} {{"code":-32602,"message":"bad must not be 7"}}"#));
     let id = stage.see("p1", r#"~mcp/connect ? {"serverId":"U"}"#);
     stage.say("p1", &format!(r#"error {id} {{"code":-32601,"message":"no"}}"#));
     stage.see("agent", "error 1 …");

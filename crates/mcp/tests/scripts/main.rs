@@ -16,6 +16,7 @@ mod restarts;
 mod road;
 mod rounds;
 mod simulation;
+mod spellings;
 mod stage;
 mod successors;
 mod timing;

@@ -197,7 +197,7 @@ fn unknown_words_pass() {
     for (method, params) in [
         ("mcp/unknown", r#"{"serverId":"U"}"#),
         ("_mcp/own", "{}"),
-        ("mcp/message", r#"{"method":"x"}"#),
+        ("_mcp/message", r#"{"method":"x"}"#),
     ] {
         stage.say("agent", &format!("{method} 1 {params}"));
         let id = stage.see("editor", &format!("{method} ? {params}"));

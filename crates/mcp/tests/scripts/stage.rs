@@ -508,6 +508,13 @@ impl Stage {
         member.text().map(|it| it.into_owned()).unwrap_or_else(|| self.fail(key))
     }
 
+    /// A text in the first server of the last set-up that the test has looked at.
+    pub fn last_server(&self, key: &str) -> String {
+        let server = self.seen.member("mcpServers").unwrap_or(Json::NULL).elements();
+        let text = server.first().and_then(|it| it.member(key));
+        text.and_then(|it| it.text().map(|it| it.into_owned())).unwrap_or_else(|| self.fail(key))
+    }
+
     /// Nobody has got anything that the test has not looked at.
     #[track_caller]
     pub fn quiet(&self) {
