@@ -193,8 +193,9 @@ impl Spec {
     }
 
     fn from_words(text: &str) -> Result<Spec, String> {
+        let text = if cfg!(windows) { with_plain_backslashes(text) } else { text.to_owned() };
         let words =
-            shell_words::split(text).map_err(|_| "a quotation mark is not closed".to_owned())?;
+            shell_words::split(&text).map_err(|_| "a quotation mark is not closed".to_owned())?;
         let mut words = words.into_iter().peekable();
         let mut env = Vec::new();
         while let Some(pair) = words.peek().and_then(|word| assignment(word)) {
@@ -340,6 +341,22 @@ fn without_values(error: &serde_json::Error) -> String {
     }
 }
 
+/// Shell words for Windows: a backslash separates folders there and escapes nothing.
+fn with_plain_backslashes(text: &str) -> String {
+    let mut plain = String::new();
+    let (mut single, mut double) = (false, false);
+    for character in text.chars() {
+        match character {
+            '\'' if !double => single = !single,
+            '"' if !single => double = !double,
+            '\\' if !single => plain.push('\\'),
+            _ => {}
+        }
+        plain.push(character);
+    }
+    plain
+}
+
 /// `NAME=value`, where NAME is one that a shell would take.
 fn assignment(word: &str) -> Option<(String, String)> {
     let (name, value) = word.split_once('=')?;
@@ -373,6 +390,14 @@ fn name_of(program: &str, args: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn on_windows_a_backslash_is_part_of_a_path() {
+        let split = |text: &str| shell_words::split(&with_plain_backslashes(text)).unwrap();
+        assert_eq!(split(r"C:\bin\agent.exe --to C:\x"), [r"C:\bin\agent.exe", "--to", r"C:\x"]);
+        assert_eq!(split(r#""C:\My Agent\a.exe" x"#), [r"C:\My Agent\a.exe", "x"]);
+        assert_eq!(split(r"'C:\My Agent\a.exe' \\host\x"), [r"C:\My Agent\a.exe", r"\\host\x"]);
+    }
 
     #[test]
     fn a_component_is_a_command_line_in_shell_words() {
