@@ -7,9 +7,11 @@ mod demo;
 mod fuzz;
 mod peers;
 mod picture;
+mod platforms;
 mod test;
 mod tidy;
 mod tool;
+mod wine;
 
 use std::process::ExitCode;
 
@@ -18,8 +20,11 @@ usage: cargo xtask CHORE
 
   demo             a conversation through a chain of two proxies, as an editor sees it
   picture          make docs/try.svg, the picture of `conductor try` in the README
-  test             everything that must pass: format, lints, house rules, tests, docs, licences, a
-                   short fuzz; installs what it needs
+  test             everything that must pass, also on macOS and Windows; installs what it needs; says
+                   first what it does and how long it takes
+  test --quick     some minutes: format, house rules, lints, and the tests that need no third-party
+                   program
+  test --only STEP one step of it
   peers            build the third-party programs that the tests talk to (done by `test`)
   tidy             the house rules alone
   fuzz [--seconds N] [TARGET…]
@@ -31,7 +36,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
         ["demo"] => demo::run(),
-        ["test"] => test::run(),
+        ["test", ..] => test::start(&arguments[1..]),
         ["picture"] => picture::run(),
         ["peers"] => peers::ensure().map(|index| println!("{}", index.display())),
         ["tidy"] => tidy::run(),

@@ -1,62 +1,291 @@
 //! `cargo xtask test`: everything that must pass before a change lands.
+//!
+//! Each step is a process of its own (`cargo xtask test --only STEP`), so that steps can run side by side
+//! and the output of each is in a file of its own.
 
-use std::env;
-use std::process::Command;
-use std::time::Instant;
+mod runner;
+mod targets;
 
-use crate::cache::{Profile, Published};
-use crate::{fuzz, peers, tidy};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+use std::{env, thread};
+
+use runner::{Done, Lane, Outcome, Progress, Step, time};
+
+use crate::cache::{Profile, Published, Workshop};
+use crate::tool::{at, cargo, need, run};
+use crate::{demo, fuzz, peers, picture, platforms, tidy, wine};
 
 const CARGO_DENY: Published =
     Published { name: "cargo-deny", version: "0.20.2", profile: Profile::Dev };
 
-pub fn run() -> Result<(), String> {
-    step("format", || cargo(&["fmt", "--all", "--check"]))?;
-    step("house rules", tidy::run)?;
-    step("lints", || {
-        cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "--deny", "warnings"])
-    })?;
-    step("third-party peers", || peers::ensure().map(drop))?;
-    // Some tests are about speed and memory, and use the program as it is shipped.
-    step("release build", || cargo(&["build", "--quiet", "--release", "--package", "conductor"]))?;
-    step("tests", || cargo(&["test", "--workspace"]))?;
-    step("demo", crate::demo::run)?;
-    // Whether it is still the same is for people to see.
-    step("picture", || crate::picture::make().map(drop))?;
-    step("documentation", || {
-        let mut doc = command(&["doc", "--quiet", "--workspace", "--no-deps"]);
-        succeed(doc.env("RUSTDOCFLAGS", "--deny warnings"))
-    })?;
-    step("licences", licences)?;
-    step("fuzz", fuzz::briefly)
+/// How often a long run says that it is still there.
+const STILL_RUNNING: Duration = Duration::from_secs(60);
+
+/// How much of a failed step's output is shown.
+const LAST_LINES: usize = 40;
+
+const fn own(name: &'static str, about: &'static str) -> Step {
+    Step { name, about, lane: Lane::Own, needs: &[], after: &[] }
+}
+
+const fn theirs(name: &'static str, about: &'static str) -> Step {
+    Step { name, about, lane: Lane::ThirdParty, needs: &[], after: &[] }
+}
+
+/// All steps. First what needs only a compiler, beside the build of other people's programs. The tests begin when
+/// that is over: some of them are about speed.
+const STEPS: [Step; 20] = [
+    theirs("peers", "build third-party editors, proxies, agents and conductors to test against"),
+    theirs("tools", "install cargo-deny and cargo-fuzz"),
+    theirs("wine", "install Wine and a C compiler for Windows"),
+    own("format", "cargo fmt"),
+    own("tidy", "the house rules"),
+    own("fetch", "download all dependencies, of all platforms"),
+    own("lints", "clippy"),
+    own("platforms", "install the standard libraries of macOS and Windows"),
+    Step { needs: &["platforms"], ..own("macos", "clippy for macOS") },
+    Step { needs: &["platforms"], ..own("windows", "clippy for Windows") },
+    own("docs", "rustdoc without warnings"),
+    own("release", "build the program as it is shipped: tests about speed and memory use it"),
+    own("build-tests", "build all tests"),
+    Step {
+        needs: &["build-tests"],
+        after: &["peers", "tools", "wine"],
+        ..own("tests", "unit tests, scripts, simulations, real processes")
+    },
+    Step { needs: &["build-tests", "peers"], ..own("interop", "tests with third-party programs") },
+    own("demo", "a conversation through a real chain"),
+    own("picture", "make the README's picture"),
+    Step { needs: &["fetch", "tools"], ..own("licences", "licences and sources of dependencies") },
+    Step { needs: &["platforms", "wine"], ..own("windows-run", "the Windows program under Wine") },
+    Step { needs: &["fetch", "tools"], ..own("fuzz", "a short fuzz of each target") },
+];
+
+/// For people who just arrived: nothing of third parties, no optimised build.
+const QUICK: [Step; 4] = [
+    own("format", "cargo fmt"),
+    own("tidy", "the house rules"),
+    own("lints", "clippy"),
+    own("quick-tests", "all tests that need no third-party program and no optimised build"),
+];
+
+const FULL_INTRODUCTION: &str = "\
+Everything that must pass. With 2 processors it takes about 40 minutes on a fresh machine, most of it to build
+other people's programs, which are kept; about 12 minutes when they are there. `--quick` takes some minutes.";
+
+const QUICK_INTRODUCTION: &str = "\
+Without third-party programs: about 8 minutes with 2 processors on a fresh machine, 3 when all is built.";
+
+pub fn start(arguments: &[String]) -> Result<(), String> {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        [] => run_all(&STEPS, FULL_INTRODUCTION),
+        ["--quick"] => run_all(&QUICK, QUICK_INTRODUCTION),
+        ["--only", name] => only(name),
+        _ => Err("usage: cargo xtask test [--quick | --only STEP]".into()),
+    }
+}
+
+fn run_all(steps: &[Step], introduction: &str) -> Result<(), String> {
+    let logs = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("target").join("xtask-test");
+    fs::create_dir_all(&logs).map_err(at(&logs))?;
+    eprintln!("{introduction}");
+    eprintln!(
+        "Steps that wait for nothing run two at a time. Their output is in {}\n",
+        logs.display()
+    );
+    for (number, step) in (1..).zip(steps) {
+        eprintln!("  {number:2}. {}: {}", step.name, step.about);
+    }
+    eprintln!();
+    let program = env::current_exe().map_err(|error| format!("our own program: {error}"))?;
+    let screen = Screen { count: steps.len(), logs: logs.clone(), running: Mutex::default() };
+    let began = Instant::now();
+    let done = thread::scope(|scope| {
+        let (over, is_over) = mpsc::channel::<()>();
+        let screen = &screen;
+        scope.spawn(move || {
+            while is_over.recv_timeout(STILL_RUNNING) == Err(RecvTimeoutError::Timeout) {
+                screen.still_running();
+            }
+        });
+        let done = runner::run(steps, |step| run_step(&program, step, &logs), screen);
+        drop(over);
+        done
+    });
+    eprintln!("\n{}", runner::summary(&done, began.elapsed()));
+    match done.iter().all(|it| it.outcome == Outcome::Passed) {
+        true => Ok(()),
+        false => Err(format!("The output of each step is in {}", logs.display())),
+    }
+}
+
+/// Runs a step as a process of its own, with its output in a file. Says whether it passed.
+fn run_step(program: &Path, step: &Step, logs: &Path) -> bool {
+    let attempt = || -> Result<bool, String> {
+        let path = log(logs, step.name);
+        let output = File::create(&path).map_err(at(&path))?;
+        let errors = output.try_clone().map_err(at(&path))?;
+        let mut command = Command::new(program);
+        command.args(["test", "--only", step.name]).stdin(Stdio::null());
+        let status = command.stdout(output).stderr(errors).status();
+        Ok(status.map_err(|error| format!("{}: {error}", program.display()))?.success())
+    };
+    attempt().unwrap_or_else(|error| {
+        eprintln!("{}: {error}", step.name);
+        false
+    })
+}
+
+fn log(logs: &Path, name: &str) -> PathBuf {
+    logs.join(format!("{name}.log"))
+}
+
+/// What people see while the steps run.
+struct Screen {
+    count: usize,
+    logs: PathBuf,
+    running: Mutex<Vec<(&'static str, Instant)>>,
+}
+
+impl Screen {
+    fn still_running(&self) {
+        let running = self.running.lock().expect("nobody panics with it");
+        let names = running.iter().map(|(name, since)| {
+            let last = last_lines(&log(&self.logs, name), 1).pop().unwrap_or_default();
+            let last: String = last.trim().chars().take(60).collect();
+            format!("{name} ({}) {last}", time(since.elapsed()))
+        });
+        eprintln!("        still running: {}", names.collect::<Vec<_>>().join("; "));
+    }
+}
+
+impl Progress for Screen {
+    fn began(&self, number: usize, step: &Step) {
+        self.running.lock().expect("nobody panics with it").push((step.name, Instant::now()));
+        eprintln!("[{number:2}/{}] {} …", self.count, step.name);
+    }
+
+    fn ended(&self, number: usize, done: &Done) {
+        let Done { name, outcome, took } = done;
+        self.running.lock().expect("nobody panics with it").retain(|(running, _)| running != name);
+        let end = match outcome {
+            Outcome::Passed => format!("passed, {}", time(*took)),
+            Outcome::Failed => format!("FAILED, {}", time(*took)),
+            Outcome::Skipped(needed) => format!("skipped: it needs {needed}"),
+        };
+        eprintln!("[{number:2}/{}] {name}: {end}", self.count);
+        if *outcome == Outcome::Failed {
+            let path = log(&self.logs, name);
+            let lines = last_lines(&path, LAST_LINES);
+            eprintln!("{}\n        all of it is in {}", lines.join("\n"), path.display());
+        }
+    }
+}
+
+/// The end of a file, as far as it can be read.
+fn last_lines(path: &Path, count: usize) -> Vec<String> {
+    let Ok(file) = File::open(path) else { return Vec::new() };
+    let lines: Vec<String> = BufReader::new(file)
+        .split(b'\n')
+        .map_while(Result::ok)
+        .map(|line| String::from_utf8_lossy(&line).into_owned())
+        .collect();
+    lines[lines.len().saturating_sub(count)..].to_vec()
+}
+
+/// The work of one step.
+fn only(name: &str) -> Result<(), String> {
+    match name {
+        "peers" => peers::ensure().map(drop),
+        "tools" => tools(),
+        "wine" => wine::install(),
+        "format" => {
+            platforms::component("fmt", "rustfmt")?;
+            run(&mut command(&["fmt", "--all", "--check"]))
+        }
+        "tidy" => tidy::run(),
+        "fetch" => fetch(),
+        "lints" => {
+            platforms::component("clippy", "clippy")?;
+            run(command(&["clippy", "--workspace", "--all-targets"]).args(DENY_WARNINGS))
+        }
+        "platforms" => platforms::install(),
+        "macos" => platforms::lint_macos(),
+        "windows" => platforms::lint_windows(),
+        "docs" => {
+            let mut doc = command(&["doc", "--workspace", "--no-deps"]);
+            run(doc.env("RUSTDOCFLAGS", "--deny warnings"))
+        }
+        // The demo's stubs, too: one build for all that is optimised.
+        "release" => run(&mut command(&["build", "--release", "-p", "conductor", "-p", "testkit"])),
+        "build-tests" => run(&mut command(&["test", "--workspace", "--no-run"])),
+        "tests" => {
+            tests(|target| !target.peers)?;
+            run(&mut command(&["test", "--workspace", "--doc"]))
+        }
+        "interop" => tests(|target| target.peers),
+        "quick-tests" => tests(|target| !target.peers && !target.slow),
+        "demo" => demo::run(),
+        // Whether it is still the same is for people to see.
+        "picture" => picture::make().map(drop),
+        "licences" => licences(),
+        "windows-run" => wine::smoke(),
+        "fuzz" => fuzz::briefly(),
+        _ => {
+            let names: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+            Err(format!("no step {name}; there are {} and quick-tests", names.join(", ")))
+        }
+    }
+}
+
+pub const DENY_WARNINGS: [&str; 3] = ["--", "--deny", "warnings"];
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(cargo());
+    command.args(arguments);
+    command
+}
+
+/// The dependencies of all platforms, although only those of this one are compiled: cargo-deny looks at
+/// all, and is not to wait for the network then. Also what is compiled outside the workspace.
+fn fetch() -> Result<(), String> {
+    run(&mut command(&["fetch", "--locked"]))?;
+    run(&mut command(&["fetch", "--locked", "--manifest-path", "fuzz/Cargo.toml"]))
+}
+
+/// One target folder for both: they have dependencies in common.
+fn tools() -> Result<(), String> {
+    // The fuzzer's engine is C++.
+    need("c++", &["--version"], "g++")?;
+    let workshop = Workshop::open()?;
+    CARGO_DENY.install(&workshop)?;
+    fuzz::CARGO_FUZZ.install(&workshop)?;
+    workshop.close();
+    Ok(())
+}
+
+/// Runs the test programs that are wanted, and the unit tests with those that need no peers. One that fails does
+/// not keep the others from running.
+fn tests(wanted: impl Fn(&targets::Target) -> bool) -> Result<(), String> {
+    let mut test = command(&["test", "--workspace", "--no-fail-fast"]);
+    let chosen: Vec<targets::Target> = targets::all()?.into_iter().filter(wanted).collect();
+    if chosen.iter().any(|it| !it.peers) {
+        test.args(["--lib", "--bins"]);
+    }
+    test.args(chosen.iter().flat_map(|it| ["--test", &it.name]));
+    run(&mut test)
 }
 
 /// Licences and sources of all dependencies. The advisory database is fetched from the network, so
 /// it is left to those who have it: `cargo deny check`.
 fn licences() -> Result<(), String> {
     let deny = CARGO_DENY.installed()?;
-    succeed(Command::new(deny).args(["--offline", "check", "bans", "licenses", "sources"]))
-}
-
-fn step(name: &str, work: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
-    eprintln!("── {name}");
-    let began = Instant::now();
-    work().map_err(|error| format!("{name}: {error}"))?;
-    eprintln!("── {name}: {:.1} s", began.elapsed().as_secs_f64());
-    Ok(())
-}
-
-fn command(arguments: &[&str]) -> Command {
-    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(arguments);
-    cargo
-}
-
-fn cargo(arguments: &[&str]) -> Result<(), String> {
-    succeed(&mut command(arguments))
-}
-
-fn succeed(command: &mut Command) -> Result<(), String> {
-    let status = command.status().map_err(|error| error.to_string())?;
-    if status.success() { Ok(()) } else { Err(format!("{command:?}: {status}")) }
+    run(Command::new(deny).args(["--offline", "check", "bans", "licenses", "sources"]))
 }

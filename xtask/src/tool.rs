@@ -4,6 +4,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 pub fn cargo() -> impl AsRef<OsStr> {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
@@ -39,6 +40,12 @@ pub fn need(program: &str, check: &[&str], package: &str) -> Result<(), String> 
     if there() {
         return Ok(());
     }
+    // Only one at a time may install, and another thread may have installed it meanwhile.
+    static INSTALLING: Mutex<()> = Mutex::new(());
+    let _installing = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
+    if there() {
+        return Ok(());
+    }
     let root = said(Command::new("id").arg("-u")).is_ok_and(|it| it.trim() == "0");
     if !root || said(Command::new("apt-get").arg("--version")).is_err() {
         return Err(format!("{program} {} does not work: install {package}", check.join(" ")));
@@ -46,6 +53,7 @@ pub fn need(program: &str, check: &[&str], package: &str) -> Result<(), String> 
     run(Command::new("apt-get").args(["update", "--quiet"]))?;
     run(Command::new("apt-get")
         .args(["install", "--quiet", "--yes", "--no-install-recommends", package])
+        .args(["--option", "DPkg::Lock::Timeout=600"])
         .env("DEBIAN_FRONTEND", "noninteractive"))?;
     if there() {
         Ok(())

@@ -1,0 +1,61 @@
+//! What Rust itself must have: rustfmt, clippy, and the standard libraries of macOS and Windows, which are checked
+//! from here.
+
+use std::process::Command;
+
+use crate::test::DENY_WARNINGS;
+use crate::tool::{cargo, run, said};
+
+pub const MACOS: &str = "aarch64-apple-darwin";
+pub const WINDOWS: &str = "x86_64-pc-windows-gnu";
+
+/// Makes sure that the standard libraries of the other platforms are there.
+pub fn install() -> Result<(), String> {
+    let missing: Vec<&str> = [MACOS, WINDOWS].into_iter().filter(|it| !is_there(it)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    rustup("target", &missing)
+}
+
+/// Makes sure that one of Cargo's commands is there. A minimal installation has neither of these.
+pub fn component(verb: &str, component: &str) -> Result<(), String> {
+    match said(Command::new(cargo()).args([verb, "--version"])) {
+        Ok(_) => Ok(()),
+        Err(_) => rustup("component", &[component]),
+    }
+}
+
+fn rustup(kind: &str, names: &[&str]) -> Result<(), String> {
+    if said(Command::new("rustup").arg("--version")).is_err() {
+        let names = names.join(" and ");
+        return Err(format!(
+            "Rust has no {kind} {names} here, and there is no rustup to install it: install it as you \
+             installed Rust, or get Rust from https://rustup.rs"
+        ));
+    }
+    run(Command::new("rustup").args([kind, "add"]).args(names))
+}
+
+/// Whether the compiler in use has the standard library of `target`.
+fn is_there(target: &str) -> bool {
+    let path = said(Command::new("rustc").args(["--print", "target-libdir", "--target", target]));
+    path.is_ok_and(|it| std::path::Path::new(it.trim()).is_dir())
+}
+
+/// All but the chores, which run where people develop.
+pub fn lint_macos() -> Result<(), String> {
+    run(clippy(MACOS).arg("--all-targets").args(DENY_WARNINGS))
+}
+
+/// The programs and libraries; the tests that play processes are for Unix.
+pub fn lint_windows() -> Result<(), String> {
+    let parts = ["--exclude", "testkit", "--lib", "--bins", "--examples"];
+    run(clippy(WINDOWS).args(parts).args(DENY_WARNINGS))
+}
+
+fn clippy(target: &str) -> Command {
+    let mut command = Command::new(cargo());
+    command.args(["clippy", "--target", target, "--workspace", "--exclude", "xtask"]);
+    command
+}

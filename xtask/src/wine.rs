@@ -1,0 +1,251 @@
+//! A smoke test of the Windows program under Wine: it starts, talks, restarts a killed proxy, and leaves
+//! no process behind, not even when it is killed itself.
+
+mod editor;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio, id};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::platforms::WINDOWS;
+use crate::tool::{at, cargo, need, run, said};
+use editor::Editor;
+
+const COMPILER: &str = "x86_64-w64-mingw32-gcc";
+
+/// What is built from C: a library that Wine 8 lacks, and a program that starts another.
+const LIBRARY: (&str, &str) = ("process_prng.c", "bcryptprimitives.dll");
+const LAUNCHER: (&str, &str) = ("launcher.c", "launcher.exe");
+
+/// The conductor, the launcher and its two children, the inner conductor and its child, the agent.
+const PROCESSES: usize = 7;
+
+/// How long processes may take to appear or to go. Nothing is slow here: it is long so that the test does
+/// not fail on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Makes sure that Wine and a C compiler for Windows are there.
+pub fn install() -> Result<(), String> {
+    need(COMPILER, &["--version"], "gcc-mingw-w64-x86-64")?;
+    if program("wine64").is_err() && program("wine").is_err() {
+        need("/usr/lib/wine/wine64", &["--version"], "wine64")?;
+    }
+    Ok(())
+}
+
+/// One of Wine's programs. Debian's `wine64` does not put them on the path.
+fn program(name: &str) -> Result<PathBuf, String> {
+    let mut places = vec![PathBuf::from(name), Path::new("/usr/lib/wine").join(name)];
+    places.retain(|it| said(Command::new(it).arg("--version")).is_ok());
+    places.into_iter().next().ok_or_else(|| format!("there is no {name}: install wine64"))
+}
+
+pub fn smoke() -> Result<(), String> {
+    let stage = Stage::new()?;
+    let tried = stage.try_all();
+    stage.clear();
+    tried
+}
+
+/// A Windows machine of our own.
+struct Stage {
+    /// Its folder, whose name is in the command line of each of its processes.
+    folder: PathBuf,
+    wine: PathBuf,
+    /// The folder as Windows calls it.
+    windows: String,
+}
+
+impl Stage {
+    fn new() -> Result<Stage, String> {
+        let folder = env::temp_dir().join(format!("conductor-wine-{}", id()));
+        fs::create_dir_all(&folder).map_err(at(&folder))?;
+        build(&folder)?;
+        let wine = program("wine64").or_else(|_| program("wine"))?;
+        let windows = format!("Z:{}", folder.display().to_string().replace('/', "\\"));
+        Ok(Stage { folder, wine, windows })
+    }
+
+    fn try_all(&self) -> Result<(), String> {
+        println!("--version");
+        let version = self.said(&["--version"])?;
+        expect(version.starts_with("conductor "), "the version", &version)?;
+        println!("try --prompt");
+        let answer = self.said(&["try", "--prompt", "hello"])?;
+        expect(answer.contains("Hello!"), "the demo agent's answer", &answer)?;
+        println!("a chain whose proxy is killed");
+        self.killed_proxy()?;
+        println!("a conductor that is killed");
+        self.killed_conductor()
+    }
+
+    /// A program in its folder, as Windows calls it.
+    fn path(&self, name: &str) -> String {
+        format!("{}\\{name}", self.windows)
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.wine);
+        command
+            .arg(self.path("conductor.exe"))
+            .env("WINEPREFIX", self.folder.join("prefix"))
+            // No news of Wine's own, no window, and no offer to install .NET and a browser.
+            .env("WINEDEBUG", "-all")
+            .env("WINEDLLOVERRIDES", "mscoree,mshtml=")
+            .env_remove("DISPLAY")
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn said(&self, arguments: &[&str]) -> Result<String, String> {
+        said(self.command().args(arguments))
+    }
+
+    /// A chain of two proxies and an agent. The first proxy has a child that would stay; the second is a
+    /// conductor with a proxy of its own.
+    fn chain(&self) -> Result<Editor, String> {
+        let (conductor, launcher) = (&self.path("conductor.exe"), self.path("launcher.exe"));
+        let inner = serde_json::json!({
+            "command": conductor,
+            "args": ["proxy", format!("{conductor} component context")],
+            "name": "inner",
+        });
+        let components = [
+            format!("{launcher} {conductor} component log"),
+            inner.to_string(),
+            format!("{conductor} demo-agent"),
+        ];
+        Editor::start(self.command().arg("agent").args(components))
+    }
+
+    fn killed_proxy(&self) -> Result<(), String> {
+        let mut editor = self.chain()?;
+        editor.open("C:\\")?;
+        editor.prompt("hello")?;
+        expect(self.processes().len() == PROCESSES, "all", &format!("{:?}", self.processes()))?;
+        let children = ["conductor.exe component log", "conductor.exe component context"];
+        for (words, child) in ["launcher.exe Z:", "conductor.exe proxy"].into_iter().zip(children) {
+            let mut killed = vec![self.find(words)?, self.find(child)?];
+            // The one without arguments.
+            let all = self.processes();
+            let sleeping = all.iter().filter(|it| it.line == self.path("launcher.exe"));
+            killed.extend(sleeping.map(|it| it.number).filter(|_| words.starts_with("launcher")));
+            kill(killed[0])?;
+            self.wait_until(&format!("`{words}` is another process"), |all| {
+                !all.iter().any(|it| killed.contains(&it.number)) && self.find(words).is_ok()
+            })?;
+            editor.prompt("hello")?;
+        }
+        editor.leave()?;
+        self.wait_until("the chain is gone", <[Process]>::is_empty)
+    }
+
+    fn killed_conductor(&self) -> Result<(), String> {
+        let mut editor = self.chain()?;
+        editor.open("C:\\")?;
+        editor.prompt("hello")?;
+        expect(
+            self.processes().len() == PROCESSES,
+            "all processes",
+            &format!("{:?}", self.processes()),
+        )?;
+        kill(self.find("conductor.exe agent")?)?;
+        self.wait_until("the chain is gone", <[Process]>::is_empty)
+    }
+
+    /// The process whose command line begins with `words`, a program of our folder first.
+    fn find(&self, words: &str) -> Result<i32, String> {
+        let all = self.processes();
+        let start = self.path(words);
+        let mut found = all.iter().filter(|it| it.line.starts_with(&start));
+        let number = found.next().map(|it| it.number);
+        number.ok_or_else(|| format!("no process `{words}` among {all:?}"))
+    }
+
+    fn wait_until(&self, what: &str, holds: impl Fn(&[Process]) -> bool) -> Result<(), String> {
+        let began = Instant::now();
+        loop {
+            let all = self.processes();
+            if holds(&all) {
+                return Ok(());
+            }
+            if began.elapsed() > PATIENCE {
+                return Err(format!("not so after {PATIENCE:?}: {what}; there are {all:?}"));
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// The processes of programs in our folder, which are Linux processes, too.
+    fn processes(&self) -> Vec<Process> {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let numbers = entries.filter_map(|it| it.file_name().to_str()?.parse().ok());
+        numbers.filter_map(|number: i32| Process::read(number, &self.windows)).collect()
+    }
+
+    /// Ends Wine's own processes and removes everything.
+    fn clear(&self) {
+        for word in ["-k", "-w"] {
+            if let Ok(server) = program("wineserver") {
+                let prefix = self.folder.join("prefix");
+                let _ = Command::new(server).arg(word).env("WINEPREFIX", prefix).status();
+            }
+        }
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[derive(Debug)]
+struct Process {
+    number: i32,
+    line: String,
+}
+
+impl Process {
+    fn read(number: i32, folder: &str) -> Option<Process> {
+        let words = fs::read(format!("/proc/{number}/cmdline")).ok()?;
+        let line = String::from_utf8_lossy(&words).trim_end_matches('\0').replace('\0', " ");
+        line.starts_with(folder).then_some(Process { number, line })
+    }
+}
+
+/// Puts the Windows program into `folder`, with what it needs there.
+fn build(folder: &Path) -> Result<(), String> {
+    let output = said(Command::new(cargo()).stderr(Stdio::inherit()).args([
+        "build",
+        "--target",
+        WINDOWS,
+        "--package",
+        "conductor",
+        "--bin",
+        "conductor",
+        "--message-format",
+        "json-render-diagnostics",
+    ]))?;
+    let mut built = output.lines().filter_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        message["executable"].as_str().map(PathBuf::from)
+    });
+    let program = built.next_back().ok_or("cargo built no program")?;
+    fs::copy(&program, folder.join("conductor.exe")).map_err(at(&program))?;
+    compile(folder, LIBRARY, &["-shared", "-ladvapi32"])?;
+    compile(folder, LAUNCHER, &[])
+}
+
+fn compile(folder: &Path, (source, made): (&str, &str), options: &[&str]) -> Result<(), String> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/wine").join(source);
+    let mut compiler = Command::new(COMPILER);
+    run(compiler.arg("-o").arg(folder.join(made)).arg(source).args(options))
+}
+
+fn kill(number: i32) -> Result<(), String> {
+    let pid = Pid::from_raw(number).ok_or("no process id")?;
+    kill_process(pid, Signal::KILL).map_err(|error| format!("process {number}: {error}"))
+}
+
+fn expect(holds: bool, what: &str, found: &str) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(format!("expected {what}, found {found}")) }
+}
