@@ -19,6 +19,7 @@
 //! - `recovery`: how a component fails, and how its successor learns
 //! - `blame`: which kind of message a component crashes on
 //! - `orphan`: sessions that nobody has
+//! - `turn`: what goes on after a prompt is answered, in ACP version 2
 //! - `watchdog`: who is alive and says nothing
 //! - `telling`: what the people in front of the editor are told
 //!
@@ -33,6 +34,7 @@ mod recovery;
 pub mod supervisor;
 mod telling;
 mod topic;
+mod turn;
 mod watchdog;
 
 pub use event::{Action, Event};

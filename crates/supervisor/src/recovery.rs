@@ -97,6 +97,7 @@ impl Supervisor {
         match verdict {
             Verdict::Ignore => {}
             Verdict::Stop => {
+                self.end_turns(seat, &why, true, actions);
                 if let Some(post) = self.post_mut(seat) {
                     post.last_exit = Some(why.clone());
                     post.stage = Stage::Out;
@@ -206,6 +207,7 @@ impl Supervisor {
         if !again {
             self.tell_editor(seat, &told, actions);
         }
+        self.end_turns(seat, &why, false, actions);
         actions.push(Action::End(seat));
         let asked = self.asked_by(seat);
         let (mut lost, mut stopped) = (Vec::new(), Vec::new());

@@ -16,6 +16,7 @@ use crate::record::Record;
 use crate::recovery::Stage;
 use crate::telling::Telling;
 use crate::topic::{Topic, session_of};
+use crate::turn::Turns;
 
 /// Decides; never acts. See the crate's documentation.
 #[derive(Debug)]
@@ -48,6 +49,7 @@ pub struct Supervisor {
 pub struct Post {
     pub(crate) stage: Stage,
     pub(crate) record: Record,
+    pub(crate) turns: Turns,
     pub(crate) blame: Blame,
     pub(crate) restarts: Restarts,
     /// How its last life ended.
@@ -157,7 +159,8 @@ impl Supervisor {
     /// over, then the sizes of the exchange.
     pub fn sizes(&self) -> Vec<usize> {
         let held = self.router.chain().seats().map(|seat| self.router.held(seat).0).sum();
-        let open: usize = self.posts.iter().map(|post| post.record.open()).sum();
+        let open: usize =
+            self.posts.iter().map(|post| post.record.open() + post.turns.open()).sum();
         let open = open + self.orphans.len();
         let exchange = self.exchange.iter().flat_map(Exchange::sizes);
         [self.router.open_questions(), held, open, self.telling.open()]
@@ -225,6 +228,7 @@ impl Supervisor {
             self.posts.iter_mut().for_each(|post| post.record.forget(&session));
             self.close_kept(&session);
         }
+        self.turn_arrived(from, toward, &message);
         self.sign_of_life(from);
         self.editor_says(from, toward, &message, actions);
         let mut steps = Vec::new();
@@ -303,6 +307,7 @@ impl Supervisor {
             return;
         }
         self.claim_orphan(to, &message);
+        self.turn_delivered(to, toward, &message);
         let (now, router) = (self.now, &self.router);
         match to.index().checked_sub(1).and_then(|index| self.posts.get_mut(index)) {
             Some(post) => {

@@ -47,11 +47,11 @@ impl Telling {
         self.prompts.len()
     }
 
-    fn update(&self, session: &str, note: &Note) -> Message {
+    fn update(session: &str, note: &Note, notices: bool) -> Message {
         let text = |text: &str| Some(Json::string(text));
         let component = Json::object([("component", text(&note.component))]);
         let meta = Some(Json::object([("conductor", Some(component))]));
-        let update = match self.notices {
+        let update = match notices {
             true => Json::object([
                 ("sessionUpdate", text("notice")),
                 ("severity", text("warning")),
@@ -111,7 +111,9 @@ impl Supervisor {
     }
 
     fn say(&self, session: &str, note: &Note, actions: &mut Vec<Action>) {
-        let message = self.telling.update(session, note);
+        // In version 2 every editor takes notices.
+        let notices = self.telling.notices || self.speaks_v2(Seat(1));
+        let message = Telling::update(session, note, notices);
         actions.push(Action::Deliver { to: Seat::OUTER, toward: Side::Editor, message });
     }
 
@@ -122,7 +124,8 @@ impl Supervisor {
         }
         let component = self.router.chain().name(seat).to_owned();
         let note = Note { component, text: text.to_owned() };
-        let now: BTreeSet<String> = self.telling.prompts.values().cloned().collect();
+        let mut now: BTreeSet<String> = self.telling.prompts.values().cloned().collect();
+        now.extend(self.sessions_with_turns());
         for session in &now {
             self.say(session, &note, actions);
         }

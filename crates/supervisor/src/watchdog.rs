@@ -69,7 +69,8 @@ impl Supervisor {
             let seats = self.router.chain().seats();
             seats.filter_map(|seat| self.uncancelled(seat, limit)).min_by_key(|(due, ..)| *due)
         });
-        unanswered.into_iter().chain(uncancelled).min_by_key(|(due, ..)| *due)
+        let due = unanswered.into_iter().chain(uncancelled).chain(self.overdue_turn());
+        due.min_by_key(|(due, ..)| *due)
     }
 
     fn unanswered(&self) -> Option<(Time, Seat, How)> {

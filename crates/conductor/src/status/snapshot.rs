@@ -112,7 +112,7 @@ impl Shell {
                 out_bytes: waiting(place),
                 held_messages,
                 held_bytes,
-                owes: router.owed_by(seat),
+                owes: router.owed_by(seat) + self.core.turns_at(seat),
             },
         }
     }

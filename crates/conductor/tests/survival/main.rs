@@ -29,6 +29,7 @@ mod proxies;
 mod spelling;
 mod telling;
 mod tools;
+mod turns;
 mod watchdog;
 
 use testkit::stage::{Setup, Stage};

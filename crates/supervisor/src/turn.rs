@@ -1,0 +1,320 @@
+//! Turns in ACP version 2. There the answer to a prompt only says that it was accepted; the turn goes on
+//! until the component reports that the session is idle. A turn that goes on is like a request that the
+//! component has yet to answer: there are limits for it, and if the component dies, its end is told.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use router::{Exit, How, Seat, Time};
+use wire::message::error_object;
+use wire::{Json, Message, Outcome, Side, acp, code};
+
+use crate::event::Action;
+use crate::supervisor::Supervisor;
+use crate::topic::{PROMPT, Topic, key, session_of_call, topic};
+
+/// No more turns than these are kept for each component.
+const MOST_TURNS: usize = 256;
+
+/// What goes on at a component.
+#[derive(Debug, Default)]
+pub struct Turns {
+    /// Prompts that it has yet to accept, by the id it was asked with.
+    asked: BTreeMap<String, Asked>,
+    /// Turns that go on, by session.
+    going: BTreeMap<String, Turn>,
+}
+
+#[derive(Debug)]
+struct Asked {
+    session: String,
+    at: Time,
+    cancelled: Option<Time>,
+    /// It has reported work since, and then that it is idle.
+    worked: bool,
+    ended: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    /// When the component was prompted. A turn that another one began for it is younger.
+    since: Time,
+    cancelled: Option<Time>,
+}
+
+impl Turns {
+    fn is_empty(&self) -> bool {
+        self.asked.is_empty() && self.going.is_empty()
+    }
+
+    /// How many turns go on.
+    pub fn going(&self) -> usize {
+        self.going.len()
+    }
+
+    /// How much is open, for tests.
+    pub fn open(&self) -> usize {
+        self.asked.len() + self.going.len()
+    }
+
+    /// The component says something. True if a turn of it has ended with that.
+    fn arrived(&mut self, toward: Side, message: &Message) -> bool {
+        match message {
+            Message::Response { id, outcome, .. } => {
+                let Some(asked) = self.asked.remove(&key(id)) else { return false };
+                let Outcome::Result(result) = outcome else { return false };
+                // A component that ends its turns as in version 1 is done.
+                if asked.ended || result.member("stopReason").is_some() {
+                    return true;
+                }
+                if self.going.len() == MOST_TURNS {
+                    self.going.pop_first();
+                }
+                self.going
+                    .insert(asked.session, Turn { since: asked.at, cancelled: asked.cancelled });
+                false
+            }
+            Message::Notification(call) if toward == Side::Editor && call.is("session/update") => {
+                let Some((session, idle)) = call.params.as_ref().and_then(state) else {
+                    return false;
+                };
+                for asked in self.asked.values_mut().filter(|it| it.session == session) {
+                    asked.ended = idle && asked.worked;
+                    asked.worked |= !idle;
+                }
+                idle && self.going.remove(&session).is_some()
+            }
+            _ => false,
+        }
+    }
+
+    /// The component is told something; `v2`: it speaks version 2.
+    fn delivered(&mut self, now: Time, message: &Message, v2: impl FnOnce() -> bool) {
+        let (Message::Request { call, .. } | Message::Notification(call)) = message else { return };
+        let topic = topic(call);
+        if !matches!(topic, Some(Topic::Prompt)) && self.is_empty() {
+            return;
+        }
+        let Some(session) = session_of_call(call) else { return };
+        match (topic, message) {
+            (Some(Topic::Prompt), Message::Request { id, .. }) if v2() => {
+                let asked =
+                    Asked { session, at: now, cancelled: None, worked: false, ended: false };
+                self.asked.insert(key(id), asked);
+            }
+            (Some(Topic::CancelSession), _) => {
+                let asked = self.asked.values_mut().filter(|it| it.session == session);
+                let asked = asked.map(|it| &mut it.cancelled);
+                let going = self.going.get_mut(&session).map(|it| &mut it.cancelled);
+                asked.chain(going).for_each(|cancelled| *cancelled = cancelled.or(Some(now)));
+            }
+            // A session that is closed has no turn.
+            (Some(Topic::End), _) => drop(self.going.remove(&session)),
+            _ => {}
+        }
+    }
+}
+
+/// The session of an update that reports a state, and whether the state is idle.
+fn state(params: &Json) -> Option<(String, bool)> {
+    let update = params.member("update")?;
+    let says = |key: &str, word: &str| {
+        update.member(key).as_ref().and_then(Json::text).is_some_and(|it| it == word)
+    };
+    if !says("sessionUpdate", "state_update") {
+        return None;
+    }
+    Some((params.member("sessionId")?.text()?.into_owned(), says("state", "idle")))
+}
+
+/// The report that a session is idle, with why the turn ended.
+fn idle(session: &str, reason: &str, error: Option<Json>) -> Message {
+    let text = |text: &str| Some(Json::string(text));
+    let update = Json::object([
+        ("sessionUpdate", text("state_update")),
+        ("state", text("idle")),
+        ("stopReason", text(reason)),
+        ("error", error),
+    ]);
+    let params = Json::object([("sessionId", text(session)), ("update", Some(update))]);
+    Message::notification("session/update", params)
+}
+
+impl Supervisor {
+    /// Whether a component has agreed to ACP version 2.
+    pub(crate) fn speaks_v2(&self, seat: Seat) -> bool {
+        speaks_v2(&self.router, seat)
+    }
+
+    /// How many turns go on at a component after it has answered their prompts, as in ACP version 2.
+    pub fn turns_at(&self, seat: Seat) -> usize {
+        self.post(seat).map_or(0, |post| post.turns.going())
+    }
+
+    /// A component says something.
+    pub(crate) fn turn_arrived(&mut self, from: Seat, toward: Side, message: &Message) {
+        let Some(post) = self.post_mut(from).filter(|post| !post.turns.is_empty()) else { return };
+        if post.turns.arrived(toward, message) {
+            self.freed_before(from);
+        }
+    }
+
+    /// What the components before this one have waited for has come.
+    fn freed_before(&mut self, seat: Seat) {
+        let now = self.now;
+        let before = seat.index().saturating_sub(1);
+        self.posts[..before].iter_mut().for_each(|post| post.freed = now);
+    }
+
+    /// A component is told something.
+    pub(crate) fn turn_delivered(&mut self, to: Seat, toward: Side, message: &Message) {
+        if toward != Side::Agent {
+            return;
+        }
+        let (now, router) = (self.now, &self.router);
+        if let Some(post) = to.index().checked_sub(1).and_then(|index| self.posts.get_mut(index)) {
+            post.turns.delivered(now, message, || speaks_v2(router, to));
+        }
+    }
+
+    /// The sessions in which something goes on, as the editor knows them.
+    pub(crate) fn sessions_with_turns(&self) -> BTreeSet<String> {
+        let going = self.posts.iter().map(|post| &post.turns.going).find(|it| !it.is_empty());
+        going.into_iter().flat_map(|going| going.keys().cloned()).collect()
+    }
+
+    /// The turn whose component will have been silent, or have ignored its cancellation, for too long first.
+    pub(crate) fn overdue_turn(&self) -> Option<(Time, Seat, How)> {
+        let seats = self.router.chain().seats();
+        let seats = seats.filter(|seat| self.turns_at(*seat) > 0 && self.is_up(*seat));
+        seats.filter_map(|seat| self.overdue_turn_at(seat)).min_by_key(|(due, ..)| *due)
+    }
+
+    fn overdue_turn_at(&self, seat: Seat) -> Option<(Time, Seat, How)> {
+        let post = self.post(seat)?;
+        let watch = self.rules.watch;
+        let behind = || self.posts[seat.index()..].iter().map(|post| &post.turns.going);
+        let asks = || self.router.asks().filter(|ask| ask.asker == seat);
+        // Only a component that is not waiting on another one is considered stuck.
+        let waits = |turn: &Turn| {
+            self.router.asks_absent(seat)
+                || asks().any(|ask| ask.at >= turn.since)
+                || behind().any(|it| it.values().any(|other| other.since >= turn.since))
+        };
+        let silent = post.turns.going.values().filter_map(|turn| {
+            let limit = watch.prompt.filter(|_| !waits(turn))?;
+            let due = turn.since.max(post.freed).max(post.heard).plus(limit);
+            Some((due, seat, How::Unresponsive { method: PROMPT.to_owned(), limit }))
+        });
+        let cancelled = post.turns.going.iter().filter_map(|(session, turn)| {
+            let (limit, at) = (watch.cancel?, turn.cancelled?);
+            let passed_on = behind().any(|it| it.contains_key(session))
+                || asks().any(|ask| ask.method == PROMPT);
+            let since = if self.is_agent(seat) { at } else { at.max(post.freed) };
+            let how = How::Uncancellable { method: PROMPT.to_owned(), limit };
+            (!passed_on).then(|| (since.plus(limit), seat, how))
+        });
+        silent.chain(cancelled).min_by_key(|(due, ..)| *due)
+    }
+
+    /// A component is gone: the turns that went on there end, and those who wait for them are told. A turn that
+    /// a component behind it works on goes on, unless the chain ends.
+    pub(crate) fn end_turns(
+        &mut self,
+        seat: Seat,
+        why: &Exit,
+        chain_ends: bool,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(post) = self.post_mut(seat) else { return };
+        let going = std::mem::take(&mut post.turns).going;
+        let behind = self.posts[seat.index()..].iter();
+        let elsewhere: BTreeSet<String> =
+            behind.flat_map(|post| post.turns.going.keys().cloned()).collect();
+        if !going.is_empty() {
+            self.freed_before(seat);
+        }
+        for (session, turn) in going {
+            if elsewhere.contains(&session) && !chain_ends {
+                continue;
+            }
+            let gave_up = matches!(why.how, How::Uncancellable { .. }) && turn.cancelled.is_some();
+            let message = match gave_up {
+                true => idle(&session, "cancelled", None),
+                false => {
+                    let told = self.router.chain().obituary(seat, why, Some(PROMPT));
+                    let error = error_object(code::INTERNAL_ERROR, &told, None);
+                    idle(&session, "error", Some(error))
+                }
+            };
+            self.on_arrived(seat, Side::Editor, message, actions);
+        }
+    }
+}
+
+fn speaks_v2(router: &router::Router, seat: Seat) -> bool {
+    let answered = router.greeted(seat).and_then(|it| it.answered.as_ref());
+    let Some(Outcome::Result(result)) = answered else { return false };
+    acp::protocol_version(result).is_some_and(|version| version >= 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    fn message(text: &str) -> Message {
+        Message::parse(&Bytes::copy_from_slice(text.as_bytes())).unwrap()
+    }
+
+    fn prompted(turns: &mut Turns, id: u8) {
+        let text =
+            r#"{"jsonrpc":"2.0","id":"c:N","method":"session/prompt","params":{"sessionId":"s"}}"#;
+        turns.delivered(Time::default(), &message(&text.replace('N', &id.to_string())), || true);
+    }
+
+    fn says(turns: &mut Turns, text: &str) -> bool {
+        turns.arrived(Side::Editor, &message(text))
+    }
+
+    fn state(state: &str) -> String {
+        format!(
+            r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"s","update":{{"sessionUpdate":"state_update","state":"{state}"}}}}}}"#
+        )
+    }
+
+    const ACCEPTED: &str = r#"{"jsonrpc":"2.0","id":"c:1","result":{"messageId":"m"}}"#;
+
+    #[test]
+    fn a_turn_goes_on_from_the_answer_to_idle() {
+        let mut turns = Turns::default();
+        prompted(&mut turns, 1);
+        // This is about an earlier turn.
+        assert!(!says(&mut turns, &state("idle")));
+        assert!(!says(&mut turns, ACCEPTED) && turns.going() == 1);
+        for other in ["running", "requires_action", "_own"] {
+            assert!(!says(&mut turns, &state(other)) && turns.going() == 1);
+        }
+        assert!(says(&mut turns, &state("idle")) && turns.open() == 0);
+    }
+
+    #[test]
+    fn a_turn_may_be_over_when_its_prompt_is_answered() {
+        let mut turns = Turns::default();
+        prompted(&mut turns, 1);
+        says(&mut turns, &state("running"));
+        says(&mut turns, &state("idle"));
+        assert!(says(&mut turns, ACCEPTED) && turns.open() == 0);
+        prompted(&mut turns, 1);
+        let first = r#"{"jsonrpc":"2.0","id":"c:1","result":{"stopReason":"end_turn"}}"#;
+        assert!(says(&mut turns, first) && turns.open() == 0);
+        prompted(&mut turns, 1);
+        let refused = r#"{"jsonrpc":"2.0","id":"c:1","error":{"code":1,"message":""}}"#;
+        assert!(!says(&mut turns, refused) && turns.open() == 0);
+        prompted(&mut turns, 1);
+        says(&mut turns, ACCEPTED);
+        let close =
+            r#"{"jsonrpc":"2.0","id":"c:2","method":"session/close","params":{"sessionId":"s"}}"#;
+        turns.delivered(Time::default(), &message(close), || true);
+        assert_eq!(turns.open(), 0);
+    }
+}
