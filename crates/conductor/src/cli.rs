@@ -357,8 +357,9 @@ pub struct Tuning {
         help_heading = SURVIVAL)]
     pub prompt_limit: Limit,
 
-    /// Answer in the name of a component that goes on for so many seconds with what was cancelled
-    /// (session/cancel or $/cancel_request), and restart it.
+    /// Answer in place of a component that goes on for so many seconds with what was cancelled. After
+    /// session/cancel it is restarted, too. After $/cancel_request, which it may ignore, its late answer is
+    /// dropped.
     #[arg(long, value_name = "SECONDS|off", default_value = "120", value_parser = limit,
         help_heading = SURVIVAL)]
     pub cancel_limit: Limit,

@@ -16,6 +16,7 @@ use std::collections::VecDeque;
 
 use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 
+use crate::copies::Asked;
 use crate::event::{Action, Plan, Time};
 use crate::pending::{Ask, Gist, Purpose};
 use crate::router::{Router, answer};
@@ -188,7 +189,7 @@ impl Router {
         self.turn = self.turn.filter(|(whose, _)| *whose != seat);
         self.forget_asker(seat);
         let guard = self.chain.component(seat).is_some_and(|it| it.guard);
-        let mut asked = self.pending.forget(seat);
+        let mut asked = Asked::new(self.pending.forget(seat));
         // What would have come out of it behind a sounding goes on at once, before anybody is told.
         let (soundings, owed): (Vec<_>, Vec<_>) = self
             .pending
@@ -198,13 +199,15 @@ impl Router {
         for (_, ask) in soundings {
             self.let_through(now, seat, ask, actions);
         }
-        for (id, ask) in owed {
-            let deliverable = !guard && !lost.contains(&id);
-            let copy = asked.iter().position(|(_, copy)| deliverable && copy.is_copy_of(&ask));
+        let copies = match guard {
+            true => Vec::new(),
+            false => asked.take_copies(&owed, &lost),
+        };
+        let copies = copies.into_iter().chain(std::iter::repeat(None));
+        for ((_, ask), copy) in owed.into_iter().zip(copies) {
             match (ask.purpose, copy) {
                 (Purpose::Return | Purpose::Sounding(_), _) => {}
-                (purpose, Some(copy)) => {
-                    let (id, mut copy) = asked.remove(copy);
+                (purpose, Some((id, mut copy))) => {
                     // It may have died with the cancellation in its hands.
                     if ask.cancelled {
                         self.withdraw(&id, &copy, actions);
@@ -243,7 +246,7 @@ impl Router {
                 }
             }
         }
-        for (id, ask) in asked {
+        for (id, ask) in asked.rest() {
             self.withdraw(&id, &ask, actions);
         }
     }

@@ -12,6 +12,7 @@
 //! - `greeting`: the rules for `initialize`
 //! - [`absence`]: the rules for a seat whose occupant is replaced or left out
 //! - [`around`]: the rules for messages that go around a component
+//! - `copies`: which questions a component has passed on
 //! - `obituary`: how a component's end is told
 //!
 //! The router knows three methods, `initialize`, `$/cancel_request` and (for what goes around a component)
@@ -19,6 +20,7 @@
 
 pub mod absence;
 pub mod around;
+mod copies;
 pub mod event;
 mod greeting;
 mod obituary;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
 use wire::{Id, Json, Outcome, Side};
 
 use crate::absence::Held;
@@ -50,46 +49,57 @@ pub enum Gist {
     /// Nobody could pass it on.
     None,
     Whole(Json),
-    /// Too long to be kept for that.
-    Ends {
+    /// Too long to be kept for that, or too many are kept already: it is recognised only if it is passed on as
+    /// it was.
+    Digest {
         length: usize,
-        head: Bytes,
-        tail: Bytes,
+        hash: u64,
     },
 }
 
 impl Gist {
+    /// Longer params are not kept.
     const LONGEST: usize = 64 * 1024;
-    const END: usize = 4 * 1024;
+    /// Params up to this length are always kept: they cost little more than the rest of a question.
+    const SHORT: usize = 1024;
+    /// So many bytes of longer params are kept for all open questions of a chain.
+    const MOST: usize = 16 * 1024 * 1024;
 
-    pub fn of(params: Option<&Json>) -> Gist {
+    /// `kept`: how many bytes are kept already.
+    pub fn of(params: Option<&Json>, kept: usize) -> Gist {
         let Some(params) = params else { return Gist::Whole(Json::EMPTY) };
-        let text = params.as_bytes();
-        if text.len() <= Gist::LONGEST {
-            return Gist::Whole(params.detached());
+        let length = params.as_bytes().len();
+        let fits = length <= Gist::LONGEST && kept + length <= Gist::MOST;
+        match length <= Gist::SHORT || fits {
+            true => Gist::Whole(params.detached()),
+            false => Gist::Digest { length, hash: hash(params.as_bytes()) },
         }
-        let piece = Bytes::copy_from_slice;
-        let (head, tail) = (&text[..Gist::END], &text[text.len() - Gist::END..]);
-        Gist::Ends { length: text.len(), head: piece(head), tail: piece(tail) }
     }
 
-    /// Does a question with this gist ask all that the other one asks?
-    fn covers(&self, other: &Gist) -> bool {
-        match (self, other) {
-            (Gist::None, _) | (_, Gist::None) => false,
-            (Gist::Whole(ours), Gist::Whole(theirs)) => ours.extends(theirs),
-            (ours, theirs) => ours == theirs,
+    /// How many bytes are kept of it, if it counts.
+    fn kept(&self) -> usize {
+        match self {
+            Gist::Whole(params) if params.as_bytes().len() > Gist::SHORT => params.as_bytes().len(),
+            _ => 0,
+        }
+    }
+
+    /// Length and hash of the params, if they are known.
+    pub(crate) fn digest(&self) -> Option<(usize, u64)> {
+        match self {
+            Gist::None => None,
+            Gist::Whole(params) => Some((params.as_bytes().len(), hash(params.as_bytes()))),
+            Gist::Digest { length, hash } => Some((*length, *hash)),
         }
     }
 }
 
-impl Ask {
-    /// Has its asker passed `original`, which it owes the answer to, on with this?
-    pub fn is_copy_of(&self, original: &Ask) -> bool {
-        self.toward == original.toward
-            && self.method == original.method
-            && self.gist.covers(&original.gist)
-    }
+/// The same for the same bytes, in every run.
+fn hash(bytes: &[u8]) -> u64 {
+    use std::hash::Hasher;
+    let mut hasher = std::hash::DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
 }
 
 /// The table of open questions. Every question gets an id of ours, never used twice.
@@ -97,6 +107,10 @@ impl Ask {
 pub struct Pending {
     last: u64,
     open: BTreeMap<u64, Ask>,
+    /// How many questions each seat has asked, by method.
+    methods: BTreeMap<Seat, BTreeMap<String, usize>>,
+    /// How many bytes of params are kept.
+    kept: usize,
 }
 
 /// What our ids begin with: no component counts like that, so an echo of one of our ids cannot
@@ -117,8 +131,38 @@ impl Pending {
     /// Writes a question down; the id is the one to ask it with.
     pub fn open(&mut self, ask: Ask) -> Id {
         self.last += 1;
-        self.open.insert(self.last, ask);
+        self.insert(self.last, ask);
         id_of(self.last)
+    }
+
+    fn insert(&mut self, number: u64, ask: Ask) {
+        self.kept += ask.gist.kept();
+        let methods = self.methods.entry(ask.asker).or_default();
+        match methods.get_mut(&ask.method) {
+            Some(count) => *count += 1,
+            None => drop(methods.insert(ask.method.clone(), 1)),
+        }
+        self.open.insert(number, ask);
+    }
+
+    /// A question was taken out.
+    fn removed(&mut self, ask: &Ask) {
+        self.kept -= ask.gist.kept();
+        let Some(methods) = self.methods.get_mut(&ask.asker) else { return };
+        match methods.get_mut(&ask.method) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => drop(methods.remove(&ask.method)),
+        }
+    }
+
+    /// How many bytes of params are kept.
+    pub fn kept(&self) -> usize {
+        self.kept
+    }
+
+    /// Has `asker` asked something with this method that is not answered yet?
+    pub fn asks_method(&self, asker: Seat, method: &str) -> bool {
+        self.methods.get(&asker).is_some_and(|methods| methods.contains_key(method))
     }
 
     /// Takes the question that `answerer` answers with `id`. Only who was asked may answer.
@@ -127,7 +171,9 @@ impl Pending {
         if self.open.get(&number)?.answerer != answerer {
             return None;
         }
-        self.open.remove(&number)
+        let ask = self.open.remove(&number)?;
+        self.removed(&ask);
+        Some(ask)
     }
 
     /// The question that was asked with this id.
@@ -198,7 +244,7 @@ impl Pending {
     /// Puts a question back that was taken: it has the id it had.
     pub fn restore(&mut self, id: &Id, ask: Ask) {
         if let Some(number) = number_of(id) {
-            self.open.insert(number, ask);
+            self.insert(number, ask);
         }
     }
 
@@ -209,7 +255,9 @@ impl Pending {
 
     fn take(&mut self, test: impl Fn(&Ask) -> bool) -> Vec<(Id, Ask)> {
         let taken = self.open.extract_if(.., |_, ask| test(ask));
-        taken.map(|(number, ask)| (id_of(number), ask)).collect()
+        let taken: Vec<_> = taken.map(|(number, ask)| (id_of(number), ask)).collect();
+        taken.iter().for_each(|(_, ask)| self.removed(ask));
+        taken
     }
 
     pub fn waits(&self, asker: Seat) -> bool {

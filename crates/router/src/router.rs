@@ -122,6 +122,11 @@ impl Router {
         self.pending.get(id)
     }
 
+    /// Has a seat asked something with this method that is not answered yet?
+    pub fn asks_method(&self, asker: Seat, method: &str) -> bool {
+        self.pending.asks_method(asker, method)
+    }
+
     /// How many questions are open.
     pub fn open_questions(&self) -> usize {
         self.pending.len()
@@ -385,7 +390,7 @@ impl Router {
         // Only proxies pass questions on.
         let passes = |seat| seat != Seat::OUTER && self.chain.role(seat) == Role::Proxy;
         let gist = match passes(asker.seat) || passes(answerer) {
-            true => Gist::of(call.params.as_ref()),
+            true => Gist::of(call.params.as_ref(), self.pending.kept()),
             false => Gist::None,
         };
         let id = self.pending.open(Ask {

@@ -18,6 +18,7 @@
 //! - `record`: what a component was told that its successor must be told, too
 //! - `recovery`: how a component fails, and how its successor learns
 //! - `blame`: which kind of message a component crashes on
+//! - `cancelled`: requests that were cancelled and are not answered
 //! - `orphan`: sessions that nobody has
 //! - `turn`: what goes on after a prompt is answered, in ACP version 2
 //! - `watchdog`: who is alive and says nothing
@@ -26,6 +27,7 @@
 //! Pure: no clock, no I/O, no randomness but that of a seed.
 
 mod blame;
+mod cancelled;
 pub mod event;
 mod orphan;
 pub mod policy;

@@ -13,6 +13,9 @@ use crate::record::Record;
 use crate::supervisor::Supervisor;
 use crate::topic::{Topic, is_lesson, session_of, session_of_call, topic};
 
+/// Of no more cancelled requests than these a late answer is waited for.
+const MOST_ORPHANS: usize = 1024;
+
 /// A session without anybody who has it.
 #[derive(Debug)]
 pub struct Orphan {
@@ -72,6 +75,23 @@ impl Supervisor {
             _ => None,
         };
         asked.map(|(id, ask)| Asked { first: ask.answerer, id, session: session(ask) }).collect()
+    }
+
+    /// What a component was asked with this id, if that sets up a session.
+    pub(crate) fn asked_as(&self, first: Seat, id: &Id) -> Option<Asked> {
+        if self.orphans.len() >= MOST_ORPHANS {
+            return None;
+        }
+        let set_up = self.post(first)?.record.opening(id)?;
+        let session = Some(set_up.session.clone()).filter(|it| !it.is_empty());
+        let session = session.filter(|_| takes_up(&set_up.call.method.name()));
+        Some(Asked { first, id: id.clone(), session })
+    }
+
+    /// Nobody waits any more for the answer to this.
+    pub(crate) fn await_orphan(&mut self, asked: Asked) {
+        let Asked { first, id, session } = asked;
+        self.orphans.push(Orphan { first, session, stage: Stage::Asked(id) });
     }
 
     /// A component is gone that had asked for this.

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use router::Time;
 use wire::{Call, Id, Message, Outcome, Side, acp};
 
+use crate::cancelled::Cancelled;
 use crate::orphan::Untold;
 use crate::topic::{Topic, key, session_of, session_of_call, topic};
 
@@ -18,6 +19,8 @@ pub struct Record {
     sessions: Vec<SetUp>,
     /// Those it has yet to answer, by the id it was asked with.
     opening: BTreeMap<String, SetUp>,
+    /// Those that were answered in its place: its own answer may still come.
+    late: BTreeMap<String, SetUp>,
     count: u64,
     /// What it has asked its successor for these and waits for, by its own id: of which, and which one of its copies.
     asked: BTreeMap<String, (String, usize)>,
@@ -33,8 +36,8 @@ pub struct Record {
     /// Sessions in which the last thing it was told is to stop. It need not be at work there itself: it
     /// may have come when the prompt had passed.
     stopped: BTreeSet<String>,
-    /// When it was told that a request is cancelled, by its id.
-    pub cancelled: BTreeMap<String, Time>,
+    /// Requests of which it was told that they are cancelled.
+    pub cancelled: Cancelled,
 }
 
 /// A session, and how it was set up.
@@ -68,19 +71,29 @@ impl Record {
         &self.sessions
     }
 
+    /// The request with this id to set something up, if it has yet to answer it.
+    pub fn opening(&self, id: &Id) -> Option<&SetUp> {
+        self.opening.get(&key(id))
+    }
+
+    /// This request was answered in place of the component, whose own answer may still come.
+    pub fn is_late(&mut self, id: &Id, set_up: SetUp) {
+        self.late.insert(key(id), set_up);
+    }
+
     /// The requests to set something up that it has yet to answer.
     pub fn owed_set_ups(&self) -> Vec<Id> {
         // What it was asked with are ids of ours, which are strings.
         self.opening.keys().filter_map(|key| key.strip_prefix('"')).map(Id::string).collect()
     }
 
-    /// The component is told something. `owes`: does anybody wait for its answer to this request?
+    /// The component is told something. `method`: that of a request which it has yet to answer.
     pub fn delivered(
         &mut self,
         now: Time,
         toward: Side,
         message: &Message,
-        owes: impl Fn(&Id) -> bool,
+        method: impl Fn(&Id) -> Option<String>,
     ) {
         match message {
             Message::Request { id, call } if toward == Side::Agent => {
@@ -102,13 +115,18 @@ impl Record {
                 }
                 Some(Topic::CancelRequest) => {
                     let id = call.params.as_ref().and_then(acp::cancelled_id);
-                    self.cancelled.extend(id.filter(owes).map(|id| (key(&id), now)));
+                    if let Some(id) = id
+                        && let Some(method) = method(&id)
+                    {
+                        self.cancelled.insert(&id, &method, now);
+                    }
                 }
                 _ => {}
             },
             Message::Response { id, outcome, .. } if !self.asked.is_empty() => {
                 if let Some((opening, index)) = self.asked.remove(&key(id))
-                    && let Some(set_up) = self.opening.get_mut(&opening)
+                    && let Some(set_up) =
+                        self.opening.get_mut(&opening).or(self.late.get_mut(&opening))
                 {
                     set_up.copies[index].outcome = Some(outcome.detached());
                 }
@@ -164,6 +182,7 @@ impl Record {
 
     fn owes_nothing(&self) -> bool {
         self.opening.is_empty()
+            && self.late.is_empty()
             && self.ending.is_empty()
             && self.logging_in.is_empty()
             && self.prompts.is_empty()
@@ -174,8 +193,10 @@ impl Record {
     /// asks for the same and that it has not done this for yet, the oldest first.
     fn has_asked(&mut self, id: &Id, call: &Call) {
         let method = call.method.name().into_owned();
-        let asks_the_same = |set_up: &SetUp| match (&call.params, &set_up.call.params) {
-            (Some(ours), Some(theirs)) => ours.extends(theirs),
+        // To compare takes time: it may take as long as the request is, not as many are open.
+        let mut work = call.params.as_ref().map_or(0, |it| 16 * it.as_bytes().len()) + (256 << 10);
+        let mut asks_the_same = |set_up: &SetUp| match (&call.params, &set_up.call.params) {
+            (Some(ours), Some(theirs)) => ours.extends_at_cost(theirs, &mut work),
             _ => true,
         };
         let several = self.opening.len() > 1;
@@ -192,6 +213,7 @@ impl Record {
     fn has_answered(&mut self, id: &str, outcome: &Outcome) -> Option<String> {
         self.prompts.remove(id);
         self.cancelled.remove(id);
+        self.late.remove(id);
         let opened = self.opening.remove(id);
         let ended = self.ending.remove(id);
         let login = self.logging_in.remove(id);
@@ -227,7 +249,8 @@ impl Record {
     /// Sessions that its successor has set up for it, of which it has not told those who asked.
     pub fn untold(&self) -> Vec<Untold> {
         // Lessons are about sessions that others have.
-        let asked = self.opening.iter().filter(|(id, _)| !id.starts_with("\"r:"));
+        let opening = self.opening.iter().chain(&self.late);
+        let asked = opening.filter(|(id, _)| !id.starts_with("\"r:"));
         let copies = asked.flat_map(|(_, it)| it.copies.iter().map(move |copy| (it, copy)));
         let stands = copies.filter_map(|(set_up, copy)| match &copy.outcome {
             Some(Outcome::Result(result)) => {
@@ -249,6 +272,7 @@ impl Record {
     /// How much is open, for tests.
     pub fn open(&self) -> usize {
         self.opening.len()
+            + self.late.len()
             + self.asked.len()
             + self.ending.len()
             + self.logging_in.len()

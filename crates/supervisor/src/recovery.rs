@@ -249,9 +249,7 @@ impl Supervisor {
         for seat in self.router.chain().seats().collect::<Vec<_>>() {
             let router = &self.router;
             let Some(post) = self.posts.get_mut(seat.index() - 1) else { continue };
-            // Ids of ours are strings.
-            let id = |key: &str| Id::string(key.strip_prefix('"').unwrap_or(key));
-            post.record.cancelled.retain(|key, _| router.owes(seat, &id(key)));
+            post.record.cancelled.retain(|id| router.owes(seat, id));
             let orphans: Vec<_> =
                 post.record.prompts.extract_if(.., |_, it| !router.owes(seat, &it.id)).collect();
             for (_, prompt) in orphans {
@@ -260,24 +258,16 @@ impl Supervisor {
         }
     }
 
-    /// Who does not stop when it is told to is given up; but first those who wait get what they would
-    /// get from one that does.
+    /// A component that does not stop a turn when it is told to is given up; but first the prompts are answered
+    /// as they would be by a component that stops.
     fn honour_cancellations(&mut self, seat: Seat, actions: &mut Vec<Action>) {
         let Some(post) = self.post_mut(seat) else { return };
         let prompts = post.record.prompts.extract_if(.., |_, it| it.cancelled.is_some());
         let stopped = Json::object([("stopReason", Some(Json::string("cancelled")))]);
-        let mut answers: Vec<(Id, Outcome)> =
-            prompts.map(|(_, it)| (it.id, Outcome::Result(stopped.clone()))).collect();
-        let cancelled = std::mem::take(&mut post.record.cancelled);
-        let requests = self.router.questions().filter(|(id, ask)| {
-            ask.answerer == seat && cancelled.contains_key(&crate::topic::key(id))
-        });
-        let refusal = Outcome::error(code::CANCELLED, "the request was cancelled");
-        let others = requests.map(|(id, _)| (id, refusal.clone()));
-        let others = others.filter(|(id, _)| answers.iter().all(|(it, _)| it != id));
-        answers.extend(others.collect::<Vec<_>>());
-        for (id, outcome) in answers {
-            self.on_arrived(seat, Side::Editor, Message::response(id, outcome), actions);
+        let ids: Vec<Id> = prompts.map(|(_, it)| it.id).collect();
+        for id in ids {
+            let answer = Message::response(id, Outcome::Result(stopped.clone()));
+            self.on_arrived(seat, Side::Editor, answer, actions);
         }
     }
 

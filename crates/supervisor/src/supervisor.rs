@@ -6,7 +6,7 @@ use mcp::{Exchange, Hop, Step};
 use router::pending::Gist;
 use router::{Chain, Exit, Level, Notice, Role, Router, Seat, TakesUpdates, Time};
 use wire::dialect::Generation;
-use wire::{Message, Outcome, Side};
+use wire::{Id, Message, Outcome, Side};
 
 use crate::blame::Blame;
 use crate::event::{Action, Event};
@@ -151,7 +151,8 @@ impl Supervisor {
         }
         let exchange = self.exchange.as_ref().and_then(Exchange::deadline);
         let posts = self.posts.iter().filter_map(|post| post.stage.deadline());
-        let others = [self.router.deadline(), exchange, self.watch_deadline()];
+        let watch = self.watch_deadline();
+        let others = [self.router.deadline(), exchange, watch, self.cancel_deadline()];
         posts.chain(others.into_iter().flatten()).min()
     }
 
@@ -317,7 +318,9 @@ impl Supervisor {
                 if router.can_go_around(to) {
                     post.blame.delivered(toward, &message);
                 }
-                post.record.delivered(now, toward, &message, |id| router.owes(to, id));
+                let method = |id: &Id| router.question(id).filter(|it| it.answerer == to);
+                let method = |id: &Id| method(id).map(|it| it.method.clone());
+                post.record.delivered(now, toward, &message, method);
             }
             None => self.telling.editor_hears(toward, &message),
         }
@@ -380,6 +383,7 @@ impl Supervisor {
         if due(self.exchange.as_ref().and_then(Exchange::deadline)) {
             self.with_exchange(actions, |it, now, steps| it.tick(now, steps));
         }
+        self.answer_cancelled(actions);
         self.start_what_is_due(actions);
     }
 

@@ -4,9 +4,10 @@
 //! chain where everybody waits for the next one, that is the last of them. The editor is never to
 //! blame: people take their time.
 
+use std::collections::BTreeSet;
+
 use router::pending::{Ask, Gist, Purpose};
 use router::{How, Seat, Time};
-use wire::Id;
 
 use crate::recovery::Stage;
 use crate::supervisor::Supervisor;
@@ -111,35 +112,28 @@ impl Supervisor {
         if is_work(&ask.method) { since.max(post.heard) } else { since }
     }
 
+    /// Since when a component goes on with a turn that was cancelled (`session/cancel`).
     fn uncancelled(&self, seat: Seat, limit: u64) -> Option<(Time, Seat, How)> {
-        let post = self.post(seat)?;
-        let record = &post.record;
-        if record.prompts.is_empty() && record.cancelled.is_empty() || !self.is_up(seat) {
-            return None;
-        }
-        let session_of_ask = |ask: &Ask| match &ask.gist {
-            Gist::Whole(params) => session_of(params),
-            _ => None,
+        let post = self.post(seat).filter(|_| self.is_up(seat))?;
+        let cancelled = post.record.prompts.values().filter_map(|it| Some((it.cancelled?, it)));
+        let mut cancelled = cancelled.peekable();
+        cancelled.peek()?;
+        // The sessions whose prompts it has passed on; `None` is one that is not known.
+        let own = self.router.asks().filter(|it| it.asker == seat && it.method == PROMPT);
+        let passed_on: BTreeSet<Option<String>> = own
+            .map(|ask| match &ask.gist {
+                Gist::Whole(params) => session_of(params),
+                _ => None,
+            })
+            .collect();
+        let passes_on = |session: &String| {
+            passed_on.contains(&None) || passed_on.contains(&Some(session.clone()))
         };
-        let passes_on = |method: &str, session: Option<&str>| {
-            let own = self.router.asks().filter(|it| it.asker == seat && it.method == method);
-            own.map(session_of_ask)
-                .any(|it| session.is_none() || it.is_none() || it.as_deref() == session)
-        };
-        let prompts = record.prompts.values().filter_map(|it| {
-            let at = it.cancelled.filter(|_| !passes_on(PROMPT, Some(&it.session)))?;
-            Some((at, PROMPT.to_owned()))
-        });
-        let requests = record.cancelled.iter().filter_map(|(name, at)| {
-            // What a component was asked with are ids of ours, which are strings.
-            let ask = self.router.question(&Id::string(name.strip_prefix('"')?))?;
-            (!passes_on(&ask.method, None)).then(|| (*at, ask.method.clone()))
-        });
-        let (at, method) = prompts.chain(requests).min()?;
+        let at = cancelled.filter(|(_, it)| !passes_on(&it.session)).map(|(at, _)| at).min()?;
         // A proxy that had passed it on could not stop before the next one did. What an agent waits for
         // meanwhile is part of what it should have stopped.
         let since = if self.is_agent(seat) { at } else { at.max(post.freed) };
-        Some((since.plus(limit), seat, How::Uncancellable { method, limit }))
+        Some((since.plus(limit), seat, How::Uncancellable { method: PROMPT.to_owned(), limit }))
     }
 
     pub(crate) fn is_up(&self, seat: Seat) -> bool {

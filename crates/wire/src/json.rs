@@ -6,6 +6,7 @@
 //! recursing, so no depth of nesting can overflow the thread's stack.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use bytes::Bytes;
@@ -251,23 +252,37 @@ impl Json {
     /// arrays further elements; a member that is null may be left out. Beyond a certain depth, which
     /// nobody reaches in earnest, only the same text says the same.
     pub fn extends(&self, other: &Json) -> bool {
-        self.extends_within(other, 64)
+        let mut work = 16 * (self.0.len() + other.0.len()) + (1 << 20);
+        self.extends_at_cost(other, &mut work)
     }
 
-    fn extends_within(&self, other: &Json, depth: u8) -> bool {
+    /// The same, if so much work is enough to find out: bytes that may be looked at. What was spent is taken
+    /// away from it.
+    pub fn extends_at_cost(&self, other: &Json, work: &mut usize) -> bool {
+        self.extends_within(other, 64, work)
+    }
+
+    fn extends_within(&self, other: &Json, depth: u8, work: &mut usize) -> bool {
         if self.as_bytes() == other.as_bytes() {
             return true;
         }
-        let Some(depth) = depth.checked_sub(1) else { return false };
+        let spent = self.0.len() + other.0.len();
+        let (Some(depth), Some(rest)) = (depth.checked_sub(1), work.checked_sub(spent)) else {
+            return false;
+        };
         if self.is_object() && other.is_object() {
-            return other.members().iter().all(|(key, theirs)| match self.member(key) {
-                Some(ours) => ours.extends_within(theirs, depth),
+            *work = rest;
+            let ours: BTreeMap<String, Json> = self.members().into_iter().collect();
+            return other.members().iter().all(|(key, theirs)| match ours.get(key) {
+                Some(ours) => ours.extends_within(theirs, depth, work),
                 None => theirs.is_null(),
             });
         }
         if self.is_array() && other.is_array() {
+            *work = rest;
             let mut ours = self.elements().into_iter();
-            return other.elements().iter().all(|it| ours.any(|my| my.extends_within(it, depth)));
+            let mut finds = |it: &Json| ours.any(|my| my.extends_within(it, depth, work));
+            return other.elements().iter().all(&mut finds);
         }
         matches!((self.text(), other.text()), (Some(ours), Some(theirs)) if ours == theirs)
     }

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::rpc::{cancel, id_of, notification, request, result};
 use testkit::stage::{assert_blames, assert_gone};
 
@@ -221,17 +221,73 @@ fn a_cancelled_turn_ends_though_the_agent_does_not_stop() {
     play.works();
 }
 
-/// Line 5: the same for a request that was cancelled by its id.
+fn assert_cancelled(answer: &Value, id: Value) {
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&id, &json!(-32800)), "{answer}");
+}
+
+/// Issue 11, item 19: a request that was cancelled by its id is answered after the limit. Nothing happens to
+/// the agent, which may ignore that; what it answers later is dropped, and its sessions live.
 #[test]
 fn a_cancelled_request_is_answered_though_nobody_honours_it() {
     let setup = stage().option(&["--cancel-limit", "0.2"]);
-    let mut play = Play::begin(setup, &["agent"], LOADS);
+    let mut play = Play::begin(setup, &["agent"], PLAIN);
+    play.session("s");
+    let prompt = play.prompt("0", "s");
     let asked = play.ask("1", "_x/ask", "{}");
     play.stage.editor.send(&cancel("1"));
     assert_eq!(play.agent.line(), cancel(&asked["id"].to_string()));
-    let answer = play.stage.editor.message();
-    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(1), &json!(-32800)));
-    play.agent_is_back();
+    assert_cancelled(&play.stage.editor.message(), json!(1));
+    // A prompt, too.
+    play.stage.editor.send(&cancel("0"));
+    assert_eq!(play.agent.line(), cancel(&prompt["id"].to_string()));
+    assert_cancelled(&play.stage.editor.message(), json!(0));
+    play.agent.answer(&asked, "{}");
+    play.agent.answer(&prompt, r#"{"stopReason":"end_turn"}"#);
+    play.works();
+    let component = play.status()["components"][0].take();
+    assert_eq!((&component["restarts"], &component["queue"]["owes"]), (&json!(0), &json!(0)));
+}
+
+/// The same for a proxy that neither honours a cancellation nor passes it on, and for an agent behind a proxy.
+#[test]
+fn a_proxy_may_ignore_that_a_request_is_cancelled() {
+    let setup = stage().option(&["--cancel-limit", "0.2"]);
+    let mut play = Play::begin(setup, &["proxy", "agent"], PLAIN);
+    play.session("s");
+    play.stage.editor.send(&request("1", "_x/ask", "{}"));
+    let asked = play.proxies[0].request("_x/ask");
+    play.stage.editor.send(&cancel("1"));
+    play.proxies[0].line();
+    assert_cancelled(&play.stage.editor.message(), json!(1));
+    play.proxies[0].answer(&asked, "{}");
+    play.works();
+
+    let asked = play.ask("2", "_x/ask", "{}");
+    play.stage.editor.send(&cancel("2"));
+    pass(&mut play.proxies[0]);
+    assert_eq!(play.agent.line(), cancel(&asked["id"].to_string()));
+    // The proxy gets the answer in place of the agent's, and passes it on.
+    pass(&mut play.proxies[0]);
+    assert_cancelled(&play.stage.editor.message(), json!(2));
+    play.agent.answer(&asked, "{}");
+    play.works();
+    let components = play.status()["components"].take();
+    assert_eq!((&components[0]["restarts"], &components[1]["restarts"]), (&json!(0), &json!(0)));
+}
+
+/// A session that was set up though that was cancelled is closed: the editor does not know it.
+#[test]
+fn a_session_whose_set_up_was_cancelled_is_closed_when_it_comes_late() {
+    let setup = stage().option(&["--cancel-limit", "0.2"]);
+    let mut play = Play::begin(setup, &["agent"], PLAIN);
+    let asked = play.ask("1", "session/new", r#"{"cwd":"/","mcpServers":[]}"#);
+    play.stage.editor.send(&cancel("1"));
+    play.agent.line();
+    assert_cancelled(&play.stage.editor.message(), json!(1));
+    play.agent.answer(&asked, r#"{"sessionId":"late"}"#);
+    let close = play.agent.request("session/close");
+    assert_eq!(close["params"]["sessionId"], "late");
+    play.agent.answer(&close, "{}");
     play.works();
 }
 

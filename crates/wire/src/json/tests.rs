@@ -179,4 +179,28 @@ fn what_says_more_extends_what_says_less() {
     assert!(!extends(r#"[2,1]"#, r#"[1,2]"#) && extends("[0,1,2]", "[1,2]"));
     let deep = |inner: &str| format!("{}{inner}{}", "[".repeat(9000), "]".repeat(9000));
     assert!(!extends(&deep("1"), &deep("2")));
+    // The last of several counts, as everywhere.
+    assert!(
+        extends(r#"{"a":1,"a":2}"#, r#"{"a":2}"#) && !extends(r#"{"a":2,"a":1}"#, r#"{"a":2}"#)
+    );
+}
+
+/// Issue 11, item 25: each of these takes minutes if every member is looked for from the beginning.
+#[test]
+fn to_compare_large_values_takes_no_more_work_than_they_are_long() {
+    let object = |count: usize, more: &str| {
+        let members = (0..count).map(|it| format!(r#""key {it}":{it}"#));
+        format!("{{{more}{}}}", members.collect::<Vec<_>>().join(","))
+    };
+    let (less, more) = (object(200_000, ""), object(200_000, r#""more":1,"#));
+    let (less, more) = (Json::trusted(less), Json::trusted(more));
+    assert!(more.extends(&less) && !less.extends(&more));
+    // A long element, and many short ones that it could be.
+    let short = Json::trusted(format!("[{}]", vec!["{}"; 200_000].join(",")));
+    let long = Json::trusted(format!("[{}]", object(100_000, "")));
+    assert!(!short.extends(&long));
+    // No more work than is allowed.
+    let mut work = 100;
+    assert!(!more.extends_at_cost(&less, &mut work) && work == 100);
+    assert!(less.extends_at_cost(&less, &mut work) && work == 100);
 }

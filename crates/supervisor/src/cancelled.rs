@@ -1,0 +1,179 @@
+//! Requests that were cancelled by their ids (`$/cancel_request`) and are not answered yet.
+//!
+//! A component may go on with such a request. When it has done so for too long, whoever asked is told that
+//! the request is cancelled; the component itself is left alone, and the answer that it may give later is
+//! dropped.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use router::{Seat, Time};
+use wire::{Id, Message, Outcome, Side, code};
+
+use crate::event::Action;
+use crate::supervisor::Supervisor;
+use crate::topic::{Topic, key};
+
+/// The cancelled requests of one component. Whether one is overdue is asked after every message, so they are
+/// sorted for that question.
+#[derive(Debug, Default)]
+pub struct Cancelled {
+    /// When it was cancelled, and its method, by the key of its id.
+    requests: BTreeMap<String, (Time, String)>,
+    /// By method, oldest first.
+    by_method: BTreeMap<String, BTreeSet<(Time, String)>>,
+}
+
+impl Cancelled {
+    /// A request is cancelled. That it was cancelled before does not give it more time.
+    pub fn insert(&mut self, id: &Id, method: &str, now: Time) {
+        let key = key(id);
+        if !self.requests.contains_key(&key) {
+            self.by_method.entry(method.to_owned()).or_default().insert((now, key.clone()));
+            self.requests.insert(key, (now, method.to_owned()));
+        }
+    }
+
+    /// A request is answered.
+    pub fn remove(&mut self, key: &str) {
+        let Some((at, method)) = self.requests.remove(key) else { return };
+        if let Some(requests) = self.by_method.get_mut(&method) {
+            requests.remove(&(at, key.to_owned()));
+            if requests.is_empty() {
+                self.by_method.remove(&method);
+            }
+        }
+    }
+
+    /// Keeps only those that are still owed.
+    pub fn retain(&mut self, owed: impl Fn(&Id) -> bool) {
+        let gone: Vec<String> = self.requests.keys().filter(|it| !owed(&id(it))).cloned().collect();
+        gone.iter().for_each(|key| self.remove(key));
+    }
+
+    /// Of each method, when its oldest request was cancelled.
+    fn oldest(&self) -> impl Iterator<Item = (&str, Time)> {
+        self.by_method
+            .iter()
+            .filter_map(|(method, requests)| Some((method.as_str(), requests.first()?.0)))
+    }
+
+    /// The requests of a method that were cancelled at this time or before.
+    fn until(&self, method: &str, time: Time) -> Vec<Id> {
+        let requests = self.by_method.get(method).into_iter().flatten();
+        requests.take_while(|(at, _)| *at <= time).map(|(_, key)| id(key)).collect()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.requests.len()
+    }
+}
+
+/// What a component was asked with are ids of ours, which are strings.
+fn id(key: &str) -> Id {
+    Id::string(key.strip_prefix('"').unwrap_or(key))
+}
+
+impl Supervisor {
+    /// When the next cancelled request is to be answered in place of the component that owes the answer.
+    pub(crate) fn cancel_deadline(&self) -> Option<Time> {
+        let limit = self.rules.watch.cancel?;
+        let seats = self.router.chain().seats();
+        let due = seats.flat_map(|seat| self.cancelled_since(seat));
+        due.map(|(_, since)| since.plus(limit)).min()
+    }
+
+    /// Of each method with requests that a component could stop: since when it should have stopped the oldest.
+    fn cancelled_since(&self, seat: Seat) -> impl Iterator<Item = (&str, Time)> {
+        let post =
+            self.post(seat).filter(|post| !post.record.cancelled.is_empty() && self.is_up(seat));
+        post.into_iter().flat_map(move |post| {
+            // A component that has passed such a request on cannot stop before the next one does.
+            let oldest = post.record.cancelled.oldest();
+            oldest.filter(move |(method, _)| !self.router.asks_method(seat, method)).map(
+                move |(method, at)| {
+                    // What an agent waits for is part of what it should have stopped.
+                    let freed = if self.is_agent(seat) { at } else { at.max(post.freed) };
+                    (method, freed)
+                },
+            )
+        })
+    }
+
+    /// Answers the requests that were cancelled too long ago.
+    pub(crate) fn answer_cancelled(&mut self, actions: &mut Vec<Action>) {
+        let Some(limit) = self.rules.watch.cancel else { return };
+        let now = self.now;
+        let mut late = Vec::new();
+        for seat in self.router.chain().seats() {
+            let Some(post) = self.post(seat) else { continue };
+            for (method, since) in self.cancelled_since(seat) {
+                if since.plus(limit) <= now {
+                    let time = Time(now.0.saturating_sub(limit));
+                    let ids = post.record.cancelled.until(method, time);
+                    late.push((seat, method.to_owned(), ids));
+                }
+            }
+        }
+        for (seat, method, ids) in late {
+            let who = self.router.chain().describe(seat);
+            let count = ids.len();
+            let text = format!(
+                "{who} went on with {count} cancelled {method} for too long: answered with error {}",
+                code::CANCELLED
+            );
+            self.warn(seat, text, actions);
+            for id in ids {
+                self.answer_in_place(seat, &method, id, actions);
+            }
+        }
+    }
+
+    /// Answers a cancelled request in place of a component. The answer that may come later is dropped; a
+    /// session that it sets up is closed.
+    fn answer_in_place(&mut self, seat: Seat, method: &str, id: Id, actions: &mut Vec<Action>) {
+        let asked = Some(method).filter(|it| Topic::of(it) == Some(Topic::SetUp));
+        let asked = asked.and_then(|_| {
+            let asked = self.asked_as(seat, &id)?;
+            Some((asked, self.post(seat)?.record.opening(&id)?.clone()))
+        });
+        let refusal = Outcome::error(code::CANCELLED, "the request was cancelled");
+        self.on_arrived(seat, Side::Editor, Message::response(id.clone(), refusal), actions);
+        if let Some((asked, set_up)) = asked {
+            self.await_orphan(asked);
+            if let Some(post) = self.post_mut(seat) {
+                post.record.is_late(&id, set_up);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_of_each_method_is_known() {
+        let mut cancelled = Cancelled::default();
+        let ids: Vec<Id> = (0..4).map(|it| Id::string(&format!("c:{it}"))).collect();
+        for (number, (id, method)) in ids.iter().zip(["a", "b", "a", "b"]).enumerate() {
+            cancelled.insert(id, method, Time(number as u64));
+            // Once more does not count.
+            cancelled.insert(id, method, Time(100));
+        }
+        let oldest = |it: &Cancelled| {
+            it.oldest().map(|(method, at)| (method.to_owned(), at.0)).collect::<Vec<_>>()
+        };
+        assert_eq!(oldest(&cancelled), [("a".to_owned(), 0), ("b".to_owned(), 1)]);
+        assert_eq!(cancelled.until("a", Time(1)), [ids[0].clone()]);
+        assert_eq!(cancelled.until("a", Time(2)), [ids[0].clone(), ids[2].clone()]);
+        cancelled.remove(&key(&ids[0]));
+        cancelled.retain(|id| *id != ids[1]);
+        assert_eq!(oldest(&cancelled), [("a".to_owned(), 2), ("b".to_owned(), 3)]);
+        cancelled.retain(|_| false);
+        assert!(cancelled.is_empty() && cancelled.by_method.is_empty());
+    }
+}
