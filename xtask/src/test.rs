@@ -257,7 +257,14 @@ fn command(arguments: &[&str]) -> Command {
 /// all, and is not to wait for the network then. Also what is compiled outside the workspace.
 fn fetch() -> Result<(), String> {
     run(&mut command(&["fetch", "--locked"]))?;
-    run(&mut command(&["fetch", "--locked", "--manifest-path", "fuzz/Cargo.toml"]))
+    run(&mut command(&["fetch", "--locked", "--manifest-path", "fuzz/Cargo.toml"])).map_err(
+        |error| {
+            format!(
+                "{error}\nif our own crates have other dependencies now: \
+             cargo update --workspace --manifest-path fuzz/Cargo.toml"
+            )
+        },
+    )
 }
 
 /// One target folder for both: they have dependencies in common.
