@@ -82,7 +82,10 @@ impl Workshop {
         fs::create_dir_all(&cache).map_err(at(&cache))?;
         let path = cache.join("peers-target.lock");
         let lock = File::create(&path).map_err(at(&path))?;
-        lock.lock().map_err(at(&path))?;
+        if lock.try_lock().is_err() {
+            eprintln!("waiting for another build of third-party programs");
+            lock.lock().map_err(at(&path))?;
+        }
         Ok(Workshop { target: cache.join("peers-target"), _lock: lock })
     }
 
