@@ -2,7 +2,7 @@
 
 use testkit::peers::{Peers, quote};
 use testkit::rpc::{id_of, request, result, wrapped_request};
-use testkit::stage::{Peer, Setup, Stage, parse};
+use testkit::stage::{Setup, Stage, parse};
 
 use crate::clients::Client;
 use crate::play::{GREETING, HTTP, Play, STDIO, connect, list_tools, m3, m7};
