@@ -56,6 +56,7 @@ pub fn lint_windows() -> Result<(), String> {
 
 fn clippy(target: &str) -> Command {
     let mut command = Command::new(cargo());
-    command.args(["clippy", "--target", target, "--workspace", "--exclude", "xtask"]);
+    command.args(["clippy", "--keep-going", "--target", target]);
+    command.args(["--workspace", "--exclude", "xtask"]);
     command
 }

@@ -214,7 +214,8 @@ fn only(name: &str) -> Result<(), String> {
         "fetch" => fetch(),
         "lints" => {
             platforms::component("clippy", "clippy")?;
-            run(command(&["clippy", "--workspace", "--all-targets"]).args(DENY_WARNINGS))
+            let mut clippy = command(&["clippy", "--keep-going", "--workspace", "--all-targets"]);
+            run(clippy.args(DENY_WARNINGS))
         }
         "platforms" => platforms::install(),
         "macos" => platforms::lint_macos(),
