@@ -14,12 +14,16 @@ use crate::capability::{Abilities, Native};
 use crate::declaration::{Manner, Servers, Spelling};
 use crate::exchange::Step;
 use crate::form::Form;
+use crate::ids::{Ids, Purpose};
 use crate::ports::{Caller, Kind, Ports, Ticket};
 
 mod client;
 mod limit;
+mod refusal;
+mod waiting;
 
 use client::Client;
+use refusal::is_about_servers;
 
 /// The form in which the bridge itself speaks. Whoever is on the way to the provider passes it on,
 /// of whatever generation it is: to all but the provider it is an extension they do not know.
@@ -45,6 +49,8 @@ pub struct Bridge {
     known_as: String,
     pub(crate) abilities: Option<Abilities>,
     ports: Box<dyn Ports>,
+    /// The ids of our own questions on the agent's link.
+    ids: Ids,
     tickets: BTreeMap<Ticket, Admitted>,
     sessions: BTreeMap<String, Session>,
     clients: BTreeMap<Caller, Client>,
@@ -122,26 +128,17 @@ pub(crate) enum Verdict {
     Again(Call, Box<SetUp>),
 }
 
-/// How our own questions are called on the agent's link. The agent uses other ids.
-const PREFIX: &str = "conductor/mcp:";
-
-pub(crate) fn our_id(number: u64) -> Id {
-    Id::string(&format!("{PREFIX}{number}"))
-}
-
-pub(crate) fn our_number(id: &Id) -> Option<u64> {
-    id.text()?.strip_prefix(PREFIX)?.parse().ok()
-}
-
 impl Bridge {
-    pub fn new(
+    pub(crate) fn new(
         policy: Policy,
         far: Seat,
         agent: String,
         known_as: &str,
         ports: Box<dyn Ports>,
+        ids: Ids,
     ) -> Bridge {
         Bridge {
+            ids,
             policy,
             far,
             agent,
@@ -297,11 +294,12 @@ impl Bridge {
     /// Another way to declare servers to an agent that could not do with the first.
     fn alternative(&self, kind: Kind) -> Option<Kind> {
         let other = kind.other();
-        let abilities = self.abilities.as_ref();
-        // Agents of v1 often take more than they declare.
-        let possible = abilities
-            .is_none_or(|it| !it.v2 || if other == Kind::Http { it.http } else { it.stdio });
-        (self.policy == Policy::Auto && self.habit().is_none() && possible).then_some(other)
+        // Only what the agent has offered; every agent of v1 has stdio.
+        let offered = self.abilities.as_ref().is_some_and(|it| match other {
+            Kind::Http => it.http,
+            Kind::Stdio => it.stdio,
+        });
+        (self.policy == Policy::Auto && self.habit().is_none() && offered).then_some(other)
     }
 
     /// The agent has answered a set-up request.
@@ -313,11 +311,13 @@ impl Bridge {
         steps: &mut Vec<Step>,
     ) -> Verdict {
         let Outcome::Result(result) = &outcome else {
+            let admitted = set_up.tickets.iter().filter_map(|ticket| self.tickets.get(ticket));
+            let names: Vec<String> = admitted.map(|admitted| admitted.name.clone()).collect();
             self.release(&set_up.tickets, steps);
-            let other = set_up.kind.and_then(|kind| self.alternative(kind));
-            let perhaps = [Some(code::INVALID_PARAMS), Some(code::INTERNAL_ERROR)]
-                .contains(&outcome.error_code());
-            if let (Some(other), None, true) = (other, &set_up.refused, perhaps) {
+            let because =
+                |kind: &Kind| set_up.refused.is_none() && is_about_servers(&outcome, *kind, &names);
+            let other = set_up.kind.filter(because).and_then(|kind| self.alternative(kind));
+            if let Some(other) = other {
                 let servers = set_up.original.params.as_ref().and_then(Servers::find);
                 let again = SetUp { refused: Some(outcome.clone()), tickets: Vec::new(), ..set_up };
                 let original = again.original.clone();
@@ -442,11 +442,20 @@ impl Bridge {
         steps.push(Step::Arrive { from: self.far, toward: Side::Editor, message });
     }
 
+    fn our_id(&self, number: u64) -> Id {
+        self.ids.id(Purpose::Client, number)
+    }
+
+    /// The number of a question of ours.
+    pub(crate) fn our_number(&self, id: &Id) -> Option<u64> {
+        self.ids.number(Purpose::Client, id)
+    }
+
     /// Asks something in the chain, in the agent's place.
     fn ask(&mut self, asked: Asked, call: Call, steps: &mut Vec<Step>) {
         self.last += 1;
         self.asked.insert(self.last, asked);
-        let id = our_id(self.last);
+        let id = self.our_id(self.last);
         self.arrive(Message::Request { id, call }, steps);
     }
 

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use router::{Chain, Mode, Notice, Role, Seat, Time};
 use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 
-use crate::bridge::{Bridge, Policy, SetUp, Verdict, no_such, our_number, session_of};
+use crate::bridge::{Bridge, Policy, SetUp, Verdict, no_such, session_of};
 use crate::capability::{Abilities, Native, is_oldest, with_mcp_over_acp, without_mcp_over_acp};
 use crate::declaration::{Offer, sets_up};
 use crate::form::{self, About, Form, Target, Word};
+use crate::ids::Ids;
 use crate::ports::{Caller, Ports, Ticket};
 
 mod absence;
@@ -18,16 +19,17 @@ mod input;
 mod opening;
 mod provider;
 mod repeat;
+mod right;
 mod server;
 mod set_up;
 mod talk;
 mod words;
 
 pub(crate) use repeat::{LIMIT, may_repeat, silence};
-pub(crate) use talk::cancelled;
+pub(crate) use talk::{MOST_WAITING, cancelled, size_of};
 
 use server::{Server, Uses};
-use talk::{Question, Talks, answer, is_input};
+use talk::{Question, Talks, answer};
 
 /// What to do, in this order.
 #[derive(Debug, Clone, PartialEq)]
@@ -143,7 +145,8 @@ fn topic(call: &Call) -> Option<Topic> {
 }
 
 impl Exchange {
-    pub fn new(chain: Chain, policy: Policy, ports: Box<dyn Ports>) -> Exchange {
+    pub fn new(chain: Chain, policy: Policy, mut ports: Box<dyn Ports>) -> Exchange {
+        let ids = Ids::new(&ports.word());
         let far = match chain.mode {
             Mode::Agent => Seat(chain.components.len() as u16),
             Mode::Proxy => Seat::OUTER,
@@ -154,14 +157,14 @@ impl Exchange {
             Mode::Proxy => "the agent".to_owned(),
         };
         Exchange {
-            bridge: Bridge::new(policy, far, agent, known_as, ports),
+            bridge: Bridge::new(policy, far, agent, known_as, ports, ids.clone()),
             chain,
             far,
             servers: BTreeMap::new(),
             declared: 0,
             greeting: Vec::new(),
             setting_up: BTreeMap::new(),
-            talks: Talks::default(),
+            talks: Talks { ids, ..Talks::default() },
             watched: BTreeMap::new(),
             away: BTreeSet::new(),
             reborn: BTreeSet::new(),
@@ -178,7 +181,7 @@ impl Exchange {
                     || !self.setting_up.is_empty()
                     || self.talks.waits_for_consumers()
                     || !self.talks.on_the_way.is_empty()
-                    || is_input(id)
+                    || self.talks.is_input(id)
                     || self.bridge.asks()
             }
         }
@@ -193,7 +196,15 @@ impl Exchange {
         message: Message,
         steps: &mut Vec<Step>,
     ) -> Option<Message> {
-        if let Some(message) = without_mark(&message) {
+        let (message, passing) = match without_mark(&message) {
+            Some(unmarked) => (unmarked, true),
+            None => (message, false),
+        };
+        if hop.toward == Side::Agent && !self.may_speak(hop.seat, &message, passing) {
+            self.refuse_to_speak(hop.seat, message, steps);
+            return None;
+        }
+        if passing {
             return Some(message);
         }
         match message {
@@ -269,7 +280,7 @@ impl Exchange {
             Message::Response { id, outcome, extras } => {
                 self.on_told(hop, &outcome);
                 if hop.seat == self.far
-                    && let Some(number) = our_number(&id)
+                    && let Some(number) = self.bridge.our_number(&id)
                 {
                     self.bridge.on_answer(number, outcome, steps);
                     return None;

@@ -20,7 +20,7 @@
 //!   (`ending`), what a `consumer` says, what a `provider` says, and what a server wants to know
 //!   before it answers (`input`); and what becomes of it all when a component dies (`absence`)
 //! - [`bridge`]: the agent's hop; `bridge/client` is one MCP client
-//! - [`ports`]: what the bridge needs from the world
+//! - [`ports`]: what the bridge needs from the world; `ids`: ids in the name of others
 //!
 //! Pure: no clock, no I/O, no randomness. Sockets and secrets come from the shell.
 
@@ -29,6 +29,7 @@ pub mod capability;
 pub mod declaration;
 pub mod exchange;
 pub mod form;
+mod ids;
 pub mod ports;
 pub mod stateless;
 

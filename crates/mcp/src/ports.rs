@@ -54,6 +54,9 @@ pub trait Ports: Send {
     /// A place where the holder of this ticket may call, from now on.
     fn admit(&mut self, kind: Kind, ticket: Ticket) -> Result<Place, String>;
 
+    /// A word that no peer can guess.
+    fn word(&mut self) -> String;
+
     /// Whoever comes with this ticket from now on is turned away. Those who have called stay.
     fn revoke(&mut self, ticket: Ticket);
 }

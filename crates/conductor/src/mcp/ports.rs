@@ -130,6 +130,11 @@ impl Listeners {
 }
 
 impl Ports for Listeners {
+    fn word(&mut self) -> String {
+        // Without a source of randomness nobody can be admitted, either: then nothing is asked.
+        random_word().unwrap_or_default()
+    }
+
     fn admit(&mut self, kind: Kind, ticket: Ticket) -> Result<Place, String> {
         self.place(kind, ticket)
             .map_err(|error| format!("cannot listen for MCP clients ({}): {error}", kind.name()))

@@ -5,7 +5,7 @@ use testkit::rpc::{id_of, request, result};
 use testkit::stage::wait_until;
 
 use crate::clients::{Client, assert_closed, port_of};
-use crate::play::{HTTP, Play, STDIO, connect, list_tools, m3};
+use crate::play::{HTTP, Play, connect, list_tools, m3};
 use crate::stage;
 
 fn is_stdio(entry: &Value) -> bool {
@@ -24,40 +24,40 @@ fn assert_logged(play: &Play, words: &[&str]) {
 /// with the other transport. Nobody above hears of it.
 #[test]
 fn a_refused_session_is_tried_with_the_other_transport() {
-    for (agent, first, other) in [(STDIO, "stdio", "http"), (HTTP, "http", "stdio")] {
-        let mut play = Play::tools(agent);
-        let params = json!({ "cwd": "/", "x": 1, "mcpServers": [] });
-        let asked = play.ask("session/new", &params, &[&[m3("tools", "U")]]);
-        let refused = asked["mcpServers"][0].clone();
-        assert_eq!(is_stdio(&refused), first == "stdio");
-        let again = play.refuse_at_agent(r#"{"code":-32602,"message":"unknown transport"}"#);
-        let entry = &again["mcpServers"][0];
-        assert_eq!((is_stdio(entry), &entry["name"]), (other == "stdio", &json!("tools")));
-        assert_eq!((&again["cwd"], &again["x"]), (&json!("/"), &json!(1)));
-        assert_closed(port_of(&refused));
-        let mut client = Client::of(entry);
-        connect(&mut client, play.tool_proxy(), "C");
-        let answer = play.answer(r#"{"sessionId":"S"}"#);
-        assert_eq!(answer["result"]["sessionId"], "S");
-        list_tools(&mut client, play.tool_proxy(), "C");
-        assert_logged(&play, &["'agent'", "refused", first, other]);
-        // From now on it is given what it took.
-        let next = play.session("S2", &[&[m3("tools", "V")]]).remove(0);
-        assert_eq!(is_stdio(&next), other == "stdio");
-        play.assert_editor_undisturbed();
-    }
+    // Every agent of v1 has stdio. What an agent has not offered is not tried.
+    let (first, other) = ("http", "stdio");
+    let mut play = Play::tools(HTTP);
+    let params = json!({ "cwd": "/", "x": 1, "mcpServers": [] });
+    let asked = play.ask("session/new", &params, &[&[m3("tools", "U")]]);
+    let refused = asked["mcpServers"][0].clone();
+    assert_eq!(is_stdio(&refused), first == "stdio");
+    let again = play.refuse_at_agent(r#"{"code":-32602,"message":"unknown transport"}"#);
+    let entry = &again["mcpServers"][0];
+    assert_eq!((is_stdio(entry), &entry["name"]), (other == "stdio", &json!("tools")));
+    assert_eq!((&again["cwd"], &again["x"]), (&json!("/"), &json!(1)));
+    assert_closed(port_of(&refused));
+    let mut client = Client::of(entry);
+    connect(&mut client, play.tool_proxy(), "C");
+    let answer = play.answer(r#"{"sessionId":"S"}"#);
+    assert_eq!(answer["result"]["sessionId"], "S");
+    list_tools(&mut client, play.tool_proxy(), "C");
+    assert_logged(&play, &["'agent'", "refused", first, other]);
+    // From now on it is given what it took.
+    let next = play.session("S2", &[&[m3("tools", "V")]]).remove(0);
+    assert_eq!(is_stdio(&next), other == "stdio");
+    play.assert_editor_undisturbed();
 }
 
 /// Refused both ways, the editor gets the first refusal, and nothing stays open.
 #[test]
 fn refused_twice_is_refused() {
-    let mut play = Play::tools(STDIO);
+    let mut play = Play::tools(HTTP);
     let params = json!({ "cwd": "/", "mcpServers": [] });
     let asked = play.ask("session/new", &params, &[&[m3("tools", "U")]]);
-    let again = play.refuse_at_agent(r#"{"code":-32602,"message":"first","data":{"n":1}}"#);
-    play.agent_refuses(r#"{"code":-32602,"message":"second"}"#);
+    let again = play.refuse_at_agent(r#"{"code":-32602,"message":"no MCP","data":{"n":1}}"#);
+    play.agent_refuses(r#"{"code":-32602,"message":"still no MCP"}"#);
     let answer = play.answered_all();
-    assert_eq!(answer["error"], json!({ "code": -32602, "message": "first", "data": { "n": 1 } }));
+    assert_eq!(answer["error"], json!({ "code": -32602, "message": "no MCP", "data": { "n": 1 } }));
     for entry in [&asked["mcpServers"][0], &again["mcpServers"][0]] {
         assert_closed(port_of(entry));
     }
@@ -68,8 +68,10 @@ fn refused_twice_is_refused() {
 fn what_is_not_about_servers_is_not_tried_again() {
     let refusals = [
         (stage(), r#"{"code":-32000,"message":"Authentication required"}"#),
-        (stage().option(&["--mcp-bridge", "stdio"]), r#"{"code":-32602,"message":"no"}"#),
-        (stage().option(&["--mcp-bridge", "http"]), r#"{"code":-32602,"message":"no"}"#),
+        (stage(), r#"{"code":-32602,"message":"cwd does not exist"}"#),
+        (stage(), r#"{"code":-32603,"message":"the model is overloaded"}"#),
+        (stage().option(&["--mcp-bridge", "stdio"]), r#"{"code":-32602,"message":"no MCP"}"#),
+        (stage().option(&["--mcp-bridge", "http"]), r#"{"code":-32602,"message":"no MCP"}"#),
     ];
     for (setup, refusal) in refusals {
         let mut play = Play::begin(setup, &["tools", "agent"], HTTP);
@@ -102,18 +104,17 @@ fn prompt(play: &mut Play, session: &str) {
 /// its next session, and the log says so.
 #[test]
 fn an_agent_that_never_connects_is_given_the_other_transport_next() {
-    for (agent, first, other) in [(STDIO, "stdio", "http"), (HTTP, "http", "stdio")] {
-        let mut play = Play::tools(agent);
-        let entry = play.session("S1", &[&[m3("tools", "U")]]).remove(0);
-        assert_eq!(is_stdio(&entry), first == "stdio");
-        prompt(&mut play, "S1");
-        assert_logged(&play, &["'agent'", "has not connected", "tools", first, other]);
-        let next = play.session("S2", &[&[m3("tools", "V")]]).remove(0);
-        assert_eq!(is_stdio(&next), other == "stdio");
-        // What it was given first still works.
-        let mut client = Client::of(&entry);
-        connect(&mut client, play.tool_proxy(), "C");
-    }
+    let (first, other) = ("http", "stdio");
+    let mut play = Play::tools(HTTP);
+    let entry = play.session("S1", &[&[m3("tools", "U")]]).remove(0);
+    assert_eq!(is_stdio(&entry), first == "stdio");
+    prompt(&mut play, "S1");
+    assert_logged(&play, &["'agent'", "has not connected", "tools", first, other]);
+    let next = play.session("S2", &[&[m3("tools", "V")]]).remove(0);
+    assert_eq!(is_stdio(&next), other == "stdio");
+    // What it was given first still works.
+    let mut client = Client::of(&entry);
+    connect(&mut client, play.tool_proxy(), "C");
 }
 
 /// One that connects, be it before or in its first turn, is not bothered; nor is it with a transport

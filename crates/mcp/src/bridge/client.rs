@@ -4,7 +4,7 @@ use router::Time;
 use wire::message::error_object;
 use wire::{Call, Id, Json, Malformed, Message, Outcome, code};
 
-use super::{Asked, Bridge, OURS, Wanted, cancel, our_id};
+use super::{Asked, Bridge, OURS, Wanted, cancel};
 use crate::exchange::{LIMIT, Step, cancelled, may_repeat};
 use crate::form::{Address, Way, connection_of};
 use crate::ports::{Caller, Kind, Ticket};
@@ -35,6 +35,8 @@ pub struct Client {
     /// What it says after an answer of ours, until the server has given its own: no server expects
     /// anything before that.
     pub(super) early: Vec<(Option<Id>, Call)>,
+    /// How many bytes wait for the connection, or for the server's `initialize`.
+    pub(super) waiting: usize,
     /// Requests that have a limit: their ids, methods, and until when they are to be answered.
     pub(super) limits: Vec<(Id, String, Time)>,
     /// It has said `notifications/initialized`, which was lost with a connection that failed.
@@ -125,6 +127,7 @@ impl Bridge {
             greeted: false,
             held: None,
             early: Vec::new(),
+            waiting: 0,
             limits: Vec::new(),
             unsaid_ready: false,
             owes: Vec::new(),
@@ -187,6 +190,11 @@ impl Bridge {
         self.say_held(caller, steps);
         let Some(client) = self.clients.get_mut(&caller) else { return };
         let early = client.is_early(id.as_ref());
+        let waits = early || matches!(client.state, State::Connecting(_));
+        if waits && !self.may_wait(caller, id.as_ref(), &call, steps) {
+            return;
+        }
+        let Some(client) = self.clients.get_mut(&caller) else { return };
         match &mut client.state {
             State::Idle => {
                 let connect = OURS.connect(&client.server, "");
@@ -196,6 +204,7 @@ impl Bridge {
                 let ready = std::mem::take(&mut client.unsaid_ready);
                 let ready = ready.then(|| (None, Call::new(INITIALIZED, None)));
                 client.state = State::Connecting(unsaid.chain(ready).chain([(id, call)]).collect());
+                client.count_waiting();
                 self.ask(Asked::Connect(caller), connect, steps);
             }
             State::Connecting(waiting) => waiting.push((id, call)),
@@ -218,7 +227,9 @@ impl Bridge {
     /// Says what had to wait for the server's answer, unless it still has to.
     fn say_early(&mut self, caller: Caller, steps: &mut Vec<Step>) {
         let Some(client) = self.clients.get_mut(&caller) else { return };
-        for (id, call) in std::mem::take(&mut client.early) {
+        let early = std::mem::take(&mut client.early);
+        client.count_waiting();
+        for (id, call) in early {
             self.say(caller, id, call, steps);
         }
     }
@@ -318,6 +329,7 @@ impl Bridge {
         match connection {
             Some(connection) => {
                 client.state = State::Connected(connection.clone());
+                client.count_waiting();
                 self.connections.insert(connection, caller);
                 for (id, call) in waiting {
                     self.say(caller, id, call, steps);
@@ -363,6 +375,7 @@ impl Bridge {
         if let State::Connecting(waiting) = &mut client.state {
             unsaid += waiting.extract_if(.., is_meant).count();
         }
+        client.count_waiting();
         if client.kind == Kind::Http {
             // Nobody else will answer, and the stream of the request has to end.
             let answer = Message::response(id.clone(), cancelled());
@@ -380,7 +393,7 @@ impl Bridge {
             }
         }
         for number in cancelled {
-            self.arrive(cancel(&our_id(number)), steps);
+            self.arrive(cancel(&self.our_id(number)), steps);
         }
         self.say_early(caller, steps);
     }
@@ -407,7 +420,7 @@ impl Bridge {
             if let Some(Asked::Call { wanted, .. }) = self.asked.get_mut(&number) {
                 *wanted = Wanted::Cancelled;
             }
-            self.arrive(cancel(&our_id(number)), steps);
+            self.arrive(cancel(&self.our_id(number)), steps);
         }
         if let State::Connected(connection) = client.state {
             self.connections.remove(&connection);

@@ -8,7 +8,7 @@ use router::Time;
 use wire::{Id, Message, Outcome};
 
 use super::client::State;
-use super::{Asked, Bridge, cancel, our_id};
+use super::{Asked, Bridge, cancel};
 use crate::exchange::{Step, silence};
 use crate::ports::Caller;
 
@@ -32,6 +32,7 @@ impl Bridge {
             if let State::Connecting(waiting) = &mut client.state {
                 waiting.retain_mut(|it| !is_meant(it));
             }
+            client.count_waiting();
             let provider = provider(&client.server).unwrap_or_else(|| "its provider".into());
             let error = silence(&provider, &method, &client.name);
             let mut sent = Vec::new();
@@ -46,7 +47,7 @@ impl Bridge {
                 }
             }
             for number in sent {
-                self.arrive(cancel(&our_id(number)), steps);
+                self.arrive(cancel(&self.our_id(number)), steps);
             }
             let message = Message::response(id, Outcome::Error(error));
             steps.push(Step::Tell { caller, message });

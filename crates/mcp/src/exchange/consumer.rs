@@ -1,11 +1,12 @@
 //! What consumers say: delivered to the provider in its own form, or answered here.
 
-use router::{Seat, Time};
+use router::{Level, Notice, Seat, Time};
+use wire::message::error_object;
 use wire::{Call, Id, Json, Message, Outcome, Side, code};
 
 use super::repeat::What;
 use super::talk::*;
-use super::{Exchange, LIMIT, Step, Watch, may_repeat, name, named};
+use super::{Exchange, LIMIT, Name, Step, Watch, may_repeat, name, named};
 use crate::bridge::{cancel, no_such};
 use crate::form::{self, About, Address, Answer, Form, Target, Way, Word, named_server};
 use crate::stateless::{self, CANCELLED, Client, DISCOVER, INITIALIZE, INITIALIZED, PING};
@@ -216,6 +217,14 @@ impl Exchange {
         let Some(server) = self.servers.get(&talk.server) else { return };
         match &mut talk.state {
             State::Opening(waiting) | State::Greeting { waiting, .. } => {
+                if waiting.is_empty() {
+                    talk.held = 0;
+                }
+                let size = size_of(&item.call) + item.original.as_ref().map_or(0, size_of);
+                if talk.held + size > MOST_WAITING {
+                    return self.cannot_wait(number, item, steps);
+                }
+                talk.held += size;
                 let call = item.call.detached();
                 let original = item.original.as_ref().map(Call::detached);
                 waiting.push(Item { call, original, ..item });
@@ -325,10 +334,49 @@ impl Exchange {
             Address { server: server.address(Form::M7), connection: "", request: &request };
         let said = Form::M7.say(Way::ToServer, address, Some(&id), &detached);
         let what = What::say(Form::M7, server.address(Form::M7), "", &detached);
-        let call = call.detached();
+        let call = self.kept(seat, &call);
         let question = Question::Say { talk: number, form: Form::M7, inner, request, call, rounds };
         self.expect(now, (seat, &id), question, until, what);
         deliver(seat, Side::Editor, Message::Request { id, call: said }, steps);
+    }
+
+    /// A message for a server that is not open yet, and for which too much waits already.
+    fn cannot_wait(&self, number: u64, item: Item, steps: &mut Vec<Step>) {
+        let Some(talk) = self.talks.all.get(&number) else { return };
+        let Some(server) = self.servers.get(&talk.server) else { return };
+        let why = format!(
+            "{} MiB wait for the MCP server '{}' of {}, which does not answer",
+            MOST_WAITING >> 20,
+            server.name,
+            self.chain.describe(talk.seat)
+        );
+        match item.id {
+            Some(id) => {
+                let error = error_object(code::INTERNAL_ERROR, &why, None);
+                let said = Answer::Said(Outcome::Error(error));
+                answer(talk.seat, id, close(talk, server, item.inner.as_ref(), said), steps);
+            }
+            None => {
+                let text = format!("{} dropped: {why}", item.call.method.name());
+                steps.push(Step::Report(Notice { level: Level::Warn, seat: talk.seat, text }));
+            }
+        }
+    }
+
+    /// A request as it is kept for the case that its server asks back. One that does not fit is not.
+    fn kept(&self, seat: Seat, call: &Call) -> Call {
+        const SMALL: usize = 64 * 1024;
+        let size = size_of(call);
+        let kept = |((whose, _), watch): (&(Seat, Name), &Watch)| match watch {
+            Watch::Question(Question::Say { call, .. }) if *whose == seat => Some(size_of(call)),
+            _ => None,
+        };
+        let fits = size <= SMALL
+            || size + self.watched.iter().filter_map(kept).sum::<usize>() <= MOST_KEPT;
+        match fits {
+            true => call.detached(),
+            false => Call::new("", None),
+        }
     }
 
     /// A stateless consumer speaks to the server of a connection.

@@ -80,7 +80,7 @@ impl Exchange {
         let here: Vec<u64> = here.map(|(number, _)| *number).collect();
         let inputs = self.talks.take_inputs(|it| it.id == *id && here.contains(&it.talk));
         for input in &inputs {
-            take_back(seat, input, steps);
+            take_back(&self.talks.ids, seat, input, steps);
         }
         let known = found.is_some() || !inputs.is_empty();
         if known {
@@ -142,7 +142,7 @@ impl Exchange {
         let mut waiting: Vec<Id> = Vec::new();
         waiting.extend(talk.waiting_mut().into_iter().flatten().filter_map(|it| it.id.take()));
         for input in self.talks.take_inputs(|it| it.talk == number) {
-            take_back(seat, &input, steps);
+            take_back(&self.talks.ids, seat, &input, steps);
             waiting.push(input.id);
         }
         let of_it = |watch: &Watch| matches!(watch, Watch::Question(question) if question.talk() == Some(number));

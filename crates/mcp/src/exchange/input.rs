@@ -6,6 +6,7 @@ use wire::{Call, Id, Json, Message, Outcome, Side};
 use super::talk::*;
 use super::{Exchange, LIMIT, Step, may_repeat, name};
 use crate::form::{Address, Answer, Form};
+use crate::ids::Purpose;
 use crate::stateless;
 
 impl Exchange {
@@ -21,7 +22,7 @@ impl Exchange {
         let (seat, consumer, server) = (talk.seat, talk.consumer.clone(), talk.server.clone());
         for (question, call) in questions {
             let number = self.talks.fresh();
-            let id = Id::string(&format!("{INPUT}{number}"));
+            let id = self.talks.ids.id(Purpose::Input, number);
             let Some(call) = to_consumer(&consumer, &server, Some(&id), &call) else { continue };
             input.answers.push((number, question, None));
             let message = Message::Request { id, call };
@@ -55,8 +56,7 @@ impl Exchange {
         outcome: Outcome,
         steps: &mut Vec<Step>,
     ) -> Option<Outcome> {
-        let ours = id.text().and_then(|text| text.strip_prefix(INPUT)?.parse::<u64>().ok());
-        if let Some(number) = ours {
+        if let Some(number) = self.talks.ids.number(Purpose::Input, id) {
             self.on_input(now, number, outcome, steps);
             return None;
         }
@@ -107,7 +107,7 @@ impl Exchange {
                 let Some(mut input) = self.talks.inputs.remove(&key) else { return };
                 input.answers.retain(|(asked, ..)| *asked != number);
                 let Some(talk) = self.talks.all.get(&input.talk) else { return };
-                take_back(talk.seat, &input, steps);
+                take_back(&self.talks.ids, talk.seat, &input, steps);
                 let Some(server) = self.servers.get(&talk.server) else { return };
                 let said = Answer::Said(Outcome::Error(error));
                 let outcome = close(talk, server, input.inner.as_ref(), said);

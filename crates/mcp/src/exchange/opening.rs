@@ -26,6 +26,7 @@ impl Exchange {
             hello: None,
             begun: None,
             told_to,
+            held: 0,
             leaving: false,
         })
     }

@@ -97,8 +97,15 @@ impl Exchange {
                             Stage::Done(said) => {
                                 Some(close(open, server, inner.as_ref(), Answer::Said(said)))
                             }
-                            Stage::Asks { .. } if rounds >= ROUNDS => {
-                                let why = "the server asks back without end";
+                            Stage::Asks { .. }
+                                if rounds >= ROUNDS || call.method.name().is_empty() =>
+                            {
+                                let why = match rounds >= ROUNDS {
+                                    true => "the server asks back without end",
+                                    false => {
+                                        "the server asks back, and the request is too large to be repeated"
+                                    }
+                                };
                                 let error = error_object(code::INTERNAL_ERROR, why, None);
                                 let said = Answer::Said(Outcome::Error(error));
                                 Some(close(open, server, inner.as_ref(), said))
@@ -187,7 +194,7 @@ impl Exchange {
                 };
                 if let Some(id) = id {
                     let message = Message::response(id, Outcome::Result(Json::EMPTY));
-                    deliver(seat, Side::Agent, message, steps);
+                    deliver(seat, Side::Editor, message, steps);
                 }
                 let talk = self.end_talk(now, number, &closed(), steps)?;
                 self.drop_if_unused(now, &talk.server, steps);
@@ -224,7 +231,7 @@ impl Exchange {
                     _ => no_such("client that it could be for", form),
                 };
                 let message = Message::response(id?, Outcome::Error(error));
-                deliver(seat, Side::Agent, message, steps);
+                deliver(seat, Side::Editor, message, steps);
                 return None;
             }
             return Some(message(id, self.with_known_id(seat, &target, call)));
@@ -237,7 +244,7 @@ impl Exchange {
                         let said = Answer::Said(Outcome::Error(error));
                         let address = Address { server: "", connection: "", request: "" };
                         let outcome = form.close(address, inner.as_ref(), said);
-                        deliver(seat, Side::Agent, Message::response(id, outcome), steps);
+                        deliver(seat, Side::Editor, Message::response(id, outcome), steps);
                     }
                     None => {
                         let request = self.operation_of(seat, number?, &said)?;

@@ -15,7 +15,21 @@ use super::server::Server;
 use super::{Name, Step};
 use crate::bridge::cancel;
 use crate::form::{Address, Answer, Form, Way, Word};
+use crate::ids::{Ids, Purpose};
 use crate::stateless::Client;
+
+/// How many bytes may wait for one server to be opened.
+pub(crate) const MOST_WAITING: usize = 8 * 1024 * 1024;
+
+/// How many bytes of requests are kept for each provider, in case its server asks back.
+pub(super) const MOST_KEPT: usize = 16 * 1024 * 1024;
+
+/// Roughly how much room a message takes.
+pub(crate) fn size_of(call: &Call) -> usize {
+    const OVERHEAD: usize = 256;
+    let params = call.params.as_ref().map_or(0, |it| it.as_str().len());
+    OVERHEAD + call.method.json().as_str().len() + params
+}
 
 /// How often a server may ask back before it answers.
 pub(super) const ROUNDS: u8 = 16;
@@ -44,6 +58,8 @@ pub struct Talks {
     /// The form in which a consumer has spoken last.
     pub spoken: Option<Form>,
     pub last: u64,
+    /// The ids of what we ask consumers.
+    pub ids: Ids,
 }
 
 #[derive(Debug)]
@@ -58,6 +74,8 @@ pub struct Talk {
     pub begun: Option<Begun>,
     /// The seat farthest from the provider that knows the connection: the consumer's, in the end.
     pub told_to: Seat,
+    /// How many bytes wait for it to be open.
+    pub held: usize,
     /// The consumer has said goodbye, which may not have come to the provider yet.
     pub leaving: bool,
 }
@@ -212,13 +230,6 @@ pub enum Then {
     Hello { id: Id, inner: Option<Id> },
 }
 
-pub(super) const INPUT: &str = "conductor/mcp-input:";
-
-/// Is this an answer to what we asked a consumer in a server's place?
-pub fn is_input(id: &Id) -> bool {
-    id.text().is_some_and(|text| text.starts_with(INPUT))
-}
-
 pub fn is_ignorance(outcome: &Outcome) -> bool {
     let codes = [code::METHOD_NOT_FOUND, code::INVALID_PARAMS, code::INVALID_REQUEST];
     outcome.error_code().is_some_and(|code| codes.contains(&code))
@@ -296,6 +307,11 @@ impl Talk {
 impl Talks {
     pub fn len(&self) -> usize {
         self.all.len() + self.operations.len() + self.reversed.len() + self.inputs.len()
+    }
+
+    /// Is this an answer to what we asked a consumer in a server's place?
+    pub fn is_input(&self, id: &Id) -> bool {
+        self.ids.number(Purpose::Input, id).is_some()
     }
 
     pub fn waits_for_consumers(&self) -> bool {
@@ -398,9 +414,9 @@ pub fn message(id: Option<Id>, call: Call) -> Message {
 }
 
 /// A provider does not wait any more for what it, or we in its place, asked the consumer.
-pub fn take_back(seat: Seat, input: &Input, steps: &mut Vec<Step>) {
+pub fn take_back(ids: &Ids, seat: Seat, input: &Input, steps: &mut Vec<Step>) {
     for (number, ..) in input.answers.iter().filter(|(_, _, answer)| answer.is_none()) {
-        let message = cancel(&Id::string(&format!("{INPUT}{number}")));
+        let message = cancel(&ids.id(Purpose::Input, *number));
         steps.push(Step::Arrive { from: seat, toward: Side::Agent, message });
     }
 }

@@ -13,6 +13,7 @@ mod pairs;
 mod policy;
 mod repeats;
 mod restarts;
+mod rights;
 mod road;
 mod rounds;
 mod simulation;

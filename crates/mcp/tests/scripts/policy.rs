@@ -105,10 +105,10 @@ fn a_session_that_is_refused_is_tried_with_the_other_transport() {
 fn if_both_are_refused_the_first_reason_is_told() {
     let mut stage = Stage::new("agent", HTTP);
     let (asked, _) = begin(&mut stage, 1);
-    answer(&mut stage, &asked, r#"error ? {"code":-32602,"message":"first"}"#);
+    answer(&mut stage, &asked, r#"error ? {"code":-32602,"message":"first MCP"}"#);
     let again = stage.see("agent", "session/new ? …");
-    answer(&mut stage, &again, r#"error ? {"code":-32603,"message":"second"}"#);
-    stage.see("editor", r#"error 1 {"code":-32602,"message":"first"}"#);
+    answer(&mut stage, &again, r#"error ? {"code":-32603,"message":"second MCP"}"#);
+    stage.see("editor", r#"error 1 {"code":-32602,"message":"first MCP"}"#);
     stage.quiet();
     stage.empty();
     assert_eq!(begin(&mut stage, 2).1, [Kind::Http], "nothing was learnt");
@@ -122,6 +122,19 @@ fn other_reasons_are_not_ours_to_mend() {
     stage.see("editor", r#"error 1 {"code":-32000,"message":"log in"}"#);
     stage.quiet();
     stage.empty();
+    // The agent says what it does not like.
+    for error in [
+        r#"{"code":-32602,"message":"cwd does not exist"}"#,
+        r#"{"code":-32602,"message":"Invalid params","data":{"cwd":["not absolute"]}}"#,
+        r#"{"code":-32603,"message":"the model is overloaded (HTTP 529)"}"#,
+        r#"{"code":-32603,"message":"no"}"#,
+    ] {
+        let (asked, _) = begin(&mut stage, 3);
+        answer(&mut stage, &asked, &format!("error ? {error}"));
+        stage.see("editor", &format!("error 3 {error}"));
+        stage.quiet();
+        stage.empty();
+    }
     // Nor is a session without any server of ours.
     stage.say("editor", r#"session/new 2 {"mcpServers":[]}"#);
     let asked = stage.see("agent", "session/new ? …");
@@ -137,16 +150,16 @@ fn in_v2_only_what_is_declared_is_tried() {
     let mut stage = Stage::new("agent", only);
     let (asked, kinds) = begin(&mut stage, 1);
     assert_eq!(kinds, [Kind::Http]);
-    answer(&mut stage, &asked, r#"error ? {"code":-32602,"message":"no"}"#);
-    stage.see("editor", r#"error 1 {"code":-32602,"message":"no"}"#);
+    answer(&mut stage, &asked, r#"error ? {"code":-32602,"message":"no mcp"}"#);
+    stage.see("editor", r#"error 1 {"code":-32602,"message":"no mcp"}"#);
     stage.quiet();
 }
 
 #[test]
 fn an_agent_that_does_not_call_in_its_first_turn_is_given_the_other_transport_next_time() {
-    let mut stage = Stage::new("agent", STDIO);
+    let mut stage = Stage::new("agent", HTTP);
     let (asked, kinds) = begin(&mut stage, 1);
-    assert_eq!(kinds, [Kind::Stdio]);
+    assert_eq!(kinds, [Kind::Http]);
     answer(&mut stage, &asked, r#"result ? {"sessionId":"S"}"#);
     stage.see("editor", "result 1 …");
     prompt(&mut stage, "another");
@@ -158,14 +171,31 @@ fn an_agent_that_does_not_call_in_its_first_turn_is_given_the_other_transport_ne
     prompt(&mut stage, "S");
     assert_eq!(stage.reports.len(), 1, "said once");
     let (asked, kinds) = begin(&mut stage, 2);
-    assert_eq!(kinds, [Kind::Stdio, Kind::Http]);
+    assert_eq!(kinds, [Kind::Http, Kind::Stdio]);
     answer(&mut stage, &asked, r#"result ? {"sessionId":"T"}"#);
     stage.see("editor", "result 2 …");
     // Now it calls, and that is that.
     stage.call(stage.tickets()[1]);
     prompt(&mut stage, "T");
-    assert_eq!(begin(&mut stage, 3).1, [Kind::Stdio, Kind::Http, Kind::Http]);
+    assert_eq!(begin(&mut stage, 3).1, [Kind::Http, Kind::Stdio, Kind::Stdio]);
     assert_eq!(stage.reports.len(), 1);
+}
+
+/// Checklist 71: an agent is never given a transport that it has not offered.
+#[test]
+fn what_an_agent_has_not_offered_is_not_tried() {
+    let mut stage = Stage::new("agent", STDIO);
+    let (asked, kinds) = begin(&mut stage, 1);
+    assert_eq!(kinds, [Kind::Stdio]);
+    let error = r#"{"code":-32602,"message":"stdio MCP servers are not supported"}"#;
+    answer(&mut stage, &asked, &format!("error ? {error}"));
+    stage.see("editor", &format!("error 1 {error}"));
+    let (asked, _) = begin(&mut stage, 2);
+    answer(&mut stage, &asked, r#"result ? {"sessionId":"S"}"#);
+    stage.see("editor", "result 2 …");
+    prompt(&mut stage, "S");
+    assert!(stage.reports.is_empty(), "{:?}", stage.reports);
+    assert_eq!(begin(&mut stage, 3).1, [Kind::Stdio, Kind::Stdio]);
 }
 
 #[test]

@@ -111,6 +111,10 @@ enum Queue {
 struct FakePorts(Arc<Mutex<Vec<Ticket>>>);
 
 impl Ports for FakePorts {
+    fn word(&mut self) -> String {
+        "word".into()
+    }
+
     fn admit(&mut self, kind: PortKind, ticket: Ticket) -> Result<Place, String> {
         self.0.lock().expect("one thread").push(ticket);
         let secret = format!("s{}", ticket.0);

@@ -1,0 +1,60 @@
+//! What an MCP client says before its server can hear it: it waits, up to a limit.
+
+use router::{Level, Notice};
+use wire::message::error_object;
+use wire::{Call, Id, Message, Outcome, code};
+
+use super::Bridge;
+use super::client::{Client, State};
+use crate::exchange::{MOST_WAITING, Step, size_of};
+use crate::ports::Caller;
+
+impl Client {
+    /// Counts what waits.
+    pub(super) fn count_waiting(&mut self) {
+        let connecting = match &self.state {
+            State::Connecting(waiting) => &waiting[..],
+            State::Idle | State::Connected(_) => &[],
+        };
+        let waiting = connecting.iter().chain(&self.early);
+        self.waiting = waiting.map(|(_, call)| size_of(call)).sum();
+    }
+}
+
+impl Bridge {
+    /// Whether a message may wait for the server. If not, the client is told: a request is answered,
+    /// and a client whose notification would be lost is disconnected.
+    pub(super) fn may_wait(
+        &mut self,
+        caller: Caller,
+        id: Option<&Id>,
+        call: &Call,
+        steps: &mut Vec<Step>,
+    ) -> bool {
+        let Some(client) = self.clients.get_mut(&caller) else { return false };
+        if client.waiting + size_of(call) <= MOST_WAITING {
+            client.waiting += size_of(call);
+            return true;
+        }
+        let why = format!(
+            "{} MiB wait for the MCP server '{}', which does not answer; say more when it does",
+            MOST_WAITING >> 20,
+            client.name
+        );
+        match id {
+            Some(id) => {
+                client.limits.retain(|(limited, ..)| limited != id);
+                let error = error_object(code::INTERNAL_ERROR, &why, None);
+                let message = Message::response(id.clone(), Outcome::Error(error));
+                steps.push(Step::Tell { caller, message });
+            }
+            None => {
+                let text = format!("an MCP client of {} was disconnected: {why}", self.agent);
+                steps.push(Step::Report(Notice { level: Level::Warn, seat: self.far, text }));
+                steps.push(Step::HangUp(caller));
+                self.on_hung_up(caller, steps);
+            }
+        }
+        false
+    }
+}

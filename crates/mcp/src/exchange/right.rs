@@ -1,0 +1,74 @@
+//! Who may speak to an MCP client: the provider of its server, and those who pass on what it says.
+
+use router::{Level, Notice, Seat};
+use wire::{Call, Message, Outcome, Side};
+
+use super::server::Server;
+use super::{Exchange, Step, Topic, topic};
+use crate::bridge::no_such;
+use crate::form::{self, About, Form, Word};
+
+impl Exchange {
+    /// Whether a component may send this toward the agent. What a provider says to its client passes
+    /// the components between the provider and the agent, and no others. `passing`: the message was
+    /// marked as one that is not the component's own.
+    pub(super) fn may_speak(&self, seat: Seat, message: &Message, passing: bool) -> bool {
+        let (Message::Request { call, .. } | Message::Notification(call)) = message else {
+            return true;
+        };
+        if topic(call) != Some(Topic::Mcp) {
+            return true;
+        }
+        let Some((form, word)) = form::read(call).filter(|(_, word)| is_said_to_client(word))
+        else {
+            return true;
+        };
+        let (own, provider) = match word.about() {
+            About::Connection(it) => {
+                let own = self.talks.of_provider(seat, it).is_some();
+                (own, self.talks.with(it).map(|talk| talk.seat))
+            }
+            About::Server(it) => {
+                let is_own = |server: &Server| server.seat == seat && server.native == it;
+                let found = self.find(form, it).and_then(|key| self.servers.get(&key));
+                (self.servers.values().any(is_own), found.map(|server| server.seat))
+            }
+        };
+        let behind = |provider: Seat| provider < seat || provider == seat && !passing;
+        own && !passing || provider.is_none_or(behind)
+    }
+
+    /// A component has spoken to the client of another component's server.
+    pub(super) fn refuse_to_speak(&self, seat: Seat, message: Message, steps: &mut Vec<Step>) {
+        let (id, call) = match message {
+            Message::Request { id, call } => (Some(id), call),
+            Message::Notification(call) => (None, call),
+            Message::Response { .. } => return,
+        };
+        let (form, what) = named(&call);
+        let who = self.chain.describe(seat);
+        let method = call.method.name();
+        let text = format!("{method} of {who} dropped: the MCP {what} is not of its own");
+        steps.push(Step::Report(Notice { level: Level::Warn, seat, text }));
+        if let Some(id) = id {
+            let error = no_such(&format!("{what} of {who}"), form);
+            let message = Message::response(id, Outcome::Error(error));
+            steps.push(Step::Deliver { to: seat, toward: Side::Editor, message });
+        }
+    }
+}
+
+fn is_said_to_client(word: &Word) -> bool {
+    !matches!(word, Word::Connect { .. })
+}
+
+/// What a message is about, in words.
+fn named(call: &Call) -> (Form, String) {
+    match form::read(call) {
+        Some((form, word)) => match word.about() {
+            About::Connection(it) => (form, format!("connection '{it}'")),
+            About::Server(it) => (form, format!("server '{it}'")),
+        },
+        None => (Form::M3, "server".into()),
+    }
+}

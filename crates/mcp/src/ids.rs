@@ -1,0 +1,42 @@
+//! Ids of requests that are made in the name of a peer. They share the peer's own ids, so they hold a
+//! word that no peer can guess.
+
+use wire::Id;
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ids {
+    word: String,
+}
+
+/// What the requests are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// An MCP client of the bridge says something, in the agent's name.
+    Client,
+    /// A stateless server wants to know something of its client, in its provider's name.
+    Input,
+}
+
+impl Ids {
+    /// `word`: one that no peer can guess.
+    pub fn new(word: &str) -> Ids {
+        Ids { word: word.to_owned() }
+    }
+
+    fn prefix(&self, purpose: Purpose) -> String {
+        let purpose = match purpose {
+            Purpose::Client => "mcp",
+            Purpose::Input => "mcp-input",
+        };
+        format!("conductor/{purpose}:{}:", self.word)
+    }
+
+    pub fn id(&self, purpose: Purpose, number: u64) -> Id {
+        Id::string(&format!("{}{number}", self.prefix(purpose)))
+    }
+
+    pub fn number(&self, purpose: Purpose, id: &Id) -> Option<u64> {
+        id.text()?.strip_prefix("conductor/")?;
+        id.text()?.strip_prefix(&*self.prefix(purpose))?.parse().ok()
+    }
+}
