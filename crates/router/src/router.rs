@@ -122,6 +122,11 @@ impl Router {
         self.pending.get(id)
     }
 
+    /// How many bytes of the params of open questions are kept, to recognise them when they are passed on.
+    pub fn kept(&self) -> usize {
+        self.pending.kept()
+    }
+
     /// Has a seat asked something with this method that is not answered yet?
     pub fn asks_method(&self, asker: Seat, method: &str) -> bool {
         self.pending.asks_method(asker, method)

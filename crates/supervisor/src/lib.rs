@@ -16,6 +16,7 @@
 //! - [`supervisor`](mod@supervisor): the way in, and the way of a message through the core
 //! - `topic`: the few methods that a supervisor knows
 //! - `record`: what a component was told that its successor must be told, too
+//! - `kept`: how much of that is kept
 //! - `recovery`: how a component fails, and how its successor learns
 //! - `blame`: which kind of message a component crashes on
 //! - `cancelled`: requests that were cancelled and are not answered
@@ -29,6 +30,7 @@
 mod blame;
 mod cancelled;
 pub mod event;
+mod kept;
 mod orphan;
 pub mod policy;
 mod record;

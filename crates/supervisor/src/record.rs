@@ -4,14 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use router::Time;
-use wire::{Call, Id, Message, Outcome, Side, acp};
+use wire::{Call, Id, Json, Message, Outcome, Side, acp};
 
 use crate::cancelled::Cancelled;
+use crate::kept::{Keep, SHORT};
 use crate::orphan::Untold;
 use crate::topic::{Topic, key, session_of, session_of_call, topic};
 
-/// No more sessions than these are kept for each component; then the oldest is forgotten.
+/// Of no more sessions than these it is kept, for each component, how they were set up: the newest.
 const MOST_SESSIONS: usize = 256;
+
+/// No more sessions than these are known at all.
+const MOST_KNOWN: usize = 4096;
 
 #[derive(Debug, Default)]
 pub struct Record {
@@ -24,8 +28,12 @@ pub struct Record {
     count: u64,
     /// What it has asked its successor for these and waits for, by its own id: of which, and which one of its copies.
     asked: BTreeMap<String, (String, usize)>,
-    /// It was prompted in a session of which it is not known how it was set up.
+    /// It was prompted in a session that was set up in a way that nobody knows.
     pub has_unknown: bool,
+    /// How many of its sessions are forgotten, because there were too many.
+    forgotten: usize,
+    /// Sessions that are not known may have been forgotten.
+    has_forgotten: bool,
     ending: BTreeMap<String, String>,
     /// Logins it has yet to answer; `None` is the opposite.
     logging_in: BTreeMap<String, Option<Call>>,
@@ -45,6 +53,8 @@ pub struct Record {
 pub struct SetUp {
     /// As it was delivered.
     pub call: Call,
+    /// Whether all of it is kept. If not, nobody can be told of it again.
+    pub kept: bool,
     pub session: String,
     /// What the component asked its successor for it, and the answers.
     pub copies: Vec<Copy>,
@@ -66,9 +76,67 @@ pub struct Prompt {
     pub cancelled: Option<Time>,
 }
 
+impl SetUp {
+    /// Something that the component asked its successor for this is answered.
+    fn answered(&mut self, index: usize, outcome: &Outcome, keep: Keep) {
+        let kept = match (outcome, keep) {
+            (outcome, Keep::All) => outcome.detached(),
+            (Outcome::Result(_), Keep::Long(json)) => Outcome::Result(json),
+            (Outcome::Error(_), Keep::Long(json)) => Outcome::Error(json),
+            (outcome, Keep::Nothing) => {
+                self.shorten();
+                short(outcome)
+            }
+        };
+        self.copies[index].outcome = Some(kept);
+    }
+
+    /// Keeps no more of it than which sessions it has set up.
+    fn shorten(&mut self) {
+        self.kept = false;
+        self.call.params = None;
+        for copy in &mut self.copies {
+            copy.outcome = copy.outcome.as_ref().map(short);
+        }
+    }
+}
+
+/// The part of an answer that says which session it sets up.
+fn short(outcome: &Outcome) -> Outcome {
+    match outcome {
+        Outcome::Result(result) => {
+            let session = result.member("sessionId").map(|it| it.detached());
+            Outcome::Result(Json::object([("sessionId", session)]))
+        }
+        Outcome::Error(_) => Outcome::Error(Json::EMPTY),
+    }
+}
+
 impl Record {
     pub fn sessions(&self) -> &[SetUp] {
         &self.sessions
+    }
+
+    /// Has it no live session at all?
+    pub fn is_idle(&self) -> bool {
+        self.sessions.is_empty() && self.forgotten == 0
+    }
+
+    /// Does it wait for this answer to set something up?
+    pub fn awaits(&self, id: &Id) -> bool {
+        !self.asked.is_empty() && self.asked.contains_key(&key(id))
+    }
+
+    /// The long params and answers that are kept.
+    pub fn long(&self) -> impl Iterator<Item = &Json> {
+        let set_ups = self.sessions.iter().chain(self.opening.values()).chain(self.late.values());
+        let parts = set_ups.flat_map(|it| {
+            let answers = it.copies.iter().filter_map(|copy| match copy.outcome.as_ref()? {
+                Outcome::Result(json) | Outcome::Error(json) => Some(json),
+            });
+            answers.chain(&it.call.params)
+        });
+        parts.filter(|it| it.as_bytes().len() > SHORT)
     }
 
     /// The request with this id to set something up, if it has yet to answer it.
@@ -94,10 +162,11 @@ impl Record {
         toward: Side,
         message: &Message,
         method: impl Fn(&Id) -> Option<String>,
+        keep: Keep,
     ) {
         match message {
             Message::Request { id, call } if toward == Side::Agent => {
-                self.asked_for(id, call);
+                self.asked_for(id, call, keep);
             }
             // The many updates go the other way.
             Message::Notification(call) if toward == Side::Agent => match topic(call) {
@@ -128,21 +197,28 @@ impl Record {
                     && let Some(set_up) =
                         self.opening.get_mut(&opening).or(self.late.get_mut(&opening))
                 {
-                    set_up.copies[index].outcome = Some(outcome.detached());
+                    set_up.answered(index, outcome, keep);
                 }
             }
             _ => {}
         }
     }
 
-    fn asked_for(&mut self, id: &Id, call: &Call) {
+    fn asked_for(&mut self, id: &Id, call: &Call, keep: Keep) {
         match topic(call) {
             Some(Topic::SetUp) => {
                 let session = session_of_call(call).unwrap_or_default();
-                let call = call.detached();
                 self.count += 1;
                 let number = self.count;
-                self.opening.insert(key(id), SetUp { call, session, copies: Vec::new(), number });
+                let (params, kept) = match keep {
+                    Keep::All => (call.params.clone().map(|it| it.detached()), true),
+                    Keep::Long(params) => (Some(params), true),
+                    Keep::Nothing => (None, false),
+                };
+                let bare = Call { params: None, ..call.clone() };
+                let call = Call { params, ..bare.detached() };
+                let set_up = SetUp { call, kept, session, copies: Vec::new(), number };
+                self.opening.insert(key(id), set_up);
             }
             Some(Topic::End) => {
                 self.ending.extend(session_of_call(call).map(|session| (key(id), session)));
@@ -153,7 +229,8 @@ impl Record {
             Some(Topic::LogOut) => drop(self.logging_in.insert(key(id), None)),
             Some(Topic::Prompt) => {
                 let session = session_of_call(call).unwrap_or_default();
-                self.has_unknown |= !self.sessions.iter().any(|it| it.session == session);
+                let known = || self.sessions.iter().any(|it| it.session == session);
+                self.has_unknown |= !self.has_forgotten && !known();
                 self.stopped.remove(&session);
                 let prompt = Prompt { id: id.detached(), session, cancelled: None };
                 self.prompts.insert(key(id), prompt);
@@ -225,14 +302,29 @@ impl Record {
             set_up.session = session_of(result).unwrap_or(set_up.session);
             self.sessions.retain(|it| it.session != set_up.session);
             self.sessions.push(set_up);
-            if self.sessions.len() > MOST_SESSIONS {
-                self.sessions.remove(0);
-            }
+            self.make_room();
         }
         if let Some(session) = &ended {
+            if !self.sessions.iter().any(|it| it.session == *session) {
+                self.forgotten = self.forgotten.saturating_sub(1);
+            }
             self.forget(session);
         }
         ended
+    }
+
+    /// Of too many sessions, the oldest are known by name only, or not at all.
+    fn make_room(&mut self) {
+        if self.sessions.iter().filter(|it| it.kept).count() > MOST_SESSIONS
+            && let Some(oldest) = self.sessions.iter_mut().find(|it| it.kept)
+        {
+            oldest.shorten();
+        }
+        if self.sessions.len() > MOST_KNOWN {
+            self.sessions.remove(0);
+            self.forgotten += 1;
+            self.has_forgotten = true;
+        }
     }
 
     /// In which sessions it was told to stop, and not to go on since.
@@ -266,7 +358,8 @@ impl Record {
     pub fn parted(&mut self) {
         let sessions = std::mem::take(&mut self.sessions);
         let login = self.login.take();
-        *self = Record { sessions, login, count: self.count, ..Record::default() };
+        let (count, has_forgotten) = (self.count, self.has_forgotten);
+        *self = Record { sessions, login, count, has_forgotten, ..Record::default() };
     }
 
     /// How much is open, for tests.

@@ -8,13 +8,17 @@ use wire::{Call, Id, Json, Message, Outcome, Side, code};
 
 use crate::event::Action;
 use crate::policy::{Restart, Then};
-use crate::record::Copy;
+use crate::record::{Copy, SetUp};
 use crate::supervisor::Supervisor;
 use crate::topic::{Resumption, Topic, is_state, session_of_call, topic};
 
 /// Of so many lost sessions it is remembered why they are; of others the agent itself may say that it does
 /// not know them.
 const MOST_LOST: usize = 1024;
+
+/// Why nobody can be told again of a session.
+const NOT_KEPT: &str =
+    "the request that set it up was too long, or too many sessions ago, to be kept";
 
 /// ACP's code for a session that is not there.
 const NO_SUCH_SESSION: i64 = -32002;
@@ -73,6 +77,18 @@ pub struct Lesson {
     copies: Vec<Copy>,
     /// What it says of this session meanwhile has been said before.
     repeats: bool,
+}
+
+impl SetUp {
+    /// What a new proxy is told of a session.
+    fn lesson(&self) -> Lesson {
+        Lesson {
+            call: self.call.clone(),
+            session: Some(self.session.clone()),
+            copies: self.copies.clone(),
+            repeats: false,
+        }
+    }
 }
 
 enum Verdict {
@@ -172,7 +188,7 @@ impl Supervisor {
         match self.is_agent(seat) {
             false => true,
             true if record.has_unknown => false,
-            true => record.sessions().is_empty() || self.resumption(seat).is_some(),
+            true => record.is_idle() || self.resumption(seat).is_some(),
         }
     }
 
@@ -302,7 +318,7 @@ impl Supervisor {
             Outcome::Result(_) => {
                 let lessons = match self.is_agent(seat) {
                     true => self.lessons_for_agent(seat, actions),
-                    false => self.lessons_for_proxy(seat),
+                    false => self.lessons_for_proxy(seat, actions),
                 };
                 let until = self.now;
                 if let Some(post) = self.post_mut(seat) {
@@ -313,16 +329,24 @@ impl Supervisor {
         }
     }
 
-    fn lessons_for_proxy(&self, seat: Seat) -> VecDeque<Lesson> {
-        let sessions = self.post(seat).into_iter().flat_map(|post| post.record.sessions());
-        let lesson = |set_up: &crate::record::SetUp| Lesson {
-            call: set_up.call.clone(),
-            session: Some(set_up.session.clone()),
-            copies: set_up.copies.clone(),
-            repeats: false,
-        };
-        let taken = |it: &Lesson| !self.router.is_spared(seat, Side::Agent, &it.call);
-        sessions.map(lesson).filter(taken).collect()
+    fn lessons_for_proxy(&mut self, seat: Seat, actions: &mut Vec<Action>) -> VecDeque<Lesson> {
+        let sessions = || self.post(seat).into_iter().flat_map(|post| post.record.sessions());
+        let (kept, missing): (Vec<_>, Vec<_>) = sessions().partition(|it| it.kept);
+        let lessons = kept.into_iter().map(SetUp::lesson).collect();
+        if let [first, rest @ ..] = &missing[..] {
+            let others = match rest.len() {
+                0 => String::new(),
+                count => format!(" and {count} others"),
+            };
+            let text = format!(
+                "{} was restarted and knows nothing of session '{}'{others}: {NOT_KEPT}.",
+                self.router.chain().describe(seat),
+                first.session,
+            );
+            self.warn(seat, text.clone(), actions);
+            self.tell_editor(seat, &text, actions);
+        }
+        lessons
     }
 
     /// An agent is asked to take its sessions up. One that does not offer that has lost them.
@@ -339,6 +363,10 @@ impl Supervisor {
             }
             return login.into_iter().collect();
         };
+        let (sessions, missing): (Vec<_>, Vec<_>) = sessions.into_iter().partition(|it| it.kept);
+        for set_up in missing {
+            self.lose(seat, &set_up.session, NOT_KEPT, actions);
+        }
         let sessions = sessions.into_iter().map(|set_up| Lesson {
             call: resumption.call(&set_up.call, &set_up.session),
             session: Some(set_up.session),

@@ -309,6 +309,7 @@ impl Supervisor {
         }
         self.claim_orphan(to, &message);
         self.turn_delivered(to, toward, &message);
+        let keep = self.keep(to, toward, &message);
         let (now, router) = (self.now, &self.router);
         match to.index().checked_sub(1).and_then(|index| self.posts.get_mut(index)) {
             Some(post) => {
@@ -320,7 +321,7 @@ impl Supervisor {
                 }
                 let method = |id: &Id| router.question(id).filter(|it| it.answerer == to);
                 let method = |id: &Id| method(id).map(|it| it.method.clone());
-                post.record.delivered(now, toward, &message, method);
+                post.record.delivered(now, toward, &message, method, keep);
             }
             None => self.telling.editor_hears(toward, &message),
         }

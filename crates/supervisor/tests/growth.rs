@@ -1,7 +1,7 @@
 //! Work that must not grow with the square of what is open, and memory that must not grow with its size.
 //! Issue 11, items 25 and 26. There is no clock here: the sizes are such that quadratic work takes minutes.
 
-use router::{Chain, Component, Mode, Seat, Time};
+use router::{Chain, Component, Exit, How, Mode, Seat, Time};
 use supervisor::{Action, Event, Pace, Policy, Restart, Rules, Supervisor, Then, Watch};
 use wire::{Call, Id, Json, Message, Outcome, Side};
 
@@ -81,6 +81,72 @@ impl Play {
         self.actions.clear();
     }
 
+    /// Sets a session up, whose request has so many bytes more than usual.
+    fn session(&mut self, session: &str, more: usize) {
+        let params = Json::object([
+            ("cwd", Some(Json::string("/"))),
+            ("session", Some(Json::string(session))),
+            ("more", Some(Json::string(&"x".repeat(more)))),
+        ]);
+        let asked = self.ask(session, "session/new", &params);
+        self.answer(asked, &Json::object([("sessionId", Some(Json::string(session)))]));
+    }
+
+    /// A turn in a session.
+    fn turn(&mut self, session: &str) {
+        let params = Json::object([("sessionId", Some(Json::string(session)))]);
+        let asked = self.ask("prompt", "session/prompt", &params);
+        self.answer(asked, &Json::trusted(r#"{"stopReason":"end_turn"}"#));
+    }
+
+    /// What the proxy is answered when it passes on a prompt for a session that the agent has lost.
+    fn refusal(&mut self, session: &str) -> String {
+        let params = Json::object([("sessionId", Some(Json::string(session)))]);
+        let call = Call::new("session/prompt", params);
+        self.arrive(PROXY, Side::Agent, Message::Request { id: Id::string("refused"), call });
+        let answers = self.actions.drain(..).filter_map(|action| match action {
+            Action::Deliver {
+                to: PROXY,
+                message: Message::Response { outcome: Outcome::Error(error), .. },
+                ..
+            } => Some(error.to_string()),
+            _ => None,
+        });
+        answers.last().expect("an error")
+    }
+
+    fn leave(&mut self, seat: Seat) {
+        let why = Exit::new(How::Status(1));
+        self.core.handle(Time(0), Event::Left { seat, why }, &mut self.actions);
+    }
+
+    /// A component that has left is started again and greeted. Gives the sessions that it is told of.
+    fn learn(&mut self, seat: Seat) -> Vec<String> {
+        self.actions.clear();
+        self.core.handle(Time(60_000), Event::Tick, &mut self.actions);
+        assert!(self.actions.contains(&Action::Start(seat)), "{:?}", self.actions);
+        let (id, _) = self.request(seat);
+        let result = r#"{"protocolVersion":1,"agentCapabilities":{"loadSession":true}}"#;
+        let mut outcome = Outcome::Result(Json::trusted(result));
+        let (mut id, mut told) = (id, Vec::new());
+        loop {
+            self.arrive(seat, Side::Editor, Message::response(id, outcome));
+            let lesson = self.actions.iter().find_map(|action| match action {
+                Action::Deliver { to, message: Message::Request { id, call }, .. }
+                    if *to == seat && id.text().is_some_and(|it| it.starts_with("r:")) =>
+                {
+                    Some((id.clone(), call.clone()))
+                }
+                _ => None,
+            });
+            let Some((next, call)) = lesson else { return told };
+            let name = call.params.as_ref().and_then(|it| it.member("session")).expect("its name");
+            told.push(name.text().expect("a text").into_owned());
+            (id, outcome) = (next, Outcome::Result(Json::EMPTY));
+            self.actions.clear();
+        }
+    }
+
     fn cancel(&mut self, from: Seat, id: &str) {
         let params = Json::object([("requestId", Some(Json::string(id)))]);
         let message = Message::notification("$/cancel_request", params);
@@ -113,4 +179,102 @@ fn cancelled_requests_that_nobody_answers_cost_the_others_nothing() {
         matches!(it, Action::Deliver { to: PROXY, message: Message::Response { .. }, .. })
     });
     assert_eq!(answers.count(), 2_000);
+}
+
+const LOADS: &str = r#"{"loadSession":true}"#;
+
+fn names(range: std::ops::Range<usize>) -> Vec<String> {
+    range.map(|number| format!("s{number}")).collect()
+}
+
+/// Twenty requests of 10 MiB, through two components: as many are kept as fit, and each only once.
+#[test]
+fn long_requests_are_kept_within_a_budget_and_once() {
+    const MIB: usize = 1024 * 1024;
+    let mut play = Play::new(LOADS);
+    play.session("short", 0);
+    for name in names(0..20) {
+        play.session(&name, 10 * MIB);
+    }
+    assert!((60 * MIB..=64 * MIB).contains(&play.core.kept()), "{}", play.core.kept());
+    play.session("last", 0);
+    for name in names(0..20) {
+        play.turn(&name);
+    }
+    let kept = [vec!["short".to_owned()], names(0..6), vec!["last".to_owned()]].concat();
+    // The agent has lost the others, and says so; all else goes on.
+    play.leave(AGENT);
+    assert_eq!(play.learn(AGENT), kept);
+    let refusal = play.refusal("s7");
+    assert!(refusal.contains("'s7'") && refusal.contains("too long"), "{refusal}");
+    play.turn("s3");
+    // A proxy is not told of them again, and the people are.
+    play.leave(PROXY);
+    play.actions.clear();
+    assert_eq!(play.learn(PROXY), kept);
+    play.turn("s3");
+    // Room that is given back can be used.
+    for name in names(0..6) {
+        let params = Json::object([("sessionId", Some(Json::string(&name)))]);
+        let asked = play.ask("close", "session/close", &params);
+        play.answer(asked, &Json::EMPTY);
+    }
+    assert_eq!(play.core.kept(), 0);
+}
+
+/// However many sessions there are, an agent that can load sessions is restarted, and one that cannot is not.
+#[test]
+fn a_forgotten_session_does_not_change_what_a_crash_does() {
+    for count in [3, 300, 4_200] {
+        let mut able = Play::new(LOADS);
+        let mut unable = Play::new("{}");
+        for play in [&mut able, &mut unable] {
+            for name in names(0..count) {
+                play.session(&name, 0);
+            }
+            // Also in the oldest one.
+            play.turn("s0");
+        }
+        able.leave(AGENT);
+        assert_eq!(able.learn(AGENT), names(count.saturating_sub(256)..count));
+        if count > 256 {
+            let session = format!("s{}", count - 257);
+            let refusal = able.refusal(&session);
+            assert!(refusal.contains("too many sessions ago"), "{refusal}");
+        }
+        // The newest sessions are closed: the old ones are still there.
+        for name in names(if count > 3 { 4 } else { 1 }..count) {
+            let params = Json::object([("sessionId", Some(Json::string(&name)))]);
+            let asked = unable.ask("close", "session/close", &params);
+            unable.answer(asked, &Json::EMPTY);
+        }
+        unable.leave(AGENT);
+        assert!(!unable.actions.contains(&Action::End(AGENT)), "{count}: it is restarted");
+    }
+}
+
+/// Open requests are kept within a budget; they are recognised all the same if they were not changed.
+#[test]
+fn open_requests_are_kept_within_a_budget() {
+    let mut play = Play::new(LOADS);
+    let long = "x".repeat(60 * 1024);
+    let mut asked = Vec::new();
+    for number in 0..400 {
+        let id = number.to_string();
+        let params = Json::object([("n", Some(Json::string(&format!("{number} {long}"))))]);
+        asked.push(play.ask(&id, "_x/long", &params));
+    }
+    assert!(play.core.router().kept() <= 16 * 1024 * 1024, "{}", play.core.router().kept());
+    // The proxy dies, and the answers come all the same.
+    play.leave(PROXY);
+    let refused = play.actions.iter().filter(|it| {
+        matches!(it, Action::Deliver { to: Seat::OUTER, message: Message::Response { .. }, .. })
+    });
+    assert_eq!(refused.count(), 0);
+    for [_, second] in asked {
+        let answer = Message::response(second, Outcome::Result(Json::EMPTY));
+        play.arrive(AGENT, Side::Editor, answer);
+        play.actions.clear();
+    }
+    assert_eq!(play.core.router().kept(), 0);
 }
