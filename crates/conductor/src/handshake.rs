@@ -5,11 +5,12 @@ use router::{Mode, Role, Seat};
 use supervisor::Event;
 use tokio::net::TcpStream;
 use tracing::warn;
-use wire::dialect::{Generation, Plain, Proxy, Relay};
+use wire::dialect::{Generation, Greeting, Plain, Proxy, Relay};
 use wire::{Dialect, Message, Outcome, Side, code};
 
 use crate::config::{Config, Spec};
 use crate::crashes::Crashes;
+use crate::host::Occupant;
 use crate::link::Link;
 use crate::memory::Memory;
 use crate::place::Place;
@@ -45,44 +46,63 @@ impl Shell {
     /// The dialect to meet a component with.
     fn greet_with(&self, seat: Seat) -> Box<dyn Dialect> {
         let spec = &self.config.components[seat.index() - 1];
-        match (self.router().chain().role(seat), spec.dialect) {
-            (Role::Agent, _) => Box::new(Plain::agent()),
-            // What runs here is built on our own SDK, which speaks them all.
-            (Role::Proxy, None) if spec.resident.is_some() => {
-                Box::new(Proxy::pinned(&spec.name, wire::dialect::generation::ALL[0]))
-            }
-            (Role::Proxy, Some(generation)) => Box::new(Proxy::pinned(&spec.name, generation)),
-            (Role::Proxy, None) => match self.memory.recall(spec) {
-                Some(greeting) => Box::new(Proxy::remembered(&spec.name, greeting)),
-                None => Box::new(Proxy::unknown(&spec.name)),
-            },
+        if self.router().chain().role(seat) == Role::Agent {
+            return Box::new(Plain::agent());
         }
+        // What runs here is built on our own SDK, which speaks them all.
+        let ours = spec.resident.as_ref().map(|_| wire::dialect::generation::ALL[0]);
+        let proxy = match (spec.dialect.or(ours), self.memory.recall(spec)) {
+            (Some(generation), _) => Proxy::pinned(&spec.name, generation),
+            (None, Some(greeting)) => Proxy::remembered(&spec.name, greeting),
+            (None, None) => Proxy::unknown(&spec.name),
+        };
+        Box::new(proxy.with_peers(self.peers(seat)))
     }
 
-    /// Ends whatever is left of who sat there, and makes the seat ready for the next one, who is met
-    /// as this one wanted to be.
+    /// The names of the components behind a seat. Behind the last one of a chain in a chain are those
+    /// of the conductor above us, which we do not know.
+    fn peers(&self, seat: Seat) -> Option<Vec<String>> {
+        let behind = &self.config.components[seat.index()..];
+        let unknown = behind.is_empty() && self.config.mode == Mode::Proxy;
+        (!unknown).then(|| behind.iter().map(|spec| spec.name.clone()).collect())
+    }
+
+    /// Ends what is left of the component in a seat, and makes the seat ready for the next one. That is
+    /// greeted as the last one wanted to be, as long as it understands that: another program may have
+    /// been put in its place on disk. If it did not, the greetings are tried anew, one for each start.
     pub(crate) fn renew(&mut self, seat: Seat) {
         let place = &self.seats[seat.index()];
         let spoken = place.link.dialect();
-        let greeting = spoken.understood().or(place.greeting);
-        // One that was met in this way and had something else to say may have been upgraded meanwhile.
-        let known = match greeting.filter(|_| spoken.understood().is_some()) {
-            Some(_) => Generation::named(spoken.name()),
-            None => place.known.filter(|_| !place.heard),
+        let (known, probing) = match spoken.understood() {
+            Some(_) => (Generation::named(spoken.name()), None),
+            None => {
+                let earlier = place.probing.clone().unwrap_or_default();
+                let failed: Vec<Greeting> =
+                    earlier.into_iter().chain(spoken.failed_greetings()).collect();
+                let any_left = Greeting::ALL.iter().any(|it| !failed.contains(it));
+                (place.known, any_left.then_some(failed))
+            }
         };
-        // These two have the same envelopes and look for their role in different places: it is offered in
-        // both again.
-        let exact = known.filter(|it| !["P3", "P3t"].contains(&it.name));
         let spec = &self.config.components[seat.index() - 1];
-        let dialect: Box<dyn Dialect> = match (exact, greeting) {
-            _ if spec.dialect.is_some() || spec.resident.is_some() => self.greet_with(seat),
-            (Some(generation), _) => Box::new(Proxy::pinned(&spec.name, generation)),
-            (None, Some(greeting)) => Box::new(Proxy::remembered(&spec.name, greeting)),
-            (None, None) => self.greet_with(seat),
+        let is_agent = self.router().chain().role(seat) == Role::Agent;
+        let proxy = match (known, &probing) {
+            _ if is_agent || spec.dialect.is_some() || spec.resident.is_some() => None,
+            (_, Some(failed)) => Some(Proxy::after(&spec.name, failed.clone())),
+            // These two have the same envelopes and look for their role in different places: it is
+            // offered in both again.
+            (Some(known), None) if ["P3", "P3t"].contains(&known.name) => {
+                Some(Proxy::remembered(&spec.name, Greeting::Capability))
+            }
+            (Some(known), None) => Some(Proxy::restarted(&spec.name, known)),
+            (None, None) => None,
+        };
+        let dialect: Box<dyn Dialect> = match proxy {
+            Some(proxy) => Box::new(proxy.with_peers(self.peers(seat))),
+            None => self.greet_with(seat),
         };
         let life = place.life + 1;
         let mut fresh = Place::new(dialect, self.config.limits.line);
-        (fresh.life, fresh.greeting, fresh.known) = (life, greeting, known);
+        (fresh.life, fresh.known, fresh.probing) = (life, known, probing);
         self.seats[seat.index()] = fresh;
         let dialect = self.dialect(seat);
         self.core.set_dialect(seat, dialect);
@@ -97,7 +117,11 @@ impl Shell {
         }
         if !place.learned && seat.is_component() {
             let spec = &self.config.components[seat.index() - 1];
-            if let Some(greeting) = place.link.dialect().understood() {
+            let dialect = place.link.dialect();
+            if dialect.guess_failed() && spec.dialect.is_none() {
+                self.memory.forget(spec);
+            }
+            if let Some(greeting) = dialect.understood() {
                 place.learned = true;
                 if spec.dialect.is_none() {
                     self.memory.learn(spec, greeting);
@@ -108,7 +132,12 @@ impl Shell {
 
     /// A line was for the dialect itself. It may now want something that is not spelling.
     pub(crate) fn on_handshake(&mut self, seat: Seat) {
+        self.learn(seat);
         let place = &mut self.seats[seat.index()];
+        if place.link.dialect().wants_restart() {
+            // Its end is noticed like any other; then it is begun anew.
+            place.occupant.iter().for_each(Occupant::kill);
+        }
         if place.link.dialect().wants_successor() {
             let dock = Dock::open(seat, self.joined.0.clone());
             let servers = dock

@@ -26,6 +26,7 @@
 //! - [`stdio`]: our own standard streams
 //! - [`log`]: what people read; [`terminal`]: text from components, made safe to print
 
+mod bad_line;
 pub mod builtin;
 pub mod chat;
 pub mod config;

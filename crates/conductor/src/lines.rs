@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
+use wire::message::Scan;
 
 /// How much is read at once: little from a quiet pipe, more and more from a busy one.
 const CHUNK: usize = 64 * 1024;
@@ -13,9 +14,6 @@ const LARGEST_CHUNK: usize = 256 * 1024;
 
 /// A buffer that grew beyond this for one long line is given back once the line is done.
 const KEEP: usize = 1024 * 1024;
-
-/// How much of a line that is too long is kept, to find out what it was.
-const BEGINNING: usize = 4096;
 
 /// The incoming half of a link.
 #[derive(Debug)]
@@ -25,16 +23,16 @@ pub struct Lines {
     searched: usize,
     longest: usize,
     chunk: usize,
-    /// Inside a line that is too long: its beginning, and how much of it went by.
-    skipping: Option<(Bytes, usize)>,
+    /// Inside a line that is too long: what was made out so far, and how much of it went by.
+    skipping: Option<(Box<Scan>, usize)>,
 }
 
 #[derive(Debug, PartialEq)]
 pub enum Line {
     Text(Bytes),
-    /// Longer than allowed, and dropped; this was its beginning and its length.
+    /// Longer than allowed, and dropped; this could be made out, and its length.
     TooLong {
-        beginning: Bytes,
+        scan: Box<Scan>,
         length: usize,
     },
 }
@@ -97,12 +95,12 @@ impl Lines {
     }
 
     fn finish(&mut self, line: Bytes) -> Option<Line> {
-        if let Some((beginning, length)) = self.skipping.take() {
-            return Some(Line::TooLong { beginning, length: length + line.len() });
+        if let Some((mut scan, length)) = self.skipping.take() {
+            scan.feed(&line);
+            return Some(Line::TooLong { scan, length: length + line.len() });
         }
         if line.len() > self.longest {
-            let beginning = Bytes::copy_from_slice(&line[..line.len().min(BEGINNING)]);
-            return Some(Line::TooLong { beginning, length: line.len() });
+            return Some(Line::TooLong { scan: Box::new(Scan::of(&line)), length: line.len() });
         }
         if line.iter().all(u8::is_ascii_whitespace) {
             return None;
@@ -111,11 +109,9 @@ impl Lines {
     }
 
     fn skip(&mut self) {
-        let length = self.buffer.len();
-        let (_, skipped) = self.skipping.get_or_insert_with(|| {
-            (Bytes::copy_from_slice(&self.buffer[..length.min(BEGINNING)]), 0)
-        });
-        *skipped += length;
+        let (scan, skipped) = self.skipping.get_or_insert_default();
+        scan.feed(&self.buffer);
+        *skipped += self.buffer.len();
         self.searched = 0;
         self.buffer.clear();
         if self.buffer.capacity() > KEEP {
@@ -166,8 +162,9 @@ mod tests {
         assert_eq!(lines.next_line(), None);
         assert!(lines.is_empty());
         fill(&mut lines, b"..}\nnext\n");
-        let beginning = Bytes::from_static(b"{\"id\":1,....");
-        assert_eq!(lines.next_line(), Some(Line::TooLong { beginning, length: 23 }));
+        let scan = Box::new(Scan::of(b"{\"id\":1,......................}"));
+        assert!(matches!(lines.next_line(), Some(Line::TooLong { scan: found, length: 23 })
+            if found.messages() == scan.messages()));
         assert_eq!(lines.next_line(), text("next"));
         fill(&mut lines, b"01234567890\n");
         assert!(matches!(lines.next_line(), Some(Line::TooLong { length: 11, .. })));

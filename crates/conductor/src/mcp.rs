@@ -27,6 +27,7 @@ pub mod stdio;
 pub mod framing {
     use bytes::Bytes;
     use tokio::io::AsyncRead;
+    use wire::message::Scan;
 
     use super::{http, stdio};
 
@@ -46,8 +47,8 @@ pub mod framing {
     }
 
     /// The answer to a line that was not read.
-    pub fn too_long(beginning: &[u8], length: usize, longest: usize) -> Bytes {
-        stdio::too_long(beginning, length, longest)
+    pub fn too_long(scan: &Scan, length: usize, longest: usize) -> Bytes {
+        stdio::too_long(scan, length, longest)
     }
 
     /// The messages of an HTTP body, each as one line; `None` if it is refused.

@@ -63,6 +63,12 @@ impl Memory {
         }
     }
 
+    /// Forgets what was wrong.
+    pub fn forget(&mut self, spec: &Spec) {
+        // The newest greeting is what a start begins with if nothing is remembered.
+        self.learn(spec, Greeting::Proxy);
+    }
+
     fn save(&self) -> std::io::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
         if let Some(directory) = path.parent() {

@@ -5,8 +5,9 @@ use std::time::Duration;
 use router::{Exit, How};
 use tokio::time::Instant;
 use wire::dialect::{Generation, Greeting};
-use wire::{Dialect, Side};
+use wire::{Dialect, Message, Side};
 
+use crate::bad_line::Lost;
 use crate::flow::Gauge;
 use crate::host::Occupant;
 use crate::host::process::Words;
@@ -48,11 +49,13 @@ pub struct Place {
     pub fate: Fate,
     /// It is remembered which greeting it understands.
     pub learned: bool,
-    /// The greeting that those before it have understood, and what they spoke.
-    pub greeting: Option<Greeting>,
+    /// What the components in this seat have spoken before.
     pub known: Option<&'static Generation>,
-    /// It has said something.
-    pub heard: bool,
+    /// The last one did not understand the greeting of the one before it: the greetings that have failed
+    /// since.
+    pub probing: Option<Vec<Greeting>>,
+    /// Answers of this component that could not be read, and could not be matched with a request yet.
+    pub lost: Vec<Lost>,
     quiet: Option<Quiet>,
 }
 
@@ -76,6 +79,8 @@ struct Quiet {
     poke: Option<Instant>,
     /// When to begin again with another greeting.
     give_up: Option<Instant>,
+    /// When to pass on that an earlier greeting was refused.
+    refused: Option<Instant>,
 }
 
 impl Place {
@@ -91,9 +96,9 @@ impl Place {
             previous: None,
             fate: Fate::default(),
             learned: false,
-            greeting: None,
             known: None,
-            heard: false,
+            probing: None,
+            lost: Vec::new(),
             quiet: None,
         }
     }
@@ -155,8 +160,13 @@ impl Place {
 
     /// Looks after a greeting that meets with silence: pokes the component once, and when most of the
     /// time until `deadline` is over, ends it, if there is another greeting to try on a fresh one.
-    /// Says when to look again.
-    pub fn mind_silence(&mut self, deadline: Option<Instant>) -> Option<Instant> {
+    /// A component that has refused an earlier greeting for a reason of its own is not waited for that
+    /// long; what is answered instead is put into `told`. Says when to look again.
+    pub fn mind_silence(
+        &mut self,
+        deadline: Option<Instant>,
+        told: &mut Option<(Side, Message)>,
+    ) -> Option<Instant> {
         if !self.link.dialect().awaits_first_word() || self.occupant.is_none() {
             self.quiet = None;
             return None;
@@ -164,12 +174,23 @@ impl Place {
         let now = Instant::now();
         let quiet = self.quiet.get_or_insert_with(|| Quiet {
             poke: Some(now + POKE),
-            give_up: deadline.map(|deadline| now + (deadline - now) * 2 / 3),
+            // One that is only a guess must leave time for all others.
+            give_up: deadline.map(|deadline| {
+                now + (deadline - now) * if self.link.dialect().is_guess() { 1 } else { 2 } / 3
+            }),
+            refused: None,
         });
         if let Some(due) = quiet.poke {
             if due <= now {
                 quiet.poke = None;
                 self.link.with_dialect(|dialect, out| dialect.poke(out));
+            }
+            return Some(due);
+        }
+        if self.link.dialect().was_refused() {
+            let due = *quiet.refused.get_or_insert(now + POKE);
+            if due <= now {
+                *told = self.link.with_dialect(|dialect, out| dialect.stop_waiting(out));
             }
             return Some(due);
         }
@@ -189,6 +210,14 @@ impl Place {
             relay.hang_up();
         }
         self.fate.closed(How::ClosedSuccessor);
+    }
+
+    /// What the component said last, and which greetings it did not understand.
+    pub fn last_words(&mut self) -> Vec<String> {
+        if let Some(tried) = self.link.dialect().tried() {
+            self.words.push(format!("(greeted in vain) {tried}"));
+        }
+        self.words.list()
     }
 
     /// Gives the seat to somebody who was just started.

@@ -11,7 +11,6 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
 use router::{Ending, Exit, How, Level, Mode, Notice, Router, Seat, SeatState, Time};
 use supervisor::{Action, Event, Supervisor};
 use tokio::net::TcpStream;
@@ -19,14 +18,13 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::{debug, warn};
 use wire::dialect::{Outer, Plain};
-use wire::message::salvage;
-use wire::{Id, Malformed, Message, Outcome, Rejection, Salvage, Side, code};
+use wire::{Message, Side};
 
 use crate::config::{Config, Spec};
 use crate::crashes::Crashes;
 use crate::flow::{self, Gauge};
 use crate::host::Occupant;
-use crate::host::process::{Ended, Process, shortened};
+use crate::host::process::{Ended, Process};
 use crate::host::strays::{self, Mark};
 use crate::lines::Line;
 use crate::link::{Reader, Writer};
@@ -257,12 +255,11 @@ impl Shell {
         }
     }
 
-    fn on_line(&mut self, seat: Seat, port: Port, line: Line) {
+    pub(crate) fn on_line(&mut self, seat: Seat, port: Port, line: Line) {
         match line {
             Line::Text(line) => {
                 let Some(link) = self.place(seat).port(port) else { return };
                 let decoded = link.decode(&line);
-                self.place(seat).heard = true;
                 let dialect = self.dialect(seat);
                 self.core.set_dialect(seat, dialect);
                 match decoded {
@@ -287,89 +284,16 @@ impl Shell {
                     Err(rejection) => self.on_rejection(seat, port, &line, rejection),
                 }
             }
-            Line::TooLong { beginning, length } => {
+            Line::TooLong { scan, length } => {
                 let why = format!(
                     "{} sent a line of {length} bytes, and {} are allowed (--max-line)",
                     self.router().chain().describe(seat),
                     self.config.limits.line
                 );
-                self.on_lost_line(seat, port, &beginning, &why, true);
+                self.on_lost_line(seat, port, &scan, &why, true);
             }
         }
-    }
-
-    /// A line that is no message: noise, a broken message, or one that is not allowed.
-    fn on_rejection(&mut self, seat: Seat, port: Port, line: &Bytes, rejection: Rejection) {
-        let start = String::from_utf8_lossy(&line[..line.len().min(200)]);
-        let why =
-            format!("{} sent a bad line: {}", self.router().chain().describe(seat), rejection.why);
-        let json_like = matches!(line.trim_ascii_start().first(), Some(b'{' | b'['));
-        match rejection.why {
-            Malformed::NotJson(_) if seat.is_component() => {
-                if json_like {
-                    return self.on_lost_line(seat, port, line, &why, false);
-                }
-                self.on_noise(seat, &start, &why);
-            }
-            Malformed::NotAMessage { .. } if seat.is_component() && !json_like => {
-                self.on_noise(seat, &start, &why);
-            }
-            _ => {
-                warn!(seat = self.router().chain().name(seat), "{why}");
-                let owed = self.owed(seat, line);
-                let no_json = matches!(rejection.why, Malformed::NotJson(_));
-                if let Some(reply) = rejection.reply.filter(|_| no_json || owed.is_none()) {
-                    self.reply(seat, port, &reply);
-                }
-                if let Some(id) = owed {
-                    self.on_lost_answer(seat, id, &why);
-                }
-            }
-        }
-    }
-
-    fn on_noise(&mut self, seat: Seat, start: &str, why: &str) {
-        warn!(seat = self.router().chain().name(seat), "{why}; skipped: {start:?}");
-        self.place(seat).words.push(format!("(on stdout) {}", shortened(start)));
-    }
-
-    /// A line of which only the beginning could be read.
-    fn on_lost_line(&mut self, seat: Seat, port: Port, beginning: &[u8], why: &str, tell: bool) {
-        warn!(seat = self.router().chain().name(seat), "{why}");
-        if let Some(id) = self.owed(seat, beginning) {
-            return self.on_lost_answer(seat, id, why);
-        }
-        let reply = match salvage(beginning) {
-            Salvage::Request(id) => Some(id),
-            Salvage::Response(_) => None,
-            Salvage::Unclear(_) | Salvage::Nothing => tell.then_some(Id::NULL),
-        };
-        if let Some(id) = reply {
-            let reply = Message::response(id, Outcome::error(code::INVALID_REQUEST, why));
-            self.reply(seat, port, &reply);
-        }
-    }
-
-    /// Answers a line in our own name, where it came from.
-    fn reply(&mut self, seat: Seat, port: Port, reply: &Message) {
-        if let Some(link) = self.place(seat).port(port) {
-            link.send(Side::Editor, reply);
-        }
-    }
-
-    /// The open question that a broken line was to answer, as far as can be seen.
-    fn owed(&self, seat: Seat, line: &[u8]) -> Option<Id> {
-        match salvage(line) {
-            Salvage::Response(id) | Salvage::Unclear(id) => Some(id),
-            Salvage::Request(_) | Salvage::Nothing => None,
-        }
-        .filter(|id| self.router().owes(seat, id))
-    }
-
-    /// Whoever waits for an answer that cannot be read must not wait for ever.
-    fn on_lost_answer(&mut self, seat: Seat, id: Id, why: &str) {
-        let message = Message::response(id, Outcome::error(code::INTERNAL_ERROR, why));
-        self.handle(Event::Arrived { from: seat, toward: Side::Editor, message });
+        self.settle_lost(seat, port);
     }
 
     /// Something has happened: the core decides, and what it says is done.
@@ -497,18 +421,16 @@ impl Shell {
             let stood = self.router().has_stood(seat);
             let place = self.place(seat);
             let Some(how) = place.departed(seat == Seat::OUTER) else { continue };
-            // Who has stood is met as it was met then, and if it fails it fails.
+            // After a restart, a greeting that fails counts as a failure (see `renew`).
             if !stood && place.link.begin_again(longest) {
                 place.vacate(how);
+                self.learn(seat);
                 self.handle(Event::Again(seat));
                 self.perform(Action::Start(seat));
                 continue;
             }
             place.fate.left = true;
-            if let Some(tried) = place.link.dialect().tried() {
-                place.words.push(format!("(greeted in vain) {tried}"));
-            }
-            let last_words = place.words.list();
+            let last_words = place.last_words();
             self.handle(Event::Left { seat, why: Exit { how, last_words } });
         }
         if let Some(event) = self.aftermath.pop_front() {
@@ -582,11 +504,21 @@ impl Shell {
         let core = self.core.deadline().map(instant);
         let greeting = self.router().greeting_deadline().map(instant);
         let stuck = self.hang_up_check();
-        let minded = self.seats.iter_mut().skip(1).filter_map(|place| {
-            let silent = place.mind_silence(greeting);
+        let mut told = Vec::new();
+        let minded = self.seats.iter_mut().enumerate().skip(1).filter_map(|(index, place)| {
+            let mut instead = None;
+            let silent = place.mind_silence(greeting, &mut instead);
+            told.extend(instead.map(|it| (Seat(index as u16), it)));
             [silent, place.patience()].into_iter().flatten().min()
         });
-        let Some(next) = minded.chain(core).chain(stuck).min() else { return false };
+        let next = minded.chain(core).chain(stuck).min();
+        if !told.is_empty() {
+            for (from, (toward, message)) in told {
+                self.handle(Event::Arrived { from, toward, message });
+            }
+            return true;
+        }
+        let Some(next) = next else { return false };
         if self.alarm.deadline() != next {
             self.alarm.as_mut().reset(next);
         }
@@ -597,7 +529,7 @@ impl Shell {
         if core.is_some_and(|time| time <= Instant::now()) {
             for _ in 0..self.seats.len() {
                 let Some((seat, how)) = self.core.overdue(self.now) else { break };
-                let last_words = self.place(seat).words.list();
+                let last_words = self.place(seat).last_words();
                 self.handle(Event::Left { seat, why: Exit { how, last_words } });
             }
             self.handle(Event::Tick);

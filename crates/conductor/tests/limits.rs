@@ -323,7 +323,7 @@ fn the_editors_longer_lines_are_refused_under_their_own_id() {
         (format!(r#"{{"method":"m","id":7,"params":{value}}}"#), "7"),
         (format!(r#"{{"id":8,"params":{value},"method":"m"}}"#), "8"),
         (notification("m", &value), "null"),
-        (strange, "null"),
+        (strange, "1"),
         (long.clone(), "null"),
         (format!("[{value}]"), "null"),
     ] {
@@ -343,6 +343,26 @@ fn a_components_longer_lines_end_nobodys_patience() {
     let asked = proxy.line();
     proxy.send(&result(id_of(&asked), &value));
     too_long(&stage.editor.line(), "\"q\"", -32603, "proxy 'puppet'");
+    // Wherever its id stands.
+    for line in [
+        r#"{"jsonrpc":"2.0","result":VALUE,"id":ID}"#,
+        r#"{"jsonrpc":"2.0","result":VALUE,"id":ID,"more":VALUE}"#,
+        r#"{"result":{"id":1,"text":"\"id\":2","more":VALUE},"id":ID,"error":null}"#,
+        r#"{"result":VALUE,"broken":[,],"id":ID}"#,
+        r#"[{"result":VALUE,"id":ID}]"#,
+        // It is the only request that is open.
+        r#"{"result":"no end","id":7,"more":"VALUE"#,
+    ] {
+        stage.editor.send(&request("\"q\"", "m", ""));
+        let asked = proxy.line();
+        proxy.send(&line.replace("VALUE", &value).replace("ID", id_of(&asked)));
+        too_long(&stage.editor.line(), "\"q\"", -32603, "proxy 'puppet'");
+    }
+    // So is that of the editor.
+    proxy.send(&request("9", "m", ""));
+    let asked = stage.editor.line();
+    stage.editor.send(&format!(r#"{{"result":{value},"id":{}}}"#, id_of(&asked)));
+    too_long(&proxy.line(), "9", -32603, "the editor");
     // A request: its sender is told.
     agent.send(&request("5", "m", &value));
     too_long(&agent.line(), "5", -32600, "agent 'puppet#2'");
@@ -376,6 +396,14 @@ fn a_line_without_end_takes_no_memory() {
 
     agent.send(&notification("next", ""));
     assert_eq!(proxy.line(), wrapped_notification("next", ""));
+
+    // An answer whose id is at its end.
+    stage.editor.send(&request("3", "m", ""));
+    let asked = proxy.line();
+    proxy.order(json!({"out": r#"{"jsonrpc":"2.0","result":[""#}));
+    proxy.order(json!({"fill": "x", "bytes": LENGTH}));
+    proxy.send(&format!(r#""],"id":{}}}"#, id_of(&asked)));
+    too_long(&stage.editor.line(), "3", -32603, "proxy 'puppet'");
     check_memory(&stage, ENOUGH);
 }
 

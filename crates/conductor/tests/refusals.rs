@@ -197,12 +197,22 @@ fn hex(line: &[u8]) -> String {
     line.iter().chain(b"\n").map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Answers that cannot be read: all that is left is to whom they were.
-const BROKEN_ANSWERS: [&str; 7] = [
+/// Answers that cannot be read: all that is left is to whom they were. In the first eleven even the
+/// JSON is broken.
+const BROKEN_ANSWERS: [&str; 14] = [
     r#"{"jsonrpc":"2.0","id":ID,"result":{"a":1"#,
     r#"{"jsonrpc":"2.0","id":ID,"result":{"a":NaN}}"#,
     r#"{"jsonrpc":"2.0","id":ID,"error":{"code":-1,}}"#,
     r#"{"jsonrpc":"2.0","id":ID,"result":1}}"#,
+    // The id is behind what is broken.
+    r#"{"jsonrpc":"2.0","result":{"a":NaN,"id":1},"id":ID}"#,
+    r#"{"result":{"text":"\"id\":1"},"more":[1,],"id": ID ,"jsonrpc":"2.0"}"#,
+    r#"{"jsonrpc":"2.0","result":"say "hello"!","id":ID}"#,
+    r#"{"jsonrpc":"2.0","result":{"a":[1,2},"id":ID}"#,
+    r#"{"jsonrpc":"2.0","result":{"a":{"b":1},"id":ID}"#,
+    r#"[{"jsonrpc":"2.0","result":1,"id":ID},{"jsonrpc":"2.0","id":7,"#,
+    // It cannot be made out at all, but there is only one request.
+    r#"{"jsonrpc":"2.0","result":{"a":"never ends"#,
     r#"{"jsonrpc":"2.0","id":ID,"result":1,"result":2}"#,
     r#"{"jsonrpc":"2.0","id":ID,"method":"m","result":1}"#,
     // What JavaScript makes of `{jsonrpc, id, result: undefined}`.
@@ -234,7 +244,7 @@ fn a_broken_answer_of_the_editor_does_not_leave_the_asker_waiting() {
         stage.editor.send(&broken.replace("ID", id_of(&asked)));
         let message = refused(&mut proxy, "\"q\"", -32603);
         assert!(message.contains("the editor sent a bad line"), "{broken}: {message}");
-        if index < 4 {
+        if index < 11 {
             refused(&mut stage.editor, "null", -32700);
         }
     }
@@ -254,4 +264,101 @@ fn an_answer_that_is_no_utf_8_does_not_leave_the_asker_waiting() {
     proxy.order(json!({"out_hex": hex(&[start.as_bytes(), b"\xff\"}"].concat())}));
     let message = refused(&mut stage.editor, "1", -32603);
     assert!(message.contains("invalid UTF-8"), "{message}");
+}
+
+/// Where the id cannot be made out, the answer was to one of the open requests. Which one is clear when
+/// the others are answered; no other is answered in its place.
+#[test]
+fn an_answer_without_a_readable_id_is_the_one_that_stays_away() {
+    let (mut stage, mut proxy, _agent) = cast();
+    let mut asked = Vec::new();
+    for id in ["1", "2", "3", "4"] {
+        stage.editor.send(&request(id, "m", ""));
+        asked.push(proxy.line());
+    }
+    let cut_off = r#"{"jsonrpc":"2.0","result":"cut off"#;
+    proxy.send(cut_off);
+    proxy.send(cut_off);
+    proxy.send(&notification("read", ""));
+    assert_eq!(stage.editor.line(), notification("read", ""));
+    // One that is asked later is none of them.
+    stage.editor.send(&request("5", "m", ""));
+    let later = proxy.line();
+    proxy.send(&result(id_of(&asked[2]), "3"));
+    assert_eq!(stage.editor.line(), result("3", "3"));
+    proxy.send(&result(id_of(&asked[0]), "1"));
+    assert_eq!(stage.editor.line(), result("1", "1"));
+    for id in ["2", "4"] {
+        let message = refused(&mut stage.editor, id, -32603);
+        assert!(message.contains("proxy 'puppet' sent a bad line"), "{message}");
+    }
+    // A right answer that comes too late is dropped.
+    proxy.send(&result(id_of(&asked[1]), "2"));
+    proxy.send(&result(id_of(&later), "5"));
+    assert_eq!(stage.editor.line(), result("5", "5"));
+}
+
+/// An answer without an id is not taken for one whose id is broken: published SDKs complain like that
+/// about notifications.
+#[test]
+fn an_answer_without_an_id_answers_nothing() {
+    let (mut stage, mut proxy, _agent) = cast();
+    stage.editor.send(&request("1", "m", ""));
+    let asked = proxy.line();
+    for line in [
+        r#"{"jsonrpc":"2.0","error":{"code":-32601,"message":"Method not found"}}"#,
+        r#"{"jsonrpc":"2.0","error":{"code":-32601,"message":"Method not found",}}"#,
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}"#,
+        r#"{"jsonrpc":"2.0","id":"other","result":{"a":1"#,
+        r#"{ level: 'info', result: 1"#,
+        r#"{"level":"info","message":"{\"id\":"#,
+    ] {
+        proxy.send(line);
+    }
+    proxy.send(&result(id_of(&asked), "1"));
+    assert_eq!(stage.editor.line(), result("1", "1"));
+}
+
+/// Answers in a batch are taken one after the other; requests in it stay refused.
+#[test]
+fn the_answers_of_a_batch_reach_their_askers() {
+    let (mut stage, mut proxy, _agent) = cast();
+    let mut asked = Vec::new();
+    for id in ["1", "2", "3"] {
+        stage.editor.send(&request(id, "m", ""));
+        asked.push(proxy.line());
+    }
+    let answers = [result(id_of(&asked[1]), "1.10"), result(id_of(&asked[0]), r#"{"a": 1}"#)];
+    proxy.send(&format!("[{} , {}]", answers[0], answers[1]));
+    assert_eq!(stage.editor.line(), result("2", "1.10"));
+    assert_eq!(stage.editor.line(), result("1", r#"{"a": 1}"#));
+    let mixed = [request("8", "m", ""), result(id_of(&asked[2]), "3"), notification("n", "")];
+    proxy.send(&format!("[{}]", mixed.join(",")));
+    assert_eq!(stage.editor.line(), result("3", "3"));
+    refused(&mut proxy, "null", -32600);
+
+    // Of the editor likewise, and one that cannot be read.
+    for id in ["1", "2"] {
+        proxy.send(&request(id, "m", ""));
+    }
+    let asked = [stage.editor.line(), stage.editor.line()];
+    let broken = format!(r#"{{"jsonrpc":"2.0","id":{}}}"#, id_of(&asked[0]));
+    stage.editor.send(&format!("[{broken},{}]", result(id_of(&asked[1]), "2")));
+    let message = refused(&mut proxy, "1", -32603);
+    assert!(message.contains("the editor sent a bad line"), "{message}");
+    assert_eq!(proxy.line(), result("2", "2"));
+}
+
+/// A broken answer to a greeting is a refusal like any other: the next older greeting is tried.
+#[test]
+fn a_broken_answer_to_a_greeting_does_not_end_the_probe() {
+    let mut stage = Stage::new(env!("CARGO_BIN_EXE_conductor")).agent(&["proxy", "agent"]);
+    stage.editor.send(&request("1", "initialize", r#"{"protocolVersion":1}"#));
+    let mut proxy = stage.enter("proxy");
+    let mut greeting = proxy.line();
+    for next in ["_proxy/initialize", "initialize"] {
+        proxy.send(&format!(r#"{{"result":{{"a":NaN}},"id":{}}}"#, id_of(&greeting)));
+        greeting = proxy.line();
+        assert!(greeting.contains(&format!(r#""method":"{next}""#)), "{greeting}");
+    }
 }

@@ -24,6 +24,7 @@
 //! - [`updates`]: which `session/update`s the SDKs of a generation can read
 //! - `envelope`, `offer`, `words`: wrapping and unwrapping; the capability with which older ones are
 //!   greeted; a capability that each calls by another name
+//! - `restore`: takes out again what was put into a handshake for one component
 
 use bytes::Bytes;
 
@@ -43,6 +44,7 @@ mod p4;
 mod p5;
 pub mod plain;
 pub mod proxy;
+mod restore;
 pub mod updates;
 mod words;
 
@@ -123,6 +125,37 @@ pub trait Dialect: Send {
 
     /// Which greetings were tried in vain, and what came of each, once there were several.
     fn tried(&self) -> Option<String> {
+        None
+    }
+
+    /// The peer was greeted with what it understood the last time, and has not answered yet.
+    fn is_guess(&self) -> bool {
+        false
+    }
+
+    /// The greeting that a component was known to understand was not understood this time.
+    fn guess_failed(&self) -> bool {
+        false
+    }
+
+    /// The greetings over which the peer has ended, or is about to. A guess does not count.
+    fn failed_greetings(&self) -> Vec<Greeting> {
+        Vec::new()
+    }
+
+    /// The greeting that was a guess has made something else than a proxy of the peer: it is to be
+    /// ended, and then to [`begin_again`](Dialect::begin_again).
+    fn wants_restart(&self) -> bool {
+        false
+    }
+
+    /// The peer has refused a greeting for a reason of its own: it will hardly understand another one.
+    fn was_refused(&self) -> bool {
+        false
+    }
+
+    /// Stops waiting for the answer to a greeting: what is answered instead.
+    fn stop_waiting(&mut self, _out: &mut Vec<u8>) -> Option<(Side, Message)> {
         None
     }
 

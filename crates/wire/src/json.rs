@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 mod walk;
 
-pub(crate) use walk::Walker;
+pub(crate) use walk::{Walker, passed_over};
 
 /// The text of one valid JSON value, without white space around it and without line breaks (they
 /// would split the frame of the message that carries it).

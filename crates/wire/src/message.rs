@@ -8,9 +8,11 @@ use bytes::Bytes;
 use crate::json::{self, Json, Syntax};
 
 mod parts;
+mod scan;
 
 pub(crate) use parts::{BAD_ENVELOPE, Parts};
 pub use parts::{Salvage, salvage};
+pub use scan::{Remains, Scan};
 
 /// The two ends of a chain, and so the two ways to go. A message travels *toward* a side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -19,7 +19,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use wire::json::write_string;
-use wire::message::salvage;
+use wire::message::Scan;
 use wire::{Id, Json, Message, Outcome, Salvage, code};
 
 use super::ports::{Desk, Entrance, Guests, PATIENCE};
@@ -219,18 +219,24 @@ async fn hand_over(
         Line::Text(line) => {
             desk.hearing.send(Heard::Line { caller, line }).await.map_err(|_| gone())
         }
-        Line::TooLong { beginning, length } => {
-            let complaint = too_long(&beginning, length, desk.longest_line);
+        Line::TooLong { scan, length } => {
+            let complaint = too_long(&scan, length, desk.longest_line);
+            // An answer is not answered: the error takes its place.
+            if let Salvage::Response(_) = Salvage::from(&*scan) {
+                let heard = Heard::Line { caller, line: complaint };
+                return desk.hearing.send(heard).await.map_err(|_| gone());
+            }
             complain.send(complaint).await.map_err(|_| gone())
         }
     }
 }
 
-/// The answer to a line that was not read, for the request that it was, if that can be told.
-pub(super) fn too_long(beginning: &[u8], length: usize, longest: usize) -> Bytes {
-    let id = match salvage(beginning) {
-        Salvage::Request(id) => id,
-        _ => Id::NULL,
+/// The answer to a line that was not read, for the request that it was, or in place of the answer that
+/// it was, if that can be told.
+pub(super) fn too_long(scan: &Scan, length: usize, longest: usize) -> Bytes {
+    let id = match Salvage::from(scan) {
+        Salvage::Request(id) | Salvage::Response(id) => id,
+        Salvage::Unclear(_) | Salvage::Nothing => Id::NULL,
     };
     let words = format!(
         "this line of {length} bytes is too long: the conductor reads at most {longest}; start it \

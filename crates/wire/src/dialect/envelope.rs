@@ -3,8 +3,9 @@
 use bytes::Bytes;
 
 use super::generation::{Generation, Greeting, is_envelope};
-use super::{NESTED, NOT_THE_CONDUCTOR, Rejection};
+use super::{NESTED, NOT_THE_CONDUCTOR, Rejection, p5};
 use crate::acp::CANCEL_REQUEST;
+use crate::json::Json;
 use crate::message::{BAD_ENVELOPE, Call, Id, Message, Parts, code, end_line, start_line};
 
 /// An envelope that was opened.
@@ -46,6 +47,18 @@ impl Opened {
             return Ok(self);
         };
         Err(Rejection::refusal(self.id, code::INVALID_REQUEST, why))
+    }
+
+    /// Takes the name of the peer that the message is for out of the envelope, if it has one.
+    pub fn take_peer(&mut self) -> Option<Json> {
+        let extras = self.call.extras.as_ref().filter(|_| self.generation == &p5::P5)?;
+        // Members as `,"key":value` text.
+        let members = Json::parse([b"{", &extras[1..], b"}"].concat()).ok()?;
+        let peer = members.member("peer")?;
+        let rest = members.with_at(&["peer"], None);
+        let text = &rest.as_bytes()[1..rest.as_bytes().len() - 1];
+        self.call.extras = (!text.is_empty()).then(|| [b",", text].concat().into());
+        Some(peer)
     }
 
     pub fn into_message(self) -> Message {

@@ -108,6 +108,16 @@ impl Generation {
         ALL.into_iter().find(|it| it.offer == place)
     }
 
+    /// Where a proxy of this generation finds its role in `initialize`; empty if it is greeted otherwise.
+    pub fn offer_place(&self) -> &'static [&'static str] {
+        self.offer
+    }
+
+    /// Where it accepts its role in the result.
+    pub fn acceptance_place(&self) -> &'static [&'static str] {
+        self.acceptance
+    }
+
     /// Do both write and read envelopes in the same way?
     pub(crate) fn spells_like(&self, other: &Generation) -> bool {
         (self.sends, self.wrapped) == (other.sends, other.wrapped)

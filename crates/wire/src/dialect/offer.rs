@@ -2,19 +2,27 @@
 //! for in its result, and taken out again before either travels on.
 
 use super::generation::Generation;
+use super::restore::{Place, restored};
 use crate::json::Json;
 
 /// Where the capability may stand in the params. An unknown component is offered all but the last:
 /// in ACP v2 `capabilities` is a field of its own.
-const OFFERS: [&[&str]; 4] = [
+const OFFERS: [Place; 4] = [
     &["_meta", "proxy"],
     &["_meta", "symposium", "proxy"],
     &["clientCapabilities", "_meta", "symposium", "proxy"],
     &["capabilities", "_meta", "symposium", "proxy"],
 ];
 
+/// The version that stands beside it, where it stands in a `symposium`.
+const OFFERED_VERSIONS: [Place; 3] = [
+    &["_meta", "symposium", "version"],
+    &["clientCapabilities", "_meta", "symposium", "version"],
+    &["capabilities", "_meta", "symposium", "version"],
+];
+
 /// Where it may stand in the result.
-const ACCEPTANCES: [&[&str]; 5] = [
+const ACCEPTANCES: [Place; 5] = [
     &["_meta", "proxy"],
     &["_meta", "symposium", "proxy"],
     &["agentCapabilities", "_meta", "symposium", "proxy"],
@@ -22,7 +30,17 @@ const ACCEPTANCES: [&[&str]; 5] = [
     &["capabilities", "_meta", "symposium", "proxy"],
 ];
 
+const ACCEPTED_VERSIONS: [Place; 3] = [
+    &["_meta", "symposium", "version"],
+    &["agentCapabilities", "_meta", "symposium", "version"],
+    &["capabilities", "_meta", "symposium", "version"],
+];
+
 const VERSION: &str = "1.0";
+
+/// What the RFD "Proxy Chains" wants a conductor to offer every proxy, and a proxy to accept: that
+/// MCP servers over ACP work. It does not say where; in `_meta` it cannot be mistaken for anything.
+pub(crate) const MCP_OFFER: Place = &["_meta", "mcp_acp_transport"];
 
 /// The params with the offer: where that generation looks for it, or wherever any would.
 pub(crate) fn put(params: &Json, generation: Option<&Generation>) -> Json {
@@ -51,13 +69,13 @@ pub(crate) fn put_at(json: &Json, path: &[&str]) -> Json {
 }
 
 /// Where the offer stands in these params, if anywhere.
-pub(crate) fn offered_at(params: &Json) -> Option<&'static [&'static str]> {
+pub(crate) fn offered_at(params: &Json) -> Option<Place> {
     // The nested places first: a parent that offers several expects the answer in the usual one.
     [OFFERS[2], OFFERS[3], OFFERS[0], OFFERS[1]].into_iter().find(|path| is_set(params, path))
 }
 
 /// Published programs look for the key, not for its value, but nobody means yes by `false`.
-fn is_set(json: &Json, path: &[&str]) -> bool {
+pub(crate) fn is_set(json: &Json, path: &[&str]) -> bool {
     json.at(path).is_some_and(|value| value.as_str() != "false" && !value.is_null())
 }
 
@@ -65,52 +83,71 @@ pub(crate) fn accepted(result: &Json) -> bool {
     ACCEPTANCES.iter().any(|path| is_set(result, path))
 }
 
-/// The result without the acceptance and what came along with it.
-pub(crate) fn take_acceptance(result: &Json) -> Json {
-    ACCEPTANCES.iter().fold(result.clone(), |result, path| take(&result, path, None))
-}
-
-/// The params of a conductor above us without its offer: it is for us alone.
-pub(crate) fn withdrawn(params: &Json) -> Json {
-    OFFERS.iter().fold(params.clone(), |params, path| take(&params, path, None))
-}
-
-/// The params without the offer; what `before` had already (the editor's own words) stays.
-pub(crate) fn take_offer(params: &Json, before: Option<&Json>) -> Json {
-    OFFERS.iter().fold(params.clone(), |params, path| take(&params, path, before))
-}
-
-fn take(json: &Json, path: &[&str], before: Option<&Json>) -> Json {
-    let had = |path: &[&str]| before.is_some_and(|before| before.at(path).is_some());
-    let mut taken = json.at(path).is_some() && !had(path);
-    let mut json = match taken {
-        true => json.with_at(path, None),
-        // A proxy may have taken the key itself and left what stood beside it.
-        false if before.is_some() => json.clone(),
-        false => return json.clone(),
+/// The result without the acceptance and what came along with it. `base` is what the successor has
+/// answered, if that is known: what it has at these places is put back.
+pub(crate) fn take_acceptance(result: &Json, base: Option<&Json>) -> Json {
+    let comes_along = |version: &&Place| match base {
+        Some(base) => base.at(version).is_some() || beside_key(result, version),
+        None => beside_key(result, version) && is_alone(result, version),
     };
-    // The version that was put beside the key, and what is empty without both.
-    for depth in (1..path.len()).rev() {
-        let above = &path[..depth];
-        let Some(object) = json.at(above) else { continue };
-        let ours = match above.last() {
-            Some(&"symposium") => object.is_empty_object() || object.keys() == ["version"],
-            Some(&"_meta") => object.is_empty_object(),
-            // What holds it is ours if it was not there before, or would not be there in ACP v1.
-            _ => taken && object.is_empty_object() && (before.is_some() || is_stray(&json, above)),
-        };
-        if ours && !had(above) {
-            json = json.with_at(above, None);
-            taken = true;
-        }
+    let mut places = ACCEPTANCES.to_vec();
+    places.extend(ACCEPTED_VERSIONS.iter().filter(comes_along));
+    match base {
+        Some(base) => restored(result, base, &places),
+        None => restored(result, &own_lists(result), &places),
     }
-    json
 }
 
-/// `capabilities` beside the word that ACP v1 has for it: there only to hold the key.
-fn is_stray(json: &Json, path: &[&str]) -> bool {
+/// The params of a conductor above us without its offer, which is for us alone. A value at another
+/// place that is not an offer is the editor's own and stays.
+pub(crate) fn withdrawn(params: &Json, offered: Place) -> Json {
+    let is_offer = |place: &&Place| {
+        **place == offered || params.at(place).is_some_and(|value| value == Json::TRUE)
+    };
+    let mut places: Vec<Place> = OFFERS.iter().filter(is_offer).copied().collect();
+    let with_key = |version: &&Place| {
+        let above = &version[..version.len() - 1];
+        places.iter().any(|place| place.starts_with(above)) && is_alone(params, version)
+    };
+    let versions: Vec<Place> = OFFERED_VERSIONS.iter().filter(with_key).copied().collect();
+    places.extend(versions);
+    restored(params, &own_lists(params), &places)
+}
+
+/// The params without the offer. `base` is what they were before it was put in: a value that the
+/// editor has at one of these places is put back.
+pub(crate) fn take_offer(params: &Json, base: &Json) -> Json {
+    let ours = |version: &&Place| {
+        base.at(version).is_none() && params.at(version).is_some_and(|it| it.says(VERSION))
+    };
+    let mut places = OFFERS.to_vec();
+    places.extend(OFFERED_VERSIONS.iter().filter(ours));
+    restored(params, base, &places)
+}
+
+/// Does the key stand beside this version?
+fn beside_key(json: &Json, version: &[&str]) -> bool {
+    let key = [&version[..version.len() - 1], &["proxy"]].concat();
+    json.at(&key).is_some()
+}
+
+/// Is there nothing else beside this version but the key?
+fn is_alone(json: &Json, version: &[&str]) -> bool {
+    let section = json.at(&version[..version.len() - 1]);
+    section.is_some_and(|it| it.keys().iter().all(|key| key == "version" || key == "proxy"))
+}
+
+/// The lists of capabilities that stay even if they are empty in the end: where it is not known what
+/// was there before, only `capabilities` beside the word that ACP v1 has for it was there to hold
+/// the key.
+fn own_lists(json: &Json) -> Json {
     let v1 = ["clientCapabilities", "agentCapabilities"];
-    path == ["capabilities"] && v1.iter().any(|word| json.member(word).is_some())
+    let mut own: Vec<&str> = v1.into_iter().filter(|word| json.member(word).is_some()).collect();
+    if own.is_empty() {
+        own.push("capabilities");
+    }
+    let own = own.into_iter().filter(|word| json.member(word).is_some());
+    Json::object(own.map(|word| (word, Some(Json::EMPTY))))
 }
 
 #[cfg(test)]
@@ -138,12 +175,7 @@ mod tests {
             );
             let flag = ["_meta", "symposium", "html_panel"];
             assert_eq!(offered.at(&flag), params.at(&flag));
-            // Version stays where the editor's own words stand beside it.
-            let back = take_offer(&offered, Some(&params));
-            if params.at(&["clientCapabilities", "_meta"]).is_none() {
-                assert_eq!(back, params);
-            }
-            assert!(offered_at(&back).is_none());
+            assert_eq!(take_offer(&offered, &params), params);
         }
     }
 
@@ -168,13 +200,79 @@ mod tests {
         ] {
             let result = json(result);
             assert!(accepted(&result));
-            let rest = take_acceptance(&result);
+            let rest = take_acceptance(&result, None);
             assert!(!accepted(&rest) && !rest.as_str().contains("symposium"), "{rest}");
             assert_eq!(rest.member("protocolVersion"), Some(Json::trusted("1")));
         }
         assert!(!accepted(&json(r#"{"_meta":{"symposium":{"proxy":false}}}"#)));
         let kept =
             json(r#"{"_meta":{"symposium":{"version":"1.0","more":1}},"agentCapabilities":{}}"#);
-        assert_eq!(take_acceptance(&kept), kept);
+        assert_eq!(take_acceptance(&kept, None), kept);
+    }
+
+    /// Checklist 3, 26: a value that the editor has at one of the places is the agent's to see, however
+    /// a proxy treats what is offered there.
+    #[test]
+    fn a_value_of_the_editors_own_is_put_back() {
+        for value in ["false", "true", "null", "1.10", r#""x""#, r#"{"a": [1e400]}"#] {
+            for params in [
+                r#"{"_meta":{"a":1,"proxy": VALUE ,"b":2},"protocolVersion":1}"#,
+                r#"{"_meta":{"symposium":{"proxy":VALUE,"version":"0.9"}},"protocolVersion":1}"#,
+                r#"{"protocolVersion":1,"_meta":{"symposium":VALUE}}"#,
+                r#"{"protocolVersion":1,"_meta":VALUE}"#,
+                r#"{"clientCapabilities":{"_meta":{"symposium":{"x":1,"proxy":VALUE}},"fs":{}}}"#,
+                r#"{"clientCapabilities":{"_meta":{"proxy":VALUE}}}"#,
+                r#"{"clientCapabilities":VALUE}"#,
+                r#"{"capabilities":{"_meta":{"symposium":{"proxy":VALUE}}}}"#,
+            ] {
+                let params = Json::parse(params.replace("VALUE", value)).unwrap();
+                let generations = ["P3", "P3t", "P2", "P1", "P0"].map(Generation::named);
+                for generation in generations.into_iter().chain([None]) {
+                    let offered = put(&params, generation);
+                    assert_eq!(take_offer(&offered, &params), params);
+                    // A proxy that takes the key out, and one that takes all of it out.
+                    let stripped = OFFERS.iter().fold(offered, |it, place| it.with_at(place, None));
+                    assert_eq!(take_offer(&stripped, &params), params);
+                    let said = "says no";
+                    let altered = OFFERS
+                        .iter()
+                        .fold(stripped, |it, place| it.with_at(place, Some(&Json::string(said))));
+                    assert!(!take_offer(&altered, &params).as_str().contains(said), "{params}");
+                }
+            }
+        }
+    }
+
+    /// Checklist 14: the agent's own words stay, those of the proxy do not.
+    #[test]
+    fn an_answer_of_the_agents_own_is_put_back() {
+        for own in [
+            r#"{"_meta":{"symposium":{"proxy":false}},"protocolVersion":1}"#,
+            r#"{"_meta":{"symposium":{"version":"1.0"}},"protocolVersion":1}"#,
+            r#"{"_meta":{"symposium":{"version":"0.9","proxy":false,"html_panel":1.10}}}"#,
+            r#"{"agentCapabilities":{"_meta":{"symposium":{"proxy":{"a":1}}}}}"#,
+            r#"{"agentCapabilities":{"_meta":{"symposium":{"mcp_acp_transport":true}}}}"#,
+            r#"{"agentCapabilities":{"_meta":{"proxy":false}},"_meta":{"proxy":0}}"#,
+            r#"{"agentCapabilities":{"_meta":{}},"_meta":{"symposium":{}}}"#,
+            r#"{"protocolVersion":1}"#,
+        ] {
+            let own = json(own);
+            for place in ACCEPTANCES {
+                let accepted = put_at(&own, place);
+                assert!(is_set(&accepted, place));
+                assert_eq!(take_acceptance(&accepted, Some(&own)), own, "{place:?}");
+            }
+        }
+    }
+
+    /// A conductor above us offers a role; what its editor has at another place is not an offer.
+    #[test]
+    fn only_the_offer_of_a_conductor_above_us_is_withdrawn() {
+        let params = json(
+            r#"{"_meta":{"proxy":false,"symposium":{"version":"1.0","x":1}},"clientCapabilities":{}}"#,
+        );
+        for place in [OFFERS[1], OFFERS[2], OFFERS[3]] {
+            assert_eq!(withdrawn(&put_at(&params, place), place), params, "{place:?}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::generation::{Generation, Greeting};
+use super::restore::restored;
 use super::{Dialect, Rejection, envelope, offer, p0, p4, p5};
 use crate::acp::INITIALIZE;
 use crate::guards;
@@ -15,6 +16,8 @@ pub struct Outer {
     generation: Option<&'static Generation>,
     /// The greeting that we have yet to answer.
     greeted: Option<Id>,
+    /// That greeting offers MCP over ACP, which is to be accepted in the same place.
+    mcp_offered: bool,
     scp: Option<Scp>,
 }
 
@@ -76,13 +79,22 @@ impl Outer {
         }
         let method = call.method.name();
         let (generation, params) = match Greeting::of_method(&method) {
-            Some(Greeting::Proxy) => (&p5::P5, call.params.clone()),
+            Some(Greeting::Proxy) => {
+                let offered =
+                    |params: &&Json| params.at(offer::MCP_OFFER).is_some_and(|it| it == Json::TRUE);
+                self.mcp_offered = call.params.as_ref().filter(offered).is_some();
+                let without = |params| restored(&params, &Json::EMPTY, &[offer::MCP_OFFER]);
+                let params = call.params.clone();
+                (&p5::P5, if self.mcp_offered { params.map(without) } else { params })
+            }
             Some(_) => (&p4::P4, call.params.clone()),
             None if method == INITIALIZE => {
                 let params = call.params.clone().unwrap_or(Json::EMPTY);
                 let place = offer::offered_at(&params);
-                match place.and_then(Generation::of_offer) {
-                    Some(generation) => (generation, Some(offer::withdrawn(&params))),
+                match place.and_then(|it| Some((it, Generation::of_offer(it)?))) {
+                    Some((place, generation)) => {
+                        (generation, Some(offer::withdrawn(&params, place)))
+                    }
                     None if p0::knows_scp(&params) => {
                         drop(method);
                         return self.begin_scp(id, call, &params, out);
@@ -164,13 +176,17 @@ impl Outer {
 
     /// Accepts the role of a proxy in the way in which it was offered.
     fn accept(&mut self, id: &Id, outcome: &Outcome) -> Option<Outcome> {
-        let generation = self.generation.filter(|it| it.greeting == Greeting::Capability)?;
+        let generation = self.generation?;
         self.greeted.take_if(|greeted| greeted == id)?;
-        match outcome {
-            Outcome::Result(result) => {
+        let Outcome::Result(result) = outcome else { return None };
+        match generation.greeting {
+            Greeting::Capability => {
                 Some(Outcome::Result(offer::put_at(result, generation.acceptance)))
             }
-            Outcome::Error(_) => None,
+            Greeting::Proxy if self.mcp_offered => {
+                Some(Outcome::Result(result.with_at(offer::MCP_OFFER, Some(&Json::TRUE))))
+            }
+            Greeting::Proxy | Greeting::Underscore => None,
         }
     }
 }

@@ -15,7 +15,7 @@ use bytes::Bytes;
 
 use super::generation::{Generation, Greeting};
 use super::{Dialect, Plain, Rejection, offer};
-use crate::acp::INITIALIZE;
+use crate::acp::{self, INITIALIZE};
 use crate::json::Json;
 use crate::message::{Id, Message, Outcome, Side};
 
@@ -64,7 +64,7 @@ pub(crate) fn servers(params: &Json) -> Option<Json> {
 pub struct Relay {
     plain: Plain,
     /// What the proxy was asked, before we put our offer into it: the offer goes no further.
-    asked: Option<Json>,
+    asked: Json,
     /// The `initialize` that the proxy waits for.
     greeted: Option<Id>,
 }
@@ -72,6 +72,8 @@ pub struct Relay {
 impl Relay {
     /// `asked` are the params of `initialize` as they were meant for the proxy.
     pub fn new(asked: Option<Json>) -> Relay {
+        // SCP knows ACP v1 only.
+        let asked = acp::lowered_to_v1(&asked.unwrap_or(Json::EMPTY));
         Relay { plain: Plain::editor(), asked, greeted: None }
     }
 }
@@ -87,8 +89,8 @@ impl Dialect for Relay {
             && call.is(INITIALIZE)
         {
             self.greeted = Some(id.detached());
-            let asked = self.asked.clone().unwrap_or(Json::EMPTY);
-            call.params = call.params.take().map(|params| offer::take_offer(&params, Some(&asked)));
+            let params = call.params.take();
+            call.params = params.map(|params| offer::take_offer(&params, &self.asked));
         }
         Ok(decoded)
     }

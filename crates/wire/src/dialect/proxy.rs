@@ -4,7 +4,8 @@
 //! does with anything it does not know: it passes it on to its successor, in an envelope of *its*
 //! generation. That envelope is the answer. It is refused, and then the right greeting is sent. A
 //! component that refuses a greeting by itself is sent the next older one; one that dies of it is
-//! started again and begun with the next older one. Nothing of this is seen by anybody else.
+//! started again and begun with the next older one. Nothing of this is seen by anybody else. See
+//! `probe`.
 //!
 //! What is to be sent meanwhile waits, all but answers: the component may need them to go on.
 
@@ -12,21 +13,30 @@ use bytes::Bytes;
 
 use super::envelope::{self, Opened};
 use super::generation::{Generation, Greeting};
-use super::{Dialect, NOT_THE_CONDUCTOR, Rejection, offer, p0, p3, p4, p5, words};
+use super::restore::{Place, restored};
+use super::{Dialect, NOT_THE_CONDUCTOR, Rejection, offer, p0, p3, p5, words};
 use crate::acp::{self, CANCEL_REQUEST, INITIALIZE};
 use crate::guards;
 use crate::json::Json;
 use crate::message::{Call, Id, Message, Outcome, Parts, Side, code};
+
+mod probe;
+
+use probe::{First, Probe, shortened};
 
 /// The link to a proxy.
 #[derive(Debug)]
 pub struct Proxy {
     /// What the component is called in errors.
     component: String,
+    /// The names that it may give its successor. `None`: all, since they are not known here.
+    peers: Option<Vec<String>>,
     /// Set by the user: no other generation is tried.
     pin: Option<&'static Generation>,
     /// With which greeting to begin.
-    first: Greeting,
+    first: First,
+    /// A guess was with what to begin, and it was wrong.
+    guess_failed: bool,
     state: State,
     /// The `initialize`s that the component has yet to answer.
     greeted: Vec<Greeted>,
@@ -34,8 +44,9 @@ pub struct Proxy {
     withdrawn: Vec<Id>,
     /// The `initialize` that the component has sent to its successor and waits for.
     forwarded: Option<Id>,
-    /// The word that was put into its successor's answer for it (see `words`).
-    told: Option<words::Place>,
+    /// The result of `initialize` of its successor, and the place of the word that was put into it
+    /// for this component, if any (see `words`).
+    told: Option<(Json, Option<Place>)>,
     /// The answer to `initialize` of a component that may be an SCP proxy; it travels on when the
     /// component has its successor.
     accepted: Option<(Id, Json)>,
@@ -51,8 +62,8 @@ pub struct Proxy {
 struct Greeted {
     /// On this link.
     id: Id,
-    /// The params as they were before we changed them.
-    asked: Option<Json>,
+    /// The params as they were before anything was put in for this component.
+    asked: Json,
     /// How it was spelt. The envelopes of a component may be of another generation than the greeting
     /// that it understands.
     greeting: Greeting,
@@ -75,34 +86,6 @@ enum State {
     Known(&'static Generation),
 }
 
-/// A greeting in search of its spelling.
-#[derive(Debug)]
-struct Probe {
-    id: Id,
-    call: Call,
-    greeting: Greeting,
-    /// Under which id the present attempt went out.
-    sent: Id,
-    /// The component has said something since.
-    heard: bool,
-    /// The envelope in which it passed the greeting on tells the generation.
-    hint: Option<&'static Generation>,
-    tried: Vec<(Greeting, String)>,
-    held: Vec<(Side, Message)>,
-    held_bytes: usize,
-}
-
-impl Probe {
-    /// What was tried, and what came of it.
-    fn story(&self) -> String {
-        let tried = self.tried.iter().map(|(greeting, answer)| match greeting {
-            Greeting::Capability => format!("initialize with the proxy capability: {answer}"),
-            greeting => format!("{}: {answer}", greeting.method()),
-        });
-        tried.collect::<Vec<_>>().join("; ")
-    }
-}
-
 /// What a message costs beside its text while it waits.
 const HELD: usize = 512;
 
@@ -114,8 +97,10 @@ impl Proxy {
     pub fn unknown(component: &str) -> Proxy {
         Proxy {
             component: component.to_owned(),
+            peers: Some(Vec::new()),
             pin: None,
-            first: Greeting::Proxy,
+            first: First::Newest,
+            guess_failed: false,
             state: State::Unknown(None),
             greeted: Vec::new(),
             withdrawn: Vec::new(),
@@ -128,15 +113,32 @@ impl Proxy {
         }
     }
 
-    /// A component that is known to be of this generation.
+    /// A component that is known to be of this generation: no other one is tried.
     pub fn pinned(component: &str, generation: &'static Generation) -> Proxy {
-        let pin = Some(generation);
-        Proxy { pin, first: generation.greeting, ..Proxy::unknown(component) }
+        Proxy { pin: Some(generation), ..Proxy::unknown(component) }
     }
 
-    /// A component that understood this greeting the last time.
+    /// A component that understood this greeting the last time. If it does not understand it now, it
+    /// is a component of which nothing is known.
     pub fn remembered(component: &str, greeting: Greeting) -> Proxy {
-        Proxy { first: greeting, ..Proxy::unknown(component) }
+        Proxy { first: First::Greeting(greeting), ..Proxy::unknown(component) }
+    }
+
+    /// A component that was of this generation before it was started again. If it does not understand
+    /// the same greeting now, it is a component of which nothing is known.
+    pub fn restarted(component: &str, generation: &'static Generation) -> Proxy {
+        Proxy { first: First::Generation(generation), ..Proxy::unknown(component) }
+    }
+
+    /// A component that has ended over these greetings, each on a start of its own.
+    pub fn after(component: &str, failed: Vec<Greeting>) -> Proxy {
+        Proxy { first: First::After(failed), ..Proxy::unknown(component) }
+    }
+
+    /// With the names that the component may use for its successor (`peer` in an envelope). `None`
+    /// passes any name on to a conductor above us, which knows its own.
+    pub fn with_peers(self, peers: Option<Vec<String>>) -> Proxy {
+        Proxy { peers, ..self }
     }
 
     /// The generation, once it is known.
@@ -150,62 +152,34 @@ impl Proxy {
     /// Sends a greeting that the component is to answer: the first one, the next one, or another one to
     /// a component we know.
     fn greet(&mut self, greeting: Greeting, id: &Id, call: &Call, out: &mut Vec<u8>) {
-        self.greeted.push(Greeted { id: id.clone(), asked: call.params.clone(), greeting });
-        self.write_greeting(greeting, id, call, out);
+        let asked = self.write_greeting(greeting, id, call, out).detached();
+        self.greeted.push(Greeted { id: id.clone(), asked, greeting });
     }
 
-    fn write_greeting(&self, greeting: Greeting, id: &Id, call: &Call, out: &mut Vec<u8>) {
-        let generation = self.generation().or(self.pin);
-        let mut params = call.params.clone().unwrap_or(Json::EMPTY);
+    /// Gives the params as they were before anything was put in.
+    fn write_greeting(&self, greeting: Greeting, id: &Id, call: &Call, out: &mut Vec<u8>) -> Json {
+        let generation = self.generation().or(self.pin).or(self.guessed());
+        let mut asked = call.params.clone().unwrap_or(Json::EMPTY);
         let v1_only = generation.map_or(greeting != Greeting::Proxy, Generation::v1_only);
         if v1_only {
-            params = acp::lowered_to_v1(&params);
+            asked = acp::lowered_to_v1(&asked);
         }
-        if greeting == Greeting::Capability {
+        let params = match greeting {
+            Greeting::Proxy => asked.with_at(offer::MCP_OFFER, Some(&Json::TRUE)),
+            Greeting::Underscore => asked.clone(),
             // An SCP proxy finds its role by itself: it is only told that we know of SCP.
-            params = offer::put(&params, generation);
-        }
+            Greeting::Capability => offer::put(&asked, generation),
+        };
         let call = Call { method: greeting.method().into(), params: Some(params), ..call.clone() };
         Message::Request { id: id.clone(), call }.write_line(out);
-    }
-
-    fn begin(&mut self, id: &Id, call: &Call, out: &mut Vec<u8>) {
-        self.withdrawn.clear();
-        self.greet(self.first, id, call, out);
-        self.state = State::Unknown(Some(Box::new(Probe {
-            id: id.clone(),
-            call: call.detached(),
-            greeting: self.first,
-            sent: id.clone(),
-            heard: false,
-            hint: None,
-            tried: Vec::new(),
-            held: Vec::new(),
-            held_bytes: 0,
-        })));
-    }
-
-    /// Sends the next greeting to try; says whether there is one.
-    fn try_next(&mut self, out: &mut Vec<u8>) -> bool {
-        let State::Unknown(Some(probe)) = &mut self.state else { return false };
-        let untried = |it: &Greeting| probe.tried.iter().all(|(tried, _)| tried != it);
-        let hinted = probe.hint.take().map(|it| it.greeting);
-        let next = hinted.filter(untried).or_else(|| Greeting::ALL.into_iter().find(untried));
-        let Some(greeting) = next.filter(|_| self.pin.is_none()) else { return false };
-        self.greeted.retain(|it| it.id != probe.sent);
-        self.withdrawn.push(probe.sent.clone());
-        probe.greeting = greeting;
-        probe.heard = false;
-        probe.sent =
-            Id::string(&format!("{}~{}", probe.id.text().unwrap_or_default(), probe.tried.len()));
-        let (sent, call) = (probe.sent.clone(), probe.call.clone());
-        self.greet(greeting, &sent, &call, out);
-        true
+        asked
     }
 
     /// From now on the component's generation is known: what waited for that is sent.
     fn adopt(&mut self, generation: &'static Generation, out: &mut Vec<u8>) {
-        let generation = self.pin.unwrap_or(generation);
+        // Generations that spell alike are told apart by what the component was before.
+        let guess = self.guessed().filter(|guess| guess.spells_like(generation));
+        let generation = self.pin.or(guess).unwrap_or(generation);
         match std::mem::replace(&mut self.state, State::Known(generation)) {
             State::Unknown(Some(probe)) => {
                 for (toward, message) in probe.held {
@@ -221,29 +195,15 @@ impl Proxy {
     fn write_answer(&mut self, message: &Message, out: &mut Vec<u8>) {
         let Message::Response { id, outcome, extras } = message else { return };
         let greeted = self.forwarded.take_if(|forwarded| forwarded == id).is_some();
-        if greeted {
-            // What an earlier answer lacked, this one may have said itself.
-            self.told = None;
-        }
         let Outcome::Result(result) = outcome else { return message.write_line(out) };
-        let generation = self.generation().filter(|_| greeted);
-        let Some((place, yes)) = generation.and_then(|it| words::missing(result, it)) else {
+        let Some(generation) = self.generation().filter(|_| greeted) else {
             return message.write_line(out);
         };
-        self.told = Some(place);
+        let missing = words::missing(result, generation);
+        self.told = Some((result.detached(), missing.as_ref().map(|(place, _)| *place)));
+        let Some((place, yes)) = missing else { return message.write_line(out) };
         let outcome = Outcome::Result(result.with_at(place, Some(&yes)));
         Message::Response { id: id.clone(), outcome, extras: extras.clone() }.write_line(out);
-    }
-
-    /// No greeting was understood. What waited for that goes out as if the component were of the
-    /// newest generation: it will hardly understand, but it can answer.
-    fn despair(&mut self, out: &mut Vec<u8>) -> Option<Box<Probe>> {
-        let State::Unknown(probe) = &mut self.state else { return None };
-        let mut probe = probe.take()?;
-        for (toward, message) in std::mem::take(&mut probe.held) {
-            self.write_assuming(toward, &message, out);
-        }
-        Some(probe)
     }
 
     /// Writes to a component whose generation is not known yet, or not any more.
@@ -293,6 +253,7 @@ impl Proxy {
             return Ok(None);
         }
         let mut opened = opened.check()?;
+        self.check_peer(&mut opened)?;
         match &mut self.state {
             // Only its own `initialize` shows that it has understood; anything else that it sends
             // meanwhile just tells how it spells.
@@ -306,16 +267,42 @@ impl Proxy {
             && opened.call.is(INITIALIZE)
         {
             self.forwarded = Some(id.detached());
-            // Only those who were offered something have it to pass on.
+            // Only a component that was offered something has it to pass on.
             let greeted = self.greeted.last();
             let greeting = greeted.map(|it| it.greeting).or_else(|| self.understood());
-            if greeting == Some(Greeting::Capability) {
-                let before = greeted.and_then(|it| it.asked.as_ref());
-                opened.call.params =
-                    opened.call.params.map(|params| offer::take_offer(&params, before));
-            }
+            let asked = greeted.map_or(Json::EMPTY, |it| it.asked.clone());
+            opened.call.params = opened.call.params.map(|params| match greeting {
+                Some(Greeting::Proxy) => restored(&params, &asked, &[offer::MCP_OFFER]),
+                Some(Greeting::Capability) => offer::take_offer(&params, &asked),
+                Some(Greeting::Underscore) | None => params,
+            });
         }
         Ok(Some((Side::Agent, opened.into_message())))
+    }
+
+    /// An envelope may name whom it is for. The chain is a line: whoever follows is reached through the
+    /// successor.
+    fn check_peer(&self, opened: &mut Opened) -> Result<(), Rejection> {
+        let Some(names) = &self.peers else { return Ok(()) };
+        let Some(peer) = opened.take_peer().filter(|peer| !peer.is_null()) else { return Ok(()) };
+        if peer.text().is_some_and(|peer| names.iter().any(|name| *name == peer)) {
+            return Ok(());
+        }
+        let text = format!(
+            "there is no peer {} behind component '{}'. The names are: {}. Without `peer`, a \
+             message goes to the successor",
+            shortened(peer.as_str()),
+            self.component,
+            names.join(", "),
+        );
+        let id = opened.id.clone();
+        let mut rejection = Rejection::refusal(id, code::INVALID_PARAMS, "an unknown peer");
+        if let Some(reply) = &mut rejection.reply
+            && let Message::Response { outcome, .. } = &mut **reply
+        {
+            *outcome = Outcome::error(code::INVALID_PARAMS, &text);
+        }
+        Err(rejection)
     }
 
     fn on_answer(
@@ -345,92 +332,34 @@ impl Proxy {
         Some((Side::Editor, Message::Response { id, outcome, extras }))
     }
 
-    /// The answer to a greeting of which it was not known whether it would be understood.
-    fn on_probed(&mut self, id: &Id, outcome: Outcome, out: &mut Vec<u8>) -> Option<Outcome> {
-        let State::Unknown(Some(probe)) = &mut self.state else { return Some(outcome) };
-        let greeting = probe.greeting;
-        match &outcome {
-            // Some agents answer anything they do not know with a result.
-            Outcome::Result(result) if result.member("protocolVersion").is_some() => match greeting
-            {
-                // It answered without initialising its successor; the router does that for it.
-                Greeting::Proxy => self.adopt(&p5::P5, out),
-                Greeting::Underscore => self.adopt(&p4::P4, out),
-                Greeting::Capability if offer::accepted(result) || self.pin.is_some() => {
-                    if self.may_be_scp() {
-                        self.accepted = Some((id.detached(), result.detached()));
-                        self.successor = Successor::Wanted;
-                        return None;
-                    }
-                    self.adopt(&p3::P3, out);
-                    return Some(self.on_accepted(greeting, outcome));
-                }
-                Greeting::Capability => {
-                    let what = "a result that does not accept the role of a proxy".to_owned();
-                    probe.tried.push((greeting, what));
-                    return Some(self.give_up(out));
-                }
-            },
-            Outcome::Result(result) => {
-                probe.tried.push((greeting, format!("the result {}", shortened(result.as_str()))));
-                return if self.try_next(out) { None } else { Some(self.give_up(out)) };
-            }
-            Outcome::Error(error) => {
-                let ignorance = [
-                    code::METHOD_NOT_FOUND,
-                    code::INVALID_REQUEST,
-                    code::INVALID_PARAMS,
-                    code::PARSE_ERROR,
-                ];
-                let ignorant = outcome.error_code().is_some_and(|code| ignorance.contains(&code));
-                if !ignorant && probe.hint.is_none() {
-                    // It understood well, and says no.
-                    self.despair(out);
-                    return Some(outcome);
-                }
-                probe.tried.push((greeting, format!("the error {}", shortened(error.as_str()))));
-                return if self.try_next(out) { None } else { Some(self.give_up(out)) };
-            }
-        }
-        Some(outcome)
-    }
-
-    /// No greeting is left to try. The component may be greeted again later, from the beginning.
-    fn give_up(&mut self, out: &mut Vec<u8>) -> Outcome {
-        let Some(probe) = self.despair(out) else { return Outcome::Error(Json::NULL) };
-        let text = format!(
-            "component '{}' is not a proxy. Tried {}. Every component but the last must be a proxy, \
-             the last one is the agent",
-            self.component,
-            probe.story(),
-        );
-        Outcome::error(code::INTERNAL_ERROR, &text)
-    }
-
     /// An answer to a greeting, from a component whose generation is known.
-    fn on_accepted(&self, greeting: Greeting, outcome: Outcome) -> Outcome {
+    fn on_accepted(&mut self, greeting: Greeting, outcome: Outcome) -> Outcome {
         let Some(generation) = self.generation() else { return outcome };
-        let outcome = match (outcome, self.told) {
-            (Outcome::Result(result), Some(place)) => {
-                Outcome::Result(words::without(&result, place))
-            }
-            (outcome, _) => outcome,
+        let Outcome::Result(result) = outcome else { return outcome };
+        let base = self.told.as_ref().map(|(result, _)| result);
+        let mut result = match self.told {
+            Some((ref base, Some(word))) => restored(&result, base, &[word]),
+            _ => result,
         };
-        match outcome {
-            Outcome::Result(result) if greeting == Greeting::Capability => {
-                // The two oldest documents contradict themselves on whether it has to.
-                if !offer::accepted(&result) && generation.must_accept {
-                    let text = format!(
-                        "component '{}' is not a proxy: it did not accept the proxy capability in its \
-                         answer to initialize",
-                        self.component,
-                    );
-                    return Outcome::error(code::INTERNAL_ERROR, &text);
-                }
-                Outcome::Result(offer::take_acceptance(&result))
+        match greeting {
+            Greeting::Proxy => {
+                let nothing = Json::EMPTY;
+                result = restored(&result, base.unwrap_or(&nothing), &[offer::MCP_OFFER]);
             }
-            outcome => outcome,
+            Greeting::Underscore => {}
+            // The two oldest documents contradict themselves on whether it has to.
+            Greeting::Capability if generation.must_accept && !offer::accepted(&result) => {
+                self.guess_failed |= self.first.is_guess();
+                let text = format!(
+                    "component '{}' is not a proxy: it did not accept the proxy capability in its \
+                     answer to initialize",
+                    self.component,
+                );
+                return Outcome::error(code::INTERNAL_ERROR, &text);
+            }
+            Greeting::Capability => result = offer::take_acceptance(&result, base),
         }
+        Outcome::Result(result)
     }
 
     /// A component that accepted its role without initialising a successor may be one that waits to
@@ -475,6 +404,9 @@ impl Dialect for Proxy {
         let parts = Parts::split(line)?;
         if let State::Unknown(Some(probe)) = &mut self.state {
             probe.heard = true;
+            if probe.restart {
+                return Ok(None);
+            }
         }
         if let Some(opened) = envelope::open(&parts, line) {
             return self.on_envelope(opened?, out);
@@ -514,7 +446,7 @@ impl Dialect for Proxy {
             },
             State::Unknown(Some(_)) if self.pin.is_some() => match id {
                 Some(id) if greets => {
-                    self.greet(self.first, id, call, out);
+                    self.greet(self.first_greeting(), id, call, out);
                 }
                 _ => self.write_assuming(toward, message, out),
             },
@@ -582,31 +514,44 @@ impl Dialect for Proxy {
 
     fn tried(&self) -> Option<String> {
         match &self.state {
-            State::Unknown(Some(probe)) if probe.tried.len() > 1 => Some(probe.story()),
+            State::Unknown(Some(probe)) => probe.worth_telling(),
             _ => None,
         }
     }
 
+    fn is_guess(&self) -> bool {
+        matches!(&self.state, State::Unknown(Some(probe)) if probe.guess)
+    }
+
+    fn guess_failed(&self) -> bool {
+        self.guess_failed
+    }
+
+    fn failed_greetings(&self) -> Vec<Greeting> {
+        match &self.state {
+            State::Unknown(Some(probe)) => probe.failed(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn wants_restart(&self) -> bool {
+        matches!(&self.state, State::Unknown(Some(probe)) if probe.restart)
+    }
+
+    fn was_refused(&self) -> bool {
+        matches!(&self.state, State::Unknown(Some(probe)) if probe.was_refused())
+    }
+
+    fn stop_waiting(&mut self, out: &mut Vec<u8>) -> Option<(Side, Message)> {
+        Some((Side::Editor, self.end_probe(out)?))
+    }
+
     fn can_begin_again(&self) -> bool {
         let State::Unknown(Some(probe)) = &self.state else { return false };
-        let tried = |it: &Greeting| probe.tried.iter().any(|(tried, _)| tried == it);
-        self.pin.is_none() && Greeting::ALL.iter().any(|it| *it != probe.greeting && !tried(it))
+        self.pin.is_none() && probe.can_begin_again()
     }
 
     fn begin_again(&mut self, out: &mut Vec<u8>) -> bool {
-        let State::Unknown(Some(probe)) = &mut self.state else { return false };
-        // It had understood enough to say no: its end has another reason.
-        if probe.tried.iter().any(|(tried, _)| *tried == probe.greeting) {
-            return false;
-        }
-        probe.tried.push((probe.greeting, "it ended".to_owned()));
-        self.try_next(out)
-    }
-}
-
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(200) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
+        self.begin_probe_again(out)
     }
 }

@@ -2,6 +2,7 @@
 //! ACP channel itself".
 
 use super::generation::{self, Generation, Greeting};
+use super::restore::Place;
 use crate::json::Json;
 
 /// The word of ACP v2. All others are those of the generations.
@@ -24,22 +25,9 @@ pub(crate) fn missing(result: &Json, generation: &Generation) -> Option<(Place, 
     (takes_mcp_over_acp(result) && !says(result, place)).then_some((place, yes))
 }
 
-/// Takes the word away again, with the objects that it stood in alone.
-pub(crate) fn without(result: &Json, place: Place) -> Json {
-    let mut result = result.with_at(place, None);
-    for depth in (1..place.len()).rev() {
-        if result.at(&place[..depth]).is_some_and(|object| object.is_empty_object()) {
-            result = result.with_at(&place[..depth], None);
-        }
-    }
-    result
-}
-
-/// A path of keys.
-pub(crate) type Place = &'static [&'static str];
-
 #[cfg(test)]
 mod tests {
+    use super::super::restore::restored;
     use super::*;
 
     #[test]
@@ -54,7 +42,7 @@ mod tests {
                     Some((place, yes)) => {
                         let told = said.with_at(place, Some(&yes));
                         assert_eq!(missing(&told, hears), None, "{} hears it once", hears.name);
-                        assert_eq!(without(&told, place), said);
+                        assert_eq!(restored(&told, &said, &[place]), said);
                     }
                 }
             }

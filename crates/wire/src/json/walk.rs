@@ -292,6 +292,11 @@ impl Nesting {
     }
 }
 
+/// How many ordinary bytes of a string come before a quote, a backslash or a control character.
+pub(crate) fn passed_over(text: &[u8]) -> usize {
+    plain(text, 0, &mut 0)
+}
+
 /// The position from `at` on of what ends a run of ordinary string bytes: a quote, a backslash or a
 /// control character. Looks at eight bytes at a time, since most of a payload is such runs. What was
 /// passed over is put into `seen`, one byte over the other.

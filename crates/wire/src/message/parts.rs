@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
+use super::scan::{Remains, Scan};
 use super::{Call, Id, Malformed, Message, Method, Outcome};
 use crate::json::{self, Json, Span, Walker};
 
@@ -217,8 +218,8 @@ fn join(members: &[Span], line: &Bytes) -> Bytes {
     text.into()
 }
 
-/// What can still be read off the beginning of a line that is too long, cut off or broken: enough
-/// to answer its sender, or to end the wait of whoever it was going to answer.
+/// What can still be read off a line that is too long, cut off or broken: enough to answer its sender,
+/// or to end the wait of whoever it was going to answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Salvage {
     Request(Id),
@@ -228,36 +229,20 @@ pub enum Salvage {
     Nothing,
 }
 
-/// How much of a line is looked at.
-const BEGINNING: usize = 4096;
-
-pub fn salvage(beginning: &[u8]) -> Salvage {
-    let beginning = &beginning[..beginning.len().min(BEGINNING)];
-    let readable = match std::str::from_utf8(beginning) {
-        Ok(_) => beginning,
-        Err(error) => &beginning[..error.valid_up_to()],
-    };
-    let beginning = Bytes::copy_from_slice(readable);
-    let (mut id, mut call, mut answer) = (None, false, false);
-    // The walk ends with an error where the text breaks off; what it saw before that counts.
-    let _ = Walker::new(&beginning).object(|key, walker| {
-        match key {
-            b"id" => {
-                let span = walker.value()?;
-                // A number with which the text breaks off may be half of another.
-                let whole = span.end < beginning.len();
-                id = Id::new(Json::slice_of(&beginning, span)).filter(|_| whole);
-            }
-            b"method" | b"params" => call = true,
-            b"result" | b"error" => answer = true,
-            _ => {}
+impl From<&Scan> for Salvage {
+    /// What the first message of the line was.
+    fn from(scan: &Scan) -> Salvage {
+        let messages = scan.messages();
+        let Some(Remains { ids, call, answer }) = messages.first() else { return Salvage::Nothing };
+        match (ids.as_slice(), call, answer) {
+            ([id], true, false) => Salvage::Request(id.clone()),
+            ([id], false, true) => Salvage::Response(id.clone()),
+            ([id], _, _) => Salvage::Unclear(id.clone()),
+            _ => Salvage::Nothing,
         }
-        if key != b"id" { walker.value().map(drop) } else { Ok(()) }
-    });
-    match id {
-        Some(id) if call && !answer => Salvage::Request(id.detached()),
-        Some(id) if answer && !call => Salvage::Response(id.detached()),
-        Some(id) => Salvage::Unclear(id.detached()),
-        None => Salvage::Nothing,
     }
+}
+
+pub fn salvage(line: &[u8]) -> Salvage {
+    Salvage::from(&Scan::of(line))
 }

@@ -1,0 +1,116 @@
+//! Takes out of the params or the result of `initialize` what was put in for one component.
+//!
+//! The base is the JSON as it was before anything was put in. The component may have kept what was
+//! put in, removed it or changed it. Either way the next reader gets what the base has at these
+//! places, and whatever else the component has changed.
+
+use crate::json::Json;
+
+/// A path of keys.
+pub(crate) type Place = &'static [&'static str];
+
+/// A copy in which each place has the value that `base` has there, or none. An object that is empty
+/// now and that `base` does not have goes as well. If nothing else was changed, the text is that of
+/// `base`.
+pub(crate) fn restored(json: &Json, base: &Json, places: &[Place]) -> Json {
+    places.iter().fold(json.clone(), |json, place| restored_at(&json, base, place))
+}
+
+/// Both are objects. Calls itself once for each key of the path.
+fn restored_at(json: &Json, base: &Json, place: &[&str]) -> Json {
+    let [key, rest @ ..] = place else { return json.clone() };
+    if !json.is_object() {
+        return json.clone();
+    }
+    let (now, was) = (json.member(key), base.member(key));
+    let value = if rest.is_empty() { was } else { restored_member(key, now, was, rest) };
+    let json = json.with_at(&[key], value.as_ref());
+    if same_members(&json, base) { base.clone() } else { json }
+}
+
+/// The value of a member that has the rest of the place inside.
+fn restored_member(key: &str, now: Option<Json>, was: Option<Json>, rest: &[&str]) -> Option<Json> {
+    let inside = match &now {
+        // The component has put something else there.
+        Some(now) if !now.is_object() => return Some(now.clone()),
+        Some(now) => now.clone(),
+        // The component has removed the whole object.
+        None => Json::EMPTY,
+    };
+    match was {
+        Some(was) if was.is_object() => {
+            let restored = restored_at(&inside, &was, rest);
+            // An object that was empty may have been removed because it was empty again.
+            let stays = now.is_some() || was.is_empty_object() || !restored.is_empty_object();
+            stays.then_some(restored)
+        }
+        was => {
+            let restored = restored_at(&inside, &Json::EMPTY, rest);
+            match was {
+                // Nothing was there: what is left is the component's own.
+                None if !restored.is_empty_object() => Some(restored),
+                // A list of capabilities that was empty before is, too.
+                None => now.filter(|now| now.is_empty_object() && key.ends_with("apabilities")),
+                // Null says nothing, so it does not replace what is the component's own.
+                Some(was) if was.is_null() && !restored.is_empty_object() => Some(restored),
+                // Something was there that cannot hold the place, and an object was put over it.
+                Some(was) => Some(was),
+            }
+        }
+    }
+}
+
+/// Do both objects have the same members, in whatever order?
+fn same_members(one: &Json, other: &Json) -> bool {
+    let sorted = |json: &Json| {
+        let mut members: Vec<(String, Vec<u8>)> =
+            json.members().into_iter().map(|(key, it)| (key, it.as_bytes().to_vec())).collect();
+        members.sort();
+        members
+    };
+    one.is_object() && other.is_object() && sorted(one) == sorted(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLACES: [Place; 2] = [&["_meta", "proxy"], &["_meta", "symposium", "proxy"]];
+
+    #[track_caller]
+    fn check(json: &'static str, base: &'static str, expected: &str) {
+        let [json, base] = [json, base].map(|text| Json::parse(text).unwrap());
+        assert_eq!(restored(&json, &base, &PLACES).as_str(), expected);
+    }
+
+    #[test]
+    fn a_place_gets_the_value_that_was_there_before() {
+        let base = r#"{"_meta":{ "proxy" : 1.10, "t":1},"v":1}"#;
+        // Kept, changed, removed with its object, moved.
+        check(r#"{"_meta":{ "proxy" : true, "t":1},"v":1}"#, base, base);
+        check(r#"{"v":1,"_meta":{"t":1,"proxy":{}}}"#, base, base);
+        check(r#"{"_meta":{"t":1},"v":1}"#, base, base);
+        check(r#"{"v":1}"#, base, r#"{"v":1,"_meta":{"proxy":1.10}}"#);
+        check(r#"{"v":2,"_meta":{"t":1}}"#, base, r#"{"v":2,"_meta":{ "proxy" : 1.10, "t":1}}"#);
+    }
+
+    #[test]
+    fn a_place_without_a_value_before_is_removed() {
+        check(
+            r#"{"v":1,"_meta":{"proxy":true,"symposium":{"proxy":1}}}"#,
+            r#"{"v":1}"#,
+            r#"{"v":1}"#,
+        );
+        check(r#"{"_meta":{"proxy":true,"own":1}}"#, "{}", r#"{"_meta":{"own":1}}"#);
+        check(r#"{"_meta":{"symposium":{"proxy":true}}}"#, r#"{"_meta":{}}"#, r#"{"_meta":{}}"#);
+    }
+
+    #[test]
+    fn what_was_no_object_is_put_back() {
+        for base in [r#"{"_meta":3}"#, r#"{"_meta":null}"#, r#"{"_meta":{"symposium":"x"}}"#] {
+            check(r#"{"_meta":{"proxy":true,"symposium":{"proxy":true}}}"#, base, base);
+            check("{}", base, base);
+        }
+        check(r#"{"_meta":{"proxy":true,"own":1}}"#, r#"{"_meta":null}"#, r#"{"_meta":{"own":1}}"#);
+    }
+}
