@@ -1,7 +1,8 @@
 //! Chains inside chains: `conductor proxy` is a proxy like any other, to any depth.
 
 use testkit::rpc::{
-    error, id_of, notification, request, result, wrapped_notification, wrapped_request,
+    error, id_of, notification, proxy_greeting, request, result, wrapped_notification,
+    wrapped_request,
 };
 use testkit::stage::{Peer, Puppet, Setup, Stage};
 
@@ -25,7 +26,7 @@ fn proxy(names: &[&str]) -> (Stage, Vec<Puppet>) {
     for name in names {
         let mut puppet = stage.enter(name);
         let greeting = puppet.line();
-        assert_eq!(greeting, request(id_of(&greeting), "proxy/initialize", GREETING));
+        assert_eq!(greeting, proxy_greeting(id_of(&greeting), GREETING));
         puppet.send(&wrapped_request("0", "initialize", GREETING));
         greetings.push(greeting);
         puppets.push(puppet);
@@ -228,5 +229,5 @@ fn a_proxy_is_not_greeted_as_an_agent() {
     stage.editor.send(&request("2", "proxy/initialize", GREETING));
     let mut only = stage.enter("only");
     let greeting = only.line();
-    assert_eq!(greeting, request(id_of(&greeting), "proxy/initialize", GREETING));
+    assert_eq!(greeting, proxy_greeting(id_of(&greeting), GREETING));
 }

@@ -222,7 +222,12 @@ fn three_proxies_are_started_together_and_greeted_one_after_the_other() {
     let mut asked = Vec::new();
     for (mark, proxy) in puppets[..3].iter_mut().enumerate() {
         let greeting = proxy.request("proxy/initialize");
-        assert_eq!(greeting["params"], json!({"protocolVersion": 1, "passed": mark}));
+        // Checklist 1: but for what the conductor offers every proxy, it is what was sent.
+        let offer = json!({"mcp_acp_transport": true});
+        assert_eq!(
+            greeting["params"],
+            json!({"protocolVersion": 1, "passed": mark, "_meta": offer})
+        );
         let passed = json!({"protocolVersion": 1, "passed": mark + 1}).to_string();
         proxy.forward("forward", "initialize", &passed);
         asked.push(greeting);
@@ -294,6 +299,9 @@ fn an_error_of_a_proxy_is_the_editors_answer_and_it_may_try_again() {
     let greeting = proxy.request("proxy/initialize");
     let error = r#"{"code":-32000,"message":"log in first","data":null}"#;
     proxy.fail(&greeting, error);
+    // It is of no older generation either, and says nothing to the next greeting.
+    proxy.request("_proxy/initialize");
+    assert_eq!(proxy.message()["method"], "$/cancel_request");
     assert_eq!(stage.editor.line(), format!(r#"{{"jsonrpc":"2.0","id":0,"error":{error}}}"#));
     let ask = r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{}}"#;
     assert_eq!(error_code(&mut stage.editor, ask), -32600);

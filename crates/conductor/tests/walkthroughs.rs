@@ -189,9 +189,9 @@ fn p_acp_mcp_messages_flow_through_the_chain() {
 /// nothing is offered beside them.
 const CHAIN: &str = r#"
     editor  > {"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}
-    context < {"jsonrpc":"2.0","id":0,"method":"proxy/initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}
+    context < {"jsonrpc":"2.0","id":0,"method":"proxy/initialize","params":{"protocolVersion":1,"clientCapabilities":{},"_meta":{"mcp_acp_transport":true}}}
     context > {"jsonrpc":"2.0","id":1,"method":"proxy/successor","params":{"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}}
-    filter  < {"jsonrpc":"2.0","id":1,"method":"proxy/initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}
+    filter  < {"jsonrpc":"2.0","id":1,"method":"proxy/initialize","params":{"protocolVersion":1,"clientCapabilities":{},"_meta":{"mcp_acp_transport":true}}}
     filter  > {"jsonrpc":"2.0","id":2,"method":"proxy/successor","params":{"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}}
     agent   < {"jsonrpc":"2.0","id":2,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}
     agent   > {"jsonrpc":"2.0","id":2,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"mcpCapabilities":{"acp":true}}}}
@@ -267,7 +267,7 @@ fn rfd_session_notifications_of_an_embodiment() {
     cast.play(
         r#"
         editor  > {"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}
-        sparkle < {"jsonrpc":"2.0","id":0,"method":"proxy/initialize","params":{"protocolVersion":1}}
+        sparkle < {"jsonrpc":"2.0","id":0,"method":"proxy/initialize","params":{"protocolVersion":1,"_meta":{"mcp_acp_transport":true}}}
         sparkle > {"jsonrpc":"2.0","id":0,"method":"proxy/successor","params":{"method":"initialize","params":{"protocolVersion":1}}}
         agent   < {"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}
         agent   > {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}

@@ -6,6 +6,21 @@ pub fn request(id: &str, method: &str, params: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},{}}}"#, call(method, params))
 }
 
+/// The greeting that a current proxy gets where its editor sends these params, with `_meta` as their last
+/// member if they have one: the conductor offers MCP over ACP, as the RFD "Proxy Chains" has it.
+/// (Checklist 1: all else is the editor's.)
+pub fn proxy_greeting(id: &str, params: &str) -> String {
+    let offer = r#""mcp_acp_transport":true"#;
+    let offered = match params.contains(r#""_meta":{"#) {
+        true => params.strip_suffix("}}").map(|members| format!("{members},{offer}}}}}")),
+        false => {
+            let members = params.strip_suffix('}');
+            members.map(|members| format!(r#"{members},"_meta":{{{offer}}}}}"#))
+        }
+    };
+    request(id, "proxy/initialize", &offered.expect("params of initialize"))
+}
+
 /// `{"jsonrpc":"2.0","method":…,"params":…}`
 pub fn notification(method: &str, params: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0",{}}}"#, call(method, params))

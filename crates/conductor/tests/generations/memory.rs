@@ -1,18 +1,23 @@
 //! What a command understood is remembered for the next start. Note 5 of the probe.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use testkit::stage::{Stage, binary, directory};
+use testkit::rpc::{request, result};
+use testkit::stage::{Stage, assert_gone, binary, directory, parse};
 
-use crate::players::initialize;
+use crate::players::{GREETED, GREETING, Proxy, initialize, walk};
 use crate::spelling::{Generation, P3, P4, P5};
 use crate::stage;
 
 /// A chain whose proxy has the same command line every time, and this place to remember things.
 fn again(cache: &Path) -> Stage {
-    let setup = stage().env("XDG_CACHE_HOME", &cache.to_string_lossy());
+    again_with(cache, &[])
+}
+
+fn again_with(cache: &Path, options: &[&str]) -> Stage {
+    let setup = stage().option(options).env("XDG_CACHE_HOME", &cache.to_string_lossy());
     let socket = setup.component("old")["args"][0].as_str().expect("a path").to_owned();
     let script = r#"exec "$PUPPET" "$SOCKET" old"#;
     let old = json!({ "name": "old", "command": "sh", "args": ["-c", script] }).to_string();
@@ -78,6 +83,122 @@ fn a_memory_that_is_wrong_corrects_itself() {
     start(&cache, &P5, &["proxy/initialize"]);
     start(&cache, &P3, &["proxy/initialize", "initialize"]);
     start(&cache, &P3, &["initialize"]);
+    let _ = fs::remove_dir_all(cache);
+
+    let cache = directory("memory-older");
+    start(&cache, &P4, &["proxy/initialize", "_proxy/initialize"]);
+    start(&cache, &P3, &["_proxy/initialize", "initialize"]);
+    start(&cache, &P3, &["initialize"]);
+    let _ = fs::remove_dir_all(cache);
+}
+
+/// A chain whose proxy is remembered to be of this generation, and that has begun.
+fn wrongly_remembered(name: &str, generation: &'static Generation) -> (PathBuf, Stage) {
+    let cache = directory(name);
+    start(&cache, generation, &["proxy/initialize", generation.greeting]);
+    let mut stage = again_with(&cache, &["--init-timeout", "9"]);
+    stage.editor.send(&request("1", "initialize", GREETING));
+    (cache, stage)
+}
+
+/// The component in this seat is a current proxy; the editor gets the agent's answer, and the next
+/// start begins with what is right.
+fn is_found_out(cache: &Path, mut stage: Stage, mut proxy: Proxy) {
+    let greeting = proxy.request("proxy/initialize");
+    proxy.forwards(&greeting);
+    let mut agent = stage.enter("agent");
+    let asked = agent.request("initialize");
+    assert_eq!(asked["params"], parse(GREETING));
+    agent.answer(&asked, GREETED);
+    proxy.accepts(&greeting);
+    assert_eq!(stage.editor.message(), parse(&result("1", GREETED)));
+    walk(&mut stage.editor, &mut [proxy], &mut agent);
+    stage.editor.leave();
+    assert_eq!(remembered(cache), "", "what was wrong is forgotten");
+    start(cache, &P5, &["proxy/initialize"]);
+    let _ = fs::remove_dir_all(cache);
+}
+
+/// Checklist 21: an agent that is a proxy only if greeted as one. The wrong greeting has made an agent of
+/// it, so it has to be started again.
+#[test]
+fn a_component_that_became_an_agent_over_the_remembered_greeting_is_started_again() {
+    let (cache, mut stage) = wrongly_remembered("memory-agent", &P3);
+    let mut mistaken = stage.enter("old");
+    let greeting = mistaken.request("initialize");
+    mistaken.answer(&greeting, GREETED);
+    let proxy = Proxy::enter(&mut stage, "old", &P5);
+    assert_gone(mistaken.pid, "the first one");
+    is_found_out(&cache, stage, proxy);
+}
+
+/// Checklist 21: likewise one that ends, or wedges, or refuses with whatever code.
+#[test]
+fn a_component_that_fails_over_the_remembered_greeting_is_asked_anew() {
+    for generation in [&P3, &P4] {
+        let (cache, mut stage) = wrongly_remembered("memory-ends", generation);
+        let mut first = stage.enter("old");
+        first.request(generation.greeting);
+        first.exit(1);
+        let proxy = Proxy::enter(&mut stage, "old", &P5);
+        is_found_out(&cache, stage, proxy);
+
+        let (cache, mut stage) = wrongly_remembered("memory-wedges", generation);
+        let mut first = stage.enter("old");
+        first.request(generation.greeting);
+        let poke = first.message();
+        assert_eq!(poke["method"], "$/cancel_request", "{poke}");
+        // It stays silent.
+        let proxy = Proxy::enter(&mut stage, "old", &P5);
+        assert_gone(first.pid, "the first one");
+        is_found_out(&cache, stage, proxy);
+
+        let (cache, mut stage) = wrongly_remembered("memory-refuses", generation);
+        let mut proxy = Proxy::enter(&mut stage, "old", &P5);
+        let greeting = proxy.request(generation.greeting);
+        proxy.fail(&greeting, r#"{"code":-32000,"message":"What?"}"#);
+        is_found_out(&cache, stage, proxy);
+    }
+}
+
+/// A guess that fails by accident: the greeting is tried again in its turn.
+#[test]
+fn a_remembered_greeting_that_was_right_after_all_is_found_again() {
+    let (cache, mut stage) = wrongly_remembered("memory-accident", &P3);
+    for method in ["initialize", "proxy/initialize", "_proxy/initialize"] {
+        let mut old = stage.enter("old");
+        old.request(method);
+        old.exit(1);
+    }
+    let mut old = Proxy::enter(&mut stage, "old", &P3);
+    let greeting = old.request("initialize");
+    old.forwards(&greeting);
+    let asked = stage.enter("agent").request("initialize");
+    assert_eq!(asked["params"], parse(GREETING));
+    drop(stage);
+    start(&cache, &P3, &["initialize"]);
+    let _ = fs::remove_dir_all(cache);
+}
+
+/// Checklist 7: an agent in the place of what was a proxy.
+#[test]
+fn an_agent_where_a_proxy_is_remembered_is_named_and_forgotten() {
+    let (cache, mut stage) = wrongly_remembered("memory-no-proxy", &P3);
+    let mut eliza = stage.enter("old");
+    let greeting = eliza.request("initialize");
+    eliza.answer(&greeting, GREETED);
+    let mut eliza = stage.enter("old");
+    for method in ["proxy/initialize", "_proxy/initialize"] {
+        let greeting = eliza.request(method);
+        eliza.fail(&greeting, r#"{"code":-32601,"message":"Method not found"}"#);
+    }
+    let greeting = eliza.request("initialize");
+    eliza.answer(&greeting, GREETED);
+    let answer = stage.editor.message();
+    let message = answer["error"]["message"].as_str().expect("a message");
+    assert!(message.contains("component 'old' is not a proxy"), "{message}");
+    stage.editor.leave();
+    assert_eq!(remembered(&cache), "");
     let _ = fs::remove_dir_all(cache);
 }
 

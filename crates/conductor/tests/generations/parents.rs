@@ -16,7 +16,8 @@ fn under(parent: &Generation) -> (Stage, Proxy) {
     stage.editor.send(&request("\"g\"", parent.greeting, &offered));
     let mut child = Proxy::enter(&mut stage, "child", &P5);
     let greeting = child.request("proxy/initialize");
-    assert_eq!(greeting["params"], parse(GREETING), "the offer is for us alone");
+    let expected = P5.offered(&parse(GREETING));
+    assert_eq!(greeting["params"], expected, "the offer of a role is for us alone");
     child.forwards(&greeting);
     let forwarded = stage.editor.line();
     let id = id_of(&forwarded).to_owned();

@@ -1,7 +1,7 @@
 //! A proxy is found out by what it does with a greeting that it does not know.
 
 use serde_json::json;
-use testkit::rpc::{notification, request, result};
+use testkit::rpc::{error, notification, request, result};
 use testkit::stage::parse;
 
 use crate::players::{GREETED, GREETING, Proxy, initialize, walk};
@@ -187,19 +187,67 @@ fn an_agent_in_a_proxys_place_is_named_with_all_that_was_tried() {
     assert_eq!(agent.next_line(), None, "the agent was never spoken to");
 }
 
-/// An error that is not a lack of understanding ends the search and is the editor's to read.
+/// Checklist 21, 95: whatever the code of a refusal, the next older greeting is tried.
 #[test]
-fn an_error_that_is_meant_is_passed_on_as_it_is() {
+fn a_refusal_with_any_code_leads_to_the_next_older_greeting() {
+    for (code, generation) in [(-32000, &P3), (-32603, &P4), (7, &P1), (-32800, &P3T)] {
+        let mut stage = stage().agent(&["old", "agent"]);
+        stage.editor.send(&request("1", "initialize", GREETING));
+        let mut old = Proxy::enter(&mut stage, "old", generation);
+        let mut greeting = old.request("proxy/initialize");
+        for next in ["_proxy/initialize", "initialize"] {
+            if greeting["method"] == generation.greeting {
+                break;
+            }
+            old.fail(&greeting, &format!(r#"{{"code":{code},"message":"what?"}}"#));
+            greeting = old.request(next);
+        }
+        old.forwards(&greeting);
+        let mut agent = stage.enter("agent");
+        let asked = agent.request("initialize");
+        agent.answer(&asked, GREETED);
+        old.accepts(&greeting);
+        assert_eq!(stage.editor.message(), parse(&result("1", GREETED)), "{}", generation.name);
+        walk(&mut stage.editor, &mut [old], &mut agent);
+    }
+}
+
+/// Checklist 6: when every greeting was refused, the editor gets the component's first error as it is.
+#[test]
+fn the_first_error_is_passed_on_when_every_greeting_was_refused() {
     for generation in [&P5, &P4] {
         let mut stage = stage().agent(&["old", "agent"]);
         stage.editor.send(&request("1", "initialize", GREETING));
         let mut old = Proxy::enter(&mut stage, "old", generation);
-        let greeting = match generation.name {
-            "P5" => old.request("proxy/initialize"),
-            _ => old.is_greeted(&["proxy/initialize", "_proxy/initialize"]),
+        let (greeting, rest) = match generation.name {
+            "P5" => (old.request("proxy/initialize"), &["_proxy/initialize", "initialize"][..]),
+            _ => (old.is_greeted(&["proxy/initialize", "_proxy/initialize"]), &["initialize"][..]),
         };
         let refusal = r#"{"code":-32000,"message":"log in first","data":{"n":1.10},"x":[]}"#;
         old.fail(&greeting, refusal);
-        assert_eq!(stage.editor.line(), testkit::rpc::error("1", refusal));
+        for method in rest {
+            let greeting = old.request(method);
+            old.fail(&greeting, r#"{"code":-32600,"message":"Invalid request"}"#);
+        }
+        assert_eq!(stage.editor.line(), error("1", refusal));
+    }
+}
+
+/// Checklist 6: the agent refuses `initialize`, and its proxy passes that on: no greeting was refused.
+#[test]
+fn an_error_of_the_agent_is_passed_on_as_it_is() {
+    for generation in ALL {
+        let mut stage = stage().agent(&["old", "agent"]);
+        stage.editor.send(&request("1", "initialize", GREETING));
+        let mut old = Proxy::enter(&mut stage, "old", generation);
+        let greeting = old.is_greeted(greetings(generation));
+        old.forwards(&greeting);
+        let mut agent = stage.enter("agent");
+        let asked = agent.request("initialize");
+        let refusal = r#"{"code":-32000,"message":"log in first","data":{"n":1.10},"x":[]}"#;
+        agent.fail(&asked, refusal);
+        assert_eq!(old.line(), error("\"forward\"", refusal));
+        old.fail(&greeting, refusal);
+        assert_eq!(stage.editor.line(), error("1", refusal), "{}", generation.name);
     }
 }

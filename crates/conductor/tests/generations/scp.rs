@@ -340,13 +340,15 @@ fn an_scp_editor_hands_us_the_rest_of_the_chain() {
         server["env"] = json!([{ "name": "FROM", "value": "the editor" }]);
         server
     };
-    let servers = json!({ "servers": [with_env(second), with_env(agent)] }).to_string();
+    // The document says that it "contains an array": alone, or in an object.
+    let servers = json!([with_env(second), with_env(agent)]).to_string();
     stage.editor.send(&request("3", "_scp/proxy", &servers));
     let (mut first, mut second) = (stage.enter("first"), stage.enter("second"));
     let mut agent = stage.enter("agent");
     assert_eq!(second.hello["env"]["FROM"], "the editor");
     let one = first.request("proxy/initialize");
-    assert_eq!(one["params"], parse(SCP_EDITOR), "the editor's flags go down the chain");
+    let expected = P5.offered(&parse(SCP_EDITOR));
+    assert_eq!(one["params"], expected, "the editor's flags go down the chain");
     first.send(&P5.sent("1", "initialize", SCP_EDITOR));
     let two = second.request("proxy/initialize");
     second.send(&P5.sent("1", "initialize", SCP_EDITOR));

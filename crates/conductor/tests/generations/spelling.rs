@@ -16,7 +16,7 @@ pub struct Generation {
     wrapped: bool,
     /// The params of an inner message that has none.
     nothing: &'static str,
-    /// Where the role stands in the greeting and in its result, if it is a capability.
+    /// Where the capability that it is offered stands in the greeting and in its result, if any.
     pub offer: &'static [&'static str],
     pub acceptance: &'static [&'static str],
 }
@@ -28,8 +28,10 @@ pub static P5: Generation = Generation {
     receives: ["proxy/successor"; 2],
     wrapped: false,
     nothing: "",
-    offer: &[],
-    acceptance: &[],
+    // Not its role, which is in the method, but MCP over ACP: the RFD has conductors offer it to every
+    // proxy, and proxies accept it.
+    offer: &["_meta", "mcp_acp_transport"],
+    acceptance: &["_meta", "mcp_acp_transport"],
 };
 
 pub static P4: Generation = Generation {
@@ -38,6 +40,8 @@ pub static P4: Generation = Generation {
     sends: ["_proxy/successor"; 2],
     receives: ["_proxy/successor"; 2],
     nothing: "null",
+    offer: &[],
+    acceptance: &[],
     ..P5
 };
 
@@ -144,10 +148,11 @@ fn with(value: &Value, path: &[&str]) -> Value {
     value
 }
 
-/// Is the role of a proxy mentioned anywhere?
+/// Is anything mentioned anywhere that is between a conductor and its proxy?
 pub fn mentions_role(value: &Value) -> bool {
+    let ours = |key: &str| key == "proxy" || key == "mcp_acp_transport";
     match value {
-        Value::Object(map) => map.iter().any(|(key, value)| key == "proxy" || mentions_role(value)),
+        Value::Object(map) => map.iter().any(|(key, value)| ours(key) || mentions_role(value)),
         Value::Array(list) => list.iter().any(mentions_role),
         _ => false,
     }

@@ -1,7 +1,7 @@
 //! A chain with puppets in which sessions are set up and MCP servers offered, step by step.
 
 use serde_json::{Value, json};
-use testkit::rpc::{id_of, request, result};
+use testkit::rpc::{id_of, proxy_greeting, request, result};
 use testkit::stage::{Peer, Puppet, Setup, Stage, parse};
 
 use crate::clients::Client;
@@ -51,7 +51,7 @@ impl Play {
         for name in names {
             let mut proxy = stage.enter(name);
             let line = proxy.line();
-            assert_eq!(line, request(id_of(&line), "proxy/initialize", greeting));
+            assert_eq!(line, proxy_greeting(id_of(&line), greeting));
             proxy.forward("init", "initialize", greeting);
             asked.push(line);
             proxies.push(proxy);

@@ -7,7 +7,7 @@ use testkit::stage::{Peer, Puppet, Setup, Stage, parse};
 
 use crate::play::{SetUp, kill, status};
 use crate::players::{GREETED, GREETING, Proxy, initialize, walk};
-use crate::spelling::{ALL, Generation, P4, P5};
+use crate::spelling::{ALL, Generation, P2, P3, P4, P5};
 use crate::stage;
 
 /// The greetings that are tried on an unknown proxy until one of this generation understands.
@@ -48,8 +48,14 @@ fn learns(proxy: &mut Proxy, pinned: bool, set_up: &SetUp) {
     if pinned || !["P3", "P3t"].contains(&generation.name) {
         assert_eq!(*params, offered, "{}", generation.name);
     }
-    proxy.forwards(&greeting);
-    proxy.accepts(&greeting);
+    is_told(proxy, &greeting, set_up);
+}
+
+/// It has understood its greeting, and is told of a session.
+fn is_told(proxy: &mut Proxy, greeting: &Value, set_up: &SetUp) {
+    let generation = proxy.generation;
+    proxy.forwards(greeting);
+    proxy.accepts(greeting);
     let SetUp { method, params, result: answer } = set_up;
     let asked = proxy.line();
     assert_eq!(asked, request(id_of(&asked), method, params));
@@ -83,10 +89,10 @@ fn a_new_proxy_is_met_in_the_dialect_of_the_old_one() {
     }
 }
 
-/// Line 2: one that dies before it has said anything tells nothing new of what it speaks: no other greeting
-/// is tried on the next one.
+/// Line 2: one that dies over the greeting of the old one may be another program. The next ones are
+/// greeted as if nothing were known, each with the next older greeting.
 #[test]
-fn a_proxy_that_dies_over_its_greeting_is_still_met_in_the_same_dialect() {
+fn a_proxy_that_dies_over_its_greeting_is_asked_anew_what_it_speaks() {
     for generation in ALL {
         let mut stage = stage().option(&["--restarts", "3/600"]).named(&["old", "agent"]);
         let (mut proxies, mut agent) =
@@ -94,35 +100,63 @@ fn a_proxy_that_dies_over_its_greeting_is_still_met_in_the_same_dialect() {
         let session = SetUp::new("s");
         set_up(&mut stage, &mut proxies[0], &mut agent, &session);
         kill(&proxies[0]);
-        for _ in 2..=3 {
+        for greeting in [generation.greeting, "proxy/initialize"] {
             let mut proxy = Proxy::enter(&mut stage, "old", generation);
-            proxy.request(generation.greeting);
+            proxy.request(greeting);
             proxy.exit(3);
         }
         proxies[0] = Proxy::enter(&mut stage, "old", generation);
-        learns(&mut proxies[0], false, &session);
+        let greeting = match generation.greeting {
+            "_proxy/initialize" => proxies[0].request("_proxy/initialize"),
+            // The one over which the last one has died, too: its envelope shows that it is right.
+            greeting => proxies[0].is_greeted(&["_proxy/initialize", greeting]),
+        };
+        is_told(&mut proxies[0], &greeting, &session);
         walk(&mut stage.editor, &mut proxies, &mut agent);
         let component = status(&stage)["components"][0].take();
         assert_eq!(component["restarts"], 3, "{}: {component}", generation.name);
     }
 }
 
-/// Line 2: a program that was upgraded meanwhile does not know the greeting of the old one. That is a
-/// failure; the next one is asked what it speaks.
+/// Line 2: a program that was upgraded meanwhile does not know the greeting of the old one, and says so
+/// with any code. It is greeted in other ways at once.
 #[test]
 fn a_proxy_that_was_upgraded_meanwhile_is_found_out() {
-    let (old, new) = (&P4, &P5);
+    for (old, new) in [(&P4, &P5), (&P2, &P5), (&P5, &P3), (&P3, &P4)] {
+        let mut stage = stage().named(&["old", "agent"]);
+        let (mut proxies, mut agent) = initialize(&mut stage, &[("old", old, tried(old))]);
+        kill(&proxies[0]);
+        let mut proxy = Proxy::enter(&mut stage, "old", new);
+        let mut greeting = proxy.request(old.greeting);
+        for next in ["proxy/initialize", "_proxy/initialize", "initialize"] {
+            if next == old.greeting {
+                continue;
+            }
+            proxy.fail(&greeting, r#"{"code":-32000,"message":"What?"}"#);
+            greeting = proxy.request(next);
+            if next == new.greeting {
+                break;
+            }
+        }
+        proxy.forwards(&greeting);
+        proxy.accepts(&greeting);
+        proxies[0] = proxy;
+        walk(&mut stage.editor, &mut proxies, &mut agent);
+    }
+}
+
+/// Line 2: the old one was greeted with `initialize`. The program that has taken its place answers that
+/// as an agent: it is a proxy only if it is started again and greeted as one.
+#[test]
+fn a_proxy_that_has_become_an_agent_over_its_greeting_is_started_again() {
     let mut stage = stage().named(&["old", "agent"]);
-    let (mut proxies, mut agent) = initialize(&mut stage, &[("old", old, tried(old))]);
+    let (mut proxies, mut agent) = initialize(&mut stage, &[("old", &P3, tried(&P3))]);
     kill(&proxies[0]);
-    let unknown = r#"{"code":-32601,"message":"Method not found"}"#;
-    let mut proxy = Proxy::enter(&mut stage, "old", new);
-    let greeting = proxy.request(old.greeting);
-    proxy.fail(&greeting, unknown);
-    let mut proxy = Proxy::enter(&mut stage, "old", new);
-    let greeting = proxy.request(old.greeting);
-    proxy.fail(&greeting, unknown);
-    let greeting = proxy.request(new.greeting);
+    let mut mistaken = stage.enter("old");
+    let greeting = mistaken.request("initialize");
+    mistaken.answer(&greeting, GREETED);
+    let mut proxy = Proxy::enter(&mut stage, "old", &P5);
+    let greeting = proxy.request("proxy/initialize");
     proxy.forwards(&greeting);
     proxy.accepts(&greeting);
     proxies[0] = proxy;

@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use serde_json::{Value, json};
-use testkit::rpc::{id_of, request, result, wrapped_request};
+use testkit::rpc::{id_of, proxy_greeting, request, result, wrapped_request};
 use testkit::stage::{Puppet, Setup, Stage, parse, wait_until};
 
 /// With members that nobody knows, and numbers that a parser would spoil.
@@ -223,7 +223,7 @@ pub fn update(session: &str, kind: &str, what: &str) -> String {
 /// A proxy is greeted, and greets its successor. Gives the id that it was asked under.
 pub fn is_greeted(proxy: &mut Puppet) -> String {
     let line = proxy.line();
-    assert_eq!(line, request(id_of(&line), "proxy/initialize", GREETING));
+    assert_eq!(line, proxy_greeting(id_of(&line), GREETING));
     proxy.send(&wrapped_request("\"init\"", "initialize", GREETING));
     id_of(&line).to_owned()
 }

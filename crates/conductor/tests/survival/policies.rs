@@ -359,7 +359,7 @@ fn a_last_line_without_a_newline_is_no_end_of_the_next_one() {
                 play.kill(0);
                 let line = play.proxies[0].line();
                 play.proxies[0].order(json!({ "out": refusal(&line), "exit": 1 }));
-                play.wait_for_words(said);
+                play.wait_for_words("not now");
                 play.replaced(0);
                 play.learns(0, &[]);
             }

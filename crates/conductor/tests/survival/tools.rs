@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use testkit::rpc::{cancel, id_of, notification, request, result, wrapped_request};
+use testkit::rpc::{cancel, id_of, notification, proxy_greeting, request, result, wrapped_request};
 use testkit::stage::{Peer, Puppet, parse, wait_until};
 
 use crate::clients::{Client, assert_closed, port_of};
@@ -33,7 +33,7 @@ fn replaced(play: &mut Play, server: &str) {
 fn learns(play: &mut Play, servers: &[&str]) {
     let proxy = &mut play.proxies[0];
     let line = proxy.line();
-    assert_eq!(line, request(id_of(&line), "proxy/initialize", GREETING));
+    assert_eq!(line, proxy_greeting(id_of(&line), GREETING));
     proxy.forward("init", "initialize", GREETING);
     let told = proxy.message();
     assert_eq!(told["id"], "init", "{told}");
@@ -277,9 +277,10 @@ fn a_native_agent_is_told_that_a_server_is_gone() {
 }
 
 /// Line 4, 2: one that dies before it has answered its greeting, and dies so again, has failed like any
-/// other: it is greeted as the first one was, after a delay, counted, and has its tools at last.
+/// other: the greetings are tried anew, each on a start of its own, after a delay, counted, and it has its
+/// tools at last.
 #[test]
-fn a_provider_that_dies_over_its_greetings_is_greeted_the_same_way_and_keeps_its_tools() {
+fn a_provider_that_dies_over_its_greetings_is_greeted_again_and_keeps_its_tools() {
     let delay = ["--restart-delay", "0.4..0.4", "--restarts", "3/600", "--notices", "off"];
     let mut play = Play::begin(crate::bare().option(&delay), &["tools", "agent"], NATIVE);
     let entry = play.session("S", &[&[m7("tools", "U")]]).remove(0);
@@ -287,7 +288,7 @@ fn a_provider_that_dies_over_its_greetings_is_greeted_the_same_way_and_keeps_its
     for _ in 2..=3 {
         let mut proxy = play.stage.enter("tools");
         let line = proxy.line();
-        assert_eq!(line, request(id_of(&line), "proxy/initialize", GREETING));
+        assert_eq!(line, proxy_greeting(id_of(&line), GREETING));
         let died = Instant::now();
         proxy.exit(3);
         play.proxies[0] = proxy;
@@ -295,7 +296,13 @@ fn a_provider_that_dies_over_its_greetings_is_greeted_the_same_way_and_keeps_its
         // Chance takes away up to half of the delay.
         assert!(died.elapsed() >= Duration::from_millis(200), "{:?}", died.elapsed());
     }
-    play.proxies[0] = play.stage.enter("tools");
+    let mut proxy = play.stage.enter("tools");
+    let older = proxy.request("_proxy/initialize");
+    // It does not know this one, and its envelope tells which one it knows.
+    proxy.forward("unknown", "_proxy/initialize", "{}");
+    let refused = proxy.message();
+    proxy.fail(&older, &refused["error"].to_string());
+    play.proxies[0] = proxy;
     learns(&mut play, &[&m7("tools", "V")]);
     calls(&mut play.agent, "1", &entry["serverId"], "tools/call");
     let asked = heard(play.tool_proxy());
@@ -412,7 +419,7 @@ fn a_proxy_between_the_agent_and_the_provider_is_replaced() {
     play.proxies[1] = play.stage.enter("between");
     let proxy = &mut play.proxies[1];
     let line = proxy.line();
-    assert_eq!(line, request(id_of(&line), "proxy/initialize", GREETING));
+    assert_eq!(line, proxy_greeting(id_of(&line), GREETING));
     proxy.forward("init", "initialize", GREETING);
     let told = proxy.message();
     proxy.send(&result(id_of(&line), &told["result"].to_string()));

@@ -11,7 +11,7 @@ fn a_new_proxy_is_greeted_and_its_successor_is_not() {
         r##"
         p1 parts signal 9
         p1 returns
-        p1     < proxy/initialize #1 {"protocolVersion":1}
+        p1     < proxy/initialize #1 {"protocolVersion":1,"_meta":{"mcp_acp_transport":true}}
         p1     > ~initialize 7 {"protocolVersion":1}
         p1     < result 7 {"protocolVersion":1}
         p1     > result #1 {"protocolVersion":1}

@@ -80,7 +80,7 @@ fn a_component_that_cannot_start_fails_the_handshake() {
         r##"
         editor > initialize 0 {"protocolVersion":1}
         started p1 agent
-        p1     < proxy/initialize #1 {"protocolVersion":1}
+        p1     < proxy/initialize #1 {"protocolVersion":1,"_meta":{"mcp_acp_transport":true}}
         agent cannot start: run-agent (command not found)
         editor < error 0 {"code":-32603,"message":"agent 'agent' (command: run-agent) could not be started: run-agent (command not found); check that …
         finished failed: agent 'agent' (command: run-agent) could not be started: run-agent (command not found)
@@ -173,7 +173,7 @@ fn a_component_that_never_answers_its_handshake_is_named() {
         r##"
         editor > initialize 0 {"protocolVersion":1}
         started p1 agent
-        p1     < proxy/initialize #1 {"protocolVersion":1}
+        p1     < proxy/initialize #1 {"protocolVersion":1,"_meta":{"mcp_acp_transport":true}}
         time 59999
         p1     > ~initialize 0 {"protocolVersion":1}
         agent  < initialize #2 {"protocolVersion":1}
@@ -194,7 +194,7 @@ fn a_proxy_that_keeps_the_answer_to_itself_is_named() {
         r##"
         editor > initialize 0 {"protocolVersion":1}
         started p1 agent
-        p1     < proxy/initialize #1 {"protocolVersion":1}
+        p1     < proxy/initialize #1 {"protocolVersion":1,"_meta":{"mcp_acp_transport":true}}
         p1     > ~initialize 0 {"protocolVersion":1}
         agent  < initialize #2 {"protocolVersion":1}
         agent  > result #2 {"protocolVersion":1}
@@ -232,7 +232,7 @@ fn a_proxy_that_answered_early_owes_nothing() {
         r##"
         editor > initialize 0 {"protocolVersion":1}
         started p1 agent
-        p1     < proxy/initialize #1 {"protocolVersion":1}
+        p1     < proxy/initialize #1 {"protocolVersion":1,"_meta":{"mcp_acp_transport":true}}
         p1     > ~initialize 0 {"protocolVersion":1}
         agent  < initialize #2 {"protocolVersion":1}
         p1     > result #1 {"protocolVersion":1}

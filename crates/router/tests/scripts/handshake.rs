@@ -11,11 +11,11 @@ fn each_component_is_greeted_when_the_one_before_it_says_so() {
         r##"
         editor > initialize 0 {"protocolVersion":1,"clientCapabilities":{"x": 1.0},"_y":[]}
         started p1 p2 p3 agent
-        p1     < proxy/initialize #1 {"protocolVersion":1,"clientCapabilities":{"x": 1.0},"_y":[]}
+        p1     < proxy/initialize #1 {"protocolVersion":1,"clientCapabilities":{"x": 1.0},"_y":[],"_meta":{"mcp_acp_transport":true}}
         p1     > ~initialize 0 {"protocolVersion":1,"by":"p1"}
-        p2     < proxy/initialize #2 {"protocolVersion":1,"by":"p1"}
+        p2     < proxy/initialize #2 {"protocolVersion":1,"by":"p1","_meta":{"mcp_acp_transport":true}}
         p2     > ~initialize 0 {"protocolVersion":1,"by":"p2"}
-        p3     < proxy/initialize #3 {"protocolVersion":1,"by":"p2"}
+        p3     < proxy/initialize #3 {"protocolVersion":1,"by":"p2","_meta":{"mcp_acp_transport":true}}
         p3     > ~initialize 0 {"protocolVersion":1,"by":"p3"}
         agent  < initialize #4 {"protocolVersion":1,"by":"p3"}
         agent  > result #4 {"protocolVersion":1,"agentCapabilities":{}}
@@ -53,13 +53,13 @@ fn a_proxy_may_refuse_the_handshake() {
         r##"
         editor > initialize 0 {"protocolVersion":1}
         started p1 agent
-        p1     < proxy/initialize #1 {"protocolVersion":1}
+        p1     < proxy/initialize #1 {"protocolVersion":1,"_meta":{"mcp_acp_transport":true}}
         p1     > error #1 {"code":-32000,"message":"log in first","data":null}
         editor < error 0 {"code":-32000,"message":"log in first","data":null}
         editor > session/new 1 {}
         editor < error 1 {"code":-32600,"message":"proxy 'p1' is not initialized yet"}
         editor > initialize 2 {"protocolVersion":1}
-        p1     < proxy/initialize #2 {"protocolVersion":1}
+        p1     < proxy/initialize #2 {"protocolVersion":1,"_meta":{"mcp_acp_transport":true}}
         p1     > ~initialize 0 {"protocolVersion":1}
         agent  < initialize #3 {"protocolVersion":1}
         "##,
@@ -74,7 +74,7 @@ fn the_agent_may_refuse_the_handshake() {
         r##"
         editor > initialize 0 {"protocolVersion":1}
         started p1 agent
-        p1     < proxy/initialize #1 {"protocolVersion":1}
+        p1     < proxy/initialize #1 {"protocolVersion":1,"_meta":{"mcp_acp_transport":true}}
         p1     > ~initialize 0 {"protocolVersion":1}
         agent  < initialize #2 {"protocolVersion":1}
         agent  > error #2 {"code":1,"message":"no"}
@@ -84,7 +84,7 @@ fn the_agent_may_refuse_the_handshake() {
         p1     > error #1 {"code":1,"message":"no"}
         editor < error 0 {"code":1,"message":"no"}
         editor > initialize 1 {"protocolVersion":1}
-        p1     < proxy/initialize #3 {"protocolVersion":1}
+        p1     < proxy/initialize #3 {"protocolVersion":1,"_meta":{"mcp_acp_transport":true}}
         "##,
     );
 }
@@ -92,9 +92,9 @@ fn the_agent_may_refuse_the_handshake() {
 /// Checklist 7: it does not know the greeting, or answers without knowing what it says.
 #[test]
 fn an_agent_in_the_place_of_a_proxy_is_named() {
-    for answer in [
-        r#"error #1 {"code":-32601,"message":"Method not found"}"#,
-        r#"result #1 {"whatever":"you say"}"#,
+    for (answer, code) in [
+        (r#"error #1 {"code":-32601,"message":"Method not found"}"#, -32601),
+        (r#"result #1 {"whatever":"you say"}"#, -32603),
     ] {
         check(
             "editor mistaken agent",
@@ -102,9 +102,9 @@ fn an_agent_in_the_place_of_a_proxy_is_named() {
                 r##"
                 editor   > initialize 0 {{"protocolVersion":1}}
                 started mistaken agent
-                mistaken < proxy/initialize #1 {{"protocolVersion":1}}
+                mistaken < proxy/initialize #1 {{"protocolVersion":1,"_meta":{{"mcp_acp_transport":true}}}}
                 mistaken > {answer}
-                editor   < error 0 {{"code":-32603,"message":"component 'mistaken' is not a proxy. Tried proxy/initialize: …"}}
+                editor   < error 0 {{"code":{code},"message":"component 'mistaken' is not a proxy. Tried proxy/initialize: …"}}
                 "##
             ),
         );
@@ -124,7 +124,7 @@ fn nothing_comes_before_initialize() {
         editor > result #1 {}
         editor > initialize 0 {"protocolVersion":1}
         started p1 agent
-        p1     < proxy/initialize #1 {"protocolVersion":1}
+        p1     < proxy/initialize #1 {"protocolVersion":1,"_meta":{"mcp_acp_transport":true}}
         "##,
     );
 }
@@ -155,7 +155,7 @@ fn a_second_initialize_starts_nobody() {
         "editor p1 agent",
         r##"
         editor > initialize 1 {"protocolVersion":1}
-        p1     < proxy/initialize #1 {"protocolVersion":1}
+        p1     < proxy/initialize #1 {"protocolVersion":1,"_meta":{"mcp_acp_transport":true}}
         p1     > ~initialize 1 {"protocolVersion":1}
         agent  < initialize #2 {"protocolVersion":1}
         agent  > result #2 {"protocolVersion":1}
@@ -212,7 +212,7 @@ fn what_a_proxy_left_out_is_done_for_it() {
         r##"
         editor > initialize 0 {"protocolVersion":1}
         started p1 agent
-        p1     < proxy/initialize #1 {"protocolVersion":1}
+        p1     < proxy/initialize #1 {"protocolVersion":1,"_meta":{"mcp_acp_transport":true}}
         p1     > result #1 {"protocolVersion":1,"by":"p1"}
         warned of p1: answered initialize without initializing its successor
         agent  < initialize #2 {"protocolVersion":1}
@@ -230,7 +230,7 @@ fn components_may_talk_during_the_handshake() {
         r##"
         editor > initialize 0 {"protocolVersion":1}
         started p1 agent
-        p1     < proxy/initialize #1 {"protocolVersion":1}
+        p1     < proxy/initialize #1 {"protocolVersion":1,"_meta":{"mcp_acp_transport":true}}
         p1     > ~initialize 0 {"protocolVersion":1}
         agent  < initialize #2 {"protocolVersion":1}
         agent  > _log {"text":"waking up"}
@@ -251,7 +251,7 @@ fn nothing_is_delivered_to_who_was_not_greeted() {
         r##"
         editor > initialize 0 {"protocolVersion":1}
         started p1 agent
-        p1     < proxy/initialize #1 {"protocolVersion":1}
+        p1     < proxy/initialize #1 {"protocolVersion":1,"_meta":{"mcp_acp_transport":true}}
         p1     > ~session/new 7 {}
         p1     < error 7 {"code":-32600,"message":"agent 'agent' is not initialized yet"}
         p1     > ~session/cancel {}

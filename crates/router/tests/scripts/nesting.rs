@@ -39,9 +39,9 @@ fn a_nested_conductor_is_greeted_like_a_proxy() {
         r##"
         outer  > proxy/initialize 0 {"protocolVersion":1,"_meta":{"a":1}}
         started p1 p2
-        p1     < proxy/initialize #1 {"protocolVersion":1,"_meta":{"a":1}}
+        p1     < proxy/initialize #1 {"protocolVersion":1,"_meta":{"a":1,"mcp_acp_transport":true}}
         p1     > ~initialize 0 {"protocolVersion":1}
-        p2     < proxy/initialize #2 {"protocolVersion":1}
+        p2     < proxy/initialize #2 {"protocolVersion":1,"_meta":{"mcp_acp_transport":true}}
         p2     > ~initialize 0 {"protocolVersion":1}
         outer  < ~initialize #3 {"protocolVersion":1}
         outer  > result #3 {"protocolVersion":1}
@@ -88,9 +88,9 @@ fn three_levels_are_one_chain() {
         r##"
         editor > initialize 0 {"protocolVersion":1}
         started a agent b d c empty
-        c      < proxy/initialize #1 {"protocolVersion":1}
+        c      < proxy/initialize #1 {"protocolVersion":1,"_meta":{"mcp_acp_transport":true}}
         c      > ~initialize 0 {"protocolVersion":1}
-        d      < proxy/initialize #2 {"protocolVersion":1}
+        d      < proxy/initialize #2 {"protocolVersion":1,"_meta":{"mcp_acp_transport":true}}
         d      > ~initialize 0 {"protocolVersion":1}
         agent  < initialize #2 {"protocolVersion":1}
         agent  > result #2 {"protocolVersion":1,"info":{}}

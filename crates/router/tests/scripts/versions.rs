@@ -10,7 +10,7 @@ fn the_agent_may_answer_with_a_lower_version() {
         r##"
         editor > initialize 0 {"protocolVersion":2,"info":{}}
         started p1 agent
-        p1     < proxy/initialize #1 {"protocolVersion":2,"info":{}}
+        p1     < proxy/initialize #1 {"protocolVersion":2,"info":{},"_meta":{"mcp_acp_transport":true}}
         p1     > ~initialize 0 {"protocolVersion":2,"info":{}}
         agent  < initialize #2 {"protocolVersion":2,"info":{}}
         agent  > result #2 {"protocolVersion":1}
@@ -42,7 +42,7 @@ fn a_proxy_may_bring_the_whole_chain_down_to_v1() {
         r##"
         editor > initialize 0 {"protocolVersion":2,"info":{}}
         started p1 agent
-        p1     < proxy/initialize #1 {"protocolVersion":2,"info":{}}
+        p1     < proxy/initialize #1 {"protocolVersion":2,"info":{},"_meta":{"mcp_acp_transport":true}}
         p1     > ~initialize 0 {"protocolVersion":1}
         agent  < initialize #2 {"protocolVersion":1}
         agent  > result #2 {"protocolVersion":1}

@@ -248,13 +248,25 @@ impl World {
     ) -> Check {
         let part = self.cast.players[who].part;
         let toward = part.heard(wrapped);
+        let greets = part == Part::Proxy && !wrapped && method == "proxy/initialize";
+        let unoffered;
+        let payload = if greets {
+            // Whoever is greeted as a proxy is offered MCP over ACP; all else is the sender's.
+            let Some(before) = payload.strip_suffix(r#","_meta":{"mcp_acp_transport":true}}"#)
+            else {
+                return violation(format!("{who} is not offered MCP over ACP: {payload}"));
+            };
+            unoffered = format!("{before}}}");
+            unoffered.as_str()
+        } else {
+            payload
+        };
         if toward == Some(Side::Agent) && self.is_repair(who, serial) {
             return self.hear_repair(who, payload, id);
         }
         if toward != Some(self.ledger.said[serial].toward) {
             return violation(format!("{who} hears message {serial} from the wrong side"));
         }
-        let greets = part == Part::Proxy && !wrapped && method == "proxy/initialize";
         self.ledger.hear(who, serial, payload, true)?;
         self.ledger.hear_call(serial, if greets { "initialize" } else { method }, id)?;
         let known_as =

@@ -3,6 +3,9 @@
 //! A test is a conversation on one link, written as the lines that cross it:
 //! `canonical` messages are what the router sees.
 
+mod own;
+mod probing;
+
 use bytes::Bytes;
 use wire::dialect::{Dialect, Generation, Outer, Proxy, generation};
 use wire::{Message, Side};
@@ -81,9 +84,9 @@ struct Examples {
 const EXAMPLES: [Examples; 6] = [
     Examples {
         name: "P5",
-        greeting: r#"{"jsonrpc":"2.0","id":"c:1","method":"proxy/initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}"#,
+        greeting: r#"{"jsonrpc":"2.0","id":"c:1","method":"proxy/initialize","params":{"protocolVersion":1,"clientCapabilities":{},"_meta":{"mcp_acp_transport":true}}}"#,
         forwarded: r#"{"jsonrpc":"2.0","id":7,"method":"proxy/successor","params":{"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}}"#,
-        accepted: r#"{"jsonrpc":"2.0","id":"c:1","result":{"protocolVersion":1}}"#,
+        accepted: r#"{"jsonrpc":"2.0","id":"c:1","result":{"protocolVersion":1,"_meta":{"mcp_acp_transport":true}}}"#,
         sent: r#"{"jsonrpc":"2.0","method":"proxy/successor","params":{"method":"session/update","params":{"a": 1.10}}}"#,
         received: r#"{"jsonrpc":"2.0","method":"proxy/successor","params":{"method":"session/update","params":{"a": 1.10}}}"#,
         bare: r#"{"jsonrpc":"2.0","method":"proxy/successor","params":{"method":"ping"}}"#,
@@ -146,11 +149,7 @@ fn a_proxy_of_every_generation_is_spoken_to_in_its_own_spelling() {
         let (heard, said) = link.hears(examples.forwarded);
         let (side, message) = heard.unwrap();
         assert_eq!((side, said), (Side::Agent, vec![]), "{}", examples.name);
-        if examples.name == "P3" {
-            assert!(!message.contains("symposium"), "{message}");
-        } else {
-            assert_eq!(message, forwarded, "{}", examples.name);
-        }
+        assert_eq!(message, forwarded, "{}", examples.name);
         link.sends(
             Side::Editor,
             r#"{"jsonrpc":"2.0","id":7,"result":{}}"#,
@@ -158,11 +157,7 @@ fn a_proxy_of_every_generation_is_spoken_to_in_its_own_spelling() {
         );
         let (heard, _) = link.hears(examples.accepted);
         let (_, answer) = heard.unwrap();
-        assert!(
-            answer.starts_with(r#"{"jsonrpc":"2.0","id":"c:1","result":{"protocolVersion":1"#),
-            "{answer}"
-        );
-        assert!(!answer.contains("symposium") && !answer.contains(r#""proxy""#), "{answer}");
+        assert_eq!(answer.replace(r#","agentCapabilities":{}"#, ""), RESULT, "{}", examples.name);
         assert_eq!(link.0.name(), examples.name);
 
         link.passes(examples.sent, Side::Agent, UPDATE);
@@ -185,7 +180,9 @@ fn a_conductor_of_every_generation_is_answered_in_kind() {
         let (side, message) = heard.unwrap();
         assert_eq!((side, said), (Side::Agent, vec![]), "{}", examples.name);
         assert!(message.contains(r#""method":"initialize""#), "{message}");
-        assert!(!message.contains("symposium") && !message.contains(r#""proxy""#), "{message}");
+        for ours in ["symposium", r#""proxy""#, "mcp_acp_transport"] {
+            assert!(!message.contains(ours), "{message}");
+        }
         assert_eq!(link.0.name(), examples.name);
         let said = link.says(Side::Editor, RESULT);
         assert_eq!(said, [examples.accepted], "{}", examples.name);
@@ -261,180 +258,6 @@ fn cancellations_travel_plain_both_ways() {
         link.hears(examples.forwarded);
         link.sends(Side::Editor, cancel, &[cancel]);
         link.sends(Side::Agent, cancel, &[cancel]);
-    }
-}
-
-const PROBE: &str = r#"{"jsonrpc":"2.0","id":"c:1","method":"proxy/initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}"#;
-
-/// Checklist 15, 16, 20: old proxies pass the unknown greeting on; its envelope tells.
-#[test]
-fn a_proxy_is_known_by_the_envelope_in_which_it_passes_the_greeting_on() {
-    for (envelope, then) in [
-        ("_proxy/successor", "_proxy/initialize"),
-        ("_proxy/successor/request", "initialize"),
-        ("_proxy/successor/send/request", "initialize"),
-    ] {
-        let mut link = Link(Proxy::unknown("x"));
-        link.sends(Side::Agent, INITIALIZE, &[PROBE]);
-        // What is to be sent meanwhile waits.
-        link.sends(Side::Agent, BARE, &[]);
-        let inner = r#""method":"proxy/initialize","params":{}"#;
-        let inner = match envelope.contains("send") {
-            true => format!(r#"{{"message":{{{inner}}}}}"#),
-            false => format!("{{{inner}}}"),
-        };
-        let echo =
-            format!(r#"{{"jsonrpc":"2.0","id":"p","method":"{envelope}","params":{inner}}}"#);
-        let (heard, said) = link.hears(&echo);
-        assert_eq!(heard, None, "the probe goes no further");
-        assert!(said[0].contains(r#""id":"p","error":{"code":-32601"#), "{said:?}");
-        let (heard, said) =
-            link.hears(r#"{"jsonrpc":"2.0","id":"c:1","error":{"code":-32601,"message":"no"}}"#);
-        assert_eq!(heard, None);
-        assert!(said[0].contains(&format!(r#""id":"c:1~1","method":"{then}""#)), "{said:?}");
-        let forwarded = echo.replace("proxy/initialize", "initialize");
-        let (heard, said) = link.hears(&forwarded);
-        assert!(heard.unwrap().1.contains(r#""id":"p","method":"initialize""#));
-        assert_eq!(said, [BARE], "what waited is sent");
-        assert!(!link.0.awaits_first_word());
-    }
-}
-
-/// Checklist 7, 25: an agent is not taken for a proxy, and the error tells what was tried.
-#[test]
-fn an_agent_in_a_proxys_place_is_found_out() {
-    let mut link = Link(Proxy::unknown("eliza"));
-    link.says(Side::Agent, INITIALIZE);
-    let no = |id: &str| {
-        format!(r#"{{"jsonrpc":"2.0","id":"{id}","error":{{"code":-32601,"message":"no"}}}}"#)
-    };
-    assert!(link.hears(&no("c:1")).1[0].contains("_proxy/initialize"));
-    assert!(link.hears(&no("c:1~1")).1[0].contains(r#""method":"initialize""#));
-    let (heard, said) =
-        link.hears(r#"{"jsonrpc":"2.0","id":"c:1~2","result":{"protocolVersion":1}}"#);
-    let (_, error) = heard.unwrap();
-    assert!(error.starts_with(r#"{"jsonrpc":"2.0","id":"c:1","error""#), "{error}");
-    assert!(
-        error.contains("component 'eliza' is not a proxy") && error.contains("-32601"),
-        "{error}"
-    );
-    assert!(said.is_empty());
-    // It can be greeted again.
-    link.sends(Side::Agent, INITIALIZE, &[PROBE]);
-    // Some agents answer anything with a result.
-    let (heard, said) = link.hears(r#"{"jsonrpc":"2.0","id":"c:1","result":null}"#);
-    assert!(heard.is_none() && said[0].contains("_proxy/initialize"));
-}
-
-/// Checklist 6: an error that is not just "I do not know this" is the one that is passed on.
-#[test]
-fn a_real_error_is_passed_on_as_it_is() {
-    let mut link = Link(Proxy::unknown("x"));
-    link.says(Side::Agent, INITIALIZE);
-    let error = r#""error":{"code":-32000,"message":"log in first","data":{"x": 1.10}}"#;
-    let answer = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":"{id}",{error}}}"#);
-    let (heard, said) = link.hears(&answer("c:1"));
-    assert_eq!((heard.unwrap().1, said), (answer("c:1"), vec![]));
-}
-
-/// A slow old proxy passes on the poke, too, and that settles nothing: the greeting is still open.
-#[test]
-fn what_a_proxy_sends_before_its_own_initialize_only_tells_how_it_spells() {
-    let mut link = Link(Proxy::unknown("x"));
-    link.says(Side::Agent, INITIALIZE);
-    let echo = |method: &str| {
-        format!(
-            r#"{{"id":1,"method":"_proxy/successor","params":{{"method":"{method}","params":{{}}}}}}"#
-        )
-    };
-    link.hears(&echo("$/cancel_request").replace(r#""id":1,"#, ""));
-    assert_eq!(link.0.name(), "unknown");
-    link.hears(&echo("proxy/initialize"));
-    // With a hint, no error is taken for a final no.
-    let (heard, said) = link.hears(r#"{"id":"c:1","error":{"code":-32603,"message":"refused"}}"#);
-    assert_eq!(heard, None);
-    assert!(said[0].contains("_proxy/initialize"), "{said:?}");
-    // A second answer to the greeting that was withdrawn is nobody's.
-    assert_eq!(link.hears(r#"{"id":"c:1","result":{"protocolVersion":1}}"#), (None, vec![]));
-    link.hears(&echo("initialize"));
-    assert_eq!(link.0.name(), "P4");
-}
-
-/// Of two greetings at once, the one that waited is not sent as if to an agent.
-#[test]
-fn a_proxys_seat_is_never_sent_an_undressed_initialize() {
-    let mut link = Link(Proxy::unknown("x"));
-    link.says(Side::Agent, INITIALIZE);
-    link.sends(Side::Agent, &INITIALIZE.replace("c:1", "c:2"), &[]);
-    let no = |id: &str| format!(r#"{{"id":"{id}","error":{{"code":-32601,"message":"no"}}}}"#);
-    link.hears(&no("c:1"));
-    link.hears(&no("c:1~1"));
-    let (_, said) = link.hears(&no("c:1~2"));
-    assert_eq!(said, [PROBE.replace("c:1", "c:2")]);
-}
-
-/// Checklist 21: what dies of a greeting is begun with the next older one.
-#[test]
-fn a_component_that_ends_over_a_greeting_is_begun_with_an_older_one() {
-    let mut link = Link(Proxy::unknown("x"));
-    link.says(Side::Agent, INITIALIZE);
-    assert!(link.0.awaits_first_word());
-    for greeting in ["_proxy/initialize", r#""method":"initialize""#] {
-        let mut out = Vec::new();
-        assert!(link.0.begin_again(&mut out));
-        assert!(lines(out)[0].contains(greeting));
-    }
-    assert!(!link.0.begin_again(&mut Vec::new()), "nothing is left to try");
-    let mut known = proxy("P5");
-    known.says(Side::Agent, INITIALIZE);
-    assert!(!known.0.begin_again(&mut Vec::new()), "a pinned one is not tried with others");
-}
-
-/// Note 5 of the probe: it begins with what was understood the last time, and corrects itself.
-#[test]
-fn a_remembered_greeting_comes_first_and_can_be_wrong() {
-    let mut link = Link(Proxy::remembered("x", generation::Greeting::Underscore));
-    assert!(link.says(Side::Agent, INITIALIZE)[0].contains("_proxy/initialize"));
-    link.hears(r#"{"id":1,"method":"proxy/successor","params":{"method":"_proxy/initialize","params":{}}}"#);
-    let (_, said) = link.hears(r#"{"id":"c:1","error":{"code":-32601,"message":"no"}}"#);
-    assert!(said[0].contains(r#""method":"proxy/initialize""#), "{said:?}");
-}
-
-/// Checklist 14, 26: what is offered with a greeting goes no further, even if the envelopes are those
-/// of another generation.
-#[test]
-fn an_offer_is_seen_by_nobody_else_however_the_envelopes_are_spelt() {
-    for envelope in ["proxy/successor", "_proxy/successor", "_proxy/successor/request"] {
-        let mut link = Link(Proxy::remembered("x", generation::Greeting::Capability));
-        let greeting = link.says(Side::Agent, INITIALIZE).remove(0);
-        let (_, params) = greeting.split_once(r#""params":"#).unwrap();
-        let inner = format!(r#"{{"method":"initialize","params":{params}"#);
-        let (heard, _) =
-            link.hears(&format!(r#"{{"id":7,"method":"{envelope}","params":{inner}}}"#));
-        assert_eq!(heard.unwrap().1, INITIALIZE.replace(r#""c:1""#, "7"), "{envelope}");
-        let accepted = EXAMPLES[2].accepted;
-        let (heard, _) = link.hears(accepted);
-        assert!(accepted.contains("symposium") && !heard.unwrap().1.contains("symposium"));
-    }
-}
-
-/// A word that a proxy's generation needs is put into its successor's answer and taken out of its own;
-/// one that the successor has said itself stays.
-#[test]
-fn only_the_word_that_was_added_is_taken_away_again() {
-    let word = r#""_meta":{"mcp_acp_transport":true}"#;
-    let mut link = proxy("P2");
-    for (id, said, is_kept) in [
-        ("c:1", r#""agentCapabilities":{"mcpCapabilities":{"acp":true}}"#, false),
-        ("c:2", word, true),
-    ] {
-        link.says(Side::Agent, &INITIALIZE.replace("c:1", id));
-        link.hears(EXAMPLES[4].forwarded);
-        let answer = format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{{said}}}}}"#);
-        let told = link.says(Side::Editor, &answer).remove(0);
-        assert!(told.contains(word), "{told}");
-        let (heard, _) = link.hears(&told.replace(r#""id":7"#, &format!(r#""id":"{id}""#)));
-        assert_eq!(heard.unwrap().1.contains(word), is_kept, "{id}");
     }
 }
 
@@ -529,4 +352,66 @@ fn an_scp_editor_tells_us_our_successors() {
 fn every_generation_but_scp_has_examples() {
     let names: Vec<_> = EXAMPLES.iter().map(|it| it.name).chain(["P0"]).collect();
     assert_eq!(names, generation::ALL.map(|it| it.name));
+}
+
+/// A message may name whom it is for. In a chain that is a line, every name behind a proxy means its
+/// successor.
+#[test]
+fn a_peer_is_reached_by_its_name_and_an_unknown_one_is_refused() {
+    let names = Some(vec!["second".to_owned(), "agent \"a\"".to_owned()]);
+    let p5 = Generation::named("P5").unwrap();
+    let mut link = Link(Proxy::pinned("x", p5).with_peers(names));
+    let line = |peer: &str| {
+        format!(
+            r#"{{"id":1,"method":"proxy/successor","params":{{"method":"ping","peer":{peer},"x": [4]}}}}"#
+        )
+    };
+    let plain = r#"{"jsonrpc":"2.0","id":1,"method":"ping","x": [4]}"#;
+    for peer in [r#""second""#, r#""agent \"a\"""#, r#""\u0073econd""#, "null"] {
+        link.passes(&line(peer), Side::Agent, plain);
+    }
+    link.passes(
+        &line("null").replace(r#","x": [4]"#, ""),
+        Side::Agent,
+        &plain.replace(r#","x": [4]"#, ""),
+    );
+    for peer in [r#""research""#, r#""""#, "3", r#"{"name":"second"}"#, r#"["second"]"#] {
+        let (heard, said) = link.hears(&line(peer));
+        assert_eq!(heard, None, "{peer}");
+        assert!(
+            said[0].contains("-32602") && said[0].contains(r#"second, agent \"a\""#),
+            "{said:?}"
+        );
+        link.refuses(&line(peer).replace(r#""id":1,"#, ""), "");
+    }
+    // Nobody else knows the field.
+    link.passes(
+        &plain.replace("\"x\"", "\"peer\""),
+        Side::Editor,
+        &plain.replace("\"x\"", "\"peer\""),
+    );
+    // Behind the last component of a chain in a chain are peers that the conductor above us knows.
+    let mut last = Link(Proxy::pinned("x", p5).with_peers(None));
+    let passed = r#"{"jsonrpc":"2.0","id":1,"method":"ping","peer":"research","x": [4]}"#;
+    last.passes(&line(r#""research""#), Side::Agent, passed);
+    let sent = r#"{"jsonrpc":"2.0","id":1,"method":"proxy/successor","params":{"method":"ping","peer":"research","x": [4]}}"#;
+    let mut outer = Link(Outer::pinned(p5));
+    outer.sends(Side::Agent, passed, &[sent]);
+}
+
+/// A list of servers is found whether it stands alone or in an object.
+#[test]
+fn an_scp_editor_may_send_its_list_of_servers_bare() {
+    let list = r#"[{"name":"next","command":"/x","args":[],"env":[]}]"#;
+    for params in [
+        list.to_owned(),
+        format!(r#"{{"servers":{list}}}"#),
+        format!(r#"{{"chain":{list},"_meta":{{}}}}"#),
+        format!(r#"{{"servers":{list},"more":[]}}"#),
+    ] {
+        let mut link = Link(Outer::unknown());
+        link.hears(r#"{"id":0,"method":"initialize","params":{"protocolVersion":1,"_meta":{"symposium":{}}}}"#);
+        link.hears(&format!(r#"{{"id":3,"method":"_scp/proxy","params":{params}}}"#));
+        assert_eq!(link.0.take_chain().unwrap().0.as_str(), list, "{params}");
+    }
 }
