@@ -2,7 +2,7 @@
 //! together.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component as Part, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clap::Parser;
@@ -149,7 +149,14 @@ impl Sparkle {
             None => Ok(TEXT.to_owned()),
             Some(path) => {
                 let bounds = Bounds { most: MOST, outside: self.outside };
-                let read = file::read(Path::new("."), path, bounds)
+                // Where the user has written that it is elsewhere, it may be.
+                let elsewhere = path.components().any(|part| part == Part::ParentDir);
+                let folder = path.parent().filter(|_| elsewhere).unwrap_or(Path::new("."));
+                let file = match (elsewhere, path.file_name()) {
+                    (true, Some(name)) => Path::new(name),
+                    _ => path,
+                };
+                let read = file::read(folder, file, bounds)
                     .map_err(|why| format!("{} cannot be read: {why}", path.display()))?;
                 match read.cut {
                     true => Err(format!("{} is longer than {MOST} bytes", path.display())),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use driver::{Call, Json};
 
-use crate::strict::repeats_a_member;
+use crate::strict::{check, repeats_a_member};
 
 /// How many tool calls are remembered. The one that was not mentioned for the longest time is forgotten
 /// first.
@@ -90,25 +90,32 @@ impl ToolCalls {
     }
 
     /// What a permission request is about. Nothing if it names no tool call, or if readers may disagree.
-    pub fn subject(&self, params: &Json, null_clears: bool) -> Option<Subject> {
-        let v2 = params.member("subject");
-        let (holder, path): (_, &[&str]) = match &v2 {
-            Some(subject) => (subject, &["subject", "toolCall"]),
-            None => (params, &["toolCall"]),
+    pub fn subject(&self, params: &Json, v2: bool) -> Option<Subject> {
+        let (holder, path): (_, &[&str]) = match v2 {
+            true => (params.member("subject")?, &["subject", "toolCall"]),
+            false => (params.clone(), &["toolCall"]),
         };
-        let call = match holder.member("toolCall") {
-            Some(call) => call,
-            // A command, which names the tool call that it belongs to.
-            None => Json::object([("toolCallId", Some(holder.member("toolCallId")?))]),
-        };
-        if [params, holder, &call].into_iter().any(repeats_a_member) {
+        // Where one version has what belongs to the other, readers may take either.
+        let other = if v2 { "toolCall" } else { "subject" };
+        if params.member(other).is_some() || check(params).is_err() {
             self.0.borrow_mut().clear();
             return None;
         }
+        let kind = holder.member("type");
+        let call = match kind.as_ref().and_then(Json::text).as_deref().filter(|_| v2) {
+            None | Some("tool_call") => holder.member("toolCall")?,
+            // A command names the tool call that it belongs to, and is one to execute whatever that is.
+            Some("command") => {
+                let id = holder.member("toolCallId");
+                let call = [("toolCallId", id), ("kind", Some(Json::string("execute")))];
+                return Some(Subject { path, call: Json::object(call) });
+            }
+            Some(_) => return None,
+        };
         let key = (text(params, "sessionId")?, text(&call, "toolCallId")?);
         let mut memory = self.0.borrow_mut();
         let known = memory.take(&key);
-        let call = merge(known.as_ref(), &call, null_clears);
+        let call = merge(known.as_ref(), &call, v2);
         memory.put(key, call.clone());
         Some(Subject { path, call })
     }
@@ -158,8 +165,9 @@ fn size((session, id): &(String, String), call: &Json) -> usize {
     session.len() + id.len() + call.as_bytes().len()
 }
 
+/// A text, unless different texts could be read as this one: half of a surrogate pair is read as U+FFFD.
 fn text(json: &Json, key: &str) -> Option<String> {
-    json.member(key)?.text().map(|text| text.into_owned())
+    json.member(key)?.text().filter(|it| !it.contains('\u{fffd}')).map(|text| text.into_owned())
 }
 
 fn is_over(call: &Json) -> bool {
@@ -253,6 +261,20 @@ mod tests {
         assert_eq!(kind(&calls, r#"{"toolCallId":"h"}"#).as_deref(), Some("edit"));
         calls.forget("s");
         assert_eq!((calls.0.borrow().bytes, calls.0.borrow().calls.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_command_is_one_to_execute_whatever_tool_call_it_belongs_to() {
+        let calls = ToolCalls::default();
+        update(&calls, r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","kind":"read"}"#);
+        let ask = |kind: &str| {
+            let params = format!(
+                r#"{{"sessionId":"s","title":"T","subject":{{"type":"{kind}","command":"rm","toolCallId":"t"}}}}"#
+            );
+            calls.subject(&Json::parse(params).unwrap(), true)
+        };
+        assert_eq!(text(&ask("command").unwrap().call, "kind").as_deref(), Some("execute"));
+        assert!(ask("_other").is_none());
     }
 
     #[test]

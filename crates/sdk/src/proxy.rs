@@ -66,8 +66,8 @@ impl Proxy {
     /// not read. Such a request is answered with an error, and such a notification is dropped and logged.
     ///
     /// Some legal JSON cannot be read into the types of the schema, or is read differently by different
-    /// programs: half a surrogate pair, more than 128 levels of nesting, a member that occurs twice, a kind
-    /// of content that the schema does not know. Without this it passes unhandled, with a line in the log.
+    /// programs: half a surrogate pair, more than 128 levels of nesting, a member that occurs twice, a number
+    /// such as `1e400`, a kind of content that the schema does not know. Without this it passes unhandled, with a line in the log.
     pub fn strict(mut self) -> Proxy {
         self.strict = true;
         self

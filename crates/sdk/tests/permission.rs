@@ -125,6 +125,25 @@ async fn version_2_clears_with_null_and_asks_about_subjects() {
     }
 }
 
+/// A request must not be read as one of the other version, and a command is one whatever it belongs to.
+#[tokio::test]
+async fn a_request_is_read_as_its_version_spells_it() {
+    let read = r#"{"toolCallId":"t","kind":"read"}"#;
+    let delete = r#"{"toolCallId":"t","kind":"delete"}"#;
+    let both = format!(r#"{delete},"subject":{{"type":"tool_call","toolCall":{read}}}"#);
+    assert_eq!(seen(&[], 1, &both).await, "unknown");
+    let only = format!(r#"null,"subject":{{"type":"tool_call","toolCall":{read}}}"#);
+    assert_eq!(seen(&[], 1, &only).await, "unknown");
+    let also = format!(r#"{read}}},"toolCall":{delete},"_meta":{{"x":1"#);
+    assert_eq!(seen(&[], 2, &also).await, "unknown");
+    let command = format!(r#"{read},"type":"command","toolCallId":"t","command":"rm""#);
+    let command = seen(&[change(r#","kind":"read""#)], 2, &command).await;
+    // The type occurs twice, which no reader may guess about.
+    assert_eq!(command, "unknown");
+    let odd = r#"{"toolCallId":"\ud800","kind":"read"}"#;
+    assert_eq!(seen(&[], 1, odd).await, "unknown");
+}
+
 /// A handler of the schema's own type gets the same, and what it passes on is what it got.
 #[tokio::test]
 async fn a_typed_request_is_filled_in_and_passes_unchanged() {
