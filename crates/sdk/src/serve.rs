@@ -108,7 +108,9 @@ impl Front {
     fn greeted(&self, outcome: &Outcome) {
         let Outcome::Result(result) = outcome else { return };
         let version = result.member("protocolVersion").as_ref().and_then(Json::integer);
-        version.into_iter().for_each(|version| self.shared.version.set(version));
+        // Some agents answer with the version they were asked for, and go on as in version 1.
+        let is_first = result.member("agentCapabilities").is_some();
+        self.shared.version.set(if is_first { 1 } else { version.unwrap_or(1) });
     }
 
     fn perform(&mut self, command: Command, out: &mut Outbox<'_>) {

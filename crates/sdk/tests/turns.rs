@@ -110,7 +110,15 @@ async fn in_version_1_the_answer_is_the_end() {
         editor < {"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Refusal"},"messageId":"m"}}}
         editor < {"id":1,"result":{"stopReason":"refusal"}}
         "#);
-    play(echo(), &script.replace(r#""protocolVersion":2"#, r#""protocolVersion":1"#)).await;
+    let first = script.replace(r#""protocolVersion":2"#, r#""protocolVersion":1"#);
+    play(echo(), &first).await;
+    // Some agents answer with the version they were asked for, and go on as in version 1.
+    let answered = r#"{"protocolVersion":2,"agentCapabilities":{}}}"#;
+    play(
+        echo(),
+        &script.replace(r#""result":{"protocolVersion":2}}"#, &format!(r#""result":{answered}"#)),
+    )
+    .await;
 }
 
 /// Sends a prompt of its own before the user's.

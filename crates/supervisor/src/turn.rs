@@ -254,7 +254,9 @@ impl Supervisor {
 fn speaks_v2(router: &router::Router, seat: Seat) -> bool {
     let answered = router.greeted(seat).and_then(|it| it.answered.as_ref());
     let Some(Outcome::Result(result)) = answered else { return false };
-    acp::protocol_version(result).is_some_and(|version| version >= 2)
+    // Some agents answer with the version they were asked for, and go on as in version 1.
+    let is_first = result.member("agentCapabilities").is_some();
+    !is_first && acp::protocol_version(result).is_some_and(|version| version >= 2)
 }
 
 #[cfg(test)]
