@@ -96,7 +96,11 @@ fn every_fault_in_the_table_has_its_test() {
     for row in faults {
         for name in row[4].split(", ") {
             let name = name.trim_matches('`');
-            assert!(tests.contains(&format!("#[test]\nfn {name}() {{")), "{}: {name}", row[1]);
+            let test = |attribute: &str, function: &str| {
+                tests.contains(&format!("#[{attribute}]\n{function} {name}() {{"))
+            };
+            let found = test("test", "fn") || test("tokio::test", "async fn");
+            assert!(found, "{}: {name}", row[1]);
         }
         seen += 1;
     }
@@ -105,14 +109,17 @@ fn every_fault_in_the_table_has_its_test() {
     assert_eq!(without, None, "a fault without a test");
 }
 
-/// The text of all integration tests below a directory.
+/// The text of all tests below a directory, without indentation: some are beside the code.
 fn read_tests(directory: &Path, text: &mut String) {
     for entry in std::fs::read_dir(directory).expect("a directory").flatten() {
         let path = entry.path();
         if path.is_dir() {
             read_tests(&path, text);
         } else if path.extension().is_some_and(|it| it == "rs") {
-            text.push_str(&std::fs::read_to_string(&path).expect("a file"));
+            for line in std::fs::read_to_string(&path).expect("a file").lines() {
+                text.push_str(line.trim_start());
+                text.push('\n');
+            }
         }
     }
 }
