@@ -65,8 +65,10 @@ pub async fn run(
         shell.poll(cx)
     })
     .await;
-    shell.wind_down().await;
-    ending
+    match (ending, shell.wind_down().await) {
+        (Ending::Clean, Err(line)) => Ending::Failed(line),
+        (ending, _) => ending,
+    }
 }
 
 type Channel<T> = (UnboundedSender<T>, UnboundedReceiver<T>);
@@ -98,6 +100,8 @@ pub(crate) struct Shell {
     last_busy: Instant,
     several_cpus: bool,
     ending: Option<Ending>,
+    /// Why nothing can be written to the editor, which is still there.
+    unwritable: Option<String>,
 }
 
 impl Shell {
@@ -130,6 +134,7 @@ impl Shell {
             last_busy: Instant::now(),
             several_cpus: std::thread::available_parallelism().is_ok_and(|count| count.get() > 1),
             ending: None,
+            unwritable: None,
             config,
         };
         shell.seat_components();
@@ -391,7 +396,7 @@ impl Shell {
     /// Writes a seat's queues once. Says whether anything was done.
     fn write(&mut self, seat: Seat, cx: &mut Context<'_>) -> bool {
         let place = &mut self.seats[seat.index()];
-        let mut busy = false;
+        let (mut busy, mut failed) = (false, None);
         for port in [Port::Main, Port::Relay] {
             let Some(link) = place.port(port).filter(|link| !link.idle()) else { continue };
             match link.poll_write(cx) {
@@ -405,12 +410,22 @@ impl Shell {
                         }
                         Port::Relay => place.lose_relay(),
                     }
-                    debug!(seat = self.core.router().chain().name(seat), %error, "cannot write");
+                    failed = Some(error);
                     busy = true;
                 }
             }
         }
+        failed.into_iter().for_each(|error| self.cannot_write(seat, &error));
         busy
+    }
+
+    fn cannot_write(&mut self, seat: Seat, error: &std::io::Error) {
+        let chain = self.core.router().chain();
+        debug!(seat = chain.name(seat), %error, "cannot write");
+        if seat == Seat::OUTER && is_full(error) {
+            let line = format!("cannot write to {}: {error}", chain.describe(seat));
+            self.unwritable.get_or_insert(line);
+        }
     }
 
     /// Tells the router of those who are gone, once all that they said has been handled; but a
@@ -540,7 +555,10 @@ impl Shell {
     /// After the end: the outer pipe gets what is queued for it, then the components are ended, at
     /// first by closing their input, so that they can end their own children in good order. All of
     /// it takes one grace period at most: editors wait about that long before they kill us.
-    pub(crate) async fn wind_down(mut self) {
+    ///
+    /// # Errors
+    /// Not all could be written to the outer pipe: there is no room for it.
+    pub(crate) async fn wind_down(mut self) -> Result<(), String> {
         self.end_components().await;
         // Those of the last lives have been looked after when these ended, and a guard does it for all.
         if let (Some(mark), None) = (self.config.ties.mark, self.config.ties.guard)
@@ -548,13 +566,17 @@ impl Shell {
         {
             strays::sweep(&mark.to_string());
         }
+        self.unwritable.map_or(Ok(()), Err)
     }
 
     async fn end_components(&mut self) {
         let grace = self.config.limits.grace;
         let outer = &mut self.seats[0].link;
-        let _ = tokio::time::timeout(grace, poll_fn(|cx| outer.poll_write(cx))).await;
+        let written = tokio::time::timeout(grace, poll_fn(|cx| outer.poll_write(cx))).await;
         outer.hang_up();
+        if let Ok(Err(error)) = written {
+            self.cannot_write(Seat::OUTER, &error);
+        }
         for link in self.seats[1..].iter_mut().flat_map(Place::links) {
             if link.idle() {
                 link.hang_up();
@@ -599,6 +621,12 @@ impl Shell {
         })
         .await;
     }
+}
+
+/// Is there no room for what was written? Other errors mean that nobody reads any more.
+fn is_full(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), FileTooLarge | QuotaExceeded | StorageFull)
 }
 
 fn not_started(spec: &Spec, error: &std::io::Error) -> String {

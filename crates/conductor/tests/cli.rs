@@ -348,6 +348,24 @@ fn what_cannot_be_printed_is_an_error() {
 }
 
 #[test]
+fn an_editor_that_cannot_be_written_to_is_an_error() {
+    let agent = binary("stub_agent").display().to_string();
+    for args in [&["agent", &agent][..], &["demo-agent"], &["component", "log"]] {
+        let full = File::options().write(true).open("/dev/full").expect("it is there");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_conductor"));
+        command.args(args).stdin(Stdio::piped()).stdout(full).stderr(Stdio::piped());
+        let mut conductor = command.spawn().expect("the conductor starts");
+        let mut stdin = conductor.stdin.take().expect("a pipe");
+        writeln!(stdin, "{INITIALIZE}").expect("it reads");
+        drop(stdin);
+        let output = patiently("it ends", move || conductor.wait_with_output().expect("its end"));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
+        assert!(said.contains("No space left"), "{args:?}: {said}");
+    }
+}
+
+#[test]
 fn a_reader_that_has_read_enough_is_no_error() {
     for args in [&["man"][..], &["--help"], &["completions", "zsh"]] {
         let (reading, writing) = std::io::pipe().expect("a pipe");
