@@ -351,7 +351,7 @@ fn a_components_longer_lines_end_nobodys_patience() {
         r#"{"result":VALUE,"broken":[,],"id":ID}"#,
         r#"[{"result":VALUE,"id":ID}]"#,
         // It is the only request that is open.
-        r#"{"result":"no end","id":7,"more":"VALUE"#,
+        r#"{"jsonrpc":"2.0","result":"no end VALUE"#,
     ] {
         stage.editor.send(&request("\"q\"", "m", ""));
         let asked = proxy.line();
