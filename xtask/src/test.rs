@@ -83,6 +83,9 @@ const QUICK_INTRODUCTION: &str = "\
 Without third-party programs: about 8 minutes with 2 processors on a fresh machine, 3 when all is built.";
 
 pub fn start(arguments: &[String]) -> Result<(), String> {
+    // Wherever in the project it is called from.
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
+    env::set_current_dir(root).map_err(at(root))?;
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         [] => run_all(&STEPS, FULL_INTRODUCTION),
