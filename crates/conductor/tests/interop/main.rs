@@ -12,6 +12,7 @@ mod mcp;
 mod run;
 mod sdks;
 mod survival;
+mod updates;
 
 use std::env;
 use std::sync::LazyLock;

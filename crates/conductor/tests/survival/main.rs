@@ -30,6 +30,7 @@ mod spelling;
 mod telling;
 mod tools;
 mod turns;
+mod updates;
 mod watchdog;
 
 use testkit::stage::{Setup, Stage};

@@ -217,13 +217,13 @@ const OLDEST: &[(&str, &[Member])] = &[
     ("current_mode_update", &[required("currentModeId", Shape::Text), META]),
 ];
 
-/// Schema 1.15.1 in ACP v1, without unstable features. An SDK on it loses other updates, but goes on; in
-/// ACP v2 it accepts all of them.
+/// Schema 1.15.1 in ACP v1, without unstable features. It takes newer values for defaults, but for content
+/// blocks. An SDK on it loses other updates and goes on; in ACP v2 it accepts all of them.
 pub(crate) static SCHEMA_1_15: Updates = Updates {
     kinds: &[
-        ("user_message_chunk", &[]),
-        ("agent_message_chunk", &[]),
-        ("agent_thought_chunk", &[]),
+        ("user_message_chunk", CHUNK),
+        ("agent_message_chunk", CHUNK),
+        ("agent_thought_chunk", CHUNK),
         ("tool_call", &[]),
         ("tool_call_update", &[]),
         ("plan", &[]),
@@ -234,7 +234,7 @@ pub(crate) static SCHEMA_1_15: Updates = Updates {
         ("usage_update", &[]),
         ("notice", &[]),
         ("compaction_update", &[]),
-        ("compaction_summary_chunk", &[]),
+        ("compaction_summary_chunk", CHUNK),
     ],
     fails: false,
 };
@@ -275,13 +275,16 @@ impl Updates {
         self.kinds.iter().map(|(name, _)| *name)
     }
 
-    /// Whether these SDKs can read the params of this `session/update`. An update without a kind is
-    /// nobody's: it is not newer than the schema.
+    /// Whether these SDKs can read the params of this `session/update`, as far as that depends on the age
+    /// of their schema. An update without a kind, or without a member that every schema requires, is
+    /// malformed and not newer: it is left to the proxy.
     pub fn reads(&self, params: &Json) -> bool {
         let Some(update) = params.member("update") else { return true };
         let Some(kind) = update.member("sessionUpdate") else { return true };
         match self.kinds.iter().find(|(name, _)| kind.says(name)) {
-            Some((_, members)) => has(&update, members),
+            Some((_, members)) => {
+                members.iter().all(|it| update.member(it.name).is_none() || has(&update, it))
+            }
             None => !kind.is_string(),
         }
     }
@@ -292,12 +295,12 @@ pub fn update_kind(params: &Json) -> Option<String> {
     Some(params.at(&["update", "sessionUpdate"])?.text()?.into_owned())
 }
 
-fn has(object: &Json, members: &[Member]) -> bool {
-    members.iter().all(|member| match object.member(member.name) {
+fn has(object: &Json, member: &Member) -> bool {
+    match object.member(member.name) {
         None => member.presence != Presence::Required,
         Some(value) if value.is_null() => member.presence == Presence::Optional,
         Some(value) => fits(&value, &member.shape),
-    })
+    }
 }
 
 /// The shapes are finite, so the depth of the value does not matter.
@@ -310,11 +313,11 @@ fn fits(value: &Json, shape: &Shape) -> bool {
         Shape::List(shape) => {
             value.is_array() && value.elements().iter().all(|element| fits(element, shape))
         }
-        Shape::Object(members) => value.is_object() && has(value, members),
+        Shape::Object(members) => value.is_object() && members.iter().all(|it| has(value, it)),
         Shape::Typed(variants) => {
             let Some(tag) = value.member("type") else { return false };
             let variant = variants.iter().find(|(name, _)| tag.says(name));
-            variant.is_some_and(|(_, members)| has(value, members))
+            variant.is_some_and(|(_, members)| members.iter().all(|it| has(value, it)))
         }
         Shape::Either(one, other) => fits(value, one) || fits(value, other),
     }
@@ -351,8 +354,10 @@ mod tests {
     }
 
     #[test]
-    fn an_update_without_a_kind_is_not_newer() {
-        for update in ["{}", "null", "1", r#"{"sessionUpdate":1}"#] {
+    fn a_malformed_update_is_not_newer() {
+        let chunk = r#"{"sessionUpdate":"agent_message_chunk","messageId":"m"}"#;
+        let call = r#"{"sessionUpdate":"tool_call","toolCallId":"t"}"#;
+        for update in ["{}", "null", "1", r#"{"sessionUpdate":1}"#, chunk, call] {
             assert!(reads("P4", update), "{update}");
         }
         assert!(SCHEMA_0_6.reads(&Json::trusted("{}")));
@@ -375,10 +380,9 @@ mod tests {
         let newer = [
             r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"video","data":""}}"#,
             r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"a","annotations":{"audience":["robot"]}}}"#,
-            r#"{"sessionUpdate":"agent_message_chunk","messageId":"m"}"#,
-            r#"{"sessionUpdate":"tool_call","toolCallId":"t"}"#,
             r#"{"sessionUpdate":"tool_call","toolCallId":"t","title":"T","status":null}"#,
             r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"paused"}"#,
+            r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","content":[{"type":"diff","changes":[]}]}"#,
             r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","content":[{"type":"chart"}]}"#,
             r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","content":[{"type":"content","content":{"type":"video"}}]}"#,
             r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","locations":[{"path":"/a","line":-3}]}"#,
