@@ -346,6 +346,16 @@ impl Agent {
                 let kind = r#""sessionUpdate":"agent_message_chunk","#;
                 self.update(&turn.session, kind, turn.serial, pen);
             }
+            // One that proxies of older generations cannot read. It is not part of the history.
+            'x' => {
+                turn.updates += 1;
+                let (n, session, turn) = (pen.fresh(), &turn.session, turn.serial);
+                let update = r#"{"sessionUpdate":"usage_update","used":1,"size":2}"#;
+                let params = json(format!(
+                    r#"{{"n":{n},"sessionId":"{session}","update":{update},"turn":{turn}}}"#
+                ));
+                pen.say(Side::Editor, Message::notification("session/update", params));
+            }
             'p' => {
                 self.last += 1;
                 let id = Id::from(self.last);

@@ -4,7 +4,7 @@ use router::{Ending, Seat, SeatState};
 use supervisor::{Action, Event, Supervisor};
 use wire::{Call, Json, Message, Outcome, Side};
 
-use crate::pen::{is_mcp, payload_of, serial};
+use crate::pen::{is_mcp, payload_of, serial, text};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bug {
@@ -24,6 +24,10 @@ pub enum Bug {
     SkipSecondReplay,
     /// An answer does not wait for what was said before to come through.
     NoSounding,
+    /// An update that goes around a component is overtaken by what follows it.
+    AroundLate,
+    /// An update that a component cannot read goes through it.
+    NotAround,
     /// The `initialize` of one who has returned is passed on.
     ForwardInitialize,
     /// What an agent repeats is passed on.
@@ -59,7 +63,7 @@ pub enum Bug {
 }
 
 impl Bug {
-    pub const ALL: [Bug; 24] = [
+    pub const ALL: [Bug; 26] = [
         Bug::AnswerTwice,
         Bug::ForgetOwed,
         Bug::LoseAnswer,
@@ -68,6 +72,8 @@ impl Bug {
         Bug::ReleaseBeforeReplay,
         Bug::SkipSecondReplay,
         Bug::NoSounding,
+        Bug::AroundLate,
+        Bug::NotAround,
         Bug::ForwardInitialize,
         Bug::HistoryPassed,
         Bug::NewForLoad,
@@ -96,12 +102,21 @@ pub struct Saboteur {
     instead: Option<Action>,
     /// What was answered with an error.
     refused: Vec<Action>,
+    /// What is kept back until something else is done.
+    kept: Vec<Action>,
     lessons: usize,
 }
 
 impl Saboteur {
     pub fn new(bug: Bug) -> Saboteur {
-        Saboteur { bug, event: None, instead: None, refused: Vec::new(), lessons: 0 }
+        Saboteur {
+            bug,
+            event: None,
+            instead: None,
+            refused: Vec::new(),
+            kept: Vec::new(),
+            lessons: 0,
+        }
     }
 
     pub fn is_blind(&self) -> bool {
@@ -172,12 +187,29 @@ impl Saboteur {
             Bug::ReleaseBeforeReplay => self.skip_lessons(0, actions, &mut events),
             Bug::SkipSecondReplay => self.skip_lessons(1, actions, &mut events),
             Bug::NoSounding => {
-                let sounding = |message: &Message| match message {
-                    Message::Request { call, .. } => call.is("_conductor/sounding"),
-                    _ => false,
-                };
-                for action in actions.extract_if(.., |action| is(action, sounding)) {
+                for action in actions.extract_if(.., |action| is(action, is_sounding)) {
                     events.extend(good_answer(&action));
+                }
+            }
+            Bug::AroundLate => {
+                let to_editor = |it: &Action| matches!(it, Action::Deliver { to: Seat::OUTER, .. });
+                let late = |it: &mut Action| to_editor(it) && is(it, is_usage);
+                let kept: Vec<Action> = actions.extract_if(.., late).collect();
+                if actions.iter().any(to_editor) {
+                    actions.append(&mut self.kept);
+                }
+                self.kept.extend(kept);
+            }
+            Bug::NotAround => {
+                // In place of the sounding.
+                if let Some(Event::Arrived { message, .. }) = self.event.clone()
+                    && is_usage(&message)
+                {
+                    for action in actions.iter_mut().filter(|it| is(it, is_sounding)) {
+                        if let Action::Deliver { message: it, .. } = action {
+                            *it = message.clone();
+                        }
+                    }
                 }
             }
             Bug::NewForLoad => {
@@ -300,6 +332,17 @@ fn repeat(actions: &mut Vec<Action>, test: impl Fn(&Message) -> bool) {
 /// A request or notification of a player.
 fn numbered_call(message: &Message) -> bool {
     !matches!(message, Message::Response { .. }) && payload_of(message).and_then(serial).is_some()
+}
+
+fn is_sounding(message: &Message) -> bool {
+    matches!(message, Message::Request { call, .. } if call.is("_conductor/sounding"))
+}
+
+/// An update that proxies of older generations cannot read.
+fn is_usage(message: &Message) -> bool {
+    let payload = payload_of(message);
+    payload
+        .is_some_and(|it| text(it, &["update", "sessionUpdate"]).as_deref() == Some("usage_update"))
 }
 
 fn is_tool_call(message: &Message) -> bool {

@@ -179,6 +179,17 @@ fn script(name: &str) -> Vec<Act> {
     let rest: Vec<Act> = match name {
         // As short as it can be.
         "short" => vec![Act::New(0), Act::Wait, prompt(0, "uu"), Act::Wait],
+        // Updates that older proxies cannot read, between those that they can.
+        "usage" => vec![
+            Act::New(0),
+            Act::New(1),
+            Act::Wait,
+            prompt(0, "uxxu"),
+            prompt(1, "xpxu"),
+            Act::Wait,
+            prompt(0, "xlux"),
+            Act::Wait,
+        ],
         "tool" => vec![Act::New(0), Act::Wait, prompt(0, "utu"), Act::Wait],
         // Two sessions at once, and all that one does in them.
         "turns" => vec![

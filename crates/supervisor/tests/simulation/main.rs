@@ -81,7 +81,7 @@ fn replay() {
 fn without_faults_all_goes_well() {
     let mut cases = Vec::new();
     for cast in CASTS {
-        for scenario in ["short", "tool", "turns", "load", "linger"] {
+        for scenario in ["short", "usage", "tool", "turns", "load", "linger"] {
             if scenario != "load" || cast.contains("+load") {
                 cases.push(Case::new(cast, scenario, "restart", &[]));
                 cases.push(Case::new(cast, scenario, "restart watch tell", &[]));
@@ -104,6 +104,7 @@ fn death_at_every_line() {
         for (policy, thin) in [("restart", 1), ("bypass", 3), ("stop", 5)] {
             cases.extend(thinned(schedules::singles(cast, "short", policy, &kinds), 1));
             cases.extend(thinned(schedules::singles(cast, "tool", policy, &kinds), thin));
+            cases.extend(thinned(schedules::singles(cast, "usage", policy, &kinds), 3 * thin));
             cases.extend(thinned(schedules::singles(cast, "turns", policy, &kinds), 17 * thin));
             cases.extend(thinned(schedules::singles(cast, "linger", policy, &kinds), 17 * thin));
         }
@@ -118,8 +119,8 @@ fn death_at_every_line() {
 #[test]
 fn death_at_every_pair_of_lines() {
     for cast in CASTS {
-        for scenario in ["short", "tool"] {
-            for (policy, thin) in [("restart", 61), ("bypass", 127)] {
+        for (scenario, thinner) in [("short", 1), ("tool", 1), ("usage", 7)] {
+            for (policy, thin) in [("restart", 61 * thinner), ("bypass", 127 * thinner)] {
                 let cases = thinned(schedules::pairs(cast, scenario, policy), thin);
                 play_all(&format!("pairs of deaths, {scenario} {policy} {cast}"), cases);
             }

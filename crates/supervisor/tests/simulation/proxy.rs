@@ -8,7 +8,7 @@ use router::Time;
 use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 
 use crate::agent::Disk;
-use crate::pen::{Pen, Serial, ends, is_mcp, json, key, serial, session, sets_up};
+use crate::pen::{Pen, Serial, ends, is_mcp, json, key, serial, session, sets_up, text};
 use crate::provider::Provider;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +47,8 @@ impl Kind {
 
 pub struct Proxy {
     kind: Kind,
+    /// Its generation cannot read every update.
+    old: bool,
     last: u64,
     greeted: bool,
     sessions: BTreeSet<String>,
@@ -66,9 +68,14 @@ struct Passed {
 }
 
 impl Proxy {
-    pub fn new(kind: Kind, provider: Option<Provider>, disk: Rc<RefCell<Disk>>) -> Proxy {
+    pub fn new(
+        (kind, dialect): (Kind, &str),
+        provider: Option<Provider>,
+        disk: Rc<RefCell<Disk>>,
+    ) -> Proxy {
         Proxy {
             kind,
+            old: ["P3", "P4"].contains(&dialect),
             last: 0,
             greeted: false,
             sessions: BTreeSet::new(),
@@ -162,6 +169,11 @@ impl Proxy {
             return;
         }
         self.check_session(&method, call.params.as_ref(), pen);
+        // A guard sees everything.
+        let kind = call.params.as_ref().and_then(|it| text(it, &["update", "sessionUpdate"]));
+        if self.old && self.kind != Kind::Guard && kind.as_deref() == Some("usage_update") {
+            pen.wrong(format!("a {:?} hears an update that it cannot read", self.kind));
+        }
         pen.say(toward, Message::Notification(call));
     }
 

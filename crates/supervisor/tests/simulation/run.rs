@@ -58,7 +58,7 @@ impl World {
 
     /// Whatever has happened: what was begun can be used, and something new can be begun.
     fn epilogue(&mut self) -> Check {
-        let must = |slot| Act::Prompt { slot, plan: "utu".into(), must: true };
+        let must = |slot| Act::Prompt { slot, plan: "uxtxu".into(), must: true };
         let known = self.editor.slots();
         self.editor.follow(known.iter().flat_map(|slot| [must(*slot), Act::Wait]));
         self.editor.follow([Act::New(LAST_SLOT), Act::Wait, must(LAST_SLOT), Act::Wait]);

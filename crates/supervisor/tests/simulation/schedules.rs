@@ -163,7 +163,8 @@ pub fn random(seed: u64) -> Case {
     };
     cast.push(format!("agent{nature}{ears}"));
     let loads = nature.contains("load");
-    let scenarios = ["short", "tool", "turns", "linger", if loads { "load" } else { "tool" }];
+    let scenarios =
+        ["short", "usage", "tool", "turns", "linger", if loads { "load" } else { "tool" }];
     let scenario = pick(&mut random, &scenarios);
     let policies = ["restart", "restart", "restart always", "bypass", "stop", "restart end"];
     let mut policy = pick(&mut random, &policies).to_owned();

@@ -276,6 +276,7 @@ impl World {
                 self.tell(|| format!("{seat} >     {}", String::from_utf8_lossy(&line)));
                 let mut back = Vec::new();
                 let decoded = self.links[seat].ours.decode(&line, &mut back);
+                self.supervisor.set_dialect(from, self.links[seat].ours.name());
                 self.write(seat, back);
                 match decoded {
                     Ok(Some((toward, message))) => {
@@ -413,7 +414,8 @@ impl World {
                 let toolbox = || self.toolbox.clone();
                 let provider =
                     kind.has_server().then(|| Provider::new(dialect, toolbox(), counts_anew));
-                self.proxies[seat] = Some(Proxy::new(*kind, provider, self.disk.clone()));
+                self.proxies[seat] =
+                    Some(Proxy::new((*kind, dialect), provider, self.disk.clone()));
             }
             None => self.agent = Agent::new(self.cast.nature, self.disk.clone()),
         }
