@@ -46,6 +46,7 @@ pub mod run;
 mod secret;
 pub mod status;
 pub mod stdio;
+mod strangers;
 pub mod survival;
 pub mod tap;
 pub mod terminal;

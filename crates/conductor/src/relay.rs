@@ -6,26 +6,19 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpStream};
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream as TcpStreamAsync};
-use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedSender;
 use wire::Json;
 use wire::json::write_string;
 
 use crate::secret::{random_word, same};
+use crate::strangers::Strangers;
 
 /// Where the secret is found.
 pub const SECRET: &str = "CONDUCTOR_SECRET";
-
-/// How long a connection may take to say its secret.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// How many connections may be about to say their secret. More are closed at once.
-const MOST_AT_ONCE: usize = 16;
 
 /// After a failure to accept.
 const RETRY: Duration = Duration::from_millis(100);
@@ -91,7 +84,7 @@ impl Drop for Dock {
 /// nobody waiting.
 async fn accept(listener: TcpListener, secret: &str) -> TcpStreamAsync {
     let (found, mut right) = tokio::sync::mpsc::channel(1);
-    let admitted = Arc::new(Semaphore::new(MOST_AT_ONCE));
+    let strangers = Strangers::default();
     loop {
         let stream = tokio::select! {
             Some(stream) = right.recv() => return stream,
@@ -104,19 +97,20 @@ async fn accept(listener: TcpListener, secret: &str) -> TcpStreamAsync {
                 }
             },
         };
-        let Ok(permit) = admitted.clone().try_acquire_owned() else { continue };
+        let place = strangers.enter(&stream).await;
         let (found, expected) = (found.clone(), format!("{secret}\n"));
         tokio::spawn(async move {
             let mut stream = stream;
             let mut said = vec![0; expected.len()];
-            let read = tokio::time::timeout(PATIENCE, stream.read_exact(&mut said)).await;
-            drop(permit);
-            if matches!(read, Ok(Ok(_))) && same(&said, expected.as_bytes()) {
+            let read = place.admit(async { stream.read_exact(&mut said).await.ok() }).await;
+            if read.is_some() && same(&said, expected.as_bytes()) {
                 let _ = stream.set_nodelay(true);
                 // Somebody was faster, or the chain is over: the connection closes.
                 let _ = found.send(stream).await;
             }
         });
+        // Those that were accepted have their turn before the next one may take their place.
+        tokio::task::yield_now().await;
     }
 }
 

@@ -36,9 +36,13 @@ pub fn listen(port: u16) -> io::Result<UnixListener> {
     UnixListener::from_std(listener)
 }
 
+/// Whether the other end is a process of the same user.
+pub fn is_of_our_user(stream: &UnixStream) -> bool {
+    stream.peer_cred().is_ok_and(|peer| is_ours(peer.uid()))
+}
+
 /// Reads the first line and the streams that come with it.
 pub async fn receive(stream: &UnixStream) -> Option<(Vec<u8>, [OwnedFd; 2])> {
-    stream.peer_cred().ok().filter(|peer| is_ours(peer.uid()))?;
     let mut line = vec![0; LONGEST_GREETING];
     loop {
         stream.readable().await.ok()?;

@@ -28,15 +28,16 @@ use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use mcp::Ticket;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use wire::{Id, Json, Malformed, Message, code};
 
 use self::reply::{EVENTS, JSON, Refusal, Reply, bare, events, json, refusal};
 use self::session::{Reader, Request as Waiting, Saying, Session, Sort, Stay};
-use super::ports::{Desk, Entrance, Guests, PATIENCE};
+use super::ports::{Desk, Entrance, Guests};
 use super::{Heard, Mouth};
 use crate::secret::random_word;
+use crate::strangers::{PATIENCE, Place};
 
 pub(super) use self::reply::event;
 
@@ -83,12 +84,13 @@ pub(super) async fn listen(
     let entrance = Entrance::new(listener);
     let mut connections = JoinSet::new();
     loop {
-        let (stream, permit) = tokio::select! {
+        let stream = tokio::select! {
             _ = closing.changed() => break,
             Some(_) = connections.join_next() => continue,
             accepted = entrance.next() => accepted,
         };
-        connections.spawn(serve(stream, permit, reception.clone(), closing.clone()));
+        let place = entrance.enter(&stream).await;
+        connections.spawn(serve(stream, place, reception.clone(), closing.clone()));
     }
     drop(entrance);
     while connections.join_next().await.is_some() {}
@@ -102,12 +104,13 @@ pub(super) async fn listen(
 /// One connection.
 async fn serve(
     stream: TcpStream,
-    permit: Option<OwnedSemaphorePermit>,
+    place: Place,
     reception: Arc<Reception>,
     mut closing: watch::Receiver<()>,
 ) {
     // There until the first request that shows a secret.
-    let stranger = Arc::new(Mutex::new(Some(permit)));
+    let gives_way = place.gives_way();
+    let stranger = Arc::new(Mutex::new(Some(place)));
     let service = service_fn(|request| {
         let (reception, stranger) = (reception.clone(), stranger.clone());
         async move {
@@ -135,6 +138,11 @@ async fn serve(
             _ = connection.as_mut() => return,
             () = &mut patience, if patient => {
                 patient = false;
+                if lock(&stranger).is_some() {
+                    return;
+                }
+            }
+            () = gives_way.notified() => {
                 if lock(&stranger).is_some() {
                     return;
                 }

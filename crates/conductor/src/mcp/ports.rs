@@ -10,21 +10,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use mcp::{Caller, Kind, Place, Ports, Ticket};
+use mcp::{Caller, Kind, Ports, Ticket};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::{Hearing, http, stdio};
 use crate::relay::SECRET;
 use crate::secret::{random_word, same};
-
-/// How long a connection may take to show that it may call.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-
-/// How many connections may be about to show it. More wait to be accepted: an agent may well start
-/// all its clients in one moment.
-const MOST_AT_ONCE: usize = 16;
+use crate::strangers::{Place, Strangers};
 
 /// After a failure to accept.
 pub(super) const RETRY: Duration = Duration::from_millis(100);
@@ -105,7 +99,7 @@ impl Listeners {
         door.as_ref().ok_or_else(|| io::Error::other("the door did not open"))
     }
 
-    fn place(&mut self, kind: Kind, ticket: Ticket) -> io::Result<Place> {
+    fn place(&mut self, kind: Kind, ticket: Ticket) -> io::Result<mcp::Place> {
         let program = std::env::current_exe()?;
         let program =
             program.to_str().ok_or_else(|| io::Error::other("our own path is not UTF-8"))?;
@@ -113,13 +107,13 @@ impl Listeners {
         let door = self.door(kind)?;
         let port = door.port;
         let place = match kind {
-            Kind::Stdio => Place::Stdio {
+            Kind::Stdio => mcp::Place::Stdio {
                 program: program.to_owned(),
                 port,
                 variable: SECRET,
                 secret: secret.clone(),
             },
-            Kind::Http => Place::Http {
+            Kind::Http => mcp::Place::Http {
                 url: format!("http://127.0.0.1:{port}{}{word}", http::PATH),
                 secret: secret.clone(),
             },
@@ -135,7 +129,7 @@ impl Ports for Listeners {
         random_word().unwrap_or_default()
     }
 
-    fn admit(&mut self, kind: Kind, ticket: Ticket) -> Result<Place, String> {
+    fn admit(&mut self, kind: Kind, ticket: Ticket) -> Result<mcp::Place, String> {
         self.place(kind, ticket)
             .map_err(|error| format!("cannot listen for MCP clients ({}): {error}", kind.name()))
     }
@@ -188,30 +182,31 @@ impl Guests {
     }
 }
 
-/// Accepts connections, so many at once.
+/// Accepts connections.
 pub(super) struct Entrance {
     listener: TcpListener,
-    strangers: Arc<Semaphore>,
+    strangers: Strangers,
 }
 
 impl Entrance {
     pub fn new(listener: TcpListener) -> Entrance {
-        Entrance { listener, strangers: Arc::new(Semaphore::new(MOST_AT_ONCE)) }
+        Entrance { listener, strangers: Strangers::default() }
     }
 
-    /// Leave to be a stranger for a while.
-    pub async fn permit(&self) -> Option<OwnedSemaphorePermit> {
-        self.strangers.clone().acquire_owned().await.ok()
+    /// The place that a connection has until it has shown that it may call.
+    pub async fn enter(&self, stream: &TcpStream) -> Place {
+        self.strangers.enter(stream).await
     }
 
-    /// The next connection, and what it holds until it has shown that it may call.
-    pub async fn next(&self) -> (TcpStream, Option<OwnedSemaphorePermit>) {
-        let permit = self.permit().await;
+    /// The next connection. Nothing is lost if this is not waited for to the end.
+    pub async fn next(&self) -> TcpStream {
+        // Those that were accepted before have their turn first: they may have shown it already.
+        tokio::task::yield_now().await;
         loop {
             match self.listener.accept().await {
                 Ok((stream, _)) => {
                     let _ = stream.set_nodelay(true);
-                    return (stream, permit);
+                    return stream;
                 }
                 // Out of descriptors, perhaps; that may pass.
                 Err(_) => tokio::time::sleep(RETRY).await,

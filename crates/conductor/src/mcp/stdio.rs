@@ -22,10 +22,13 @@ use wire::json::write_string;
 use wire::message::Scan;
 use wire::{Id, Json, Message, Outcome, Salvage, code};
 
-use super::ports::{Desk, Entrance, Guests, PATIENCE};
+use super::ports::{Desk, Entrance, Guests};
 use super::{Heard, Mouth, Said};
 use crate::lines::{Line, Lines};
 use crate::relay::SECRET;
+use crate::strangers::PATIENCE;
+#[cfg(target_os = "linux")]
+use crate::strangers::{Place, Strangers};
 
 pub(super) const WELCOME: &str = "{\"conductor\":\"welcome\"}\n";
 
@@ -48,13 +51,16 @@ pub(super) async fn listen(
     #[cfg(target_os = "linux")]
     let short_way = listener.local_addr().and_then(|it| super::handover::listen(it.port())).ok();
     let entrance = Entrance::new(listener);
+    // What comes the short way is known to be the same user's.
+    #[cfg(target_os = "linux")]
+    let ours = Strangers::default();
     let mut calls = JoinSet::new();
     loop {
         #[cfg(target_os = "linux")]
-        let handed_over = accept(short_way.as_ref(), &entrance);
+        let handed_over = accept(short_way.as_ref(), &ours);
         #[cfg(not(target_os = "linux"))]
         let handed_over = std::future::pending::<()>();
-        let (stream, permit) = tokio::select! {
+        let stream = tokio::select! {
             _ = closing.changed() => break,
             Some(_) = calls.join_next() => continue,
             accepted = entrance.next() => accepted,
@@ -64,12 +70,12 @@ pub(super) async fn listen(
                 continue;
             }
         };
+        let place = entrance.enter(&stream).await;
         let (guests, desk) = (guests.clone(), desk.clone());
         calls.spawn(async move {
             let (mut from, mut to) = stream.into_split();
-            let greeted = tokio::time::timeout(PATIENCE, greet(&mut from, &guests)).await;
-            drop(permit);
-            let Ok(Some((ticket, rest))) = greeted else { return };
+            let greeted = place.admit(greet(&mut from, &guests)).await;
+            let Some((ticket, rest)) = greeted else { return };
             if to.write_all(WELCOME.as_bytes()).await.is_ok() {
                 call(ticket, AsyncReadExt::chain(Cursor::new(rest), from), to, desk).await;
             }
@@ -85,13 +91,14 @@ pub(super) async fn listen(
 #[cfg(target_os = "linux")]
 async fn accept(
     short_way: Option<&tokio::net::UnixListener>,
-    entrance: &Entrance,
-) -> (tokio::net::UnixStream, Option<tokio::sync::OwnedSemaphorePermit>) {
+    ours: &Strangers,
+) -> (tokio::net::UnixStream, Place) {
     let Some(listener) = short_way else { return std::future::pending().await };
-    let permit = entrance.permit().await;
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => return (stream, permit),
+            // Names of this kind can be reached by every user.
+            Ok((stream, _)) if !super::handover::is_of_our_user(&stream) => {}
+            Ok((stream, _)) => return (stream, ours.enter_as_ours()),
             // Out of descriptors, perhaps; that may pass.
             Err(_) => tokio::time::sleep(super::ports::RETRY).await,
         }
@@ -100,20 +107,14 @@ async fn accept(
 
 /// A call that came the short way.
 #[cfg(target_os = "linux")]
-async fn take_over(
-    (holder, permit): (tokio::net::UnixStream, Option<tokio::sync::OwnedSemaphorePermit>),
-    guests: Guests,
-    desk: Desk,
-) {
+async fn take_over((holder, place): (tokio::net::UnixStream, Place), guests: Guests, desk: Desk) {
     use super::handover::{Held, receive};
-    let taken = tokio::time::timeout(PATIENCE, async {
+    let taken = place.admit(async {
         let (line, streams) = receive(&holder).await?;
         let ticket = ticket_of(line, &guests)?;
         Some((ticket, Held::take(streams, holder).await?))
     });
-    let taken = taken.await;
-    drop(permit);
-    if let Ok(Some((ticket, (from, to)))) = taken {
+    if let Some((ticket, (from, to))) = taken.await {
         call(ticket, from, to, desk).await;
     }
 }

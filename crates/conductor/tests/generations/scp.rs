@@ -411,6 +411,18 @@ fn an_scp_editor_is_told_what_is_wrong_with_its_list() {
     }
 }
 
+/// Connections that say nothing do not keep the relay out.
+#[test]
+fn the_relay_finds_a_place_among_silent_connections() {
+    let mut scp = Scp::new(&[]);
+    let port = scp.port();
+    let open = || std::net::TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+    let silent: Vec<_> = (0..200).map(|_| open()).collect();
+    let mut agent = scp.begin();
+    talk(&mut scp, &mut agent);
+    drop(silent);
+}
+
 // The relay by itself.
 
 fn relay(port: u16, secret: Option<&str>) -> (Option<i32>, String) {

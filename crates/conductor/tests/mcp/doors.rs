@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, TcpStream, UdpSocket};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 use testkit::rpc::request;
@@ -173,5 +174,49 @@ fn the_secret_is_nowhere_else() {
         assert!(!play.stage.conductor.stderr().contains(&secret));
         let logged = std::fs::read_to_string(&log).expect("a log");
         assert!(!logged.is_empty() && !logged.contains(&secret), "{logged}");
+    }
+}
+
+/// Silent connections of another user, if the test may act as one.
+struct Crowd(Option<Child>);
+
+impl Crowd {
+    fn on(port: u16) -> Crowd {
+        let open = format!("exec {{fd}}<>/dev/tcp/127.0.0.1/{port} || break");
+        let script = format!("for i in {{1..200}}; do {open}; done 2>/dev/null; echo; read");
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--clear-groups", "bash", "-c", &script]);
+        let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = started.spawn().ok();
+        if let Some(output) = child.as_mut().and_then(|it| it.stdout.as_mut()) {
+            let _ = output.read(&mut [0]);
+        }
+        Crowd(child)
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Whatever other users do, the places of our own user are free.
+#[test]
+fn silent_connections_of_others_do_not_take_the_tools_away() {
+    for agent in [STDIO, HTTP] {
+        let mut play = Play::tools(agent);
+        let entry = play.session("S", &[&[m3("tools", "U")]]).remove(0);
+        let port = port_of(&entry);
+        let others = Crowd::on(port);
+        let open = || TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+        let ours: Vec<TcpStream> = (0..100).map(|_| open()).collect();
+        let mut client = Client::of(&entry);
+        connect(&mut client, play.tool_proxy(), "C");
+        list_tools(&mut client, play.tool_proxy(), "C");
+        drop((others, ours));
     }
 }

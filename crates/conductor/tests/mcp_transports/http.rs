@@ -515,3 +515,20 @@ async fn a_listener_that_closes_lets_calls_end_and_then_ends_all() {
     assert!(TcpStream::connect(&client.authority).await.is_err());
     assert!(!conductor.mouths[&caller].say("x".into()), "nobody is there to hear it");
 }
+
+#[tokio::test]
+async fn silent_connections_keep_nobody_from_calling() {
+    let mut conductor = Conductor::start();
+    let mut silent = Vec::new();
+    for _ in 0..5 {
+        let address = Client::new(conductor.http()).authority;
+        for _ in 0..80 {
+            silent.push(TcpStream::connect(&address).await.unwrap());
+        }
+        // One that has begun to speak is silent, too.
+        silent.last_mut().unwrap().write_all(b"POST /mcp/ HTTP/1.1\r\n").await.unwrap();
+        Client::begin(&mut conductor).await;
+    }
+    let mut oldest = silent.swap_remove(0);
+    assert_eq!(oldest.read(&mut [0; 8]).await.unwrap_or(0), 0, "the oldest is closed");
+}
