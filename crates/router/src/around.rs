@@ -58,11 +58,12 @@ impl Kind {
         Some(Kind { toward, method: call.method.name().into_owned(), update })
     }
 
-    fn is_of(&self, toward: Side, call: &Call) -> bool {
-        let update = || call.params.as_ref().and_then(updates::update_kind);
+    /// Whether a call is of this kind.
+    pub fn is_of(&self, toward: Side, call: &Call) -> bool {
         self.toward == toward
             && call.is(&self.method)
-            && (self.method != UPDATE || self.update == update())
+            && (self.method != UPDATE
+                || updates::is_update_kind(call.params.as_ref(), self.update.as_deref()))
     }
 }
 

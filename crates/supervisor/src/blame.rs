@@ -2,7 +2,9 @@
 //!
 //! A crash is blamed on what the component was sent and had not dealt with: it neither passed it on nor
 //! answered it. A kind of message that is to blame for two crashes goes around the component from then on
-//! (see `router::around`). Where several kinds come into question, what they have in common decides.
+//! (see `router::around`). Where both crashes have several kinds in common, as when an agent streams many
+//! updates at once, the oldest kind that the component has never dealt with is to blame: a component reads
+//! its messages in order, so the later ones were not read.
 
 use std::collections::VecDeque;
 
@@ -12,34 +14,61 @@ use wire::{Call, Id, Message, Side, acp};
 use crate::event::Action;
 use crate::supervisor::Supervisor;
 
-/// So many messages may be in a component's hands and come into question.
+/// So many messages come into question: the oldest ones that the component has not dealt with.
 const MOST: usize = 32;
+
+/// So many kinds of message are told apart.
+const MOST_KINDS: usize = 128;
 
 #[derive(Debug, Default)]
 pub struct Blame {
-    /// What it was sent and has not dealt with, oldest first. Requests with their ids.
-    open: VecDeque<(Kind, Option<Id>)>,
+    /// The kinds of message that the component was ever sent. A message is looked up here by comparison,
+    /// so that a stream of updates allocates nothing.
+    known: Vec<Known>,
+    /// What it was sent and has not dealt with, oldest first. Requests with their ids. Of notifications of
+    /// one kind, only the oldest.
+    open: VecDeque<(Index, Option<Id>)>,
     /// What its last crash was blamed on.
-    suspects: Vec<Kind>,
+    suspects: Vec<Index>,
+}
+
+/// In the list of known kinds.
+type Index = usize;
+
+#[derive(Debug)]
+struct Known {
+    kind: Kind,
+    /// The component has dealt with a message of this kind, in this life or an earlier one.
+    harmless: bool,
 }
 
 impl Blame {
     /// The component is sent something.
     pub fn delivered(&mut self, toward: Side, message: &Message) {
         let (id, call) = match message {
-            Message::Request { id, call } => (Some(id.detached()), call),
+            Message::Request { id, call } => (Some(id), call),
             Message::Notification(call) => (None, call),
             Message::Response { .. } => return,
         };
-        if !may_go_around(call) {
+        if self.open.len() == MOST || !may_go_around(call) {
             return;
         }
-        if let Some(kind) = Kind::of(toward, message) {
-            self.open.push_back((kind, id));
-            if self.open.len() > MOST {
-                self.open.pop_front();
+        let index = match self.find(toward, call) {
+            Some(index) => index,
+            None if self.known.len() == MOST_KINDS => return,
+            None => {
+                let Some(kind) = Kind::of(toward, message) else { return };
+                self.known.push(Known { kind, harmless: false });
+                self.known.len() - 1
             }
+        };
+        if id.is_some() || !self.open.iter().any(|(open, _)| *open == index) {
+            self.open.push_back((index, id.map(Id::detached)));
         }
+    }
+
+    fn find(&self, toward: Side, call: &Call) -> Option<Index> {
+        self.known.iter().position(|known| known.kind.is_of(toward, call))
     }
 
     /// The component says something. If it passes on what it was sent, it has dealt with that and all that
@@ -48,12 +77,19 @@ impl Blame {
         if self.open.is_empty() {
             return;
         }
-        if let Message::Response { id, .. } = message {
-            return self.open.retain(|(_, open)| open.as_ref() != Some(id));
-        }
-        let kind = Kind::of(toward, message);
-        if let Some(at) = self.open.iter().position(|(open, _)| Some(open) == kind.as_ref()) {
-            self.open.drain(..=at);
+        let dealt_with = match message {
+            Message::Response { id, .. } => {
+                let at = self.open.iter().position(|(_, open)| open.as_ref() == Some(id));
+                at.and_then(|at| self.open.remove(at)).map(|(index, _)| index)
+            }
+            Message::Request { call, .. } | Message::Notification(call) => {
+                let index = self.find(toward, call);
+                let at = self.open.iter().position(|(open, _)| Some(*open) == index);
+                at.and_then(|at| self.open.drain(..=at).next_back()).map(|(index, _)| index)
+            }
+        };
+        if let Some(index) = dealt_with {
+            self.known[index].harmless = true;
         }
     }
 
@@ -63,17 +99,24 @@ impl Blame {
         if !is_own_fault(&why.how) {
             return None;
         }
-        let mut kinds: Vec<Kind> = open.into_iter().map(|(kind, _)| kind).collect();
-        kinds.sort();
-        kinds.dedup();
-        let both: Vec<Kind> =
-            kinds.iter().filter(|kind| self.suspects.contains(kind)).cloned().collect();
-        if let [kind] = &both[..] {
-            self.suspects.clear();
-            return Some(kind.clone());
+        let mut now: Vec<Index> = Vec::new();
+        for (index, _) in open {
+            if !now.contains(&index) {
+                now.push(index);
+            }
         }
-        self.suspects = if both.is_empty() { kinds } else { both };
-        None
+        let both: Vec<Index> =
+            now.iter().filter(|index| self.suspects.contains(index)).copied().collect();
+        let guilty = match both[..] {
+            [only] => Some(only),
+            _ => both.iter().find(|index| !self.known[**index].harmless).copied(),
+        };
+        self.suspects = match guilty {
+            Some(_) => Vec::new(),
+            None if both.is_empty() => now,
+            None => both,
+        };
+        guilty.map(|index| self.known[index].kind.clone())
     }
 }
 
@@ -166,16 +209,33 @@ mod tests {
     }
 
     #[test]
-    fn of_several_kinds_the_one_in_common_is_to_blame() {
+    fn of_several_kinds_the_oldest_that_was_never_dealt_with_is_to_blame() {
         let mut blame = Blame::default();
-        blame.delivered(Side::Editor, &update("a"));
-        blame.delivered(Side::Editor, &update("b"));
-        assert_eq!(crash(&mut blame, How::Status(101)), None);
-        blame.delivered(Side::Editor, &update("a"));
-        blame.delivered(Side::Editor, &update("b"));
-        assert_eq!(crash(&mut blame, How::Signal(6)), None);
-        blame.delivered(Side::Editor, &update("c"));
-        blame.delivered(Side::Editor, &update("b"));
+        for expected in [None, Some("session/update new".to_owned())] {
+            // The component passes on what it can read, and crashes in the middle of a long stream.
+            blame.delivered(Side::Editor, &update("plan"));
+            blame.arrived(Side::Editor, &update("plan"));
+            for _ in 0..100 {
+                for kind in ["plan", "new", "newer", "newest"] {
+                    blame.delivered(Side::Editor, &update(kind));
+                }
+            }
+            assert_eq!(crash(&mut blame, How::Status(1)), expected);
+        }
+    }
+
+    #[test]
+    fn of_several_kinds_that_did_no_harm_before_the_one_in_common_is_to_blame() {
+        let mut blame = Blame::default();
+        for kind in ["a", "b", "c"] {
+            blame.delivered(Side::Editor, &update(kind));
+            blame.arrived(Side::Editor, &update(kind));
+        }
+        for kinds in [["a", "b"], ["a", "b"]] {
+            kinds.iter().for_each(|kind| blame.delivered(Side::Editor, &update(kind)));
+            assert_eq!(crash(&mut blame, How::Signal(6)), None);
+        }
+        ["c", "b"].iter().for_each(|kind| blame.delivered(Side::Editor, &update(kind)));
         assert_eq!(crash(&mut blame, How::Signal(6)).as_deref(), Some("session/update b"));
     }
 
