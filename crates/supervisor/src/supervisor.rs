@@ -27,6 +27,8 @@ pub struct Supervisor {
     /// By component, in the order of the chain.
     pub(crate) posts: Vec<Post>,
     pub(crate) telling: Telling,
+    /// What goes on behind a chain that is a proxy itself.
+    pub(crate) beyond: Turns,
     /// Sessions that the agent could not take up again, and why.
     pub(crate) lost: BTreeMap<String, String>,
     /// Sessions that nobody has.
@@ -74,6 +76,7 @@ impl Supervisor {
             exchange,
             posts: std::iter::repeat_with(Post::default).take(count).collect(),
             telling: Telling::default(),
+            beyond: Turns::default(),
             lost: BTreeMap::new(),
             orphans: Vec::new(),
             dialects: vec!["?"; count + 1],
@@ -162,7 +165,7 @@ impl Supervisor {
         let held = self.router.chain().seats().map(|seat| self.router.held(seat).0).sum();
         let open: usize =
             self.posts.iter().map(|post| post.record.open() + post.turns.open()).sum();
-        let open = open + self.orphans.len();
+        let open = open + self.orphans.len() + self.beyond.open();
         let exchange = self.exchange.iter().flat_map(Exchange::sizes);
         [self.router.open_questions(), held, open, self.telling.open()]
             .into_iter()

@@ -152,8 +152,12 @@ impl Supervisor {
 
     /// A component says something.
     pub(crate) fn turn_arrived(&mut self, from: Seat, toward: Side, message: &Message) {
-        let Some(post) = self.post_mut(from).filter(|post| !post.turns.is_empty()) else { return };
-        if post.turns.arrived(toward, message) {
+        let turns = match from.index().checked_sub(1) {
+            Some(index) => self.posts.get_mut(index).map(|post| &mut post.turns),
+            None => Some(&mut self.beyond),
+        };
+        let Some(turns) = turns.filter(|turns| !turns.is_empty()) else { return };
+        if turns.arrived(toward, message) {
             self.freed_before(from);
         }
     }
@@ -161,7 +165,7 @@ impl Supervisor {
     /// What the components before this one have waited for has come.
     fn freed_before(&mut self, seat: Seat) {
         let now = self.now;
-        let before = seat.index().saturating_sub(1);
+        let before = seat.index().checked_sub(1).unwrap_or(self.posts.len());
         self.posts[..before].iter_mut().for_each(|post| post.freed = now);
     }
 
@@ -171,8 +175,14 @@ impl Supervisor {
             return;
         }
         let (now, router) = (self.now, &self.router);
-        if let Some(post) = to.index().checked_sub(1).and_then(|index| self.posts.get_mut(index)) {
-            post.turns.delivered(now, message, || speaks_v2(router, to));
+        // What leaves the chain was agreed on with its components.
+        let agreed = if to.is_component() { to } else { Seat(1) };
+        let turns = match to.index().checked_sub(1) {
+            Some(index) => self.posts.get_mut(index).map(|post| &mut post.turns),
+            None => Some(&mut self.beyond),
+        };
+        if let Some(turns) = turns {
+            turns.delivered(now, message, || speaks_v2(router, agreed));
         }
     }
 
@@ -192,7 +202,10 @@ impl Supervisor {
     fn overdue_turn_at(&self, seat: Seat) -> Option<(Time, Seat, How)> {
         let post = self.post(seat)?;
         let watch = self.rules.watch;
-        let behind = || self.posts[seat.index()..].iter().map(|post| &post.turns.going);
+        let behind = || {
+            let posts = self.posts[seat.index()..].iter().map(|post| &post.turns.going);
+            posts.chain([&self.beyond.going])
+        };
         let asks = || self.router.asks().filter(|ask| ask.asker == seat);
         // Only a component that is not waiting on another one is considered stuck.
         let waits = |turn: &Turn| {
@@ -227,9 +240,10 @@ impl Supervisor {
     ) {
         let Some(post) = self.post_mut(seat) else { return };
         let going = std::mem::take(&mut post.turns).going;
-        let behind = self.posts[seat.index()..].iter();
+        let behind = self.posts[seat.index()..].iter().map(|post| &post.turns);
+        let behind = behind.chain([&self.beyond]);
         let elsewhere: BTreeSet<String> =
-            behind.flat_map(|post| post.turns.going.keys().cloned()).collect();
+            behind.flat_map(|turns| turns.going.keys().cloned()).collect();
         if !going.is_empty() {
             self.freed_before(seat);
         }

@@ -143,3 +143,19 @@ fn sparkle_does_not_wait_for_an_agent_that_has_died() {
     assert!(told.contains("killed by signal 9"), "{told}");
     assert_eq!(stage.editor.message()["params"]["update"]["state"], "idle");
 }
+
+/// A proxy in an inner chain waits for a turn that goes on behind that chain.
+#[test]
+fn a_component_of_an_inner_chain_is_not_to_blame_for_a_turn_behind_it() {
+    let setup = stage().option(&["--prompt-limit", "6"]);
+    let inner = "proxy --prompt-limit 3 --restart-delay 0..0 --notices off";
+    let inner = setup.nested(inner, &[setup.component("b").to_string()]);
+    let components = [inner, setup.component("agent").to_string()];
+    let mut play = Play::of(setup.run("agent", &components), &["b", "agent"], SECOND);
+    play.session("s");
+    begin(&mut play);
+    let told = pass(&mut play.proxies[0]);
+    assert_eq!(told["params"]["params"]["update"]["state"], "idle", "{told}");
+    assert_failed(&play.stage.editor.message(), "gave no sign of life for 6 s");
+    goes_on(&mut play);
+}
