@@ -82,24 +82,25 @@ impl Supervisor {
     pub(crate) fn cancel_deadline(&self) -> Option<Time> {
         let limit = self.rules.watch.cancel?;
         let seats = self.router.chain().seats();
-        let due = seats.flat_map(|seat| self.cancelled_since(seat));
-        due.map(|(_, since)| since.plus(limit)).min()
+        let due = seats.flat_map(|seat| self.overdue_since(seat, limit));
+        due.map(|(_, since, time)| since.plus(time)).min()
     }
 
-    /// Of each method with requests that a component could stop: since when it should have stopped the oldest.
-    fn cancelled_since(&self, seat: Seat) -> impl Iterator<Item = (&str, Time)> {
+    /// Of each method with cancelled requests: since when a component should have stopped the oldest, and how
+    /// much time it has for that.
+    fn overdue_since(&self, seat: Seat, limit: u64) -> impl Iterator<Item = (&str, Time, u64)> {
         let post =
             self.post(seat).filter(|post| !post.record.cancelled.is_empty() && self.is_up(seat));
         post.into_iter().flat_map(move |post| {
-            // A component that has passed such a request on cannot stop before the next one does.
-            let oldest = post.record.cancelled.oldest();
-            oldest.filter(move |(method, _)| !self.router.asks_method(seat, method)).map(
-                move |(method, at)| {
-                    // What an agent waits for is part of what it should have stopped.
-                    let freed = if self.is_agent(seat) { at } else { at.max(post.freed) };
-                    (method, freed)
-                },
-            )
+            post.record.cancelled.oldest().map(move |(method, at)| {
+                // What an agent waits for is part of what it should have stopped.
+                let since = if self.is_agent(seat) { at } else { at.max(post.freed) };
+                // A component that has passed such a request on stops when the next one does. It has twice
+                // the time: the next one may not have heard of the cancellation, because many old proxies
+                // do not pass it on.
+                let passed_on = self.router.asks_method(seat, method);
+                (method, since, if passed_on { limit.saturating_mul(2) } else { limit })
+            })
         })
     }
 
@@ -110,9 +111,9 @@ impl Supervisor {
         let mut late = Vec::new();
         for seat in self.router.chain().seats() {
             let Some(post) = self.post(seat) else { continue };
-            for (method, since) in self.cancelled_since(seat) {
-                if since.plus(limit) <= now {
-                    let time = Time(now.0.saturating_sub(limit));
+            for (method, since, time) in self.overdue_since(seat, limit) {
+                if since.plus(time) <= now {
+                    let time = Time(now.0.saturating_sub(time));
                     let ids = post.record.cancelled.until(method, time);
                     late.push((seat, method.to_owned(), ids));
                 }

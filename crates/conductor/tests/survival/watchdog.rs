@@ -275,6 +275,21 @@ fn a_proxy_may_ignore_that_a_request_is_cancelled() {
     assert_eq!((&components[0]["restarts"], &components[1]["restarts"]), (&json!(0), &json!(0)));
 }
 
+/// Many old proxies pass a request on, but not its cancellation. The agent then never hears of it.
+#[test]
+fn a_proxy_may_pass_a_request_on_and_keep_its_cancellation() {
+    let setup = stage().option(&["--cancel-limit", "0.2"]);
+    let mut play = Play::begin(setup, &["proxy", "agent"], PLAIN);
+    play.session("s");
+    let asked = play.ask("1", "_x/ask", "{}");
+    play.stage.editor.send(&cancel("1"));
+    play.proxies[0].line();
+    assert_cancelled(&play.stage.editor.message(), json!(1));
+    play.agent.answer(&asked, "{}");
+    pass(&mut play.proxies[0]);
+    play.works();
+}
+
 /// A session that was set up though that was cancelled is closed: the editor does not know it.
 #[test]
 fn a_session_whose_set_up_was_cancelled_is_closed_when_it_comes_late() {
