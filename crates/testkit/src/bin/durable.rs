@@ -178,7 +178,10 @@ impl Agent {
         };
         self.last_id += 1;
         let arguments = json!({ "name": "count", "arguments": { "text": text } });
-        let params = json!({ "serverId": server, "method": "tools/call", "params": arguments });
+        let request = format!("r-{}", self.last_id);
+        let params = json!({
+            "serverId": server, "requestId": request, "method": "tools/call", "params": arguments,
+        });
         self.asked.insert(self.last_id, (prompt.clone(), session.to_owned()));
         put(
             &json!({ "jsonrpc": "2.0", "id": self.last_id, "method": "mcp/message", "params": params }),
