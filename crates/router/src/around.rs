@@ -45,25 +45,39 @@ pub struct Kind {
     pub update: Option<String>,
 }
 
+/// Longer names of methods and kinds of update are not told apart, so that remembering them costs little.
+const LONGEST_NAME: usize = 128;
+
 impl Kind {
-    /// The kind of a request or a notification.
+    /// The kind of a request or a notification, unless its name is too long.
     pub fn of(toward: Side, message: &Message) -> Option<Kind> {
         let (Message::Request { call, .. } | Message::Notification(call)) = message else {
             return None;
         };
-        let update = match call.is(UPDATE) {
-            true => call.params.as_ref().and_then(updates::update_kind),
-            false => None,
+        let update = match Kind::update_of(call) {
+            Some(update) => Some(update.text()?.into_owned()),
+            None => None,
         };
-        Some(Kind { toward, method: call.method.name().into_owned(), update })
+        let method = call.method.name().into_owned();
+        let longest = method.len().max(update.as_ref().map_or(0, String::len));
+        (longest <= LONGEST_NAME).then_some(Kind { toward, method, update })
     }
 
-    /// Whether a call is of this kind.
-    pub fn is_of(&self, toward: Side, call: &Call) -> bool {
+    /// For a `session/update`: the kind of update.
+    pub fn update_of(call: &Call) -> Option<Json> {
+        call.params.as_ref().filter(|_| call.is(UPDATE)).and_then(updates::update_kind)
+    }
+
+    /// Whether a call is of this kind. `update` is [`update_of`](Kind::update_of) of the call, which is read
+    /// once for all comparisons.
+    pub fn is_of(&self, toward: Side, call: &Call, update: Option<&Json>) -> bool {
         self.toward == toward
             && call.is(&self.method)
-            && (self.method != UPDATE
-                || updates::is_update_kind(call.params.as_ref(), self.update.as_deref()))
+            && match (&self.update, update) {
+                (Some(ours), Some(theirs)) => theirs.says(ours),
+                (None, None) => true,
+                _ => false,
+            }
     }
 }
 
@@ -141,8 +155,11 @@ impl Router {
     /// Whether a component is spared this message.
     pub fn is_spared(&self, seat: Seat, toward: Side, call: &Call) -> bool {
         let Some(detours) = self.detours(seat) else { return false };
-        if detours.kinds.iter().any(|kind| kind.is_of(toward, call)) {
-            return true;
+        if !detours.kinds.is_empty() {
+            let update = Kind::update_of(call);
+            if detours.kinds.iter().any(|kind| kind.is_of(toward, call, update.as_ref())) {
+                return true;
+            }
         }
         // In ACP v2 the schema itself has room for what is new.
         match detours.reads.filter(|_| toward == Side::Editor && !self.outer.v2) {

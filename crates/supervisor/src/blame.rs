@@ -68,7 +68,8 @@ impl Blame {
     }
 
     fn find(&self, toward: Side, call: &Call) -> Option<Index> {
-        self.known.iter().position(|known| known.kind.is_of(toward, call))
+        let update = Kind::update_of(call);
+        self.known.iter().position(|known| known.kind.is_of(toward, call, update.as_ref()))
     }
 
     /// The component says something. If it passes on what it was sent, it has dealt with that and all that
@@ -94,7 +95,7 @@ impl Blame {
     }
 
     /// The component is gone. Gives the kind of message that it has crashed on for the second time.
-    fn crashed(&mut self, why: &Exit) -> Option<Kind> {
+    pub fn crashed(&mut self, why: &Exit) -> Option<Kind> {
         let open = std::mem::take(&mut self.open);
         if !is_own_fault(&why.how) {
             return None;
@@ -121,11 +122,9 @@ impl Blame {
 }
 
 impl Supervisor {
-    /// A component has crashed. If it is the second time with one kind of message, it is spared that kind.
-    pub(crate) fn blame(&mut self, seat: Seat, why: &Exit, actions: &mut Vec<Action>) {
+    /// A component has crashed on one kind of message for the second time: it is spared that kind.
+    pub(crate) fn blame(&mut self, seat: Seat, kind: Kind, actions: &mut Vec<Action>) {
         let takes = self.router.chain().component(seat).map(|it| it.updates);
-        let Some(post) = self.post_mut(seat) else { return };
-        let Some(kind) = post.blame.crashed(why) else { return };
         if takes == Some(TakesUpdates::All) || !self.router.spare(seat, kind.clone()) {
             return;
         }
@@ -237,6 +236,18 @@ mod tests {
         }
         ["c", "b"].iter().for_each(|kind| blame.delivered(Side::Editor, &update(kind)));
         assert_eq!(crash(&mut blame, How::Signal(6)).as_deref(), Some("session/update b"));
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let mut blame = Blame::default();
+        blame.delivered(Side::Editor, &update(&"x".repeat(10_000)));
+        assert!(blame.known.is_empty() && blame.open.is_empty());
+        for number in 0..10 * MOST_KINDS {
+            blame.delivered(Side::Editor, &update(&number.to_string()));
+            blame.arrived(Side::Editor, &update(&number.to_string()));
+        }
+        assert_eq!((blame.known.len(), blame.open.len()), (MOST_KINDS, 0));
     }
 
     #[test]

@@ -93,8 +93,7 @@ impl Supervisor {
             self.post(seat).filter(|post| !post.record.cancelled.is_empty() && self.is_up(seat));
         post.into_iter().flat_map(move |post| {
             post.record.cancelled.oldest().map(move |(method, at)| {
-                // What an agent waits for is part of what it should have stopped.
-                let since = if self.is_agent(seat) { at } else { at.max(post.freed) };
+                let since = self.should_have_stopped(seat, at, limit);
                 // A component that has passed such a request on stops when the next one does. It has twice
                 // the time: the next one may not have heard of the cancellation, because many old proxies
                 // do not pass it on.

@@ -106,6 +106,8 @@ impl Supervisor {
     /// Nothing more comes from who sat at this seat.
     pub(crate) fn on_left(&mut self, seat: Seat, why: Exit, actions: &mut Vec<Action>) {
         let verdict = self.judge(seat);
+        // Before anything is said in the place of the component: that is not its own doing.
+        let crashed_on = self.post_mut(seat).and_then(|post| post.blame.crashed(&why));
         let untold = self.post(seat).map(|post| post.record.untold()).unwrap_or_default();
         if let How::Uncancellable { .. } = why.how {
             self.honour_cancellations(seat, actions);
@@ -124,7 +126,9 @@ impl Supervisor {
             Verdict::Restart { delay } => {
                 let text = "is being restarted";
                 self.part(seat, why.clone(), Plan::Restart, text, actions);
-                self.blame(seat, &why, actions);
+                if let Some(kind) = crashed_on {
+                    self.blame(seat, kind, actions);
+                }
                 self.adopt_all(seat, untold, actions);
                 self.with_exchange(actions, |it, now, steps| it.parted(now, seat, steps));
                 let at = self.now.plus(delay);

@@ -202,29 +202,32 @@ impl Supervisor {
     fn overdue_turn_at(&self, seat: Seat) -> Option<(Time, Seat, How)> {
         let post = self.post(seat)?;
         let watch = self.rules.watch;
-        let behind = || {
-            let posts = self.posts[seat.index()..].iter().map(|post| &post.turns.going);
-            posts.chain([&self.beyond.going])
-        };
-        let asks = || self.router.asks().filter(|ask| ask.asker == seat);
+        let behind: Vec<&BTreeMap<String, Turn>> = self.posts[seat.index()..]
+            .iter()
+            .map(|post| &post.turns.going)
+            .chain([&self.beyond.going])
+            .collect();
         // Only a component that is not waiting on another one is considered stuck.
-        let waits = |turn: &Turn| {
-            self.router.asks_absent(seat)
-                || asks().any(|ask| ask.at >= turn.since)
-                || behind().any(|it| it.values().any(|other| other.since >= turn.since))
-        };
+        let waits = self.router.asks_absent(seat);
+        let asked = self.router.asks().filter(|ask| ask.asker == seat).map(|ask| ask.at);
+        let passed_on = behind.iter().flat_map(|it| it.values()).map(|turn| turn.since);
+        let newest = asked.chain(passed_on).max();
         let silent = post.turns.going.values().filter_map(|turn| {
-            let limit = watch.prompt.filter(|_| !waits(turn))?;
+            let limit = watch.prompt?;
+            if waits || newest.is_some_and(|newest| newest >= turn.since) {
+                return None;
+            }
             let due = turn.since.max(post.freed).max(post.heard).plus(limit);
             Some((due, seat, How::Unresponsive { method: PROMPT.to_owned(), limit }))
         });
+        let prompts = self.router.asks_method(seat, PROMPT);
         let cancelled = post.turns.going.iter().filter_map(|(session, turn)| {
             let (limit, at) = (watch.cancel?, turn.cancelled?);
-            let passed_on = behind().any(|it| it.contains_key(session))
-                || asks().any(|ask| ask.method == PROMPT);
-            let since = if self.is_agent(seat) { at } else { at.max(post.freed) };
-            let how = How::Uncancellable { method: PROMPT.to_owned(), limit };
-            (!passed_on).then(|| (since.plus(limit), seat, how))
+            if prompts || behind.iter().any(|it| it.contains_key(session)) {
+                return None;
+            }
+            let since = self.should_have_stopped(seat, at, limit);
+            Some((since.plus(limit), seat, How::Uncancellable { method: PROMPT.to_owned(), limit }))
         });
         silent.chain(cancelled).min_by_key(|(due, ..)| *due)
     }

@@ -130,10 +130,18 @@ impl Supervisor {
             passed_on.contains(&None) || passed_on.contains(&Some(session.clone()))
         };
         let at = cancelled.filter(|(_, it)| !passes_on(&it.session)).map(|(at, _)| at).min()?;
-        // A proxy that had passed it on could not stop before the next one did. What an agent waits for
-        // meanwhile is part of what it should have stopped.
-        let since = if self.is_agent(seat) { at } else { at.max(post.freed) };
+        let since = self.should_have_stopped(seat, at, limit);
         Some((since.plus(limit), seat, How::Uncancellable { method: PROMPT.to_owned(), limit }))
+    }
+
+    /// Since when a component should have stopped what was cancelled at this time. A proxy that has passed it
+    /// on could not stop before the next component did, which takes at most `limit`. What an agent waits for
+    /// is part of what it should have stopped.
+    pub(crate) fn should_have_stopped(&self, seat: Seat, cancelled: Time, limit: u64) -> Time {
+        match self.post(seat).filter(|_| !self.is_agent(seat)) {
+            Some(post) => cancelled.max(post.freed.min(cancelled.plus(limit))),
+            None => cancelled,
+        }
     }
 
     pub(crate) fn is_up(&self, seat: Seat) -> bool {

@@ -86,8 +86,8 @@ impl Json {
         unquote(self.as_bytes())
     }
 
-    /// Does this string say `text`, a text without quotes, backslashes and control characters?
-    pub(crate) fn says(&self, text: &str) -> bool {
+    /// Whether this is a string that says `text`.
+    pub fn says(&self, text: &str) -> bool {
         match self.as_bytes() {
             [b'"', inner @ .., b'"'] => {
                 inner == text.as_bytes()
@@ -116,6 +116,15 @@ impl Json {
     /// The value at the end of a path of keys.
     pub fn at(&self, path: &[&str]) -> Option<Json> {
         path.iter().try_fold(self.clone(), |json, key| json.member(key))
+    }
+
+    /// The value at the end of a path of keys, as [`at`](Json::at) gives it, but of members that occur twice
+    /// the first one. What stands behind it is not looked at, so this is cheap in a large object.
+    pub fn first_at(&self, path: &[&str]) -> Option<Json> {
+        let mut found = None;
+        // An error ends the walk; the text is known to be JSON.
+        let _ = Walker::new(&self.0).find(path, &mut found);
+        found.map(|span| Json::slice_of(&self.0, span))
     }
 
     /// A copy in which the member `key` has another value; everything else stays as it is spelt.

@@ -159,3 +159,29 @@ fn a_component_of_an_inner_chain_is_not_to_blame_for_a_turn_behind_it() {
     assert_failed(&play.stage.editor.message(), "gave no sign of life for 6 s");
     goes_on(&mut play);
 }
+
+/// The end of the turn that the conductor reports in place of a crashed proxy does not count as passed on by
+/// that proxy.
+#[test]
+fn a_proxy_that_crashes_twice_on_the_end_of_a_turn_is_spared_it() {
+    let mut play = Play::begin(stage(), &["proxy", "agent"], SECOND);
+    let session = play.session("s");
+    for _ in 0..2 {
+        begin(&mut play);
+        play.agent.send(&state("s", r#""idle""#));
+        assert_eq!(play.proxies[0].message()["params"]["params"]["update"]["state"], "idle");
+        play.proxies[0].exit(1);
+        assert_eq!(play.stage.editor.message()["params"]["update"]["stopReason"], "error");
+        play.replaced(0);
+        play.learns(0, std::slice::from_ref(&session));
+    }
+    let asked = play.prompt("1", "s");
+    play.answer(&asked, r#"{"messageId":"m"}"#);
+    for word in ["running", "idle"] {
+        play.agent.send(&state("s", &json!(word).to_string()));
+        let barrier = play.proxies[0].message();
+        play.proxies[0].answer(&barrier, "{}");
+        assert_eq!(play.stage.editor.message()["params"]["update"]["state"], word);
+    }
+    play.works();
+}

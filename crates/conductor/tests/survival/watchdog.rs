@@ -290,6 +290,29 @@ fn a_proxy_may_pass_a_request_on_and_keep_its_cancellation() {
     play.works();
 }
 
+/// Answers that such a proxy gets meanwhile do not give it more and more time.
+#[test]
+fn a_cancelled_request_is_answered_though_the_chain_is_busy() {
+    let setup = stage().option(&["--cancel-limit", "0.2"]);
+    let mut play = Play::begin(setup, &["proxy", "agent"], PLAIN);
+    play.session("s");
+    play.stage.editor.send(&request("1", "_x/ask", "{}"));
+    play.proxies[0].request("_x/ask");
+    play.stage.editor.send(&cancel("1"));
+    play.proxies[0].line();
+    let began = Instant::now();
+    loop {
+        let asked = play.ask("2", "_x/other", "{}");
+        play.agent.answer(&asked, "{}");
+        pass(&mut play.proxies[0]);
+        let answer = play.stage.editor.message();
+        if answer["id"] == 1 {
+            return assert_cancelled(&answer, json!(1));
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "nobody answers the cancelled request");
+    }
+}
+
 /// A session that was set up though that was cancelled is closed: the editor does not know it.
 #[test]
 fn a_session_whose_set_up_was_cancelled_is_closed_when_it_comes_late() {

@@ -290,19 +290,9 @@ impl Updates {
     }
 }
 
-/// The kind of a `session/update`.
-pub fn update_kind(params: &Json) -> Option<String> {
-    Some(params.at(&["update", "sessionUpdate"])?.text()?.into_owned())
-}
-
-/// Whether the params of a `session/update` are of this kind; `None` for params without a kind.
-pub fn is_update_kind(params: Option<&Json>, kind: Option<&str>) -> bool {
-    let value = params.and_then(|params| params.at(&["update", "sessionUpdate"]));
-    match (value.filter(Json::is_string), kind) {
-        (Some(value), Some(kind)) => value.says(kind),
-        (None, None) => true,
-        _ => false,
-    }
+/// The kind of a `session/update`, as a JSON string.
+pub fn update_kind(params: &Json) -> Option<Json> {
+    params.first_at(&["update", "sessionUpdate"]).filter(Json::is_string)
 }
 
 fn has(object: &Json, member: &Member) -> bool {

@@ -204,3 +204,15 @@ fn to_compare_large_values_takes_no_more_work_than_they_are_long() {
     assert!(!more.extends_at_cost(&less, &mut work) && work == 100);
     assert!(less.extends_at_cost(&less, &mut work) && work == 100);
 }
+
+#[test]
+fn the_first_member_of_a_path_is_found_without_reading_on() {
+    let json = Json::parse(r#"{"a":{"x":[{"c":0}],"b":"1","b":"2"},"a":{"b":"3"},"d":4}"#).unwrap();
+    let first = |path: &[&str]| json.first_at(path).map(|it| it.to_string());
+    assert_eq!(first(&["a", "b"]).as_deref(), Some(r#""1""#));
+    assert_eq!(first(&["d"]).as_deref(), Some("4"));
+    assert_eq!(first(&[]), Some(json.to_string()));
+    for path in [&["c"][..], &["a", "c"], &["d", "b"], &["a", "b", "c"]] {
+        assert_eq!(first(path), None, "{path:?}");
+    }
+}

@@ -107,6 +107,26 @@ impl<'a> Walker<'a> {
         }
     }
 
+    /// Finds the value at the end of a path of keys, and ends with an error as soon as it is clear whether
+    /// there is one.
+    pub fn find(&mut self, path: &[&str], found: &mut Option<Span>) -> Result<(), Syntax> {
+        let [key, rest @ ..] = path else {
+            *found = Some(self.value()?);
+            return self.fail("found");
+        };
+        if self.peek() != Some(b'{') {
+            return self.fail("not there");
+        }
+        self.object(|name, walker| {
+            if name != key.as_bytes() {
+                return walker.value().map(drop);
+            }
+            walker.find(rest, found)?;
+            walker.fail("not there")
+        })
+        .map(drop)
+    }
+
     /// Walks over any value.
     pub fn value(&mut self) -> Result<Span, Syntax> {
         let Some(mut byte) = self.peek() else { return self.fail("expected a value") };
