@@ -120,6 +120,8 @@ fn control(chars: &mut Peekable<Chars<'_>>) -> Option<String> {
 
 /// Skips the text of a sequence that ends with BEL or ST. Without such an end only the characters that
 /// began the sequence are dropped, and the text is printed.
+///
+/// The search stops where another sequence may begin, so that no character is searched for two sequences.
 fn skip_string(chars: &mut Peekable<Chars<'_>>) {
     let mut ahead = chars.clone();
     while let Some(it) = ahead.next() {
@@ -132,7 +134,8 @@ fn skip_string(chars: &mut Peekable<Chars<'_>>) {
             *chars = ahead;
             return;
         }
-        if it == '\n' || it == '\x1b' {
+        // A new line, CAN, SUB, ESC, and the controls of which some begin a sequence.
+        if matches!(it, '\n' | '\x18' | '\x1a' | '\x1b' | '\u{80}'..='\u{9f}') {
             return;
         }
     }
@@ -184,6 +187,23 @@ mod tests {
         let shown = json(&text);
         assert!(shown.chars().all(is_harmless), "{shown:?}");
         assert_eq!(serde_json::from_str::<String>(&shown).expect("JSON"), said);
+    }
+
+    /// How often each character is read must not depend on how many sequences begin in the text. With a
+    /// search to the end of the text for each of them, this would take hours.
+    #[test]
+    fn a_text_of_nothing_but_openers_is_read_in_one_pass() {
+        let openers = [
+            "\x1b", "\x1b[", "\x1b]", "\x1bP", "\x1bX", "\x1b^", "\x1b_", "\u{90}", "\u{98}",
+            "\u{9b}", "\u{9d}", "\u{9e}", "\u{9f}", "\x1b[1", "\x1b]0;", "\u{9d}0;", "\x1b(",
+        ];
+        for opener in openers {
+            let text = opener.repeat((1 << 20) / opener.len());
+            for shown in [plain(&text), coloured(&text)] {
+                assert!(shown.chars().all(is_harmless), "{opener:?}");
+                assert!(shown.len() < text.len(), "{opener:?}");
+            }
+        }
     }
 
     #[test]
