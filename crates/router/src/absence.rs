@@ -225,6 +225,7 @@ impl Router {
                     if plan == Plan::Bypass && self.successor_answer(seat).is_some() =>
                 {
                     if let Some(outcome) = self.successor_answer(seat) {
+                        let outcome = self.heard_by(seat, outcome);
                         self.on_greeted(now, Ask { purpose, ..ask }, outcome, None, actions);
                     }
                 }

@@ -41,6 +41,7 @@ impl Router {
             *forwarded = true;
         }
         if let Some(outcome) = self.remembered(from) {
+            let outcome = self.heard_by(from, outcome);
             return answer(from, Side::Editor, id, outcome, actions);
         }
         let to = self.neighbour(from, Side::Agent);
@@ -104,6 +105,7 @@ impl Router {
         actions: &mut Vec<Action>,
     ) {
         let seat = ask.answerer;
+        let outcome = self.with_an_object(ask.asker, seat, outcome);
         let Purpose::Greeting { instead } = ask.purpose else { return };
         let outcome = self.note_guard(seat, outcome, actions);
         if let Some(greeted) = self.greeted.get_mut(seat.index().wrapping_sub(1)) {
@@ -164,7 +166,7 @@ impl Router {
             Outcome::Result(result) if ask.asker == Seat::OUTER && self.has_guard_to_tell() => {
                 Outcome::Result(guards::put(&result))
             }
-            outcome => outcome,
+            outcome => self.heard_by(ask.asker, outcome),
         };
         let message = Message::Response { id: ask.asker_id, outcome, extras };
         actions.push(Action::Deliver { to: ask.asker, toward: Side::Editor, message });
@@ -190,13 +192,44 @@ impl Router {
             Some(Outcome::Result(result)) => Some(result),
             _ => None,
         };
-        let Some(rest) = guards::take(result, successor) else { return outcome };
-        if let Some(component) = self.chain.components.get_mut(index).filter(|it| !it.guard) {
+        let (set, rest) = guards::take(result, successor);
+        let component = self.chain.components.get_mut(index).filter(|it| set && !it.guard);
+        if let Some(component) = component {
             component.guard = true;
             let text = "contains a guard: nothing passes without it".to_owned();
             actions.push(Action::Report(Notice { level: Level::Debug, seat, text }));
         }
         Outcome::Result(rest)
+    }
+
+    /// The answer to the `initialize` that a seat has sent to its successor. A proxy does not get what would
+    /// be mistaken for its own word on guards.
+    pub(crate) fn heard_by(&self, seat: Seat, outcome: Outcome) -> Outcome {
+        match outcome {
+            Outcome::Result(result) if self.is_proxy(seat) => {
+                Outcome::Result(guards::hide(&result))
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// The answer to `initialize`, or an error where a chain could not add to it that it contains a guard.
+    fn with_an_object(&self, asker: Seat, answerer: Seat, outcome: Outcome) -> Outcome {
+        let is_added_to = self.is_proxy(asker) || self.has_guard_to_tell();
+        match &outcome {
+            Outcome::Result(result) if is_added_to && !result.is_object() => {
+                let whose = match answerer {
+                    Seat::OUTER => "the successor of this chain".to_owned(),
+                    seat => format!("component '{}'", self.chain.name(seat)),
+                };
+                let text = format!(
+                    "{whose} answered initialize with something that is not an object: a result of \
+                     initialize has to be one"
+                );
+                Outcome::error(code::INTERNAL_ERROR, &text)
+            }
+            _ => outcome,
+        }
     }
 
     fn is_proxy(&self, seat: Seat) -> bool {

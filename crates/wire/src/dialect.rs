@@ -53,6 +53,7 @@ pub use outer::Outer;
 pub use p0::Relay;
 pub use plain::Plain;
 pub use proxy::Proxy;
+pub(crate) use restore::{Place, restored};
 
 /// One side of the conversation on one link.
 pub trait Dialect: Send {

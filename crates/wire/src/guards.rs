@@ -1,84 +1,110 @@
 //! How a chain that is itself a proxy tells the conductor above it that it contains a guard.
 //!
 //! Nothing may pass without a guard, so nothing may pass without a chain that contains one: the conductor
-//! above must not leave that chain out. In the answer to `initialize` there is a number for it:
+//! above must not leave that chain out. The answer to `initialize` of such a chain contains a flag:
 //!
 //! ```json
-//! {"protocolVersion":1,"_meta":{"conductor":{"guards":1}}}
+//! {"protocolVersion":1,"_meta":{"conductor":{"guards":true}}}
 //! ```
 //!
-//! A chain that contains a guard adds 1 to what its successor answered. The conductor above compares the
-//! two answers, notes the difference, and passes on what the successor had said. To any other program it
-//! is one more member of `_meta`.
+//! Only the component that answers may set the flag. Therefore the conductor above hides from a proxy what
+//! the successor of that proxy says in this place ([`hide`]), and puts it back into the answer of the proxy
+//! ([`take`]). An agent that says anything there can neither set nor clear the flag of a chain, and its
+//! words reach the editor unchanged. To any other program the flag is one more member of `_meta`.
 
+use crate::dialect::{Place, restored};
 use crate::json::Json;
 
-const PLACE: [&str; 3] = ["_meta", "conductor", "guards"];
-
-fn number(result: &Json) -> u64 {
-    result.at(&PLACE).and_then(|it| it.as_str().parse().ok()).unwrap_or(0)
-}
+const PLACE: Place = &["_meta", "conductor", "guards"];
 
 /// The result of `initialize` of a chain that contains a guard.
 pub fn put(result: &Json) -> Json {
-    let number = number(result).saturating_add(1);
-    result.with_at(&PLACE, Some(&Json::trusted(number.to_string())))
+    result.with_at(PLACE, Some(&Json::TRUE))
 }
 
 /// Puts into one result what another one says of guards, if it says anything.
 pub fn copy(from: &Json, to: &Json) -> Json {
-    match from.at(&PLACE) {
-        Some(said) => to.with_at(&PLACE, Some(&said)),
+    match from.at(PLACE) {
+        Some(said) => to.with_at(PLACE, Some(&said)),
         None => to.clone(),
     }
 }
 
-/// Whether the component that answered contains a guard, given what its successor had answered to it. If so,
-/// gives the result with what the successor said of guards, and nothing else.
-pub fn take(result: &Json, successor: Option<&Json>) -> Option<Json> {
-    let before = successor.map_or(0, number);
-    if number(result) <= before {
-        return None;
+/// A result of `initialize` as a proxy gets it from its successor: nothing stands where the proxy may put
+/// the flag, nor anything that could not contain it.
+pub fn hide(result: &Json) -> Json {
+    let in_the_way = |depth: &usize| {
+        let value = result.at(&PLACE[..*depth]);
+        value.is_some_and(|value| *depth == PLACE.len() || !value.is_object())
+    };
+    match (1..=PLACE.len()).find(in_the_way) {
+        Some(depth) => result.with_at(&PLACE[..depth], None),
+        None => result.clone(),
     }
-    let said = successor.and_then(|it| it.at(&PLACE));
-    let mut result = result.with_at(&PLACE, said.as_ref());
-    for depth in [2, 1] {
-        let place = &PLACE[..depth];
-        let had = successor.is_some_and(|it| it.at(place).is_some());
-        if !had && result.at(place).is_some_and(|it| it.is_empty_object()) {
-            result = result.with_at(place, None);
-        }
+}
+
+/// Whether the component that gave this result contains a guard; and the result with what its successor
+/// said in place of the flag. `successor` is what the successor has answered, before [`hide`].
+pub fn take(result: &Json, successor: Option<&Json>) -> (bool, Json) {
+    let flag = result.at(PLACE);
+    let base = successor.cloned().unwrap_or(Json::EMPTY);
+    if flag.is_none() && hide(&base) == base {
+        return (false, result.clone());
     }
-    Some(result)
+    let set = flag.is_some_and(|it| !matches!(it.as_str(), "false" | "null" | "0"));
+    // A component that has changed nothing else: not even the spelling is another one.
+    let same = hide(result) == hide(&base);
+    (set, if same { base } else { restored(result, &base, &[PLACE]) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const ANSWERS: [&str; 12] = [
+        r#"{"protocolVersion":1}"#,
+        r#"{"protocolVersion":1,"_meta":{}}"#,
+        r#"{"protocolVersion":1,"_meta":null}"#,
+        r#"{"protocolVersion":1,"_meta":3}"#,
+        r#"{"protocolVersion":1,"_meta":{"conductor":{},"x":1e400}}"#,
+        r#"{"protocolVersion":1,"_meta":{"conductor":"x","y":[ 1 ]}}"#,
+        r#"{"_meta":{"conductor":{"guards":1,"more":true}},"protocolVersion":1}"#,
+        r#"{"protocolVersion":1,"_meta":{"conductor":{"guards":18446744073709551615}}}"#,
+        r#"{"protocolVersion":1,"_meta":{"conductor":{"guards":true}}}"#,
+        r#"{"protocolVersion":1,"_meta":{"conductor":{"guards":false}}}"#,
+        r#"{"protocolVersion":1,"_meta":{"conductor":{"gu\u0061rds":{"a":null}}}}"#,
+        r#"{"protocolVersion":1,"_meta":{"conductor":{"guards":1,"guards":0}}}"#,
+    ];
+
     #[test]
-    fn what_a_chain_says_of_its_guards_is_heard_and_taken_out_again() {
-        for successor in [
-            r#"{"protocolVersion":1}"#,
-            r#"{"protocolVersion":1,"_meta":{}}"#,
-            r#"{"protocolVersion":1,"_meta":{"conductor":{},"x":1e400}}"#,
-            r#"{"protocolVersion":1,"_meta":{"conductor":{"guards":2,"more":true}}}"#,
-            r#"{"protocolVersion":1,"_meta":{"conductor":{"guards":"odd"}}}"#,
-        ] {
+    fn only_the_component_that_answers_sets_the_flag() {
+        for successor in ANSWERS {
             let successor = Json::trusted(successor);
-            assert_eq!(take(&successor, Some(&successor)), None);
-            let told = put(&successor);
-            assert_eq!(take(&told, Some(&successor)), Some(successor.clone()), "{told}");
+            let heard = hide(&successor);
+            assert_eq!(heard.at(PLACE), None, "{successor}");
+            assert_eq!(take(&heard, Some(&successor)), (false, successor.clone()));
+            assert_eq!(take(&put(&heard), Some(&successor)), (true, successor.clone()));
             // Twice, as by a chain within a chain whose conductor does not take it out.
-            assert_eq!(take(&put(&told), Some(&successor)), Some(successor), "{told}");
+            assert_eq!(take(&put(&put(&heard)), Some(&successor)), (true, successor));
+        }
+    }
+
+    /// A proxy in the inner chain may drop all that the successor said beside the protocol.
+    #[test]
+    fn an_answer_without_meta_has_a_flag_as_well() {
+        for successor in ANSWERS {
+            let successor = Json::trusted(successor);
+            let bare = Json::trusted(r#"{"protocolVersion":1}"#);
+            assert!(take(&put(&bare), Some(&successor)).0, "{successor}");
+            assert!(!take(&bare, Some(&successor)).0, "{successor}");
         }
     }
 
     #[test]
-    fn without_an_answer_of_the_successor_any_number_counts() {
+    fn a_flag_counts_without_an_answer_of_the_successor() {
         let said = Json::trusted(r#"{"_meta":{"conductor":{"guards":1}}}"#);
-        assert_eq!(take(&said, None), Some(Json::trusted("{}")));
-        assert_eq!(take(&Json::trusted(r#"{"_meta":{"conductor":{"guards":0}}}"#), None), None);
+        assert_eq!(take(&said, None), (true, Json::EMPTY));
+        assert!(!take(&Json::trusted(r#"{"_meta":{"conductor":{"guards":0}}}"#), None).0);
         assert_eq!(copy(&said, &Json::EMPTY), said);
         assert_eq!(copy(&Json::EMPTY, &said), said);
     }

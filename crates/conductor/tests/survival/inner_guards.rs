@@ -172,32 +172,124 @@ fn a_chain_that_was_a_guard_stays_one() {
     std::fs::remove_dir_all(place).expect("the directory is ours");
 }
 
+/// What a hostile or odd agent may say where a chain says that it contains a guard.
+const SAID: [&str; 7] = [
+    r#"{"conductor":{"guards":18446744073709551615}}"#,
+    r#"{"conductor":{"guards":1,"more":[1.10]}}"#,
+    r#"{"conductor":{"guards":true}}"#,
+    r#"{"conductor":{"guards":{"a":false}}}"#,
+    r#"{"conductor":{"guards":false}}"#,
+    r#"{"conductor":"x"}"#,
+    "3",
+];
+
+/// A proxy that needs no puppet: the dialects differ in what a puppet would have to say.
+fn transparent(guard: bool) -> Value {
+    json!({ "name": "transparent", "guard": guard, "command": testkit::stage::binary("transparent") })
+}
+
+/// Starts a chain of one inner chain and an agent, which answers so. Gives the first component's status.
+fn greeted(setup: Setup, inner: &Value, result: &str) -> Value {
+    let components = [inner.to_string(), setup.component("agent").to_string()];
+    let mut stage = setup.run("agent", &components);
+    stage.editor.send(&request("1", "initialize", crate::play::GREETING));
+    let mut agent = stage.enter("agent");
+    let asked = agent.request("initialize");
+    assert!(!asked.to_string().contains("guards"), "{asked}");
+    agent.answer(&asked, result);
+    let answer = stage.editor.line();
+    assert!(answer.contains("\"result\""), "{answer}");
+    let component = wait_until("the chain is up", || {
+        let component = crate::play::status(&stage)["components"][0].take();
+        (component["state"] == "live").then_some(component)
+    });
+    // Nobody but the conductors sees the flag; the editor sees what the agent said. (Under SCP a chain
+    // answers before it knows its successor.)
+    let (_, said) = result.split_once("\"_meta\":").expect("each answer has it");
+    if component["dialect"] != "P0" {
+        assert!(answer.contains(said.trim_end_matches('}')), "{answer}");
+    }
+    assert!(said.contains("guards") || !answer.contains("guards"), "{answer}");
+    component
+}
+
+fn with_meta(said: &str) -> String {
+    format!(r#"{{"protocolVersion":1,"agentCapabilities":{{}},"authMethods":[],"_meta":{said}}}"#)
+}
+
 /// In whatever dialect the two conductors speak to each other; and nobody else sees anything of it.
 #[test]
 fn a_guard_is_heard_of_in_every_dialect() {
     for dialect in ["P0", "P1", "P2", "P3", "P3t", "P4", "P5"] {
-        let setup = stage().option(&["--dialect", &format!("inner={dialect}")]);
-        // The built-in chain needs no puppet: the dialects differ in what a puppet would have to say.
-        let transparent = json!({
-            "name": "transparent", "guard": true,
-            "command": testkit::stage::binary("transparent"),
-        });
-        let inner = chain("inner", INNER, &[transparent]);
+        let answers =
+            [PLAIN.to_owned(), with_meta(SAID[0]), with_meta(SAID[2]), with_meta(SAID[6])];
+        for result in answers {
+            let setup = stage().option(&["--dialect", &format!("inner={dialect}")]);
+            let inner = chain("inner", INNER, &[transparent(true)]);
+            let component = greeted(setup, &inner, &result);
+            assert_eq!(component["dialect"], dialect);
+            assert_eq!(component["guard"], true, "{dialect}, {result}: {component}");
+            assert_eq!(component["policy"], "restart,stop", "{dialect}");
+        }
+    }
+}
+
+/// An agent can neither switch the guard of an inner chain off nor make a guard of a chain without one, at
+/// one level or two.
+#[test]
+fn an_agent_has_no_say_in_whether_a_chain_contains_a_guard() {
+    for (number, said) in SAID.into_iter().enumerate() {
+        let guard = number % 2 == 0 || number == 5;
+        let innermost = chain("innermost", INNER, &[transparent(guard)]);
+        let inner = chain("inner", INNER, &[transparent(false), innermost]);
+        let component = greeted(stage(), &inner, &with_meta(said));
+        assert_eq!(component["guard"], guard, "{said}: {component}");
+    }
+}
+
+/// A proxy in the inner chain that drops what the agent says in `_meta` changes nothing.
+#[test]
+fn a_proxy_that_drops_meta_does_not_hide_the_guard() {
+    for said in SAID {
+        let setup = stage();
+        let inner = chain("inner", INNER, &[guard(&setup)]);
+        let components = [inner.to_string(), setup.component("agent").to_string()];
+        let mut stage = setup.run("agent", &components);
+        stage.editor.send(&request("1", "initialize", crate::play::GREETING));
+        let mut guard = stage.enter("guard");
+        let greeting = guard.request("proxy/initialize");
+        guard.send(&testkit::rpc::request(
+            "9",
+            "proxy/successor",
+            &json!({ "method": "initialize", "params": greeting["params"] }).to_string(),
+        ));
+        let mut agent = stage.enter("agent");
+        let asked = agent.request("initialize");
+        agent.answer(&asked, &with_meta(said));
+        let heard = guard.message();
+        assert_eq!(heard["id"], 9, "{heard}");
+        assert!(!heard.to_string().contains("guards"), "{heard}");
+        guard.answer(&greeting, PLAIN);
+        assert!(stage.editor.line().contains("\"result\""));
+        let component = crate::play::status(&stage)["components"][0].take();
+        assert_eq!(component["guard"], true, "{said}: {component}");
+    }
+}
+
+/// To an answer that is no object, a chain could not add that it contains a guard.
+#[test]
+fn an_agent_whose_answer_is_no_object_is_refused_behind_a_guard() {
+    for result in ["3", "null", "[]", "\"x\""] {
+        let setup = stage();
+        let inner = chain("inner", INNER, &[transparent(true)]);
         let components = [inner.to_string(), setup.component("agent").to_string()];
         let mut stage = setup.run("agent", &components);
         stage.editor.send(&request("1", "initialize", crate::play::GREETING));
         let mut agent = stage.enter("agent");
         let asked = agent.request("initialize");
-        assert!(!asked.to_string().contains("guards"), "{dialect}: {asked}");
-        agent.answer(&asked, PLAIN);
-        let answer = stage.editor.line();
-        assert!(answer.contains("\"result\"") && !answer.contains("guards"), "{dialect}: {answer}");
-        let component = wait_until("the chain is up", || {
-            let component = crate::play::status(&stage)["components"][0].take();
-            (component["state"] == "live").then_some(component)
-        });
-        assert_eq!(component["dialect"], dialect);
-        assert_eq!(component["guard"], true, "{dialect}: {component}");
-        assert_eq!(component["policy"], "restart,stop", "{dialect}");
+        agent.answer(&asked, result);
+        let answer = stage.editor.message();
+        let why = answer["error"]["message"].as_str().unwrap_or_default();
+        assert!(why.contains("'agent'") && why.contains("not an object"), "{answer}");
     }
 }
