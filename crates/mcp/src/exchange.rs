@@ -22,10 +22,11 @@ mod repeat;
 mod right;
 mod server;
 mod set_up;
+mod spare;
 mod talk;
 mod words;
 
-pub(crate) use repeat::{LIMIT, may_repeat, silence};
+pub(crate) use repeat::{LIMIT, has_limit, may_repeat, silence};
 pub(crate) use talk::{MOST_WAITING, cancelled, size_of};
 
 use server::{Server, Uses};
@@ -209,7 +210,7 @@ impl Exchange {
         }
         match message {
             Message::Response { id, outcome, extras } => {
-                let id = self.first_try(now, hop.seat, id, &outcome)?;
+                let id = self.first_try(now, hop.seat, id, &outcome, steps)?;
                 let Some(watch) = self.watched.remove(&(hop.seat, name(&id))) else {
                     return Some(Message::Response { id, outcome, extras });
                 };

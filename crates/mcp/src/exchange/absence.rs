@@ -36,7 +36,8 @@ impl Exchange {
     /// First words of clients that failed on their way to the server are said again.
     pub(super) fn say_lost_hellos(&mut self, steps: &mut Vec<Step>) {
         for (caller, connection) in self.bridge.lost_hellos() {
-            let heard = self.talks.with(&connection).is_none_or(|talk| talk.begun.is_some());
+            let heard = self.talks.with(&connection).is_none_or(|talk| talk.begun.is_some())
+                || self.may_answer_late(&connection);
             self.bridge.hello_again(caller, heard, steps);
         }
     }
@@ -107,6 +108,7 @@ impl Exchange {
                 talk.is_ready();
             }
             talk.state = State::Opening(Vec::new());
+            talk.unanswered = false;
             // Where nobody knows of a connection, the next message opens another.
             let has_begun = talk.begun.is_some() && !matches!(talk.consumer, Consumer::Stateless);
             if !told && !has_begun {

@@ -6,7 +6,7 @@ use wire::{Call, Id, Json, Message, Outcome, Side, code};
 
 use super::repeat::What;
 use super::talk::*;
-use super::{Exchange, LIMIT, Name, Step, Watch, may_repeat, name, named};
+use super::{Exchange, LIMIT, Name, Step, Watch, has_limit, name, named};
 use crate::bridge::{cancel, no_such};
 use crate::form::{self, About, Address, Answer, Form, Target, Way, Word, named_server};
 use crate::stateless::{self, CANCELLED, Client, DISCOVER, INITIALIZE, INITIALIZED, PING};
@@ -30,7 +30,7 @@ impl Exchange {
             exchange.find(form, server).filter(provides)
         };
         let until = match &word {
-            Word::Say { call, .. } => may_repeat(call).then(|| now.plus(LIMIT)),
+            Word::Say { call, .. } => has_limit(call).then(|| now.plus(LIMIT)),
             _ => None,
         };
         match word {
@@ -213,6 +213,11 @@ impl Exchange {
 
     /// Says something to the provider, or answers it here.
     pub(super) fn say(&mut self, now: Time, number: u64, item: Item, steps: &mut Vec<Step>) {
+        let item = match item.call.is(INITIALIZE) {
+            true => self.on_new_connection(now, number, item, steps),
+            false => Some(item),
+        };
+        let Some(item) = item else { return };
         let Some(talk) = self.talks.all.get_mut(&number) else { return };
         let Some(server) = self.servers.get(&talk.server) else { return };
         match &mut talk.state {

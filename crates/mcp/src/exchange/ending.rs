@@ -24,7 +24,7 @@ impl Exchange {
             return true;
         }
         let key = (seat, name(id));
-        let copies = self.talks.stop_repeating(&key);
+        let copies = self.stop_repeating(now, &key, steps);
         for copy in &copies {
             deliver(seat, Side::Editor, cancel(copy), steps);
         }
@@ -161,7 +161,7 @@ impl Exchange {
                 Question::Discover { then: Then::Hello { id, .. }, .. } => waiting.push(id),
                 Question::Say { form, .. } => {
                     let id = named(&key.1);
-                    let copies = self.talks.stop_repeating(&key);
+                    let copies = self.stop_repeating(now, &key, steps);
                     if form == Form::M7 {
                         deliver(seat, Side::Editor, cancel(&id), steps);
                         for copy in copies {
@@ -175,10 +175,11 @@ impl Exchange {
                 | Question::Trial { .. }
                 | Question::Passed { .. }
                 | Question::Late { .. }
+                | Question::Spare { .. }
                 | Question::Goodbye => {}
             }
             self.talks.limits.remove(&key);
-            self.talks.forget_repeat(&key);
+            self.stop_repeating(now, &key, steps);
         }
         for id in waiting {
             answer(seat, id, Outcome::Error(error.clone()), steps);

@@ -4,7 +4,7 @@ use router::{Seat, Time};
 use wire::{Call, Id, Json, Message, Outcome, Side};
 
 use super::talk::*;
-use super::{Exchange, LIMIT, Step, may_repeat, name};
+use super::{Exchange, LIMIT, Step, has_limit, name};
 use crate::form::{Address, Answer, Form};
 use crate::ids::Purpose;
 use crate::stateless;
@@ -42,7 +42,7 @@ impl Exchange {
         let answers: Vec<(String, Json)> = answers.collect();
         let call = stateless::again(&input.call, &answers, input.state.as_ref());
         let (id, inner) = (Some(input.id), input.inner);
-        let until = may_repeat(&call).then(|| now.plus(LIMIT));
+        let until = has_limit(&call).then(|| now.plus(LIMIT));
         let item = Item { id, inner, request: String::new(), call, original: None, until };
         self.say_detached(now, input.talk, item, input.rounds + 1, steps);
     }

@@ -27,6 +27,7 @@ impl Exchange {
             begun: None,
             told_to,
             held: 0,
+            unanswered: false,
             leaving: false,
         })
     }

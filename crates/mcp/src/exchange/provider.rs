@@ -6,7 +6,7 @@ use wire::{Call, Id, Json, Message, Outcome, Side, code};
 
 use super::server::Server;
 use super::talk::*;
-use super::{Exchange, LIMIT, Step, may_repeat, name};
+use super::{Exchange, LIMIT, Step, has_limit, name};
 use crate::bridge::no_such;
 use crate::form::{self, Address, Answer, Form, Target, Way, Word, connection_of};
 use crate::stateless::{self, INITIALIZE, PROGRESS, Stage};
@@ -147,7 +147,7 @@ impl Exchange {
                         return Some(outcome);
                     }
                     let id = Some(id.clone());
-                    let until = may_repeat(&call).then(|| now.plus(LIMIT));
+                    let until = has_limit(&call).then(|| now.plus(LIMIT));
                     let item = Item { id, inner, request, call, original: None, until };
                     self.say_stateless(now, &server, item, steps);
                     return None;
@@ -162,14 +162,21 @@ impl Exchange {
                 if let Some(talk) = self.talks.all.get_mut(&talk).filter(|_| form.is_good(&outcome))
                 {
                     talk.begins(&call);
+                    talk.unanswered = false;
                 }
                 None
             }
             Question::Late { form, chosen } => {
                 if let Outcome::Result(result) = &outcome {
                     let connection = connection_of(result).unwrap_or(chosen);
-                    self.say_goodbye(now, seat, form, &connection, steps);
+                    if self.talks.of_provider(seat, &connection).is_none() {
+                        self.say_goodbye(now, seat, form, &connection, steps);
+                    }
                 }
+                None
+            }
+            Question::Spare { first, form, chosen } => {
+                self.on_spare(now, (seat, first), (form, chosen), &outcome, steps);
                 None
             }
             Question::Goodbye => None,

@@ -4,6 +4,9 @@
 //! `notifications/initialized`. So a request that may be asked twice is asked again when its provider
 //! stays silent, and the first answer counts. If no answer comes at all, the consumer gets an error
 //! that names the provider. All other requests, such as `tools/call`, are sent once and have no limit.
+//!
+//! `initialize` is sent once on each connection: MCP servers (rmcp) exit when they get a second one.
+//! It is asked again on a new connection; see [`spare`](super::spare).
 
 use router::{Level, Notice, Seat, Time};
 use wire::message::error_object;
@@ -21,13 +24,16 @@ const RETRIES: [u64; 4] = [1_000, 2_000, 4_000, 8_000];
 /// opened is used, and the others are closed.
 const CONNECT_RETRIES: [u64; 2] = [5_000, 10_000];
 
+/// The same for `initialize`, which needs a new connection for each retry.
+const INITIALIZE_RETRIES: [u64; 2] = [5_000, 5_000];
+
 /// How long a provider may stay silent altogether, in milliseconds. MCP clients of most agents wait
 /// 30 s; their users should see our error, which names the provider, and not just a timeout.
 pub(crate) const LIMIT: u64 = 25_000;
 
 /// How long the answer to a connect that is not needed any more is waited for, so that the connection
 /// can be closed.
-const LATE: u64 = 600_000;
+pub(super) const LATE: u64 = 600_000;
 
 /// A larger request is not kept for a retry.
 const LARGEST: usize = 64 * 1024;
@@ -35,7 +41,7 @@ const LARGEST: usize = 64 * 1024;
 /// A request that is asked again while its provider stays silent.
 #[derive(Debug)]
 pub struct Repeat {
-    what: What,
+    pub what: What,
     /// When the next retry is due, and the pauses after it.
     next: Option<Time>,
     pauses: &'static [u64],
@@ -49,8 +55,22 @@ pub struct Repeat {
 /// How to send a request again.
 #[derive(Debug)]
 pub enum What {
-    Say { form: Form, server: String, connection: String, call: Call },
-    Connect { form: Form, server: String },
+    Say {
+        form: Form,
+        server: String,
+        connection: String,
+        call: Call,
+    },
+    Connect {
+        form: Form,
+        server: String,
+    },
+    /// `initialize`, on a new connection.
+    Initialize {
+        form: Form,
+        server: String,
+        call: Call,
+    },
 }
 
 impl What {
@@ -58,19 +78,24 @@ impl What {
     pub fn say(form: Form, server: &str, connection: &str, call: &Call) -> Option<What> {
         let small =
             |call: &Call| call.params.as_ref().is_none_or(|it| it.as_str().len() <= LARGEST);
-        (may_repeat(call) && small(call)).then(|| What::Say {
+        if !small(call) {
+            return None;
+        }
+        let server = server.to_owned();
+        if call.is(INITIALIZE) {
+            let call = call.detached();
+            return form.connects().then_some(What::Initialize { form, server, call });
+        }
+        may_repeat(call).then(|| What::Say {
             form,
-            server: server.to_owned(),
+            server,
             connection: connection.to_owned(),
             call: call.detached(),
         })
     }
 
-    fn is_initialize(&self) -> bool {
-        matches!(self, What::Say { call, .. } if call.is(INITIALIZE))
-    }
-
-    /// The request once more, and the id of its operation or connection, which is a new one.
+    /// The request once more, and the id of its operation or connection, which is a new one. For
+    /// `initialize` it is the request to open another connection.
     fn again(&self, number: u64, id: &Id) -> (Call, String) {
         let tag = format!("mcp-over-acp:{number}");
         let call = match self {
@@ -78,16 +103,23 @@ impl What {
                 let address = Address { server, connection, request: &tag };
                 form.say(Way::ToServer, address, Some(id), call)
             }
-            What::Connect { form, server } => form.connect(server, &tag),
+            What::Connect { form, server } | What::Initialize { form, server, .. } => {
+                form.connect(server, &tag)
+            }
         };
         (call, tag)
     }
 }
 
-/// Whether asking a server twice does what asking it once does.
+/// Whether asking a server twice, on one connection, does what asking it once does.
 pub(crate) fn may_repeat(call: &Call) -> bool {
     let method = call.method.name();
-    method == INITIALIZE || method == PING || method == DISCOVER || method.ends_with("/list")
+    method == PING || method == DISCOVER || method.ends_with("/list")
+}
+
+/// Whether a request has to be answered within [`LIMIT`].
+pub(crate) fn has_limit(call: &Call) -> bool {
+    may_repeat(call) || call.is(INITIALIZE)
 }
 
 /// The error for a client whose server has not answered.
@@ -121,6 +153,7 @@ impl Exchange {
         if let Some(what) = what {
             let pauses: &[u64] = match what {
                 What::Connect { .. } => &CONNECT_RETRIES,
+                What::Initialize { .. } => &INITIALIZE_RETRIES,
                 What::Say { .. } => &RETRIES,
             };
             let mut repeat = Repeat { what, next: None, pauses, copies: Vec::new(), refused: None };
@@ -138,13 +171,14 @@ impl Exchange {
         seat: Seat,
         id: Id,
         outcome: &Outcome,
+        steps: &mut Vec<Step>,
     ) -> Option<Id> {
         let key = (seat, name(&id));
         let copy = self.talks.copies.get(&key).cloned();
         let first = (seat, copy.clone().unwrap_or_else(|| key.1.clone()));
         let Some(repeat) = self.talks.repeats.get_mut(&first) else { return Some(id) };
         let failed = matches!(outcome, Outcome::Error(_));
-        if copy.is_some() && repeat.what.is_initialize() && failed {
+        if copy.is_some() && matches!(repeat.what, What::Initialize { .. }) && failed {
             repeat.refused = Some(outcome.clone());
             return None;
         }
@@ -155,6 +189,10 @@ impl Exchange {
                     self.expect_late(now, &first, repeat.copies, question, Some(&key.1));
                 }
                 Some(id)
+            }
+            What::Initialize { .. } => {
+                self.choose_connection(now, &first, repeat, &key.1, steps);
+                Some(named(&first.1))
             }
             What::Say { .. } => Some(named(&first.1)),
         }
@@ -233,8 +271,11 @@ impl Exchange {
         let Some(repeat) = self.talks.repeats.get_mut(&first) else { return };
         repeat.wait(now);
         let (call, tag) = repeat.what.again(number, &id);
-        repeat.copies.push((name(&id), tag));
         let seat = first.0;
+        if let What::Initialize { form, .. } = repeat.what {
+            return self.open_spare(now, first, (id, form, tag), call, steps);
+        }
+        repeat.copies.push((name(&id), tag));
         let text = format!(
             "{} is silent: {} is sent again",
             self.chain.describe(seat),
@@ -249,6 +290,9 @@ impl Exchange {
     fn give_up(&mut self, now: Time, key: (Seat, Name), steps: &mut Vec<Step>) {
         self.talks.limits.remove(&key);
         let repeat = self.talks.forget_repeat(&key);
+        if let Some(repeat) = &repeat {
+            self.close_spares(now, key.0, repeat, steps);
+        }
         let Some(Watch::Question(question)) = self.watched.remove(&key) else { return };
         let (seat, id) = (key.0, named(&key.1));
         let server = question.talk().and_then(|talk| self.talks.all.get(&talk));
@@ -260,15 +304,22 @@ impl Exchange {
         };
         let server = server.and_then(|key| self.servers.get(&key)).map(|it| it.name.clone());
         let server = &server.unwrap_or_default();
-        let method = match &repeat {
-            Some(Repeat { what: What::Say { call, .. }, .. }) => call.method.name().into_owned(),
+        let method = match (&repeat, &question) {
+            (Some(Repeat { what: What::Say { call, .. }, .. }), _) => {
+                call.method.name().into_owned()
+            }
+            (_, Question::Hello { .. }) => INITIALIZE.to_owned(),
+            (_, Question::Say { call, .. }) if call.is(INITIALIZE) => INITIALIZE.to_owned(),
             _ => "a request".to_owned(),
         };
         let error = silence(&self.chain.describe(seat), &method, server);
         let refused = repeat.as_ref().and_then(|repeat| repeat.refused.clone());
         let outcome = refused.unwrap_or_else(|| Outcome::Error(error.clone()));
         match question {
-            Question::LateHello { .. } | Question::Late { .. } | Question::Goodbye => {}
+            Question::LateHello { .. }
+            | Question::Late { .. }
+            | Question::Spare { .. }
+            | Question::Goodbye => {}
             Question::Connect { talk, ref asked, .. } => {
                 let asked = asked.clone();
                 let copies = repeat.map(|repeat| repeat.copies).unwrap_or_default();
@@ -287,6 +338,9 @@ impl Exchange {
             Question::Say { talk, form, inner, request, call, .. } => {
                 self.talks.operations.remove(&(seat, request));
                 if call.is(INITIALIZE) {
+                    if let Some(talk) = self.talks.all.get_mut(&talk) {
+                        talk.unanswered = true;
+                    }
                     let late = Question::LateHello { talk, form, call };
                     self.expect(now, (seat, &id), late, Some(now.plus(LATE)), None);
                 }
@@ -361,12 +415,5 @@ impl Talks {
             self.copies.remove(&(first.0, copy.clone()));
         }
         Some(repeat)
-    }
-
-    /// The same; gives the ids of the retries.
-    pub fn stop_repeating(&mut self, first: &(Seat, Name)) -> Vec<Id> {
-        let repeat = self.forget_repeat(first);
-        let copies = repeat.into_iter().flat_map(|repeat| repeat.copies);
-        copies.map(|(id, _)| named(&id)).collect()
     }
 }

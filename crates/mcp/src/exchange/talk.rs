@@ -76,6 +76,8 @@ pub struct Talk {
     pub told_to: Seat,
     /// How many bytes wait for it to be open.
     pub held: usize,
+    /// The server has left an `initialize` of this connection unanswered.
+    pub unanswered: bool,
     /// The consumer has said goodbye, which may not have come to the provider yet.
     pub leaving: bool,
 }
@@ -218,6 +220,12 @@ pub enum Question {
         form: Form,
         chosen: String,
     },
+    /// A connect for a second `initialize`: the first one is still unanswered.
+    Spare {
+        first: Name,
+        form: Form,
+        chosen: String,
+    },
     Goodbye,
 }
 
@@ -256,6 +264,7 @@ impl Question {
             Question::Trial { .. }
             | Question::Passed { .. }
             | Question::Late { .. }
+            | Question::Spare { .. }
             | Question::Goodbye => None,
         }
     }

@@ -7,7 +7,7 @@ use wire::{Outcome, code};
 
 use super::server::{Server, Words};
 use super::talk::*;
-use super::{Exchange, LIMIT, Step, may_repeat};
+use super::{Exchange, LIMIT, Step, has_limit};
 use crate::form::Form;
 
 impl Form {
@@ -67,7 +67,7 @@ impl Exchange {
         item: Item,
         steps: &mut Vec<Step>,
     ) {
-        let until = may_repeat(&item.call).then(|| now.plus(LIMIT));
+        let until = has_limit(&item.call).then(|| now.plus(LIMIT));
         self.say(now, number, Item { until, ..item }, steps);
     }
 

@@ -1,0 +1,177 @@
+//! `initialize` is asked again on another connection, a *spare* one.
+//!
+//! An MCP server accepts `initialize` once on a connection, and some (rmcp) exit when they get it
+//! twice. So when a provider leaves `initialize` unanswered, another connection is opened for the same
+//! request. The first connection on which it is answered is used, and the others are closed. Forms
+//! without connections (M0, M1) get `initialize` once.
+
+use router::{Level, Notice, Seat, Time};
+use wire::{Call, Id, Message, Outcome, Side};
+
+use super::repeat::{LATE, Repeat, What};
+use super::talk::*;
+use super::{Exchange, Name, Step, Watch, name, named};
+use crate::form::{Address, Form, Way, connection_of};
+
+impl Exchange {
+    /// Opens another connection for the `initialize` that was sent as `first`.
+    pub(super) fn open_spare(
+        &mut self,
+        now: Time,
+        first: (Seat, Name),
+        (id, form, chosen): (Id, Form, String),
+        connect: Call,
+        steps: &mut Vec<Step>,
+    ) {
+        let (seat, first) = first;
+        let who = self.chain.describe(seat);
+        let text = format!("{who} is silent: initialize is sent again on another connection");
+        steps.push(Step::Report(Notice { level: Level::Debug, seat, text }));
+        let question = Question::Spare { first, form, chosen };
+        self.expect(now, (seat, &id), question, Some(now.plus(LATE)), None);
+        deliver(seat, Side::Editor, Message::Request { id, call: connect }, steps);
+    }
+
+    /// A spare connection is open, or could not be opened. If `initialize` is still unanswered, it is
+    /// sent there.
+    pub(super) fn on_spare(
+        &mut self,
+        now: Time,
+        first: (Seat, Name),
+        (form, chosen): (Form, String),
+        outcome: &Outcome,
+        steps: &mut Vec<Step>,
+    ) {
+        let Outcome::Result(result) = outcome else { return };
+        let seat = first.0;
+        let connection = connection_of(result).unwrap_or(chosen);
+        if self.talks.of_provider(seat, &connection).is_some() {
+            // The provider has one connection only: it must not get `initialize` twice.
+            return;
+        }
+        let talk = match self.watched.get(&first) {
+            Some(Watch::Question(question)) => question.talk(),
+            _ => None,
+        };
+        let id = Id::string(&format!("m:{}", self.talks.fresh()));
+        let repeat = self.talks.repeats.get_mut(&first);
+        let (Some(talk), Some(Repeat { what: What::Initialize { server, call, .. }, copies, .. })) =
+            (talk, repeat)
+        else {
+            return self.say_goodbye(now, seat, form, &connection, steps);
+        };
+        let address = Address { server, connection: &connection, request: "" };
+        let call = form.say(Way::ToServer, address, Some(&id), call);
+        copies.push((name(&id), connection.clone()));
+        self.talks.copies.insert((seat, name(&id)), first.1);
+        self.talks.by_provider.insert((seat, connection), talk);
+        deliver(seat, Side::Editor, Message::Request { id, call }, steps);
+    }
+
+    /// `initialize` was answered on one connection: it is used from now on, and the others are closed.
+    pub(super) fn choose_connection(
+        &mut self,
+        now: Time,
+        first: &(Seat, Name),
+        mut repeat: Repeat,
+        answered: &Name,
+        steps: &mut Vec<Step>,
+    ) {
+        let seat = first.0;
+        let chosen = repeat.copies.iter().position(|(id, _)| id == answered);
+        let chosen = chosen.map(|index| repeat.copies.swap_remove(index).1);
+        self.close_spares(now, seat, &repeat, steps);
+        let (Some(chosen), Some(Watch::Question(question))) = (chosen, self.watched.get(first))
+        else {
+            return;
+        };
+        let talk = question.talk().and_then(|number| self.talks.all.get_mut(&number));
+        let Some(talk) = talk else { return };
+        if let State::Open { form, connection } | State::Greeting { form, connection, .. } =
+            &mut talk.state
+        {
+            let (form, before) = (*form, std::mem::replace(connection, chosen));
+            self.close_connection(now, seat, form, &before, steps);
+        }
+    }
+
+    /// Closes the spare connections of an `initialize`.
+    pub(super) fn close_spares(
+        &mut self,
+        now: Time,
+        seat: Seat,
+        repeat: &Repeat,
+        steps: &mut Vec<Step>,
+    ) {
+        let What::Initialize { form, .. } = repeat.what else { return };
+        for (_, connection) in &repeat.copies {
+            self.close_connection(now, seat, form, connection, steps);
+        }
+    }
+
+    fn close_connection(
+        &mut self,
+        now: Time,
+        seat: Seat,
+        form: Form,
+        connection: &str,
+        steps: &mut Vec<Step>,
+    ) {
+        self.talks.by_provider.remove(&(seat, connection.to_owned()));
+        self.say_goodbye(now, seat, form, connection, steps);
+    }
+
+    /// A request is not asked again. Gives the ids of its retries, as far as they have to be cancelled:
+    /// those of `initialize` end with their connections.
+    pub(super) fn stop_repeating(
+        &mut self,
+        now: Time,
+        first: &(Seat, Name),
+        steps: &mut Vec<Step>,
+    ) -> Vec<Id> {
+        let Some(repeat) = self.talks.forget_repeat(first) else { return Vec::new() };
+        self.close_spares(now, first.0, &repeat, steps);
+        match repeat.what {
+            What::Initialize { .. } => Vec::new(),
+            _ => repeat.copies.iter().map(|(id, _)| named(id)).collect(),
+        }
+    }
+
+    /// A consumer sends `initialize` on a connection whose server has left one unanswered: another
+    /// connection is opened for it. Gives back what may be sent on the open connection.
+    pub(super) fn on_new_connection(
+        &mut self,
+        now: Time,
+        number: u64,
+        item: Item,
+        steps: &mut Vec<Step>,
+    ) -> Option<Item> {
+        let Some(talk) = self.talks.all.get_mut(&number) else { return Some(item) };
+        let State::Open { form, connection } = &talk.state else { return Some(item) };
+        if !talk.unanswered || !form.connects() {
+            return Some(item);
+        }
+        talk.unanswered = false;
+        let (seat, form, connection) = (talk.seat, *form, connection.clone());
+        talk.state = State::Opening(vec![item]);
+        let late = |watch: &Watch| matches!(watch, Watch::Question(Question::LateHello { talk, .. }) if *talk == number);
+        let given_up = self.watched.extract_if(.., |_, watch| late(watch));
+        for (key, _) in given_up.collect::<Vec<_>>() {
+            self.talks.limits.remove(&key);
+        }
+        self.close_connection(now, seat, form, &connection, steps);
+        self.open(now, number, form, None, None, steps);
+        None
+    }
+
+    /// Whether a server may still answer an `initialize` that was given up, and cannot be sent another.
+    pub(super) fn may_answer_late(&self, connection: &str) -> bool {
+        let Some(number) = self.talks.by_connection.get(connection) else { return false };
+        let connects = self.talks.all.get(number).is_some_and(|talk| match &talk.state {
+            State::Open { form, .. } => form.connects(),
+            _ => true,
+        });
+        let late = |watch: &Watch| matches!(watch, Watch::Question(Question::LateHello { talk, .. }) if talk == number);
+        !connects && self.watched.values().any(late)
+    }
+}
