@@ -308,7 +308,8 @@ pub struct Tuning {
 
     /// What becomes of a component that crashes, once the chain stands: `restart` (a fresh one is
     /// started in its place, is greeted, and is told of the live sessions; nobody else notices),
-    /// `bypass` (the chain goes on without it), `stop` (the chain ends); `restart,bypass` and
+    /// `bypass` (the chain goes on without it; also before it has ever answered `initialize`, if it is
+    /// named), `stop` (the chain ends); `restart,bypass` and
     /// `restart,stop` say what follows when it crashes too often. COMPONENT is its number or its name;
     /// without it, the word is for all that are not named. May be given several times. The same as
     /// `"onCrash"` in a component's JSON.

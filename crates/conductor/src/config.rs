@@ -260,13 +260,6 @@ impl Spec {
         Ok(servers.into_iter().map(spec).collect())
     }
 
-    /// Whether it is a chain of components itself, as far as the command tells.
-    pub(crate) fn is_chain(&self) -> bool {
-        let name = Path::new(&self.program).file_stem();
-        name.is_some_and(|name| name == "conductor")
-            && self.args.first().is_some_and(|it| it == "proxy")
-    }
-
     /// The command as a person would type it, without the environment.
     pub fn command_line(&self) -> String {
         shell_words::join(std::iter::once(&self.program).chain(&self.args))

@@ -21,7 +21,8 @@ pub struct Policy {
     /// When it may not be restarted, or not any more.
     pub then: Then,
     pub pace: Pace,
-    /// The user has named this component: it may be left out though it is a guard.
+    /// The user has named this component: it may be left out though it is a guard, or has never answered
+    /// `initialize`.
     pub named: bool,
 }
 

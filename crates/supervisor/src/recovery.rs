@@ -108,6 +108,7 @@ impl Supervisor {
         let verdict = self.judge(seat);
         // Before anything is said in the place of the component: that is not its own doing.
         let crashed_on = self.post_mut(seat).and_then(|post| post.blame.crashed(&why));
+        self.explain_stop(seat, &verdict, actions);
         let untold = self.post(seat).map(|post| post.record.untold()).unwrap_or_default();
         if let How::Uncancellable { .. } = why.how {
             self.honour_cancellations(seat, actions);
@@ -162,8 +163,11 @@ impl Supervisor {
         if self.router.is_ending() {
             return Verdict::Stop;
         }
-        // What does not even start is a mistake to be corrected, not an accident to be survived.
-        if !self.router.has_stood(seat) && policy.restart != Restart::Never {
+        // What does not even start is a mistake to be corrected, not an accident to be survived. Only a
+        // component that the user has named may be left out: until a component has answered `initialize`,
+        // nobody knows whether it contains a guard.
+        let may_be_left_out = policy.restart == Restart::Never && policy.named;
+        if !self.router.has_stood(seat) && !may_be_left_out {
             return match self.post(seat).map(|post| &post.stage) {
                 Some(Stage::Out) => Verdict::Ignore,
                 _ => Verdict::Stop,
@@ -183,6 +187,22 @@ impl Supervisor {
         match post.restarts.failed(now, since, policy.pace, random) {
             Some(delay) if wanted => Verdict::Restart { delay },
             _ => then,
+        }
+    }
+
+    /// Says in the log why a component is not left out although `bypass` was said of all components.
+    fn explain_stop(&self, seat: Seat, verdict: &Verdict, actions: &mut Vec<Action>) {
+        let Some(policy) = self.policy(seat).filter(|_| matches!(verdict, Verdict::Stop)) else {
+            return;
+        };
+        let bypass = policy.restart == Restart::Never && policy.then == Then::Bypass;
+        if bypass && !self.router.has_stood(seat) && !self.router.is_ending() {
+            let who = self.router.chain().describe(seat);
+            let text = format!(
+                "{who} has never answered initialize, so it may contain a guard and is not left out. \
+                 It would be left out if `bypass` were said of it by name"
+            );
+            self.warn(seat, text, actions);
         }
     }
 

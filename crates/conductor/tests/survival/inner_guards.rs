@@ -135,18 +135,34 @@ fn a_chain_without_a_guard_is_left_out_as_before() {
     play.works();
 }
 
-/// A chain that dies before it has said what it contains is not left out by a word for all.
+/// A chain that dies before it has said what it contains is not left out by a word for all, however its
+/// command is written.
 #[test]
 fn a_chain_that_fails_at_the_start_ends_the_chain_around_it() {
-    let setup = stage().option(&HASTE).option(&["--on-crash", "bypass"]);
-    let inner = chain("inner", INNER, &[json!({ "command": "/is/not/there", "guard": true })]);
-    let components = [inner.to_string(), setup.component("agent").to_string()];
-    let mut stage = setup.run("agent", &components);
-    stage.editor.send(&request("1", "initialize", crate::play::GREETING));
-    let answer = stage.editor.message();
-    let why = answer["error"]["message"].as_str().unwrap_or_default();
-    assert!(why.contains("/is/not/there") || why.contains("'inner'"), "{answer}");
-    assert_ne!(stage.conductor.status(), 0);
+    let place = directory("inner-wrapped");
+    let direct = chain("inner", INNER, &[json!({ "command": "/is/not/there", "guard": true })]);
+    let wrapper = format!("exec '{}' \"$@\"", env!("CARGO_BIN_EXE_conductor"));
+    let mut wrapped = direct.clone();
+    wrapped["command"] = json!(script(&place, "wrapper", &wrapper));
+    let mut by_env = direct.clone();
+    by_env["command"] = json!("env");
+    let args = by_env["args"].as_array_mut().expect("a list");
+    args.splice(0..0, [json!("X=1"), json!(env!("CARGO_BIN_EXE_conductor"))]);
+    for inner in [direct, wrapped, by_env] {
+        let setup = stage().option(&HASTE).option(&["--on-crash", "bypass"]);
+        let components = [inner.to_string(), setup.component("agent").to_string()];
+        let mut stage = setup.run("agent", &components);
+        stage.editor.send(&request("1", "initialize", crate::play::GREETING));
+        let answer = stage.editor.message();
+        let why = answer["error"]["message"].as_str().unwrap_or_default();
+        assert!(why.contains("/is/not/there") || why.contains("'inner'"), "{answer}");
+        assert_eq!(stage.conductor.status(), 1, "{inner}");
+        // The agent may have been started, and has heard nothing.
+        if stage.has_entered("agent") {
+            assert_eq!(stage.enter("agent").next_line(), None);
+        }
+    }
+    std::fs::remove_dir_all(place).expect("the directory is ours");
 }
 
 /// What takes the place of a guard is a guard, whatever it says.

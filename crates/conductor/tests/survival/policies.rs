@@ -387,10 +387,13 @@ fn a_last_line_without_a_newline_is_no_end_of_the_next_one() {
 
 // The start.
 
-/// Line 1: what never stood is a mistake to be corrected: the start fails.
+/// Line 1: what never stood is a mistake to be corrected: the start fails. A `bypass` for all components does
+/// not help, since the proxy may contain a guard.
 #[test]
 fn a_proxy_that_never_stood_fails_the_start() {
-    for options in [&[][..], &["--on-crash", "restart"], &["--on-crash", "restart,bypass"]] {
+    for word in ["", "restart", "restart,bypass", "bypass", "1=restart,bypass"] {
+        let option = ["--on-crash", word];
+        let options = if word.is_empty() { &[][..] } else { &option };
         let setup = stage().option(options).option(&HASTE).option(&["--dialect", "1=P5"]);
         let mut stage = setup.named(&["proxy", "agent"]);
         stage.editor.send(&request("1", "initialize", GREETING));
@@ -401,13 +404,17 @@ fn a_proxy_that_never_stood_fails_the_start() {
         assert_blames(&stage.editor.message(), "proxy", "ended with status 3", "no licence");
         assert_eq!(stage.conductor.status(), 1);
         assert!(!stage.has_entered("proxy"));
+        let explained = stage.conductor.stderr().contains("said of it by name");
+        assert_eq!(explained, word == "bypass", "{word}");
     }
-    let setup = stage().option(&HASTE);
-    let agent = setup.puppet("agent");
-    let mut stage = setup.run("agent", &["/nowhere/proxy".into(), agent]);
-    stage.editor.send(&request("1", "initialize", GREETING));
-    assert_blames(&stage.editor.message(), "proxy", "command not found", "");
-    assert_eq!(stage.conductor.status(), 1);
+    for options in [&[][..], &["--on-crash", "bypass"]] {
+        let setup = stage().option(&HASTE).option(options);
+        let agent = setup.puppet("agent");
+        let mut stage = setup.run("agent", &["/nowhere/proxy".into(), agent]);
+        stage.editor.send(&request("1", "initialize", GREETING));
+        assert_blames(&stage.editor.message(), "proxy", "command not found", "");
+        assert_eq!(stage.conductor.status(), 1);
+    }
 }
 
 /// Line 1: unless it is one that the chain can do without from the beginning.
@@ -442,6 +449,13 @@ fn so_is_one_that_cannot_be_started_or_says_nothing() {
     let setup = stage().option(&["--on-crash", "1=bypass"]);
     let agent = setup.puppet("agent");
     let mut missing = setup.run("agent", &["/nowhere/proxy".into(), agent]);
+    missing.editor.send(&request("1", "initialize", GREETING));
+    stands_without_it(missing);
+
+    let setup = stage();
+    let by_json = json!({ "command": "/nowhere/proxy", "onCrash": "bypass" }).to_string();
+    let agent = setup.puppet("agent");
+    let mut missing = setup.run("agent", &[by_json, agent]);
     missing.editor.send(&request("1", "initialize", GREETING));
     stands_without_it(missing);
 

@@ -650,5 +650,6 @@ fn policy(case: &Case, cast: &Cast, seat: Seat) -> Policy {
         Some(_) if case.has("bypass") => Restart::Never,
         Some(_) => Restart::Always,
     };
-    Policy { restart, then, pace, named: false }
+    // Named, so that a proxy is also left out that fails in the handshake.
+    Policy { restart, then, pace, named: restart == Restart::Never }
 }
