@@ -1,7 +1,7 @@
 //! How the shell meets its peers: with which dialect, and what a dialect may want that is not
 //! spelling.
 
-use router::{Mode, Role, Seat};
+use router::{Exit, How, Mode, Role, Seat};
 use supervisor::Event;
 use tokio::net::TcpStream;
 use tracing::warn;
@@ -130,10 +130,39 @@ impl Shell {
         }
     }
 
+    /// Forgets the remembered greeting of a component that ends without having shown that it understands it.
+    pub(crate) fn forget_guess(&mut self, seat: Seat) {
+        if seat.is_component() && self.seats[seat.index()].link.dialect().is_guess() {
+            self.memory.forget(&self.config.components[seat.index() - 1]);
+        }
+    }
+
+    /// Tells the core that a component has ended, or is treated as if it had.
+    pub(crate) fn tell_end(&mut self, seat: Seat, how: How) {
+        self.forget_guess(seat);
+        let last_words = self.place(seat).last_words();
+        self.handle(Event::Left { seat, why: Exit { how, last_words } });
+    }
+
+    /// A component was silent for too long. If it has refused an earlier greeting with an error of its own,
+    /// that error is the answer to `initialize`, and the editor may try again.
+    pub(crate) fn give_up(&mut self, seat: Seat, how: How) {
+        let link = &mut self.seats[seat.index()].link;
+        let dialect = link.dialect();
+        let refused = dialect.was_refused() && dialect.awaits_first_word();
+        let refused = refused && !self.core.router().has_stood(seat);
+        let told = refused.then(|| link.with_dialect(|dialect, out| dialect.stop_waiting(out)));
+        match told.flatten() {
+            Some((toward, message)) => self.handle(Event::Arrived { from: seat, toward, message }),
+            None => self.tell_end(seat, how),
+        }
+    }
+
     /// A line was for the dialect itself. It may now want something that is not spelling.
     pub(crate) fn on_handshake(&mut self, seat: Seat) {
         self.learn(seat);
         let place = &mut self.seats[seat.index()];
+        place.restart_silence();
         if place.link.dialect().wants_restart() {
             // Its end is noticed like any other; then it is begun anew.
             place.occupant.iter().for_each(Occupant::kill);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use router::{Exit, How};
 use tokio::time::Instant;
 use wire::dialect::{Generation, Greeting};
-use wire::{Dialect, Message, Side};
+use wire::{Dialect, Side};
 
 use crate::bad_line::Lost;
 use crate::flow::Gauge;
@@ -79,8 +79,6 @@ struct Quiet {
     poke: Option<Instant>,
     /// When to begin again with another greeting.
     give_up: Option<Instant>,
-    /// When to pass on that an earlier greeting was refused.
-    refused: Option<Instant>,
 }
 
 impl Place {
@@ -159,14 +157,9 @@ impl Place {
     }
 
     /// Looks after a greeting that meets with silence: pokes the component once, and when most of the
-    /// time until `deadline` is over, ends it, if there is another greeting to try on a fresh one.
-    /// A component that has refused an earlier greeting for a reason of its own is not waited for that
-    /// long; what is answered instead is put into `told`. Says when to look again.
-    pub fn mind_silence(
-        &mut self,
-        deadline: Option<Instant>,
-        told: &mut Option<(Side, Message)>,
-    ) -> Option<Instant> {
+    /// time until `deadline` is over, ends it, if there is another greeting to try on a fresh one. Says when
+    /// to look again.
+    pub fn mind_silence(&mut self, deadline: Option<Instant>) -> Option<Instant> {
         if !self.link.dialect().awaits_first_word() || self.occupant.is_none() {
             self.quiet = None;
             return None;
@@ -178,19 +171,11 @@ impl Place {
             give_up: deadline.map(|deadline| {
                 now + (deadline - now) * if self.link.dialect().is_guess() { 1 } else { 2 } / 3
             }),
-            refused: None,
         });
         if let Some(due) = quiet.poke {
             if due <= now {
                 quiet.poke = None;
                 self.link.with_dialect(|dialect, out| dialect.poke(out));
-            }
-            return Some(due);
-        }
-        if self.link.dialect().was_refused() {
-            let due = *quiet.refused.get_or_insert(now + POKE);
-            if due <= now {
-                *told = self.link.with_dialect(|dialect, out| dialect.stop_waiting(out));
             }
             return Some(due);
         }
@@ -200,6 +185,11 @@ impl Place {
             self.occupant.iter().for_each(Occupant::kill);
         }
         Some(due)
+    }
+
+    /// The component has answered a greeting, and may have been sent another one: its time begins now.
+    pub fn restart_silence(&mut self) {
+        self.quiet = None;
     }
 
     /// An SCP proxy has closed the pipe to what it takes for its successor, or that program has ended.

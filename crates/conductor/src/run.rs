@@ -445,8 +445,7 @@ impl Shell {
                 continue;
             }
             place.fate.left = true;
-            let last_words = place.last_words();
-            self.handle(Event::Left { seat, why: Exit { how, last_words } });
+            self.tell_end(seat, how);
         }
         if let Some(event) = self.aftermath.pop_front() {
             self.handle(event);
@@ -519,20 +518,10 @@ impl Shell {
         let core = self.core.deadline().map(instant);
         let greeting = self.router().greeting_deadline().map(instant);
         let stuck = self.hang_up_check();
-        let mut told = Vec::new();
-        let minded = self.seats.iter_mut().enumerate().skip(1).filter_map(|(index, place)| {
-            let mut instead = None;
-            let silent = place.mind_silence(greeting, &mut instead);
-            told.extend(instead.map(|it| (Seat(index as u16), it)));
-            [silent, place.patience()].into_iter().flatten().min()
+        let minded = self.seats.iter_mut().skip(1).filter_map(|place| {
+            [place.mind_silence(greeting), place.patience()].into_iter().flatten().min()
         });
         let next = minded.chain(core).chain(stuck).min();
-        if !told.is_empty() {
-            for (from, (toward, message)) in told {
-                self.handle(Event::Arrived { from, toward, message });
-            }
-            return true;
-        }
         let Some(next) = next else { return false };
         if self.alarm.deadline() != next {
             self.alarm.as_mut().reset(next);
@@ -544,8 +533,7 @@ impl Shell {
         if core.is_some_and(|time| time <= Instant::now()) {
             for _ in 0..self.seats.len() {
                 let Some((seat, how)) = self.core.overdue(self.now) else { break };
-                let last_words = self.place(seat).last_words();
-                self.handle(Event::Left { seat, why: Exit { how, last_words } });
+                self.give_up(seat, how);
             }
             self.handle(Event::Tick);
         }
@@ -559,6 +547,7 @@ impl Shell {
     /// # Errors
     /// Not all could be written to the outer pipe: there is no room for it.
     pub(crate) async fn wind_down(mut self) -> Result<(), String> {
+        self.all_seats().for_each(|seat| self.forget_guess(seat));
         self.end_components().await;
         // Those of the last lives have been looked after when these ended, and a guard does it for all.
         if let (Some(mark), None) = (self.config.ties.mark, self.config.ties.guard)

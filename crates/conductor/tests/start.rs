@@ -293,14 +293,16 @@ fn a_version_that_is_too_high_is_lowered() {
 /// Checklist 6.
 #[test]
 fn an_error_of_a_proxy_is_the_editors_answer_and_it_may_try_again() {
-    let mut stage = stage().named(&["proxy", "agent"]);
+    let mut stage = stage().option(&["--init-timeout", "6"]).named(&["proxy", "agent"]);
     stage.editor.send(INITIALIZE);
     let mut proxy = stage.enter("proxy");
     let greeting = proxy.request("proxy/initialize");
     let error = r#"{"code":-32000,"message":"log in first","data":null}"#;
     proxy.fail(&greeting, error);
-    // It is of no older generation either, and says nothing to the next greeting.
-    proxy.request("_proxy/initialize");
+    // It is of no older generation either, and says nothing to the last greeting.
+    let greeting = proxy.request("_proxy/initialize");
+    proxy.fail(&greeting, r#"{"code":-32601,"message":"Method not found"}"#);
+    proxy.request("initialize");
     assert_eq!(proxy.message()["method"], "$/cancel_request");
     assert_eq!(stage.editor.line(), format!(r#"{{"jsonrpc":"2.0","id":0,"error":{error}}}"#));
     let ask = r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{}}"#;

@@ -88,7 +88,8 @@ pub trait Dialect: Send {
     }
 
     /// A greeting was sent of which it is not known whether the peer understands it, and the peer
-    /// has not said a word since.
+    /// has not said a word since. If the greeting [is a guess](Dialect::is_guess), only the answer to it
+    /// and envelopes count as a word.
     fn awaits_first_word(&self) -> bool {
         false
     }
@@ -150,7 +151,8 @@ pub trait Dialect: Send {
         false
     }
 
-    /// The peer has refused a greeting for a reason of its own: it will hardly understand another one.
+    /// The peer has refused an earlier greeting with an error that says more than that it does not know the
+    /// greeting, and has not answered the present one.
     fn was_refused(&self) -> bool {
         false
     }

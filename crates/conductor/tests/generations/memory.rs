@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use testkit::rpc::{request, result};
+use testkit::rpc::{notification, request, result};
 use testkit::stage::{Stage, assert_gone, binary, directory, parse};
 
 use crate::players::{GREETED, GREETING, Proxy, initialize, walk};
@@ -159,6 +159,54 @@ fn a_component_that_fails_over_the_remembered_greeting_is_asked_anew() {
         proxy.fail(&greeting, r#"{"code":-32000,"message":"What?"}"#);
         is_found_out(&cache, stage, proxy);
     }
+}
+
+/// Checklist 21: a component that says something else than an answer does not show that it has understood.
+#[test]
+fn a_component_that_talks_and_does_not_answer_the_remembered_greeting_is_asked_anew() {
+    for words in [
+        notification("_x/log", r#"{"text":"initialize?"}"#),
+        request("7", "_x/ask", "{}"),
+        result("null", "{}"),
+    ] {
+        let (cache, mut stage) = wrongly_remembered("memory-talks", &P3);
+        let mut first = stage.enter("old");
+        first.request("initialize");
+        first.send(&words);
+        if words.contains("method") {
+            stage.editor.message();
+        }
+        let proxy = Proxy::enter(&mut stage, "old", &P5);
+        assert_gone(first.pid, "the first one");
+        is_found_out(&cache, stage, proxy);
+    }
+}
+
+/// Checklist 21: whatever ends a component that has not answered the remembered greeting, the next start does
+/// not begin with that greeting.
+#[test]
+fn a_remembered_greeting_without_an_answer_is_forgotten() {
+    // An envelope may be part of the handshake, so the component is waited for.
+    let cache = directory("memory-silent");
+    start(&cache, &P3, &["proxy/initialize", "initialize"]);
+    let mut stage = again_with(&cache, &["--init-timeout", "9"]);
+    stage.editor.send(&request("1", "initialize", GREETING));
+    let mut old = stage.enter("old");
+    old.request("initialize");
+    old.send(&P5.sent("1", "_x/early", "{}"));
+    let answer = stage.editor.message();
+    assert!(answer["error"].is_object(), "{answer}");
+    assert_eq!(stage.conductor.status(), 1);
+    assert_eq!(remembered(&cache), "", "a component that is silent");
+    let _ = fs::remove_dir_all(cache);
+
+    // The editor does not wait.
+    let (cache, mut stage) = wrongly_remembered("memory-left", &P4);
+    stage.enter("old").request("_proxy/initialize");
+    stage.editor.leave();
+    stage.conductor.status();
+    assert_eq!(remembered(&cache), "", "an editor that leaves");
+    let _ = fs::remove_dir_all(cache);
 }
 
 /// A guess that fails by accident: the greeting is tried again in its turn.

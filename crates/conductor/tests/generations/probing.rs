@@ -1,5 +1,7 @@
 //! A proxy is found out by what it does with a greeting that it does not know.
 
+use std::time::Duration;
+
 use serde_json::json;
 use testkit::rpc::{error, notification, request, result};
 use testkit::stage::parse;
@@ -210,6 +212,61 @@ fn a_refusal_with_any_code_leads_to_the_next_older_greeting() {
         assert_eq!(stage.editor.message(), parse(&result("1", GREETED)), "{}", generation.name);
         walk(&mut stage.editor, &mut [old], &mut agent);
     }
+}
+
+/// Checklist 21, 95: nor does the code of a refusal shorten the time for the next greeting.
+#[test]
+fn a_proxy_may_take_its_time_after_a_refusal_with_any_code() {
+    let begin = |generation: &'static Generation| {
+        let mut stage = stage().agent(&["old", "agent"]);
+        stage.editor.send(&request("1", "initialize", GREETING));
+        let mut old = Proxy::enter(&mut stage, "old", generation);
+        let mut greeting = old.request("proxy/initialize");
+        for next in ["_proxy/initialize", "initialize"] {
+            if greeting["method"] != generation.greeting {
+                old.fail(&greeting, r#"{"code":-32000,"message":"what?"}"#);
+                greeting = old.request(next);
+            }
+        }
+        (stage, old, greeting)
+    };
+    let mut slow = [&P4, &P3].map(begin);
+    for (_, old, _) in &mut slow {
+        assert_eq!(old.message()["method"], "$/cancel_request");
+    }
+    // Time itself is what is tested here: both are slower than a proxy is that will never answer.
+    std::thread::sleep(Duration::from_millis(3000));
+    for (mut stage, mut old, greeting) in slow {
+        old.forwards(&greeting);
+        let mut agent = stage.enter("agent");
+        let asked = agent.request("initialize");
+        agent.answer(&asked, GREETED);
+        old.accepts(&greeting);
+        assert_eq!(stage.editor.message(), parse(&result("1", GREETED)));
+        walk(&mut stage.editor, &mut [old], &mut agent);
+    }
+}
+
+/// Checklist 21: a component that refuses one greeting with an error of its own and is silent on the next is
+/// started again for the last one, like any other.
+#[test]
+fn a_component_that_is_silent_after_a_refusal_is_begun_with_an_older_greeting() {
+    let mut stage = stage().option(&["--init-timeout", "9"]).agent(&["old", "agent"]);
+    stage.editor.send(&request("1", "initialize", GREETING));
+    let mut first = stage.enter("old");
+    let greeting = first.request("proxy/initialize");
+    first.fail(&greeting, r#"{"code":-32000,"message":"what?"}"#);
+    first.request("_proxy/initialize");
+    assert_eq!(first.message()["method"], "$/cancel_request");
+    let mut old = Proxy::enter(&mut stage, "old", &P3);
+    let greeting = old.request("initialize");
+    old.forwards(&greeting);
+    let mut agent = stage.enter("agent");
+    let asked = agent.request("initialize");
+    agent.answer(&asked, GREETED);
+    old.accepts(&greeting);
+    assert_eq!(stage.editor.message(), parse(&result("1", GREETED)));
+    walk(&mut stage.editor, &mut [old], &mut agent);
 }
 
 /// Checklist 6: when every greeting was refused, the editor gets the component's first error as it is.

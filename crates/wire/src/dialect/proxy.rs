@@ -402,13 +402,15 @@ impl Dialect for Proxy {
         out: &mut Vec<u8>,
     ) -> Result<Option<(Side, Message)>, Rejection> {
         let parts = Parts::split(line)?;
+        let opened = envelope::open(&parts, line);
         if let State::Unknown(Some(probe)) = &mut self.state {
-            probe.heard = true;
+            // A guess is wrong until something speaks for it: a log message, for example, does not.
+            probe.heard |= !probe.guess || opened.is_some() || probe.is_answered_by(&parts, line);
             if probe.restart {
                 return Ok(None);
             }
         }
-        if let Some(opened) = envelope::open(&parts, line) {
+        if let Some(opened) = opened {
             return self.on_envelope(opened?, out);
         }
         match parts.into_message(line)? {

@@ -240,6 +240,28 @@ fn a_guess_that_is_refused_begins_the_probe_anew() {
     }
 }
 
+/// Checklist 21: what does not answer a guess does not speak for it.
+#[test]
+fn only_an_answer_or_an_envelope_speaks_for_a_guess() {
+    let words = [BARE, r#"{"id":7,"method":"_x/ask"}"#, r#"{"id":null,"error":{"code":-32700}}"#];
+    for words in words {
+        for mut link in guesses() {
+            link.says(Side::Agent, INITIALIZE);
+            link.hears(words);
+            assert!(link.0.awaits_first_word(), "{words}");
+        }
+        let mut unknown = Link(Proxy::unknown("x"));
+        unknown.says(Side::Agent, INITIALIZE);
+        unknown.hears(words);
+        assert!(!unknown.0.awaits_first_word(), "{words}");
+    }
+    for mut link in guesses() {
+        link.says(Side::Agent, INITIALIZE);
+        link.hears(r#"{"id":1,"method":"proxy/successor","params":{"method":"_x/early"}}"#);
+        assert!(!link.0.awaits_first_word());
+    }
+}
+
 /// Checklist 21: likewise if the component ends over the guess.
 #[test]
 fn a_guess_that_ends_the_component_begins_the_probe_anew() {

@@ -3,11 +3,13 @@
 //! The greetings are tried newest first, unless there is a guess: what the component understood the
 //! last time. A guess that fails in any way is forgotten, and the probe begins anew.
 
+use bytes::Bytes;
+
 use super::super::generation::{Generation, Greeting};
 use super::super::{offer, p3, p4, p5};
 use super::{Proxy, State, Successor};
 use crate::json::Json;
-use crate::message::{Call, Id, Message, Outcome, Side, code, error_object};
+use crate::message::{Call, Id, Message, Outcome, Parts, Side, code, error_object};
 
 /// With which greeting a probe begins.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,7 +39,8 @@ pub(super) struct Probe {
     pub guess: bool,
     /// Under which id the present attempt went out.
     pub sent: Id,
-    /// The component has said something since.
+    /// The component has said something since. While the attempt is a guess, only its answer and envelopes
+    /// count.
     pub heard: bool,
     /// The envelope in which it passed the greeting on tells the generation.
     pub hint: Option<&'static Generation>,
@@ -74,6 +77,11 @@ impl Probe {
     pub fn worth_telling(&self) -> Option<String> {
         let said = self.tried.iter().any(|it| it.answer != ENDED);
         (self.tried.len() > 1 || said).then(|| self.story())
+    }
+
+    /// Whether this line answers the present attempt.
+    pub fn is_answered_by(&self, parts: &Parts, line: &Bytes) -> bool {
+        parts.method.is_none() && matches!(parts.id(line), Ok(Some(id)) if id == self.sent)
     }
 
     fn has_tried(&self, greeting: Greeting) -> bool {
