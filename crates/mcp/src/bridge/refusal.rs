@@ -1,14 +1,34 @@
 //! Why an agent refuses to set up a session: because of the MCP servers in it, or for another reason?
 //!
 //! JSON-RPC has no code for this, so the words of the error have to tell. Only an error that clearly
-//! speaks of MCP servers or of their transport leads to another try.
+//! speaks of MCP servers or of their transport leads to another try. A single word such as `transport`
+//! or `sse` does not: agents speak to their models over transports, too.
 
 use wire::{Outcome, code};
 
 use crate::ports::Kind;
 
 /// Words that only an error about MCP servers has.
-const ABOUT_SERVERS: [&str; 6] = ["mcp", "mcpservers", "mcpserver", "stdio", "sse", "transport"];
+const ABOUT_SERVERS: [&str; 7] =
+    ["mcpservers", "mcpserver", "mcp_servers", "mcp_server", "mcp-servers", "mcp-server", "mcps"];
+
+/// Transports of MCP servers. They tell something only beside the words below.
+const TRANSPORTS: [&str; 6] = ["transport", "transports", "stdio", "sse", "http", "streamable"];
+
+/// What makes a transport that of a server, or says that the agent does not have it.
+const BESIDE_TRANSPORTS: [&str; 8] = [
+    "server",
+    "servers",
+    "unsupported",
+    "unknown",
+    "variant",
+    "supported",
+    "disabled",
+    "implemented",
+];
+
+/// How many words away is still beside.
+const BESIDE: usize = 4;
 
 /// Words of errors that another transport does not mend, whatever else they say.
 const ABOUT_OTHERS: [&str; 14] = [
@@ -36,45 +56,66 @@ const PHRASES_ABOUT_OTHERS: [&str; 4] =
 /// `names`: how they are called.
 pub fn is_about_servers(outcome: &Outcome, kind: Kind, names: &[String]) -> bool {
     let Outcome::Error(error) = outcome else { return false };
-    let codes = [Some(code::INVALID_PARAMS), Some(code::INTERNAL_ERROR)];
-    if !codes.contains(&outcome.error_code()) {
-        return false;
-    }
     let text = |key: &str| error.member(key).map(|it| it.as_str().to_lowercase());
     let said = [text("message"), text("data")].map(Option::unwrap_or_default).join(" ");
-    let words: Vec<&str> = said.split(|it: char| !it.is_alphanumeric()).collect();
-    let has = |list: &[&str]| words.iter().any(|word| list.contains(word));
-    if has(&ABOUT_OTHERS) || PHRASES_ABOUT_OTHERS.iter().any(|it| said.contains(it)) {
+    let said = said.replace("\\\"", "\"");
+    let has_other = |word: &str| ABOUT_OTHERS.contains(&word);
+    let mut plain_words = said.split(|it: char| !it.is_alphanumeric());
+    if plain_words.any(has_other) || PHRASES_ABOUT_OTHERS.iter().any(|it| said.contains(it)) {
         return false;
     }
-    has(&ABOUT_SERVERS)
-        || kind == Kind::Http && speaks_of_http(&said)
-        || names_a_server(&said, names)
+    let words = words(&said);
+    let names_servers = words.iter().any(|word| ABOUT_SERVERS.contains(word));
+    match outcome.error_code() {
+        Some(code::INVALID_PARAMS) => {
+            names_servers
+                || words.contains(&"mcp")
+                || speaks_of_transport(&words, kind)
+                || names_a_server(&words, &said, names)
+        }
+        // An internal error may have any cause: it has to speak of the servers themselves.
+        Some(code::INTERNAL_ERROR) => {
+            let together = |pair: &[&str]| pair[0] == "mcp" && pair[1].starts_with("server");
+            names_servers || words.windows(2).any(together) || names_a_server(&words, &said, names)
+        }
+        _ => false,
+    }
 }
 
-/// Whether `http` is meant as a transport, and not as part of a URL or of a status.
-fn speaks_of_http(said: &str) -> bool {
-    let ends = |at: usize| {
-        let rest = &said[at + "http".len()..];
-        let next = rest.trim_start_matches([' ', '"', '\'', '`', '\\']).chars().next();
-        !rest.starts_with(|it: char| it.is_alphanumeric() || it == ':' || it == '/')
-            && !next.is_some_and(|it| it.is_ascii_digit())
-            && !["status", "error", "code", "request", "response"]
-                .iter()
-                .any(|word| rest.trim_start().starts_with(word))
+/// The words of a text, but for those of paths and URLs.
+fn words(said: &str) -> Vec<&str> {
+    let is_path = |token: &&str| token.contains(['/', '\\']);
+    let ends_token = |it: char| it.is_whitespace() || "\"'`()[]{},;<>".contains(it);
+    let ends_word = |it: char| !it.is_alphanumeric() && it != '-' && it != '_';
+    let tokens = said.split(ends_token).filter(|token| !is_path(token));
+    tokens.flat_map(|token| token.split(ends_word)).filter(|word| !word.is_empty()).collect()
+}
+
+/// Whether a transport is meant as one of MCP servers. An agent that was given servers over stdio does
+/// not speak of HTTP because of them.
+fn speaks_of_transport(words: &[&str], kind: Kind) -> bool {
+    let is_transport = |index: usize, word: &str| {
+        let next = words.get(index + 1).copied().unwrap_or_default();
+        let is_status = next.starts_with(|it: char| it.is_ascii_digit())
+            || ["status", "error", "code", "request", "response"].contains(&next);
+        TRANSPORTS.contains(&word) && (word != "http" || kind == Kind::Http && !is_status)
     };
-    let begins = |at: usize| !said[..at].ends_with(char::is_alphanumeric);
-    said.match_indices("http").any(|(at, _)| begins(at) && ends(at))
+    let mut transports = words.iter().enumerate().filter(|(index, it)| is_transport(*index, it));
+    transports.any(|(index, _)| {
+        let near = &words[index.saturating_sub(BESIDE)..words.len().min(index + BESIDE + 1)];
+        near.iter().any(|word| BESIDE_TRANSPORTS.contains(word))
+    })
 }
 
 /// Whether a server is named, in quotes or as a server: `server tools`, `tools server`.
-fn names_a_server(said: &str, names: &[String]) -> bool {
-    names.iter().map(|name| name.to_lowercase()).any(|name| {
-        let quotes = ["'", "\"", "`", "\\\""];
+fn names_a_server(words: &[&str], said: &str, names: &[String]) -> bool {
+    names.iter().map(|name| name.to_lowercase()).filter(|name| !name.is_empty()).any(|name| {
+        let quotes = ["'", "\"", "`"];
         let quoted = quotes.iter().any(|it| said.contains(&format!("{it}{name}{it}")));
-        let server =
-            said.contains(&format!("server {name}")) || said.contains(&format!("{name} server"));
-        !name.is_empty() && (quoted || server)
+        let beside = |pair: &[&str]| {
+            pair[0] == "server" && pair[1] == name || pair[0] == name && pair[1] == "server"
+        };
+        quoted || words.windows(2).any(beside)
     })
 }
 
@@ -89,30 +130,37 @@ mod tests {
         Outcome::Error(wire::message::error_object(code, message, data.as_ref()))
     }
 
-    #[test]
-    fn only_what_is_about_the_servers_is() {
+    fn is_about(code: i64, kind: Kind, message: &str, data: &str) -> bool {
         let names = ["tools".to_owned(), "cwd".to_owned()];
-        for (message, data) in [
-            ("Unsupported MCP transport", ""),
-            ("stdio MCP servers are not supported", ""),
-            ("Invalid params", r#"{"mcpServers":{"_errors":["Invalid input"]}}"#),
-            ("no http", ""),
-            ("servers over http are disabled", ""),
-            ("could not start 'tools'", ""),
-            ("server tools failed", ""),
-            ("Invalid params", r#""unknown variant `http`, expected stdio""#),
+        is_about_servers(&error(code, message, data), kind, &names)
+    }
+
+    #[test]
+    fn refusals_of_servers_are_recognized() {
+        for (message, data, internal) in [
+            ("Unsupported MCP transport", "", false),
+            ("stdio MCP servers are not supported", "", true),
+            ("Invalid params", r#"{"mcpServers":{"_errors":["Invalid input"]}}"#, true),
+            ("mcpServers[0].type: Invalid literal value", "", true),
+            ("MCP server configuration is invalid", "", true),
+            ("no MCP", "", false),
+            ("unknown transport", "", false),
+            ("http is not supported", "", false),
+            ("servers over http are disabled", "", false),
+            ("transport type 'sse' unsupported", "", false),
+            ("could not start 'tools'", "", true),
+            (r#"could not start "tools""#, "", true),
+            ("server tools failed", "", true),
+            ("Invalid params", r#""unknown variant `http`, expected stdio""#, false),
         ] {
-            assert!(
-                is_about_servers(&error(-32602, message, data), Kind::Http, &names),
-                "{message}"
-            );
-            assert!(
-                is_about_servers(&error(-32603, message, data), Kind::Http, &names),
-                "{message}"
-            );
-            let login = error(-32000, message, data);
-            assert!(!is_about_servers(&login, Kind::Http, &names), "{message}");
+            assert!(is_about(-32602, Kind::Http, message, data), "{message}");
+            assert_eq!(is_about(-32603, Kind::Http, message, data), internal, "{message}");
+            assert!(!is_about(-32000, Kind::Http, message, data), "{message}");
         }
+    }
+
+    #[test]
+    fn refusals_for_other_reasons_are_not_about_servers() {
         for (message, data) in [
             ("cwd does not exist", ""),
             ("Invalid params", r#"{"cwd":{"_errors":["must be absolute"]}}"#),
@@ -122,14 +170,23 @@ mod tests {
             ("see https://example.com/help", ""),
             ("see http://example.com/help", ""),
             ("tools are out of order", ""),
+            ("server toolset failed", ""),
             ("MCP server needs authentication", ""),
+            ("transport error: connection refused (api.example.com)", ""),
+            ("the model's SSE stream broke", ""),
+            ("EPIPE: stdio closed while spawning git", ""),
+            ("directory /srv/mcp/project does not exist", ""),
+            (r"directory C:\srv\mcp does not exist", ""),
+            ("directory not found", r#"{"path":"/home/u/mcp-server/x"}"#),
+            ("the project my-mcp-thing is locked", ""),
             ("no", ""),
             ("", ""),
             ("Internal error", r#"{"details":"session limit reached"}"#),
         ] {
             for code in [-32602, -32603, -32000, -32002, 7] {
-                let refusal = error(code, message, data);
-                assert!(!is_about_servers(&refusal, Kind::Http, &names), "{code} {message} {data}");
+                for kind in [Kind::Http, Kind::Stdio] {
+                    assert!(!is_about(code, kind, message, data), "{code} {message} {data}");
+                }
             }
         }
     }

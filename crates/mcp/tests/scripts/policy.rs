@@ -87,7 +87,11 @@ fn a_session_that_is_refused_is_tried_with_the_other_transport() {
         let mut stage = Stage::new("(p1:P4) agent", HTTP);
         let (asked, kinds) = begin(&mut stage, 1);
         assert_eq!(kinds, [Kind::Http]);
-        answer(&mut stage, &asked, &format!(r#"error ? {{"code":{code},"message":"no http"}}"#));
+        answer(
+            &mut stage,
+            &asked,
+            &format!(r#"error ? {{"code":{code},"message":"no MCP server over http"}}"#),
+        );
         // Nobody else hears of it.
         let again =
             stage.see("agent", r#"session/new ? {"mcpServers":[{"name":"N","command":…}]}"#);
