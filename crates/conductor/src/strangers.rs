@@ -78,6 +78,8 @@ impl Place {
     /// What a connection shows, if it does so in time and before its place is needed.
     pub async fn admit<T>(self, shown: impl Future<Output = Option<T>>) -> Option<T> {
         tokio::select! {
+            // What was shown counts, even if the place is needed at the same moment.
+            biased;
             shown = tokio::time::timeout(PATIENCE, shown) => shown.ok().flatten(),
             () = self.gives_way.notified() => None,
         }
@@ -148,5 +150,15 @@ mod tests {
             assert_eq!(place.admit(std::future::ready(Some(7))).await, Some(7));
         }
         assert!(row.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn what_was_shown_counts_though_the_place_is_needed() {
+        for _ in 0..64 {
+            let row = Row::default();
+            let oldest = row.enter();
+            let _rest: Vec<Place> = (0..MOST_AT_ONCE).map(|_| row.enter()).collect();
+            assert_eq!(oldest.admit(std::future::ready(Some(7))).await, Some(7));
+        }
     }
 }
