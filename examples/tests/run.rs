@@ -94,6 +94,57 @@ fn redact_refuses_what_it_cannot_read() {
     assert_eq!(agent.request("session/prompt")["params"]["prompt"][0]["text"], "hi");
 }
 
+/// The word is nowhere in what reaches the agent: it is replaced, or the message is refused.
+#[test]
+fn redact_keeps_the_word_from_the_agent_wherever_it_stands() {
+    let (mut stage, mut agent) = chain("example-redact Ada");
+    let resource = r#"{"type":"resource","resource":{"uri":"file:///x","text":"I am Ad\u0061","mimeType":"text/plain"}}"#;
+    stage.editor.send(&format!(
+        r#"{{"jsonrpc":"2.0","id":5,"method":"session/prompt","params":{{"sessionId":"s","prompt":[{resource}]}}}}"#
+    ));
+    let asked = agent.request("session/prompt");
+    assert_eq!(asked["params"]["prompt"][0]["resource"]["text"], "I am [somebody]");
+    agent.answer(&asked, END);
+    stage.editor.message();
+    let text = r#"{"type":"text","text":"Ada"}"#;
+    let prompt =
+        |blocks: &str| ("session/prompt", format!(r#"{{"sessionId":"s","prompt":[{blocks}]}}"#));
+    let calls = [
+        prompt(r#"{"type":"resource","resource":{"uri":"file:///Ada","text":"x"}}"#),
+        prompt(r#"{"type":"resource_link","uri":"file:///home/Ada/x","name":"x"}"#),
+        prompt(r#"{"type":"resource_link","uri":"file:///x","name":"x","title":"\u0041da"}"#),
+        prompt(r#"{"type":"text","text":"x","_meta":{"t":["Ada"]}}"#),
+        prompt(r#"{"type":"text","text":"x","annotations":{"Ada":1}}"#),
+        prompt(r#"{"type":"text","text":"x","more":"Ada"}"#),
+        (
+            "session/prompt",
+            format!(r#"{{"sessionId":"s","prompt":[{text}],"_meta":{{"a":"Ada"}}}}"#),
+        ),
+        ("session/steer", format!(r#"{{"sessionId":"s","prompt":[{text}]}}"#)),
+        ("_x/Ada", "{}".to_owned()),
+        ("session/new", r#"{"cwd":"/home/Ada","mcpServers":[]}"#.to_owned()),
+    ];
+    for (id, (method, params)) in (10..).zip(&calls) {
+        stage.editor.send(&format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#
+        ));
+        let answer = stage.editor.message();
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(id), &json!(-32602)));
+        let message = answer["error"]["message"].as_str().expect("a reason");
+        assert!(message.starts_with("redact refuses this"), "{params}: {message}");
+        // The same as a notification.
+        let line = format!(r#"{{"jsonrpc":"2.0","method":"_x/told","params":{params}}}"#);
+        stage.editor.send(&line);
+    }
+    stage.editor.send(r#"{"jsonrpc":"2.0","id":50,"method":"_x/y","params":{},"more":"Ada"}"#);
+    assert_eq!(stage.editor.message()["error"]["code"], -32602);
+    stage.editor.send(r#"{"jsonrpc":"2.0","id":51,"method":"_x/y","params":{"a":"b"}}"#);
+    // The `_x/told` of the call whose word is in its method does not contain it.
+    assert_eq!(agent.message()["method"], "_x/told");
+    assert_eq!(agent.request("_x/y")["params"]["a"], "b");
+    assert!(!stage.conductor.stderr().contains("Ada\""), "{}", stage.conductor.stderr());
+}
+
 #[test]
 fn tools_are_offered_and_work() {
     let (mut stage, mut agent) = chain("example-tools");

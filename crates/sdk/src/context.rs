@@ -99,18 +99,29 @@ impl Wanted {
 const MOST_LOGGED: usize = 100;
 
 impl Shared {
-    /// What becomes of a message that a handler cannot read. It is logged.
+    /// What becomes of a message that a handler cannot read. It is logged; `why` must not quote the message.
     pub fn unread(&self, method: &str, why: &str) -> Verdict {
         let (verdict, done) = match self.strict {
             true => (Verdict::Drop, "did not let it pass"),
             false => (Verdict::Pass, "passed it on unhandled"),
         };
+        self.log_some(&format!("cannot read a {method} and {done}: {why}"));
+        verdict
+    }
+
+    /// A notification was refused by a check. Not even its method is logged: what must not be sent may be
+    /// in it.
+    pub fn refused(&self) {
+        self.log_some("did not let a notification pass that its check refuses");
+    }
+
+    /// Logs a line about a message, unless there were very many.
+    fn log_some(&self, line: &str) {
         let logged = self.logged.get();
         self.logged.set(logged.saturating_add(1));
         if logged < MOST_LOGGED {
-            self.log(&format!("cannot read a {method} and {done}: {why}"));
+            self.log(line);
         }
-        verdict
     }
 
     /// A new id for a message, as ACP version 2 has them.

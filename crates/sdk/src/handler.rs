@@ -188,6 +188,20 @@ pub(crate) fn read_end(json: &Json) -> Result<Typed<PromptResponse>> {
     })
 }
 
+/// Where in a message a reader failed. That is what is logged: the rest of the error may quote the message.
+pub(crate) fn place_of(why: &Error) -> String {
+    let text = why.message();
+    let place = text.rsplit_once(" at line ").map(|(_, place)| place);
+    let numbers = place.and_then(|place| place.split_once(" column "));
+    let is_number = |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit());
+    match numbers.filter(|(line, column)| is_number(line) && is_number(column)) {
+        Some((line, column)) => {
+            format!("it is not what the schema says, at line {line} column {column}")
+        }
+        None => "it is not what the schema says".to_owned(),
+    }
+}
+
 /// Lets a request go on: to the next handler, and at last to the other side. May be used never, once
 /// or more than once.
 pub struct Next<T> {
@@ -250,7 +264,7 @@ impl<T: Ask> Next<T> {
             return Err(why);
         }
         let method = call.method.name().into_owned();
-        match shared.unread(&method, &why.message()) {
+        match shared.unread(&method, &place_of(&why)) {
             Verdict::Drop => Err(shared.refusal(&method, &why.message())),
             Verdict::Pass => self.pass(call, self.own).await,
         }

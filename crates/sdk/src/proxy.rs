@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::context::Cx;
 use crate::error::Result;
-use crate::handler::{Handler, Next, Prompt, Spoken, Verdict};
+use crate::handler::{Handler, Next, Prompt, Spoken, Verdict, place_of};
 use crate::permission::Permission;
 use crate::serve::serve;
 use crate::tool::Server;
@@ -18,6 +18,7 @@ use crate::typed::Typed;
 
 pub(crate) type Listener = Box<dyn FnMut(&mut Call, &Cx) -> Verdict + Send>;
 pub(crate) type Observer = Box<dyn FnMut(Side, &Message) + Send>;
+pub(crate) type Check = Box<dyn Fn(&Call) -> Result<()> + Send>;
 pub(crate) type Starter = Box<dyn FnOnce(Cx) + Send>;
 pub(crate) type Logger = Box<dyn Fn(&str) + Send>;
 
@@ -28,6 +29,7 @@ pub struct Proxy {
     pub(crate) notifications: BTreeMap<(Side, String), Vec<Listener>>,
     pub(crate) servers: Vec<Server>,
     pub(crate) observers: Vec<Observer>,
+    pub(crate) checks: Vec<(Side, Check)>,
     pub(crate) starters: Vec<Starter>,
     pub(crate) strict: bool,
     pub(crate) logger: Option<Logger>,
@@ -45,6 +47,7 @@ impl Proxy {
             notifications: BTreeMap::new(),
             servers: Vec::new(),
             observers: Vec::new(),
+            checks: Vec::new(),
             starters: Vec::new(),
             strict: false,
             logger: None,
@@ -168,12 +171,12 @@ impl Proxy {
             let params = &call.params.clone().unwrap_or(Json::NULL);
             let mut update = match Typed::<SessionNotification>::read(params) {
                 Ok(update) => update,
-                Err(why) => return cx.shared.unread("session/update", &why.message()),
+                Err(why) => return cx.shared.unread("session/update", &place_of(&why)),
             };
             let verdict = handler(&mut update, cx).into();
             match update.write() {
                 Ok(params) => call.params = Some(params),
-                Err(why) => return cx.shared.unread("session/update", &why.message()),
+                Err(why) => return cx.shared.unread("session/update", &place_of(&why)),
             }
             verdict
         })
@@ -196,6 +199,17 @@ impl Proxy {
         F: FnMut(Side, &Message) + Send + 'static,
     {
         self.observers.push(Box::new(observer));
+        self
+    }
+
+    /// Checks every request and notification on its way to that side, of whatever method, after all handlers
+    /// and also if it is the proxy's own. A request that the check refuses is answered with its error; a
+    /// notification is dropped and logged. Answers are not checked.
+    pub fn check<F>(mut self, toward: Side, check: F) -> Proxy
+    where
+        F: Fn(&Call) -> Result<()> + Send + 'static,
+    {
+        self.checks.push((toward, Box::new(check)));
         self
     }
 

@@ -22,7 +22,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use crate::context::{Command, Cx, Shared, Task, Wanted};
 use crate::error::{Error, Result, outcome};
 use crate::handler::{Handler, Next, Verdict};
-use crate::proxy::{Listener, Observer, Proxy};
+use crate::proxy::{Check, Listener, Observer, Proxy};
 use crate::signal::Giver;
 use crate::strict;
 use crate::tool::Offers;
@@ -35,6 +35,7 @@ struct Front {
     requests: BTreeMap<String, [Arc<[Handler]>; 2]>,
     notifications: BTreeMap<String, [Vec<Listener>; 2]>,
     observers: Vec<Observer>,
+    checks: Vec<(Side, Check)>,
     shared: Rc<Shared>,
     waiting: BTreeMap<Tag, Waiting>,
     /// The id of the editor's `initialize` that was passed on, until it is answered.
@@ -96,6 +97,7 @@ impl Front {
             requests,
             notifications,
             observers: proxy.observers,
+            checks: proxy.checks,
             shared,
             waiting: BTreeMap::new(),
             greeting: None,
@@ -116,6 +118,9 @@ impl Front {
     fn perform(&mut self, command: Command, out: &mut Outbox<'_>) {
         match command {
             Command::Ask { toward, call, of, own, reply } => {
+                if let Err(why) = self.check(toward, &call) {
+                    return reply.give(Err(why));
+                }
                 self.begins_turn(toward, &call);
                 let prompts = self.shared.is_v2() && call.is("session/prompt");
                 let session = session_of(&call).filter(|_| prompts && toward == Side::Agent);
@@ -133,7 +138,7 @@ impl Front {
                     out.cancel(tag);
                 }
             }
-            Command::Notify { toward, call } => out.notify(toward, call),
+            Command::Notify { toward, call } => self.notify(toward, call, out),
             Command::Answer(request, outcome) => {
                 self.shared.handled.borrow_mut().remove(&key(request.id()));
                 if request.call.is("initialize") {
@@ -142,6 +147,20 @@ impl Front {
                 out.answer(request, outcome);
             }
             Command::Finish(id, result) => self.finish(&id, result, out),
+        }
+    }
+
+    /// What the checks say of a request or notification on its way to that side.
+    fn check(&self, toward: Side, call: &Call) -> Result<()> {
+        let mut checks = self.checks.iter().filter(|(side, _)| *side == toward);
+        checks.try_for_each(|(_, check)| check(call))
+    }
+
+    /// Sends a notification, unless a check refuses it.
+    fn notify(&self, toward: Side, call: Call, out: &mut Outbox<'_>) {
+        match self.check(toward, &call) {
+            Ok(()) => out.notify(toward, call),
+            Err(_) => self.shared.refused(),
         }
     }
 
@@ -183,7 +202,11 @@ impl Front {
         }
         let failed = match (&result, &request) {
             (Err(why), None) => {
-                self.shared.log(&format!("a turn failed after its prompt was accepted: {why}"));
+                // Only the editor is told why: the text may quote the conversation.
+                let code = why.code().unwrap_or_default();
+                let line =
+                    format!("a turn failed after its prompt was accepted, with error {code}");
+                self.shared.log(&line);
                 false
             }
             (Err(_), Some(_)) => true,
@@ -202,23 +225,23 @@ impl Front {
             false => (Vec::new(), !failed),
         };
         for call in turn::with_end(held, &result) {
-            out.notify(Side::Editor, call);
+            self.notify(Side::Editor, call, out);
         }
         if untold && !failed {
-            out.notify(Side::Editor, turn::idle(&session, &result));
+            self.notify(Side::Editor, turn::idle(&session, &result), out);
         }
     }
 
     /// Answers a prompt that goes no further: it is part of the conversation.
     fn insert(&self, request: Request, session: &str, out: &mut Outbox<'_>) {
         let id = self.shared.message_id();
-        out.notify(Side::Editor, turn::user_message(&request, session, &id));
+        self.notify(Side::Editor, turn::user_message(&request, session, &id), out);
         let answer = Json::object([("messageId", Some(Json::string(&id)))]);
         out.answer(request, Outcome::Result(answer));
     }
 
     /// Whether a strict proxy refuses a message of a method that it handles, and why.
-    fn refuses(&self, call: &Call) -> Option<String> {
+    fn refuses(&self, call: &Call) -> Option<strict::Fault> {
         let params = call.params.as_ref().filter(|_| self.shared.strict)?;
         strict::check(params).err()
     }
@@ -280,7 +303,7 @@ impl Front {
             // An agent has accepted it with that.
             true => {
                 self.insert(request, &prompted.session, out);
-                out.notify(Side::Editor, turn::running(&prompted.session));
+                self.notify(Side::Editor, turn::running(&prompted.session), out);
             }
             false => prompted.request = Some(request),
         }
@@ -331,6 +354,9 @@ impl driver::Proxy for Front {
                 let error = Error::method_not_found(&request.call.method.name());
                 return out.answer(request, error.into_outcome());
             }
+            if let Err(why) = self.check(from.opposite(), &request.call) {
+                return out.answer(request, why.into_outcome());
+            }
             self.begins_turn(from.opposite(), &request.call);
             if from == Side::Editor && request.call.is("initialize") {
                 self.greeting = Some(request.id().detached());
@@ -339,8 +365,8 @@ impl driver::Proxy for Front {
         }
         if let Some(why) = self.refuses(&request.call).filter(|_| !handlers.is_empty()) {
             let method = request.call.method.name().into_owned();
-            self.shared.unread(&method, &why);
-            return out.answer(request, self.shared.refusal(&method, &why).into_outcome());
+            self.shared.unread(&method, why.kind);
+            return out.answer(request, self.shared.refusal(&method, &why.text).into_outcome());
         }
         self.handle(from, request, handlers, out);
     }
@@ -360,7 +386,7 @@ impl driver::Proxy for Front {
         }
         let heard = self.notifications.get(&method).is_some_and(|it| !it[index(from)].is_empty());
         if let Some(why) = self.refuses(&call).filter(|_| heard) {
-            self.shared.unread(&method, &why);
+            self.shared.unread(&method, why.kind);
             return;
         }
         if let Some(listeners) = self.notifications.get_mut(&method) {
@@ -382,7 +408,7 @@ impl driver::Proxy for Front {
             _ => Some(call),
         };
         if let Some(call) = call {
-            out.notify(from.opposite(), call);
+            self.notify(from.opposite(), call, out);
         }
     }
 

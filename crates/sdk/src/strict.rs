@@ -10,11 +10,27 @@ use driver::Json;
 
 /// As deep as the types can be read.
 const MOST_DEPTH: usize = 128;
+const TOO_DEEP: &str = "it is nested more than 128 levels deep";
+
+/// Why a message is not read alike by every reader.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    /// For the sender: it may quote the message.
+    pub text: String,
+    /// For logs.
+    pub kind: &'static str,
+}
+
+impl From<&'static str> for Fault {
+    fn from(kind: &'static str) -> Fault {
+        Fault { text: kind.to_owned(), kind }
+    }
+}
 
 /// Whether every reader understands the same. Some texts are legal JSON and yet read differently by
 /// different programs: one takes the first of two members with the same name and one the last, one
 /// replaces half a surrogate pair and one fails.
-pub(crate) fn check(json: &Json) -> Result<(), String> {
+pub(crate) fn check(json: &Json) -> Result<(), Fault> {
     let text = json.as_bytes();
     // One entry for each open array or object; an object has the names of its members so far.
     let mut open: Vec<Option<BTreeSet<Vec<u8>>>> = Vec::new();
@@ -33,7 +49,8 @@ pub(crate) fn check(json: &Json) -> Result<(), String> {
                     && !names.insert(said.clone())
                 {
                     let name = String::from_utf8_lossy(&said).into_owned();
-                    return Err(format!("the member {name:?} occurs twice in one object"));
+                    let text = format!("the member {name:?} occurs twice in one object");
+                    return Err(Fault { text, kind: "a member occurs twice in one object" });
                 }
                 at = end;
                 continue;
@@ -44,7 +61,7 @@ pub(crate) fn check(json: &Json) -> Result<(), String> {
                 let number = std::str::from_utf8(&text[at..end]).ok();
                 let number = number.and_then(|it| it.parse::<f64>().ok());
                 if !number.is_some_and(f64::is_finite) {
-                    return Err("a number in it is too big".to_owned());
+                    return Err("a number in it is too big".into());
                 }
                 at = end;
                 continue;
@@ -52,7 +69,7 @@ pub(crate) fn check(json: &Json) -> Result<(), String> {
             _ => {}
         }
         if open.len() > MOST_DEPTH {
-            return Err(format!("it is nested more than {MOST_DEPTH} levels deep"));
+            return Err(TOO_DEEP.into());
         }
         at += 1;
     }
@@ -68,13 +85,13 @@ fn end_of_string(text: &[u8], start: usize) -> usize {
     (at + 1).min(text.len())
 }
 
-fn read_string(quoted: &[u8]) -> Result<Vec<u8>, String> {
+fn read_string(quoted: &[u8]) -> Result<Vec<u8>, Fault> {
     if !quoted.contains(&b'\\') {
         return Ok(quoted[1..quoted.len() - 1].to_vec());
     }
     match serde_json::from_slice::<String>(quoted) {
         Ok(text) => Ok(text.into_bytes()),
-        Err(_) => Err("a string in it has half of a surrogate pair".to_owned()),
+        Err(_) => Err("a string in it has half of a surrogate pair".into()),
     }
 }
 

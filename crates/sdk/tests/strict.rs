@@ -16,6 +16,8 @@ fn evasions() -> Vec<String> {
         prompt(r#""prompt":[{"type":"text","text":"secret","text":"harmless"}]"#),
         prompt(r#""prompt":[{"type":"text","text":"secret"},{"type":"hologram"}]"#),
         prompt(r#""prompt":"secret""#),
+        prompt(r#""prompt":"secret at line 1 column secret""#),
+        prompt(r#""prompt":[{"type":"secret"}]"#),
     ]
 }
 
@@ -44,7 +46,13 @@ async fn a_strict_proxy_refuses_requests_that_its_handler_cannot_read() {
         assert_eq!(answer["error"]["code"], -32602, "{params}: {answer}");
         let message = answer["error"]["message"].as_str().unwrap();
         assert!(message.starts_with("guard refuses this session/prompt"), "{message}");
-        assert_eq!(log.lock().unwrap().len(), 1);
+        // The log says what happened, and nothing that was said.
+        let logged = log.lock().unwrap().clone();
+        assert_eq!(logged.len(), 1);
+        assert!(
+            logged[0].contains("session/prompt") && !logged[0].contains("secret"),
+            "{logged:?}"
+        );
         // Nothing has reached the agent, and what can be read still does.
         talk.send("editor", r#"{"id":2,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"secret"}],"_meta":{"n":1e300}}}"#);
         assert_eq!(talk.receive("agent").await["params"]["prompt"][0]["text"], "***");

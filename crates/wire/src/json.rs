@@ -97,6 +97,12 @@ impl Json {
         }
     }
 
+    /// Whether the test holds for any string inside, at any depth; the names of members are strings, too.
+    /// Each is tested as a reader understands it, without escapes. Lone surrogates become U+FFFD.
+    pub fn any_string(&self, test: impl FnMut(&str) -> bool) -> bool {
+        any_string(self.as_bytes(), test)
+    }
+
     /// The value of an integer without fraction or exponent that fits.
     pub fn integer(&self) -> Option<i64> {
         self.as_str().parse().ok()
@@ -395,6 +401,23 @@ pub(crate) fn unquote(quoted: &[u8]) -> Option<Cow<'_, str>> {
     }
     out.push_str(rest);
     Some(Cow::Owned(out))
+}
+
+/// [`Json::any_string`] for a piece of valid JSON text that need not be one value.
+pub(crate) fn any_string(text: &[u8], mut test: impl FnMut(&str) -> bool) -> bool {
+    let mut at = 0;
+    while let Some(start) = text[at..].iter().position(|it| *it == b'"').map(|it| at + it) {
+        let mut end = start + 1;
+        while let Some(byte) = text.get(end).filter(|byte| **byte != b'"') {
+            end += if *byte == b'\\' { 2 } else { 1 };
+        }
+        at = (end + 1).min(text.len());
+        // What cannot be read cannot be tested, so it counts.
+        if unquote(&text[start..at]).is_none_or(|said| test(&said)) {
+            return true;
+        }
+    }
+    false
 }
 
 /// Appends the JSON string that says `text`.

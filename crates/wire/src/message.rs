@@ -158,6 +158,14 @@ impl Call {
         self.method == *method
     }
 
+    /// Whether the test holds for the method or for any string inside (see [`Json::any_string`]), also in
+    /// members of the message that JSON-RPC does not know.
+    pub fn any_string(&self, mut test: impl FnMut(&str) -> bool) -> bool {
+        test(&self.method.name())
+            || self.params.as_ref().is_some_and(|params| params.any_string(&mut test))
+            || self.extras.as_deref().is_some_and(|extras| json::any_string(extras, &mut test))
+    }
+
     /// A copy that does not keep the line it was cut from alive.
     pub fn detached(&self) -> Call {
         Call {

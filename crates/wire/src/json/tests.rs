@@ -216,3 +216,22 @@ fn the_first_member_of_a_path_is_found_without_reading_on() {
         assert_eq!(first(path), None, "{path:?}");
     }
 }
+
+#[test]
+fn every_string_inside_is_tested_as_it_is_understood() {
+    let json = Json::parse(
+        r#"{"a":["\\","x\"y",{"k\u0065y":{"deep":"Ad\u0061"}}],"b":1,"c":"\ud800z","c":"first"}"#,
+    )
+    .unwrap();
+    let mut all = Vec::new();
+    assert!(!json.any_string(|it| {
+        all.push(it.to_owned());
+        false
+    }));
+    let expected = ["a", "\\", "x\"y", "key", "deep", "Ada", "b", "c", "\u{fffd}z", "c", "first"];
+    assert_eq!(all, expected);
+    assert!(json.any_string(|it| it == "Ada"));
+    assert!(!Json::parse("[1,true,null,{}]").unwrap().any_string(|_| true));
+    let deep = format!("{}\"x\"{}", "[".repeat(100_000), "]".repeat(100_000));
+    assert!(Json::trusted(deep).any_string(|it| it == "x"));
+}
