@@ -2,10 +2,16 @@
 //!
 //! A request whose answer is such a line must not wait for ever. If the id can be made out, the request
 //! is answered with an error that tells what is wrong. If it cannot, the answer belongs to one of the
-//! requests that are open at this moment. Which one, turns out when the others are answered.
+//! requests that are open at this moment. Which one, turns out when the others are answered (see `lost`).
+//!
+//! A log line must not end a request that is answered later. So where it is in doubt whether a line was an
+//! answer, the request waits on.
+
+use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use router::Seat;
+use router::pending::id_of;
+use router::{Seat, SeatState};
 use tracing::warn;
 use wire::message::{Remains, Scan};
 use wire::{Id, Json, Malformed, Message, Outcome, Rejection, Side, code};
@@ -15,19 +21,23 @@ use crate::lines::Line;
 use crate::place::Port;
 use crate::run::Shell;
 
-/// An answer that could not be read, nor matched with a request.
+/// What is wrong with a line, and what to do about it.
 #[derive(Debug)]
-pub struct Lost {
-    /// It was the answer to one of these requests.
-    requests: Vec<Id>,
+struct Fault {
+    /// Names the component.
     why: String,
+    remedy: &'static str,
 }
 
-/// How many of them are kept for a component. What is more is only logged.
-const MOST_LOST: usize = 64;
+impl Fault {
+    /// What the asker is told whose answer the line was.
+    fn answer(&self) -> String {
+        format!("{}; so its answer could not be read; {}", self.why, self.remedy)
+    }
+}
 
-/// To so many open requests an answer that could not be read is matched.
-const MOST_REQUESTS: usize = 1024;
+/// How many methods a warning names.
+const MOST_METHODS: usize = 8;
 
 impl Shell {
     /// A line that is no message: noise, a broken message, or one that is not allowed.
@@ -38,32 +48,44 @@ impl Shell {
         line: &Bytes,
         rejection: Rejection,
     ) {
-        let why =
-            format!("{} sent a bad line: {}", self.router().chain().describe(seat), rejection.why);
-        let first = line.trim_ascii_start().first().copied();
-        let json_like = matches!(first, Some(b'{' | b'['));
+        let whose = self.router().chain().describe(seat);
+        let why = format!("{whose} sent a bad line: {}", rejection.why);
+        let fault = Fault {
+            why,
+            remedy: "send the request again; if it happens again, it is a fault for the developers of \
+                     that program",
+        };
+        let scan = Scan::of(line);
+        let is_list = line.trim_ascii_start().starts_with(b"[");
         match rejection.why {
             Malformed::NotJson(_) | Malformed::NotAMessage { .. }
-                if seat.is_component() && !json_like =>
+                if seat.is_component() && !scan.looks_like_json() =>
             {
-                self.on_noise(seat, line, &why);
+                self.on_noise(seat, line, &fault.why);
             }
             Malformed::NotJson(_) if seat.is_component() => {
-                self.on_lost_line(seat, port, &Scan::of(line), &why, false);
+                self.on_lost_line(seat, port, &scan, &fault, false);
             }
             Malformed::NotJson(_) => {
-                warn!(seat = self.router().chain().name(seat), "{why}");
+                warn!(seat = self.router().chain().name(seat), "{}", fault.why);
                 rejection.reply.iter().for_each(|reply| self.reply(seat, port, reply));
-                self.end_waits(seat, port, &Scan::of(line), &why);
+                self.end_waits(seat, port, &scan, &fault);
             }
-            Malformed::NotAMessage { .. } if first == Some(b'[') => {
-                self.on_batch(seat, port, line, &why, rejection.reply.as_deref());
+            Malformed::NotAMessage { .. } if is_list => {
+                self.on_batch(seat, port, line, &fault, rejection.reply.as_deref());
             }
-            Malformed::NotAMessage { .. } | Malformed::AnswerWithoutId => {
-                warn!(seat = self.router().chain().name(seat), "{why}");
-                if !self.end_waits(seat, port, &Scan::of(line), &why) {
+            Malformed::NotAMessage { .. } => {
+                warn!(seat = self.router().chain().name(seat), "{}", fault.why);
+                if !self.end_waits(seat, port, &scan, &fault) {
                     rejection.reply.iter().for_each(|reply| self.reply(seat, port, reply));
                 }
+            }
+            Malformed::AnswerWithoutId => {
+                warn!(seat = self.router().chain().name(seat), "{}", fault.why);
+                let error = Json::parse(line.clone()).ok().and_then(|it| it.member("error"));
+                error
+                    .into_iter()
+                    .for_each(|it| self.on_error_without_id(seat, &Outcome::Error(it)));
             }
         }
     }
@@ -80,7 +102,7 @@ impl Shell {
         seat: Seat,
         port: Port,
         line: &Bytes,
-        why: &str,
+        fault: &Fault,
         refusal: Option<&Message>,
     ) {
         let messages = Json::parse(line.clone()).map(|json| json.elements()).unwrap_or_default();
@@ -90,55 +112,63 @@ impl Shell {
             match Message::parse(&text) {
                 Ok(Message::Response { .. }) => self.on_line(seat, port, Line::Text(text)),
                 Ok(_) => refused = true,
-                Err(_) => refused |= !self.end_waits(seat, port, &Scan::of(&text), why),
+                Err(_) => refused |= !self.end_waits(seat, port, &Scan::of(&text), fault),
             }
         }
         if refused {
-            warn!(seat = self.router().chain().name(seat), "{why}");
+            warn!(seat = self.router().chain().name(seat), "{}", fault.why);
             refusal.into_iter().for_each(|reply| self.reply(seat, port, reply));
         }
     }
 
+    /// A line that is longer than allowed.
+    pub(crate) fn on_long_line(&mut self, seat: Seat, port: Port, scan: &Scan, length: usize) {
+        let most = self.config.limits.line;
+        let whose = self.router().chain().describe(seat);
+        let fault = Fault {
+            why: format!(
+                "{whose} sent a line of {length} bytes, and {most} are allowed (--max-line)"
+            ),
+            remedy: "start the conductor with a larger --max-line",
+        };
+        self.on_lost_line(seat, port, scan, &fault, true);
+    }
+
     /// A line that could not be read. `tell`: its sender is told even if it is not clear what it was.
-    pub(crate) fn on_lost_line(
-        &mut self,
-        seat: Seat,
-        port: Port,
-        scan: &Scan,
-        why: &str,
-        tell: bool,
-    ) {
-        warn!(seat = self.router().chain().name(seat), "{why}");
-        if self.end_waits(seat, port, scan, why) {
+    fn on_lost_line(&mut self, seat: Seat, port: Port, scan: &Scan, fault: &Fault, tell: bool) {
+        warn!(seat = self.router().chain().name(seat), "{}", fault.why);
+        if self.end_waits(seat, port, scan, fault) {
             return;
         }
         let requests = scan.messages().into_iter().filter(|it| it.call && !it.answer);
         let mut ids: Vec<Id> = requests.filter_map(|it| it.ids.into_iter().next()).collect();
-        let is_answer =
-            scan.messages().iter().any(|it| it.answer && !it.call && !it.ids.is_empty());
+        let is_answer = scan.messages().iter().any(|it| it.is_answer() && !it.ids.is_empty());
         if ids.is_empty() && tell && !is_answer {
             ids.push(Id::NULL);
         }
         for id in ids {
-            let reply = Message::response(id, Outcome::error(code::INVALID_REQUEST, why));
+            let reply = Message::response(id, Outcome::error(code::INVALID_REQUEST, &fault.why));
             self.reply(seat, port, &reply);
         }
     }
 
     /// Answers a line in our own name, where it came from.
     fn reply(&mut self, seat: Seat, port: Port, reply: &Message) {
-        if let Some(link) = self.place(seat).port(port) {
+        let place = self.place(seat);
+        place.doubt.on_sent(reply);
+        if let Some(link) = place.port(port) {
             link.send(Side::Editor, reply);
         }
     }
 
     /// Ends the wait for each answer that this line was. Says whether there was any.
-    fn end_waits(&mut self, seat: Seat, port: Port, scan: &Scan, why: &str) -> bool {
+    fn end_waits(&mut self, seat: Seat, port: Port, scan: &Scan, fault: &Fault) -> bool {
         let mut ended = false;
         for message in scan.messages() {
-            ended |= self.end_wait(seat, port, &message, scan.is_damaged(), why);
+            ended |= self.end_wait(seat, port, &message, scan.is_damaged(), fault);
         }
-        ended
+        let more = scan.more_answers();
+        ended | (more > 0 && self.on_lost_answers(seat, None, more, &fault.answer()))
     }
 
     fn end_wait(
@@ -147,79 +177,121 @@ impl Shell {
         port: Port,
         message: &Remains,
         damaged: bool,
-        why: &str,
+        fault: &Fault,
     ) -> bool {
-        if message.call && !message.answer {
+        // What has no member of an answer is one only if it says that it is JSON-RPC.
+        if !message.answer && (message.call || !message.jsonrpc) {
             return false;
         }
-        let is_answer = message.answer && !message.call;
-        let owed = |id: &&Id| self.router().owes(seat, id);
-        let requests: Vec<Id> = message.ids.iter().filter(owed).cloned().collect();
-        match (requests.as_slice(), message.ids.as_slice()) {
-            ([id], _) => self.answer_for(seat, port, id, why),
+        let pending = self.router().pending();
+        let owed = message.ids.iter().filter_map(|id| Some((pending.owed_number(seat, id)?, id)));
+        let owed: Vec<(u64, &Id)> = owed.collect();
+        match (owed.as_slice(), message.ids.as_slice()) {
+            ([(_, id)], _) => self.answer_for(seat, port, id, &fault.answer()),
             // A request of our own: of the handshake, or to one that was started again.
-            ([], [id]) if is_answer => {
-                self.answer_for(seat, port, id, why);
+            ([], [id]) if message.is_answer() => {
+                self.answer_for(seat, port, id, &fault.answer());
                 return false;
             }
-            ([], []) if is_answer && damaged => return self.on_lost_answer(seat, None, why),
+            ([], []) if message.is_answer() && message.jsonrpc && damaged => {
+                return self.on_lost_answers(seat, None, 1, &fault.answer());
+            }
             ([], _) => return false,
-            _ => return self.on_lost_answer(seat, Some(requests), why),
+            _ => {
+                let among = owed.iter().map(|(number, _)| *number).collect();
+                return self.on_lost_answers(seat, Some(among), 1, &fault.answer());
+            }
         }
         true
     }
 
     /// Answers in the name of a component whose answer cannot be read.
-    fn answer_for(&mut self, seat: Seat, port: Port, id: &Id, why: &str) {
-        let error = Outcome::error(code::INTERNAL_ERROR, why);
+    fn answer_for(&mut self, seat: Seat, port: Port, id: &Id, text: &str) {
+        let error = Outcome::error(code::INTERNAL_ERROR, text);
         let line = Message::response(id.clone(), error).to_line();
         self.on_line(seat, port, Line::Text(line.into()));
     }
 
-    /// An answer of which it is not known to which request it was: to one of these, or of all.
-    fn on_lost_answer(&mut self, seat: Seat, requests: Option<Vec<Id>>, why: &str) -> bool {
-        let open = self.router().questions().filter(|(_, ask)| ask.answerer == seat);
-        let open: Vec<(Id, String)> = open.map(|(id, ask)| (id, ask.method.clone())).collect();
-        let is_meant = |id: &Id| requests.as_ref().is_none_or(|requests| requests.contains(id));
-        let open: Vec<_> = open.into_iter().filter(|(id, _)| is_meant(id)).collect();
-        let lost = &mut self.place(seat).lost;
-        if open.is_empty() || open.len() > MOST_REQUESTS || lost.len() >= MOST_LOST {
+    /// Answers of which it is not known to which requests they were: to some of these, or of all. `text` is
+    /// what the askers are told.
+    fn on_lost_answers(
+        &mut self,
+        seat: Seat,
+        among: Option<BTreeSet<u64>>,
+        count: usize,
+        text: &str,
+    ) -> bool {
+        let is_meant = |number: &u64| among.as_ref().is_none_or(|among| among.contains(number));
+        let pending = self.router().pending();
+        let owed: BTreeSet<u64> = pending.owed(seat).map(|(number, _)| number).collect();
+        let meant = pending.owed(seat).filter(|(number, _)| is_meant(number));
+        let methods: Vec<String> = meant.map(|(_, ask)| ask.method.clone()).collect();
+        if !self.place(seat).lost.add(&owed, among, count, text) {
             return false;
         }
-        let methods: Vec<&str> = open.iter().map(|(_, method)| method.as_str()).take(8).collect();
-        let text = format!("the line was the answer to one of {} requests", open.len());
-        let methods = methods.join(", ");
-        lost.push(Lost {
-            requests: open.into_iter().map(|(id, _)| id).collect(),
-            why: why.to_owned(),
-        });
-        warn!(seat = self.router().chain().name(seat), "{text} ({methods}, …)");
+        let mut list = methods[..methods.len().min(MOST_METHODS)].join(", ");
+        if methods.len() > MOST_METHODS {
+            list.push_str(", …");
+        }
+        let what = match count {
+            1 => "the line was the answer to one".to_owned(),
+            _ => format!("in the line were {count} answers to some"),
+        };
+        let total = methods.len();
+        warn!(seat = self.router().chain().name(seat), "{what} of {total} requests ({list})");
         true
+    }
+
+    /// Looks at an answer of a component before it is handled.
+    pub(crate) fn on_answer(&mut self, seat: Seat, id: &Id, outcome: &Outcome) {
+        self.place(seat).doubt.on_answer(id);
+        if id.is_null() {
+            self.on_error_without_id(seat, outcome);
+        }
+    }
+
+    /// An error that names no request. If it says that the component could not read what it was sent, and
+    /// this can only be a request, the request is not answered otherwise.
+    fn on_error_without_id(&mut self, seat: Seat, outcome: &Outcome) {
+        let Some(code) = outcome.error_code() else { return };
+        let is_live = matches!(self.router().state(seat), Some(SeatState::Live));
+        if !matches!(code, code::PARSE_ERROR | code::INVALID_REQUEST)
+            || !is_live
+            || !self.seats[seat.index()].doubt.is_none()
+        {
+            return;
+        }
+        let Outcome::Error(error) = outcome else { return };
+        let message = error.member("message");
+        let message = message.as_ref().and_then(|it| it.text()).unwrap_or_default();
+        let text = format!(
+            "{} could not read a request, and said so without its id: {code}, {:?}; it is taken for this \
+             one, which is not answered otherwise; change what is sent, or use a version of that program \
+             that can read it",
+            self.router().chain().describe(seat),
+            shortened(&message)
+        );
+        self.on_lost_answers(seat, None, 1, &text);
     }
 
     /// Answers the requests of which it is clear by now that their answers could not be read: as many
     /// as there are such answers.
     pub(crate) fn settle_lost(&mut self, seat: Seat, port: Port) {
-        while !self.seats[seat.index()].lost.is_empty() {
-            let mut lost = std::mem::take(&mut self.place(seat).lost);
-            for answer in &mut lost {
-                answer.requests.retain(|id| self.router().owes(seat, id));
-            }
-            lost.retain(|answer| !answer.requests.is_empty());
-            let clear = lost.iter().position(|it| {
-                let within =
-                    |other: &&Lost| other.requests.iter().all(|id| it.requests.contains(id));
-                lost.iter().filter(within).count() >= it.requests.len()
-            });
-            let Lost { requests, why } = match clear {
-                Some(index) => lost.remove(index),
-                None => {
-                    self.place(seat).lost = lost;
-                    return;
-                }
-            };
-            self.place(seat).lost = lost;
-            requests.iter().for_each(|id| self.answer_for(seat, port, id, &why));
+        if self.seats[seat.index()].lost.is_empty() {
+            return;
         }
+        // While it is taken out, the answers in the component's name do not come back to here.
+        let mut lost = std::mem::take(&mut self.place(seat).lost);
+        loop {
+            let pending = self.router().pending();
+            let settled = lost.settle(pending.closed(), |number| pending.owes(seat, number));
+            if settled.is_empty() {
+                break;
+            }
+            for (number, text) in settled {
+                self.answer_for(seat, port, &id_of(number), &text);
+            }
+        }
+        self.place(seat).lost = lost;
     }
 }

@@ -12,6 +12,7 @@
 //! - [`config`]: what the user asked for; [`builtin`]: components of our own, by name
 //! - [`survival`]: what is to happen when a component fails
 //! - [`mod@run`]: the loop that everything goes through
+//! - `bad_line`: lines that cannot be taken; `lost`: to which requests answers were that could not be read
 //! - `handshake`: how the shell meets its peers
 //! - [`mod@explain`]: what each component turned out to be
 //! - [`link`], [`lines`], [`flow`]: the pipe to one seat; bytes into lines; who must wait
@@ -38,6 +39,7 @@ pub mod host;
 pub mod lines;
 pub mod link;
 pub mod log;
+mod lost;
 pub mod mcp;
 pub mod memory;
 pub mod place;

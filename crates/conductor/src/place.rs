@@ -7,11 +7,11 @@ use tokio::time::Instant;
 use wire::dialect::{Generation, Greeting};
 use wire::{Dialect, Side};
 
-use crate::bad_line::Lost;
 use crate::flow::Gauge;
 use crate::host::Occupant;
 use crate::host::process::Words;
 use crate::link::{Link, Reader, Writer};
+use crate::lost::{Doubt, LostAnswers};
 use crate::relay::Dock;
 
 /// A component that closed its pipes has this long to end and so to say why.
@@ -55,7 +55,9 @@ pub struct Place {
     /// since.
     pub probing: Option<Vec<Greeting>>,
     /// Answers of this component that could not be read, and could not be matched with a request yet.
-    pub lost: Vec<Lost>,
+    pub(crate) lost: LostAnswers,
+    /// Whether its errors without an id can mean something else than a request.
+    pub(crate) doubt: Doubt,
     quiet: Option<Quiet>,
 }
 
@@ -96,7 +98,8 @@ impl Place {
             learned: false,
             known: None,
             probing: None,
-            lost: Vec::new(),
+            lost: LostAnswers::default(),
+            doubt: Doubt::default(),
             quiet: None,
         }
     }
@@ -226,6 +229,8 @@ impl Place {
         self.relay = None;
         self.dock = None;
         self.fate = Fate::default();
+        self.lost = LostAnswers::default();
+        self.doubt = Doubt::default();
         self.quiet = None;
         self.life += 1;
     }

@@ -277,6 +277,9 @@ impl Shell {
                             "arrived"
                         );
                         self.learn(seat);
+                        if let Message::Response { id, outcome, .. } = &message {
+                            self.on_answer(seat, id, outcome);
+                        }
                         if let Some(tap) = &self.config.tap {
                             let dialect = self.seats[seat.index()].link.dialect().name();
                             let name = self.router().chain().name(seat);
@@ -290,12 +293,7 @@ impl Shell {
                 }
             }
             Line::TooLong { scan, length } => {
-                let why = format!(
-                    "{} sent a line of {length} bytes, and {} are allowed (--max-line)",
-                    self.router().chain().describe(seat),
-                    self.config.limits.line
-                );
-                self.on_lost_line(seat, port, &scan, &why, true);
+                self.on_long_line(seat, port, &scan, length);
             }
         }
         self.settle_lost(seat, port);
@@ -327,6 +325,7 @@ impl Shell {
             tap.see(&Sighting::Delivered { seat, toward, dialect, message });
         }
         let place = self.place(to);
+        place.doubt.on_sent(message);
         place.toward(toward).send(toward, message);
         // The first answer that an SCP proxy gets from its successor is that to `initialize`.
         if place.relay.is_some() && toward == Side::Editor {

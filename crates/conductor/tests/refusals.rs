@@ -22,6 +22,14 @@ fn refused(peer: &mut dyn Peer, id: &str, code: i64) -> String {
     line[start.len()..].to_owned()
 }
 
+/// The error names the component, what is wrong with its answer, and the remedy.
+#[track_caller]
+fn unreadable(message: &str, who: &str) {
+    assert!(message.contains(&format!("{who} sent a bad line: ")), "{message}");
+    let what = "; so its answer could not be read; send the request again; ";
+    assert!(message.contains(what), "{message}");
+}
+
 /// The names of an envelope in all generations of the proxy protocol.
 const ENVELOPES: [&str; 8] = [
     "proxy/successor",
@@ -227,7 +235,7 @@ fn a_broken_answer_of_a_component_does_not_leave_the_asker_waiting() {
         let asked = proxy.line();
         proxy.send(&broken.replace("ID", id_of(&asked)));
         let message = refused(&mut stage.editor, "\"q\"", -32603);
-        assert!(message.contains("proxy 'puppet' sent a bad line"), "{broken}: {message}");
+        unreadable(&message, "proxy 'puppet'");
     }
     stage.editor.send(&request("1", "m", ""));
     let asked = proxy.line();
@@ -243,7 +251,7 @@ fn a_broken_answer_of_the_editor_does_not_leave_the_asker_waiting() {
         let asked = stage.editor.line();
         stage.editor.send(&broken.replace("ID", id_of(&asked)));
         let message = refused(&mut proxy, "\"q\"", -32603);
-        assert!(message.contains("the editor sent a bad line"), "{broken}: {message}");
+        unreadable(&message, "the editor");
         if index < 11 {
             refused(&mut stage.editor, "null", -32700);
         }
@@ -290,7 +298,7 @@ fn an_answer_without_a_readable_id_is_the_one_that_stays_away() {
     assert_eq!(stage.editor.line(), result("1", "1"));
     for id in ["2", "4"] {
         let message = refused(&mut stage.editor, id, -32603);
-        assert!(message.contains("proxy 'puppet' sent a bad line"), "{message}");
+        unreadable(&message, "proxy 'puppet'");
     }
     // A right answer that comes too late is dropped.
     proxy.send(&result(id_of(&asked[1]), "2"));
@@ -308,7 +316,9 @@ fn an_answer_without_an_id_answers_nothing() {
     for line in [
         r#"{"jsonrpc":"2.0","error":{"code":-32601,"message":"Method not found"}}"#,
         r#"{"jsonrpc":"2.0","error":{"code":-32601,"message":"Method not found",}}"#,
-        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}"#,
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"?"}}"#,
+        r#"{"jsonrpc":"2.0","id":null,"result":{}}"#,
+        r#"{"jsonrpc":"2.0","result":{}}"#,
         r#"{"jsonrpc":"2.0","id":"other","result":{"a":1"#,
         r#"{ level: 'info', result: 1"#,
         r#"{"level":"info","message":"{\"id\":"#,
@@ -317,6 +327,148 @@ fn an_answer_without_an_id_answers_nothing() {
     }
     proxy.send(&result(id_of(&asked), "1"));
     assert_eq!(stage.editor.line(), result("1", "1"));
+}
+
+/// A component that cannot read a request does not know its id.
+#[test]
+fn a_request_that_a_component_could_not_read_does_not_wait_for_ever() {
+    let (_stage, mut proxy, mut agent) = cast();
+    let mut asked = Vec::new();
+    for id in ["1", "2"] {
+        proxy.send(&wrapped_request(id, "m", ""));
+        asked.push(agent.line());
+    }
+    // One of the two: which one is clear when the other is answered.
+    agent.send(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}"#);
+    agent.send(&result(id_of(&asked[0]), "1"));
+    assert_eq!(proxy.line(), result("1", "1"));
+    let message = refused(&mut proxy, "2", -32603);
+    assert!(message.contains("agent 'puppet#2' could not read a request"), "{message}");
+    assert!(
+        message.contains("Parse error") && message.contains("change what is sent"),
+        "{message}"
+    );
+
+    for line in [
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid request"}}"#,
+        r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error"}}"#,
+    ] {
+        proxy.send(&wrapped_request("3", "m", ""));
+        agent.line();
+        agent.send(line);
+        refused(&mut proxy, "3", -32603);
+    }
+}
+
+/// SDK 0.11 answers a notification that it cannot read with an error that has no id, and elizacp one that it
+/// does not know. A request that is open meanwhile waits on. (41)
+#[test]
+fn a_complaint_about_a_notification_does_not_end_a_request() {
+    let (_stage, mut proxy, mut agent) = cast();
+    let complaints = [
+        r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error"}}"#,
+        r#"{"jsonrpc":"2.0","error":{"code":-32601,"message":"Method not found"}}"#,
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid request"}}"#,
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}"#,
+    ];
+    // The notification comes during the request, or before it.
+    for during in [true, false] {
+        for complaint in complaints {
+            let told = wrapped_notification("n", "");
+            let asks = wrapped_request("3", "m", "");
+            let lines = if during { [asks, told] } else { [told, asks] };
+            lines.iter().for_each(|line| proxy.send(line));
+            let came = [agent.line(), agent.line()];
+            agent.send(complaint);
+            agent.send(&result(id_of(&came[usize::from(!during)]), "1"));
+            assert_eq!(proxy.line(), result("3", "1"), "{complaint}");
+        }
+    }
+    // So does one that is open while the agent is answered.
+    proxy.send(&wrapped_request("3", "m", ""));
+    let asked = agent.line();
+    agent.send(&request("7", "m", ""));
+    let line = proxy.line();
+    proxy.send(&result(id_of(&line), "7"));
+    assert_eq!(agent.line(), result("7", "7"));
+    agent.send(complaints[3]);
+    agent.send(&result(id_of(&asked), "1"));
+    assert_eq!(proxy.line(), result("3", "1"));
+}
+
+/// Log lines that quote messages, or look like a part of one, answer nothing. (31)
+#[test]
+fn a_log_line_on_the_output_does_not_end_a_request() {
+    let (mut stage, mut proxy, _agent) = cast();
+    for line in [
+        r#"[WARN] {"error":"retrying","n":1}"#,
+        r#"[WARN] {"error":{"code":-32000,"message":"retrying""#,
+        r#"{"error": {"#,
+        r#"{"result": ["#,
+        r#"  {"error": "cut of"#,
+        r#"[2026] {"result":1}"#,
+        r#"[2026-01-01] {"jsonrpc":"2.0","result":{"a":"#,
+        r#"[debug] -> {"jsonrpc":"2.0","id":ID,"result":{}}"#,
+        r#"[{debug}] -> {"jsonrpc":"2.0","id":ID,"result":{"a":"#,
+        r#"{debug} {"jsonrpc":"2.0","id":ID,"result":{}}"#,
+        r#"{"sent":1} {"jsonrpc":"2.0","id":ID,"result":{}}"#,
+        r#"{"sent":1}, {"jsonrpc":"2.0","id":ID,"result":{}"#,
+        r#"{"got":{"jsonrpc":"2.0","id":ID,"result":{}}"#,
+        r#"{"got":"{"jsonrpc":"2.0","id":ID,"result":{}}"}"#,
+        r#"{"level":"debug","id":ID,"text":"waiting""#,
+        r#"{"level":"debug","got":[1,],"id":ID,"text":"waiting"}"#,
+        r#"{ jsonrpc: '2.0', id: ID, result: {} }"#,
+        r#"[ID, {"jsonrpc":"2.0","id":ID,"result":{}}]"#,
+        "[1, 2, 3]",
+        r#"{"jsonrpc":"2.0","method":"log","params":{"got":{"id":ID,"result":{}}"#,
+    ] {
+        stage.editor.send(&request("1", "m", ""));
+        let asked = proxy.line();
+        proxy.send(&line.replace("ID", id_of(&asked)));
+        proxy.send(&notification("read", ""));
+        assert_eq!(stage.editor.line(), notification("read", ""), "{line}");
+        proxy.send(&result(id_of(&asked), "1"));
+        assert_eq!(stage.editor.line(), result("1", "1"), "{line}");
+    }
+}
+
+/// However many lost answers and open requests there are. Each answer against each other one, and each
+/// request against each other one, would take minutes.
+#[test]
+fn many_unreadable_answers_to_many_requests_do_not_stop_the_chain() {
+    const REQUESTS: usize = 1000;
+    let (mut stage, mut proxy, _agent) = cast();
+    let mut asked = Vec::new();
+    for id in 0..REQUESTS {
+        stage.editor.send(&request(&id.to_string(), "m", ""));
+        asked.push(proxy.line());
+    }
+    for _ in 0..REQUESTS / 2 {
+        proxy.send(r#"{"jsonrpc":"2.0","result":{"a":"#);
+    }
+    for (id, asked) in asked.iter().enumerate().take(REQUESTS / 2) {
+        proxy.send(&result(id_of(asked), "1"));
+        assert_eq!(stage.editor.line(), result(&id.to_string(), "1"));
+    }
+    for id in REQUESTS / 2..REQUESTS {
+        unreadable(&refused(&mut stage.editor, &id.to_string(), -32603), "proxy 'puppet'");
+    }
+}
+
+/// A batch that cannot be read, of more answers than are told apart.
+#[test]
+fn a_broken_batch_ends_every_request_that_it_answers() {
+    const REQUESTS: usize = 4100;
+    let (mut stage, mut proxy, _agent) = cast();
+    let mut answers = Vec::new();
+    for id in 0..REQUESTS {
+        stage.editor.send(&request(&id.to_string(), "m", ""));
+        answers.push(result(id_of(&proxy.line()), "1"));
+    }
+    proxy.send(&format!("[{},]", answers.join(",")));
+    for id in 0..REQUESTS {
+        unreadable(&refused(&mut stage.editor, &id.to_string(), -32603), "proxy 'puppet'");
+    }
 }
 
 /// Answers in a batch are taken one after the other; requests in it stay refused.
@@ -345,7 +497,7 @@ fn the_answers_of_a_batch_reach_their_askers() {
     let broken = format!(r#"{{"jsonrpc":"2.0","id":{}}}"#, id_of(&asked[0]));
     stage.editor.send(&format!("[{broken},{}]", result(id_of(&asked[1]), "2")));
     let message = refused(&mut proxy, "1", -32603);
-    assert!(message.contains("the editor sent a bad line"), "{message}");
+    unreadable(&message, "the editor");
     assert_eq!(proxy.line(), result("2", "2"));
 }
 

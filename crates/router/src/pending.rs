@@ -111,13 +111,16 @@ pub struct Pending {
     methods: BTreeMap<Seat, BTreeMap<String, usize>>,
     /// How many bytes of params are kept.
     kept: usize,
+    /// How many questions were taken out.
+    closed: u64,
 }
 
 /// What our ids begin with: no component counts like that, so an echo of one of our ids cannot
 /// pass for one of its own.
 const PREFIX: &str = "c:";
 
-fn id_of(number: u64) -> Id {
+/// The id of the question with this number.
+pub fn id_of(number: u64) -> Id {
     Id::string(&format!("{PREFIX}{number}"))
 }
 
@@ -148,6 +151,7 @@ impl Pending {
     /// A question was taken out.
     fn removed(&mut self, ask: &Ask) {
         self.kept -= ask.gist.kept();
+        self.closed += 1;
         let Some(methods) = self.methods.get_mut(&ask.asker) else { return };
         match methods.get_mut(&ask.method) {
             Some(count) if *count > 1 => *count -= 1,
@@ -181,9 +185,25 @@ impl Pending {
         self.open.get(&number_of(id)?)
     }
 
-    /// Is `id` that of a question which this seat has yet to answer?
-    pub fn owes(&self, answerer: Seat, id: &Id) -> bool {
-        self.get(id).is_some_and(|ask| ask.answerer == answerer)
+    /// The number of the question with this id, if this seat has yet to answer it.
+    pub fn owed_number(&self, answerer: Seat, id: &Id) -> Option<u64> {
+        number_of(id).filter(|&number| self.owes(answerer, number))
+    }
+
+    /// Has this seat yet to answer the question with this number?
+    pub fn owes(&self, answerer: Seat, number: u64) -> bool {
+        self.open.get(&number).is_some_and(|ask| ask.answerer == answerer)
+    }
+
+    /// The questions that this seat has yet to answer, and their numbers, oldest first.
+    pub fn owed(&self, answerer: Seat) -> impl Iterator<Item = (u64, &Ask)> {
+        let owed = move |(_, ask): &(&u64, &Ask)| ask.answerer == answerer;
+        self.open.iter().filter(owed).map(|(number, ask)| (*number, ask))
+    }
+
+    /// How many questions were answered, or given up, so far.
+    pub fn closed(&self) -> u64 {
+        self.closed
     }
 
     /// Is `id` that of a sounding that this seat has yet to let through?

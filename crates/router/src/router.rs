@@ -154,7 +154,12 @@ impl Router {
 
     /// Is `id` that of a question which this seat has yet to answer?
     pub fn owes(&self, seat: Seat, id: &Id) -> bool {
-        self.pending.owes(seat, id)
+        self.pending.owed_number(seat, id).is_some()
+    }
+
+    /// The table of open questions.
+    pub fn pending(&self) -> &Pending {
+        &self.pending
     }
 
     /// When to call [`handle`](Router::handle) with [`Event::Tick`], if nothing happens before.

@@ -233,7 +233,9 @@ impl From<&Scan> for Salvage {
     /// What the first message of the line was.
     fn from(scan: &Scan) -> Salvage {
         let messages = scan.messages();
-        let Some(Remains { ids, call, answer }) = messages.first() else { return Salvage::Nothing };
+        let Some(Remains { ids, call, answer, .. }) = messages.first() else {
+            return Salvage::Nothing;
+        };
         match (ids.as_slice(), call, answer) {
             ([id], true, false) => Salvage::Request(id.clone()),
             ([id], false, true) => Salvage::Response(id.clone()),

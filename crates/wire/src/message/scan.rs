@@ -6,6 +6,9 @@
 //! line in pieces and keeps little of it. Where the line has thrown it off the track (a string without
 //! an end, a bracket too few), it reads the end of the line backward. An id that is found like this is
 //! a guess: it counts only if an answer with this id is waited for.
+//!
+//! Components write log lines where messages belong, and log lines quote messages. So a line in which
+//! something else comes before the message is no message, and neither is an object inside another one.
 
 use super::Id;
 use crate::json::{Json, passed_over, unquote};
@@ -18,7 +21,7 @@ const LONGEST_ID: usize = 512;
 const ENDING: usize = 4096;
 
 /// How many messages of one line are looked at, and how many ids of one message.
-const MOST_MESSAGES: usize = 256;
+const MOST_MESSAGES: usize = 4096;
 const MOST_IDS: usize = 4;
 
 /// What is left of one message.
@@ -30,12 +33,27 @@ pub struct Remains {
     pub call: bool,
     /// It has members of an answer.
     pub answer: bool,
+    /// It has the member `jsonrpc`.
+    pub jsonrpc: bool,
 }
 
 impl Remains {
     fn note(&mut self, key: &str) {
         self.call |= matches!(key, "method" | "params");
         self.answer |= matches!(key, "result" | "error");
+        self.jsonrpc |= key == "jsonrpc";
+    }
+
+    /// Is it an answer, as far as its members tell?
+    pub fn is_answer(&self) -> bool {
+        self.answer && !self.call
+    }
+
+    /// Is this object, found at the end of the line, a message of its own, which the line quotes? The rest of
+    /// a message has no members that its beginning has.
+    fn is_quoted_by(&self, beginning: &Remains) -> bool {
+        let kinds = (beginning.answer || beginning.call) && (self.answer || self.call);
+        kinds || (beginning.jsonrpc && self.jsonrpc)
     }
 
     fn note_id(&mut self, text: &[u8]) {
@@ -55,6 +73,15 @@ pub struct Scan {
     /// The line is a list: its messages are one level deeper.
     batch: bool,
     begun: bool,
+    start: Start,
+    /// How many bytes came in earlier pieces.
+    before: usize,
+    /// Where the message at hand, or the last one, begins.
+    opened_at: usize,
+    /// Where the first message, or the list, ends.
+    ended_at: Option<usize>,
+    /// A message that comes now is behind something else: it does not count.
+    is_behind_text: bool,
     depth: usize,
     in_string: bool,
     escaped: bool,
@@ -66,9 +93,39 @@ pub struct Scan {
     /// The message at hand, and those before it.
     current: Option<Remains>,
     messages: Vec<Remains>,
+    /// How many answers there were beyond [`MOST_MESSAGES`].
+    more_answers: usize,
     /// The line goes on behind its end.
     goes_on: bool,
     ending: Vec<u8>,
+}
+
+/// How the line begins.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+enum Start {
+    #[default]
+    Blank,
+    /// With `[`, so far.
+    List,
+    /// With `{` or `[{`, so far.
+    Object,
+    /// As an object or a list of objects does.
+    Json,
+    /// Otherwise.
+    Text,
+}
+
+impl Start {
+    /// The next byte that is not blank.
+    fn next(self, byte: u8) -> Start {
+        match (self, byte) {
+            (Start::Blank | Start::List, b'{') => Start::Object,
+            (Start::Blank, b'[') => Start::List,
+            (Start::List, b']') | (Start::Object, b'"' | b'}') => Start::Json,
+            (Start::Json, _) => Start::Json,
+            _ => Start::Text,
+        }
+    }
 }
 
 /// What is being kept of the line.
@@ -92,14 +149,27 @@ impl Scan {
     pub fn feed(&mut self, piece: &[u8]) {
         self.keep_ending(piece);
         let mut at = 0;
-        while let Some(&byte) = piece.get(at) {
+        while let Some(&byte) = piece.get(at)
+            && self.start != Start::Text
+        {
             if self.in_string {
                 at += self.string(&piece[at..]);
             } else {
-                self.token(byte);
+                self.token(byte, self.before + at);
                 at += 1;
             }
         }
+        self.before += piece.len();
+    }
+
+    /// Does the line begin as a message or a batch does? A log line such as `[INFO] {…}` does not.
+    pub fn looks_like_json(&self) -> bool {
+        self.start == Start::Json
+    }
+
+    /// How many answers there are in the line besides [`messages`](Scan::messages).
+    pub fn more_answers(&self) -> usize {
+        self.more_answers
     }
 
     /// Is something wrong with the brackets or strings, so that parts of it could not be made out?
@@ -122,13 +192,31 @@ impl Scan {
             && !self.batch
             && let Some(last) = messages.last_mut()
         {
-            let ending = read_backward(&self.ending);
-            (last.call, last.answer) = (last.call || ending.call, last.answer || ending.answer);
-            let new = |id: &Id| !last.ids.contains(id);
-            let ids: Vec<Id> = ending.ids.into_iter().filter(new).collect();
-            last.ids.extend(ids);
+            self.add_ending(last);
         }
         messages
+    }
+
+    /// Adds the members that can be read from the end of the line to those from its beginning.
+    fn add_ending(&self, message: &mut Remains) {
+        // Only a message has an end that is of interest.
+        if !(message.call || message.answer || message.jsonrpc) {
+            return;
+        }
+        let (ending, start) = read_backward(&self.ending);
+        // Where the object begins that was read, if it is not the message itself.
+        let start = start.map(|at| self.before - self.ending.len() + at);
+        if let Some(start) = start.filter(|&start| start > self.opened_at)
+            && (self.ended_at.is_some_and(|end| start > end) || ending.is_quoted_by(message))
+        {
+            return;
+        }
+        message.call |= ending.call;
+        message.answer |= ending.answer;
+        message.jsonrpc |= ending.jsonrpc;
+        let new = |id: &Id| !message.ids.contains(id);
+        let ids: Vec<Id> = ending.ids.into_iter().filter(new).collect();
+        message.ids.extend(ids);
     }
 
     fn keep_ending(&mut self, piece: &[u8]) {
@@ -174,12 +262,19 @@ impl Scan {
         taken
     }
 
-    fn token(&mut self, byte: u8) {
+    /// A byte outside strings; `at` is its place in the line.
+    fn token(&mut self, byte: u8, at: usize) {
         if byte.is_ascii_whitespace() {
             return self.keep(&[byte]);
         }
+        self.start = self.start.next(byte);
+        if self.start == Start::Text {
+            self.current = None;
+            return;
+        }
         if self.begun && self.depth == 0 {
             self.goes_on = true;
+            self.is_behind_text |= byte != b'{';
         }
         let in_message = self.current.is_some() && self.depth == self.level();
         match byte {
@@ -195,17 +290,17 @@ impl Scan {
                 self.on_value();
                 self.at_key = true;
             }
-            b'{' | b'[' => self.on_open(byte),
+            b'{' | b'[' => self.on_open(byte, at),
             b'}' | b']' => {
                 if in_message {
                     self.on_value();
-                    if let Some(message) = self.current.take()
-                        && self.messages.len() < MOST_MESSAGES
-                    {
-                        self.messages.push(message);
-                    }
+                    self.on_end();
                 }
                 self.depth = self.depth.saturating_sub(1);
+                if self.depth == 0 {
+                    self.ended_at.get_or_insert(at);
+                    self.is_behind_text |= self.batch;
+                }
             }
             _ => self.keep(&[byte]),
         }
@@ -217,15 +312,27 @@ impl Scan {
         1 + usize::from(self.batch)
     }
 
-    fn on_open(&mut self, byte: u8) {
+    /// The message at hand ends.
+    fn on_end(&mut self) {
+        let Some(message) = self.current.take() else { return };
+        self.is_behind_text |= !message.jsonrpc && !self.batch;
+        if self.messages.len() < MOST_MESSAGES {
+            self.messages.push(message);
+        } else if message.is_answer() && message.jsonrpc {
+            self.more_answers += 1;
+        }
+    }
+
+    fn on_open(&mut self, byte: u8, at: usize) {
         if self.depth == 0 {
             self.batch = byte == b'[' && !self.begun;
         }
         // An id is neither an object nor a list.
         self.keeping = Keeping::Nothing;
         self.depth += 1;
-        if byte == b'{' && self.depth == self.level() {
+        if byte == b'{' && self.depth == self.level() && !self.is_behind_text {
             self.current = Some(Remains::default());
+            self.opened_at = at;
             (self.at_key, self.key) = (true, Vec::new());
         }
     }
@@ -250,10 +357,11 @@ impl Scan {
     }
 }
 
-/// The members of a message that can be read from its end.
-fn read_backward(ending: &[u8]) -> Remains {
+/// The members of a message that can be read from its end; and where the object or list begins that ends
+/// there, if its bracket was found.
+fn read_backward(ending: &[u8]) -> (Remains, Option<usize>) {
     let mut found = Remains::default();
-    let Some(text) = ending.trim_ascii_end().strip_suffix(b"}") else { return found };
+    let Some(text) = ending.trim_ascii_end().strip_suffix(b"}") else { return (found, None) };
     // Where the value ends whose key comes next.
     let mut value_end = text.len();
     let (mut at, mut depth) = (text.len(), 1_usize);
@@ -277,14 +385,14 @@ fn read_backward(ending: &[u8]) -> Remains {
             b'{' | b'[' => {
                 depth -= 1;
                 if depth == 0 {
-                    break;
+                    return (found, Some(at));
                 }
             }
             b',' if depth == 1 => value_end = at,
             _ => {}
         }
     }
-    found
+    (found, None)
 }
 
 /// Where the string begins whose closing quote follows on this text.
@@ -342,7 +450,48 @@ mod tests {
         check(r#"{"result":1,"id":1"#, &[("", "answer")]);
         check(r#"{"result":1,"id":"c:1""#, &[(r#""c:1""#, "answer")]);
         check("Starting agent", &[]);
-        check(r#"[INFO] {"id":1,"result":1}"#, &[("1", "answer")]);
+    }
+
+    /// Log lines quote messages. (31)
+    #[test]
+    fn a_message_that_is_quoted_is_not_taken_for_a_message() {
+        for line in [
+            r#"[INFO] {"id":1,"result":1}"#,
+            r#"[2026] {"result":1}"#,
+            r#"[1, {"id":1,"result":1}]"#,
+            r#"[debug] -> {"jsonrpc":"2.0","id":"c:3","result":{}}"#,
+            r#"{worker} {"jsonrpc":"2.0","id":"c:3","result":{}}"#,
+            r#"[{worker}] {"jsonrpc":"2.0","id":"c:3","result":{}}"#,
+            r#"-> {"jsonrpc":"2.0","id":"c:3","result":{}}"#,
+            "{ jsonrpc: '2.0', id: 'c:3', \"result\":{} }",
+        ] {
+            assert!(!Scan::of(line.as_bytes()).looks_like_json(), "{line}");
+            check(line, &[]);
+        }
+        check(r#"[] {"jsonrpc":"2.0","id":"c:3","result":{}}"#, &[]);
+        let nothing = &[("", "nothing")];
+        check(r#"{"sent":1} -> {"jsonrpc":"2.0","id":"c:3","result":{}}"#, nothing);
+        check(r#"{"level":"debug"} {"jsonrpc":"2.0","id":"c:3","result":{}}"#, nothing);
+        check(r#"{"got":{"jsonrpc":"2.0","id":"c:3","result":{}}"#, nothing);
+        check(r#"{"got":"x"y", "was":{"jsonrpc":"2.0","id":"c:3","result":{}}"#, nothing);
+        // A message that is broken quotes others.
+        let start = r#"{"jsonrpc":"2.0","method":"log","params":{"#;
+        check(&format!(r#"{start}"got":{{"id":"c:3","result":{{}}}}"#), &[("", "call")]);
+        let start = r#"{"jsonrpc":"2.0","result":{"#;
+        check(&format!(r#"{start}"got":{{"id":"c:3","result":{{}}}}"#), &[("", "answer")]);
+        check(&format!(r#"{start}"got":{{"id":"c:3","jsonrpc":"2.0"}}"#), &[("", "answer")]);
+        let start = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
+        check(&format!(r#"{start} -> {{"id":2,"result":{{}}}}"#), &[("1", "answer")]);
+    }
+
+    #[test]
+    fn answers_beyond_the_most_messages_are_counted() {
+        let answer = r#"{"jsonrpc":"2.0","id":1,"result":1}"#;
+        let call = r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#;
+        let mut messages = vec![answer; MOST_MESSAGES + 44];
+        messages.push(call);
+        let scan = Scan::of(format!("[{},]", messages.join(",")).as_bytes());
+        assert_eq!((scan.messages().len(), scan.more_answers()), (MOST_MESSAGES, 44));
     }
 
     #[test]
@@ -362,7 +511,7 @@ mod tests {
         let two = &[("1", "answer"), ("2", "call")];
         check(r#"[{"id":1,"result":[{"id":9}]},{"method":"m","id":2}]"#, two);
         check(r#"[{"id":1,"result":1},{"method":"m","id":2,"params":["#, two);
-        check(r#"{"id":1,"result":1}{"method":"m","id":2}"#, two);
+        check(r#"{"jsonrpc":"2.0","id":1,"result":1} {"method":"m","id":2}"#, two);
         check(r#"[[{"id":1,"result":1}]]"#, &[]);
     }
 
@@ -378,7 +527,7 @@ mod tests {
         (0..1000).for_each(|n| scan.feed(format!(r#""id":{n},"#).as_bytes()));
         assert!(scan.ending.capacity() < 4 * ENDING && scan.kept.len() <= LONGEST_ID);
         assert_eq!(scan.messages()[0].ids.len(), MOST_IDS);
-        let many = Scan::of(r#"{"id":1}"#.repeat(10_000).as_bytes());
+        let many = Scan::of(r#"{"jsonrpc":"2.0","id":1}"#.repeat(10_000).as_bytes());
         assert_eq!(many.messages().len(), MOST_MESSAGES);
     }
 }
