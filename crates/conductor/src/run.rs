@@ -27,7 +27,7 @@ use crate::host::Occupant;
 use crate::host::process::{Ended, Process};
 use crate::host::strays::{self, Mark};
 use crate::lines::Line;
-use crate::link::{Reader, Writer};
+use crate::link::{Link, Reader, Writer};
 use crate::log;
 use crate::mcp::shell::Clients;
 use crate::memory::Memory;
@@ -473,6 +473,9 @@ impl Shell {
         let mut released = false;
         for (&seat, pause) in seats.iter().zip(verdict.paused) {
             let was_paused = self.place(seat).link.paused;
+            if was_paused {
+                self.core.restart_barrier_limit(self.now, seat);
+            }
             self.place(seat).links().for_each(|link| link.paused = pause);
             if !pause {
                 // Taken are also the lines of one that was released out of a circle before.
@@ -534,9 +537,20 @@ impl Shell {
                 let Some((seat, how)) = self.core.overdue(self.now) else { break };
                 self.give_up(seat, how);
             }
+            self.excuse_the_silent();
             self.handle(Event::Tick);
         }
         true
+    }
+
+    /// A component cannot act while its output is not read or its input is not written.
+    fn excuse_the_silent(&mut self) {
+        for seat in self.all_seats() {
+            let waits = |link: &mut Link| link.paused || link.queued() > 0;
+            if self.place(seat).links().any(waits) {
+                self.core.restart_barrier_limit(self.now, seat);
+            }
+        }
     }
 
     /// After the end: the outer pipe gets what is queued for it, then the components are ended, at

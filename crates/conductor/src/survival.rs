@@ -260,8 +260,17 @@ impl Config {
                 cancel: limit(self.survival.cancel_limit),
             },
             tell_editor: self.survival.notices,
-            seed: u64::from(std::process::id()),
+            seed: seed(),
         }
+    }
+}
+
+/// Different for every chain.
+fn seed() -> u64 {
+    let mut bytes = [0; 8];
+    match getrandom::fill(&mut bytes) {
+        Ok(()) => u64::from_ne_bytes(bytes),
+        Err(_) => u64::from(std::process::id()),
     }
 }
 

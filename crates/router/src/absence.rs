@@ -10,7 +10,7 @@
 //! What the one who left owed is answered with an error, unless it had passed the question on as it
 //! was: then the answer of the next one is delivered to who asked in the first place. That answer must
 //! not overtake what the next one said before, which travels through the new occupant. So it waits
-//! until a *sounding*, a request without meaning that is sent the same way, has come through.
+//! until a *barrier* that is sent the same way has come through (see `barrier`).
 
 use std::collections::VecDeque;
 
@@ -21,16 +21,6 @@ use crate::event::{Action, Plan, Time};
 use crate::pending::{Ask, Gist, Purpose};
 use crate::router::{Router, answer};
 use crate::seat::{Exit, Seat, SeatState};
-
-/// A request without meaning. Whoever does not know it passes it on, or refuses it: both show that
-/// what was said before has come through.
-pub(crate) const SOUNDING: &str = "_conductor/sounding";
-
-/// How long a sounding may take, in milliseconds: a proxy may swallow what it does not know.
-pub(crate) const SOUNDING_LIMIT: u64 = 2_000;
-
-/// So many soundings are remembered that did not come through in time.
-const MOST_LATE: usize = 64;
 
 /// What a message costs beside its text while it waits.
 const HELD: usize = 256;
@@ -54,7 +44,7 @@ pub enum Stage {
     Learning,
 }
 
-/// What waits for a seat, or behind a sounding.
+/// What waits for a seat, or behind a barrier.
 #[derive(Debug, Clone)]
 pub enum Held {
     Letter(Letter),
@@ -190,15 +180,16 @@ impl Router {
         self.forget_asker(seat);
         let guard = self.chain.component(seat).is_some_and(|it| it.guard);
         let mut asked = Asked::new(self.pending.forget(seat));
-        // What would have come out of it behind a sounding goes on at once, before anybody is told.
-        let (soundings, owed): (Vec<_>, Vec<_>) = self
+        // What would have come out of it behind a barrier goes on at once, before anybody is told.
+        let (barriers, owed): (Vec<_>, Vec<_>) = self
             .pending
             .abandon(seat)
             .into_iter()
-            .partition(|(_, ask)| matches!(ask.purpose, Purpose::Sounding(_)));
-        for (_, ask) in soundings {
+            .partition(|(_, ask)| matches!(ask.purpose, Purpose::Barrier(_)));
+        for (_, ask) in barriers {
             self.let_through(now, seat, ask, actions);
         }
+        self.renew_passage(seat);
         let copies = match guard {
             true => Vec::new(),
             false => asked.take_copies(&owed, &lost),
@@ -206,7 +197,7 @@ impl Router {
         let copies = copies.into_iter().chain(std::iter::repeat(None));
         for ((_, ask), copy) in owed.into_iter().zip(copies) {
             match (ask.purpose, copy) {
-                (Purpose::Return | Purpose::Sounding(_), _) => {}
+                (Purpose::Return | Purpose::Barrier(_), _) => {}
                 (purpose, Some((id, mut copy))) => {
                     // It may have died with the cancellation in its hands.
                     if ask.cancelled {
@@ -373,7 +364,7 @@ impl Router {
         self.absences().any(|it| it.held.iter().any(|held| held.is_awaited_by(asker)))
             || self
                 .pending
-                .soundings()
+                .barriers()
                 .any(|(_, held)| held.iter().any(|it| it.is_awaited_by(asker)))
     }
 
@@ -382,7 +373,7 @@ impl Router {
         for absence in self.absences() {
             absence.take(|held| held.is_awaited_by(seat));
         }
-        self.take_behind_soundings(|held| held.is_awaited_by(seat));
+        self.take_behind_barriers(|held| held.is_awaited_by(seat));
     }
 
     /// Takes back a question that waits for a seat; says whether there was one.
@@ -396,7 +387,7 @@ impl Router {
             _ => false,
         };
         let mut found: Vec<Held> = self.absences().flat_map(|it| it.take(is_it)).collect();
-        found.extend(self.take_behind_soundings(is_it));
+        found.extend(self.take_behind_barriers(is_it));
         for held in &found {
             let Held::Letter(letter) = held else { continue };
             let outcome = Outcome::error(code::CANCELLED, "the request was cancelled");
@@ -414,6 +405,7 @@ impl Router {
         extras: Option<bytes::Bytes>,
         actions: &mut Vec<Action>,
     ) {
+        self.note_answer(&ask, actions);
         let message = Message::Response { id: ask.asker_id, outcome, extras };
         let parcel = Parcel {
             from: ask.answerer,
@@ -438,7 +430,7 @@ impl Router {
                 Some(SeatState::Live | SeatState::Greeting { .. }) => {
                     parcel.via.remove(0);
                     let toward = parcel.toward;
-                    return self.sound(now, seat, toward, Held::Answer(parcel), actions);
+                    return self.send_barrier(now, seat, toward, Held::Answer(parcel), actions);
                 }
                 _ => drop(parcel.via.remove(0)),
             }
@@ -458,56 +450,6 @@ impl Router {
             }
         }
         actions.push(Action::Deliver { to, toward, message });
-    }
-
-    /// A sounding comes out of the seat that it was sent into: it has come through. Says whether it
-    /// was one of ours.
-    pub(crate) fn on_sounding(
-        &mut self,
-        now: Time,
-        from: Seat,
-        toward: Side,
-        id: &Id,
-        call: &Call,
-        actions: &mut Vec<Action>,
-    ) -> bool {
-        if !call.is(SOUNDING) {
-            return false;
-        }
-        let Some(token) = call.params.as_ref().and_then(|it| Id::new(it.member("token")?)) else {
-            return false;
-        };
-        let late = self.late_soundings.iter().position(|(seat, it)| *seat == from && *it == token);
-        match late {
-            Some(at) => drop(self.late_soundings.remove(at)),
-            None if self.pending.is_sounding(from, &token) => {}
-            // That of another conductor, whose proxy we are.
-            None => return false,
-        }
-        answer(from, toward.opposite(), id.clone(), Outcome::Result(Json::EMPTY), actions);
-        self.sounded(now, from, &token, actions);
-        true
-    }
-
-    pub(crate) fn sounded(&mut self, now: Time, seat: Seat, id: &Id, actions: &mut Vec<Action>) {
-        let Some(ask) = self.pending.close(seat, id) else { return };
-        self.soundings.retain(|(_, _, it)| it != id);
-        self.let_through(now, seat, ask, actions);
-    }
-
-    /// Soundings that have not come through in time are waited for no longer.
-    pub(crate) fn give_up_soundings(&mut self, now: Time, actions: &mut Vec<Action>) {
-        while let Some((until, seat, id)) = self.soundings.front().cloned()
-            && until <= now
-        {
-            self.soundings.pop_front();
-            self.sounded(now, seat, &id, actions);
-            // Should it come after all, it must go no further.
-            self.late_soundings.push_back((seat, id));
-            if self.late_soundings.len() > MOST_LATE {
-                self.late_soundings.pop_front();
-            }
-        }
     }
 
     pub(crate) fn own_ask(

@@ -3,16 +3,15 @@
 //! Some messages are not for a component, though they travel past it: updates that the SDKs of its
 //! generation cannot read, and kinds of message that it has crashed on before. They go on to whoever is
 //! next in their direction, as if the component had passed them on, and in the same order: such a message
-//! waits behind a *sounding* (see `absence`) that is sent through the component in its place. It goes on
-//! when the sounding comes out, is answered or takes too long, or when the component dies. Messages with
-//! nothing between them share one sounding.
+//! waits behind a *barrier* (see `barrier`) that is sent through the component in its place. Messages with
+//! nothing between them share one barrier.
 //!
 //! Nothing goes around a guard, nor around the agent.
 
 use wire::dialect::updates::{self, Updates};
 use wire::{Call, Id, Json, Message, Outcome, Side};
 
-use crate::absence::{Held, Letter, SOUNDING, SOUNDING_LIMIT};
+use crate::absence::{Held, Letter};
 use crate::event::{Action, Time};
 use crate::pending::{Ask, Purpose};
 use crate::router::{Router, answer};
@@ -30,9 +29,9 @@ pub struct Detours {
     reads: Option<&'static Updates>,
     /// What it has crashed on.
     kinds: Vec<Kind>,
-    /// The last sounding, if nothing else was delivered to the component since.
+    /// The last barrier, if nothing else was delivered to the component since.
     last: Option<(Id, Side)>,
-    /// How many messages wait behind soundings, and how many bytes they are.
+    /// How many messages wait behind barriers, and how many bytes they are.
     held: (usize, usize),
 }
 
@@ -182,14 +181,14 @@ impl Router {
         letter.past.push(seat);
         let toward = letter.toward;
         let held = Held::Letter(letter);
-        match self.shared_sounding(seat, toward, actions) {
+        match self.shared_barrier(seat, toward, actions) {
             Some(id) => self.load(seat, &id, held),
-            None => self.sound(now, seat, toward, held, actions),
+            None => self.send_barrier(now, seat, toward, held, actions),
         }
     }
 
-    /// The sounding that was the last thing a component was sent, in this direction.
-    fn shared_sounding(&self, seat: Seat, toward: Side, actions: &[Action]) -> Option<Id> {
+    /// The barrier that was the last thing a component was sent, in this direction.
+    fn shared_barrier(&self, seat: Seat, toward: Side, actions: &[Action]) -> Option<Id> {
         let (id, side) = self.detours(seat)?.last.as_ref()?;
         self.pending.get(id)?;
         let since = actions.iter().rev().find_map(|action| match action {
@@ -200,33 +199,19 @@ impl Router {
         (is_last && *side == toward).then(|| id.clone())
     }
 
-    /// Sends a sounding through a component; this goes on when it has come through.
-    pub(crate) fn sound(
-        &mut self,
-        now: Time,
-        seat: Seat,
-        toward: Side,
-        held: Held,
-        actions: &mut Vec<Action>,
-    ) {
-        let probe = Call::new(SOUNDING, Json::EMPTY);
-        if self.is_spared(seat, toward, &probe) {
-            return self.go_on(now, held, actions);
-        }
-        let ask = self.own_ask(now, seat, toward, SOUNDING, Purpose::Sounding(Vec::new()));
-        let id = self.pending.open(ask);
-        self.load(seat, &id, held);
-        self.soundings.push_back((now.plus(SOUNDING_LIMIT), seat, id.clone()));
+    pub(crate) fn set_shared_barrier(&mut self, seat: Seat, id: &Id, toward: Side) {
         if let Some(detours) = self.detours_mut(seat) {
             detours.last = Some((id.clone(), toward));
         }
-        let params = Json::object([("token", Some(id.json().clone()))]);
-        let message = Message::Request { id, call: Call::new(SOUNDING, params) };
-        actions.push(Action::Deliver { to: seat, toward, message });
     }
 
-    /// Puts a message behind a sounding.
-    fn load(&mut self, seat: Seat, id: &Id, held: Held) {
+    /// Whether anything goes around this component.
+    pub(crate) fn has_detours(&self, seat: Seat) -> bool {
+        self.detours(seat).is_some_and(|it| it.reads.is_some() || !it.kinds.is_empty())
+    }
+
+    /// Puts a message behind a barrier.
+    pub(crate) fn load(&mut self, seat: Seat, id: &Id, held: Held) {
         let size = held.size();
         if let Some(behind) = self.pending.behind(id) {
             behind.push(held);
@@ -236,7 +221,7 @@ impl Router {
         }
     }
 
-    /// What waited behind a sounding waits no longer.
+    /// What waited behind a barrier waits no longer.
     pub(crate) fn unload(&mut self, seat: Seat, held: Vec<Held>) -> Vec<Held> {
         let size: usize = held.iter().map(Held::size).sum();
         if let Some(detours) = self.detours_mut(seat) {
@@ -246,7 +231,7 @@ impl Router {
         held
     }
 
-    /// A sounding has come through, or never will: what waited behind it goes on.
+    /// A barrier has come through, or never will: what waited behind it goes on.
     pub(crate) fn let_through(
         &mut self,
         now: Time,
@@ -254,7 +239,7 @@ impl Router {
         ask: Ask,
         actions: &mut Vec<Action>,
     ) {
-        let Purpose::Sounding(held) = ask.purpose else { return };
+        let Purpose::Barrier(held) = ask.purpose else { return };
         for held in self.unload(seat, held) {
             self.go_on(now, held, actions);
         }
@@ -267,7 +252,7 @@ impl Router {
         }
     }
 
-    /// The chain ends: no sounding is waited for any more. A notification goes on to the next component
+    /// The chain ends: no barrier is waited for any more. A notification goes on to the next component
     /// that it does not go around, a request is refused.
     pub(crate) fn go_on_at_the_end(
         &mut self,
@@ -293,10 +278,10 @@ impl Router {
         }
     }
 
-    /// Takes what waits behind soundings and passes the test.
-    pub(crate) fn take_behind_soundings(&mut self, test: impl Fn(&Held) -> bool) -> Vec<Held> {
+    /// Takes what waits behind barriers and passes the test.
+    pub(crate) fn take_behind_barriers(&mut self, test: impl Fn(&Held) -> bool) -> Vec<Held> {
         let mut taken: Vec<(Seat, Vec<Held>)> = Vec::new();
-        for (seat, held) in self.pending.soundings() {
+        for (seat, held) in self.pending.barriers() {
             let found: Vec<Held> = held.extract_if(.., |held| test(held)).collect();
             if !found.is_empty() {
                 taken.push((seat, found));
@@ -305,11 +290,11 @@ impl Router {
         taken.into_iter().flat_map(|(seat, held)| self.unload(seat, held)).collect()
     }
 
-    /// Whether `asker` has asked something that waits behind a sounding.
+    /// Whether `asker` has asked something that waits behind a barrier.
     pub(crate) fn waits_to_go_around(&self, asker: Seat) -> bool {
         self.detours.iter().any(|detours| detours.held.0 > 0)
             && self.pending.asks().any(|ask| match &ask.purpose {
-                Purpose::Sounding(held) => held.iter().any(|it| it.is_awaited_by(asker)),
+                Purpose::Barrier(held) => held.iter().any(|it| it.is_awaited_by(asker)),
                 _ => false,
             })
     }
@@ -318,9 +303,9 @@ impl Router {
         self.detours(seat).map_or((0, 0), |detours| detours.held)
     }
 
-    /// What is delivered to a component after a sounding may not be overtaken by what waits behind the
-    /// next message that goes around it: that one needs a sounding of its own.
-    pub(crate) fn note_deliveries(&mut self, actions: &[Action]) {
+    /// What is delivered to a component after a barrier may not be overtaken by what waits behind the
+    /// next message that goes around it: that one needs a barrier of its own.
+    pub(crate) fn end_sharing(&mut self, actions: &[Action]) {
         if self.detours.iter().all(|detours| detours.last.is_none()) {
             return;
         }

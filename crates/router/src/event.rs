@@ -20,6 +20,9 @@ impl Time {
 pub enum Event {
     /// `from` sent a message that travels toward `toward`.
     Arrived { from: Seat, toward: Side, message: Message },
+    /// The same, but `from` has not sent it itself: it was made up in its place, so it says nothing about what
+    /// `from` has read.
+    Supplied { from: Seat, toward: Side, message: Message },
     /// A component that did not survive its first greeting was started again, with another one.
     Again(Seat),
     /// Nothing more will come from `seat`, ever: the chain ends.

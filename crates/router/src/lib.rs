@@ -12,6 +12,7 @@
 //! - `greeting`: the rules for `initialize`
 //! - [`absence`]: the rules for a seat whose occupant is replaced or left out
 //! - [`around`]: the rules for messages that go around a component
+//! - `barrier`: the rules for barriers, which keep the order
 //! - `copies`: which questions a component has passed on
 //! - `obituary`: how a component's end is told
 //!
@@ -20,6 +21,7 @@
 
 pub mod absence;
 pub mod around;
+mod barrier;
 mod copies;
 pub mod event;
 mod greeting;

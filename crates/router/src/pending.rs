@@ -39,8 +39,8 @@ pub enum Purpose {
     Greeting { instead: Option<Outcome> },
     /// It is the `initialize` of one who has taken the place of another (see `absence`).
     Return,
-    /// It means that all that was said before has come through: this goes on then (see `absence`).
-    Sounding(Vec<Held>),
+    /// It means that all that was said before has come through: this goes on then (see `barrier`).
+    Barrier(Vec<Held>),
 }
 
 /// As much of a question's params as it takes to recognise it when it is passed on.
@@ -114,6 +114,9 @@ pub struct Pending {
     /// How many questions were taken out.
     closed: u64,
 }
+
+/// How many bytes may be looked at to find the question that was passed on with changes.
+const MOST_WORK: usize = 1024 * 1024;
 
 /// What our ids begin with: no component counts like that, so an echo of one of our ids cannot
 /// pass for one of its own.
@@ -206,10 +209,30 @@ impl Pending {
         self.closed
     }
 
-    /// Is `id` that of a sounding that this seat has yet to let through?
-    pub fn is_sounding(&self, answerer: Seat, id: &Id) -> bool {
-        let sounds = |ask: &Ask| matches!(ask.purpose, Purpose::Sounding(_));
+    /// Is `id` that of a barrier that this seat has yet to let through?
+    pub fn is_barrier(&self, answerer: Seat, id: &Id) -> bool {
+        let sounds = |ask: &Ask| matches!(ask.purpose, Purpose::Barrier(_));
         self.get(id).is_some_and(|ask| ask.answerer == answerer && sounds(ask))
+    }
+
+    /// The question which the asker of `copy` has yet to answer and has passed on with `copy`: the same
+    /// one, else one that asks less, else the only one with that method.
+    pub fn original(&self, copy: &Ask) -> Option<Id> {
+        let owed = self.open.iter().filter(|(_, ask)| {
+            ask.answerer == copy.asker
+                && ask.toward == copy.toward
+                && ask.method == copy.method
+                && !matches!(ask.purpose, Purpose::Barrier(_))
+        });
+        let mut work = MOST_WORK;
+        let mut extended = |ask: &Ask| match (&copy.gist, &ask.gist) {
+            (Gist::Whole(more), Gist::Whole(less)) => more.extends_at_cost(less, &mut work),
+            _ => false,
+        };
+        let same = owed.clone().find(|(_, ask)| ask.gist == copy.gist);
+        let found = same.or_else(|| owed.clone().find(|(_, ask)| extended(ask)));
+        let only = || owed.clone().next().filter(|_| owed.clone().count() == 1);
+        found.or_else(only).map(|(number, _)| id_of(*number))
     }
 
     /// How many questions this seat has yet to answer.
@@ -235,18 +258,18 @@ impl Pending {
         self.open.iter().map(|(number, ask)| (id_of(*number), ask))
     }
 
-    /// The open soundings: the seat of each, and what goes on when it has come through.
-    pub fn soundings(&mut self) -> impl Iterator<Item = (Seat, &mut Vec<Held>)> {
+    /// The open barriers: the seat of each, and what goes on when it has come through.
+    pub fn barriers(&mut self) -> impl Iterator<Item = (Seat, &mut Vec<Held>)> {
         self.open.values_mut().filter_map(|ask| match &mut ask.purpose {
-            Purpose::Sounding(held) => Some((ask.answerer, held)),
+            Purpose::Barrier(held) => Some((ask.answerer, held)),
             _ => None,
         })
     }
 
-    /// What goes on when this sounding has come through.
+    /// What goes on when this barrier has come through.
     pub fn behind(&mut self, id: &Id) -> Option<&mut Vec<Held>> {
         match &mut self.open.get_mut(&number_of(id)?)?.purpose {
-            Purpose::Sounding(held) => Some(held),
+            Purpose::Barrier(held) => Some(held),
             _ => None,
         }
     }

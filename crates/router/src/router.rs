@@ -1,12 +1,11 @@
 //! The rules: where each message goes, and what follows when somebody leaves.
 
-use std::collections::VecDeque;
-
 use wire::message::error_object;
 use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 
 use crate::absence::Letter;
 use crate::around::Detours;
+use crate::barrier::{Mark, Passage};
 use crate::event::{Action, Ending, Event, Level, Notice, Time};
 use crate::pending::{Ask, Gist, Pending, Purpose};
 use crate::seat::{Chain, Exit, Greeted, How, Role, Seat, SeatState};
@@ -23,9 +22,12 @@ pub struct Router {
     pub(crate) phase: Phase,
     /// Whose move it is in the handshake, and until when.
     pub(crate) turn: Option<(Seat, Time)>,
-    /// Soundings of a seat, and until when each is waited for.
-    pub(crate) soundings: VecDeque<(Time, Seat, Id)>,
-    pub(crate) late_soundings: VecDeque<(Seat, Id)>,
+    /// By component: what is known of its way with barriers (see `barrier`).
+    pub(crate) passages: Vec<Passage>,
+    /// What was delivered by the event at hand, beside its actions.
+    pub(crate) marks: Vec<Mark>,
+    /// Tells this chain from others.
+    pub(crate) seed: u64,
     /// This chain is a component of another one, which is told whether it contains a guard.
     pub(crate) tells_guards: bool,
     /// By component: what goes around it (see `around`).
@@ -69,6 +71,7 @@ impl Router {
     pub fn new(chain: Chain) -> Router {
         Router {
             detours: chain.components.iter().map(|_| Detours::default()).collect(),
+            passages: chain.components.iter().map(|_| Passage::default()).collect(),
             seats: vec![SeatState::Empty; chain.components.len()],
             greeted: vec![Greeted::default(); chain.components.len()],
             chain,
@@ -76,8 +79,8 @@ impl Router {
             pending: Pending::default(),
             phase: Phase::Open,
             turn: None,
-            soundings: VecDeque::new(),
-            late_soundings: VecDeque::new(),
+            marks: Vec::new(),
+            seed: 0,
             tells_guards: false,
         }
     }
@@ -169,8 +172,7 @@ impl Router {
             Phase::Open | Phase::Closed => None,
         };
         let turn = self.greeting_deadline();
-        let sounding = self.soundings.front().map(|(until, ..)| *until);
-        [closing, turn, sounding].into_iter().flatten().min()
+        [closing, turn, self.barrier_deadline()].into_iter().flatten().min()
     }
 
     /// Until when the first handshake waits for the one whose turn it is.
@@ -195,12 +197,19 @@ impl Router {
         let first = actions.len();
         match event {
             Event::Arrived { from, toward, message } => {
+                self.note_sign(now, from, toward, &message, actions);
+                self.on_message(now, from, toward, message, actions);
+            }
+            Event::Supplied { from, toward, message } => {
                 self.on_message(now, from, toward, message, actions);
             }
             Event::Left { seat: Seat::OUTER, why } => self.on_outer_left(now, &why, actions),
             Event::Left { seat, why } => self.on_left(now, seat, why, actions),
             // What it had asked, nobody waits for any more; what it owes is still owed.
-            Event::Again(seat) => drop(self.pending.forget(seat)),
+            Event::Again(seat) => {
+                self.pending.forget(seat);
+                self.renew_passage(seat);
+            }
             Event::Parted { seat, why, plan, lost } => {
                 self.on_parted(now, seat, why, (plan, lost), actions);
             }
@@ -210,8 +219,16 @@ impl Router {
             Event::Stop => self.close(now, Ending::Clean, stopping()),
             Event::Tick => self.on_tick(now, actions),
         }
+        self.note_deliveries(actions, first);
+        loop {
+            let released = actions.len();
+            self.release_reached(now, actions);
+            if actions.len() == released && self.marks.is_empty() {
+                break;
+            }
+            self.note_deliveries(actions, released);
+        }
         self.settle(now, actions);
-        self.note_deliveries(&actions[first..]);
     }
 
     pub(crate) fn on_message(
@@ -257,7 +274,7 @@ impl Router {
             let why = "not initialized: the first request must be initialize";
             return self.refuse(from, toward, id, code::INVALID_REQUEST, why, actions);
         }
-        if self.on_sounding(now, from, toward, &id, &call, actions) {
+        if self.on_barrier(now, from, toward, &id, &call, actions) {
             return;
         }
         let letter = Letter::new(from, toward, Message::Request { id, call });
@@ -366,9 +383,9 @@ impl Router {
             Purpose::Pass => self.on_answer(now, ask, outcome, extras, actions),
             Purpose::Greeting { .. } => self.on_greeted(now, ask, outcome, extras, actions),
             Purpose::Return => self.on_return_answered(from, outcome, actions),
-            Purpose::Sounding(_) => {
+            Purpose::Barrier(_) => {
                 self.pending.restore(&id, ask);
-                self.sounded(now, from, &id, actions);
+                self.barrier_through(now, from, &id, actions);
             }
         }
     }
@@ -508,6 +525,7 @@ impl Router {
         }
         self.pending.forget(seat);
         self.forget_asker(seat);
+        self.renew_passage(seat);
         let mut greeting = false;
         for (_, ask) in self.pending.abandon(seat) {
             greeting |= matches!(ask.purpose, Purpose::Greeting { .. });
@@ -526,7 +544,7 @@ impl Router {
     }
 
     fn on_tick(&mut self, now: Time, actions: &mut Vec<Action>) {
-        self.give_up_soundings(now, actions);
+        self.give_up_barriers(now, actions);
         if let Some((seat, how)) = self.overdue(now) {
             self.on_left(now, seat, Exit::new(how), actions);
         }
@@ -556,7 +574,7 @@ impl Router {
             return;
         };
         self.turn = None;
-        self.soundings.clear();
+        self.passages.iter_mut().for_each(|it| *it = Passage::default());
         self.refuse_all_held(now, &error, actions);
         for ask in self.pending.drain() {
             self.give_up(now, ask, error.clone(), actions);
@@ -568,7 +586,7 @@ impl Router {
     fn give_up(&mut self, now: Time, ask: Ask, error: Json, actions: &mut Vec<Action>) {
         match ask.purpose {
             Purpose::Return => {}
-            Purpose::Sounding(held) => {
+            Purpose::Barrier(held) => {
                 for held in self.unload(ask.answerer, held) {
                     self.go_on_at_the_end(now, held, &error, actions);
                 }

@@ -541,7 +541,8 @@ impl Supervisor {
                 self.lost.remove(&session);
             }
             let message = Message::response(id.clone(), outcome);
-            self.route_later(router::Event::Arrived { from: to, toward: Side::Editor, message });
+            let toward = Side::Editor;
+            self.route_later(router::Event::Supplied { from: to, toward, message });
         }
         true
     }

@@ -71,8 +71,10 @@ enum Todo {
 impl Supervisor {
     pub fn new(chain: Chain, rules: Rules, exchange: Option<Exchange>) -> Supervisor {
         let count = chain.components.len();
+        let mut router = Router::new(chain);
+        router.set_seed(rules.seed);
         Supervisor {
-            router: Router::new(chain),
+            router,
             exchange,
             posts: std::iter::repeat_with(Post::default).take(count).collect(),
             telling: Telling::default(),
@@ -101,6 +103,11 @@ impl Supervisor {
     /// See [`Router::take_any_version`].
     pub fn take_any_version(&mut self) {
         self.router.take_any_version();
+    }
+
+    /// See [`Router::restart_barrier_limit`].
+    pub fn restart_barrier_limit(&mut self, now: Time, seat: Seat) {
+        self.router.restart_barrier_limit(now, seat);
     }
 
     /// See [`Router::tell_guards`].
@@ -361,7 +368,7 @@ impl Supervisor {
                     if let Some(post) = self.post_mut(from) {
                         post.record.arrived(toward, &message);
                     }
-                    self.route_later(router::Event::Arrived { from, toward, message });
+                    self.route_later(router::Event::Supplied { from, toward, message });
                     continue;
                 }
                 // Nobody is there who could hear it, and who comes next would not understand it.

@@ -51,6 +51,7 @@ impl Supervisor {
 
     pub(crate) fn sign_of_life(&mut self, seat: Seat) {
         let (now, limit) = (self.now, self.router.chain().greeting_limit);
+        self.router.restart_barrier_limit(now, seat);
         if let Some(post) = self.post_mut(seat) {
             post.heard = now;
             if let Stage::Learning { until, .. } = &mut post.stage {

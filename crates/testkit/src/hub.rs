@@ -88,6 +88,11 @@ impl Hub {
         &self.router
     }
 
+    /// See [`Router::set_seed`].
+    pub fn set_seed(&mut self, seed: u64) {
+        self.router.set_seed(seed);
+    }
+
     /// A component can read the updates that the SDKs of this generation can read.
     pub fn reads(&mut self, seat: Seat, generation: &str) {
         let generation = Generation::named(generation).expect("a generation");

@@ -83,8 +83,9 @@ struct Entry {
 impl Stage {
     fn new(cast: &str) -> Stage {
         let cast = Cast::parse(cast);
-        let hubs: Vec<Hub> =
+        let mut hubs: Vec<Hub> =
             cast.conductors.iter().map(|table| Hub::new(table.chain.clone())).collect();
+        (0_u64..).zip(&mut hubs).for_each(|(seed, hub)| hub.set_seed(seed));
         Stage { ids: vec![(0, 0); hubs.len()], cast, hubs, now: Time(0), log: Vec::new() }
     }
 

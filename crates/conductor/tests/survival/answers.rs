@@ -7,7 +7,7 @@ use testkit::stage::{Puppet, parse};
 use crate::play::{PLAIN, Play, assert_crash, kill, pass, pass_on, prompt, update};
 use crate::{never_back, stage};
 
-const SOUNDING: &str = "_conductor/sounding";
+const BARRIER: &str = "_conductor/barrier";
 
 /// A prompt that has come to the agent, through a proxy that is replaced now.
 fn prompted(play: &mut Play) -> Value {
@@ -18,10 +18,10 @@ fn prompted(play: &mut Play) -> Value {
     asked
 }
 
-/// A proxy gets a sounding from the agent's side.
-fn is_sounded(proxy: &mut Puppet) -> Value {
+/// A proxy gets a barrier from the agent's side.
+fn gets_barrier(proxy: &mut Puppet) -> Value {
     let asked = proxy.request("proxy/successor");
-    assert_eq!(asked["params"]["method"], SOUNDING, "{asked}");
+    assert_eq!(asked["params"]["method"], BARRIER, "{asked}");
     asked
 }
 
@@ -30,7 +30,7 @@ fn chunk(n: usize) -> String {
 }
 
 /// Line 2: the answer comes, once, behind what the agent said before it. The new proxy passes the
-/// sounding on like any request that it does not know.
+/// barrier on like any request that it does not know.
 #[test]
 fn the_answer_to_what_it_had_passed_on_comes_behind_the_updates() {
     let mut play = Play::pair(PLAIN);
@@ -45,16 +45,19 @@ fn the_answer_to_what_it_had_passed_on_comes_behind_the_updates() {
     for _ in 0..20 {
         pass(&mut play.proxies[0]);
     }
-    let sounding = is_sounded(&mut play.proxies[0]);
+    let barrier = gets_barrier(&mut play.proxies[0]);
+    // The editor sees what has come through, and no answer yet.
+    for n in 0..20 {
+        assert_eq!(play.stage.editor.line(), chunk(n));
+    }
+    pass_on(&mut play.proxies[0], &barrier);
+    assert_eq!(play.stage.editor.line(), result("1", r#"{"stopReason":"end_turn"}"#));
     for _ in 20..25 {
         pass(&mut play.proxies[0]);
     }
-    // The editor sees what has come through, and no answer yet.
-    for n in 0..25 {
+    for n in 20..25 {
         assert_eq!(play.stage.editor.line(), chunk(n));
     }
-    pass_on(&mut play.proxies[0], &sounding);
-    assert_eq!(play.stage.editor.line(), result("1", r#"{"stopReason":"end_turn"}"#));
     // It is answered like any request, and so it answers it itself.
     let answer = pass(&mut play.proxies[0]);
     assert_eq!(answer["result"], json!({}), "{answer}");
@@ -93,29 +96,32 @@ fn nor_does_it_overtake_what_waits() {
 
 /// Line 2: one that refuses what it does not know has shown as well that all has come through.
 #[test]
-fn a_proxy_may_refuse_the_sounding() {
+fn a_proxy_may_refuse_the_barrier() {
     let mut play = Play::pair(PLAIN);
     let asked = prompted(&mut play);
     play.agent.send(&chunk(1));
     play.agent.answer(&asked, "{}");
     pass(&mut play.proxies[0]);
-    let sounding = is_sounded(&mut play.proxies[0]);
-    play.proxies[0].fail(&sounding, r#"{"code":-32601,"message":"Method not found"}"#);
+    let barrier = gets_barrier(&mut play.proxies[0]);
+    play.proxies[0].fail(&barrier, r#"{"code":-32601,"message":"Method not found"}"#);
     assert_eq!(play.stage.editor.line(), chunk(1));
     assert_eq!(play.stage.editor.line(), result("1", "{}"));
     play.works();
 }
 
-/// Line 2: one that swallows it is not waited for for ever.
+/// Line 2: one that swallows it shows that when it passes on what came later. The answer goes first.
 #[test]
-fn a_proxy_that_swallows_the_sounding_holds_nobody_up() {
+fn a_proxy_that_swallows_the_barrier_holds_nobody_up() {
     let mut play = Play::pair(PLAIN);
     let asked = prompted(&mut play);
     play.agent.answer(&asked, "{}");
-    let sounding = is_sounded(&mut play.proxies[0]);
+    let barrier = gets_barrier(&mut play.proxies[0]);
+    play.agent.send(&chunk(1));
+    pass(&mut play.proxies[0]);
     assert_eq!(play.stage.editor.line(), result("1", "{}"));
+    assert_eq!(play.stage.editor.line(), chunk(1));
     // Should it say something after all, it is too late to matter.
-    pass_on(&mut play.proxies[0], &sounding);
+    pass_on(&mut play.proxies[0], &barrier);
     let answer = pass(&mut play.proxies[0]);
     assert_eq!(answer["id"].as_str().map(|it| &it[..4]), Some("own "), "{answer}");
 }
@@ -254,8 +260,8 @@ fn the_agents_questions_are_answered_past_a_proxy_that_died() {
     play.stage.editor.send(&result(&asked["id"].to_string(), r#"{"outcome":"allow"}"#));
     play.learns(0, &[session]);
     pass(&mut play.proxies[0]);
-    let sounding = pass(&mut play.proxies[0]);
-    assert_eq!(sounding["method"], SOUNDING, "{sounding}");
+    let barrier = pass(&mut play.proxies[0]);
+    assert_eq!(barrier["method"], BARRIER, "{barrier}");
     assert_eq!(play.agent.line(), notification("_x/note", "{}"));
     assert_eq!(play.agent.line(), result("\"a\"", r#"{"outcome":"allow"}"#));
     pass(&mut play.proxies[0]);
@@ -320,14 +326,14 @@ fn the_answer_comes_past_several_that_died() {
         for at in order {
             play.learns(at, std::slice::from_ref(&session));
         }
-        // The update and the sounding go through the one, then the other.
+        // The update and the barrier go through the one, then the other.
         let proxies = &mut play.proxies;
         pass(&mut proxies[1]);
-        let sounding = pass(&mut proxies[1]);
-        assert_eq!(sounding["params"]["method"], SOUNDING, "{sounding}");
+        let barrier = pass(&mut proxies[1]);
+        assert_eq!(barrier["params"]["method"], BARRIER, "{barrier}");
         pass(&mut proxies[0]);
-        let sounding = pass(&mut proxies[0]);
-        assert_eq!(sounding["params"]["method"], SOUNDING, "{sounding}");
+        let barrier = pass(&mut proxies[0]);
+        assert_eq!(barrier["params"]["method"], BARRIER, "{barrier}");
         assert_eq!(play.stage.editor.line(), chunk(1));
         assert_eq!(play.stage.editor.line(), result("1", "{}"));
         proxies.iter_mut().for_each(|proxy| drop(pass(proxy)));
@@ -337,11 +343,11 @@ fn the_answer_comes_past_several_that_died() {
 
 /// Line 2: one that dies again, before the answer has come through the second time.
 #[test]
-fn a_proxy_may_die_with_the_sounding_in_its_hands() {
+fn a_proxy_may_die_with_the_barrier_in_its_hands() {
     let mut play = Play::pair(PLAIN);
     let asked = prompted(&mut play);
     play.agent.answer(&asked, "{}");
-    is_sounded(&mut play.proxies[0]);
+    gets_barrier(&mut play.proxies[0]);
     play.kill(0);
     assert_eq!(play.stage.editor.line(), result("1", "{}"));
     let session = crate::play::SetUp::new("s");

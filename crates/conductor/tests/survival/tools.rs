@@ -428,7 +428,7 @@ fn a_proxy_between_the_agent_and_the_provider_is_replaced() {
     proxy.send(&wrapped_request("1", "session/new", &asked["params"].to_string()));
     let told = proxy.message();
     proxy.answer(&asked, &told["result"].to_string());
-    // What had passed is answered, behind a sounding; what comes later passes as before.
+    // What had passed is answered, behind a barrier; what comes later passes as before.
     reply(&mut play.proxies[0], &passed, r#"{"content":["passed"]}"#);
     pass(&mut play);
     assert_eq!(client.line(), result("1", r#"{"content":["passed"]}"#));

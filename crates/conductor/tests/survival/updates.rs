@@ -15,7 +15,7 @@ use crate::spelling::{ALL, Generation, P3, P4, P5};
 use crate::{bare, loud, stage};
 
 const UPDATE: &str = "session/update";
-const SOUNDING: &str = "_conductor/sounding";
+const BARRIER: &str = "_conductor/barrier";
 
 fn chunk(text: &str) -> String {
     format!(
@@ -42,19 +42,19 @@ fn chain(options: &[&str], generation: &'static Generation) -> (Stage, Proxy, Pu
     (stage, proxies.remove(0), agent)
 }
 
-/// The proxy must get a sounding; gives it.
-fn sounded(proxy: &mut Proxy) -> Value {
+/// The proxy must get a barrier; gives it.
+fn gets_barrier(proxy: &mut Proxy) -> Value {
     let line = proxy.line();
-    let sounding = parse(&line);
-    assert_eq!(sounding["params"]["method"], SOUNDING, "{line}");
-    sounding
+    let barrier = parse(&line);
+    assert_eq!(barrier["params"]["method"], BARRIER, "{line}");
+    barrier
 }
 
-fn passes_sounding(proxy: &mut Proxy, sounding: &Value) {
-    let params = sounding["params"]["params"].to_string();
-    proxy.send(&request("\"passed\"", SOUNDING, &params));
+fn passes_barrier(proxy: &mut Proxy, barrier: &Value) {
+    let params = barrier["params"]["params"].to_string();
+    proxy.send(&request("\"passed\"", BARRIER, &params));
     assert_eq!(proxy.line(), result("\"passed\"", "{}"));
-    proxy.answer(sounding, "{}");
+    proxy.answer(barrier, "{}");
 }
 
 /// Every generation: what goes around it keeps its place and its spelling.
@@ -67,8 +67,8 @@ fn updates_that_a_generation_cannot_read_go_around_its_proxies() {
         }
         let is_old = [&P3, &P4].contains(&generation);
         assert_eq!(proxy.line(), generation.received_note(UPDATE, &chunk("1")));
-        let sounding = match is_old {
-            true => Some(sounded(&mut proxy)),
+        let barrier = match is_old {
+            true => Some(gets_barrier(&mut proxy)),
             false => {
                 assert_eq!(proxy.line(), generation.received_note(UPDATE, &usage(2)));
                 assert_eq!(proxy.line(), generation.received_note(UPDATE, &usage(3)));
@@ -77,8 +77,8 @@ fn updates_that_a_generation_cannot_read_go_around_its_proxies() {
         };
         assert_eq!(proxy.line(), generation.received_note(UPDATE, &chunk("4")));
         proxy.send(&notification(UPDATE, &chunk("1")));
-        match &sounding {
-            Some(sounding) => passes_sounding(&mut proxy, sounding),
+        match &barrier {
+            Some(barrier) => passes_barrier(&mut proxy, barrier),
             None => {
                 proxy.send(&notification(UPDATE, &usage(2)));
                 proxy.send(&notification(UPDATE, &usage(3)));
@@ -87,6 +87,40 @@ fn updates_that_a_generation_cannot_read_go_around_its_proxies() {
         proxy.send(&notification(UPDATE, &chunk("4")));
         for params in [chunk("1"), usage(2), usage(3), chunk("4")] {
             assert_eq!(stage.editor.line(), notification(UPDATE, &params), "{}", generation.name);
+        }
+    }
+}
+
+/// A proxy may drop requests that it does not know. Nothing overtakes, and nothing is late.
+#[test]
+fn a_proxy_that_drops_barriers_does_not_change_the_order() {
+    for generation in [&P3, &P4] {
+        let (mut stage, mut proxy, mut agent) = chain(&[], generation);
+        for turn in 0..2 {
+            let id = (turn + 1).to_string();
+            stage.editor.send(&request(&id, "session/prompt", &prompt("s")));
+            let asked = proxy.message();
+            let params = asked["params"].to_string();
+            proxy.send(&generation.sent("5", "session/prompt", &params));
+            let question = agent.message();
+            agent.send(&notification(UPDATE, &chunk("1")));
+            agent.send(&notification(UPDATE, &usage(2)));
+            agent.send(&notification(UPDATE, &chunk("3")));
+            agent.send(&notification(UPDATE, &usage(4)));
+            agent.answer(&question, "{}");
+            // The two barriers of the first turn are dropped; it is sent no more.
+            let is_barrier = |line: &String| line.contains(BARRIER);
+            let lines: Vec<String> =
+                (0..if turn == 0 { 5 } else { 3 }).map(|_| proxy.line()).collect();
+            assert_eq!(lines.iter().filter(|it| is_barrier(it)).count(), 2 - 2 * turn, "{lines:?}");
+            for text in ["1", "3"] {
+                proxy.send(&notification(UPDATE, &chunk(text)));
+            }
+            proxy.answer(&asked, r#"{"changed":true}"#);
+            for params in [chunk("1"), usage(2), chunk("3"), usage(4)] {
+                assert_eq!(stage.editor.line(), notification(UPDATE, &params));
+            }
+            assert_eq!(stage.editor.line(), result(&id, r#"{"changed":true}"#));
         }
     }
 }
@@ -101,8 +135,8 @@ fn a_value_that_is_newer_than_its_schema_goes_around_a_proxy_too() {
     for update in newer {
         agent.send(&notification(UPDATE, &format!(r#"{{"sessionId":"s","update":{update}}}"#)));
     }
-    let sounding = sounded(&mut proxy);
-    proxy.fail(&sounding, r#"{"code":-32601,"message":"what?"}"#);
+    let barrier = gets_barrier(&mut proxy);
+    proxy.fail(&barrier, r#"{"code":-32601,"message":"what?"}"#);
     for update in newer {
         let params = format!(r#"{{"sessionId":"s","update":{update}}}"#);
         assert_eq!(stage.editor.line(), notification(UPDATE, &params));
@@ -137,8 +171,8 @@ fn the_user_decides_which_updates_a_proxy_is_sent() {
     agent.send(&notification(UPDATE, &usage(1)));
     agent.send(&notification(UPDATE, future));
     assert_eq!(proxy.line(), P5.received_note(UPDATE, &usage(1)));
-    let sounding = sounded(&mut proxy);
-    passes_sounding(&mut proxy, &sounding);
+    let barrier = gets_barrier(&mut proxy);
+    passes_barrier(&mut proxy, &barrier);
     assert_eq!(stage.editor.line(), notification(UPDATE, future));
 
     let setup = bare();
@@ -159,15 +193,15 @@ fn a_death_in_between_loses_nothing_that_goes_around() {
         [("first", &P4, &[P4.greeting]), ("second", &P3, &[P3.greeting])];
     let (mut proxies, mut agent) = initialize(&mut stage, &parts);
     agent.send(&notification(UPDATE, &usage(1)));
-    sounded(&mut proxies[1]);
+    gets_barrier(&mut proxies[1]);
     agent.send(&notification(UPDATE, &usage(2)));
-    // Both are behind one sounding when the question comes.
+    // Both are behind one barrier when the question comes.
     agent.send(&request("7", "_x/ask", "{}"));
     assert_eq!(parse(&proxies[1].line())["params"]["method"], "_x/ask");
     kill(&proxies[1]);
-    let sounding = sounded(&mut proxies[0]);
+    let barrier = gets_barrier(&mut proxies[0]);
     assert_crash(&agent.message(), json!(7), "second", "SIGKILL", "restarted");
-    passes_sounding(&mut proxies[0], &sounding);
+    passes_barrier(&mut proxies[0], &barrier);
     for used in [1, 2] {
         assert_eq!(stage.editor.line(), notification(UPDATE, &usage(used)));
     }
@@ -211,9 +245,9 @@ fn a_proxy_that_crashes_twice_on_a_kind_of_message_is_spared_it() {
         play.learns(0, std::slice::from_ref(&session));
     }
     play.agent.send(&notification(UPDATE, &usage(3)));
-    let sounding = play.proxies[0].message();
-    assert_eq!(sounding["params"]["method"], SOUNDING);
-    play.proxies[0].answer(&sounding, "{}");
+    let barrier = play.proxies[0].message();
+    assert_eq!(barrier["params"]["method"], BARRIER);
+    play.proxies[0].answer(&barrier, "{}");
     assert_eq!(play.stage.editor.line(), notification(UPDATE, &usage(3)));
     // Other kinds go through it as before.
     play.agent.send(&notification(UPDATE, &chunk("on")));
@@ -245,14 +279,14 @@ fn a_request_that_a_proxy_crashes_on_is_asked_of_the_next_component() {
         play.learns(0, std::slice::from_ref(&session));
     }
     play.stage.editor.send(&request("3", "_x/deadly", "{}"));
-    let sounding = play.proxies[0].request(SOUNDING);
-    play.proxies[0].answer(&sounding, "{}");
+    let barrier = play.proxies[0].request(BARRIER);
+    play.proxies[0].answer(&barrier, "{}");
     let asked = play.agent.request("_x/deadly");
     play.agent.send(&notification(UPDATE, &chunk("before")));
     play.agent.answer(&asked, "{}");
     pass(&mut play.proxies[0]);
-    let sounding = play.proxies[0].message();
-    play.proxies[0].answer(&sounding, "{}");
+    let barrier = play.proxies[0].message();
+    play.proxies[0].answer(&barrier, "{}");
     assert_eq!(play.stage.editor.line(), notification(UPDATE, &chunk("before")));
     assert_eq!(play.stage.editor.line(), result("3", "{}"));
     play.works();

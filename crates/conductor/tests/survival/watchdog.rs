@@ -362,7 +362,7 @@ fn a_proxy_is_to_blame_for_a_cancelled_prompt_that_it_has_not_passed_on() {
     play.wait_for_words("went on with session/prompt for 200 ms after it was cancelled");
     play.replaced(0);
     play.learns(0, &sessions);
-    // The other turn goes on; its answer comes behind a sounding.
+    // The other turn goes on; its answer comes behind a barrier.
     play.agent.answer(&asked, "{}");
     pass(&mut play.proxies[0]);
     assert_eq!(play.stage.editor.line(), result("2", "{}"));

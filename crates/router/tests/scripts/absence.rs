@@ -86,10 +86,10 @@ fn what_it_had_passed_on_is_answered_behind_what_was_said_before() {
         p1     > result #3 {"protocolVersion":1}
         p1 resumes
         p1     < ~session/update {"n":1}
-        p1     < ~_conductor/sounding #4 {"token":"#4"}
+        p1     < ~_conductor/barrier #4 {"token":"#4","chain":"0"}
         p1     > session/update {"n":1}
         editor < session/update {"n":1}
-        p1     > _conductor/sounding 0 {"token":"#4"}
+        p1     > _conductor/barrier 0 {"token":"#4","chain":"0"}
         p1     < result 0 {}
         editor < result 5 {"done":true}
         p1     > result #4 {}
@@ -98,7 +98,7 @@ fn what_it_had_passed_on_is_answered_behind_what_was_said_before() {
 }
 
 #[test]
-fn a_sounding_that_is_refused_has_come_through() {
+fn a_barrier_that_is_refused_has_come_through() {
     check_live(
         "editor p1 agent",
         r##"
@@ -112,7 +112,7 @@ fn a_sounding_that_is_refused_has_come_through() {
         p1     > result #3 {"protocolVersion":1}
         p1 resumes
         agent  > result #2 {}
-        p1     < ~_conductor/sounding #4 …
+        p1     < ~_conductor/barrier #4 …
         p1     > error #4 {"code":-32601,"message":"what?"}
         editor < result 5 {}
         "##,
@@ -120,7 +120,7 @@ fn a_sounding_that_is_refused_has_come_through() {
 }
 
 #[test]
-fn a_sounding_that_is_swallowed_is_not_waited_for_long() {
+fn a_barrier_that_is_swallowed_is_not_waited_for_long() {
     check_live(
         "editor p1 agent",
         r##"
@@ -134,10 +134,10 @@ fn a_sounding_that_is_swallowed_is_not_waited_for_long() {
         p1     > result #3 {"protocolVersion":1}
         p1 resumes
         agent  > result #2 {}
-        p1     < ~_conductor/sounding #4 …
+        p1     < ~_conductor/barrier #4 …
         time 2000
         editor < result 5 {}
-        p1     > _conductor/sounding 9 {"token":"#4"}
+        p1     > _conductor/barrier 9 {"token":"#4","chain":"0"}
         p1     < result 9 {}
         "##,
     );

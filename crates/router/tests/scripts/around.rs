@@ -5,7 +5,7 @@ use testkit::script::check_live;
 const CHUNK: &str = r#"{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"T"}}}"#;
 
 /// Writes `chunk T` and `usage T` in a script as updates with that text.
-fn play(cast: &str, script: &str) {
+pub(crate) fn play(cast: &str, script: &str) {
     let mut text = String::new();
     for line in script.lines() {
         let (line, comment) = line.split_once(" #!").unwrap_or((line, ""));
@@ -40,12 +40,12 @@ fn an_update_that_a_proxy_cannot_read_goes_around_it_in_order() {
         agent  > chunk 1
         p1     < ~chunk 1
         agent  > usage 1
-        p1     < ~_conductor/sounding #1 {"token":"#1"}
+        p1     < ~_conductor/barrier #1 {"token":"#1","chain":"0"}
         agent  > chunk 2
         p1     < ~chunk 2
         p1     > chunk 1
         editor < chunk 1
-        p1     > _conductor/sounding 0 {"token":"#1"}
+        p1     > _conductor/barrier 0 {"token":"#1","chain":"0"}
         p1     < result 0 {}
         editor < usage 1
         p1     > chunk 2
@@ -56,18 +56,18 @@ fn an_update_that_a_proxy_cannot_read_goes_around_it_in_order() {
 }
 
 #[test]
-fn updates_with_nothing_between_them_share_a_sounding() {
+fn updates_with_nothing_between_them_share_a_barrier() {
     play(
         "editor p1 agent",
         r##"
         p1 reads P3
         agent  > usage 1
-        p1     < ~_conductor/sounding #1 {"token":"#1"}
+        p1     < ~_conductor/barrier #1 {"token":"#1","chain":"0"}
         agent  > usage 2
         agent  > chunk 3
         p1     < ~chunk 3
         agent  > usage 4
-        p1     < ~_conductor/sounding #2 {"token":"#2"}
+        p1     < ~_conductor/barrier #2 {"token":"#2","chain":"0"}
         agent  > usage 5
         p1     > error #1 {"code":-32601,"message":"what?"}
         editor < usage 1
@@ -81,7 +81,7 @@ fn updates_with_nothing_between_them_share_a_sounding() {
     );
 }
 
-/// The answer of the agent reaches the editor through the proxy: behind the sounding.
+/// The answer of the agent reaches the editor through the proxy: behind the barrier.
 #[test]
 fn an_answer_does_not_overtake_an_update_that_goes_around() {
     play(
@@ -93,10 +93,10 @@ fn an_answer_does_not_overtake_an_update_that_goes_around() {
         p1     > ~session/prompt 0 {}
         agent  < session/prompt #2 {}
         agent  > usage 1
-        p1     < ~_conductor/sounding #3 {"token":"#3"}
+        p1     < ~_conductor/barrier #3 {"token":"#3","chain":"0"}
         agent  > result #2 {}
         p1     < result 0 {}
-        p1     > _conductor/sounding 1 {"token":"#3"}
+        p1     > _conductor/barrier 1 {"token":"#3","chain":"0"}
         p1     < result 1 {}
         editor < usage 1
         p1     > result #3 {}
@@ -114,11 +114,11 @@ fn it_goes_around_several_proxies_and_through_those_that_can_read_it() {
         p1 reads P4
         p3 reads P3
         agent  > usage 1
-        p3     < ~_conductor/sounding #1 {"token":"#1"}
+        p3     < ~_conductor/barrier #1 {"token":"#1","chain":"0"}
         p3     > result #1 {}
         p2     < ~session/update {"sessionId":"s","update":{"sessionUpdate":"usage_update","used":1,"size":9}}
         p2     > usage 1
-        p1     < ~_conductor/sounding #2 {"token":"#2"}
+        p1     < ~_conductor/barrier #2 {"token":"#2","chain":"0"}
         p1     > result #2 {}
         editor < usage 1
         "##,
@@ -126,25 +126,25 @@ fn it_goes_around_several_proxies_and_through_those_that_can_read_it() {
 }
 
 #[test]
-fn a_proxy_that_dies_or_swallows_the_sounding_holds_nothing_up() {
+fn a_proxy_that_dies_or_swallows_the_barrier_holds_nothing_up() {
     play(
         "editor p1 p2 agent",
         r##"
         p1 reads P4
         p2 reads P4
         agent  > usage 1
-        p2     < ~_conductor/sounding #1 {"token":"#1"}
+        p2     < ~_conductor/barrier #1 {"token":"#1","chain":"0"}
         agent  > usage 2
         p2 parts status 1
-        p1     < ~_conductor/sounding #2 {"token":"#2"}
+        p1     < ~_conductor/barrier #2 {"token":"#2","chain":"0"}
         agent  > usage 3                                    #! # waits for the next p2
         time 2000
         editor < usage 1
         editor < usage 2
-        p1     > _conductor/sounding 0 {"token":"#2"}       #! # too late, and goes no further
+        p1     > _conductor/barrier 0 {"token":"#2","chain":"0"}       #! # too late, and goes no further
         p1     < result 0 {}
         p2 is bypassed
-        p1     < ~_conductor/sounding #3 {"token":"#3"}
+        p1     < ~_conductor/barrier #3 {"token":"#3","chain":"0"}
         p1     > result #3 {}
         editor < usage 3
         "##,
@@ -166,7 +166,7 @@ fn what_waits_for_a_restarted_proxy_goes_around_the_new_one() {
         p1     > result #1 {"protocolVersion":1}
         p1 resumes
         p1     < ~chunk 1
-        p1     < ~_conductor/sounding #2 {"token":"#2"}
+        p1     < ~_conductor/barrier #2 {"token":"#2","chain":"0"}
         p1     < ~chunk 3
         p1     > chunk 1
         editor < chunk 1
@@ -183,7 +183,7 @@ fn a_conductor_that_is_a_proxy_itself_does_the_same() {
         r##"
         p1 reads P4
         outer > ~session/update {"update":{"sessionUpdate":"usage_update"}}
-        p1    < ~_conductor/sounding #1 {"token":"#1"}
+        p1    < ~_conductor/barrier #1 {"token":"#1","chain":"0"}
         p1    > result #1 {}
         outer < session/update {"update":{"sessionUpdate":"usage_update"}}
         "##,
@@ -200,16 +200,16 @@ fn a_request_that_a_proxy_is_spared_is_asked_of_the_next_one() {
         editor > a
         p1     < a
         editor > session/prompt 5 {}
-        p1     < _conductor/sounding #1 {"token":"#1"}
+        p1     < _conductor/barrier #1 {"token":"#1","chain":"0"}
         p1     > ~a
         agent  < a
-        p1     > ~_conductor/sounding 0 {"token":"#1"}
+        p1     > ~_conductor/barrier 0 {"token":"#1","chain":"0"}
         p1     < result 0 {}
         agent  < session/prompt #2 {}
         agent  > chunk 1
         p1     < ~chunk 1
         agent  > result #2 {"stopReason":"end_turn"}
-        p1     < ~_conductor/sounding #3 {"token":"#3"}
+        p1     < ~_conductor/barrier #3 {"token":"#3","chain":"0"}
         p1     > chunk 1
         editor < chunk 1
         p1     > result #3 {}
@@ -225,12 +225,12 @@ fn a_request_on_its_way_around_can_be_cancelled() {
         r##"
         p1 is spared session/prompt
         editor > session/prompt 5 {}
-        p1     < _conductor/sounding #1 {"token":"#1"}
+        p1     < _conductor/barrier #1 {"token":"#1","chain":"0"}
         editor > $/cancel_request {"requestId":5}
         editor < error 5 {"code":-32800,"message":"the request was cancelled"}
         p1     > result #1 {}
         editor > session/prompt 6 {}
-        p1     < _conductor/sounding #2 {"token":"#2"}
+        p1     < _conductor/barrier #2 {"token":"#2","chain":"0"}
         p1     > result #2 {}
         agent  < session/prompt #3 {}
         editor > $/cancel_request {"requestId":6}
@@ -239,14 +239,14 @@ fn a_request_on_its_way_around_can_be_cancelled() {
     );
 }
 
-/// A proxy that crashes even on a sounding is sent none: what goes around it goes at once.
+/// A proxy that crashes even on a barrier is sent none: what goes around it goes at once.
 #[test]
-fn a_proxy_may_be_spared_soundings() {
+fn a_proxy_may_be_spared_barriers() {
     play(
         "editor p1 agent",
         r##"
         p1 reads P4
-        p1 is spared ~_conductor/sounding
+        p1 is spared ~_conductor/barrier
         agent  > usage 1
         editor < usage 1
         "##,
@@ -260,10 +260,14 @@ fn a_chain_that_ends_brings_what_waits() {
         r##"
         p1 reads P4
         p1 is spared session/prompt
+        editor > a
+        p1     < a
         editor > session/prompt 5 {}
-        p1     < _conductor/sounding #1 {"token":"#1"}
+        p1     < _conductor/barrier #1 {"token":"#1","chain":"0"}
+        agent  > chunk 0
+        p1     < ~chunk 0
         agent  > usage 1
-        p1     < ~_conductor/sounding #2 {"token":"#2"}
+        p1     < ~_conductor/barrier #2 {"token":"#2","chain":"0"}
         agent dies status 1
         time 2000
         editor < error 5 …

@@ -3,6 +3,7 @@
 
 mod absence;
 mod around;
+mod barriers;
 mod cancellation;
 mod ending;
 mod handshake;

@@ -23,7 +23,7 @@ pub enum Bug {
     /// It is told of its first session only.
     SkipSecondReplay,
     /// An answer does not wait for what was said before to come through.
-    NoSounding,
+    NoBarrier,
     /// An update that goes around a component is overtaken by what follows it.
     AroundLate,
     /// An update that a component cannot read goes through it.
@@ -71,7 +71,7 @@ impl Bug {
         Bug::LoseHeld,
         Bug::ReleaseBeforeReplay,
         Bug::SkipSecondReplay,
-        Bug::NoSounding,
+        Bug::NoBarrier,
         Bug::AroundLate,
         Bug::NotAround,
         Bug::ForwardInitialize,
@@ -186,8 +186,8 @@ impl Saboteur {
             }
             Bug::ReleaseBeforeReplay => self.skip_lessons(0, actions, &mut events),
             Bug::SkipSecondReplay => self.skip_lessons(1, actions, &mut events),
-            Bug::NoSounding => {
-                for action in actions.extract_if(.., |action| is(action, is_sounding)) {
+            Bug::NoBarrier => {
+                for action in actions.extract_if(.., |action| is(action, is_barrier)) {
                     events.extend(good_answer(&action));
                 }
             }
@@ -201,11 +201,11 @@ impl Saboteur {
                 self.kept.extend(kept);
             }
             Bug::NotAround => {
-                // In place of the sounding.
+                // In place of the barrier.
                 if let Some(Event::Arrived { message, .. }) = self.event.clone()
                     && is_usage(&message)
                 {
-                    for action in actions.iter_mut().filter(|it| is(it, is_sounding)) {
+                    for action in actions.iter_mut().filter(|it| is(it, is_barrier)) {
                         if let Action::Deliver { message: it, .. } = action {
                             *it = message.clone();
                         }
@@ -334,8 +334,8 @@ fn numbered_call(message: &Message) -> bool {
     !matches!(message, Message::Response { .. }) && payload_of(message).and_then(serial).is_some()
 }
 
-fn is_sounding(message: &Message) -> bool {
-    matches!(message, Message::Request { call, .. } if call.is("_conductor/sounding"))
+fn is_barrier(message: &Message) -> bool {
+    matches!(message, Message::Request { call, .. } if call.is("_conductor/barrier"))
 }
 
 /// An update that proxies of older generations cannot read.

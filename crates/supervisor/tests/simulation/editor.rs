@@ -168,7 +168,7 @@ impl Editor {
                     method => {
                         // A goodbye may come after the end of what it is for.
                         let stray = self.outer && is_mcp(method);
-                        if method != "_conductor/sounding" && !stray {
+                        if !stray {
                             pen.wrong(format!("the editor is asked {method}"));
                         }
                         pen.error(Side::Agent, id, to, code::METHOD_NOT_FOUND, "what is this?");

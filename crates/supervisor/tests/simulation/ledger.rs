@@ -131,7 +131,7 @@ impl Ledger {
                     (Some(serial), Some(payload)) => {
                         self.hear_once(who, Some(toward), serial, payload, true)
                     }
-                    _ if &*method == "_conductor/sounding" => Ok(()),
+                    _ if &*method == "_conductor/barrier" => Ok(()),
                     // A session that nobody has is closed.
                     _ if &*method == "session/close" && self.disturbed => Ok(()),
                     _ => Err(format!("{who:?} is asked what nobody asked: {call:?}")),
@@ -171,7 +171,7 @@ impl Ledger {
         };
         let (Outcome::Result(payload) | Outcome::Error(payload)) = outcome;
         let Question { serial: asked, method, cancelled } = question;
-        if is_mcp(&method) || method == "_conductor/sounding" {
+        if is_mcp(&method) || method == "_conductor/barrier" {
             return Ok(());
         }
         let Some(serial) = serial(payload) else {

@@ -27,6 +27,8 @@ pub enum Kind {
     Guard,
     /// Refuses what it does not know.
     Refuser,
+    /// Neither passes barriers on nor answers them.
+    Swallower,
 }
 
 impl Kind {
@@ -34,7 +36,7 @@ impl Kind {
         matches!(self, Kind::Provider | Kind::Counter)
     }
 
-    pub const ALL: [(&'static str, Kind); 7] = [
+    pub const ALL: [(&'static str, Kind); 8] = [
         ("transparent", Kind::Transparent),
         ("context", Kind::Context),
         ("holder", Kind::Holder),
@@ -42,6 +44,7 @@ impl Kind {
         ("counter", Kind::Counter),
         ("guard", Kind::Guard),
         ("refuser", Kind::Refuser),
+        ("swallower", Kind::Swallower),
     ];
 }
 
@@ -121,6 +124,9 @@ impl Proxy {
         if self.kind == Kind::Refuser && method.starts_with('_') && !is_mcp(&method) {
             let to = call.params.as_ref().and_then(serial);
             return pen.error(toward.opposite(), id, to, code::METHOD_NOT_FOUND, "what is this?");
+        }
+        if self.kind == Kind::Swallower && method == "_conductor/barrier" {
+            return;
         }
         if self.kind == Kind::Holder && method == "session/prompt" {
             let own = self.fresh();

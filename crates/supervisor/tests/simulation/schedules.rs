@@ -7,10 +7,11 @@ use crate::run;
 
 /// Who plays in the enumerated schedules. Between them: every kind of proxy, three generations, agents
 /// that load, resume, or neither, with MCP over ACP and without, and a conductor above us.
-pub const CASTS: [&str; 4] = [
+pub const CASTS: [&str; 5] = [
     "editor context:P5 provider:P4 agent+load",
     "editor guard:P3 holder:P5 agent+resume+native",
     "editor refuser:P4 provider:P5 agent+native",
+    "editor swallower:P3 context:P5 agent",
     "outer provider:P5 guard:P4 agent+native",
 ];
 
@@ -145,7 +146,8 @@ pub fn random(seed: u64) -> Case {
     let mut cast = vec![if outer { "outer" } else { "editor" }.to_owned()];
     let mut provider = false;
     for _ in 0..random.below(4) + usize::from(outer) {
-        let kinds = ["transparent", "context", "holder", "provider", "guard", "refuser"];
+        let kinds =
+            ["transparent", "context", "holder", "provider", "guard", "refuser", "swallower"];
         let mut kind = pick(&mut random, &kinds);
         if kind == "provider" {
             let another = std::mem::replace(&mut provider, true);

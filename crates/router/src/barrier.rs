@@ -1,0 +1,485 @@
+//! The rules for barriers.
+//!
+//! A barrier is a request without meaning that is sent through a component. A component that does not know it
+//! passes it on or refuses it; both show that everything delivered before it has come through. What waits
+//! behind the barrier goes on then, so it overtakes nothing.
+//!
+//! A barrier ends in one of these ways, always together with the older barriers of the same seat and
+//! direction, in their order:
+//! - The component passes it on or answers it.
+//! - The component passes on or answers something that was delivered after it. So the barrier was swallowed.
+//!   What waits behind it goes on first, then that message.
+//! - The component has said nothing at all for [`LIMIT`], or for [`SHORT_LIMIT`] if it has visibly passed on
+//!   everything that was delivered before the barrier, so that nothing can be overtaken. Time in which the
+//!   component cannot act does not count (see [`Router::restart_barrier_limit`]).
+//! - The component ends.
+//!
+//! A component that has swallowed a barrier is sent no more of them in this life, unless one comes out late.
+//! What goes around it then waits until everything that was delivered before has been passed on unchanged, or
+//! something later has, or for [`SHORT_LIMIT`] of silence. A component that swallows barriers and also changes
+//! what it passes on may therefore be overtaken.
+//!
+//! To tell, the router records for the seats that need it what is delivered and not yet passed on ([`Lane`]).
+//! Only messages with identical params count as passed on; a message of the component's own is no evidence.
+//!
+//! A barrier of this chain goes no further than the component that it was sent to, however late it comes out.
+//! One of a chain around this one is passed on like any request.
+
+use std::collections::VecDeque;
+use std::hash::Hasher;
+
+use wire::{Call, Id, Json, Message, Outcome, Side, acp};
+
+use crate::absence::Held;
+use crate::event::{Action, Time};
+use crate::pending::{Ask, Purpose};
+use crate::router::{Router, answer};
+use crate::seat::{Mode, Seat};
+
+pub(crate) const BARRIER: &str = "_conductor/barrier";
+
+/// How long a component may be silent before its barriers are given up, in milliseconds.
+const LIMIT: u64 = 30_000;
+
+/// The same if nothing can be overtaken, or if the component is known to swallow barriers.
+const SHORT_LIMIT: u64 = 2_000;
+
+/// So many notifications are recorded for a seat and a direction, and twice as many messages.
+const MOST: usize = 1024;
+
+/// What is known of one component's way with messages and barriers.
+#[derive(Debug, Default)]
+pub struct Passage {
+    /// Toward the editor and toward the agent.
+    lanes: [Lane; 2],
+    /// It has taken the place of another: answers may have to wait behind barriers.
+    replaced: bool,
+    /// When it last said something, or could not act.
+    heard: Time,
+    /// It has swallowed a barrier.
+    swallows: bool,
+}
+
+/// What was delivered to a component in one direction, and has not been seen to come out.
+#[derive(Debug, Default)]
+struct Lane {
+    /// The place of the next entry.
+    next: u64,
+    entries: VecDeque<(u64, Entry)>,
+    barriers: VecDeque<Barrier>,
+}
+
+#[derive(Debug)]
+enum Entry {
+    /// A notification, by the hash of method and params.
+    Note(u64),
+    /// Messages that were not recorded, because there are too many.
+    Gap,
+    /// A request under this id of ours, with the hash of method and params.
+    Ask(Id, u64),
+    /// The answer to a question with which the component had passed on the question that it owes under this id.
+    Answer(Id),
+}
+
+#[derive(Debug)]
+struct Barrier {
+    place: u64,
+    id: Id,
+    at: Time,
+    /// It was really sent; a component that swallows barriers is sent none.
+    sent: bool,
+}
+
+/// Something that is delivered before the action at `position` (see [`Router::note_deliveries`]).
+#[derive(Debug)]
+pub(crate) struct Mark {
+    position: usize,
+    seat: Seat,
+    toward: Side,
+    what: Marked,
+}
+
+#[derive(Debug)]
+enum Marked {
+    Barrier { id: Id, at: Time, sent: bool },
+    Answer(Id),
+}
+
+impl Lane {
+    fn place(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn add(&mut self, entry: Entry) {
+        let most = if matches!(entry, Entry::Note(_)) { MOST } else { 2 * MOST };
+        let full = self.entries.len() >= most;
+        let newest = self.barriers.back().map_or(0, |it| it.place);
+        let in_gap = matches!(self.entries.back(), Some((at, Entry::Gap)) if *at > newest);
+        if !(full && in_gap) {
+            let place = self.place();
+            self.entries.push_back((place, if full { Entry::Gap } else { entry }));
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.barriers.is_empty()
+    }
+
+    /// The component has passed on or answered the first entry of this kind. Gives the barriers that were
+    /// sent before it.
+    fn seen(&mut self, test: impl Fn(&Entry) -> bool) -> Vec<Id> {
+        let Some(at) = self.entries.iter().position(|(_, entry)| test(entry)) else {
+            return Vec::new();
+        };
+        let Some((place, _)) = self.entries.remove(at) else { return Vec::new() };
+        let count = self.barriers.iter().take_while(|it| it.place < place).count();
+        self.take_first(count, place)
+    }
+
+    /// The same for a notification. What comes after a gap cannot be told from what is in the gap.
+    fn seen_note(&mut self, hash: u64) -> Vec<Id> {
+        let mut known = self.entries.iter().take_while(|(_, entry)| !matches!(entry, Entry::Gap));
+        match known.any(|(_, entry)| matches!(entry, Entry::Note(it) if *it == hash)) {
+            true => self.seen(|entry| matches!(entry, Entry::Note(it) if *it == hash)),
+            false => Vec::new(),
+        }
+    }
+
+    /// Takes the barriers up to this one.
+    fn take_through(&mut self, id: &Id) -> Option<Vec<Id>> {
+        let at = self.barriers.iter().position(|it| it.id == *id)?;
+        let place = self.barriers[at].place;
+        Some(self.take_first(at + 1, place))
+    }
+
+    /// Takes the first barriers; what was delivered before `place` has come through then, if it ever will.
+    fn take_first(&mut self, count: usize, place: u64) -> Vec<Id> {
+        if count > 0 {
+            self.entries.retain(|(it, _)| *it >= place);
+        }
+        self.barriers.drain(..count).map(|it| it.id).collect()
+    }
+
+    /// How many of the oldest barriers have nothing before them that has not come through.
+    fn reached(&self) -> usize {
+        let first = self.entries.front().map_or(u64::MAX, |(place, _)| *place);
+        self.barriers.iter().take_while(|it| it.place < first).count()
+    }
+
+    fn deadline(&self, heard: Time, swallows: bool) -> Option<Time> {
+        let oldest = self.barriers.front()?;
+        let short = swallows || self.reached() > 0;
+        Some(heard.max(oldest.at).plus(if short { SHORT_LIMIT } else { LIMIT }))
+    }
+}
+
+impl Passage {
+    fn lane(&mut self, toward: Side) -> &mut Lane {
+        &mut self.lanes[usize::from(toward == Side::Agent)]
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.lanes.iter().filter_map(|lane| lane.deadline(self.heard, self.swallows)).min()
+    }
+
+    /// The component has been silent for too long: takes the barriers that are given up.
+    fn expire(&mut self, now: Time) -> Vec<Id> {
+        let mut given_up = Vec::new();
+        for lane in &mut self.lanes {
+            if lane.deadline(self.heard, self.swallows).is_none_or(|it| it > now) {
+                continue;
+            }
+            let count = match lane.reached() {
+                count @ 1.. if !self.swallows => count,
+                _ => {
+                    self.swallows = true;
+                    lane.barriers.len()
+                }
+            };
+            let place = lane.barriers[count - 1].place;
+            given_up.extend(lane.take_first(count, place));
+        }
+        given_up
+    }
+}
+
+impl Router {
+    /// Tells this chain's barriers from those of other chains. Chains that contain each other need different seeds.
+    pub fn set_seed(&mut self, seed: u64) {
+        self.seed = seed;
+    }
+
+    /// A component has said something to others than the router, or it cannot act: its input waits to be
+    /// written or its output to be read. Its silence begins anew.
+    pub fn restart_barrier_limit(&mut self, now: Time, seat: Seat) {
+        if let Some(passage) = self.passage(seat) {
+            passage.heard = now;
+        }
+    }
+
+    fn passage(&mut self, seat: Seat) -> Option<&mut Passage> {
+        self.passages.get_mut(seat.index().checked_sub(1)?)
+    }
+
+    pub(crate) fn barrier_deadline(&self) -> Option<Time> {
+        self.passages.iter().filter_map(Passage::deadline).min()
+    }
+
+    /// Another one sits there now, or nobody.
+    pub(crate) fn renew_passage(&mut self, seat: Seat) {
+        if let Some(passage) = self.passage(seat) {
+            *passage = Passage { replaced: true, ..Passage::default() };
+        }
+    }
+
+    /// Whether it is recorded what is delivered to a seat.
+    fn records(&self, seat: Seat) -> bool {
+        let Some(index) = seat.index().checked_sub(1) else { return false };
+        self.passages.get(index).is_some_and(|it| it.replaced) || self.has_detours(seat)
+    }
+
+    fn chain_id(&self) -> Id {
+        Id::string(&format!("{:x}", self.seed))
+    }
+
+    /// Sends a barrier through a component; this goes on when it has come through.
+    pub(crate) fn send_barrier(
+        &mut self,
+        now: Time,
+        seat: Seat,
+        toward: Side,
+        held: Held,
+        actions: &mut Vec<Action>,
+    ) {
+        let spared = self.is_spared(seat, toward, &Call::new(BARRIER, Json::EMPTY));
+        let swallows = self.passage(seat).is_some_and(|it| it.swallows);
+        let sent = !spared && !swallows;
+        let ask = self.own_ask(now, seat, toward, BARRIER, Purpose::Barrier(Vec::new()));
+        let id = self.pending.open(ask);
+        self.load(seat, &id, held);
+        self.set_shared_barrier(seat, &id, toward);
+        let what = Marked::Barrier { id: id.clone(), at: now, sent };
+        self.marks.push(Mark { position: actions.len(), seat, toward, what });
+        if sent {
+            let chain = Some(self.chain_id().json().clone());
+            let params = Json::object([("token", Some(id.json().clone())), ("chain", chain)]);
+            let message = Message::Request { id, call: Call::new(BARRIER, params) };
+            actions.push(Action::Deliver { to: seat, toward, message });
+        }
+    }
+
+    /// The answer to this question is about to be delivered: notes which question of the asker's it answers
+    /// in the end.
+    pub(crate) fn note_answer(&mut self, ask: &Ask, actions: &[Action]) {
+        if ask.via.is_empty()
+            && self.records(ask.asker)
+            && let Some(owed) = self.pending.original(ask)
+        {
+            let (position, toward) = (actions.len(), ask.toward.opposite());
+            let what = Marked::Answer(owed);
+            self.marks.push(Mark { position, seat: ask.asker, toward, what });
+        }
+    }
+
+    /// Records what has been delivered, in order: the actions from `first` on.
+    pub(crate) fn note_deliveries(&mut self, actions: &[Action], first: usize) {
+        self.end_sharing(&actions[first..]);
+        let mut marks = std::mem::take(&mut self.marks).into_iter().peekable();
+        if marks.peek().is_none() && !self.chain.seats().any(|seat| self.records(seat)) {
+            return;
+        }
+        for (position, action) in actions.iter().enumerate().skip(first) {
+            while let Some(mark) = marks.next_if(|it| it.position <= position) {
+                self.record_mark(mark);
+            }
+            let Action::Deliver { to, toward, message } = action else { continue };
+            let entry = match message {
+                _ if !self.records(*to) => continue,
+                Message::Notification(call) if call.is(acp::CANCEL_REQUEST) => continue,
+                Message::Notification(call) => Entry::Note(hash(call)),
+                Message::Request { id, .. } if self.pending.is_barrier(*to, id) => continue,
+                Message::Request { id, call } => Entry::Ask(id.detached(), hash(call)),
+                Message::Response { .. } => continue,
+            };
+            if let Some(passage) = self.passage(*to) {
+                passage.lane(*toward).add(entry);
+            }
+        }
+        marks.for_each(|mark| self.record_mark(mark));
+    }
+
+    fn record_mark(&mut self, Mark { seat, toward, what, .. }: Mark) {
+        let (Marked::Barrier { id, .. } | Marked::Answer(id)) = &what;
+        if self.pending.get(id).is_none() {
+            return;
+        }
+        let Some(passage) = self.passage(seat) else { return };
+        let lane = passage.lane(toward);
+        match what {
+            Marked::Answer(id) => lane.add(Entry::Answer(id)),
+            Marked::Barrier { id, at, sent } => {
+                let place = lane.place();
+                lane.barriers.push_back(Barrier { place, id, at, sent });
+            }
+        }
+    }
+
+    /// A component says something. If it has passed on or answered what was delivered after a barrier, what
+    /// waits behind that barrier goes on now.
+    pub(crate) fn note_sign(
+        &mut self,
+        now: Time,
+        from: Seat,
+        toward: Side,
+        message: &Message,
+        actions: &mut Vec<Action>,
+    ) {
+        let of_barrier =
+            matches!(message, Message::Response { id, .. } if self.pending.is_barrier(from, id));
+        let Some(passage) = self.passage(from) else { return };
+        passage.heard = now;
+        let swallowed = match message {
+            _ if passage.lanes.iter().all(Lane::is_empty) => return,
+            Message::Notification(call) if call.is(acp::CANCEL_REQUEST) => return,
+            Message::Notification(call) => passage.lane(toward).seen_note(hash(call)),
+            Message::Request { call, .. } => {
+                let hash = hash(call);
+                passage.lane(toward).seen(|it| matches!(it, Entry::Ask(_, it) if *it == hash))
+            }
+            Message::Response { .. } if of_barrier => return,
+            Message::Response { id, .. } => {
+                let is_it =
+                    |it: &Entry| matches!(it, Entry::Ask(it, _) | Entry::Answer(it) if it == id);
+                passage.lanes.iter_mut().flat_map(|lane| lane.seen(is_it)).collect()
+            }
+        };
+        passage.swallows |= !swallowed.is_empty();
+        self.release_barriers(now, from, swallowed, actions);
+    }
+
+    /// Releases what goes around components that are sent no barriers, as soon as nothing is before it.
+    pub(crate) fn release_reached(&mut self, now: Time, actions: &mut Vec<Action>) {
+        for index in 0..self.passages.len() {
+            let passage = &mut self.passages[index];
+            let seat = Seat(index as u16 + 1);
+            let mut reached = Vec::new();
+            for lane in &mut passage.lanes {
+                let unsent = lane.barriers.iter().take(lane.reached());
+                let count = unsent.take_while(|it| !it.sent).count();
+                reached.extend(lane.take_first(count, 0));
+            }
+            self.release_barriers(now, seat, reached, actions);
+        }
+    }
+
+    fn release_barriers(
+        &mut self,
+        now: Time,
+        seat: Seat,
+        barriers: Vec<Id>,
+        actions: &mut Vec<Action>,
+    ) {
+        for id in barriers {
+            if let Some(ask) = self.pending.close(seat, &id) {
+                self.let_through(now, seat, ask, actions);
+            }
+        }
+    }
+
+    /// A barrier comes out of a component. Says whether it goes no further.
+    pub(crate) fn on_barrier(
+        &mut self,
+        now: Time,
+        from: Seat,
+        toward: Side,
+        id: &Id,
+        call: &Call,
+        actions: &mut Vec<Action>,
+    ) -> bool {
+        if !call.is(BARRIER) || !from.is_component() {
+            return false;
+        }
+        let member = |name| call.params.as_ref().and_then(|it| Id::new(it.member(name)?));
+        let ours = member("chain") == Some(self.chain_id());
+        if !ours && self.chain.mode == Mode::Proxy {
+            return false;
+        }
+        answer(from, toward.opposite(), id.clone(), Outcome::Result(Json::EMPTY), actions);
+        if let Some(token) = member("token").filter(|_| ours) {
+            self.barrier_through(now, from, &token, actions);
+        }
+        true
+    }
+
+    /// A barrier has come through, perhaps late.
+    pub(crate) fn barrier_through(
+        &mut self,
+        now: Time,
+        seat: Seat,
+        id: &Id,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(passage) = self.passage(seat) else { return };
+        passage.swallows = false;
+        let through = passage.lanes.iter_mut().find_map(|lane| lane.take_through(id));
+        self.release_barriers(now, seat, through.unwrap_or_default(), actions);
+    }
+
+    /// Gives up the barriers of components that have been silent for too long.
+    pub(crate) fn give_up_barriers(&mut self, now: Time, actions: &mut Vec<Action>) {
+        for index in 0..self.passages.len() {
+            let (seat, given_up) = (Seat(index as u16 + 1), self.passages[index].expire(now));
+            self.release_barriers(now, seat, given_up, actions);
+        }
+    }
+}
+
+/// The same for the same method and params, in every run.
+fn hash(call: &Call) -> u64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    hasher.write(call.method.name().as_bytes());
+    hasher.write_u8(0);
+    hasher.write(call.params.as_ref().map_or(&[], |it| it.as_bytes()));
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn barrier(lane: &mut Lane, number: u64) -> Id {
+        let (place, id) = (lane.place(), Id::from(number));
+        lane.barriers.push_back(Barrier { place, id: id.clone(), at: Time(0), sent: true });
+        id
+    }
+
+    /// What was not recorded may be equal to what was recorded later: then nothing is concluded.
+    #[test]
+    fn what_is_recorded_is_bounded() {
+        let mut lane = Lane::default();
+        for n in 0..10 * MOST as u64 {
+            lane.add(Entry::Note(n));
+        }
+        assert_eq!(lane.entries.len(), MOST + 1);
+        let first = barrier(&mut lane, 1);
+        assert!(lane.seen_note(0).is_empty() && lane.seen_note(1).is_empty());
+        lane.add(Entry::Note(7));
+        lane.add(Entry::Answer(Id::from(9)));
+        assert_eq!(lane.reached(), 0);
+        assert!(lane.seen_note(5000).is_empty());
+        let is_answer = |it: &Entry| matches!(it, Entry::Answer(it) if *it == Id::from(9));
+        assert_eq!(lane.seen(is_answer), [first]);
+        assert!(lane.is_empty());
+        for n in 0..10 * MOST as u64 {
+            lane.add(Entry::Ask(Id::from(n), n));
+        }
+        assert_eq!(lane.entries.len(), 2 * MOST + 1);
+        let second = barrier(&mut lane, 2);
+        lane.add(Entry::Note(1));
+        assert_eq!(lane.take_through(&second), Some(vec![second]));
+        assert_eq!(lane.entries.len(), 1);
+        // The gap after the barrier stays one.
+        assert!(lane.seen_note(1).is_empty());
+    }
+}

@@ -1,0 +1,352 @@
+//! When a barrier ends: what shows that a component swallows barriers, and how long a silent one is waited for.
+
+use super::around::play;
+
+const B1: &str = r##"p1 < ~_conductor/barrier #1 {"token":"#1","chain":"0"}"##;
+
+fn check(script: &str) {
+    play("editor p1 agent", &format!("p1 reads P4\n{script}").replace("BARRIER_1", B1));
+}
+
+/// However long it takes: it has the chunk that the update must not overtake.
+#[test]
+fn a_slow_component_is_waited_for() {
+    check(
+        r##"
+        agent  > chunk 1
+        p1     < ~chunk 1
+        agent  > usage 2
+        BARRIER_1
+        time 29000
+        agent  > chunk 3
+        p1     < ~chunk 3
+        p1     > chunk 0
+        editor < chunk 0
+        time 58000
+        p1     > chunk 1
+        editor < chunk 1
+        time 59999
+        p1     > _conductor/barrier 0 {"token":"#1","chain":"0"}
+        p1     < result 0 {}
+        editor < usage 2
+        p1     > chunk 3
+        editor < chunk 3
+        "##,
+    );
+}
+
+/// The limit runs from the last thing that it said.
+#[test]
+fn a_component_that_says_nothing_at_all_is_given_up_at_last() {
+    check(
+        r##"
+        agent  > chunk 1
+        p1     < ~chunk 1
+        agent  > usage 2
+        BARRIER_1
+        agent  > chunk 3
+        p1     < ~chunk 3
+        time 1000
+        p1     > _x
+        editor < _x
+        agent  > usage 4
+        p1     < ~_conductor/barrier #2 {"token":"#2","chain":"0"}
+        time 30999
+        time 31000
+        editor < usage 2
+        editor < usage 4
+        p1     > _conductor/barrier 0 {"token":"#1","chain":"0"}
+        p1     < result 0 {}
+        p1     > _conductor/barrier 1 {"token":"#2","chain":"0"}
+        p1     < result 1 {}
+        "##,
+    );
+}
+
+/// What is known to have come through cannot be overtaken: then a short wait is enough.
+#[test]
+fn nothing_is_waited_for_long_that_cannot_be_overtaken() {
+    check(
+        r##"
+        agent  > chunk 1
+        p1     < ~chunk 1
+        p1     > chunk 1
+        editor < chunk 1
+        agent  > usage 2
+        BARRIER_1
+        agent  > chunk 3
+        p1     < ~chunk 3
+        agent  > usage 4
+        p1     < ~_conductor/barrier #2 {"token":"#2","chain":"0"}
+        time 1999
+        time 2000
+        editor < usage 2
+        time 29999
+        time 30000
+        editor < usage 4
+        "##,
+    );
+}
+
+/// It passes on what came later: what waits goes on first. It is sent no barrier again.
+#[test]
+fn a_component_that_passes_on_what_came_later_has_swallowed_the_barrier() {
+    check(
+        r##"
+        agent  > chunk 1
+        p1     < ~chunk 1
+        agent  > usage 2
+        BARRIER_1
+        agent  > chunk 3
+        p1     < ~chunk 3
+        p1     > chunk 1
+        editor < chunk 1
+        p1     > chunk 3
+        editor < usage 2
+        editor < chunk 3
+        agent  > usage 4
+        editor < usage 4
+        agent  > chunk 5
+        p1     < ~chunk 5
+        agent  > usage 6
+        agent  > usage 7
+        agent  > chunk 8
+        p1     < ~chunk 8
+        p1     > chunk 5
+        editor < chunk 5
+        editor < usage 6
+        editor < usage 7
+        p1     > chunk 8
+        editor < chunk 8
+        "##,
+    );
+}
+
+/// A known swallower that also changes what it passes on: after a short silence.
+#[test]
+fn a_component_that_swallows_and_changes_everything_is_waited_for_a_little() {
+    check(
+        r##"
+        agent  > usage 1
+        BARRIER_1
+        agent  > chunk 2
+        p1     < ~chunk 2
+        p1     > chunk 2
+        editor < usage 1
+        editor < chunk 2
+        agent  > chunk 3
+        p1     < ~chunk 3
+        agent  > usage 4
+        time 1000
+        p1     > chunk THREE
+        editor < chunk THREE
+        time 2999
+        time 3000
+        editor < usage 4
+        "##,
+    );
+}
+
+/// Streams repeat themselves: the first of two equal chunks came before the barrier.
+#[test]
+fn an_equal_message_from_before_the_barrier_is_no_evidence() {
+    check(
+        r##"
+        agent  > chunk 1
+        p1     < ~chunk 1
+        agent  > usage 2
+        BARRIER_1
+        agent  > chunk 1
+        p1     < ~chunk 1
+        p1     > chunk 1
+        editor < chunk 1
+        p1     > own {}
+        editor < own {}
+        p1     > chunk 1
+        editor < usage 2
+        editor < chunk 1
+        "##,
+    );
+}
+
+/// The answer to a prompt that was passed on, even with changes, must not overtake updates.
+#[test]
+fn an_answer_releases_the_updates_that_came_before_it() {
+    for passed in [r#"{"a":1}"#, r#"{"a":1,"b":2}"#, r#"{"c":3}"#] {
+        let script = r##"
+        editor > session/prompt 5 {"a":1}
+        p1     < session/prompt #1 {"a":1}
+        p1     > ~session/prompt 0 PASSED
+        agent  < session/prompt #2 PASSED
+        agent  > usage 1
+        p1     < ~_conductor/barrier #3 {"token":"#3","chain":"0"}
+        agent  > result #2 {"done":1}
+        p1     < result 0 {"done":1}
+        p1     > result #1 {"done":2}
+        editor < usage 1
+        editor < result 5 {"done":2}
+        "##;
+        check(&script.replace("PASSED", passed));
+    }
+}
+
+/// An answer that has nothing to do with what came after the barrier shows nothing.
+#[test]
+fn an_answer_of_its_own_is_no_evidence() {
+    check(
+        r##"
+        editor > session/prompt 5 {"sessionId":"s"}
+        p1     < session/prompt #1 {"sessionId":"s"}
+        editor > session/prompt 6 {"sessionId":"t"}
+        p1     < session/prompt #2 {"sessionId":"t"}
+        p1     > ~session/prompt 0 {"sessionId":"s"}
+        agent  < session/prompt #3 {"sessionId":"s"}
+        agent  > chunk 0
+        p1     < ~chunk 0
+        agent  > usage 1
+        p1     < ~_conductor/barrier #4 {"token":"#4","chain":"0"}
+        agent  > result #3 {}
+        p1     < result 0 {}
+        p1     > error #2 {"code":1,"message":"no"}
+        editor < error 6 {"code":1,"message":"no"}
+        p1     > chunk 0
+        editor < chunk 0
+        p1     > result #1 {}
+        editor < usage 1
+        editor < result 5 {}
+        "##,
+    );
+}
+
+/// A request that came later and is passed on, or answered.
+#[test]
+fn a_request_that_came_later_is_evidence() {
+    let asked = r##"
+        agent  > usage 1
+        BARRIER_1
+        agent  > _x/ask 7 {"n":1}
+        p1     < ~_x/ask #2 {"n":1}
+    "##;
+    check(&format!(
+        "{asked}{}",
+        r##"
+        p1     > _x/ask 0 {"n":2}
+        editor < _x/ask #3 {"n":2}
+        p1     > _x/ask 1 {"n":1}
+        editor < usage 1
+        editor < _x/ask #4 {"n":1}
+        "##
+    ));
+    check(&format!(
+        "{asked}{}",
+        r##"
+        p1     > result #2 {}
+        editor < usage 1
+        agent  < result 7 {}
+        "##
+    ));
+}
+
+/// A barrier that comes through shows that the older ones never will.
+#[test]
+fn a_barrier_releases_the_older_ones_first() {
+    check(
+        r##"
+        agent  > usage 1
+        BARRIER_1
+        agent  > chunk 2
+        p1     < ~chunk 2
+        agent  > usage 3
+        p1     < ~_conductor/barrier #2 {"token":"#2","chain":"0"}
+        p1     > chunk TWO
+        editor < chunk TWO
+        p1     > error #2 {"code":-32601,"message":"what?"}
+        editor < usage 1
+        editor < usage 3
+        "##,
+    );
+}
+
+/// No barrier reaches the editor, however many are late. One that comes out late is not swallowed, so
+/// the component is sent barriers again.
+#[test]
+fn late_barriers_go_no_further() {
+    let mut script = String::new();
+    for n in 0..200 {
+        let id = n + 1;
+        script += &format!(
+            "agent > usage {n}\np1 < ~_conductor/barrier #{id} {{\"token\":\"#{id}\",\"chain\":\"0\"}}\n\
+             agent > chunk {n}\np1 < ~chunk {n}\n"
+        );
+    }
+    script += "p1 > chunk 199\n";
+    for n in 0..200 {
+        script += &format!("editor < usage {n}\n");
+    }
+    script += "editor < chunk 199\n";
+    for n in 0..200 {
+        let id = n + 1;
+        script += &format!(
+            "p1 > _conductor/barrier {n} {{\"token\":\"#{id}\",\"chain\":\"0\"}}\np1 < result {n} {{}}\n"
+        );
+    }
+    script +=
+        "agent > usage 7\np1 < ~_conductor/barrier #201 {\"token\":\"#201\",\"chain\":\"0\"}\n";
+    check(&script);
+}
+
+/// Where an editor is, no other chain is: nobody's barrier leaves a component.
+#[test]
+fn a_barrier_of_any_chain_ends_before_the_editor() {
+    check(
+        r##"
+        p1     > _conductor/barrier 0 {"token":"c:99","chain":"77"}
+        p1     < result 0 {}
+        p1     > _conductor/barrier 1
+        p1     < result 1 {}
+        "##,
+    );
+}
+
+/// Both chains count their ids alike. A barrier of the chain around comes out again, our own does not.
+#[test]
+fn a_barrier_of_the_chain_around_is_passed_on() {
+    play(
+        "outer p1",
+        r##"
+        p1 reads P4
+        outer > ~session/update {"update":{"sessionUpdate":"usage_update"}}
+        p1    < ~_conductor/barrier #1 {"token":"#1","chain":"0"}
+        outer > ~_conductor/barrier 5 {"token":"#1","chain":"9"}
+        p1    < ~_conductor/barrier #2 {"token":"#1","chain":"9"}
+        p1    > _conductor/barrier 0 {"token":"#1","chain":"9"}
+        outer < session/update {"update":{"sessionUpdate":"usage_update"}}
+        outer < _conductor/barrier #3 {"token":"#1","chain":"9"}
+        p1    > _conductor/barrier 1 {"token":"#1","chain":"0"}
+        p1    < result 1 {}
+        "##,
+    );
+}
+
+/// A new life is judged anew.
+#[test]
+fn a_component_that_is_replaced_is_sent_barriers_again() {
+    check(
+        r##"
+        agent  > usage 1
+        BARRIER_1
+        agent  > chunk 2
+        p1     < ~chunk 2
+        p1     > chunk 2
+        editor < usage 1
+        editor < chunk 2
+        p1 parts status 1
+        p1 returns
+        p1     < proxy/initialize #2 …
+        p1     > result #2 {"protocolVersion":1}
+        p1 resumes
+        agent  > usage 3
+        p1     < ~_conductor/barrier #3 {"token":"#3","chain":"0"}
+        "##,
+    );
+}
