@@ -233,7 +233,7 @@ impl Scan {
             Keeping::Id => LONGEST_ID,
         };
         if self.kept.len() + bytes.len() > most {
-            self.keeping = Keeping::Nothing;
+            (self.keeping, self.kept) = (Keeping::Nothing, Vec::new());
         } else {
             self.kept.extend_from_slice(bytes);
         }
