@@ -8,11 +8,13 @@ pub use windows::Group;
 /// On Unix: a process group.
 #[cfg(unix)]
 mod unix {
-    use std::io;
+    use std::io::{self, PipeReader, Read, Write};
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::sync::{Arc, Mutex, PoisonError};
 
-    use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+    use rustix::process::{
+        Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process_group, waitid, waitpid,
+    };
     use tokio::process::{Child, Command};
     use tokio::signal::unix::{SignalKind, signal};
 
@@ -44,6 +46,33 @@ mod unix {
         }
     }
 
+    /// A start that may fail, also after the process has begun to run.
+    #[derive(Debug)]
+    pub struct Attempt {
+        entry: Entry,
+        /// The process writes its number here before it becomes the component.
+        number: PipeReader,
+    }
+
+    impl Attempt {
+        /// The start has failed. If the process runs all the same, it is killed with its group. Only then
+        /// is the entry struck: until then the guard process is to know of it.
+        pub fn abandon(mut self) {
+            let mut number = [0; 4];
+            let read = self.number.read_exact(&mut number);
+            let pid = read.ok().and_then(|()| Pid::from_raw(i32::from_ne_bytes(number)));
+            if let Some(pid) = pid {
+                let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+                // An error says that it is no child of ours any more: it could not be executed, and was reaped.
+                if waitid(WaitId::Pid(pid), options).is_ok() {
+                    let _ = kill_process_group(pid, Signal::KILL);
+                    let _ = waitpid(Some(pid), WaitOptions::empty());
+                }
+            }
+            self.entry.strike();
+        }
+    }
+
     #[derive(Debug, Clone)]
     pub struct Group {
         /// Gone once the group has ended: from then on the system may reuse the number. Locked while a
@@ -53,19 +82,22 @@ mod unix {
     }
 
     impl Group {
-        /// Prepares a command to become a group. If it cannot be started, the entry must be struck.
-        pub fn prepare(command: &mut Command, ties: Ties) -> Entry {
+        /// Prepares a command to become a group. If it cannot be started, the attempt must be abandoned.
+        pub fn prepare(command: &mut Command, ties: Ties) -> io::Result<Attempt> {
             command.process_group(0);
+            let (number, mut told) = io::pipe()?;
+            rustix::io::ioctl_fionbio(&number, true)?;
             let entry = Entry::new(ties.guard);
             #[cfg(target_os = "linux")]
             let parent = rustix::process::getpid();
             let prepare = move || {
+                let pid = rustix::process::getpid().as_raw_nonzero().get();
+                told.write_all(&pid.to_ne_bytes())?;
                 if entry.pipe.is_some() {
                     // Without the guard process, the parent-death signal is all there is. That it was
                     // killed must not kill a component that is started later.
                     // SAFETY: no handler is installed, and nothing else runs in this process.
                     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
-                    let pid = rustix::process::getpid().as_raw_nonzero().get();
                     entry.put(pid, guard::own_start());
                     // SAFETY: as above; it is what a fresh program expects.
                     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
@@ -81,12 +113,13 @@ mod unix {
             };
             // SAFETY: between fork and exec only system calls are made, nothing is allocated.
             unsafe { command.pre_exec(prepare) };
-            entry
+            Ok(Attempt { entry, number })
         }
 
-        pub fn of(child: &Child, entry: Entry) -> io::Result<Group> {
+        /// The group of a child that runs.
+        pub fn of(child: &Child, attempt: &Attempt) -> io::Result<Group> {
             let leader = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-            Ok(Group { leader: Arc::new(Mutex::new(leader)), entry })
+            Ok(Group { leader: Arc::new(Mutex::new(leader)), entry: attempt.entry })
         }
 
         pub fn terminate(&self) {
@@ -127,6 +160,37 @@ mod unix {
             !matches!(waitid(WaitId::Pid(leader), options), Ok(None) | Err(rustix::io::Errno::INTR))
         }
     }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        fn command(program: &str) -> (Command, Attempt) {
+            let mut command = Command::new(program);
+            command.arg("600").stdin(std::process::Stdio::null());
+            let attempt = Group::prepare(&mut command, Ties::default()).expect("a pipe");
+            (command, attempt)
+        }
+
+        /// As when the runtime fails to watch the process that it has started.
+        #[test]
+        fn a_process_that_runs_though_its_start_failed_is_killed() {
+            let (mut command, attempt) = command("sleep");
+            let child = command.as_std_mut().spawn().expect("a program of every system");
+            let pid = Pid::from_raw(child.id().cast_signed()).expect("a process");
+            drop(child);
+            rustix::process::test_kill_process(pid).expect("it runs");
+            attempt.abandon();
+            assert!(rustix::process::test_kill_process_group(pid).is_err());
+        }
+
+        #[test]
+        fn nothing_is_killed_for_a_program_that_could_not_be_executed() {
+            let (mut command, attempt) = command("/is/not/there");
+            assert!(command.as_std_mut().spawn().is_err());
+            attempt.abandon();
+        }
+    }
 }
 
 /// On Windows: a job object, which ends with its last handle. Only we have one, so a component and its
@@ -141,12 +205,12 @@ mod windows {
     use crate::host::job::{Job, START_SUSPENDED, resume};
     use crate::host::process::Ties;
 
-    /// There is no list of groups to be struck from.
-    #[derive(Debug, Clone, Copy)]
-    pub struct Entry;
+    /// A start that may fail. A process that runs all the same is killed when its handle is dropped.
+    #[derive(Debug)]
+    pub struct Attempt;
 
-    impl Entry {
-        pub fn strike(self) {}
+    impl Attempt {
+        pub fn abandon(self) {}
     }
 
     #[derive(Debug, Clone)]
@@ -155,12 +219,12 @@ mod windows {
     impl Group {
         /// Prepares a command to become a group: it does not run before it is in its job, so that all
         /// its children are in it, too.
-        pub fn prepare(command: &mut Command, _ties: Ties) -> Entry {
+        pub fn prepare(command: &mut Command, _ties: Ties) -> io::Result<Attempt> {
             command.creation_flags(START_SUSPENDED).kill_on_drop(true);
-            Entry
+            Ok(Attempt)
         }
 
-        pub fn of(child: &Child, _entry: Entry) -> io::Result<Group> {
+        pub fn of(child: &Child, _attempt: &Attempt) -> io::Result<Group> {
             let (Some(handle), Some(id)) = (child.raw_handle(), child.id()) else {
                 return Err(io::Error::other("it has ended before it began"));
             };

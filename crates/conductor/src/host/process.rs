@@ -91,14 +91,24 @@ impl Process {
             command.current_dir(directory);
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let entry = Group::prepare(&mut command, ties);
-        let mut child = command.spawn().inspect_err(|_| entry.strike())?;
-        let taken = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let (Some(stdin), Some(stdout), Some(stderr)) = taken else {
-            return Err(io::Error::other("its standard streams are missing"));
+        let attempt = Group::prepare(&mut command, ties)?;
+        let started = command.spawn().and_then(|mut child| {
+            let taken = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+            let (Some(stdin), Some(stdout), Some(stderr)) = taken else {
+                return Err(io::Error::other("its standard streams are missing"));
+            };
+            let group = Group::of(&child, &attempt)?;
+            Ok((child, group, stdin, stdout, stderr))
+        });
+        let (child, group, stdin, stdout, stderr) = match started {
+            Ok(started) => started,
+            Err(error) => {
+                attempt.abandon();
+                return Err(error);
+            }
         };
         let pipes = [pipes::widen(&stdin), pipes::widen(&stdout)];
-        let (pid, group) = (child.id(), Group::of(&child, entry)?);
+        let pid = child.id();
         let words = Words::default();
         let (over, is_over) = oneshot::channel();
         let listening = tokio::spawn(listen(stderr, is_over, words.clone(), aside));
