@@ -1,7 +1,7 @@
 //! Log: what passes, one line of JSON each.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,6 +11,7 @@ use clap::{Parser, ValueEnum};
 use sdk::{Call, Id, Json, Message, Outcome, Proxy, Side, Verdict};
 use serde_json::{Map, Value, json};
 
+use crate::append;
 use crate::catalog::Component;
 
 /// Writes down what passes, as lines of JSON.
@@ -21,8 +22,8 @@ use crate::catalog::Component;
 /// take it.
 #[derive(Debug, Clone, Parser)]
 pub struct Log {
-    /// Where to write; what is there is kept. Only you can read a file that is created. Without this:
-    /// standard error.
+    /// Where to write; what is there is kept. Only you can read the file afterwards. It has to be a regular
+    /// file of yours, or something in /dev. Without this: standard error.
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
 
@@ -125,11 +126,8 @@ impl Component for Log {
 impl Log {
     fn open(&self) -> Result<Out, String> {
         let Some(path) = &self.file else { return Ok(Out::Stderr) };
-        let mut options = OpenOptions::new();
         // What passes is for its user alone.
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.create(true).append(true).open(path);
+        let file = append::open(path);
         file.map(Out::File)
             .map_err(|error| format!("{} cannot be written: {error}", path.display()))
     }

@@ -249,7 +249,7 @@ pub struct Try {
     pub log: String,
 
     /// Write the log, and what components write on their standard error, to this file. Without it
-    /// they go nowhere.
+    /// they go nowhere. It has to be a regular file of yours, not a link, or something in /dev.
     #[arg(long, value_name = "PATH")]
     pub log_file: Option<PathBuf>,
 
@@ -285,7 +285,8 @@ pub struct Options {
     pub log: String,
 
     /// Write the log to this file instead of standard error. What components write on their
-    /// standard error still goes to ours, each line behind the component's name.
+    /// standard error still goes to ours, each line behind the component's name. It has to be a
+    /// regular file of yours, not a link, or something in /dev; others cannot read it afterwards.
     #[arg(long, value_name = "PATH")]
     pub log_file: Option<PathBuf>,
 }

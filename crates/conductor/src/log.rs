@@ -70,11 +70,8 @@ fn read(filter: &str) -> Result<EnvFilter, String> {
 }
 
 fn open(path: &Path) -> Result<File, String> {
-    let mut options = File::options();
     // A log may hold what was said: it is for its user alone.
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.create(true).append(true).open(path);
+    let file = components::append::open(path);
     file.map_err(|error| format!("cannot write the log file {}: {error}", path.display()))
 }
 
@@ -91,8 +88,11 @@ fn write_to(filter: EnvFilter, log: Sink) -> Result<(), String> {
 /// that a terminal would obey.
 pub fn aside(name: &str, line: &str) {
     if let Some(sink) = ASIDES.get() {
-        let (name, line) = (terminal::one_line(name), terminal::coloured(line));
-        sink.push(format!("[{name}] {line}\n").into_bytes(), false);
+        let name = terminal::one_line(name);
+        // Each line says whose it is, so that nobody can write one in the name of another.
+        let lines: String =
+            line.split('\n').map(|it| format!("[{name}] {}\n", terminal::coloured(it))).collect();
+        sink.push(lines.into_bytes(), false);
     }
 }
 
@@ -109,6 +109,14 @@ pub fn tell(text: &str) {
             let _ = io::stderr().write_all(text.as_bytes());
         }
     }
+}
+
+/// An entry of the log, which may quote components. The lines after its first are indented, so that none of
+/// them looks like another entry.
+fn entry(text: &str) -> String {
+    let text = terminal::plain(text);
+    let text = text.strip_suffix('\n').unwrap_or(&text);
+    format!("{}\n", text.replace('\n', "\n    | "))
 }
 
 /// Where lines go that a thread writes out.
@@ -181,9 +189,7 @@ impl Sink {
 
 impl Write for Sink {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        // The log quotes components.
-        let text = String::from_utf8_lossy(line);
-        self.push(terminal::plain(&text).into_owned().into_bytes(), false);
+        self.push(entry(&String::from_utf8_lossy(line)).into_bytes(), false);
         Ok(line.len())
     }
 
@@ -208,6 +214,12 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn what_is_quoted_does_not_look_like_an_entry_of_its_own() {
+        assert_eq!(entry("INFO a\n"), "INFO a\n");
+        assert_eq!(entry("INFO a\nINFO b\r\n\n"), "INFO a\n    | INFO b\n    | \n");
     }
 
     /// Issue 11, item 26.
