@@ -12,7 +12,7 @@ use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 
 use crate::capability::{Abilities, Native};
 use crate::declaration::{Manner, Servers, Spelling};
-use crate::exchange::Step;
+use crate::exchange::{Step, name};
 use crate::form::Form;
 use crate::ids::{Ids, Purpose};
 use crate::ports::{Caller, Kind, Ports, Ticket};
@@ -23,6 +23,7 @@ mod refusal;
 mod waiting;
 
 use client::Client;
+use limit::Calls;
 use refusal::is_about_servers;
 
 /// The form in which the bridge itself speaks. Whoever is on the way to the provider passes it on,
@@ -58,6 +59,8 @@ pub struct Bridge {
     connections: BTreeMap<String, Caller>,
     /// What we have asked in the chain, for which client.
     asked: BTreeMap<u64, Asked>,
+    /// The requests of clients among them.
+    calls: Calls,
     last: u64,
     /// The kind that turned out to work, or is to be tried, in place of the first choice.
     turned: Option<Kind>,
@@ -150,6 +153,7 @@ impl Bridge {
             clients: BTreeMap::new(),
             connections: BTreeMap::new(),
             asked: BTreeMap::new(),
+            calls: Calls::new(),
             last: 0,
             turned: None,
             proven: None,
@@ -421,6 +425,7 @@ impl Bridge {
         self.clients.clear();
         self.connections.clear();
         self.asked.clear();
+        self.calls.clear();
         self.sessions.clear();
         for ticket in std::mem::take(&mut self.tickets).into_keys() {
             self.ports.revoke(ticket);
@@ -454,6 +459,9 @@ impl Bridge {
     /// Asks something in the chain, in the agent's place.
     fn ask(&mut self, asked: Asked, call: Call, steps: &mut Vec<Step>) {
         self.last += 1;
+        if let Asked::Call { caller, id, .. } = &asked {
+            self.calls.insert((*caller, name(id), self.last));
+        }
         self.asked.insert(self.last, asked);
         let id = self.our_id(self.last);
         self.arrive(Message::Request { id, call }, steps);

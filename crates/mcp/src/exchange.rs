@@ -92,10 +92,10 @@ struct Declared {
 }
 
 /// An id as a key.
-type Name = Box<[u8]>;
+pub(crate) type Name = Box<[u8]>;
 
 /// However an id is spelt, it has one name.
-fn name(id: &Id) -> Name {
+pub(crate) fn name(id: &Id) -> Name {
     match id.text() {
         Some(text) => Id::string(&text).json().as_bytes().into(),
         None => id.json().as_bytes().into(),

@@ -26,6 +26,7 @@
 
 pub mod bridge;
 pub mod capability;
+mod deadlines;
 pub mod declaration;
 pub mod exchange;
 pub mod form;

@@ -4,8 +4,9 @@ use router::Time;
 use wire::message::error_object;
 use wire::{Call, Id, Json, Malformed, Message, Outcome, code};
 
-use super::{Asked, Bridge, OURS, Wanted, cancel};
-use crate::exchange::{LIMIT, Step, cancelled, may_repeat};
+use super::limit::Limits;
+use super::{Asked, Bridge, OURS, Wanted};
+use crate::exchange::{Step, cancelled, may_repeat, name};
 use crate::form::{Address, Way, connection_of};
 use crate::ports::{Caller, Kind, Ticket};
 use crate::stateless::{self, CANCELLED, DISCOVER, INITIALIZE, INITIALIZED};
@@ -19,6 +20,9 @@ const PATIENCE: u64 = 2_000;
 /// client says next. There are servers (`sparkle-mcp` 0.7) that lose what comes right after it, unless
 /// it comes with it.
 const TOGETHER: u64 = 200;
+
+/// How many requests of this sort a client may have open.
+const MOST_HELLOS: usize = 64;
 
 #[derive(Debug)]
 pub struct Client {
@@ -37,8 +41,8 @@ pub struct Client {
     pub(super) early: Vec<(Option<Id>, Call)>,
     /// How many bytes wait for the connection, or for the server's `initialize`.
     pub(super) waiting: usize,
-    /// Requests that have a limit: their ids, methods, and until when they are to be answered.
-    pub(super) limits: Vec<(Id, String, Time)>,
+    /// Requests that have a limit.
+    pub(super) limits: Limits,
     /// It has said `notifications/initialized`, which was lost with a connection that failed.
     unsaid_ready: bool,
     /// Questions of the server that this client has yet to answer, by the id they have in the chain.
@@ -92,13 +96,12 @@ impl Client {
         let lost = self.hellos.iter().filter(|hello| hello.lost == Lost::Now);
         let lost = lost.map(|_| Time::default());
         let held = self.held.as_ref().map(|(_, until)| *until);
-        let limits = self.limits.iter().map(|(_, _, until)| *until);
-        hellos.chain(lost).chain(held).chain(limits).min()
+        hellos.chain(lost).chain(held).chain(self.limits.first()).min()
     }
 
     /// A request of it is answered, or the answer is not wanted any more.
     fn answered(&mut self, id: &Id) {
-        self.limits.retain(|(limited, ..)| limited != id);
+        self.limits.remove(id);
     }
 
     /// Has this to wait until the server has answered `initialize` itself?
@@ -128,7 +131,7 @@ impl Bridge {
             held: None,
             early: Vec::new(),
             waiting: 0,
-            limits: Vec::new(),
+            limits: Limits::default(),
             unsaid_ready: false,
             owes: Vec::new(),
         };
@@ -150,14 +153,19 @@ impl Bridge {
             Ok(Message::Request { id, call }) => {
                 let (id, call) = (id.detached(), call.detached());
                 let Some(client) = self.clients.get_mut(&caller) else { return };
-                if call.is(INITIALIZE) || call.is(DISCOVER) {
+                let begins = call.is(INITIALIZE) || call.is(DISCOVER);
+                if begins && client.hellos.len() >= MOST_HELLOS
+                    || may_repeat(&call) && client.limits.is_full()
+                {
+                    return self.refuse_more(caller, id, steps);
+                }
+                if begins {
                     let until = now.plus(PATIENCE);
                     let (id, call) = (id.clone(), call.clone());
                     let (answered, lost) = (false, Lost::No);
                     client.hellos.push(Hello { id, call, until, answered, lost });
                 } else if may_repeat(&call) {
-                    let method = call.method.name().into_owned();
-                    client.limits.push((id.clone(), method, now.plus(LIMIT)));
+                    client.limits.insert(&id, &call, now);
                 }
                 self.say(caller, Some(id), call, steps);
             }
@@ -278,7 +286,11 @@ impl Bridge {
 
     /// The answer to one of our questions in the chain.
     pub(crate) fn on_answer(&mut self, number: u64, outcome: Outcome, steps: &mut Vec<Step>) {
-        match self.asked.remove(&number) {
+        let asked = self.asked.remove(&number);
+        if let Some(Asked::Call { caller, id, .. }) = &asked {
+            self.calls.remove(&(*caller, name(id), number));
+        }
+        match asked {
             Some(Asked::Connect(caller)) => self.on_connected(caller, outcome, steps),
             Some(Asked::Call { caller, id, wanted: Wanted::Yes }) => {
                 let Some(client) = self.clients.get_mut(&caller) else { return };
@@ -381,20 +393,7 @@ impl Bridge {
             let answer = Message::response(id.clone(), cancelled());
             steps.extend((0..unsaid).map(|_| Step::Tell { caller, message: answer.clone() }));
         }
-        let mut cancelled = Vec::new();
-        for (number, asked) in &mut self.asked {
-            if let Asked::Call { caller: whose, id: theirs, wanted } = asked
-                && *whose == caller
-                && *theirs == id
-                && wanted.is_open()
-            {
-                *wanted = Wanted::Cancelled;
-                cancelled.push(*number);
-            }
-        }
-        for number in cancelled {
-            self.arrive(cancel(&self.our_id(number)), steps);
-        }
+        self.cancel_open(caller, &id, Wanted::Cancelled, steps);
         self.say_early(caller, steps);
     }
 
@@ -413,15 +412,7 @@ impl Bridge {
             let why = "the MCP client has left";
             self.arrive(Message::response(id, Outcome::error(code::INTERNAL_ERROR, why)), steps);
         }
-        let open = |asked: &Asked| matches!(asked, Asked::Call { caller: whose, wanted: Wanted::Yes, .. } if *whose == caller);
-        let open: Vec<u64> =
-            self.asked.iter().filter(|(_, asked)| open(asked)).map(|(number, _)| *number).collect();
-        for number in open {
-            if let Some(Asked::Call { wanted, .. }) = self.asked.get_mut(&number) {
-                *wanted = Wanted::Cancelled;
-            }
-            self.arrive(cancel(&self.our_id(number)), steps);
-        }
+        self.cancel_all(caller, steps);
         if let State::Connected(connection) = client.state {
             self.connections.remove(&connection);
             self.arrive(Message::Notification(OURS.disconnect(&connection).0), steps);

@@ -4,13 +4,55 @@
 //! and on the server's `initialize`. (`initialize` and `server/discover` of a client have no limit:
 //! the bridge answers them itself after two seconds.)
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use router::Time;
-use wire::{Id, Message, Outcome};
+use wire::message::error_object;
+use wire::{Call, Id, Message, Outcome, code};
 
 use super::client::State;
-use super::{Asked, Bridge, cancel};
-use crate::exchange::{Step, silence};
+use super::{Asked, Bridge, Wanted, cancel};
+use crate::deadlines::Deadlines;
+use crate::exchange::{LIMIT, Name, Step, name, silence};
 use crate::ports::Caller;
+
+/// How many requests with a limit a client may have open.
+const MOST_OPEN: usize = 1000;
+
+/// The requests of one client that have a limit.
+#[derive(Debug, Default)]
+pub(super) struct Limits {
+    /// Their ids and methods.
+    open: BTreeMap<Name, (Id, String)>,
+    until: Deadlines<Name>,
+}
+
+impl Limits {
+    pub fn insert(&mut self, id: &Id, call: &Call, now: Time) {
+        let key = name(id);
+        self.open.insert(key.clone(), (id.clone(), call.method.name().into_owned()));
+        self.until.insert(key, now.plus(LIMIT));
+    }
+
+    pub fn remove(&mut self, id: &Id) {
+        let key = name(id);
+        self.open.remove(&key);
+        self.until.remove(&key);
+    }
+
+    pub fn first(&self) -> Option<Time> {
+        self.until.first()
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.open.len() >= MOST_OPEN
+    }
+
+    fn take_due(&mut self, now: Time) -> BTreeMap<Name, (Id, String)> {
+        let due = self.until.take_due(now).into_iter();
+        due.filter_map(|key| Some((key.clone(), self.open.remove(&key)?))).collect()
+    }
+}
 
 impl Bridge {
     /// Answers the requests whose time is over. `provider` names the provider of a server.
@@ -20,37 +62,81 @@ impl Bridge {
         provider: impl Fn(&str) -> Option<String>,
         steps: &mut Vec<Step>,
     ) {
-        let mut over: Vec<(Caller, Id, String)> = Vec::new();
-        for (caller, client) in &mut self.clients {
-            let due = client.limits.extract_if(.., |(_, _, until)| *until <= now);
-            over.extend(due.map(|(id, method, _)| (*caller, id, method)));
-        }
-        for (caller, id, method) in over {
+        let is_due = |until: Option<Time>| until.is_some_and(|until| until <= now);
+        let due = self.clients.iter().filter(|(_, client)| is_due(client.limits.first()));
+        let due: Vec<Caller> = due.map(|(caller, _)| *caller).collect();
+        for caller in due {
             let Some(client) = self.clients.get_mut(&caller) else { continue };
-            let is_meant = |(waits, _): &mut (Option<Id>, _)| waits.as_ref() == Some(&id);
-            client.early.retain_mut(|it| !is_meant(it));
+            let over = client.limits.take_due(now);
+            let is_over =
+                |waits: &Option<Id>| waits.as_ref().is_some_and(|id| over.contains_key(&name(id)));
+            client.early.retain(|(id, _)| !is_over(id));
             if let State::Connecting(waiting) = &mut client.state {
-                waiting.retain_mut(|it| !is_meant(it));
+                waiting.retain(|(id, _)| !is_over(id));
             }
             client.count_waiting();
             let provider = provider(&client.server).unwrap_or_else(|| "its provider".into());
-            let error = silence(&provider, &method, &client.name);
-            let mut sent = Vec::new();
-            for (number, asked) in &mut self.asked {
-                if let Asked::Call { caller: whose, id: theirs, wanted } = asked
-                    && *whose == caller
-                    && *theirs == id
-                    && wanted.is_open()
-                {
-                    *wanted = super::Wanted::No;
-                    sent.push(*number);
-                }
+            let server = client.name.clone();
+            for (id, method) in over.into_values() {
+                let error = silence(&provider, &method, &server);
+                self.cancel_open(caller, &id, Wanted::No, steps);
+                let message = Message::response(id, Outcome::Error(error));
+                steps.push(Step::Tell { caller, message });
             }
-            for number in sent {
-                self.arrive(cancel(&self.our_id(number)), steps);
-            }
-            let message = Message::response(id, Outcome::Error(error));
-            steps.push(Step::Tell { caller, message });
         }
     }
+
+    /// Cancels the requests of a client with this id that are on their way to the server. What is
+    /// answered to them is not wanted any more, for this reason.
+    pub(super) fn cancel_open(
+        &mut self,
+        caller: Caller,
+        id: &Id,
+        reason: Wanted,
+        steps: &mut Vec<Step>,
+    ) {
+        let key = name(id);
+        let range = (caller, key.clone(), 0)..=(caller, key, u64::MAX);
+        for number in numbers(&self.calls, range) {
+            if let Some(Asked::Call { wanted, .. }) = self.asked.get_mut(&number)
+                && wanted.is_open()
+            {
+                *wanted = reason;
+                self.arrive(cancel(&self.our_id(number)), steps);
+            }
+        }
+    }
+
+    /// The same for all requests of a client.
+    pub(super) fn cancel_all(&mut self, caller: Caller, steps: &mut Vec<Step>) {
+        let next = Caller(caller.0.saturating_add(1));
+        let range = (caller, Name::default(), 0)..(next, Name::default(), 0);
+        for number in numbers(&self.calls, range) {
+            if let Some(Asked::Call { wanted, .. }) = self.asked.get_mut(&number)
+                && wanted.is_open()
+            {
+                *wanted = Wanted::Cancelled;
+                self.arrive(cancel(&self.our_id(number)), steps);
+            }
+        }
+    }
+
+    /// Refuses a request of a client that has too many open.
+    pub(super) fn refuse_more(&self, caller: Caller, id: Id, steps: &mut Vec<Step>) {
+        let server = self.clients.get(&caller).map_or("", |client| &client.name);
+        let why = format!(
+            "{MOST_OPEN} requests wait for the MCP server '{server}', which does not answer; ask again \
+             when it does"
+        );
+        let error = error_object(code::INTERNAL_ERROR, &why, None);
+        let message = Message::response(id, Outcome::Error(error));
+        steps.push(Step::Tell { caller, message });
+    }
+}
+
+/// Requests by client, id, and our own number.
+pub(super) type Calls = BTreeSet<(Caller, Name, u64)>;
+
+fn numbers(calls: &Calls, range: impl std::ops::RangeBounds<(Caller, Name, u64)>) -> Vec<u64> {
+    calls.range(range).map(|(_, _, number)| *number).collect()
 }

@@ -43,7 +43,7 @@ impl Bridge {
         );
         match id {
             Some(id) => {
-                client.limits.retain(|(limited, ..)| limited != id);
+                client.limits.remove(id);
                 let error = error_object(code::INTERNAL_ERROR, &why, None);
                 let message = Message::response(id.clone(), Outcome::Error(error));
                 steps.push(Step::Tell { caller, message });

@@ -232,7 +232,9 @@ impl Exchange {
                 talk.held += size;
                 let call = item.call.detached();
                 let original = item.original.as_ref().map(Call::detached);
+                let until = item.until;
                 waiting.push(Item { call, original, ..item });
+                self.talks.await_opening(number, until);
             }
             State::Open { form, connection } => {
                 let (form, connection) = (*form, connection.clone());

@@ -57,6 +57,10 @@ impl Exchange {
 
     /// The same for a connect: what is opened nevertheless is closed.
     fn cancel_opening(&mut self, now: Time, seat: Seat, id: &Id, steps: &mut Vec<Step>) -> bool {
+        let opens = |talk: &Talk| talk.seat == seat && matches!(talk.state, State::Opening(_));
+        if !self.talks.all.values().any(opens) {
+            return false;
+        }
         let found = self.watched.iter().find_map(|((whose, _), watch)| match watch {
             Watch::Question(it) if *whose == seat && it.asked() == Some(id) => it.talk(),
             _ => None,

@@ -42,8 +42,7 @@ const LARGEST: usize = 64 * 1024;
 #[derive(Debug)]
 pub struct Repeat {
     pub what: What,
-    /// When the next retry is due, and the pauses after it.
-    next: Option<Time>,
+    /// The pauses before the next retries.
     pauses: &'static [u64],
     /// The retries so far: their ids, and the `requestId` or the connection id that each has.
     pub copies: Vec<(Name, String)>,
@@ -149,16 +148,18 @@ impl Exchange {
         what: Option<What>,
     ) {
         let key = (seat, name(id));
-        self.talks.limits.extend(limit.map(|limit| (key.clone(), limit)));
+        if let Some(limit) = limit {
+            self.talks.limits.insert(key.clone(), limit);
+        }
         if let Some(what) = what {
             let pauses: &[u64] = match what {
                 What::Connect { .. } => &CONNECT_RETRIES,
                 What::Initialize { .. } => &INITIALIZE_RETRIES,
                 What::Say { .. } => &RETRIES,
             };
-            let mut repeat = Repeat { what, next: None, pauses, copies: Vec::new(), refused: None };
-            repeat.wait(now);
+            let repeat = Repeat { what, pauses, copies: Vec::new(), refused: None };
             self.talks.repeats.insert(key.clone(), repeat);
+            self.talks.await_retry(now, &key);
         }
         self.watched.insert(key, Watch::Question(question));
     }
@@ -251,16 +252,11 @@ impl Exchange {
 
     /// Does what is due: gives up, or asks again.
     pub(super) fn talks_tick(&mut self, now: Time, steps: &mut Vec<Step>) {
-        let over = self.talks.limits.iter().filter(|(_, limit)| **limit <= now);
-        let over: Vec<(Seat, Name)> = over.map(|(key, _)| key.clone()).collect();
-        for key in over {
+        for key in self.talks.limits.take_due(now) {
             self.give_up(now, key, steps);
         }
         self.give_up_waiting(now, steps);
-        let due = |repeat: &Repeat| repeat.next.is_some_and(|next| next <= now);
-        let due = self.talks.repeats.iter().filter(|(_, repeat)| due(repeat));
-        let due: Vec<(Seat, Name)> = due.map(|(key, _)| key.clone()).collect();
-        for first in due {
+        for first in self.talks.retries.take_due(now) {
             self.ask_again(now, first, steps);
         }
     }
@@ -268,8 +264,8 @@ impl Exchange {
     fn ask_again(&mut self, now: Time, first: (Seat, Name), steps: &mut Vec<Step>) {
         let number = self.talks.fresh();
         let id = Id::string(&format!("m:{number}"));
+        self.talks.await_retry(now, &first);
         let Some(repeat) = self.talks.repeats.get_mut(&first) else { return };
-        repeat.wait(now);
         let (call, tag) = repeat.what.again(number, &id);
         let seat = first.0;
         if let What::Initialize { form, .. } = repeat.what {
@@ -358,10 +354,13 @@ impl Exchange {
     fn give_up_waiting(&mut self, now: Time, steps: &mut Vec<Step>) {
         let late = |item: &mut Item| item.until.is_some_and(|until| until <= now);
         let mut over: Vec<(u64, Item)> = Vec::new();
-        for (number, talk) in &mut self.talks.all {
-            let waiting = talk.waiting_mut();
-            let late = waiting.into_iter().flat_map(|it| it.extract_if(.., late));
-            over.extend(late.map(|item| (*number, item)));
+        for number in self.talks.waits.take_due(now) {
+            let talk = self.talks.all.get_mut(&number);
+            let Some(waiting) = talk.and_then(Talk::waiting_mut) else { continue };
+            over.extend(waiting.extract_if(.., late).map(|item| (number, item)));
+            if let Some(next) = waiting.iter().filter_map(|item| item.until).min() {
+                self.talks.waits.insert(number, next);
+            }
         }
         for (number, item) in over {
             let (Some(id), Some(talk)) = (item.id, self.talks.all.get(&number)) else { continue };
@@ -387,30 +386,33 @@ impl Exchange {
     }
 }
 
-impl Repeat {
-    /// Waits for the next retry, if there is one.
-    fn wait(&mut self, now: Time) {
-        let Some((pause, rest)) = self.pauses.split_first() else {
-            self.next = None;
-            return;
-        };
-        self.next = Some(now.plus(*pause));
-        self.pauses = rest;
-    }
-}
-
 impl Talks {
     /// When something of this is due.
     pub fn deadline(&self) -> Option<Time> {
-        let retries = self.repeats.values().filter_map(|repeat| repeat.next);
-        let waiting = self.all.values().filter_map(Talk::waiting).flatten();
-        let waiting = waiting.filter_map(|item| item.until);
-        self.limits.values().copied().chain(retries).chain(waiting).min()
+        let deadlines = [self.limits.first(), self.retries.first(), self.waits.first()];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// Waits for the next retry of a request, if there is one.
+    fn await_retry(&mut self, now: Time, first: &(Seat, Name)) {
+        let Some(repeat) = self.repeats.get_mut(first) else { return };
+        if let Some((pause, rest)) = repeat.pauses.split_first() {
+            repeat.pauses = rest;
+            self.retries.insert(first.clone(), now.plus(*pause));
+        }
+    }
+
+    /// Something waits for a conversation to be open, until then.
+    pub fn await_opening(&mut self, number: u64, until: Option<Time>) {
+        if let Some(until) = until.filter(|_| !self.waits.contains(&number)) {
+            self.waits.insert(number, until);
+        }
     }
 
     /// A request is not asked again.
     pub fn forget_repeat(&mut self, first: &(Seat, Name)) -> Option<Repeat> {
         let repeat = self.repeats.remove(first)?;
+        self.retries.remove(first);
         for (copy, _) in &repeat.copies {
             self.copies.remove(&(first.0, copy.clone()));
         }

@@ -153,7 +153,9 @@ impl Exchange {
         }
         talk.unanswered = false;
         let (seat, form, connection) = (talk.seat, *form, connection.clone());
+        let until = item.until;
         talk.state = State::Opening(vec![item]);
+        self.talks.await_opening(number, until);
         let late = |watch: &Watch| matches!(watch, Watch::Question(Question::LateHello { talk, .. }) if *talk == number);
         let given_up = self.watched.extract_if(.., |_, watch| late(watch));
         for (key, _) in given_up.collect::<Vec<_>>() {

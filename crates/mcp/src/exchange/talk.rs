@@ -14,6 +14,7 @@ use super::repeat::Repeat;
 use super::server::Server;
 use super::{Name, Step};
 use crate::bridge::cancel;
+use crate::deadlines::Deadlines;
 use crate::form::{Address, Answer, Form, Way, Word};
 use crate::ids::{Ids, Purpose};
 use crate::stateless::Client;
@@ -50,9 +51,13 @@ pub struct Talks {
     /// Connections of which the agent has not heard yet.
     pub on_the_way: BTreeSet<u64>,
     /// Until when questions may be answered, if they have a limit.
-    pub limits: BTreeMap<(Seat, Name), Time>,
+    pub limits: Deadlines<(Seat, Name)>,
     /// Questions that are asked again, by the id of the first try.
     pub repeats: BTreeMap<(Seat, Name), Repeat>,
+    /// When the next retry of each is due.
+    pub retries: Deadlines<(Seat, Name)>,
+    /// When something that waits for a conversation to be open has waited too long, or earlier.
+    pub waits: Deadlines<u64>,
     /// The first try of each retry.
     pub copies: BTreeMap<(Seat, Name), Name>,
     /// The form in which a consumer has spoken last.
@@ -366,7 +371,8 @@ impl Talks {
         self.by_provider.retain(|(whose, _), _| *whose != seat);
         self.operations.retain(|(whose, _), _| *whose != seat);
         self.reversed.retain(|(whose, _), _| *whose != seat);
-        self.limits.retain(|(whose, _), _| *whose != seat);
+        self.limits.retain(|(whose, _)| *whose != seat);
+        self.retries.retain(|(whose, _)| *whose != seat);
         self.repeats.retain(|(whose, _), _| *whose != seat);
         self.copies.retain(|(whose, _), _| *whose != seat);
     }
@@ -387,6 +393,7 @@ impl Talks {
 
     pub fn remove(&mut self, number: u64) -> Option<Talk> {
         let talk = self.all.remove(&number)?;
+        self.waits.remove(&number);
         self.by_connection.retain(|_, it| *it != number);
         self.on_the_way.remove(&number);
         self.by_provider.retain(|_, it| *it != number);

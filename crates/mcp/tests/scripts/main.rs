@@ -8,6 +8,7 @@ mod cast;
 mod declarations;
 mod documents;
 mod fallback;
+mod floods;
 mod lifecycle;
 mod pairs;
 mod policy;
