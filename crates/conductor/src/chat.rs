@@ -213,7 +213,7 @@ impl Chat {
             }
             match self.view.lock().broken() {
                 None => {}
-                // Whoever reads has read what it wanted.
+                // The reader of the pipe has read what it wanted.
                 Some(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                     break Ok(Left::Content);
                 }

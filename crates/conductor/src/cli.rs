@@ -336,8 +336,8 @@ pub struct Tuning {
     #[arg(long, value_name = "[COMPONENT=]WHICH", help_heading = SURVIVAL)]
     pub updates: Vec<For<Updates>>,
 
-    /// How often a component may be restarted in how many seconds (default 5/60). Who has run for a
-    /// minute since begins anew. The same as `"restarts"` in a component's JSON.
+    /// How often a component may be restarted in how many seconds (default 5/60). The
+    /// count resets after a minute of uptime. The same as `"restarts"` in a component's JSON.
     #[arg(long, value_name = "[COMPONENT=]COUNT/SECONDS", help_heading = SURVIVAL)]
     pub restarts: Vec<For<Restarts>>,
 

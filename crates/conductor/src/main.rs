@@ -325,7 +325,7 @@ fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Fai
     write(&mut text).map_err(|error| Failure::chain(error.to_string()))?;
     let mut out = io::stdout().lock();
     match out.write_all(&text).and_then(|()| out.flush()) {
-        // Whoever reads has read what it wanted.
+        // The reader of the pipe has read what it wanted.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.map_err(|error| Failure::chain(unwritable(&error))),
     }

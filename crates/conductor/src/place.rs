@@ -170,7 +170,7 @@ impl Place {
         let now = Instant::now();
         let quiet = self.quiet.get_or_insert_with(|| Quiet {
             poke: Some(now + POKE),
-            // One that is only a guess must leave time for all others.
+            // A greeting that is only a guess must leave time for all the others.
             give_up: deadline.map(|deadline| {
                 now + (deadline - now) * if self.link.dialect().is_guess() { 1 } else { 2 } / 3
             }),

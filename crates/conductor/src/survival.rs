@@ -14,7 +14,7 @@ pub struct Survival {
     /// The first restart waits up to the first of these, each further one twice as long as the last,
     /// but never longer than the second.
     pub delay: (Duration, Duration),
-    /// Who has run for this long since its last restart begins with a clean slate.
+    /// The count of restarts resets after this much uptime.
     pub stable: Duration,
     /// How long a request may stay unanswered that is neither a prompt nor for an MCP server.
     pub answer_limit: Option<Duration>,

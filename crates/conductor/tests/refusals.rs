@@ -289,7 +289,7 @@ fn an_answer_without_a_readable_id_is_the_one_that_stays_away() {
     proxy.send(cut_off);
     proxy.send(&notification("read", ""));
     assert_eq!(stage.editor.line(), notification("read", ""));
-    // One that is asked later is none of them.
+    // A request that is sent later is none of them.
     stage.editor.send(&request("5", "m", ""));
     let later = proxy.line();
     proxy.send(&result(id_of(&asked[2]), "3"));

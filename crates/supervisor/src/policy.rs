@@ -51,7 +51,7 @@ pub struct Pace {
     pub first: u64,
     /// … but never longer than this.
     pub longest: u64,
-    /// Who has run for this long since begins with a clean slate.
+    /// The count of restarts resets after this much uptime.
     pub stable: u64,
 }
 

@@ -58,7 +58,7 @@ pub struct SetUp {
     pub session: String,
     /// What the component asked its successor for it, and the answers.
     pub copies: Vec<Copy>,
-    /// The how manieth it was asked for.
+    /// How many requests of this kind came before it.
     number: u64,
 }
 

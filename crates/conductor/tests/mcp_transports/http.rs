@@ -525,7 +525,7 @@ async fn silent_connections_keep_nobody_from_calling() {
         for _ in 0..80 {
             silent.push(TcpStream::connect(&address).await.unwrap());
         }
-        // One that has begun to speak is silent, too.
+        // A connection that has sent a part of its request counts as silent, too.
         silent.last_mut().unwrap().write_all(b"POST /mcp/ HTTP/1.1\r\n").await.unwrap();
         Client::begin(&mut conductor).await;
     }

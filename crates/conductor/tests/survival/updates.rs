@@ -292,7 +292,8 @@ fn a_request_that_a_proxy_crashes_on_is_asked_of_the_next_component() {
     play.works();
 }
 
-/// Who is killed from outside has not crashed on anything, nor has one that had passed the message on.
+/// A proxy that is killed from outside has not crashed on a message. Nor has a proxy that had passed the
+/// message on.
 #[test]
 fn only_crashes_on_the_message_itself_count() {
     let mut play = Play::pair(PLAIN);

@@ -370,7 +370,7 @@ impl Exchange {
         }
     }
 
-    /// A request as it is kept for the case that its server asks back. One that does not fit is not.
+    /// A request as it is kept for the case that its server asks back. A request that does not fit is not kept.
     fn kept(&self, seat: Seat, call: &Call) -> Call {
         const SMALL: usize = 64 * 1024;
         let size = size_of(call);

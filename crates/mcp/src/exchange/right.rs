@@ -1,4 +1,5 @@
-//! Who may speak to an MCP client: the provider of its server, and those who pass on what it says.
+//! Which components may speak to an MCP client: the provider of its server, and the components behind the
+//! provider, which pass on what it says.
 
 use router::{Level, Notice, Seat};
 use wire::{Call, Message, Outcome, Side};
