@@ -77,7 +77,7 @@ const QUICK: [Step; 4] = [
 
 const FULL_INTRODUCTION: &str = "\
 Everything that must pass. With 2 processors it takes about 40 minutes on a fresh machine, most of it to build
-other people's programs, which are kept; about 12 minutes when they are there. `--quick` takes some minutes.";
+other people's programs, which are kept; about 20 minutes when they are there. `--quick` takes some minutes.";
 
 const QUICK_INTRODUCTION: &str = "\
 Without third-party programs: about 8 minutes with 2 processors on a fresh machine, 3 when all is built.";
