@@ -39,7 +39,7 @@ use crate::seat::{Mode, Seat};
 pub(crate) const BARRIER: &str = "_conductor/barrier";
 
 /// How long a component may be silent before its barriers are given up, in milliseconds.
-const LIMIT: u64 = 5_000;
+const LIMIT: u64 = 30_000;
 
 /// The same if nothing can be overtaken, or if the component is known to swallow barriers.
 const SHORT_LIMIT: u64 = 2_000;

@@ -17,15 +17,15 @@ fn a_slow_component_is_waited_for() {
         p1     < ~chunk 1
         agent  > usage 2
         BARRIER_1
-        time 4000
+        time 29000
         agent  > chunk 3
         p1     < ~chunk 3
         p1     > chunk 0
         editor < chunk 0
-        time 8000
+        time 58000
         p1     > chunk 1
         editor < chunk 1
-        time 9999
+        time 59999
         p1     > _conductor/barrier 0 {"token":"#1","chain":"0"}
         p1     < result 0 {}
         editor < usage 2
@@ -51,8 +51,8 @@ fn a_component_that_says_nothing_at_all_is_given_up_at_last() {
         editor < _x
         agent  > usage 4
         p1     < ~_conductor/barrier #2 {"token":"#2","chain":"0"}
-        time 5999
-        time 6000
+        time 30999
+        time 31000
         editor < usage 2
         editor < usage 4
         p1     > _conductor/barrier 0 {"token":"#1","chain":"0"}
@@ -81,8 +81,8 @@ fn nothing_is_waited_for_long_that_cannot_be_overtaken() {
         time 1999
         time 2000
         editor < usage 2
-        time 4999
-        time 5000
+        time 29999
+        time 30000
         editor < usage 4
         "##,
     );
