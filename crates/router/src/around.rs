@@ -143,7 +143,7 @@ impl Router {
         let (Message::Request { call, .. } | Message::Notification(call)) = &letter.message else {
             return false;
         };
-        // Whoever is not initialized yet is not spoken to in earnest.
+        // A component that is not initialized yet is sent nothing but its greeting.
         let stands = matches!(
             self.state(seat),
             Some(SeatState::Live | SeatState::Away(_) | SeatState::Greeting { again: true, .. })
