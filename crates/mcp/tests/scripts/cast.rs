@@ -4,7 +4,7 @@
 //! is asked waits in `heard` until the test answers it; connections it opens and closes by itself. An
 //! [`Agent`] speaks one form itself, or has MCP clients that call at the bridge.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use mcp::form::{self, Address, Answer, Form, Target, Way, Word};
 use mcp::{Caller, Ticket};
@@ -54,8 +54,8 @@ pub struct Provider {
     /// Requests that it has not answered.
     pub owed: BTreeMap<String, Said>,
     last: u64,
-    /// Servers, and connections to them, that have taken an `initialize`.
-    greeted: BTreeSet<(String, String)>,
+    /// Servers, and connections to them, that have accepted an `initialize`, with its parameters.
+    greeted: BTreeMap<(String, String), Option<Json>>,
     /// How many connections it has opened.
     opened: u64,
 }
@@ -89,7 +89,7 @@ impl Provider {
             strangers: Vec::new(),
             owed: BTreeMap::new(),
             last: 0,
-            greeted: BTreeSet::new(),
+            greeted: BTreeMap::new(),
             opened: 0,
         }
     }
@@ -215,9 +215,13 @@ impl Provider {
         Some((self.who.clone(), place?))
     }
 
-    /// Has the server that has heard this been greeted before, as far as it wants to be?
-    pub fn is_greeted(&self, said: &Said) -> bool {
-        self.greeted.contains(&(said.server.clone(), said.connection.clone()))
+    /// Whether the server that got this message has accepted an `initialize` of this agent process.
+    pub fn is_greeted(&self, said: &Said, agent: &Agent) -> bool {
+        let greeting = self.greeted.get(&(said.server.clone(), said.connection.clone()));
+        let client = |params: &Json| params.member("clientInfo");
+        greeting.is_some_and(|it| {
+            it.as_ref().and_then(client) == agent.hello().params.as_ref().and_then(client)
+        })
     }
 
     fn is_mine(&self, word: &Word) -> bool {
@@ -277,7 +281,8 @@ impl Provider {
         self.owed.remove(id);
         let taken = matches!(outcome, Outcome::Result(_)) && !self.cancelled.contains(id);
         if said.call.is("initialize") && taken {
-            self.greeted.insert((said.server.clone(), said.connection.clone()));
+            let place = (said.server.clone(), said.connection.clone());
+            self.greeted.insert(place, said.call.params.clone());
         }
         let outcome =
             self.form.close(self.address(said), said.inner.as_ref(), Answer::Said(outcome));
@@ -385,6 +390,8 @@ pub struct Agent {
     /// Connections that were closed by the other side.
     pub dismissed: Vec<String>,
     last: u64,
+    /// Counts its processes.
+    life: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -412,11 +419,20 @@ impl Agent {
             heard: VecDeque::new(),
             dismissed: Vec::new(),
             last: 0,
+            life: 0,
         }
+    }
+
+    /// Its `initialize` for a server. It names the agent process: the next process must send its own.
+    pub fn hello(&self) -> Call {
+        let client = format!(r#"{{"name":"agent","version":"{}"}}"#, self.life);
+        let can = r#""protocolVersion":"2025-06-18","capabilities":{"roots":{}}"#;
+        call("initialize", &format!(r#"{{{can},"clientInfo":{client}}}"#))
     }
 
     /// It was started again.
     pub fn reborn(&mut self) {
+        self.life += 1;
         self.requests.clear();
         self.heard.clear();
     }

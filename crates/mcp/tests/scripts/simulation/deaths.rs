@@ -13,7 +13,7 @@ struct Found {
     who: String,
     /// Which of its servers it is.
     place: usize,
-    /// It has said hello.
+    /// It has accepted an `initialize` of the agent process that asks.
     greeted: bool,
 }
 
@@ -203,7 +203,7 @@ impl Play {
                     let params = said.call.params.as_ref();
                     if params.is_some_and(|it| it.as_str().contains(mark)) {
                         let provider = &self.world.providers[index];
-                        let greeted = provider.is_greeted(&said);
+                        let greeted = provider.is_greeted(&said, &self.world.agent);
                         found = provider.place_of(&said).map(|(who, place)| Found {
                             who,
                             place,
