@@ -5,7 +5,7 @@ use router::{Exit, How, Mode, Role, Seat};
 use supervisor::Event;
 use tokio::net::TcpStream;
 use tracing::warn;
-use wire::dialect::{Generation, Greeting, Plain, Proxy, Relay};
+use wire::dialect::{Greeting, Plain, Proxy, Relay};
 use wire::{Dialect, Message, Outcome, Side, code};
 
 use crate::config::{Config, Spec};
@@ -44,10 +44,10 @@ impl Shell {
     }
 
     /// The dialect to meet a component with.
-    fn greet_with(&self, seat: Seat) -> Box<dyn Dialect> {
+    fn greet_with(&self, seat: Seat) -> Dialect {
         let spec = &self.config.components[seat.index() - 1];
         if self.router().chain().role(seat) == Role::Agent {
-            return Box::new(Plain::agent());
+            return Plain::agent().into();
         }
         // What runs here is built on our own SDK, which speaks them all.
         let ours = spec.resident.as_ref().map(|_| wire::dialect::generation::ALL[0]);
@@ -56,7 +56,7 @@ impl Shell {
             (None, Some(greeting)) => Proxy::remembered(&spec.name, greeting),
             (None, None) => Proxy::unknown(&spec.name),
         };
-        Box::new(proxy.with_peers(self.peers(seat)))
+        proxy.with_peers(self.peers(seat)).into()
     }
 
     /// The names of the components behind a seat. Behind the last one of a chain in a chain are those
@@ -73,12 +73,12 @@ impl Shell {
     pub(crate) fn renew(&mut self, seat: Seat) {
         let place = &self.seats[seat.index()];
         let spoken = place.link.dialect();
-        let (known, probing) = match spoken.understood() {
-            Some(_) => (Generation::named(spoken.name()), None),
+        let (known, probing) = match spoken.generation() {
+            Some(generation) => (Some(generation), None),
             None => {
                 let earlier = place.probing.clone().unwrap_or_default();
-                let failed: Vec<Greeting> =
-                    earlier.into_iter().chain(spoken.failed_greetings()).collect();
+                let failed = spoken.proxy().map(Proxy::failed_greetings).unwrap_or_default();
+                let failed: Vec<Greeting> = earlier.into_iter().chain(failed).collect();
                 let any_left = Greeting::ALL.iter().any(|it| !failed.contains(it));
                 (place.known, any_left.then_some(failed))
             }
@@ -96,8 +96,8 @@ impl Shell {
             (Some(known), None) => Some(Proxy::restarted(&spec.name, known)),
             (None, None) => None,
         };
-        let dialect: Box<dyn Dialect> = match proxy {
-            Some(proxy) => Box::new(proxy.with_peers(self.peers(seat))),
+        let dialect = match proxy {
+            Some(proxy) => proxy.with_peers(self.peers(seat)).into(),
             None => self.greet_with(seat),
         };
         let life = place.life + 1;
@@ -112,16 +112,17 @@ impl Shell {
     /// next time; a conductor above us whose versions are no numbers.
     pub(crate) fn learn(&mut self, seat: Seat) {
         let place = &mut self.seats[seat.index()];
-        if seat == Seat::OUTER && place.link.dialect().any_version() {
+        if seat == Seat::OUTER && place.link.dialect().generation().is_some_and(|it| it.any_version)
+        {
             self.core.take_any_version();
         }
         if !place.learned && seat.is_component() {
             let spec = &self.config.components[seat.index() - 1];
             let dialect = place.link.dialect();
-            if dialect.guess_failed() && spec.dialect.is_none() {
+            if dialect.proxy().is_some_and(Proxy::guess_failed) && spec.dialect.is_none() {
                 self.memory.forget(spec);
             }
-            if let Some(greeting) = dialect.understood() {
+            if let Some(greeting) = dialect.proxy().and_then(Proxy::understood) {
                 place.learned = true;
                 if spec.dialect.is_none() {
                     self.memory.learn(spec, greeting);
@@ -132,7 +133,8 @@ impl Shell {
 
     /// Forgets the remembered greeting of a component that ends without having shown that it understands it.
     pub(crate) fn forget_guess(&mut self, seat: Seat) {
-        if seat.is_component() && self.seats[seat.index()].link.dialect().is_guess() {
+        let dialect = self.seats[seat.index()].link.dialect();
+        if seat.is_component() && dialect.proxy().is_some_and(Proxy::is_guess) {
             self.memory.forget(&self.config.components[seat.index() - 1]);
         }
     }
@@ -148,11 +150,13 @@ impl Shell {
     /// that error is the answer to `initialize`, and the editor may try again.
     pub(crate) fn give_up(&mut self, seat: Seat, how: How) {
         let link = &mut self.seats[seat.index()].link;
-        let dialect = link.dialect();
-        let refused = dialect.was_refused() && dialect.awaits_first_word();
+        let proxy = link.dialect().proxy();
+        let refused = proxy.is_some_and(|it| it.was_refused() && it.awaits_first_word());
         let refused = refused && !self.core.router().has_stood(seat);
-        let told = refused.then(|| link.with_dialect(|dialect, out| dialect.stop_waiting(out)));
-        match told.flatten() {
+        let told = link.with_dialect(|dialect, out| {
+            dialect.proxy_mut().filter(|_| refused)?.stop_waiting(out)
+        });
+        match told {
             Some((toward, message)) => self.handle(Event::Arrived { from: seat, toward, message }),
             None => self.tell_end(seat, how),
         }
@@ -163,11 +167,11 @@ impl Shell {
         self.learn(seat);
         let place = &mut self.seats[seat.index()];
         place.restart_silence();
-        if place.link.dialect().wants_restart() {
+        if place.link.dialect().proxy().is_some_and(Proxy::wants_restart) {
             // Its end is noticed like any other; then it is begun anew.
             place.occupant.iter().for_each(Occupant::kill);
         }
-        if place.link.dialect().wants_successor() {
+        if place.link.dialect().proxy().is_some_and(Proxy::wants_successor) {
             let dock = Dock::open(seat, self.joined.0.clone());
             let servers = dock
                 .as_ref()
@@ -178,7 +182,9 @@ impl Shell {
             }
             place.dock = dock.ok();
             let servers = servers.ok();
-            let told = place.link.with_dialect(|dialect, out| dialect.give_successor(servers, out));
+            let told = place
+                .link
+                .with_dialect(|dialect, out| dialect.proxy_mut()?.give_successor(servers, out));
             if let Some((toward, message)) = told {
                 self.handle(Event::Arrived { from: seat, toward, message });
             }
@@ -190,7 +196,10 @@ impl Shell {
 
     /// An SCP editor has told us our successors: they complete the chain, which now has an agent.
     fn extend_chain(&mut self) {
-        let taken = self.place(Seat::OUTER).link.with_dialect(|dialect, _| dialect.take_chain());
+        let taken = self
+            .place(Seat::OUTER)
+            .link
+            .with_dialect(|dialect, _| dialect.outer_mut()?.take_chain());
         let Some((servers, initialize)) = taken else { return };
         match Spec::from_servers(servers.as_str()) {
             Ok(specs) => {
@@ -215,7 +224,7 @@ impl Shell {
     /// The relay that an SCP proxy has started is its second link.
     pub(crate) fn join(&mut self, seat: Seat, stream: TcpStream) {
         let asked = self.router().greeted(seat).and_then(|greeted| greeted.asked.clone());
-        let mut relay = Link::new(Box::new(Relay::new(asked)), self.config.limits.line);
+        let mut relay = Link::new(Relay::new(asked).into(), self.config.limits.line);
         let (reader, writer) = stream.into_split();
         relay.attach(Box::new(reader), Box::new(writer));
         let place = self.place(seat);

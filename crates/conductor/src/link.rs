@@ -19,7 +19,7 @@ pub type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 const KEEP: usize = 1024 * 1024;
 
 pub struct Link {
-    dialect: Box<dyn Dialect>,
+    dialect: Dialect,
     pub lines: Lines,
     /// Gone once the peer has closed its end.
     pub reader: Option<Reader>,
@@ -35,7 +35,7 @@ pub struct Link {
 }
 
 impl Link {
-    pub fn new(dialect: Box<dyn Dialect>, longest_line: usize) -> Link {
+    pub fn new(dialect: Dialect, longest_line: usize) -> Link {
         Link {
             dialect,
             lines: Lines::new(longest_line),
@@ -54,8 +54,8 @@ impl Link {
         self.writer = Some(writer);
     }
 
-    pub fn dialect(&self) -> &dyn Dialect {
-        &*self.dialect
+    pub fn dialect(&self) -> &Dialect {
+        &self.dialect
     }
 
     /// Reads a line in the peer's dialect, which may say something back at once.
@@ -64,15 +64,15 @@ impl Link {
     }
 
     /// Lets the dialect write to the peer on its own account.
-    pub fn with_dialect<T>(&mut self, act: impl FnOnce(&mut dyn Dialect, &mut Vec<u8>) -> T) -> T {
-        act(&mut *self.dialect, &mut self.queue)
+    pub fn with_dialect<T>(&mut self, act: impl FnOnce(&mut Dialect, &mut Vec<u8>) -> T) -> T {
+        act(&mut self.dialect, &mut self.queue)
     }
 
     /// The peer is gone and another is to take its place, if the dialect has something left to try.
     /// What was queued for the old one is dropped.
     pub fn begin_again(&mut self, longest_line: usize) -> bool {
         let mut queue = Vec::new();
-        if !self.dialect.begin_again(&mut queue) {
+        if !self.dialect.proxy_mut().is_some_and(|proxy| proxy.begin_again(&mut queue)) {
             return false;
         }
         self.hang_up();

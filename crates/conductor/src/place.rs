@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use router::{Exit, How};
 use tokio::time::Instant;
-use wire::dialect::{Generation, Greeting};
+use wire::dialect::{Generation, Greeting, Proxy};
 use wire::{Dialect, Side};
 
 use crate::flow::Gauge;
@@ -84,7 +84,7 @@ struct Quiet {
 }
 
 impl Place {
-    pub fn new(dialect: Box<dyn Dialect>, longest_line: usize) -> Place {
+    pub fn new(dialect: Dialect, longest_line: usize) -> Place {
         Place {
             link: Link::new(dialect, longest_line),
             relay: None,
@@ -163,26 +163,27 @@ impl Place {
     /// time until `deadline` is over, ends it, if there is another greeting to try on a fresh one. Says when
     /// to look again.
     pub fn mind_silence(&mut self, deadline: Option<Instant>) -> Option<Instant> {
-        if !self.link.dialect().awaits_first_word() || self.occupant.is_none() {
+        let proxy = self.link.dialect().proxy().filter(|it| it.awaits_first_word());
+        let Some(proxy) = proxy.filter(|_| self.occupant.is_some()) else {
             self.quiet = None;
             return None;
-        }
+        };
+        let can_begin_again = proxy.can_begin_again();
         let now = Instant::now();
         let quiet = self.quiet.get_or_insert_with(|| Quiet {
             poke: Some(now + POKE),
             // A greeting that is only a guess must leave time for all the others.
-            give_up: deadline.map(|deadline| {
-                now + (deadline - now) * if self.link.dialect().is_guess() { 1 } else { 2 } / 3
-            }),
+            give_up: deadline
+                .map(|deadline| now + (deadline - now) * if proxy.is_guess() { 1 } else { 2 } / 3),
         });
         if let Some(due) = quiet.poke {
             if due <= now {
                 quiet.poke = None;
-                self.link.with_dialect(|dialect, out| dialect.poke(out));
+                self.link.with_dialect(|dialect, out| dialect.proxy_mut().map(|it| it.poke(out)));
             }
             return Some(due);
         }
-        let due = quiet.give_up.filter(|_| self.link.dialect().can_begin_again())?;
+        let due = quiet.give_up.filter(|_| can_begin_again)?;
         if due <= now {
             quiet.give_up = None;
             self.occupant.iter().for_each(Occupant::kill);
@@ -207,7 +208,7 @@ impl Place {
 
     /// What the component said last, and which greetings it did not understand.
     pub fn last_words(&mut self) -> Vec<String> {
-        if let Some(tried) = self.link.dialect().tried() {
+        if let Some(tried) = self.link.dialect().proxy().and_then(Proxy::tried) {
             self.words.push(format!("(greeted in vain) {tried}"));
         }
         self.words.list()

@@ -109,8 +109,8 @@ impl Shell {
         config.ties.mark.get_or_insert_with(Mark::fresh);
         let mut outer = Place::new(
             match config.mode {
-                Mode::Agent => Box::new(Plain::editor()),
-                Mode::Proxy => Box::new(Outer::unknown()),
+                Mode::Agent => Plain::editor().into(),
+                Mode::Proxy => Outer::unknown().into(),
             },
             config.limits.line,
         );
@@ -329,7 +329,8 @@ impl Shell {
         place.toward(toward).send(toward, message);
         // The first answer that an SCP proxy gets from its successor is that to `initialize`.
         if place.relay.is_some() && toward == Side::Editor {
-            let told = place.link.with_dialect(|dialect, out| dialect.successor_stands(out));
+            let told =
+                place.link.with_dialect(|dialect, out| dialect.proxy_mut()?.successor_stands(out));
             let from = to;
             self.aftermath.extend(told.map(|(toward, message)| Event::Arrived {
                 from,

@@ -13,7 +13,7 @@ use crate::proxy::{Proxy, Request};
 /// A proxy and what it has open.
 pub struct Driver<P> {
     proxy: P,
-    dialect: Box<dyn Dialect>,
+    dialect: Dialect,
     table: Table,
 }
 
@@ -84,18 +84,18 @@ impl Table {
 
 impl<P: Proxy> Driver<P> {
     pub fn new(proxy: P) -> Driver<P> {
-        Driver { proxy, dialect: Box::new(Outer::unknown()), table: Table::default() }
+        Driver { proxy, dialect: Outer::unknown().into(), table: Table::default() }
     }
 
     /// For the end of a chain: an agent has an editor and nobody behind it.
     pub fn agent(proxy: P) -> Driver<P> {
-        Driver { proxy, dialect: Box::new(Plain::editor()), table: Table::default() }
+        Driver { proxy, dialect: Plain::editor().into(), table: Table::default() }
     }
 
     /// Takes one line from the conductor; appends what is to be sent back to it.
     pub fn handle(&mut self, line: &Bytes, lines: &mut Vec<u8>) {
         let decoded = self.dialect.decode(line, lines);
-        let mut out = Outbox { dialect: &mut *self.dialect, table: &mut self.table, lines };
+        let mut out = Outbox { dialect: &mut self.dialect, table: &mut self.table, lines };
         let (toward, message) = match decoded {
             Ok(Some(decoded)) => decoded,
             Ok(None) => return,
@@ -148,12 +148,12 @@ impl<P: Proxy> Driver<P> {
         lines: &mut Vec<u8>,
         act: impl FnOnce(&mut P, &mut Outbox<'_>) -> T,
     ) -> T {
-        let mut out = Outbox { dialect: &mut *self.dialect, table: &mut self.table, lines };
+        let mut out = Outbox { dialect: &mut self.dialect, table: &mut self.table, lines };
         act(&mut self.proxy, &mut out)
     }
 
     fn on_answer(&mut self, number: u64, outcome: Outcome, lines: &mut Vec<u8>) {
-        let mut out = Outbox { dialect: &mut *self.dialect, table: &mut self.table, lines };
+        let mut out = Outbox { dialect: &mut self.dialect, table: &mut self.table, lines };
         self.proxy.on_answer(Tag(number), outcome, &mut out);
     }
 }

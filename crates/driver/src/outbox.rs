@@ -11,7 +11,7 @@ pub struct Tag(pub(crate) u64);
 
 /// Where a handler puts what is to be sent, in order.
 pub struct Outbox<'a> {
-    pub(crate) dialect: &'a mut dyn Dialect,
+    pub(crate) dialect: &'a mut Dialect,
     pub(crate) table: &'a mut Table,
     pub(crate) lines: &'a mut Vec<u8>,
 }

@@ -18,12 +18,12 @@ pub fn check(data: &[u8]) {
     let line = Bytes::copy_from_slice(data);
     message::salvage(&line);
     judge(&line);
-    hear(&mut Plain::editor(), &line);
-    hear(&mut Plain::agent(), &line);
-    hear(&mut Relay::new(None), &line);
-    hear(&mut Outer::unknown(), &line);
-    hear(&mut Proxy::unknown("x"), &line);
-    let mut probing = Proxy::unknown("x");
+    hear(&mut Plain::editor().into(), &line);
+    hear(&mut Plain::agent().into(), &line);
+    hear(&mut Relay::new(None).into(), &line);
+    hear(&mut Outer::unknown().into(), &line);
+    hear(&mut Proxy::unknown("x").into(), &line);
+    let mut probing = Dialect::from(Proxy::unknown("x"));
     probing.encode(Side::Agent, &greeting(), &mut Vec::new());
     hear(&mut probing, &line);
     let parsed = Message::parse(&line).ok();
@@ -51,7 +51,7 @@ fn judge(line: &Bytes) {
 }
 
 /// Whatever is heard, what is said about it is well-formed.
-fn hear(dialect: &mut dyn Dialect, line: &Bytes) {
+fn hear(dialect: &mut Dialect, line: &Bytes) {
     let mut out = Vec::new();
     match dialect.decode(line, &mut out) {
         Ok(Some((_, message))) => reads_the_same(&message),
@@ -69,8 +69,9 @@ pub(crate) fn greeting() -> Message {
 }
 
 /// Both ends of a link to a proxy of this generation, after their handshake.
-fn acquainted(generation: &'static Generation) -> (Proxy, Outer) {
-    let (mut proxy, mut outer) = (Proxy::pinned("x", generation), Outer::pinned(generation));
+fn acquainted(generation: &'static Generation) -> (Dialect, Dialect) {
+    let mut proxy = Dialect::from(Proxy::pinned("x", generation));
+    let mut outer = Dialect::from(Outer::pinned(generation));
     let mut greeted = Vec::new();
     proxy.encode(Side::Agent, &greeting(), &mut greeted);
     greeted.pop();
@@ -83,7 +84,7 @@ fn acquainted(generation: &'static Generation) -> (Proxy, Outer) {
 }
 
 /// What one end wraps, the other unwraps.
-fn passes(from: &mut dyn Dialect, to: &mut dyn Dialect, toward: Side, message: &Message) {
+fn passes(from: &mut Dialect, to: &mut Dialect, toward: Side, message: &Message) {
     let mut line = Vec::new();
     from.encode(toward, message, &mut line);
     assert_eq!(line.pop(), Some(b'\n'));

@@ -129,7 +129,7 @@ fn side(who: &str) -> Side {
 
 struct Stage {
     engine: Engine,
-    link: Box<dyn Dialect>,
+    link: Dialect,
     /// What is played is an agent.
     nobody_behind: bool,
     lines: Vec<u8>,
@@ -140,11 +140,11 @@ struct Stage {
 
 impl Stage {
     fn new(proxy: Proxy) -> Stage {
-        let link: Box<dyn Dialect> = if proxy.last {
-            Box::new(Plain::agent())
+        let link: Dialect = if proxy.last {
+            Plain::agent().into()
         } else {
             let current = Generation::named("P5").expect("the current generation");
-            Box::new(Link::pinned("proxy", current))
+            Link::pinned("proxy", current).into()
         };
         let received = [(Side::Editor, VecDeque::new()), (Side::Agent, VecDeque::new())];
         Stage {

@@ -35,7 +35,7 @@ pub trait Meddler {
 #[allow(missing_debug_implementations)] // neither dialects nor meddlers have anything to show
 pub struct Hub {
     router: Router,
-    dialects: Vec<Box<dyn Dialect>>,
+    dialects: Vec<Dialect>,
     meddler: Option<Box<dyn Meddler>>,
     /// The router has finished: a conductor reads no further line.
     finished: bool,
@@ -51,15 +51,15 @@ impl Hub {
 
     /// A chain whose proxies are of these generations, in its order.
     pub fn of_generations(chain: Chain, generations: &[&'static Generation]) -> Hub {
-        let outer: Box<dyn Dialect> = match chain.mode {
-            Mode::Agent => Box::new(Plain::editor()),
-            Mode::Proxy => Box::new(Outer::unknown()),
+        let outer: Dialect = match chain.mode {
+            Mode::Agent => Plain::editor().into(),
+            Mode::Proxy => Outer::unknown().into(),
         };
-        let components = chain.seats().map(|seat| -> Box<dyn Dialect> {
+        let components = chain.seats().map(|seat| -> Dialect {
             match chain.role(seat) {
-                Role::Agent => Box::new(Plain::agent()),
+                Role::Agent => Plain::agent().into(),
                 Role::Proxy => {
-                    Box::new(Proxy::pinned(chain.name(seat), generations[seat.index() - 1]))
+                    Proxy::pinned(chain.name(seat), generations[seat.index() - 1]).into()
                 }
             }
         });
@@ -76,7 +76,7 @@ impl Hub {
         let dialect = &self.dialects[seat.index()];
         if let Some(generation) = Generation::named(dialect.name()) {
             let name = self.router.chain().name(seat);
-            self.dialects[seat.index()] = Box::new(Proxy::pinned(name, generation));
+            self.dialects[seat.index()] = Proxy::pinned(name, generation).into();
         }
     }
 

@@ -28,7 +28,6 @@
 
 use bytes::Bytes;
 
-use crate::json::Json;
 use crate::message::{Id, Malformed, Message, Outcome, Side, code};
 
 mod envelope;
@@ -55,122 +54,116 @@ pub use plain::Plain;
 pub use proxy::Proxy;
 pub(crate) use restore::{Place, restored};
 
-/// One side of the conversation on one link.
-pub trait Dialect: Send {
+/// One end of a link. The variant is the role of the peer behind it. What only one role can do is a
+/// method of that role: see [`proxy`](Dialect::proxy) and [`outer_mut`](Dialect::outer_mut).
+#[derive(Debug)]
+pub enum Dialect {
+    /// The editor or the agent.
+    Plain(Plain),
+    /// A proxy of ours.
+    Proxy(Box<Proxy>),
+    /// The conductor above us.
+    Outer(Box<Outer>),
+    /// The second link of an SCP proxy.
+    Relay(Box<Relay>),
+}
+
+impl Dialect {
     /// Reads a line. `None` means that the line was for the dialect itself. What the dialect has to
-    /// say back at once is appended to `out`, the queue of this link. An answer's side means
-    /// nothing: answers go back to who asked.
-    fn decode(
+    /// say back at once is appended to `out`, the queue of this link. The side of a response has no
+    /// meaning: responses go back to the component that asked.
+    pub fn decode(
         &mut self,
         line: &Bytes,
         out: &mut Vec<u8>,
-    ) -> Result<Option<(Side, Message)>, Rejection>;
+    ) -> Result<Option<(Side, Message)>, Rejection> {
+        match self {
+            Dialect::Plain(it) => it.decode(line),
+            Dialect::Proxy(it) => it.decode(line, out),
+            Dialect::Outer(it) => it.decode(line, out),
+            Dialect::Relay(it) => it.decode(line),
+        }
+    }
 
     /// Appends the line that carries `message`, which travels toward `toward`.
-    fn encode(&mut self, toward: Side, message: &Message, out: &mut Vec<u8>);
-
-    /// For people: which generation this is.
-    fn name(&self) -> &'static str;
-
-    /// How many bytes wait in the dialect itself until it is known how to spell them.
-    fn backlog(&self) -> usize {
-        0
+    pub fn encode(&mut self, toward: Side, message: &Message, out: &mut Vec<u8>) {
+        match self {
+            Dialect::Plain(_) => message.write_line(out),
+            Dialect::Proxy(it) => it.encode(toward, message, out),
+            Dialect::Outer(it) => it.encode(toward, message, out),
+            Dialect::Relay(it) => it.encode(message, out),
+        }
     }
 
-    /// The peer is of a generation whose documents know no protocol version as we do.
-    fn any_version(&self) -> bool {
-        false
+    /// The generation of the proxy protocol that the peer speaks, if it speaks one and it is known.
+    pub fn generation(&self) -> Option<&'static Generation> {
+        match self {
+            Dialect::Plain(_) => None,
+            Dialect::Proxy(it) => it.generation(),
+            Dialect::Outer(it) => it.generation(),
+            Dialect::Relay(_) => Some(&p0::P0),
+        }
     }
 
-    /// The greeting that a proxy has understood, once that is known.
-    fn understood(&self) -> Option<Greeting> {
-        None
+    /// The name of what is spoken here, for people.
+    pub fn name(&self) -> &'static str {
+        match (self, self.generation()) {
+            (Dialect::Plain(_), _) => "plain",
+            (_, Some(generation)) => generation.name,
+            (_, None) => "unknown",
+        }
     }
 
-    /// A greeting was sent of which it is not known whether the peer understands it, and the peer
-    /// has not said a word since. If the greeting [is a guess](Dialect::is_guess), only the answer to it
-    /// and envelopes count as a word.
-    fn awaits_first_word(&self) -> bool {
-        false
+    /// How many bytes wait in the dialect itself until its generation is known.
+    pub fn backlog(&self) -> usize {
+        self.proxy().map_or(0, Proxy::backlog)
     }
 
-    /// Says something harmless. A program that an unknown greeting has broken may notice only when
-    /// the next line comes.
-    fn poke(&mut self, _out: &mut Vec<u8>) {}
-
-    /// The peer is an SCP proxy, which starts its successor itself: it waits to be told which.
-    fn wants_successor(&self) -> bool {
-        false
+    /// The peer as a proxy of ours, for the handshake with it.
+    pub fn proxy(&self) -> Option<&Proxy> {
+        match self {
+            Dialect::Proxy(it) => Some(it),
+            Dialect::Plain(_) | Dialect::Outer(_) | Dialect::Relay(_) => None,
+        }
     }
 
-    /// Tells it: `servers` are the params of `_scp/proxy`. Without them it is treated as if it had
-    /// not asked.
-    fn give_successor(
-        &mut self,
-        _servers: Option<Json>,
-        _out: &mut Vec<u8>,
-    ) -> Option<(Side, Message)> {
-        None
+    pub fn proxy_mut(&mut self) -> Option<&mut Proxy> {
+        match self {
+            Dialect::Proxy(it) => Some(it),
+            Dialect::Plain(_) | Dialect::Outer(_) | Dialect::Relay(_) => None,
+        }
     }
 
-    /// The successor of an SCP proxy has been initialised: the proxy's own answer, which waited for
-    /// that, may travel on.
-    fn successor_stands(&mut self, _out: &mut Vec<u8>) -> Option<(Side, Message)> {
-        None
+    /// The peer as the conductor above us.
+    pub fn outer_mut(&mut self) -> Option<&mut Outer> {
+        match self {
+            Dialect::Outer(it) => Some(it),
+            Dialect::Plain(_) | Dialect::Proxy(_) | Dialect::Relay(_) => None,
+        }
     }
+}
 
-    /// The peer is an SCP editor and told us our successors: the servers of its `_scp/proxy`, and
-    /// the `initialize` for the chain that they complete.
-    fn take_chain(&mut self) -> Option<(Json, Message)> {
-        None
+impl From<Plain> for Dialect {
+    fn from(it: Plain) -> Dialect {
+        Dialect::Plain(it)
     }
+}
 
-    /// Which greetings were tried in vain, and what came of each, once there were several.
-    fn tried(&self) -> Option<String> {
-        None
+impl From<Proxy> for Dialect {
+    fn from(it: Proxy) -> Dialect {
+        Dialect::Proxy(Box::new(it))
     }
+}
 
-    /// The peer was greeted with what it understood the last time, and has not answered yet.
-    fn is_guess(&self) -> bool {
-        false
+impl From<Outer> for Dialect {
+    fn from(it: Outer) -> Dialect {
+        Dialect::Outer(Box::new(it))
     }
+}
 
-    /// The greeting that a component was known to understand was not understood this time.
-    fn guess_failed(&self) -> bool {
-        false
-    }
-
-    /// The greetings over which the peer has ended, or is about to. A guess does not count.
-    fn failed_greetings(&self) -> Vec<Greeting> {
-        Vec::new()
-    }
-
-    /// The greeting that was a guess has made something else than a proxy of the peer: it is to be
-    /// ended, and then to [`begin_again`](Dialect::begin_again).
-    fn wants_restart(&self) -> bool {
-        false
-    }
-
-    /// The peer has refused an earlier greeting with an error that says more than that it does not know the
-    /// greeting, and has not answered the present one.
-    fn was_refused(&self) -> bool {
-        false
-    }
-
-    /// Stops waiting for the answer to a greeting: what is answered instead.
-    fn stop_waiting(&mut self, _out: &mut Vec<u8>) -> Option<(Side, Message)> {
-        None
-    }
-
-    /// There is a greeting that was not tried yet.
-    fn can_begin_again(&self) -> bool {
-        false
-    }
-
-    /// The peer ended, or was ended, over a greeting that it did not understand. If there is another
-    /// one to try on a fresh start, appends it.
-    fn begin_again(&mut self, _out: &mut Vec<u8>) -> bool {
-        false
+impl From<Relay> for Dialect {
+    fn from(it: Relay) -> Dialect {
+        Dialect::Relay(Box::new(it))
     }
 }
 

@@ -27,11 +27,6 @@ use super::written;
 use crate::line::reads_the_same;
 use crate::story::{self, Choices, tell};
 
-/// A dialect that can be looked into.
-trait Open: Dialect + Debug {}
-
-impl<T: Dialect + Debug> Open for T {}
-
 /// Who is at the other end.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Peer {
@@ -44,16 +39,15 @@ enum Peer {
 /// Whom the first byte of a story can choose.
 const PEERS: &[u8] = b"ea543t210?xyzor";
 
-fn seat(who: u8) -> (Peer, Box<dyn Open>) {
+fn seat(who: u8) -> (Peer, Dialect) {
     let pinned = |name| {
         let generation = Generation::named(name).expect("a generation");
-        (Peer::Proxy, Box::new(Proxy::pinned("x", generation)) as Box<dyn Open>)
+        (Peer::Proxy, Proxy::pinned("x", generation).into())
     };
-    let remembered =
-        |greeting| (Peer::Proxy, Box::new(Proxy::remembered("x", greeting)) as Box<dyn Open>);
+    let remembered = |greeting| (Peer::Proxy, Proxy::remembered("x", greeting).into());
     match who {
-        b'e' => (Peer::Editor, Box::new(Plain::editor())),
-        b'a' => (Peer::Agent, Box::new(Plain::agent())),
+        b'e' => (Peer::Editor, Plain::editor().into()),
+        b'a' => (Peer::Agent, Plain::agent().into()),
         b'5' => pinned("P5"),
         b'4' => pinned("P4"),
         b'3' => pinned("P3"),
@@ -61,22 +55,22 @@ fn seat(who: u8) -> (Peer, Box<dyn Open>) {
         b'2' => pinned("P2"),
         b'1' => pinned("P1"),
         b'0' => pinned("P0"),
-        b'?' => (Peer::Proxy, Box::new(Proxy::unknown("x"))),
+        b'?' => (Peer::Proxy, Proxy::unknown("x").into()),
         b'x' => remembered(Greeting::Proxy),
         b'y' => remembered(Greeting::Underscore),
         b'z' => remembered(Greeting::Capability),
-        b'o' => (Peer::Conductor, Box::new(Outer::unknown())),
+        b'o' => (Peer::Conductor, Outer::unknown().into()),
         // To an SCP proxy, its successor is an agent: what it says comes from an editor.
         b'r' => {
             let asked = Json::trusted(VALUES[0]);
-            (Peer::Editor, Box::new(Relay::new(Some(asked))))
+            (Peer::Editor, Relay::new(Some(asked)).into())
         }
         other => seat(PEERS[usize::from(other) % PEERS.len()]),
     }
 }
 
 struct Alone {
-    dialect: Box<dyn Open>,
+    dialect: Dialect,
     peer: Peer,
     /// How many requests were sent that nobody else has sent, and which are not written yet.
     sent: u64,
@@ -110,30 +104,38 @@ impl Alone {
             }
             b'+' => self.send_fresh(&mut choices),
             b'p' => {
-                let waits = self.dialect.awaits_first_word();
-                let (_, count) = self.act(|dialect, queue| dialect.poke(queue));
+                let waits = self.dialect.proxy().is_some_and(Proxy::awaits_first_word);
+                let (_, count) =
+                    self.act(|dialect, queue| dialect.proxy_mut().map(|it| it.poke(queue)));
                 assert_eq!(count, usize::from(waits), "only who waits for a word is poked");
             }
             b'b' => {
-                let can = self.dialect.can_begin_again();
-                let (begun, count) = self.act(|dialect, queue| dialect.begin_again(queue));
+                let can = self.dialect.proxy().is_some_and(Proxy::can_begin_again);
+                let (begun, count) = self.act(|dialect, queue| {
+                    dialect.proxy_mut().is_some_and(|it| it.begin_again(queue))
+                });
                 assert!(!begun || can, "it had nothing left to begin with");
                 assert_eq!(count, usize::from(begun), "who is begun again is greeted");
             }
-            b'g' if self.dialect.wants_successor() => {
+            b'g' if self.dialect.proxy().is_some_and(Proxy::wants_successor) => {
                 let servers = Json::parse(choices.rest()).ok();
-                let (told, _) = self.act(|dialect, queue| dialect.give_successor(servers, queue));
-                assert!(!self.dialect.wants_successor(), "it has been told");
+                let (told, _) =
+                    self.act(|dialect, queue| dialect.proxy_mut()?.give_successor(servers, queue));
+                let told_it = !self.dialect.proxy().is_some_and(Proxy::wants_successor);
+                assert!(told_it, "it has been told");
                 told.iter().for_each(|(_, message)| reads_the_same(message));
             }
             b's' => {
-                let (told, _) = self.act(|dialect, queue| dialect.successor_stands(queue));
+                let (told, _) =
+                    self.act(|dialect, queue| dialect.proxy_mut()?.successor_stands(queue));
                 told.iter().for_each(|(_, message)| reads_the_same(message));
             }
             b'c' => {
-                if let Some((_, initialize)) = self.dialect.take_chain() {
+                if let Some(outer) = self.dialect.outer_mut()
+                    && let Some((_, initialize)) = outer.take_chain()
+                {
                     reads_the_same(&initialize);
-                    assert!(self.dialect.take_chain().is_none(), "a chain is taken once");
+                    assert!(outer.take_chain().is_none(), "a chain is taken once");
                 }
             }
             b'<' => self.hear(&choices.rest()),
@@ -142,8 +144,8 @@ impl Alone {
     }
 
     /// Lets the dialect write: what came of it, and how many lines.
-    fn act<T>(&mut self, act: impl FnOnce(&mut dyn Dialect, &mut Vec<u8>) -> T) -> (T, usize) {
-        let (done, lines) = written(|queue| act(&mut *self.dialect, queue));
+    fn act<T>(&mut self, act: impl FnOnce(&mut Dialect, &mut Vec<u8>) -> T) -> (T, usize) {
+        let (done, lines) = written(|queue| act(&mut self.dialect, queue));
         for (line, message) in &lines {
             if let Message::Request { id, .. } = message
                 && let Some(number) = id.text().and_then(|id| id.strip_prefix("u:")?.parse().ok())
@@ -236,7 +238,7 @@ impl Alone {
         assert!(may_hold || backlog == 0, "{backlog} bytes wait for nothing");
         assert!(backlog <= self.weight, "{backlog} bytes wait of {}", self.weight);
         assert!(self.unwritten.is_empty() || backlog > 0, "something was lost");
-        let _ = (self.dialect.understood(), self.dialect.tried(), self.dialect.any_version());
+        let _ = self.dialect.proxy().map(|it| (it.understood(), it.tried()));
     }
 
     /// Something that is said and done leaves nothing behind.

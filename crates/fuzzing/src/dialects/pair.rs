@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use wire::dialect::{Generation, Greeting, Outer, Proxy};
-use wire::{Call, Dialect, Id, Json, Message, Outcome, Side, acp};
+use wire::{Call, Id, Json, Message, Outcome, Side, acp};
 
 use super::written;
 use crate::story::{self, Choices, tell};

@@ -59,8 +59,8 @@ pub struct World {
 
 /// The pipe of a seat, and the life at its other end.
 pub struct Link {
-    ours: Box<dyn Dialect>,
-    theirs: Box<dyn Dialect>,
+    ours: Dialect,
+    theirs: Dialect,
     to: VecDeque<(usize, Bytes)>,
     from: VecDeque<(usize, Item)>,
     pub life: u32,
@@ -608,23 +608,15 @@ impl World {
 impl Link {
     fn new(cast: &Cast, seat: usize) -> Link {
         let p5 = generation("P5");
-        let (ours, theirs): (Box<dyn Dialect>, Box<dyn Dialect>) =
-            match cast.proxies.get(seat.wrapping_sub(1)) {
-                Some((_, dialect)) => {
-                    let generation = generation(dialect);
-                    (
-                        Box::new(ProxyDialect::pinned("p", generation)),
-                        Box::new(Outer::pinned(generation)),
-                    )
-                }
-                None if seat == 0 && cast.editor => {
-                    (Box::new(Plain::editor()), Box::new(Plain::agent()))
-                }
-                None if seat == 0 => {
-                    (Box::new(Outer::unknown()), Box::new(ProxyDialect::pinned("us", p5)))
-                }
-                None => (Box::new(Plain::agent()), Box::new(Plain::editor())),
-            };
+        let (ours, theirs): (Dialect, Dialect) = match cast.proxies.get(seat.wrapping_sub(1)) {
+            Some((_, dialect)) => {
+                let generation = generation(dialect);
+                (ProxyDialect::pinned("p", generation).into(), Outer::pinned(generation).into())
+            }
+            None if seat == 0 && cast.editor => (Plain::editor().into(), Plain::agent().into()),
+            None if seat == 0 => (Outer::unknown().into(), ProxyDialect::pinned("us", p5).into()),
+            None => (Plain::agent().into(), Plain::editor().into()),
+        };
         Link {
             ours,
             theirs,

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::generation::{Generation, Greeting};
 use super::restore::restored;
-use super::{Dialect, Rejection, envelope, offer, p0, p4, p5};
+use super::{Rejection, envelope, offer, p0, p4, p5};
 use crate::acp::INITIALIZE;
 use crate::guards;
 use crate::json::Json;
@@ -189,10 +189,8 @@ impl Outer {
             Greeting::Proxy | Greeting::Underscore => None,
         }
     }
-}
 
-impl Dialect for Outer {
-    fn decode(
+    pub fn decode(
         &mut self,
         line: &Bytes,
         out: &mut Vec<u8>,
@@ -213,7 +211,7 @@ impl Dialect for Outer {
         }
     }
 
-    fn encode(&mut self, toward: Side, message: &Message, out: &mut Vec<u8>) {
+    pub fn encode(&mut self, toward: Side, message: &Message, out: &mut Vec<u8>) {
         let (id, call) = match message {
             Message::Request { id, call } => (Some(id), call),
             Message::Notification(call) => (None, call),
@@ -237,15 +235,9 @@ impl Dialect for Outer {
         }
     }
 
-    fn name(&self) -> &'static str {
-        self.generation.map_or("unknown", |it| it.name)
-    }
-
-    fn any_version(&self) -> bool {
-        self.generation.is_some_and(|it| it.any_version)
-    }
-
-    fn take_chain(&mut self) -> Option<(Json, Message)> {
+    /// The peer is an SCP editor and told us our successors: the servers of its `_scp/proxy`, and
+    /// the `initialize` for the chain that they complete.
+    pub fn take_chain(&mut self) -> Option<(Json, Message)> {
         let scp = self.scp.as_mut()?;
         let Stage::Told { id, servers } = &scp.stage else { return None };
         let servers = servers.clone();

@@ -14,7 +14,7 @@
 use bytes::Bytes;
 
 use super::generation::{Generation, Greeting};
-use super::{Dialect, Plain, Rejection, offer};
+use super::{Plain, Rejection, offer};
 use crate::acp::{self, INITIALIZE};
 use crate::json::Json;
 use crate::message::{Id, Message, Outcome, Side};
@@ -76,15 +76,9 @@ impl Relay {
         let asked = acp::lowered_to_v1(&asked.unwrap_or(Json::EMPTY));
         Relay { plain: Plain::editor(), asked, greeted: None }
     }
-}
 
-impl Dialect for Relay {
-    fn decode(
-        &mut self,
-        line: &Bytes,
-        out: &mut Vec<u8>,
-    ) -> Result<Option<(Side, Message)>, Rejection> {
-        let mut decoded = self.plain.decode(line, out)?;
+    pub fn decode(&mut self, line: &Bytes) -> Result<Option<(Side, Message)>, Rejection> {
+        let mut decoded = self.plain.decode(line)?;
         if let Some((_, Message::Request { id, call })) = &mut decoded
             && call.is(INITIALIZE)
         {
@@ -95,7 +89,7 @@ impl Dialect for Relay {
         Ok(decoded)
     }
 
-    fn encode(&mut self, toward: Side, message: &Message, out: &mut Vec<u8>) {
+    pub fn encode(&mut self, message: &Message, out: &mut Vec<u8>) {
         if let Message::Response { id, outcome: Outcome::Result(result), extras } = message
             && self.greeted.take_if(|greeted| greeted == id).is_some()
         {
@@ -109,12 +103,8 @@ impl Dialect for Relay {
                 result.with_at(&["_meta", "symposium", "proxy"], Some(&Json::trusted("false")));
             let (id, extras) = (id.clone(), extras.clone());
             let message = Message::Response { id, outcome: Outcome::Result(result), extras };
-            return self.plain.encode(toward, &message, out);
+            return message.write_line(out);
         }
-        self.plain.encode(toward, message, out);
-    }
-
-    fn name(&self) -> &'static str {
-        P0.name
+        message.write_line(out);
     }
 }

@@ -9,7 +9,7 @@
 use bytes::Bytes;
 
 use super::generation::{Greeting, is_envelope};
-use super::{Dialect, NOT_A_PROXY, NOT_THE_CONDUCTOR, Rejection};
+use super::{NOT_A_PROXY, NOT_THE_CONDUCTOR, Rejection};
 use crate::message::{Message, Side, code};
 
 /// The dialect of a peer that stands at an end of the chain.
@@ -26,14 +26,9 @@ impl Plain {
     pub fn agent() -> Plain {
         Plain { toward: Side::Editor }
     }
-}
 
-impl Dialect for Plain {
-    fn decode(
-        &mut self,
-        line: &Bytes,
-        _out: &mut Vec<u8>,
-    ) -> Result<Option<(Side, Message)>, Rejection> {
+    /// Reads a line, as [`Dialect::decode`](super::Dialect::decode) does.
+    pub fn decode(&self, line: &Bytes) -> Result<Option<(Side, Message)>, Rejection> {
         let message = Message::parse(line)?;
         let (id, call) = match &message {
             Message::Request { id, call } => (Some(id), call),
@@ -51,14 +46,6 @@ impl Dialect for Plain {
         };
         Err(Rejection::refusal(id.cloned(), code::INVALID_REQUEST, refused))
     }
-
-    fn encode(&mut self, _toward: Side, message: &Message, out: &mut Vec<u8>) {
-        message.write_line(out);
-    }
-
-    fn name(&self) -> &'static str {
-        "plain"
-    }
 }
 
 #[cfg(test)]
@@ -67,7 +54,7 @@ mod tests {
 
     fn decode(line: &'static str) -> Result<(Side, Message), Rejection> {
         let line = Bytes::from_static(line.as_bytes());
-        Plain::editor().decode(&line, &mut Vec::new()).map(|it| it.unwrap())
+        Plain::editor().decode(&line).map(|it| it.unwrap())
     }
 
     #[test]
@@ -91,13 +78,12 @@ mod tests {
             "\\u0070roxy/successor",
         ] {
             let request = format!(r#"{{"id":5,"method":"{method}","params":{{"method":"x"}}}}"#);
-            let rejection = Plain::agent().decode(&request.into(), &mut Vec::new()).unwrap_err();
+            let rejection = Plain::agent().decode(&request.into()).unwrap_err();
             let reply = rejection.reply.unwrap().to_line();
             assert!(reply.contains(r#""id":5"#) && reply.contains("-32600"), "{reply}");
 
             let notification = format!(r#"{{"method":"{method}","params":{{"method":"x"}}}}"#);
-            let rejection =
-                Plain::agent().decode(&notification.into(), &mut Vec::new()).unwrap_err();
+            let rejection = Plain::agent().decode(&notification.into()).unwrap_err();
             assert_eq!(rejection.reply, None);
         }
         assert!(decode(r#"{"method":"_proxy/successors"}"#).is_ok());

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use super::envelope::{self, Opened};
 use super::generation::{Generation, Greeting};
 use super::restore::{Place, restored};
-use super::{Dialect, NOT_THE_CONDUCTOR, Rejection, offer, p0, p3, p5, words};
+use super::{NOT_THE_CONDUCTOR, Rejection, offer, p0, p3, p5, words};
 use crate::acp::{self, CANCEL_REQUEST, INITIALIZE};
 use crate::guards;
 use crate::json::Json;
@@ -393,10 +393,8 @@ impl Proxy {
         let (id, result) = self.accepted.take()?;
         self.on_answer(id, Outcome::Result(result), None, out)
     }
-}
 
-impl Dialect for Proxy {
-    fn decode(
+    pub fn decode(
         &mut self,
         line: &Bytes,
         out: &mut Vec<u8>,
@@ -427,7 +425,7 @@ impl Dialect for Proxy {
         }
     }
 
-    fn encode(&mut self, toward: Side, message: &Message, out: &mut Vec<u8>) {
+    pub fn encode(&mut self, toward: Side, message: &Message, out: &mut Vec<u8>) {
         let (id, call) = match message {
             Message::Request { id, call } => (Some(id), call),
             Message::Notification(call) => (None, call),
@@ -462,37 +460,27 @@ impl Dialect for Proxy {
         }
     }
 
-    fn name(&self) -> &'static str {
-        self.generation().map_or("unknown", |it| it.name)
-    }
-
-    fn backlog(&self) -> usize {
+    /// How many bytes wait here until the generation is known.
+    pub fn backlog(&self) -> usize {
         match &self.state {
             State::Unknown(Some(probe)) => probe.held_bytes,
             State::Unknown(None) | State::Known(_) => 0,
         }
     }
 
-    fn understood(&self) -> Option<Greeting> {
+    /// The greeting that the component has understood, once that is known.
+    pub fn understood(&self) -> Option<Greeting> {
         self.generation().map(|it| it.greeting)
     }
 
-    fn awaits_first_word(&self) -> bool {
-        matches!(&self.state, State::Unknown(Some(probe)) if !probe.heard)
-    }
-
-    fn poke(&mut self, out: &mut Vec<u8>) {
-        if self.awaits_first_word() {
-            let params = Json::trusted(r#"{"requestId":"none"}"#);
-            Message::notification(CANCEL_REQUEST, params).write_line(out);
-        }
-    }
-
-    fn wants_successor(&self) -> bool {
+    /// The component is an SCP proxy, which starts its successor itself: it waits to be told which.
+    pub fn wants_successor(&self) -> bool {
         self.successor == Successor::Wanted
     }
 
-    fn give_successor(
+    /// Tells it: `servers` are the params of `_scp/proxy`. Without them it is treated as if it had
+    /// not asked.
+    pub fn give_successor(
         &mut self,
         servers: Option<Json>,
         out: &mut Vec<u8>,
@@ -508,52 +496,11 @@ impl Dialect for Proxy {
         }
     }
 
-    fn successor_stands(&mut self, out: &mut Vec<u8>) -> Option<(Side, Message)> {
+    /// The successor of an SCP proxy has been initialised: the proxy's own answer, which waited for
+    /// that, may travel on.
+    pub fn successor_stands(&mut self, out: &mut Vec<u8>) -> Option<(Side, Message)> {
         self.successor_stands = true;
         self.generation().filter(|it| *it == &p0::P0)?;
         self.release(out)
-    }
-
-    fn tried(&self) -> Option<String> {
-        match &self.state {
-            State::Unknown(Some(probe)) => probe.worth_telling(),
-            _ => None,
-        }
-    }
-
-    fn is_guess(&self) -> bool {
-        matches!(&self.state, State::Unknown(Some(probe)) if probe.guess)
-    }
-
-    fn guess_failed(&self) -> bool {
-        self.guess_failed
-    }
-
-    fn failed_greetings(&self) -> Vec<Greeting> {
-        match &self.state {
-            State::Unknown(Some(probe)) => probe.failed(),
-            _ => Vec::new(),
-        }
-    }
-
-    fn wants_restart(&self) -> bool {
-        matches!(&self.state, State::Unknown(Some(probe)) if probe.restart)
-    }
-
-    fn was_refused(&self) -> bool {
-        matches!(&self.state, State::Unknown(Some(probe)) if probe.was_refused())
-    }
-
-    fn stop_waiting(&mut self, out: &mut Vec<u8>) -> Option<(Side, Message)> {
-        Some((Side::Editor, self.end_probe(out)?))
-    }
-
-    fn can_begin_again(&self) -> bool {
-        let State::Unknown(Some(probe)) = &self.state else { return false };
-        self.pin.is_none() && probe.can_begin_again()
-    }
-
-    fn begin_again(&mut self, out: &mut Vec<u8>) -> bool {
-        self.begin_probe_again(out)
     }
 }

@@ -16,7 +16,7 @@ fn mcp_over_acp_is_offered_to_every_current_proxy_and_to_nobody_else() {
     for own in ["", r#","_meta":{"t": 1.10}"#, r#","_meta":{"mcp_acp_transport":false}"#] {
         let initialize = INITIALIZE.replace("}}}", &format!("}}{own}}}}}"));
         for keeps in [true, false] {
-            let mut link = Link(Proxy::unknown("x"));
+            let mut link = Link::to(Proxy::unknown("x"));
             let greeting = link.says(Side::Agent, &initialize).remove(0);
             assert!(greeting.contains(word), "{greeting}");
             let (_, params) = greeting.split_once(r#""params":"#).unwrap();
@@ -137,7 +137,7 @@ fn the_agents_own_values_reach_the_editor() {
 #[test]
 fn an_offer_is_seen_by_nobody_else_however_the_envelopes_are_spelt() {
     for envelope in ["proxy/successor", "_proxy/successor", "_proxy/successor/request"] {
-        let mut link = Link(Proxy::remembered("x", generation::Greeting::Capability));
+        let mut link = Link::to(Proxy::remembered("x", generation::Greeting::Capability));
         let greeting = link.says(Side::Agent, INITIALIZE).remove(0);
         let (_, params) = greeting.split_once(r#""params":"#).unwrap();
         let inner = format!(r#"{{"method":"initialize","params":{params}"#);

@@ -1,7 +1,7 @@
 //! How the generation of a proxy is found out, and what is remembered of it.
 
 use wire::Side;
-use wire::dialect::{Dialect, Generation, Proxy, generation};
+use wire::dialect::{Generation, Proxy, generation};
 
 use crate::{BARE, EXAMPLES, INITIALIZE, Link, RESULT, UPDATE, lines, proxy};
 
@@ -15,7 +15,7 @@ fn a_proxy_is_known_by_the_envelope_in_which_it_passes_the_greeting_on() {
         ("_proxy/successor/request", "initialize"),
         ("_proxy/successor/send/request", "initialize"),
     ] {
-        let mut link = Link(Proxy::unknown("x"));
+        let mut link = Link::to(Proxy::unknown("x"));
         link.sends(Side::Agent, INITIALIZE, &[PROBE]);
         // What is to be sent meanwhile waits.
         link.sends(Side::Agent, BARE, &[]);
@@ -37,14 +37,14 @@ fn a_proxy_is_known_by_the_envelope_in_which_it_passes_the_greeting_on() {
         let (heard, said) = link.hears(&forwarded);
         assert!(heard.unwrap().1.contains(r#""id":"p","method":"initialize""#));
         assert_eq!(said, [BARE], "what waited is sent");
-        assert!(!link.0.awaits_first_word());
+        assert!(!link.proxy().awaits_first_word());
     }
 }
 
 /// Checklist 7, 25: an agent is not taken for a proxy, and the error tells what was tried.
 #[test]
 fn an_agent_in_a_proxys_place_is_found_out() {
-    let mut link = Link(Proxy::unknown("eliza"));
+    let mut link = Link::to(Proxy::unknown("eliza"));
     link.says(Side::Agent, INITIALIZE);
     let no = |id: &str| {
         format!(r#"{{"jsonrpc":"2.0","id":"{id}","error":{{"code":-32601,"message":"no"}}}}"#)
@@ -79,7 +79,7 @@ fn any_error_leads_to_the_next_older_greeting() {
     for code in
         [-32700, -32600, -32601, -32602, -32603, -32000, -32800, -1, 0, 1, 403, 9_000_000_000]
     {
-        let mut link = Link(Proxy::unknown("x"));
+        let mut link = Link::to(Proxy::unknown("x"));
         link.says(Side::Agent, INITIALIZE);
         let (heard, said) = link.hears(&error("c:1", code, "no"));
         assert!(heard.is_none() && said[0].contains("_proxy/initialize"), "{code}: {said:?}");
@@ -92,7 +92,7 @@ fn any_error_leads_to_the_next_older_greeting() {
         assert_eq!(link.0.name(), "P3");
     }
     // Also where the code is none.
-    let mut link = Link(Proxy::unknown("x"));
+    let mut link = Link::to(Proxy::unknown("x"));
     link.says(Side::Agent, INITIALIZE);
     let (_, said) = link.hears(r#"{"id":"c:1","error":"no"}"#);
     assert!(said[0].contains("_proxy/initialize"), "{said:?}");
@@ -101,7 +101,7 @@ fn any_error_leads_to_the_next_older_greeting() {
 /// Checklist 6: when all greetings were refused, the first error is the one that counts.
 #[test]
 fn the_first_error_is_passed_on_when_no_greeting_was_understood() {
-    let mut link = Link(Proxy::unknown("x"));
+    let mut link = Link::to(Proxy::unknown("x"));
     link.says(Side::Agent, INITIALIZE);
     let first = r#""error":{"code":-32000,"message":"log in first","data":{"x": 1.10}}"#;
     link.hears(&format!(r#"{{"jsonrpc":"2.0","id":"c:1",{first}}}"#));
@@ -111,7 +111,7 @@ fn the_first_error_is_passed_on_when_no_greeting_was_understood() {
     assert_eq!((heard.unwrap().1, said), (expected, vec![]));
 
     // If it only says that it does not know the greeting, the component is named.
-    let mut link = Link(Proxy::unknown("x"));
+    let mut link = Link::to(Proxy::unknown("x"));
     link.says(Side::Agent, INITIALIZE);
     for (id, code) in [("c:1", -32601), ("c:1~1", -32000)] {
         assert_eq!(link.hears(&error(id, code, "no")).0, None);
@@ -126,7 +126,7 @@ fn the_first_error_is_passed_on_when_no_greeting_was_understood() {
 fn an_error_of_the_successor_is_no_refused_greeting() {
     for examples in &EXAMPLES {
         let greeting = Generation::named(examples.name).unwrap();
-        for mut link in [Link(Proxy::unknown("x")), Link(Proxy::restarted("x", greeting))] {
+        for mut link in [Link::to(Proxy::unknown("x")), Link::to(Proxy::restarted("x", greeting))] {
             let id = match link.says(Side::Agent, INITIALIZE)[0].contains("\"proxy/initialize") {
                 true if examples.name != "P5" => {
                     // Its own generation is found out first.
@@ -151,7 +151,7 @@ fn an_error_of_the_successor_is_no_refused_greeting() {
 /// A slow old proxy passes on the poke, too, and that settles nothing: the greeting is still open.
 #[test]
 fn what_a_proxy_sends_before_its_own_initialize_only_tells_how_it_spells() {
-    let mut link = Link(Proxy::unknown("x"));
+    let mut link = Link::to(Proxy::unknown("x"));
     link.says(Side::Agent, INITIALIZE);
     let echo = |method: &str| {
         format!(
@@ -174,7 +174,7 @@ fn what_a_proxy_sends_before_its_own_initialize_only_tells_how_it_spells() {
 /// Of two greetings at once, the one that waited is not sent as if to an agent.
 #[test]
 fn a_proxys_seat_is_never_sent_an_undressed_initialize() {
-    let mut link = Link(Proxy::unknown("x"));
+    let mut link = Link::to(Proxy::unknown("x"));
     link.says(Side::Agent, INITIALIZE);
     link.sends(Side::Agent, &INITIALIZE.replace("c:1", "c:2"), &[]);
     let no = |id: &str| format!(r#"{{"id":"{id}","error":{{"code":-32601,"message":"no"}}}}"#);
@@ -187,36 +187,37 @@ fn a_proxys_seat_is_never_sent_an_undressed_initialize() {
 /// Checklist 21: what dies of a greeting is begun with the next older one.
 #[test]
 fn a_component_that_ends_over_a_greeting_is_begun_with_an_older_one() {
-    let mut link = Link(Proxy::unknown("x"));
+    let mut link = Link::to(Proxy::unknown("x"));
     link.says(Side::Agent, INITIALIZE);
-    assert!(link.0.awaits_first_word());
+    assert!(link.proxy().awaits_first_word());
     for greeting in ["_proxy/initialize", r#""method":"initialize""#] {
         let mut out = Vec::new();
-        assert!(link.0.begin_again(&mut out));
+        assert!(link.proxy().begin_again(&mut out));
         assert!(lines(out)[0].contains(greeting));
     }
-    assert!(!link.0.begin_again(&mut Vec::new()), "nothing is left to try");
+    assert!(!link.proxy().begin_again(&mut Vec::new()), "nothing is left to try");
     let mut known = proxy("P5");
     known.says(Side::Agent, INITIALIZE);
-    assert!(!known.0.begin_again(&mut Vec::new()), "a pinned one is not tried with others");
+    assert!(!known.proxy().begin_again(&mut Vec::new()), "a pinned one is not tried with others");
 }
 
 /// Note 5 of the probe: it begins with what was understood the last time, and corrects itself.
 #[test]
 fn a_remembered_greeting_comes_first_and_can_be_wrong() {
-    let mut link = Link(Proxy::remembered("x", generation::Greeting::Underscore));
+    let mut link = Link::to(Proxy::remembered("x", generation::Greeting::Underscore));
     assert!(link.says(Side::Agent, INITIALIZE)[0].contains("_proxy/initialize"));
-    assert!(!link.0.guess_failed());
+    assert!(!link.proxy().guess_failed());
     link.hears(r#"{"id":1,"method":"proxy/successor","params":{"method":"_proxy/initialize","params":{}}}"#);
     let (_, said) = link.hears(r#"{"id":"c:1","error":{"code":-32601,"message":"no"}}"#);
     assert!(said[0].contains(r#""method":"proxy/initialize""#), "{said:?}");
-    assert!(link.0.guess_failed());
+    assert!(link.proxy().guess_failed());
 }
 
 /// Components that were greeted with this the last time, and have this generation.
-fn guesses() -> [Link<Proxy>; 2] {
+fn guesses() -> [Link; 2] {
     let p3 = Generation::named("P2").unwrap();
-    [Proxy::remembered("x", generation::Greeting::Capability), Proxy::restarted("x", p3)].map(Link)
+    [Proxy::remembered("x", generation::Greeting::Capability), Proxy::restarted("x", p3)]
+        .map(Link::to)
 }
 
 /// Checklist 21: a guess that is refused begins the whole probe, with the newest greeting. (What was refused
@@ -234,7 +235,7 @@ fn a_guess_that_is_refused_begins_the_probe_anew() {
         }
         let (heard, _) = link.hears(&error(&id, -32000, "last"));
         assert!(heard.unwrap().1.contains("-32603"), "the first error");
-        assert!(link.0.guess_failed());
+        assert!(link.proxy().guess_failed());
         // The next time nothing is guessed.
         assert!(link.says(Side::Agent, INITIALIZE)[0].contains("\"proxy/initialize"));
     }
@@ -248,17 +249,17 @@ fn only_an_answer_or_an_envelope_speaks_for_a_guess() {
         for mut link in guesses() {
             link.says(Side::Agent, INITIALIZE);
             link.hears(words);
-            assert!(link.0.awaits_first_word(), "{words}");
+            assert!(link.proxy().awaits_first_word(), "{words}");
         }
-        let mut unknown = Link(Proxy::unknown("x"));
+        let mut unknown = Link::to(Proxy::unknown("x"));
         unknown.says(Side::Agent, INITIALIZE);
         unknown.hears(words);
-        assert!(!unknown.0.awaits_first_word(), "{words}");
+        assert!(!unknown.proxy().awaits_first_word(), "{words}");
     }
     for mut link in guesses() {
         link.says(Side::Agent, INITIALIZE);
         link.hears(r#"{"id":1,"method":"proxy/successor","params":{"method":"_x/early"}}"#);
-        assert!(!link.0.awaits_first_word());
+        assert!(!link.proxy().awaits_first_word());
     }
 }
 
@@ -267,14 +268,14 @@ fn only_an_answer_or_an_envelope_speaks_for_a_guess() {
 fn a_guess_that_ends_the_component_begins_the_probe_anew() {
     for mut link in guesses() {
         link.says(Side::Agent, INITIALIZE);
-        assert!(link.0.failed_greetings().is_empty(), "a guess does not count");
+        assert!(link.proxy().failed_greetings().is_empty(), "a guess does not count");
         for next in ["\"proxy/initialize", "_proxy/initialize", r#""method":"initialize""#] {
             let mut out = Vec::new();
-            assert!(link.0.can_begin_again() && link.0.begin_again(&mut out));
+            assert!(link.proxy().can_begin_again() && link.proxy().begin_again(&mut out));
             assert!(lines(out)[0].contains(next));
         }
-        assert_eq!(link.0.failed_greetings(), generation::Greeting::ALL);
-        assert!(!link.0.can_begin_again() && !link.0.begin_again(&mut Vec::new()));
+        assert_eq!(link.proxy().failed_greetings(), generation::Greeting::ALL);
+        assert!(!link.proxy().can_begin_again() && !link.proxy().begin_again(&mut Vec::new()));
     }
 }
 
@@ -287,22 +288,22 @@ fn a_guess_that_makes_an_agent_of_the_component_begins_the_probe_on_a_fresh_one(
         link.sends(Side::Agent, BARE, &[]);
         let (heard, said) = link.hears(RESULT);
         assert_eq!((heard, said), (None, vec![]));
-        assert!(link.0.wants_restart() && link.0.guess_failed());
+        assert!(link.proxy().wants_restart() && link.proxy().guess_failed());
         assert_eq!(link.hears(UPDATE), (None, vec![]));
         let mut out = Vec::new();
-        assert!(link.0.can_begin_again() && link.0.begin_again(&mut out));
-        assert!(!link.0.wants_restart());
+        assert!(link.proxy().can_begin_again() && link.proxy().begin_again(&mut out));
+        assert!(!link.proxy().wants_restart());
         assert_eq!(lines(out), [PROBE.replace("c:1", "c:1~1")]);
         let (heard, said) = link.hears(EXAMPLES[0].forwarded);
         assert!(heard.is_some());
         assert_eq!(said, [BARE], "what waited is sent");
     }
     // Where it was not a guess, the component is no proxy, and a fresh one would be none either.
-    let mut link = Link(Proxy::after("x", generation::Greeting::ALL[..2].to_vec()));
+    let mut link = Link::to(Proxy::after("x", generation::Greeting::ALL[..2].to_vec()));
     link.says(Side::Agent, INITIALIZE);
     let (heard, _) = link.hears(RESULT);
     assert!(heard.unwrap().1.contains("component 'x' is not a proxy"));
-    assert!(!link.0.wants_restart());
+    assert!(!link.proxy().wants_restart());
 }
 
 /// A component that was started again is met exactly as it wanted to be the last time.
@@ -310,7 +311,7 @@ fn a_guess_that_makes_an_agent_of_the_component_begins_the_probe_on_a_fresh_one(
 fn a_restarted_proxy_is_met_in_its_own_spelling() {
     for examples in &EXAMPLES {
         let generation = Generation::named(examples.name).unwrap();
-        let mut link = Link(Proxy::restarted("x", generation));
+        let mut link = Link::to(Proxy::restarted("x", generation));
         link.sends(Side::Agent, INITIALIZE, &[examples.greeting]);
         link.hears(examples.forwarded);
         link.hears(examples.accepted);

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::super::generation::{Generation, Greeting};
 use super::super::{offer, p3, p4, p5};
 use super::{Proxy, State, Successor};
+use crate::acp::CANCEL_REQUEST;
 use crate::json::Json;
 use crate::message::{Call, Id, Message, Outcome, Parts, Side, code, error_object};
 
@@ -129,6 +130,74 @@ const UNKNOWN: [i64; 4] =
 /// The code of an error that says no more than that.
 fn unknown_greeting(error: &Json) -> Option<i64> {
     error.member("code")?.integer().filter(|code| UNKNOWN.contains(code))
+}
+
+/// What is known of the handshake from outside, and what can be done about it.
+impl Proxy {
+    /// A greeting was sent of which it is not known whether the component understands it, and the
+    /// component has not sent a line since. If the greeting [is a guess](Proxy::is_guess), only the answer to it and
+    /// envelopes count.
+    pub fn awaits_first_word(&self) -> bool {
+        matches!(&self.state, State::Unknown(Some(probe)) if !probe.heard)
+    }
+
+    /// Says something harmless. A program that an unknown greeting has broken may notice only when
+    /// the next line comes.
+    pub fn poke(&mut self, out: &mut Vec<u8>) {
+        if self.awaits_first_word() {
+            let params = Json::trusted(r#"{"requestId":"none"}"#);
+            Message::notification(CANCEL_REQUEST, params).write_line(out);
+        }
+    }
+
+    /// Which greetings were tried in vain, and what came of each, once there were several.
+    pub fn tried(&self) -> Option<String> {
+        match &self.state {
+            State::Unknown(Some(probe)) => probe.worth_telling(),
+            _ => None,
+        }
+    }
+
+    /// The component was greeted with what it understood the last time, and has not answered yet.
+    pub fn is_guess(&self) -> bool {
+        matches!(&self.state, State::Unknown(Some(probe)) if probe.guess)
+    }
+
+    /// The greeting that the component was known to understand was not understood this time.
+    pub fn guess_failed(&self) -> bool {
+        self.guess_failed
+    }
+
+    /// The greetings over which the component has ended, or is about to. A guess does not count.
+    pub fn failed_greetings(&self) -> Vec<Greeting> {
+        match &self.state {
+            State::Unknown(Some(probe)) => probe.failed(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The greeting that was a guess has made something else than a proxy of the component: it is to be
+    /// ended, and then to [`begin_again`](Proxy::begin_again).
+    pub fn wants_restart(&self) -> bool {
+        matches!(&self.state, State::Unknown(Some(probe)) if probe.restart)
+    }
+
+    /// The component has refused an earlier greeting with an error that says more than that it does not
+    /// know the greeting, and has not answered the present one.
+    pub fn was_refused(&self) -> bool {
+        matches!(&self.state, State::Unknown(Some(probe)) if probe.was_refused())
+    }
+
+    /// Stops waiting for the answer to a greeting: what is answered instead.
+    pub fn stop_waiting(&mut self, out: &mut Vec<u8>) -> Option<(Side, Message)> {
+        Some((Side::Editor, self.end_probe(out)?))
+    }
+
+    /// There is a greeting that was not tried yet.
+    pub fn can_begin_again(&self) -> bool {
+        let State::Unknown(Some(probe)) = &self.state else { return false };
+        self.pin.is_none() && probe.can_begin_again()
+    }
 }
 
 impl Proxy {
@@ -309,7 +378,7 @@ impl Proxy {
     }
 
     /// Stops waiting for the answer to the present greeting, and with it the probe.
-    pub(super) fn end_probe(&mut self, out: &mut Vec<u8>) -> Option<Message> {
+    fn end_probe(&mut self, out: &mut Vec<u8>) -> Option<Message> {
         let State::Unknown(Some(probe)) = &self.state else { return None };
         let (id, sent) = (probe.id.clone(), probe.sent.clone());
         self.note_failure("no answer".to_owned(), None);
@@ -329,8 +398,9 @@ impl Proxy {
         Some(probe)
     }
 
-    /// The component has ended over a greeting, and is started again. Appends the next greeting.
-    pub(super) fn begin_probe_again(&mut self, out: &mut Vec<u8>) -> bool {
+    /// The component ended, or was ended, over a greeting that it did not understand. If there is another
+    /// one to try on a fresh start, appends it.
+    pub fn begin_again(&mut self, out: &mut Vec<u8>) -> bool {
         let State::Unknown(Some(probe)) = &mut self.state else { return false };
         if self.pin.is_some() || !probe.can_begin_again() {
             return false;
