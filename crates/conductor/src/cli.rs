@@ -298,7 +298,7 @@ pub struct Tuning {
     /// COMPONENT is its number (from 1) or its name; NAME is P5 (current), P4, P3, P3t, P2, P1 or P0
     /// (SCP). May be given several times. The same as `"dialect"` in a component's JSON.
     #[arg(long, value_name = "COMPONENT=NAME", value_parser = pin)]
-    pub dialect: Vec<(String, &'static Generation)>,
+    pub dialect: Vec<(String, Generation)>,
 
     /// How to offer the MCP servers of proxies, and of the editor, that are reached over ACP itself to
     /// an agent that does not speak MCP over ACP: `stdio` (the agent starts `conductor mcp PORT`),
@@ -423,7 +423,7 @@ impl McpBridge {
     }
 }
 
-fn pin(text: &str) -> Result<(String, &'static Generation), String> {
+fn pin(text: &str) -> Result<(String, Generation), String> {
     let (component, name) = text.split_once('=').ok_or("write COMPONENT=NAME, such as 1=P3")?;
     Ok((component.to_owned(), conductor::config::dialect(name)?))
 }

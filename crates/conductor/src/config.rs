@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use router::{Chain, Component, Mode, TakesUpdates};
 use serde::Deserialize;
-use wire::dialect::{Generation, generation};
+use wire::dialect::Generation;
 
 use crate::host::process::Ties;
 use crate::host::resident::Resident;
@@ -67,7 +67,7 @@ pub struct Spec {
     pub env: Vec<(String, String)>,
     pub directory: Option<PathBuf>,
     /// The generation of the proxy protocol it speaks, where the user says so.
-    pub dialect: Option<&'static Generation>,
+    pub dialect: Option<Generation>,
     /// It runs in this process; program and arguments only tell what it is.
     pub resident: Option<Resident>,
     /// It is there to keep something from passing (a filter, a limit, a permission): nothing may pass
@@ -100,7 +100,7 @@ impl Config {
     }
 
     /// Sets the dialect of a component, which is named by its number or its name.
-    pub fn pin(&mut self, component: &str, dialect: &'static Generation) -> Result<(), String> {
+    pub fn pin(&mut self, component: &str, dialect: Generation) -> Result<(), String> {
         let index = self.index_of("--dialect", component)?;
         if self.is_agent(index) {
             return Err(format!(
@@ -146,7 +146,7 @@ impl Config {
             any_version: self
                 .components
                 .iter()
-                .any(|spec| spec.dialect.is_some_and(|it| it.any_version)),
+                .any(|spec| spec.dialect.is_some_and(Generation::any_version)),
         }
     }
 }
@@ -174,7 +174,7 @@ impl fmt::Debug for Spec {
             .field("name", &self.name)
             .field("command", &self.command_line())
             .field("directory", &self.directory)
-            .field("dialect", &self.dialect.map(|it| it.name))
+            .field("dialect", &self.dialect.map(Generation::name))
             .finish_non_exhaustive()
     }
 }
@@ -296,9 +296,9 @@ struct RawServer {
 }
 
 /// A generation of the proxy protocol by name.
-pub fn dialect(name: &str) -> Result<&'static Generation, String> {
+pub fn dialect(name: &str) -> Result<Generation, String> {
     Generation::named(name).ok_or_else(|| {
-        let names = generation::ALL.map(|it| it.name).join(", ");
+        let names = Generation::ALL.map(Generation::name).join(", ");
         format!("there is no dialect {name:?}; the dialects are {names}")
     })
 }

@@ -121,7 +121,7 @@ impl Shell {
             },
             command: chain.component(seat).map(|it| it.command.clone()).unwrap_or_default(),
             guard: chain.component(seat).is_some_and(|it| it.guard),
-            dialect: self.dialect(seat),
+            dialect: self.dialect(seat).name(),
             asked_version: asked["protocolVersion"].clone(),
             answered_version: answered["protocolVersion"].clone(),
             offered: words(&asked, &["clientCapabilities", "capabilities", "_meta"]),

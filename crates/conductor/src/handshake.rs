@@ -5,7 +5,7 @@ use router::{Exit, How, Mode, Role, Seat};
 use supervisor::Event;
 use tokio::net::TcpStream;
 use tracing::warn;
-use wire::dialect::{Greeting, Plain, Proxy, Relay};
+use wire::dialect::{Generation, Greeting, Plain, Proxy, Relay};
 use wire::{Dialect, Message, Outcome, Side, code};
 
 use crate::config::{Config, Spec};
@@ -50,7 +50,7 @@ impl Shell {
             return Plain::agent().into();
         }
         // What runs here is built on our own SDK, which speaks them all.
-        let ours = spec.resident.as_ref().map(|_| wire::dialect::generation::ALL[0]);
+        let ours = spec.resident.as_ref().map(|_| Generation::CURRENT);
         let proxy = match (spec.dialect.or(ours), self.memory.recall(spec)) {
             (Some(generation), _) => Proxy::pinned(&spec.name, generation),
             (None, Some(greeting)) => Proxy::remembered(&spec.name, greeting),
@@ -90,7 +90,7 @@ impl Shell {
             (_, Some(failed)) => Some(Proxy::after(&spec.name, failed.clone())),
             // These two have the same envelopes and look for their role in different places: it is
             // offered in both again.
-            (Some(known), None) if ["P3", "P3t"].contains(&known.name) => {
+            (Some(known), None) if [Generation::P3, Generation::P3t].contains(&known) => {
                 Some(Proxy::remembered(&spec.name, Greeting::Capability))
             }
             (Some(known), None) => Some(Proxy::restarted(&spec.name, known)),
@@ -112,7 +112,8 @@ impl Shell {
     /// next time; a conductor above us whose versions are no numbers.
     pub(crate) fn learn(&mut self, seat: Seat) {
         let place = &mut self.seats[seat.index()];
-        if seat == Seat::OUTER && place.link.dialect().generation().is_some_and(|it| it.any_version)
+        if seat == Seat::OUTER
+            && place.link.dialect().generation().is_some_and(Generation::any_version)
         {
             self.core.take_any_version();
         }

@@ -163,7 +163,7 @@ impl Link {
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Link")
-            .field("dialect", &self.dialect.name())
+            .field("dialect", &self.dialect.spoken())
             .field("queued", &self.queued())
             .field("paused", &self.paused)
             .finish_non_exhaustive()

@@ -217,7 +217,7 @@ fn with_chain<T>(
     let notices = conductor::builtin::resolve(mode, &mut specs).map_err(Failure::usage)?;
     let mut config = Config::new(mode, specs);
     for (component, generation) in &options.dialect {
-        config.pin(component, generation).map_err(Failure::usage)?;
+        config.pin(component, *generation).map_err(Failure::usage)?;
     }
     config.mcp_bridge = options.mcp_bridge.policy();
     survive(&mut config, options).map_err(Failure::usage)?;

@@ -50,7 +50,7 @@ pub struct Place {
     /// It is remembered which greeting it understands.
     pub learned: bool,
     /// What the components in this seat have spoken before.
-    pub known: Option<&'static Generation>,
+    pub known: Option<Generation>,
     /// The last one did not understand the greeting of the one before it: the greetings that have failed
     /// since.
     pub probing: Option<Vec<Greeting>>,

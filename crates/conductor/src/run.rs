@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::{debug, warn};
-use wire::dialect::{Outer, Plain};
+use wire::dialect::{Outer, Plain, Spoken};
 use wire::{Message, Side};
 
 use crate::config::{Config, Spec};
@@ -195,8 +195,8 @@ impl Shell {
     }
 
     /// What the occupant of a seat speaks, for people.
-    pub(crate) fn dialect(&self, seat: Seat) -> &'static str {
-        self.seats[seat.index()].link.dialect().name()
+    pub(crate) fn dialect(&self, seat: Seat) -> Spoken {
+        self.seats[seat.index()].link.dialect().spoken()
     }
 
     pub(crate) fn all_seats(&self) -> impl Iterator<Item = Seat> + use<> {
@@ -281,7 +281,7 @@ impl Shell {
                             self.on_answer(seat, id, outcome);
                         }
                         if let Some(tap) = &self.config.tap {
-                            let dialect = self.seats[seat.index()].link.dialect().name();
+                            let dialect = self.seats[seat.index()].link.dialect().spoken();
                             let name = self.router().chain().name(seat);
                             let message = &message;
                             tap.see(&Sighting::Arrived { seat: name, toward, dialect, message });
@@ -320,7 +320,7 @@ impl Shell {
     /// Queues a message for a seat.
     pub(crate) fn send(&mut self, to: Seat, toward: Side, message: &Message) {
         if let Some(tap) = &self.config.tap {
-            let dialect = self.seats[to.index()].link.dialect().name();
+            let dialect = self.seats[to.index()].link.dialect().spoken();
             let seat = self.router().chain().name(to);
             tap.see(&Sighting::Delivered { seat, toward, dialect, message });
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use wire::{Message, Side};
+use wire::{Message, Side, Spoken};
 
 /// Something that happened. Components are called by their names; the outer pipe is `outer`.
 #[derive(Debug)]
@@ -13,9 +13,9 @@ pub enum Sighting<'a> {
     /// A component has ended, or never was started; one readable line says how.
     Left { seat: &'a str, how: &'a str },
     /// A message has come from a seat, free of any envelope.
-    Arrived { seat: &'a str, toward: Side, dialect: &'static str, message: &'a Message },
+    Arrived { seat: &'a str, toward: Side, dialect: Spoken, message: &'a Message },
     /// A message goes to a seat.
-    Delivered { seat: &'a str, toward: Side, dialect: &'static str, message: &'a Message },
+    Delivered { seat: &'a str, toward: Side, dialect: Spoken, message: &'a Message },
 }
 
 /// Is called for everything that happens, in order. It must not wait: the chain waits for it.

@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
-use wire::dialect::{Generation, Outer, Plain, Proxy, Relay, generation};
+use wire::dialect::{Generation, Outer, Plain, Proxy, Relay};
 use wire::{Call, Dialect, Json, Malformed, Message, Side, acp, message};
 
 /// # Panics
@@ -30,7 +30,7 @@ pub fn check(data: &[u8]) {
     if let Some(message) = &parsed {
         reads_the_same(message);
     }
-    for generation in generation::ALL.into_iter().filter(|it| it.name != "P0") {
+    for generation in Generation::ALL.into_iter().filter(|it| *it != Generation::P0) {
         let (mut proxy, mut outer) = acquainted(generation);
         hear(&mut proxy, &line);
         hear(&mut outer, &line);
@@ -69,7 +69,7 @@ pub(crate) fn greeting() -> Message {
 }
 
 /// Both ends of a link to a proxy of this generation, after their handshake.
-fn acquainted(generation: &'static Generation) -> (Dialect, Dialect) {
+fn acquainted(generation: Generation) -> (Dialect, Dialect) {
     let mut proxy = Dialect::from(Proxy::pinned("x", generation));
     let mut outer = Dialect::from(Outer::pinned(generation));
     let mut greeted = Vec::new();

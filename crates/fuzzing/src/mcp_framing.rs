@@ -36,13 +36,14 @@ use mcp::form::Way;
 use mcp::{Caller, Kind, Policy, Ticket};
 use router::{Mode, Seat};
 use supervisor::{Event, Pace, Restart, Then};
-use wire::{Id, Json, Message, Outcome, Side, acp};
+use wire::{Generation, Id, Json, Message, Outcome, Side, Spoken, acp};
 
 use self::words::{ABILITIES, DECLARATIONS, SET_UPS};
 use self::world::{Core, World, with_servers};
 use crate::story::{self, Choices, tell};
 
-const DIALECTS: [&str; 7] = ["P5", "P4", "P3", "P3t", "P2", "P1", "P0"];
+/// In an order that the stored stories rely on.
+const DIALECTS: [Generation; 7] = Generation::ALL;
 const POLICIES: [Policy; 3] = [Policy::Auto, Policy::Only(Kind::Stdio), Policy::Only(Kind::Http)];
 const CHAINS: [(Mode, usize); 5] =
     [(Mode::Agent, 1), (Mode::Agent, 2), (Mode::Agent, 0), (Mode::Proxy, 1), (Mode::Proxy, 2)];
@@ -81,8 +82,11 @@ impl Play {
         let (mode, count) = *choices.of(&CHAINS).unwrap_or(&CHAINS[0]);
         let policy = *choices.of(&POLICIES).unwrap_or(&Policy::Auto);
         let abilities = choices.text_of(&ABILITIES);
-        let proxies: Vec<(&str, &str)> = (0..count)
-            .map(|_| (choices.text_of(&DIALECTS), choices.text_of(&DECLARATIONS)))
+        let proxies: Vec<(Spoken, &str)> = (0..count)
+            .map(|_| {
+                let generation = choices.of(&DIALECTS).copied();
+                (generation.into(), choices.text_of(&DECLARATIONS))
+            })
             .collect();
         let pace = Pace { most: 3, ..Pace::default() };
         let survival = match first {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use router::{Chain, Mode, Notice, Role, Seat, Time};
-use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
+use wire::{Call, Id, Json, Message, Outcome, Side, Spoken, acp, code};
 
 use crate::bridge::{Bridge, Policy, SetUp, Verdict, no_such, session_of};
 use crate::capability::{Abilities, Native, is_oldest, with_mcp_over_acp, without_mcp_over_acp};
@@ -49,11 +49,10 @@ pub enum Step {
 
 /// Where a message is: on the link of which seat, which way it goes, and what is spoken there.
 #[derive(Debug, Clone, Copy)]
-pub struct Hop<'a> {
+pub struct Hop {
     pub seat: Seat,
     pub toward: Side,
-    /// The name of the link's dialect.
-    pub dialect: &'a str,
+    pub dialect: Spoken,
 }
 
 /// Stands between the links and the router. See the crate's documentation.
@@ -88,7 +87,7 @@ struct Declared {
     servers: Vec<String>,
     /// Of a seat that was started anew: what it declares. Only the answer says for which session.
     again: Vec<Offer>,
-    dialect: Box<str>,
+    dialect: Spoken,
 }
 
 /// An id as a key.
@@ -193,7 +192,7 @@ impl Exchange {
     pub fn arrived(
         &mut self,
         now: Time,
-        hop: Hop<'_>,
+        hop: Hop,
         message: Message,
         steps: &mut Vec<Step>,
     ) -> Option<Message> {
@@ -272,7 +271,7 @@ impl Exchange {
     pub fn deliver(
         &mut self,
         now: Time,
-        hop: Hop<'_>,
+        hop: Hop,
         message: Message,
         steps: &mut Vec<Step>,
     ) -> Option<Message> {

@@ -143,8 +143,7 @@ impl Stage {
         let link: Dialect = if proxy.last {
             Plain::agent().into()
         } else {
-            let current = Generation::named("P5").expect("the current generation");
-            Link::pinned("proxy", current).into()
+            Link::pinned("proxy", Generation::CURRENT).into()
         };
         let received = [(Side::Editor, VecDeque::new()), (Side::Agent, VecDeque::new())];
         Stage {

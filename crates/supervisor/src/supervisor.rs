@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use mcp::{Exchange, Hop, Step};
 use router::pending::Gist;
 use router::{Chain, Exit, Level, Notice, Role, Router, Seat, TakesUpdates, Time};
-use wire::dialect::Generation;
+use wire::dialect::{Generation, Spoken};
 use wire::{Id, Message, Outcome, Side};
 
 use crate::blame::Blame;
@@ -34,7 +34,7 @@ pub struct Supervisor {
     /// Sessions that nobody has.
     pub(crate) orphans: Vec<Orphan>,
     /// By seat: what is spoken there.
-    dialects: Vec<&'static str>,
+    dialects: Vec<Spoken>,
     pub(crate) now: Time,
     /// What happened while something else was done.
     todo: VecDeque<Todo>,
@@ -81,7 +81,7 @@ impl Supervisor {
             beyond: Turns::default(),
             lost: BTreeMap::new(),
             orphans: Vec::new(),
-            dialects: vec!["?"; count + 1],
+            dialects: vec![Spoken::Unknown; count + 1],
             now: Time::default(),
             todo: VecDeque::new(),
             decided: Vec::new(),
@@ -116,13 +116,13 @@ impl Supervisor {
     }
 
     /// What is spoken on the link of a seat has become clear.
-    pub fn set_dialect(&mut self, seat: Seat, name: &'static str) {
-        if self.dialects[seat.index()] == name {
+    pub fn set_dialect(&mut self, seat: Seat, spoken: Spoken) {
+        if self.dialects[seat.index()] == spoken {
             return;
         }
-        self.dialects[seat.index()] = name;
+        self.dialects[seat.index()] = spoken;
         let Some(component) = self.router.chain().component(seat) else { return };
-        let known = Generation::named(name).and_then(|it| it.updates);
+        let known = spoken.generation().and_then(Generation::updates);
         let reads = match component.updates {
             TakesUpdates::Usual => known.filter(|it| it.fails),
             TakesUpdates::All => None,

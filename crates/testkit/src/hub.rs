@@ -44,13 +44,13 @@ pub struct Hub {
 impl Hub {
     /// A chain of proxies of the current generation.
     pub fn new(chain: Chain) -> Hub {
-        let generation = Generation::named("P5").expect("the current generation");
+        let generation = Generation::CURRENT;
         let generations = vec![generation; chain.components.len()];
         Hub::of_generations(chain, &generations)
     }
 
     /// A chain whose proxies are of these generations, in its order.
-    pub fn of_generations(chain: Chain, generations: &[&'static Generation]) -> Hub {
+    pub fn of_generations(chain: Chain, generations: &[Generation]) -> Hub {
         let outer: Dialect = match chain.mode {
             Mode::Agent => Plain::editor().into(),
             Mode::Proxy => Outer::unknown().into(),
@@ -74,7 +74,7 @@ impl Hub {
     /// Somebody else sits there, who is met as the last one was.
     pub fn renew(&mut self, seat: Seat) {
         let dialect = &self.dialects[seat.index()];
-        if let Some(generation) = Generation::named(dialect.name()) {
+        if let Some(generation) = dialect.generation() {
             let name = self.router.chain().name(seat);
             self.dialects[seat.index()] = Proxy::pinned(name, generation).into();
         }
@@ -96,7 +96,7 @@ impl Hub {
     /// A component can read the updates that the SDKs of this generation can read.
     pub fn reads(&mut self, seat: Seat, generation: &str) {
         let generation = Generation::named(generation).expect("a generation");
-        self.router.set_updates(seat, generation.updates);
+        self.router.set_updates(seat, generation.updates());
     }
 
     /// A component is spared a kind of message: a method toward the agent, or an update toward the editor.

@@ -47,7 +47,7 @@ mod restore;
 pub mod updates;
 mod words;
 
-pub use generation::{Generation, Greeting};
+pub use generation::{Generation, Greeting, Spoken};
 pub use outer::Outer;
 pub use p0::Relay;
 pub use plain::Plain;
@@ -96,21 +96,20 @@ impl Dialect {
     }
 
     /// The generation of the proxy protocol that the peer speaks, if it speaks one and it is known.
-    pub fn generation(&self) -> Option<&'static Generation> {
+    pub fn generation(&self) -> Option<Generation> {
         match self {
             Dialect::Plain(_) => None,
             Dialect::Proxy(it) => it.generation(),
             Dialect::Outer(it) => it.generation(),
-            Dialect::Relay(_) => Some(&p0::P0),
+            Dialect::Relay(_) => Some(Generation::P0),
         }
     }
 
-    /// The name of what is spoken here, for people.
-    pub fn name(&self) -> &'static str {
-        match (self, self.generation()) {
-            (Dialect::Plain(_), _) => "plain",
-            (_, Some(generation)) => generation.name,
-            (_, None) => "unknown",
+    /// What is spoken here, as far as it is known.
+    pub fn spoken(&self) -> Spoken {
+        match self {
+            Dialect::Plain(_) => Spoken::Plain,
+            Dialect::Proxy(_) | Dialect::Outer(_) | Dialect::Relay(_) => self.generation().into(),
         }
     }
 

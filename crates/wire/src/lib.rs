@@ -15,6 +15,6 @@ pub mod guards;
 pub mod json;
 pub mod message;
 
-pub use dialect::{Dialect, Rejection};
+pub use dialect::{Dialect, Generation, Rejection, Spoken};
 pub use json::{Json, Syntax};
 pub use message::{Call, Id, Malformed, Message, Method, Outcome, Salvage, Side, code};

@@ -221,6 +221,7 @@ fn brief(json: &Json) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wire::{Generation, Spoken};
 
     fn message(text: &str) -> Message {
         Message::parse(&bytes::Bytes::from(text.to_owned())).unwrap()
@@ -228,7 +229,7 @@ mod tests {
 
     fn delivered(wire: &mut Wire, seat: &str, toward: Side, text: &str) -> Vec<Row> {
         let message = message(text);
-        wire.see(&Sighting::Delivered { seat, toward, dialect: "plain", message: &message })
+        wire.see(&Sighting::Delivered { seat, toward, dialect: Spoken::Plain, message: &message })
     }
 
     fn wire(fold: Fold) -> Wire {
@@ -240,7 +241,8 @@ mod tests {
         let mut wire = wire(Fold::Streams);
         let ask = message(r#"{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":1}}"#);
         let (seat, toward) = ("outer", Side::Agent);
-        let rows = wire.see(&Sighting::Arrived { seat, toward, dialect: "plain", message: &ask });
+        let rows =
+            wire.see(&Sighting::Arrived { seat, toward, dialect: Spoken::Plain, message: &ask });
         assert!(rows.is_empty());
         let rows = delivered(
             &mut wire,
@@ -266,7 +268,12 @@ mod tests {
         assert_eq!((rows[0].from.as_str(), rows[0].json.as_str()), ("agent", r#"{"a":1}"#));
         let answer = message(r#"{"jsonrpc":"2.0","id":"m:1","result":{"tools":[]}}"#);
         let (seat, toward) = ("proxy", Side::Agent);
-        wire.see(&Sighting::Arrived { seat, toward, dialect: "P5", message: &answer });
+        wire.see(&Sighting::Arrived {
+            seat,
+            toward,
+            dialect: Spoken::Generation(Generation::P5),
+            message: &answer,
+        });
         let rows = wire.see(&Sighting::Started { seat: "proxy" });
         assert_eq!(rows[0].what, What::Answer("mcp/message tools/list".into()));
         assert_eq!((rows[0].from.as_str(), rows[0].to.as_str()), ("proxy", "agent"));

@@ -86,7 +86,7 @@ impl Shell {
                 Part::Proxy => Role::Proxy,
                 Part::Agent => Role::Agent,
             },
-            dialect: self.dialect(seat).to_owned(),
+            dialect: self.dialect(seat).to_string(),
             guard: chain.component(seat).is_some_and(|it| it.guard),
             policy: self.core.policy(seat).map_or("", |it| survival::words(&it)).to_owned(),
             state: match state {

@@ -20,7 +20,7 @@ use std::fmt::Debug;
 
 use bytes::Bytes;
 use wire::dialect::{Generation, Greeting, Outer, Plain, Proxy, Relay};
-use wire::{Call, Dialect, Id, Json, Message, Outcome, Side, acp};
+use wire::{Call, Dialect, Id, Json, Message, Outcome, Side, Spoken, acp};
 
 use super::shapes::{self, METHODS, VALUES};
 use super::written;
@@ -40,21 +40,18 @@ enum Peer {
 const PEERS: &[u8] = b"ea543t210?xyzor";
 
 fn seat(who: u8) -> (Peer, Dialect) {
-    let pinned = |name| {
-        let generation = Generation::named(name).expect("a generation");
-        (Peer::Proxy, Proxy::pinned("x", generation).into())
-    };
+    let pinned = |generation| (Peer::Proxy, Proxy::pinned("x", generation).into());
     let remembered = |greeting| (Peer::Proxy, Proxy::remembered("x", greeting).into());
     match who {
         b'e' => (Peer::Editor, Plain::editor().into()),
         b'a' => (Peer::Agent, Plain::agent().into()),
-        b'5' => pinned("P5"),
-        b'4' => pinned("P4"),
-        b'3' => pinned("P3"),
-        b't' => pinned("P3t"),
-        b'2' => pinned("P2"),
-        b'1' => pinned("P1"),
-        b'0' => pinned("P0"),
+        b'5' => pinned(Generation::P5),
+        b'4' => pinned(Generation::P4),
+        b'3' => pinned(Generation::P3),
+        b't' => pinned(Generation::P3t),
+        b'2' => pinned(Generation::P2),
+        b'1' => pinned(Generation::P1),
+        b'0' => pinned(Generation::P0),
         b'?' => (Peer::Proxy, Proxy::unknown("x").into()),
         b'x' => remembered(Greeting::Proxy),
         b'y' => remembered(Greeting::Underscore),
@@ -234,7 +231,7 @@ impl Alone {
     /// What can be seen of a dialect at any time.
     fn look(&self) {
         let backlog = self.dialect.backlog();
-        let may_hold = self.peer == Peer::Proxy && self.dialect.name() == "unknown";
+        let may_hold = self.peer == Peer::Proxy && self.dialect.spoken() == Spoken::Unknown;
         assert!(may_hold || backlog == 0, "{backlog} bytes wait for nothing");
         assert!(backlog <= self.weight, "{backlog} bytes wait of {}", self.weight);
         assert!(self.unwritten.is_empty() || backlog > 0, "something was lost");

@@ -114,8 +114,9 @@ impl Pair {
     /// What is known: the generation to both, to the conductor, or only how it was greeted the last
     /// time, or nothing.
     fn new(first: u8, choices: &mut Choices<'_>) -> Pair {
-        let generations = ["P5", "P4", "P3", "P3t", "P2", "P1"];
-        let generation = Generation::named(choices.text_of(&generations)).expect("a generation");
+        // All but P0, which has no envelopes.
+        let generations = &Generation::ALL[..6];
+        let generation = *choices.of(generations).unwrap_or(&Generation::CURRENT);
         let greeting = *choices.of(&Greeting::ALL).unwrap_or(&Greeting::Proxy);
         let (conductor, proxy) = match first {
             b'b' => (Proxy::pinned("x", generation), Outer::pinned(generation)),

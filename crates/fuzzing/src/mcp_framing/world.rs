@@ -7,7 +7,7 @@ use mcp::form::connection_of;
 use mcp::{Exchange, Hop, Kind, Place, Policy, Ports, Step, Ticket};
 use router::{Chain, Component, Exit, How, Mode, Role, Seat, Time};
 use supervisor::{Action, Event, Rules, Supervisor, Then, Watch};
-use wire::{Id, Json, Message, Outcome, Side, acp};
+use wire::{Id, Json, Message, Outcome, Side, Spoken, acp};
 
 use super::ledger::Ledger;
 use crate::line::reads_the_same;
@@ -48,7 +48,7 @@ pub enum Core {
 
 #[derive(Debug)]
 pub struct Sitter {
-    pub dialect: &'static str,
+    pub dialect: Spoken,
     pub proxy: bool,
     /// What it adds to the servers of a session.
     pub declares: &'static str,
@@ -111,7 +111,7 @@ impl World {
     /// rules, only the exchange is looked at.
     pub fn new(
         mode: Mode,
-        proxies: &[(&'static str, &'static str)],
+        proxies: &[(Spoken, &'static str)],
         bridge: Policy,
         survival: Option<supervisor::Policy>,
         abilities: &'static str,
@@ -126,7 +126,7 @@ impl World {
         };
         let sitter = |seat: u16| {
             let known = usize::from(seat).checked_sub(1).and_then(|index| proxies.get(index));
-            let (dialect, declares) = known.copied().unwrap_or(("plain", ""));
+            let (dialect, declares) = known.copied().unwrap_or((Spoken::Plain, ""));
             Sitter {
                 dialect,
                 proxy: seat > 0 && chain.role(Seat(seat)) == Role::Proxy,
@@ -305,7 +305,7 @@ impl World {
         }
     }
 
-    fn dialect(&self, seat: Seat) -> &'static str {
+    fn dialect(&self, seat: Seat) -> Spoken {
         self.sitters[seat.index()].dialect
     }
 

@@ -181,7 +181,7 @@ impl Exchange {
     }
 
     /// The answer to a connect is on its way to the consumer.
-    pub(super) fn on_told(&mut self, hop: Hop<'_>, outcome: &Outcome) {
+    pub(super) fn on_told(&mut self, hop: Hop, outcome: &Outcome) {
         if self.talks.on_the_way.is_empty() || hop.toward != Side::Agent {
             return;
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use router::Seat;
-use wire::Json;
+use wire::{Generation, Json, Spoken};
 
 use super::{Exchange, Watch};
 use crate::declaration::{Entry, Offer, Spelling};
@@ -59,7 +59,7 @@ pub struct Uses {
 }
 
 impl Server {
-    pub fn new(seat: Seat, offer: &Offer, dialect: &str, number: u64) -> Server {
+    pub fn new(seat: Seat, offer: &Offer, dialect: Spoken, number: u64) -> Server {
         let candidates = forms(offer.spelling, dialect);
         Server {
             seat,
@@ -81,7 +81,7 @@ impl Server {
     }
 
     /// Its provider has declared it again: to the others nothing changes.
-    fn renew(&mut self, offer: &Offer, dialect: &str) {
+    fn renew(&mut self, offer: &Offer, dialect: Spoken) {
         self.native.clone_from(&offer.id);
         self.spelt.clone_from(&offer.spelt);
         self.spelling = offer.spelling;
@@ -143,17 +143,17 @@ impl Server {
 }
 
 /// What a provider may speak that declares a server in this spelling, on a link of this dialect.
-fn forms(spelling: Spelling, dialect: &str) -> Vec<Form> {
-    match (spelling, dialect) {
+fn forms(spelling: Spelling, dialect: Spoken) -> Vec<Form> {
+    match (spelling, dialect.generation()) {
         (Spelling::Scp, _) => vec![Form::M0],
         (Spelling::Uuid, _) => vec![Form::M4],
         (Spelling::AcpId, _) => vec![Form::M5],
         // The SDKs 2.0 to 2.2 and 3.0 to 3.6 declare alike. The newer ones pass on a connect that
         // they do not know; what the older ones make of a message without a connection is less clear.
-        (Spelling::ServerId, "P4" | "P3") => vec![Form::M6, Form::M7],
+        (Spelling::ServerId, Some(Generation::P4 | Generation::P3)) => vec![Form::M6, Form::M7],
         (Spelling::ServerId | Spelling::Nameless, _) => vec![Form::M7, Form::M6],
-        (Spelling::Url, "P0" | "P1" | "P2") => vec![Form::M1],
-        (Spelling::Url, "P3" | "P3t") => vec![Form::M2, Form::M1],
+        (Spelling::Url, Some(Generation::P0 | Generation::P1 | Generation::P2)) => vec![Form::M1],
+        (Spelling::Url, Some(Generation::P3 | Generation::P3t)) => vec![Form::M2, Form::M1],
         (Spelling::Url, _) => vec![Form::M3, Form::M1],
     }
 }
@@ -220,7 +220,7 @@ impl Exchange {
         seat: Seat,
         session: &str,
         offers: &[Offer],
-        dialect: &str,
+        dialect: Spoken,
     ) {
         let of_it = |server: &Server| server.seat == seat && server.uses.sessions.contains(session);
         let has_come_back = |servers: &BTreeMap<String, Server>, offer: &Offer| {

@@ -1,7 +1,7 @@
 //! Requests that set a session up: whose servers are in them, and how the next one reads them.
 
 use router::{Seat, Time};
-use wire::{Call, Id, Message, Outcome, Side};
+use wire::{Call, Generation, Id, Message, Outcome, Side, Spoken};
 
 use super::server::Server;
 use super::{Declared, Exchange, Hop, Step, Watch, name};
@@ -9,7 +9,7 @@ use crate::bridge::{session_of, without_id};
 use crate::declaration::{Entry, Manner, Offer, Servers, Spelling};
 
 /// The dialect of components that take servers with the transport acp.
-const CURRENT: &str = "P5";
+const CURRENT: Spoken = Spoken::Generation(Generation::P5);
 
 impl Exchange {
     /// A set-up request on its way to the agent.
@@ -58,7 +58,7 @@ impl Exchange {
     }
 
     /// A set-up request of a provider: which of its servers are its own, and how are they called?
-    pub(super) fn on_declared(&mut self, hop: Hop<'_>, id: &Id, call: &mut Call) {
+    pub(super) fn on_declared(&mut self, hop: Hop, id: &Id, call: &mut Call) {
         let Some(params) = &call.params else { return };
         let Some(mut servers) = Servers::find(params).filter(Servers::has_offers) else { return };
         let seat = hop.seat;
@@ -66,7 +66,7 @@ impl Exchange {
         if self.away.contains(&seat) {
             let own = servers.entries().iter().zip(is_own).filter(|(_, is_own)| *is_own);
             let again = own.filter_map(|(entry, _)| entry.offer.clone()).collect();
-            let (session, dialect) = (session_of(params), hop.dialect.into());
+            let (session, dialect) = (session_of(params), hop.dialect);
             let declared = Declared { session, servers: Vec::new(), again, dialect };
             self.setting_up.insert((seat, self::name(id)), declared);
             return;
@@ -100,7 +100,7 @@ impl Exchange {
             call.params = Some(servers.write(params));
         }
         if !own.is_empty() {
-            let (again, dialect) = (Vec::new(), hop.dialect.into());
+            let (again, dialect) = (Vec::new(), hop.dialect);
             let declared = Declared { session, servers: own, again, dialect };
             self.setting_up.insert((seat, self::name(id)), declared);
         }
@@ -127,7 +127,7 @@ impl Exchange {
             Outcome::Error(_) => None,
         };
         if let Some(session) = &session {
-            self.declared_again(seat, session, &declared.again, &declared.dialect);
+            self.declared_again(seat, session, &declared.again, declared.dialect);
         }
         // What it had offered in this session before, it offers no more.
         let before = self.servers.iter_mut().filter(|(key, server)| {
@@ -151,7 +151,7 @@ impl Exchange {
     /// A set-up request on its way to a proxy, or beyond us.
     pub(super) fn pass_set_up(
         &mut self,
-        hop: Hop<'_>,
+        hop: Hop,
         to_agent: bool,
         id: &Id,
         call: &mut Call,
@@ -175,7 +175,7 @@ impl Exchange {
 }
 
 /// Spells servers in a way that the next component understands, or at least passes on.
-fn in_transit(dialect: &str, mut servers: Servers, call: &mut Call) {
+fn in_transit(dialect: Spoken, mut servers: Servers, call: &mut Call) {
     let Some(params) = &call.params else { return };
     let current = dialect == CURRENT;
     let mut edited = false;

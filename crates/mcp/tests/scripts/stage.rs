@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 
 use mcp::{Caller, Exchange, Hop, Kind, Place, Policy, Ports, Step, Ticket};
 use router::{Action, Chain, Component, Event, Exit, How, Mode, Router, Seat, Time};
-use wire::{Call, Id, Json, Message, Outcome, Side, acp};
+use wire::{Call, Id, Json, Message, Outcome, Side, Spoken, acp};
 
 /// What an agent answers to `initialize`, by what it can.
 pub const STDIO: &str = r#"{"protocolVersion":1,"agentCapabilities":{}}"#;
@@ -50,7 +50,7 @@ pub struct Stage {
 
 struct Sitter {
     name: String,
-    dialect: &'static str,
+    dialect: Spoken,
     /// Passes everything on by itself.
     transparent: bool,
     /// For now it does nothing.
@@ -123,11 +123,15 @@ impl Stage {
 
     /// A chain that nobody has spoken to yet.
     pub fn before_greeting(cast: &str, policy: Policy) -> Stage {
-        let mut sitters = vec![Sitter::new("editor", "plain", false)];
+        let mut sitters = vec![Sitter::new("editor", Spoken::Plain, false)];
         for word in cast.split(' ') {
             let bare = word.trim_matches(['(', ')']);
             let (name, dialect) = bare.split_once(':').unwrap_or((bare, "plain"));
-            sitters.push(Sitter::new(name, dialect.to_owned().leak(), bare != word));
+            sitters.push(Sitter::new(
+                name,
+                Spoken::named(dialect).expect("a dialect"),
+                bare != word,
+            ));
         }
         let component = |it: &Sitter| Component::new(it.name.clone(), it.name.clone());
         let chain = Chain {
@@ -596,7 +600,7 @@ impl Stage {
 }
 
 impl Sitter {
-    fn new(name: &str, dialect: &'static str, transparent: bool) -> Sitter {
+    fn new(name: &str, dialect: Spoken, transparent: bool) -> Sitter {
         Sitter {
             name: name.to_owned(),
             dialect,

@@ -20,6 +20,8 @@
 
 use std::fmt;
 
+use wire::Generation;
+
 use crate::agent::Nature;
 use crate::editor::Act;
 use crate::proxy::Kind;
@@ -123,7 +125,7 @@ impl Case {
 pub struct Cast {
     /// The outer pipe is an editor; else a conductor, with the agent beyond it.
     pub editor: bool,
-    pub proxies: Vec<(Kind, String)>,
+    pub proxies: Vec<(Kind, Generation)>,
     pub nature: Nature,
 }
 
@@ -140,12 +142,12 @@ impl Cast {
         let agent = words.pop().expect("an agent");
         let traits: Vec<&str> = agent.split('+').collect();
         assert_eq!(traits[0], "agent", "a cast ends with 'agent'");
-        let proxies: Vec<(Kind, String)> = words
+        let proxies: Vec<(Kind, Generation)> = words
             .iter()
             .map(|word| {
                 let (kind, dialect) = word.split_once(':').expect("a dialect");
                 let (_, kind) = Kind::ALL.iter().find(|(name, _)| *name == kind).expect("a kind");
-                (*kind, dialect.to_owned())
+                (*kind, Generation::named(dialect).expect("a generation"))
             })
             .collect();
         let has = |name: &str| traits.contains(&name);

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use mcp::form::{self, Address, Answer, Form, Target, Word};
 use router::Time;
-use wire::{Call, Id, Json, Message, Outcome, Side};
+use wire::{Call, Generation, Id, Json, Message, Outcome, Side};
 
 use crate::pen::{Pen, Serial, json, serial};
 
@@ -43,10 +43,14 @@ struct Work {
 }
 
 impl Provider {
-    pub fn new(dialect: &str, toolbox: Rc<RefCell<Toolbox>>, counts_anew: bool) -> Provider {
-        let form = match dialect {
-            "P3" => Form::M2,
-            "P4" => Form::M3,
+    pub fn new(
+        generation: Generation,
+        toolbox: Rc<RefCell<Toolbox>>,
+        counts_anew: bool,
+    ) -> Provider {
+        let form = match generation {
+            Generation::P3 => Form::M2,
+            Generation::P4 => Form::M3,
             _ => Form::M5,
         };
         toolbox.borrow_mut().lives += 1;

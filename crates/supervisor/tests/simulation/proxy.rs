@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use router::Time;
-use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
+use wire::{Call, Generation, Id, Json, Message, Outcome, Side, acp, code};
 
 use crate::agent::Disk;
 use crate::pen::{Pen, Serial, ends, is_mcp, json, key, serial, session, sets_up, text};
@@ -72,13 +72,13 @@ struct Passed {
 
 impl Proxy {
     pub fn new(
-        (kind, dialect): (Kind, &str),
+        (kind, generation): (Kind, Generation),
         provider: Option<Provider>,
         disk: Rc<RefCell<Disk>>,
     ) -> Proxy {
         Proxy {
             kind,
-            old: ["P3", "P4"].contains(&dialect),
+            old: [Generation::P3, Generation::P4].contains(&generation),
             last: 0,
             greeted: false,
             sessions: BTreeSet::new(),

@@ -131,10 +131,6 @@ impl Ports for FakePorts {
     }
 }
 
-fn generation(name: &str) -> &'static Generation {
-    Generation::named(name).expect("a generation")
-}
-
 impl World {
     pub fn new(case: &Case, saboteur: Option<Saboteur>) -> World {
         let cast = Cast::parse(&case.cast);
@@ -175,7 +171,7 @@ impl World {
         let mut links: Vec<Link> = (0..=count).map(|seat| Link::new(&cast, seat)).collect();
         links[0].state = State::Alive;
         for (seat, link) in links.iter().enumerate() {
-            supervisor.set_dialect(Seat(seat as u16), link.ours.name());
+            supervisor.set_dialect(Seat(seat as u16), link.ours.spoken());
         }
         let mut faults = case.faults.clone();
         faults.retain(|fault| fault.what != What::Loop);
@@ -276,7 +272,7 @@ impl World {
                 self.tell(|| format!("{seat} >     {}", String::from_utf8_lossy(&line)));
                 let mut back = Vec::new();
                 let decoded = self.links[seat].ours.decode(&line, &mut back);
-                self.supervisor.set_dialect(from, self.links[seat].ours.name());
+                self.supervisor.set_dialect(from, self.links[seat].ours.spoken());
                 self.write(seat, back);
                 match decoded {
                     Ok(Some((toward, message))) => {
@@ -407,15 +403,15 @@ impl World {
         }
         let life = link.life + 1;
         *link = Link { life, state: State::Alive, ..Link::new(&self.cast, seat) };
-        self.supervisor.set_dialect(Seat(seat as u16), self.links[seat].ours.name());
+        self.supervisor.set_dialect(Seat(seat as u16), self.links[seat].ours.spoken());
         match self.cast.proxies.get(place - 1) {
-            Some((kind, dialect)) => {
+            Some((kind, generation)) => {
                 let counts_anew = *kind == Kind::Counter;
                 let toolbox = || self.toolbox.clone();
                 let provider =
-                    kind.has_server().then(|| Provider::new(dialect, toolbox(), counts_anew));
+                    kind.has_server().then(|| Provider::new(*generation, toolbox(), counts_anew));
                 self.proxies[seat] =
-                    Some(Proxy::new((*kind, dialect), provider, self.disk.clone()));
+                    Some(Proxy::new((*kind, *generation), provider, self.disk.clone()));
             }
             None => self.agent = Agent::new(self.cast.nature, self.disk.clone()),
         }
@@ -607,14 +603,14 @@ impl World {
 
 impl Link {
     fn new(cast: &Cast, seat: usize) -> Link {
-        let p5 = generation("P5");
         let (ours, theirs): (Dialect, Dialect) = match cast.proxies.get(seat.wrapping_sub(1)) {
-            Some((_, dialect)) => {
-                let generation = generation(dialect);
+            Some(&(_, generation)) => {
                 (ProxyDialect::pinned("p", generation).into(), Outer::pinned(generation).into())
             }
             None if seat == 0 && cast.editor => (Plain::editor().into(), Plain::agent().into()),
-            None if seat == 0 => (Outer::unknown().into(), ProxyDialect::pinned("us", p5).into()),
+            None if seat == 0 => {
+                (Outer::unknown().into(), ProxyDialect::pinned("us", Generation::CURRENT).into())
+            }
             None => (Plain::agent().into(), Plain::editor().into()),
         };
         Link {

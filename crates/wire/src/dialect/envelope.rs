@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::generation::{Generation, Greeting, is_envelope};
-use super::{NESTED, NOT_THE_CONDUCTOR, Rejection, p5};
+use super::{NESTED, NOT_THE_CONDUCTOR, Rejection};
 use crate::acp::CANCEL_REQUEST;
 use crate::json::Json;
 use crate::message::{BAD_ENVELOPE, Call, Id, Message, Parts, code, end_line, start_line};
@@ -11,7 +11,7 @@ use crate::message::{BAD_ENVELOPE, Call, Id, Message, Parts, code, end_line, sta
 /// An envelope that was opened.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    pub generation: &'static Generation,
+    pub generation: Generation,
     pub id: Option<Id>,
     pub call: Call,
 }
@@ -51,7 +51,7 @@ impl Opened {
 
     /// Takes the name of the peer that the message is for out of the envelope, if it has one.
     pub fn take_peer(&mut self) -> Option<Json> {
-        let extras = self.call.extras.as_ref().filter(|_| self.generation == &p5::P5)?;
+        let extras = self.call.extras.as_ref().filter(|_| self.generation == Generation::P5)?;
         // Members as `,"key":value` text.
         let members = Json::parse([b"{", &extras[1..], b"}"].concat()).ok()?;
         let peer = members.member("peer")?;
@@ -69,12 +69,13 @@ impl Opened {
 /// Appends the envelope that carries a request or notification. `names` are its method for a
 /// request and for a notification. A cancellation travels plain: its id belongs to the link.
 pub(crate) fn write(
-    generation: &Generation,
+    generation: Generation,
     names: [&str; 2],
     id: Option<&Id>,
     call: &Call,
     out: &mut Vec<u8>,
 ) {
+    let table = generation.table();
     start_line(id, call.size(), out);
     if id.is_none() && call.is(CANCEL_REQUEST) {
         call.write_members(out);
@@ -82,12 +83,12 @@ pub(crate) fn write(
     }
     out.extend_from_slice(b",\"method\":\"");
     out.extend_from_slice(names[usize::from(id.is_none())].as_bytes());
-    out.extend_from_slice(if generation.wrapped {
+    out.extend_from_slice(if table.wrapped {
         b"\",\"params\":{\"message\":{"
     } else {
         b"\",\"params\":{"
     });
-    call.write_inner_or(generation.no_params, out);
-    out.extend_from_slice(if generation.wrapped { b"}}" } else { b"}" });
+    call.write_inner_or(table.no_params, out);
+    out.extend_from_slice(if table.wrapped { b"}}" } else { b"}" });
     end_line(out);
 }

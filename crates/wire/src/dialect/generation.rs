@@ -1,46 +1,105 @@
 //! What the generations of the proxy protocol differ in, and the list of them.
 
+use std::fmt;
+
 use super::updates::Updates;
 use super::{p0, p1, p2, p3, p3t, p4, p5};
 
-/// One generation. All of them do the same; they spell it differently.
+/// One generation of the proxy protocol, oldest first. All of them do the same; they spell it differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Generation {
+    P0,
+    P1,
+    P2,
+    P3t,
+    P3,
+    P4,
+    P5,
+}
+
+/// What is spoken on a link, as far as it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Spoken {
+    /// ACP without the proxy protocol: an editor or an agent.
+    Plain,
+    /// The proxy protocol, in a generation that is not known yet.
+    Unknown,
+    Generation(Generation),
+}
+
+impl Spoken {
+    pub fn generation(self) -> Option<Generation> {
+        match self {
+            Spoken::Generation(generation) => Some(generation),
+            Spoken::Plain | Spoken::Unknown => None,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Spoken::Plain => "plain",
+            Spoken::Unknown => "unknown",
+            Spoken::Generation(generation) => generation.name(),
+        }
+    }
+
+    /// The inverse of [`name`](Spoken::name).
+    pub fn named(name: &str) -> Option<Spoken> {
+        match name {
+            "plain" => Some(Spoken::Plain),
+            "unknown" => Some(Spoken::Unknown),
+            name => Generation::named(name).map(Spoken::Generation),
+        }
+    }
+}
+
+impl From<Option<Generation>> for Spoken {
+    fn from(generation: Option<Generation>) -> Spoken {
+        generation.map_or(Spoken::Unknown, Spoken::Generation)
+    }
+}
+
+impl fmt::Display for Spoken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl fmt::Display for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What the generations differ in.
 #[derive(Debug)]
-pub struct Generation {
+pub(crate) struct Table {
     /// The short name, for `--dialect` and for people.
     pub name: &'static str,
     /// Who speaks it.
     pub about: &'static str,
     /// With what a conductor makes a component its proxy.
-    pub(crate) greeting: Greeting,
+    pub greeting: Greeting,
     /// Where the capability stands in `initialize` and in its result, for generations that are
     /// greeted with it.
-    pub(crate) offer: &'static [&'static str],
-    pub(crate) acceptance: &'static [&'static str],
+    pub offer: &'static [&'static str],
+    pub acceptance: &'static [&'static str],
     /// The envelope's method: for a request, for a notification.
-    pub(crate) sends: [&'static str; 2],
-    pub(crate) receives: [&'static str; 2],
+    pub sends: [&'static str; 2],
+    pub receives: [&'static str; 2],
     /// The inner message is a `message` of its own, not two members of the envelope.
-    pub(crate) wrapped: bool,
+    pub wrapped: bool,
     /// What to write in an envelope where there are no params.
-    pub(crate) no_params: Option<&'static [u8]>,
+    pub no_params: Option<&'static [u8]>,
     /// A proxy that is offered its role must accept it in its answer.
-    pub(crate) must_accept: bool,
+    pub must_accept: bool,
     /// Protocol versions may be anything: its documents have `"0.1.0"`.
     pub any_version: bool,
     /// Its word for "takes MCP servers over ACP", in the result of `initialize`.
-    pub(crate) mcp_word: &'static [&'static str],
+    pub mcp_word: &'static [&'static str],
     /// Which `session/update`s its SDKs can read; `None`: all.
     pub updates: Option<&'static Updates>,
 }
-
-/// There is one value of each generation.
-impl PartialEq for Generation {
-    fn eq(&self, other: &Generation) -> bool {
-        self.name == other.name
-    }
-}
-
-impl Eq for Generation {}
 
 /// The three handshakes there ever were, newest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,62 +129,112 @@ impl Greeting {
     }
 }
 
-/// Newest first.
-pub static ALL: [&Generation; 7] =
-    [&p5::P5, &p4::P4, &p3::P3, &p3t::P3T, &p2::P2, &p1::P1, &p0::P0];
-
 impl Generation {
+    /// Newest first.
+    pub const ALL: [Generation; 7] = [
+        Generation::P5,
+        Generation::P4,
+        Generation::P3,
+        Generation::P3t,
+        Generation::P2,
+        Generation::P1,
+        Generation::P0,
+    ];
+
+    /// The newest one.
+    pub const CURRENT: Generation = Generation::P5;
+
+    pub(crate) fn table(self) -> &'static Table {
+        match self {
+            Generation::P0 => &p0::P0,
+            Generation::P1 => &p1::P1,
+            Generation::P2 => &p2::P2,
+            Generation::P3t => &p3t::P3T,
+            Generation::P3 => &p3::P3,
+            Generation::P4 => &p4::P4,
+            Generation::P5 => &p5::P5,
+        }
+    }
+
+    /// The short name, for `--dialect` and for people.
+    pub fn name(self) -> &'static str {
+        self.table().name
+    }
+
+    /// Which programs speak it.
+    pub fn about(self) -> &'static str {
+        self.table().about
+    }
+
+    /// Protocol versions may be anything: its documents have `"0.1.0"`.
+    pub fn any_version(self) -> bool {
+        self.table().any_version
+    }
+
+    /// Which `session/update`s its SDKs can read; `None`: all.
+    pub fn updates(self) -> Option<&'static Updates> {
+        self.table().updates
+    }
+
+    pub(crate) fn greeting(self) -> Greeting {
+        self.table().greeting
+    }
+
     /// Finds a generation by its name, in whatever case.
-    pub fn named(name: &str) -> Option<&'static Generation> {
+    pub fn named(name: &str) -> Option<Generation> {
         let name = match name.to_ascii_uppercase().as_str() {
             "P4A" | "P4B" => "P4".to_owned(),
             name => name.to_owned(),
         };
-        ALL.into_iter().find(|it| it.name.eq_ignore_ascii_case(&name))
+        Generation::ALL.into_iter().find(|it| it.name().eq_ignore_ascii_case(&name))
     }
 
     /// The generation that uses this envelope. Several share one; then the name is that of the
     /// youngest.
-    pub(crate) fn of_envelope(method: &str, wrapped: bool) -> Option<&'static Generation> {
-        if method == p5::P5.sends[0] {
-            return Some(&p5::P5);
+    pub(crate) fn of_envelope(method: &str, wrapped: bool) -> Option<Generation> {
+        if method == Generation::P5.table().sends[0] {
+            return Some(Generation::P5);
         }
         if let Some(rest) = method.strip_prefix("_scp/successor/") {
             // A draft between two documents, like P1 in all but the first word.
-            return matches!(rest, "send" | "receive").then_some(&p1::P1);
+            return matches!(rest, "send" | "receive").then_some(Generation::P1);
         }
         if !method.starts_with("proxy/") && !method.starts_with("_proxy/") {
             return None;
         }
-        let uses = |it: &&&Generation| it.sends.contains(&method) || it.receives.contains(&method);
-        let mut speakers = ALL.iter().filter(uses).peekable();
+        let uses = |it: &Generation| {
+            let table = it.table();
+            table.sends.contains(&method) || table.receives.contains(&method)
+        };
+        let mut speakers = Generation::ALL.into_iter().filter(uses).peekable();
         let first = *speakers.peek()?;
-        Some(speakers.find(|it| it.wrapped == wrapped).unwrap_or(first))
+        Some(speakers.find(|it| it.table().wrapped == wrapped).unwrap_or(first))
     }
 
     /// The generation that is offered its role at this place.
-    pub(crate) fn of_offer(place: &[&str]) -> Option<&'static Generation> {
-        ALL.into_iter().find(|it| it.offer == place)
+    pub(crate) fn of_offer(place: &[&str]) -> Option<Generation> {
+        Generation::ALL.into_iter().find(|it| it.table().offer == place)
     }
 
     /// Where a proxy of this generation finds its role in `initialize`; empty if it is greeted otherwise.
-    pub fn offer_place(&self) -> &'static [&'static str] {
-        self.offer
+    pub fn offer_place(self) -> &'static [&'static str] {
+        self.table().offer
     }
 
     /// Where it accepts its role in the result.
-    pub fn acceptance_place(&self) -> &'static [&'static str] {
-        self.acceptance
+    pub fn acceptance_place(self) -> &'static [&'static str] {
+        self.table().acceptance
     }
 
     /// Do both write and read envelopes in the same way?
-    pub(crate) fn spells_like(&self, other: &Generation) -> bool {
-        (self.sends, self.wrapped) == (other.sends, other.wrapped)
+    pub(crate) fn spells_like(self, other: Generation) -> bool {
+        let (ours, theirs) = (self.table(), other.table());
+        (ours.sends, ours.wrapped) == (theirs.sends, theirs.wrapped)
     }
 
     /// Does its greeting stay within ACP v1? Components of old never heard of another.
-    pub(crate) fn v1_only(&self) -> bool {
-        self.greeting != Greeting::Proxy
+    pub(crate) fn v1_only(self) -> bool {
+        self.greeting() != Greeting::Proxy
     }
 }
 
@@ -140,11 +249,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn newer_generations_are_greater_and_names_lead_back() {
+        assert!(Generation::ALL.is_sorted_by(|newer, older| newer > older));
+        let generations = Generation::ALL.map(Spoken::Generation);
+        for spoken in generations.into_iter().chain([Spoken::Plain, Spoken::Unknown]) {
+            assert_eq!(Spoken::named(&spoken.to_string()), Some(spoken));
+        }
+    }
+
+    #[test]
     fn generations_are_found_by_name_and_by_envelope() {
-        assert_eq!(Generation::named("p3T").unwrap().name, "P3t");
-        assert_eq!(Generation::named("P4b").unwrap().name, "P4");
+        assert_eq!(Generation::named("p3T").unwrap().name(), "P3t");
+        assert_eq!(Generation::named("P4b").unwrap().name(), "P4");
         assert!(Generation::named("P6").is_none());
-        let of = |method, wrapped| Generation::of_envelope(method, wrapped).map(|it| it.name);
+        let of = |method, wrapped| Generation::of_envelope(method, wrapped).map(|it| it.name());
         assert_eq!(of("proxy/successor", false), Some("P5"));
         assert_eq!(of("_proxy/successor", false), Some("P4"));
         assert_eq!(of("_proxy/successor/request", false), Some("P3"));

@@ -43,9 +43,9 @@ const VERSION: &str = "1.0";
 pub(crate) const MCP_OFFER: Place = &["_meta", "mcp_acp_transport"];
 
 /// The params with the offer: where that generation looks for it, or wherever any would.
-pub(crate) fn put(params: &Json, generation: Option<&Generation>) -> Json {
+pub(crate) fn put(params: &Json, generation: Option<Generation>) -> Json {
     match generation {
-        Some(generation) => put_at(params, generation.offer),
+        Some(generation) => put_at(params, generation.table().offer),
         None => OFFERS[..3].iter().fold(params.clone(), |params, path| put_at(&params, path)),
     }
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::generation::{Generation, Greeting};
 use super::restore::restored;
-use super::{Rejection, envelope, offer, p0, p4, p5};
+use super::{Rejection, envelope, offer, p0};
 use crate::acp::INITIALIZE;
 use crate::guards;
 use crate::json::Json;
@@ -13,7 +13,7 @@ use crate::message::{Call, Id, Message, Outcome, Parts, Side, code};
 /// The link to a conductor whose proxy we are.
 #[derive(Debug, Default)]
 pub struct Outer {
-    generation: Option<&'static Generation>,
+    generation: Option<Generation>,
     /// The greeting that we have yet to answer.
     greeted: Option<Id>,
     /// That greeting offers MCP over ACP, which is to be accepted in the same place.
@@ -56,16 +56,16 @@ impl Outer {
         Outer::default()
     }
 
-    pub fn pinned(generation: &'static Generation) -> Outer {
+    pub fn pinned(generation: Generation) -> Outer {
         Outer { generation: Some(generation), ..Outer::default() }
     }
 
-    pub fn generation(&self) -> Option<&'static Generation> {
+    pub fn generation(&self) -> Option<Generation> {
         self.generation
     }
 
-    fn spelling(&self) -> &'static Generation {
-        self.generation.unwrap_or(&p5::P5)
+    fn spelling(&self) -> Generation {
+        self.generation.unwrap_or(Generation::P5)
     }
 
     fn on_call(
@@ -85,9 +85,9 @@ impl Outer {
                 self.mcp_offered = call.params.as_ref().filter(offered).is_some();
                 let without = |params| restored(&params, &Json::EMPTY, &[offer::MCP_OFFER]);
                 let params = call.params.clone();
-                (&p5::P5, if self.mcp_offered { params.map(without) } else { params })
+                (Generation::P5, if self.mcp_offered { params.map(without) } else { params })
             }
-            Some(_) => (&p4::P4, call.params.clone()),
+            Some(_) => (Generation::P4, call.params.clone()),
             None if method == INITIALIZE => {
                 let params = call.params.clone().unwrap_or(Json::EMPTY);
                 let place = offer::offered_at(&params);
@@ -129,7 +129,7 @@ impl Outer {
             .with_at(&["protocolVersion"], Some(&version));
         let result = offer::put_at(&result, p0::P0.acceptance);
         Message::response(id, Outcome::Result(result)).write_line(out);
-        self.generation = Some(&p0::P0);
+        self.generation = Some(Generation::P0);
         self.scp = Some(Scp { initialize: call.detached(), stage: Stage::Waiting });
         Ok(None)
     }
@@ -179,9 +179,9 @@ impl Outer {
         let generation = self.generation?;
         self.greeted.take_if(|greeted| greeted == id)?;
         let Outcome::Result(result) = outcome else { return None };
-        match generation.greeting {
+        match generation.greeting() {
             Greeting::Capability => {
-                Some(Outcome::Result(offer::put_at(result, generation.acceptance)))
+                Some(Outcome::Result(offer::put_at(result, generation.table().acceptance)))
             }
             Greeting::Proxy if self.mcp_offered => {
                 Some(Outcome::Result(result.with_at(offer::MCP_OFFER, Some(&Json::TRUE))))
@@ -231,7 +231,9 @@ impl Outer {
         };
         match toward {
             Side::Editor => message.write_line(out),
-            Side::Agent => envelope::write(self.spelling(), self.spelling().sends, id, call, out),
+            Side::Agent => {
+                envelope::write(self.spelling(), self.spelling().table().sends, id, call, out)
+            }
         }
     }
 

@@ -13,13 +13,13 @@
 
 use bytes::Bytes;
 
-use super::generation::{Generation, Greeting};
+use super::generation::{Greeting, Table};
 use super::{Plain, Rejection, offer};
 use crate::acp::{self, INITIALIZE};
 use crate::json::Json;
 use crate::message::{Id, Message, Outcome, Side};
 
-pub(crate) static P0: Generation = Generation {
+pub(crate) static P0: Table = Table {
     name: "P0",
     about: "SCP: proxies that start their own successor",
     greeting: Greeting::Capability,

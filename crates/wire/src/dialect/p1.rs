@@ -7,9 +7,9 @@
 //! {"method":"_proxy/successor/receive/notification","params":{"message":{"method":"session/update","params":{}}}}
 //! ```
 
-use super::generation::{Generation, Greeting};
+use super::generation::{Greeting, Table};
 
-pub(crate) static P1: Generation = Generation {
+pub(crate) static P1: Table = Table {
     name: "P1",
     about: "the text of S/ACP and P/ACP",
     greeting: Greeting::Capability,

@@ -6,9 +6,9 @@
 //! {"method":"_proxy/successor/notification","params":{"message":{"method":"session/cancel","params":{"sessionId":"S1"}}}}
 //! ```
 
-use super::generation::{Generation, Greeting};
+use super::generation::{Greeting, Table};
 
-pub(crate) static P2: Generation = Generation {
+pub(crate) static P2: Table = Table {
     name: "P2",
     about: "the walk-throughs of S/ACP and P/ACP",
     greeting: Greeting::Capability,

@@ -9,10 +9,10 @@
 //! A proxy must accept the offer in `agentCapabilities` of its answer. A malformed envelope, one
 //! without `params` included, ends it.
 
-use super::generation::{Generation, Greeting};
+use super::generation::{Greeting, Table};
 use super::updates::SCHEMA_0_6;
 
-pub(crate) static P3: Generation = Generation {
+pub(crate) static P3: Table = Table {
     name: "P3",
     about: "sacp-proxy 0.1 to 3.0, sacp-conductor up to 4",
     greeting: Greeting::Capability,

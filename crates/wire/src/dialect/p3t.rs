@@ -5,10 +5,10 @@
 //! {"jsonrpc":"2.0","id":"c","result":{"protocolVersion":1,"_meta":{"proxy":true}}}
 //! ```
 
-use super::generation::Generation;
+use super::generation::Table;
 use super::p3::P3;
 
-pub(crate) static P3T: Generation = Generation {
+pub(crate) static P3T: Table = Table {
     name: "P3t",
     about: "the SACP overview, @thinkwell/conductor",
     greeting: P3.greeting,

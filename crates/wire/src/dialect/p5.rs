@@ -9,10 +9,10 @@
 //! An outer `id` makes an envelope a request. The envelope's `_meta` belongs to this hop and goes
 //! no further.
 
-use super::generation::{Generation, Greeting};
+use super::generation::{Greeting, Table};
 use super::updates::SCHEMA_1_15;
 
-pub(crate) static P5: Generation = Generation {
+pub(crate) static P5: Table = Table {
     name: "P5",
     about: "current: the proxy-chains RFD, agent-client-protocol 5",
     greeting: Greeting::Proxy,

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use super::envelope::{self, Opened};
 use super::generation::{Generation, Greeting};
 use super::restore::{Place, restored};
-use super::{NOT_THE_CONDUCTOR, Rejection, offer, p0, p3, p5, words};
+use super::{NOT_THE_CONDUCTOR, Rejection, offer, p0, words};
 use crate::acp::{self, CANCEL_REQUEST, INITIALIZE};
 use crate::guards;
 use crate::json::Json;
@@ -32,7 +32,7 @@ pub struct Proxy {
     /// The names that it may give its successor. `None`: all, since they are not known here.
     peers: Option<Vec<String>>,
     /// Set by the user: no other generation is tried.
-    pin: Option<&'static Generation>,
+    pin: Option<Generation>,
     /// With which greeting to begin.
     first: First,
     /// A guess was with what to begin, and it was wrong.
@@ -54,7 +54,7 @@ pub struct Proxy {
     /// The successor that an SCP proxy has started has been initialised.
     successor_stands: bool,
     /// The generation of the envelope in which it passed `_scp/proxy` on, which it does not know.
-    no_scp: Option<&'static Generation>,
+    no_scp: Option<Generation>,
 }
 
 /// A greeting that the component has yet to answer.
@@ -83,7 +83,7 @@ enum Successor {
 enum State {
     /// Not greeted, or greeted and not yet understood.
     Unknown(Option<Box<Probe>>),
-    Known(&'static Generation),
+    Known(Generation),
 }
 
 /// What a message costs beside its text while it waits.
@@ -114,7 +114,7 @@ impl Proxy {
     }
 
     /// A component that is known to be of this generation: no other one is tried.
-    pub fn pinned(component: &str, generation: &'static Generation) -> Proxy {
+    pub fn pinned(component: &str, generation: Generation) -> Proxy {
         Proxy { pin: Some(generation), ..Proxy::unknown(component) }
     }
 
@@ -126,7 +126,7 @@ impl Proxy {
 
     /// A component that was of this generation before it was started again. If it does not understand
     /// the same greeting now, it is a component of which nothing is known.
-    pub fn restarted(component: &str, generation: &'static Generation) -> Proxy {
+    pub fn restarted(component: &str, generation: Generation) -> Proxy {
         Proxy { first: First::Generation(generation), ..Proxy::unknown(component) }
     }
 
@@ -142,7 +142,7 @@ impl Proxy {
     }
 
     /// The generation, once it is known.
-    pub fn generation(&self) -> Option<&'static Generation> {
+    pub fn generation(&self) -> Option<Generation> {
         match self.state {
             State::Known(generation) => Some(generation),
             State::Unknown(_) => None,
@@ -176,7 +176,7 @@ impl Proxy {
     }
 
     /// From now on the component's generation is known: what waited for that is sent.
-    fn adopt(&mut self, generation: &'static Generation, out: &mut Vec<u8>) {
+    fn adopt(&mut self, generation: Generation, out: &mut Vec<u8>) {
         // Generations that spell alike are told apart by what the component was before.
         let guess = self.guessed().filter(|guess| guess.spells_like(generation));
         let generation = self.pin.or(guess).unwrap_or(generation);
@@ -208,16 +208,16 @@ impl Proxy {
 
     /// Writes to a component whose generation is not known yet, or not any more.
     fn write_assuming(&self, toward: Side, message: &Message, out: &mut Vec<u8>) {
-        let generation = self.pin.unwrap_or(&p5::P5);
+        let generation = self.pin.unwrap_or(Generation::P5);
         match message {
             Message::Request { id, call } if toward == Side::Editor => {
-                envelope::write(generation, generation.receives, Some(id), call, out);
+                envelope::write(generation, generation.table().receives, Some(id), call, out);
             }
             Message::Notification(call) if toward == Side::Editor => {
-                envelope::write(generation, generation.receives, None, call, out);
+                envelope::write(generation, generation.table().receives, None, call, out);
             }
             Message::Request { id, call } if call.is(INITIALIZE) => {
-                self.write_greeting(generation.greeting, id, call, out);
+                self.write_greeting(generation.greeting(), id, call, out);
             }
             message => message.write_line(out),
         }
@@ -348,7 +348,7 @@ impl Proxy {
             }
             Greeting::Underscore => {}
             // The two oldest documents contradict themselves on whether it has to.
-            Greeting::Capability if generation.must_accept && !offer::accepted(&result) => {
+            Greeting::Capability if generation.table().must_accept && !offer::accepted(&result) => {
                 self.guess_failed |= self.first.is_guess();
                 let text = format!(
                     "component '{}' is not a proxy: it did not accept the proxy capability in its \
@@ -365,7 +365,7 @@ impl Proxy {
     /// A component that accepted its role without initialising a successor may be one that waits to
     /// be told its successor.
     fn may_be_scp(&self) -> bool {
-        self.successor == Successor::None && self.pin.is_none_or(|pin| pin.name == p0::P0.name)
+        self.successor == Successor::None && self.pin.is_none_or(|pin| pin == Generation::P0)
     }
 
     /// The component has answered `_scp/proxy`, or has not been asked at all.
@@ -376,14 +376,14 @@ impl Proxy {
                 if let Some((_, result)) = &mut self.accepted {
                     *result = guards::copy(&told, result);
                 }
-                self.adopt(&p0::P0, out);
+                self.adopt(Generation::P0, out);
                 // It may initialise its successor before it answers this, or after.
                 if !self.successor_stands {
                     return None;
                 }
             }
             // It has never heard of it, so it is of the generations that have envelopes.
-            Outcome::Error(_) => self.adopt(self.no_scp.unwrap_or(&p3::P3), out),
+            Outcome::Error(_) => self.adopt(self.no_scp.unwrap_or(Generation::P3), out),
         }
         self.release(out)
     }
@@ -435,10 +435,10 @@ impl Proxy {
         match &mut self.state {
             &mut State::Known(generation) => match id {
                 Some(id) if greets => {
-                    self.greet(generation.greeting, id, call, out);
+                    self.greet(generation.greeting(), id, call, out);
                 }
                 _ if toward == Side::Agent => message.write_line(out),
-                _ => envelope::write(generation, generation.receives, id, call, out),
+                _ => envelope::write(generation, generation.table().receives, id, call, out),
             },
             State::Unknown(None) => match id {
                 Some(id) if greets => self.begin(id, call, out),
@@ -470,7 +470,7 @@ impl Proxy {
 
     /// The greeting that the component has understood, once that is known.
     pub fn understood(&self) -> Option<Greeting> {
-        self.generation().map(|it| it.greeting)
+        self.generation().map(Generation::greeting)
     }
 
     /// The component is an SCP proxy, which starts its successor itself: it waits to be told which.
@@ -500,7 +500,7 @@ impl Proxy {
     /// that, may travel on.
     pub fn successor_stands(&mut self, out: &mut Vec<u8>) -> Option<(Side, Message)> {
         self.successor_stands = true;
-        self.generation().filter(|it| *it == &p0::P0)?;
+        self.generation().filter(|it| *it == Generation::P0)?;
         self.release(out)
     }
 }

@@ -329,7 +329,7 @@ mod tests {
     use crate::dialect::Generation;
 
     fn reads(generation: &str, update: &str) -> bool {
-        let updates = Generation::named(generation).unwrap().updates.unwrap();
+        let updates = Generation::named(generation).unwrap().updates().unwrap();
         let params = format!(r#"{{"sessionId":"s","update":{update}}}"#);
         updates.reads(&Json::parse(params).unwrap())
     }
@@ -337,7 +337,7 @@ mod tests {
     #[test]
     fn a_kind_that_is_newer_than_the_schema_is_not_read() {
         let read_by = |generation: &str| {
-            let updates = Generation::named(generation).unwrap().updates.unwrap();
+            let updates = Generation::named(generation).unwrap().updates().unwrap();
             CURRENT_KINDS.into_iter().filter(|kind| updates.kinds().any(|it| it == *kind)).count()
         };
         assert_eq!([read_by("P3"), read_by("P4"), read_by("P5")], [8, 8, 14]);

@@ -1,7 +1,7 @@
 //! A capability that every generation has another word for: "this agent takes MCP servers over the
 //! ACP channel itself".
 
-use super::generation::{self, Generation, Greeting};
+use super::generation::{Generation, Greeting};
 use super::restore::Place;
 use crate::json::Json;
 
@@ -14,14 +14,15 @@ fn says(result: &Json, place: &[&str]) -> bool {
 
 /// Does this result of `initialize` say so, in any generation's words?
 pub(crate) fn takes_mcp_over_acp(result: &Json) -> bool {
-    says(result, V2) || generation::ALL.iter().any(|it| says(result, it.mcp_word))
+    says(result, V2) || Generation::ALL.iter().any(|it| says(result, it.table().mcp_word))
 }
 
 /// The word to add to this result for a proxy of that generation, if it says so at all and not yet
 /// in that word: where it stands, and what it says.
-pub(crate) fn missing(result: &Json, generation: &Generation) -> Option<(Place, Json)> {
-    let v2 = generation.greeting == Greeting::Proxy && result.member("info").is_some();
-    let (place, yes) = if v2 { (V2, Json::EMPTY) } else { (generation.mcp_word, Json::TRUE) };
+pub(crate) fn missing(result: &Json, generation: Generation) -> Option<(Place, Json)> {
+    let v2 = generation.greeting() == Greeting::Proxy && result.member("info").is_some();
+    let (place, yes) =
+        if v2 { (V2, Json::EMPTY) } else { (generation.table().mcp_word, Json::TRUE) };
     (takes_mcp_over_acp(result) && !says(result, place)).then_some((place, yes))
 }
 
@@ -33,22 +34,22 @@ mod tests {
     #[test]
     fn the_capability_is_said_in_the_words_of_each_generation() {
         let plain = Json::trusted(r#"{"protocolVersion":1,"agentCapabilities":{"x":1.10}}"#);
-        for hears in generation::ALL {
+        for hears in Generation::ALL {
             assert_eq!(missing(&plain, hears), None, "nothing to say, nothing said");
-            for says in generation::ALL {
-                let said = plain.with_at(says.mcp_word, Some(&Json::TRUE));
+            for says in Generation::ALL {
+                let said = plain.with_at(says.table().mcp_word, Some(&Json::TRUE));
                 match missing(&said, hears) {
-                    None => assert_eq!(says.mcp_word, hears.mcp_word),
+                    None => assert_eq!(says.table().mcp_word, hears.table().mcp_word),
                     Some((place, yes)) => {
                         let told = said.with_at(place, Some(&yes));
-                        assert_eq!(missing(&told, hears), None, "{} hears it once", hears.name);
+                        assert_eq!(missing(&told, hears), None, "{hears} hears it once");
                         assert_eq!(restored(&told, &said, &[place]), said);
                     }
                 }
             }
         }
         let v2 = Json::trusted(r#"{"info":{},"_meta":{"mcp_acp_transport":true}}"#);
-        let (place, yes) = missing(&v2, Generation::named("P5").unwrap()).unwrap();
+        let (place, yes) = missing(&v2, Generation::P5).unwrap();
         let heard = v2.with_at(place, Some(&yes)).to_string();
         assert!(heard.contains(r#""session":{"mcp":{"acp":{}}}"#), "{heard}");
     }

@@ -7,7 +7,7 @@ mod own;
 mod probing;
 
 use bytes::Bytes;
-use wire::dialect::{Dialect, Generation, Outer, Proxy, generation};
+use wire::dialect::{Dialect, Generation, Outer, Proxy};
 use wire::{Message, Side};
 
 /// One end of a link, with what it has to say back at once.
@@ -166,7 +166,7 @@ fn a_proxy_of_every_generation_is_spoken_to_in_its_own_spelling() {
         let (heard, _) = link.hears(examples.accepted);
         let (_, answer) = heard.unwrap();
         assert_eq!(answer.replace(r#","agentCapabilities":{}"#, ""), RESULT, "{}", examples.name);
-        assert_eq!(link.0.name(), examples.name);
+        assert_eq!(link.0.spoken().name(), examples.name);
 
         link.passes(examples.sent, Side::Agent, UPDATE);
         link.sends(Side::Editor, UPDATE, &[examples.received]);
@@ -191,7 +191,7 @@ fn a_conductor_of_every_generation_is_answered_in_kind() {
         for ours in ["symposium", r#""proxy""#, "mcp_acp_transport"] {
             assert!(!message.contains(ours), "{message}");
         }
-        assert_eq!(link.0.name(), examples.name);
+        assert_eq!(link.0.spoken().name(), examples.name);
         let said = link.says(Side::Editor, RESULT);
         assert_eq!(said, [examples.accepted], "{}", examples.name);
         link.passes(examples.received, Side::Editor, UPDATE);
@@ -302,7 +302,7 @@ fn an_scp_proxy_is_given_a_relay() {
             false => r#"{"id":"scp","error":{"code":-32601,"message":"no"}}"#,
         };
         let (heard, _) = link.hears(answer);
-        assert_eq!(link.0.name(), if scp { "P0" } else { "P3" });
+        assert_eq!(link.0.spoken().name(), if scp { "P0" } else { "P3" });
         let heard = match scp {
             true => {
                 assert_eq!(heard, None, "its successor is not initialised yet");
@@ -336,7 +336,7 @@ fn an_scp_editor_tells_us_our_successors() {
     assert_eq!(heard, None);
     assert!(said[0].contains(r#""protocolVersion":1"#), "{said:?}");
     assert!(said[0].contains(r#""symposium":{"version":"1.0","proxy":true}"#), "{said:?}");
-    assert_eq!(link.0.name(), "P0");
+    assert_eq!(link.0.spoken().name(), "P0");
     link.refuses(r#"{"id":1,"method":"session/new","params":{}}"#, "-32600");
     link.refuses(r#"{"id":2,"method":"_scp/proxy","params":{"a":1}}"#, "-32602");
     assert!(link.0.outer_mut().unwrap().take_chain().is_none());
@@ -359,7 +359,7 @@ fn an_scp_editor_tells_us_our_successors() {
 #[test]
 fn every_generation_but_scp_has_examples() {
     let names: Vec<_> = EXAMPLES.iter().map(|it| it.name).chain(["P0"]).collect();
-    assert_eq!(names, generation::ALL.map(|it| it.name));
+    assert_eq!(names, Generation::ALL.map(Generation::name));
 }
 
 /// A message may name whom it is for. In a chain that is a line, every name behind a proxy means its

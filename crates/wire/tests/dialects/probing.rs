@@ -89,7 +89,7 @@ fn any_error_leads_to_the_next_older_greeting() {
             "{code}: {said:?}"
         );
         link.hears(&EXAMPLES[2].forwarded.replace(r#""c:1""#, r#""c:1~2""#));
-        assert_eq!(link.0.name(), "P3");
+        assert_eq!(link.0.spoken().name(), "P3");
     }
     // Also where the code is none.
     let mut link = Link::to(Proxy::unknown("x"));
@@ -159,7 +159,7 @@ fn what_a_proxy_sends_before_its_own_initialize_only_tells_how_it_spells() {
         )
     };
     link.hears(&echo("$/cancel_request").replace(r#""id":1,"#, ""));
-    assert_eq!(link.0.name(), "unknown");
+    assert_eq!(link.0.spoken().name(), "unknown");
     link.hears(&echo("proxy/initialize"));
     // With a hint, no error is taken for a final no.
     let (heard, said) = link.hears(r#"{"id":"c:1","error":{"code":-32603,"message":"refused"}}"#);
@@ -168,7 +168,7 @@ fn what_a_proxy_sends_before_its_own_initialize_only_tells_how_it_spells() {
     // A second answer to the greeting that was withdrawn is nobody's.
     assert_eq!(link.hears(r#"{"id":"c:1","result":{"protocolVersion":1}}"#), (None, vec![]));
     link.hears(&echo("initialize"));
-    assert_eq!(link.0.name(), "P4");
+    assert_eq!(link.0.spoken().name(), "P4");
 }
 
 /// Of two greetings at once, the one that waited is not sent as if to an agent.
@@ -315,7 +315,7 @@ fn a_restarted_proxy_is_met_in_its_own_spelling() {
         link.sends(Side::Agent, INITIALIZE, &[examples.greeting]);
         link.hears(examples.forwarded);
         link.hears(examples.accepted);
-        assert_eq!(link.0.name(), examples.name);
+        assert_eq!(link.0.spoken().name(), examples.name);
         link.sends(Side::Editor, UPDATE, &[examples.received]);
     }
 }

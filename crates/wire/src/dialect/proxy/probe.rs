@@ -6,7 +6,7 @@
 use bytes::Bytes;
 
 use super::super::generation::{Generation, Greeting};
-use super::super::{offer, p3, p4, p5};
+use super::super::offer;
 use super::{Proxy, State, Successor};
 use crate::acp::CANCEL_REQUEST;
 use crate::json::Json;
@@ -19,7 +19,7 @@ pub(super) enum First {
     /// A guess: the one that was understood the last time.
     Greeting(Greeting),
     /// A guess: the one of the generation that the component had before it was started again.
-    Generation(&'static Generation),
+    Generation(Generation),
     /// The newest one but these, over which the component has ended.
     After(Vec<Greeting>),
 }
@@ -44,7 +44,7 @@ pub(super) struct Probe {
     /// count.
     pub heard: bool,
     /// The envelope in which it passed the greeting on tells the generation.
-    pub hint: Option<&'static Generation>,
+    pub hint: Option<Generation>,
     tried: Vec<Attempt>,
     /// The guess has made an agent of the component: it has to be started again.
     pub restart: bool,
@@ -203,10 +203,10 @@ impl Proxy {
 impl Proxy {
     pub(super) fn first_greeting(&self) -> Greeting {
         match (&self.first, self.pin) {
-            (_, Some(pin)) => pin.greeting,
+            (_, Some(pin)) => pin.greeting(),
             (First::Newest, _) => Greeting::Proxy,
             (First::Greeting(greeting), _) => *greeting,
-            (First::Generation(generation), _) => generation.greeting,
+            (First::Generation(generation), _) => generation.greeting(),
             (First::After(failed), _) => {
                 let left = Greeting::ALL.into_iter().find(|it| !failed.contains(it));
                 left.unwrap_or(Greeting::Proxy)
@@ -215,7 +215,7 @@ impl Proxy {
     }
 
     /// The generation that the component is believed to be of.
-    pub(super) fn guessed(&self) -> Option<&'static Generation> {
+    pub(super) fn guessed(&self) -> Option<Generation> {
         match self.first {
             First::Generation(generation) => Some(generation),
             _ => None,
@@ -269,7 +269,7 @@ impl Proxy {
         let State::Unknown(Some(probe)) = &mut self.state else { return false };
         let untried = |it: &Greeting| !probe.has_tried(*it);
         // One over which the component has ended is worth another try if its envelope says so.
-        let hinted = probe.hint.map(|it| it.greeting).filter(|it| !probe.has_refused(*it));
+        let hinted = probe.hint.map(Generation::greeting).filter(|it| !probe.has_refused(*it));
         let next = hinted.or_else(|| Greeting::ALL.into_iter().find(untried));
         probe.hint = None;
         let Some(greeting) = next.filter(|_| self.pin.is_none()) else { return false };
@@ -328,15 +328,15 @@ impl Proxy {
         let Outcome::Result(result) = &outcome else { return Some(outcome) };
         match greeting {
             // It answered without initialising its successor; the router does that for it.
-            Greeting::Proxy => self.adopt(&p5::P5, out),
-            Greeting::Underscore => self.adopt(&p4::P4, out),
+            Greeting::Proxy => self.adopt(Generation::P5, out),
+            Greeting::Underscore => self.adopt(Generation::P4, out),
             Greeting::Capability if offer::accepted(result) || self.pin.is_some() => {
                 if self.may_be_scp() {
                     self.accepted = Some((id.detached(), result.detached()));
                     self.successor = Successor::Wanted;
                     return None;
                 }
-                self.adopt(self.guessed().unwrap_or(&p3::P3), out);
+                self.adopt(self.guessed().unwrap_or(Generation::P3), out);
             }
             Greeting::Capability => {
                 let guess = probe.guess;
