@@ -24,8 +24,10 @@ use serde_json::{Value, json};
 
 use crate::peers::quote;
 
+mod folder;
 mod puppet;
 
+pub use folder::directory;
 use puppet::Puppets;
 pub use puppet::{Child, Puppet};
 
@@ -488,14 +490,6 @@ pub fn patiently<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send 
     let (sender, receiver) = channel();
     std::thread::spawn(move || sender.send(work()));
     receiver.recv_timeout(PATIENCE).unwrap_or_else(|error| panic!("{what}: {error}"))
-}
-
-/// A fresh directory for files of one test.
-pub fn directory(name: &str) -> PathBuf {
-    let path = std::env::temp_dir().join(format!("stage-{}-{name}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&path);
-    std::fs::create_dir_all(&path).expect("a directory");
-    path
 }
 
 /// Writes an executable shell script and gives its path.

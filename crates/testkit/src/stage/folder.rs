@@ -1,0 +1,75 @@
+//! Directories for the files of a test, removed at its end.
+
+use std::cell::{Cell, RefCell};
+use std::path::PathBuf;
+use std::sync::Once;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A fresh directory for files of one test. It is removed when the thread of the test ends, unless the test
+/// has failed.
+pub fn directory(name: &str) -> PathBuf {
+    // Two tests may use one name at the same time.
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    note_panics();
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("stage-{}-{name}-{number}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let _ = std::fs::remove_dir_all(&path);
+    std::fs::create_dir_all(&path).expect("a directory");
+    OWN.with_borrow_mut(|own| own.0.push(path.clone()));
+    path
+}
+
+thread_local! {
+    static FAILED: Cell<bool> = const { Cell::new(false) };
+    /// Each test runs in a thread of its own.
+    static OWN: RefCell<Directories> = const { RefCell::new(Directories(Vec::new())) };
+}
+
+struct Directories(Vec<PathBuf>);
+
+impl Drop for Directories {
+    fn drop(&mut self) {
+        if FAILED.get() {
+            return;
+        }
+        for path in &self.0 {
+            // A process that the test has ended may still be writing there.
+            let _ = std::fs::remove_dir_all(path);
+        }
+    }
+}
+
+/// Marks threads that have panicked. A destructor cannot ask for this: the test harness has caught
+/// the panic before the thread ends.
+fn note_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            // The thread may be past its end already.
+            let _ = FAILED.try_with(|failed| failed.set(true));
+            before(panic);
+        }));
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::directory;
+
+    #[test]
+    fn a_directory_goes_with_its_test_and_stays_when_the_test_fails() {
+        let passed = std::thread::spawn(|| directory("passed")).join().expect("no panic");
+        assert!(!passed.exists());
+        let failed = std::thread::spawn(|| {
+            let path = directory("failed");
+            let caught = std::panic::catch_unwind(|| panic!("an intended failure"));
+            assert!(caught.is_err());
+            path
+        });
+        let failed = failed.join().expect("the panic was caught");
+        assert!(failed.exists());
+        std::fs::remove_dir_all(failed).expect("it is there");
+    }
+}
