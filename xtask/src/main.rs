@@ -5,6 +5,7 @@ mod bench;
 mod cache;
 mod demo;
 mod fuzz;
+mod mutants;
 mod peers;
 mod picture;
 mod platforms;
@@ -29,6 +30,8 @@ usage: cargo xtask CHORE
   tidy             the house rules alone
   fuzz [--seconds N] [TARGET…]
                    fuzz longer: ten minutes for each target; what it finds is kept as a test
+  mutants [OPTION…]
+                   test the core's tests: change the code at random places, and see whether they notice
   bench [OPTION…]  measure the conductor against the reference conductor and bare pipes";
 
 fn main() -> ExitCode {
@@ -41,8 +44,9 @@ fn main() -> ExitCode {
         ["peers"] => peers::ensure().map(|index| println!("{}", index.display())),
         ["tidy"] => tidy::run(),
         ["fuzz", ..] => fuzz::run(&arguments[1..]),
+        ["mutants", ..] => mutants::run(&arguments[1..]),
         ["bench", ..] => bench::run(&arguments[1..]),
-        _ => Err(format!("{USAGE}\n\n  bench {}", bench::USAGE)),
+        _ => Err(format!("{USAGE}\n\n  mutants {}\n\n  bench {}", mutants::USAGE, bench::USAGE)),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,388 @@
+//! `cargo xtask mutants`: tests the tests of the core.
+//!
+//! `cargo-mutants` changes one expression of the program at a time (a *mutant*) and runs the tests. A
+//! mutant that no test notices (a *missed* one) shows what the tests do not check. There are thousands
+//! of mutants, so a random sample is tested. The same seed chooses the same sample of the same code.
+//!
+//! A sample is tested in two passes. In the first pass, each mutant is tested with its own package's
+//! tests, and the simulations are short. Most mutants are caught there, in seconds. The second pass tests
+//! the missed mutants with the tests of the whole core, and the simulations have their usual length.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde_json::Value;
+
+use crate::cache::{Profile, Published};
+use crate::tool::at;
+
+pub const CARGO_MUTANTS: Published =
+    Published { name: "cargo-mutants", version: "27.1.0", profile: Profile::Dev };
+
+pub const USAGE: &str = "[--sample N] [--seed N] [--jobs 1|2] [PATH…]
+
+  --sample N       how many mutants are tested, chosen at random (300)
+  --seed N         another choice (1)
+  --jobs 1|2       how many mutants are tested at the same time (2)
+  PATH             only mutants of files whose path begins like this: crates/router";
+
+/// The code that decides: its package, and where its source is.
+const CORE: [(&str, &str); 4] = [
+    ("wire", "crates/wire/src/dialect"),
+    ("router", "crates/router/src/"),
+    ("mcp", "crates/mcp/src/"),
+    ("supervisor", "crates/supervisor/src/"),
+];
+
+/// The share of the viable mutants that the tests must catch, in percent.
+const ENOUGH: f64 = 95.0;
+
+/// The first pass plays this much of the simulations. They read these variables.
+const SHORT: [(&str, &str); 3] = [("SIM_SCHEDULES", "600"), ("SEEDS", "120"), ("EVERY", "60")];
+
+/// Tests with these words in their names are not run. They plant bugs in the players to test the
+/// simulations, so they do not check the core, and they are slow.
+const SKIPPED: [&str; 1] = ["every_planted_bug"];
+
+/// The same for the first pass: slow tests whose variables do not shorten them.
+const SKIPPED_AT_FIRST: [&str; 2] = ["every_planted_bug", "every_pair_of_lines"];
+
+/// A mutant whose tests take this many times as long as those of the unchanged program hangs.
+const SLOWEST: f64 = 3.0;
+
+/// The same in seconds, if that is more: builds of other mutants disturb short tests.
+const SHORTEST_TIMEOUT: u64 = 60;
+
+/// A mutant that allocates for ever must not take all of the machine's memory.
+const MEMORY: u64 = 6 << 30;
+
+pub fn run(arguments: &[String]) -> Result<(), String> {
+    let options = Options::parse(arguments)?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
+    let place = root.join("target").join("mutants");
+    fs::create_dir_all(&place).map_err(at(&place))?;
+    let program = CARGO_MUTANTS.installed()?;
+    limit_memory()?;
+    let began = Instant::now();
+
+    let all = list(&program, root)?;
+    let wanted: Vec<String> = all.iter().filter(|it| options.wants(it)).cloned().collect();
+    let count = wanted.len();
+    let sample = choose(wanted, options.sample, options.seed);
+    println!("{} of {count} mutants, seed {}", sample.len(), options.seed);
+    let lab = Lab { program, root: root.to_owned(), place, all, jobs: options.jobs };
+    let mut results = lab.test("own", &sample, Tests::Own)?;
+    if !results.missed.is_empty() {
+        println!(
+            "{} mutants were missed so far: now with all tests of the core",
+            results.missed.len()
+        );
+        let missed: Vec<String> = std::mem::take(&mut results.missed).into_iter().collect();
+        let second = lab.test("core", &missed, Tests::Core)?;
+        results.add(second);
+    }
+    println!("{}", results.report());
+    println!("{} s; the logs are in {}", began.elapsed().as_secs(), lab.place.display());
+    match results.percent() {
+        share if share < ENOUGH => Err(format!("fewer than {ENOUGH} % of the mutants were caught")),
+        _ => Ok(()),
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Options {
+    sample: usize,
+    seed: u64,
+    jobs: u32,
+    paths: Vec<String>,
+}
+
+impl Options {
+    fn parse(arguments: &[String]) -> Result<Options, String> {
+        let usage = || format!("usage: cargo xtask mutants {USAGE}");
+        let mut options = Options { sample: 300, seed: 1, jobs: 2, paths: Vec::new() };
+        let mut words = arguments.iter();
+        while let Some(word) = words.next() {
+            let mut number =
+                || words.next().and_then(|it| it.parse::<u64>().ok()).ok_or_else(usage);
+            match word.as_str() {
+                "--sample" => options.sample = number()? as usize,
+                "--seed" => options.seed = number()?,
+                "--jobs" => options.jobs = number()?.clamp(1, 2) as u32,
+                path if !path.starts_with('-') => options.paths.push(path.to_owned()),
+                _ => return Err(usage()),
+            }
+        }
+        Ok(options)
+    }
+
+    /// Whether a mutant is of the core, and in one of the files that the user named.
+    fn wants(&self, name: &str) -> bool {
+        let in_core = CORE.iter().any(|(_, path)| name.starts_with(path));
+        let named = self.paths.iter().any(|path| name.starts_with(path.as_str()));
+        in_core && (named || self.paths.is_empty())
+    }
+}
+
+/// Everything that is started from here on inherits the limit. A test that reaches it aborts, which is
+/// a failure of the test.
+fn limit_memory() -> Result<(), String> {
+    let maximum = getrlimit(Resource::As).maximum;
+    setrlimit(Resource::As, Rlimit { current: Some(MEMORY), maximum })
+        .map_err(|error| format!("the limit of memory: {error}"))
+}
+
+/// The names of all mutants in the packages of the core.
+fn list(program: &Path, root: &Path) -> Result<Vec<String>, String> {
+    let mut command = Command::new(program);
+    command.args(["mutants", "--no-config", "--list", "--json"]).current_dir(root);
+    for (package, _) in CORE {
+        command.args(["--package", package]);
+    }
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("{}: {error}", program.display()))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("the mutants cannot be listed: {said}"));
+    }
+    let listed: Value =
+        serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())?;
+    let mutants = listed.as_array().ok_or("the list of mutants is no list")?;
+    let names = mutants.iter().filter_map(|it| it["name"].as_str());
+    let mut names: Vec<String> = names.map(str::to_owned).collect();
+    names.sort();
+    Ok(names)
+}
+
+/// A random choice (the first steps of a Fisher–Yates shuffle), in the order of the list.
+fn choose(mut names: Vec<String>, count: usize, seed: u64) -> Vec<String> {
+    let mut state = seed;
+    // SplitMix64
+    let mut random = || {
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    };
+    let count = count.min(names.len());
+    for index in 0..count {
+        let rest = (names.len() - index) as u64;
+        names.swap(index, index + (random() % rest) as usize);
+    }
+    names.truncate(count);
+    names.sort();
+    names
+}
+
+/// Which tests are run for a mutant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tests {
+    /// Those of its package, with short simulations.
+    Own,
+    /// Those of all packages of the core.
+    Core,
+}
+
+/// Where mutants are tested.
+#[derive(Debug)]
+struct Lab {
+    program: PathBuf,
+    root: PathBuf,
+    place: PathBuf,
+    all: Vec<String>,
+    jobs: u32,
+}
+
+impl Lab {
+    fn test(&self, pass: &str, mutants: &[String], tests: Tests) -> Result<Results, String> {
+        let config = self.place.join(format!("{pass}.toml"));
+        fs::write(&config, configuration(tests)).map_err(at(&config))?;
+        let output = self.place.join(pass);
+        self.leave_out_others(&output, mutants)?;
+        let mut command = Command::new(&self.program);
+        command.args(["mutants", "--iterate", "--colors", "never", "--config"]).arg(&config);
+        command.arg("--output").arg(&output).args(["--jobs", &self.jobs.to_string()]);
+        for (package, _) in CORE {
+            command.args(["--package", package]);
+        }
+        // Each mutant is built in a copy of the project, which has a target folder of its own.
+        command.current_dir(&self.root).env_remove("CARGO_TARGET_DIR");
+        command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("RUST_BACKTRACE", "0");
+        if tests == Tests::Own {
+            command.envs(SHORT);
+        }
+        let status = command.stdin(Stdio::null()).stdout(std::io::stderr()).status();
+        let status = status.map_err(|error| format!("{}: {error}", self.program.display()))?;
+        // 2: some mutants were missed; 3: the tests of some did not end.
+        if !matches!(status.code(), Some(0 | 2 | 3)) {
+            let log = output.join("mutants.out/log/baseline.log");
+            return Err(format!("the mutants were not tested ({status}); see {}", log.display()));
+        }
+        let path = output.join("mutants.out/outcomes.json");
+        let text = fs::read(&path).map_err(at(&path))?;
+        let outcomes = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+        Ok(Results::read(&outcomes))
+    }
+
+    /// Chooses the mutants. `cargo-mutants` can choose by a regular expression, but this does not work for
+    /// all kinds of mutants. With `--iterate` it leaves out the mutants that are listed as caught before.
+    fn leave_out_others(&self, output: &Path, mutants: &[String]) -> Result<(), String> {
+        let folder = output.join("mutants.out");
+        let _ = fs::remove_dir_all(output);
+        fs::create_dir_all(&folder).map_err(at(&folder))?;
+        let others = self.all.iter().filter(|name| !mutants.contains(name));
+        let lines: String = others.map(|name| format!("{name}\n")).collect();
+        let path = folder.join("previously_caught.txt");
+        fs::write(&path, lines).map_err(at(&path))
+    }
+}
+
+/// The configuration file of `cargo-mutants`. A list of strings is the same in JSON and in TOML.
+fn configuration(tests: Tests) -> String {
+    let (packages, skipped): (Vec<&str>, &[&str]) = match tests {
+        Tests::Own => (Vec::new(), &SKIPPED_AT_FIRST),
+        Tests::Core => (CORE.map(|(package, _)| package).into(), &SKIPPED),
+    };
+    let skip = skipped.iter().flat_map(|name| ["--skip", name]);
+    let arguments: Vec<&str> = ["--tests", "--"].into_iter().chain(skip).collect();
+    format!(
+        "gitignore = true\ntest_package = {}\nadditional_cargo_test_args = {}\n\
+         timeout_multiplier = {SLOWEST:.1}\nminimum_test_timeout = {SHORTEST_TIMEOUT}.0\n",
+        Value::from(packages),
+        Value::from(arguments)
+    )
+}
+
+/// What came of the mutants, by name.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Results {
+    caught: BTreeSet<String>,
+    missed: BTreeSet<String>,
+    /// The tests did not end.
+    endless: BTreeSet<String>,
+    /// The compiler refused them.
+    unviable: BTreeSet<String>,
+}
+
+impl Results {
+    /// Reads what `cargo-mutants` writes in `outcomes.json`.
+    fn read(outcomes: &Value) -> Results {
+        let mut results = Results::default();
+        for outcome in outcomes["outcomes"].as_array().into_iter().flatten() {
+            let Some(name) = outcome["scenario"]["Mutant"]["name"].as_str() else { continue };
+            let set = match outcome["summary"].as_str() {
+                Some("CaughtMutant") => &mut results.caught,
+                Some("MissedMutant") => &mut results.missed,
+                Some("Timeout") => &mut results.endless,
+                _ => &mut results.unviable,
+            };
+            set.insert(name.to_owned());
+        }
+        results
+    }
+
+    fn add(&mut self, more: Results) {
+        self.caught.extend(more.caught);
+        self.missed.extend(more.missed);
+        self.endless.extend(more.endless);
+        self.unviable.extend(more.unviable);
+    }
+
+    /// The share of the viable mutants that were noticed. A test that does not end has noticed one.
+    fn percent(&self) -> f64 {
+        let noticed = (self.caught.len() + self.endless.len()) as f64;
+        let viable = noticed + self.missed.len() as f64;
+        if viable == 0.0 { 100.0 } else { 100.0 * noticed / viable }
+    }
+
+    fn report(&self) -> String {
+        let mut text = String::new();
+        for name in &self.missed {
+            text.push_str(&format!("missed: {name}\n"));
+        }
+        text.push_str(&format!(
+            "{} caught, {} missed, {} timeouts, {} unviable: {:.1} % of the viable ones are caught",
+            self.caught.len(),
+            self.missed.len(),
+            self.endless.len(),
+            self.unviable.len(),
+            self.percent()
+        ));
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(|&it| it.to_owned()).collect()
+    }
+
+    #[test]
+    fn arguments_are_understood() {
+        let parse = |given: &[&str]| Options::parse(&words(given));
+        let usual = Options { sample: 300, seed: 1, jobs: 2, paths: Vec::new() };
+        assert_eq!(parse(&[]), Ok(usual));
+        let given = ["--sample", "20", "--seed", "7", "--jobs", "9", "crates/router"];
+        let wanted = Options { sample: 20, seed: 7, jobs: 2, paths: words(&["crates/router"]) };
+        assert_eq!(parse(&given), Ok(wanted));
+        assert!(parse(&["--sample"]).is_err() && parse(&["--all"]).is_err());
+    }
+
+    #[test]
+    fn a_seed_always_chooses_the_same_mutants_and_none_twice() {
+        let all: Vec<String> = (0..100).map(|number| format!("{number:02}")).collect();
+        let chosen = choose(all.clone(), 30, 1);
+        assert_eq!(chosen, choose(all.clone(), 30, 1));
+        assert_ne!(chosen, choose(all.clone(), 30, 2));
+        assert_eq!(chosen.iter().collect::<BTreeSet<_>>().len(), 30);
+        assert_eq!(choose(all.clone(), 1000, 1), all);
+    }
+
+    #[test]
+    fn only_files_of_the_core_are_changed() {
+        let wants = |paths: &[&str], name: &str| {
+            Options { sample: 1, seed: 1, jobs: 1, paths: words(paths) }.wants(name)
+        };
+        assert!(wants(&[], "crates/router/src/seat.rs:1:1: x"));
+        assert!(!wants(&[], "crates/wire/src/json.rs:1:1: x"));
+        assert!(wants(&["crates/wire"], "crates/wire/src/dialect/p5.rs:1:1: x"));
+        assert!(!wants(&["crates/wire"], "crates/router/src/seat.rs:1:1: x"));
+    }
+
+    #[test]
+    fn the_second_pass_runs_the_tests_of_the_whole_core() {
+        let first = configuration(Tests::Own);
+        assert!(first.contains("test_package = []\n") && first.contains("every_pair_of_lines"));
+        let second = configuration(Tests::Core);
+        assert!(second.contains(r#"test_package = ["wire","router","#), "{second}");
+        let arguments = r#"["--tests","--","--skip","every_planted_bug"]"#;
+        assert!(second.contains(arguments), "{second}");
+    }
+
+    #[test]
+    fn the_report_names_what_was_missed() {
+        let mutant = |name: &str, summary: &str| json!({"scenario": {"Mutant": {"name": name}}, "summary": summary});
+        let mut results = Results::read(&json!({"outcomes": [
+            {"scenario": "Baseline", "summary": "Success"},
+            mutant("a.rs:1:1: a", "CaughtMutant"),
+            mutant("b.rs:1:1: b", "Timeout"),
+            mutant("c.rs:1:1: c", "Unviable"),
+        ]}));
+        results.add(Results::read(&json!({"outcomes": [mutant("d.rs:4:1: d", "MissedMutant")]})));
+        assert_eq!(
+            results.report(),
+            "missed: d.rs:4:1: d\n\
+             1 caught, 1 missed, 1 timeouts, 1 unviable: 66.7 % of the viable ones are caught"
+        );
+    }
+}
