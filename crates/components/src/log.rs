@@ -77,7 +77,7 @@ struct Writer {
     options: Log,
     out: Out,
     /// Open requests: who asked under which id, what, and when.
-    open: BTreeMap<(Side, Vec<u8>), (String, Instant)>,
+    open: BTreeMap<(Side, Id), (String, Instant)>,
     /// The editor says that it takes what components log.
     forwards: bool,
     /// It was said that lines are lost.
@@ -142,7 +142,7 @@ impl Writer {
                 }
                 let method = call.method.name().into_owned();
                 let asked = (method.clone(), Instant::now());
-                self.open.insert((from, key(id)), asked);
+                self.open.insert((from, id.detached()), asked);
                 self.write(
                     Level::Info,
                     from,
@@ -171,7 +171,7 @@ impl Writer {
     }
 
     fn on_answer(&mut self, from: Side, id: &Id, outcome: &Outcome) {
-        let asked = self.open.remove(&(from.opposite(), key(id)));
+        let asked = self.open.remove(&(from.opposite(), id.clone()));
         let (method, took) = match &asked {
             Some((method, since)) => (method.as_str(), Some(since.elapsed())),
             None => ("", None),
@@ -288,10 +288,6 @@ fn printable(json: &str) -> String {
         }
     }
     text
-}
-
-fn key(id: &Id) -> Vec<u8> {
-    id.json().as_bytes().to_vec()
 }
 
 fn is_log(call: &Call) -> bool {

@@ -12,7 +12,7 @@ use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 
 use crate::capability::{Abilities, Native};
 use crate::declaration::{Manner, Servers, Spelling};
-use crate::exchange::{Step, name};
+use crate::exchange::Step;
 use crate::form::Form;
 use crate::ids::{Ids, Purpose};
 use crate::ports::{Caller, Kind, Ports, Ticket};
@@ -460,7 +460,7 @@ impl Bridge {
     fn ask(&mut self, asked: Asked, call: Call, steps: &mut Vec<Step>) {
         self.last += 1;
         if let Asked::Call { caller, id, .. } = &asked {
-            self.calls.insert((*caller, name(id), self.last));
+            self.calls.insert((*caller, id.detached(), self.last));
         }
         self.asked.insert(self.last, asked);
         let id = self.our_id(self.last);

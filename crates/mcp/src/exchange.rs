@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use router::{Chain, Mode, Notice, Role, Seat, Time};
-use wire::{Call, Id, Json, Message, Outcome, Side, Spoken, acp, code};
+use wire::{Call, Id, Message, Outcome, Side, Spoken, acp, code};
 
 use crate::bridge::{Bridge, Policy, SetUp, Verdict, no_such, session_of};
 use crate::capability::{Abilities, Native, is_oldest, with_mcp_over_acp, without_mcp_over_acp};
@@ -67,12 +67,12 @@ pub struct Exchange {
     /// How many servers were ever declared.
     declared: u64,
     /// Who has sent `initialize` and waits for the answer.
-    greeting: Vec<(Seat, Name)>,
+    greeting: Vec<(Seat, Id)>,
     /// Set-up requests of providers that are not answered: which of their servers are in them.
-    setting_up: BTreeMap<(Seat, Name), Declared>,
+    setting_up: BTreeMap<(Seat, Id), Declared>,
     talks: Talks,
     /// Answers that are waited for, by who gives them and under which id.
-    watched: BTreeMap<(Seat, Name), Watch>,
+    watched: BTreeMap<(Seat, Id), Watch>,
     /// Seats whose component has died, until another has taken its place.
     away: BTreeSet<Seat>,
     /// Seats in which more than one has provided servers.
@@ -88,21 +88,6 @@ struct Declared {
     /// Of a seat that was started anew: what it declares. Only the answer says for which session.
     again: Vec<Offer>,
     dialect: Spoken,
-}
-
-/// An id as a key.
-pub(crate) type Name = Box<[u8]>;
-
-/// However an id is spelt, it has one name.
-pub(crate) fn name(id: &Id) -> Name {
-    match id.text() {
-        Some(text) => Id::string(&text).json().as_bytes().into(),
-        None => id.json().as_bytes().into(),
-    }
-}
-
-fn named(name: &Name) -> Id {
-    Id::new(Json::trusted(name.to_vec())).unwrap_or(Id::NULL)
 }
 
 /// Why an answer is waited for.
@@ -210,7 +195,7 @@ impl Exchange {
         match message {
             Message::Response { id, outcome, extras } => {
                 let id = self.first_try(now, hop.seat, id, &outcome, steps)?;
-                let Some(watch) = self.watched.remove(&(hop.seat, name(&id))) else {
+                let Some(watch) = self.watched.remove(&(hop.seat, id.clone())) else {
                     return Some(Message::Response { id, outcome, extras });
                 };
                 let outcome = self.on_watched(now, hop.seat, &id, watch, outcome, steps)?;
@@ -219,7 +204,7 @@ impl Exchange {
             Message::Request { id, mut call } => {
                 match (topic(&call), hop.toward) {
                     (Some(Topic::Initialize), Side::Agent) => {
-                        self.greeting.push((hop.seat, name(&id)));
+                        self.greeting.push((hop.seat, id.detached()));
                     }
                     (Some(Topic::SetUp), Side::Agent) => {
                         self.on_declared(hop, &id, &mut call);
@@ -293,7 +278,7 @@ impl Exchange {
             Message::Request { id, mut call } => {
                 match (topic(&call), hop.toward) {
                     (Some(Topic::Initialize), _) if to_agent => {
-                        self.watched.insert((hop.seat, name(&id)), Watch::Initialize);
+                        self.watched.insert((hop.seat, id.detached()), Watch::Initialize);
                     }
                     (Some(Topic::SetUp), _) if to_agent && !self.beyond_us() => {
                         return self.on_set_up(id, call, steps);
@@ -306,12 +291,12 @@ impl Exchange {
                     }
                     (Some(Topic::Close), _) if to_agent => {
                         if let Some(session) = call.params.as_ref().and_then(session_of) {
-                            self.watched.insert((hop.seat, name(&id)), Watch::Close(session));
+                            self.watched.insert((hop.seat, id.detached()), Watch::Close(session));
                         }
                     }
                     (Some(Topic::Prompt), _) if to_agent && self.bridge.wonders() => {
                         if let Some(session) = call.params.as_ref().and_then(session_of) {
-                            self.watched.insert((hop.seat, name(&id)), Watch::Prompt(session));
+                            self.watched.insert((hop.seat, id.detached()), Watch::Prompt(session));
                         }
                     }
                     (Some(Topic::Mcp), Side::Agent) if to_agent => {
@@ -442,7 +427,7 @@ impl Exchange {
                 match self.bridge.on_set_up(*set_up, outcome, scp, steps) {
                     Verdict::Answer(outcome) => Some(outcome),
                     Verdict::Again(call, set_up) => {
-                        self.watched.insert((seat, name(id)), Watch::SetUp(set_up));
+                        self.watched.insert((seat, id.detached()), Watch::SetUp(set_up));
                         let message = Message::Request { id: id.clone(), call };
                         steps.push(Step::Deliver { to: seat, toward: Side::Agent, message });
                         None
@@ -467,8 +452,7 @@ impl Exchange {
     /// The answer to `initialize`, for a proxy or the editor: whatever those below have made of it,
     /// MCP over ACP can be used.
     fn on_greeted(&mut self, seat: Seat, id: &Id, outcome: Outcome) -> Outcome {
-        let Some(index) =
-            self.greeting.iter().position(|(it, asked)| *it == seat && **asked == *name(id))
+        let Some(index) = self.greeting.iter().position(|(it, asked)| *it == seat && asked == id)
         else {
             return outcome;
         };

@@ -50,10 +50,9 @@ impl Asked {
     /// Takes those with which the component has passed on what it owed: exactly the same first, then what asks
     /// more. `lost` are ids of questions that must not be answered.
     pub fn take_copies(&mut self, owed: &[(Id, Ask)], lost: &[Id]) -> Vec<Option<(Id, Ask)>> {
-        let lost: BTreeSet<&[u8]> = lost.iter().map(|id| id.json().as_bytes()).collect();
+        let lost: BTreeSet<&Id> = lost.iter().collect();
         let passed = |(id, ask): &(Id, Ask)| {
-            matches!(ask.purpose, Purpose::Pass | Purpose::Greeting { .. })
-                && !lost.contains(id.json().as_bytes())
+            matches!(ask.purpose, Purpose::Pass | Purpose::Greeting { .. }) && !lost.contains(id)
         };
         let passed: Vec<bool> = owed.iter().map(passed).collect();
         let same = owed.iter().zip(&passed).map(|((_, ask), passed)| match passed {

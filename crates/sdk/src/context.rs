@@ -39,7 +39,7 @@ pub(crate) enum Command {
     },
     Answer(Request, Outcome),
     /// The handler of a prompt is done, in ACP version 2: the prompt by its id, and how the turn ends.
-    Finish(Vec<u8>, Result<Json>),
+    Finish(Id, Result<Json>),
 }
 
 /// What the loop and all handlers share.
@@ -48,7 +48,7 @@ pub(crate) struct Shared {
     pub commands: RefCell<VecDeque<Command>>,
     pub tasks: RefCell<Vec<Task>>,
     /// Requests that are being handled, and whether their askers still want the answer.
-    pub handled: RefCell<BTreeMap<Vec<u8>, Rc<Wanted>>>,
+    pub handled: RefCell<BTreeMap<Id, Rc<Wanted>>>,
     pub sessions: Sessions,
     pub offers: Offers,
     /// Nobody is behind us: we are the agent.

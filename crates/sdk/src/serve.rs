@@ -41,7 +41,7 @@ struct Front {
     /// The id of the editor's `initialize` that was passed on, until it is answered.
     greeting: Option<Id>,
     /// Prompts of the editor that are being handled, in ACP version 2, by their ids.
-    prompts: BTreeMap<Vec<u8>, Prompted>,
+    prompts: BTreeMap<Id, Prompted>,
     turns: Turns,
     /// It decides about permissions, so what is said about tool calls matters.
     decides: bool,
@@ -49,7 +49,7 @@ struct Front {
 
 /// A question that was asked, and in the course of which request.
 struct Waiting {
-    of: Option<Vec<u8>>,
+    of: Option<Id>,
     then: Then,
 }
 
@@ -68,10 +68,6 @@ fn index(side: Side) -> usize {
         Side::Editor => 0,
         Side::Agent => 1,
     }
-}
-
-fn key(id: &Id) -> Vec<u8> {
-    id.json().as_bytes().to_vec()
 }
 
 fn session_of(call: &Call) -> Option<String> {
@@ -125,7 +121,8 @@ impl Front {
                 let prompts = self.shared.is_v2() && call.is("session/prompt");
                 let session = session_of(&call).filter(|_| prompts && toward == Side::Agent);
                 let tag = out.ask(toward, call);
-                let of = of.map(|id| key(&id));
+
+                let of = of.map(|id| id.detached());
                 let cancelled = of.as_ref().is_some_and(|of| {
                     self.shared.handled.borrow().get(of).is_some_and(|it| it.is_cancelled())
                 });
@@ -140,7 +137,7 @@ impl Front {
             }
             Command::Notify { toward, call } => self.notify(toward, call, out),
             Command::Answer(request, outcome) => {
-                self.shared.handled.borrow_mut().remove(&key(request.id()));
+                self.shared.handled.borrow_mut().remove(request.id());
                 if request.call.is("initialize") {
                     self.greeted(&outcome);
                 }
@@ -169,7 +166,7 @@ impl Front {
         &mut self,
         session: String,
         tag: Tag,
-        of: Option<&Vec<u8>>,
+        of: Option<&Id>,
         own: bool,
         reply: Giver<Result<Json>>,
     ) -> Then {
@@ -181,7 +178,7 @@ impl Front {
     }
 
     /// The agent has accepted a prompt: so is the editor's, unless it was the proxy's own.
-    fn accept(&mut self, of: &[u8], own: bool, answer: &Json, out: &mut Outbox<'_>) {
+    fn accept(&mut self, of: &Id, own: bool, answer: &Json, out: &mut Outbox<'_>) {
         let Some(prompted) = self.prompts.get_mut(of) else { return };
         if own {
             prompted.own = Some(answer.detached());
@@ -192,7 +189,7 @@ impl Front {
 
     /// The handler of a prompt is done. The editor is told what it has not been told yet: that the prompt was
     /// accepted, and how the turn ended.
-    fn finish(&mut self, id: &[u8], result: Result<Json>, out: &mut Outbox<'_>) {
+    fn finish(&mut self, id: &Id, result: Result<Json>, out: &mut Outbox<'_>) {
         self.shared.handled.borrow_mut().remove(id);
         let Some(Prompted { session, request, sent, own }) = self.prompts.remove(id) else {
             return;
@@ -264,12 +261,12 @@ impl Front {
         let prompt = self.shared.last && request.call.is("session/prompt");
         let session = if prompt { session_of(&request.call) } else { None };
         let wanted = Rc::new(Wanted::in_session(session));
-        self.shared.handled.borrow_mut().insert(key(request.id()), wanted.clone());
+        self.shared.handled.borrow_mut().insert(request.id().detached(), wanted.clone());
         let cx = Cx { shared: self.shared.clone(), of: Some((request.id().detached(), wanted)) };
         let shared = self.shared.clone();
         let call = request.call.clone();
         let own = from == Side::Agent && call.is("mcp/message") && shared.offers.owns(&call);
-        let id = key(request.id());
+        let id = request.id().detached();
         let request = self.keep_prompt(from, request, out);
         self.shared.spawn(Box::pin(async move {
             let result = if own {
@@ -297,7 +294,7 @@ impl Front {
             self.shared.is_v2() && from == Side::Editor && request.call.is("session/prompt");
         let session = session_of(&request.call).filter(|_| is_turn);
         let Some(session) = session else { return Some(request) };
-        let id = key(request.id());
+        let id = request.id().detached();
         let mut prompted = Prompted { session, request: None, sent: false, own: None };
         match self.shared.last {
             // An agent has accepted it with that.
@@ -413,12 +410,11 @@ impl driver::Proxy for Front {
     }
 
     fn on_cancel(&mut self, id: &Id, out: &mut Outbox<'_>) {
-        let id = key(id);
-        if let Some(wanted) = self.shared.handled.borrow().get(&id) {
+        if let Some(wanted) = self.shared.handled.borrow().get(id) {
             wanted.cancel();
         }
         for (tag, waiting) in &self.waiting {
-            if waiting.of.as_ref() == Some(&id) {
+            if waiting.of.as_ref() == Some(id) {
                 out.cancel(*tag);
             }
         }

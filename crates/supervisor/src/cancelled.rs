@@ -11,33 +11,33 @@ use wire::{Id, Message, Outcome, Side, code};
 
 use crate::event::Action;
 use crate::supervisor::Supervisor;
-use crate::topic::{Topic, key};
+use crate::topic::Topic;
 
 /// The cancelled requests of one component. Whether one is overdue is asked after every message, so they are
 /// sorted for that question.
 #[derive(Debug, Default)]
 pub struct Cancelled {
-    /// When it was cancelled, and its method, by the key of its id.
-    requests: BTreeMap<String, (Time, String)>,
+    /// When it was cancelled, and its method, by its id.
+    requests: BTreeMap<Id, (Time, String)>,
     /// By method, oldest first.
-    by_method: BTreeMap<String, BTreeSet<(Time, String)>>,
+    by_method: BTreeMap<String, BTreeSet<(Time, Id)>>,
 }
 
 impl Cancelled {
     /// A request is cancelled. That it was cancelled before does not give it more time.
     pub fn insert(&mut self, id: &Id, method: &str, now: Time) {
-        let key = key(id);
-        if !self.requests.contains_key(&key) {
-            self.by_method.entry(method.to_owned()).or_default().insert((now, key.clone()));
-            self.requests.insert(key, (now, method.to_owned()));
+        if !self.requests.contains_key(id) {
+            let id = id.detached();
+            self.by_method.entry(method.to_owned()).or_default().insert((now, id.clone()));
+            self.requests.insert(id, (now, method.to_owned()));
         }
     }
 
     /// A request is answered.
-    pub fn remove(&mut self, key: &str) {
-        let Some((at, method)) = self.requests.remove(key) else { return };
+    pub fn remove(&mut self, id: &Id) {
+        let Some((at, method)) = self.requests.remove(id) else { return };
         if let Some(requests) = self.by_method.get_mut(&method) {
-            requests.remove(&(at, key.to_owned()));
+            requests.remove(&(at, id.clone()));
             if requests.is_empty() {
                 self.by_method.remove(&method);
             }
@@ -46,8 +46,8 @@ impl Cancelled {
 
     /// Keeps only those that are still owed.
     pub fn retain(&mut self, owed: impl Fn(&Id) -> bool) {
-        let gone: Vec<String> = self.requests.keys().filter(|it| !owed(&id(it))).cloned().collect();
-        gone.iter().for_each(|key| self.remove(key));
+        let gone: Vec<Id> = self.requests.keys().filter(|it| !owed(it)).cloned().collect();
+        gone.iter().for_each(|id| self.remove(id));
     }
 
     /// Of each method, when its oldest request was cancelled.
@@ -60,7 +60,7 @@ impl Cancelled {
     /// The requests of a method that were cancelled at this time or before.
     fn until(&self, method: &str, time: Time) -> Vec<Id> {
         let requests = self.by_method.get(method).into_iter().flatten();
-        requests.take_while(|(at, _)| *at <= time).map(|(_, key)| id(key)).collect()
+        requests.take_while(|(at, _)| *at <= time).map(|(_, id)| id.clone()).collect()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -70,11 +70,6 @@ impl Cancelled {
     pub fn len(&self) -> usize {
         self.requests.len()
     }
-}
-
-/// What a component was asked with are ids of ours, which are strings.
-fn id(key: &str) -> Id {
-    Id::string(key.strip_prefix('"').unwrap_or(key))
 }
 
 impl Supervisor {
@@ -170,7 +165,7 @@ mod tests {
         assert_eq!(oldest(&cancelled), [("a".to_owned(), 0), ("b".to_owned(), 1)]);
         assert_eq!(cancelled.until("a", Time(1)), [ids[0].clone()]);
         assert_eq!(cancelled.until("a", Time(2)), [ids[0].clone(), ids[2].clone()]);
-        cancelled.remove(&key(&ids[0]));
+        cancelled.remove(&ids[0]);
         cancelled.retain(|id| *id != ids[1]);
         assert_eq!(oldest(&cancelled), [("a".to_owned(), 2), ("b".to_owned(), 3)]);
         cancelled.retain(|_| false);

@@ -9,7 +9,7 @@ use wire::{Call, Id, Json, Message, Outcome, Side, acp};
 use crate::cancelled::Cancelled;
 use crate::kept::{Keep, SHORT};
 use crate::orphan::Untold;
-use crate::topic::{Topic, key, session_of, session_of_call, topic};
+use crate::topic::{Topic, is_lesson, session_of, session_of_call, topic};
 
 /// Of no more sessions than these it is kept, for each component, how they were set up: the newest.
 const MOST_SESSIONS: usize = 256;
@@ -22,25 +22,25 @@ pub struct Record {
     /// Live sessions, as this component knows them, oldest first.
     sessions: Vec<SetUp>,
     /// Those it has yet to answer, by the id it was asked with.
-    opening: BTreeMap<String, SetUp>,
+    opening: BTreeMap<Id, SetUp>,
     /// Those that were answered in its place: its own answer may still come.
-    late: BTreeMap<String, SetUp>,
+    late: BTreeMap<Id, SetUp>,
     count: u64,
     /// What it has asked its successor for these and waits for, by its own id: of which, and which one of its copies.
-    asked: BTreeMap<String, (String, usize)>,
+    asked: BTreeMap<Id, (Id, usize)>,
     /// It was prompted in a session that was set up in a way that nobody knows.
     pub has_unknown: bool,
     /// How many of its sessions are forgotten, because there were too many.
     forgotten: usize,
     /// Sessions that are not known may have been forgotten.
     has_forgotten: bool,
-    ending: BTreeMap<String, String>,
+    ending: BTreeMap<Id, String>,
     /// Logins it has yet to answer; `None` is the opposite.
-    logging_in: BTreeMap<String, Option<Call>>,
+    logging_in: BTreeMap<Id, Option<Call>>,
     /// How somebody has logged in.
     pub login: Option<Call>,
     /// Prompts that it has yet to answer, by the id it was asked with.
-    pub prompts: BTreeMap<String, Prompt>,
+    pub prompts: BTreeMap<Id, Prompt>,
     /// Sessions in which the last thing it was told is to stop. It need not be at work there itself: it
     /// may have come when the prompt had passed.
     stopped: BTreeSet<String>,
@@ -124,7 +124,7 @@ impl Record {
 
     /// Does it wait for this answer to set something up?
     pub fn awaits(&self, id: &Id) -> bool {
-        !self.asked.is_empty() && self.asked.contains_key(&key(id))
+        !self.asked.is_empty() && self.asked.contains_key(id)
     }
 
     /// The long params and answers that are kept.
@@ -141,18 +141,17 @@ impl Record {
 
     /// The request with this id to set something up, if it has yet to answer it.
     pub fn opening(&self, id: &Id) -> Option<&SetUp> {
-        self.opening.get(&key(id))
+        self.opening.get(id)
     }
 
     /// This request was answered in place of the component, whose own answer may still come.
     pub fn is_late(&mut self, id: &Id, set_up: SetUp) {
-        self.late.insert(key(id), set_up);
+        self.late.insert(id.detached(), set_up);
     }
 
     /// The requests to set something up that it has yet to answer.
     pub fn owed_set_ups(&self) -> Vec<Id> {
-        // What it was asked with are ids of ours, which are strings.
-        self.opening.keys().filter_map(|key| key.strip_prefix('"')).map(Id::string).collect()
+        self.opening.keys().cloned().collect()
     }
 
     /// The component is told something. `method`: that of a request which it has yet to answer.
@@ -193,7 +192,7 @@ impl Record {
                 _ => {}
             },
             Message::Response { id, outcome, .. } if !self.asked.is_empty() => {
-                if let Some((opening, index)) = self.asked.remove(&key(id))
+                if let Some((opening, index)) = self.asked.remove(id)
                     && let Some(set_up) =
                         self.opening.get_mut(&opening).or(self.late.get_mut(&opening))
                 {
@@ -218,22 +217,22 @@ impl Record {
                 let bare = Call { params: None, ..call.clone() };
                 let call = Call { params, ..bare.detached() };
                 let set_up = SetUp { call, kept, session, copies: Vec::new(), number };
-                self.opening.insert(key(id), set_up);
+                self.opening.insert(id.detached(), set_up);
             }
             Some(Topic::End) => {
-                self.ending.extend(session_of_call(call).map(|session| (key(id), session)));
+                self.ending.extend(session_of_call(call).map(|session| (id.detached(), session)));
             }
             Some(Topic::Authenticate) => {
-                self.logging_in.insert(key(id), Some(call.detached()));
+                self.logging_in.insert(id.detached(), Some(call.detached()));
             }
-            Some(Topic::LogOut) => drop(self.logging_in.insert(key(id), None)),
+            Some(Topic::LogOut) => drop(self.logging_in.insert(id.detached(), None)),
             Some(Topic::Prompt) => {
                 let session = session_of_call(call).unwrap_or_default();
                 let known = || self.sessions.iter().any(|it| it.session == session);
                 self.has_unknown |= !self.has_forgotten && !known();
                 self.stopped.remove(&session);
                 let prompt = Prompt { id: id.detached(), session, cancelled: None };
-                self.prompts.insert(key(id), prompt);
+                self.prompts.insert(id.detached(), prompt);
             }
             _ => {}
         }
@@ -251,7 +250,7 @@ impl Record {
                 None
             }
             Message::Response { id, outcome, .. } if !self.owes_nothing() => {
-                self.has_answered(&key(id), outcome)
+                self.has_answered(id, outcome)
             }
             _ => None,
         }
@@ -282,12 +281,12 @@ impl Record {
             (differs, it.copies.len(), it.number)
         });
         if let Some((opening, set_up)) = next {
-            self.asked.insert(key(id), (opening.clone(), set_up.copies.len()));
+            self.asked.insert(id.detached(), (opening.clone(), set_up.copies.len()));
             set_up.copies.push(Copy { method, outcome: None });
         }
     }
 
-    fn has_answered(&mut self, id: &str, outcome: &Outcome) -> Option<String> {
+    fn has_answered(&mut self, id: &Id, outcome: &Outcome) -> Option<String> {
         self.prompts.remove(id);
         self.cancelled.remove(id);
         self.late.remove(id);
@@ -342,7 +341,7 @@ impl Record {
     pub fn untold(&self) -> Vec<Untold> {
         // Lessons are about sessions that others have.
         let opening = self.opening.iter().chain(&self.late);
-        let asked = opening.filter(|(id, _)| !id.starts_with("\"r:"));
+        let asked = opening.filter(|(id, _)| !is_lesson(id));
         let copies = asked.flat_map(|(_, it)| it.copies.iter().map(move |copy| (it, copy)));
         let stands = copies.filter_map(|(set_up, copy)| match &copy.outcome {
             Some(Outcome::Result(result)) => {

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use router::Seat;
-use wire::{Json, Message, Side, acp};
+use wire::{Id, Json, Message, Side, acp};
 
 use crate::event::Action;
 use crate::supervisor::Supervisor;
-use crate::topic::{Topic, key, session_of_call, topic};
+use crate::topic::{Topic, session_of_call, topic};
 
 /// How many notes wait for one session at most; older ones are dropped.
 const MOST_NOTES: usize = 3;
@@ -19,7 +19,7 @@ const MOST_SESSIONS: usize = 256;
 #[derive(Debug, Default)]
 pub struct Telling {
     /// The editor's prompts that are not answered, by its own ids: in which session.
-    prompts: BTreeMap<String, String>,
+    prompts: BTreeMap<Id, String>,
     /// What is to be said in a session when it is used again.
     waiting: BTreeMap<String, Vec<Note>>,
     /// The editor says that it can show notices.
@@ -38,7 +38,7 @@ impl Telling {
             && !self.prompts.is_empty()
             && let Message::Response { id, .. } = message
         {
-            self.prompts.remove(&key(id));
+            self.prompts.remove(id);
         }
     }
 
@@ -99,7 +99,7 @@ impl Supervisor {
                 for note in self.telling.waiting.remove(&session).unwrap_or_default() {
                     self.say(&session, &note, actions);
                 }
-                self.telling.prompts.insert(key(id), session);
+                self.telling.prompts.insert(id.detached(), session);
             }
             Some(Topic::End) => {
                 if let Some(session) = session_of_call(call) {

@@ -56,14 +56,6 @@ pub fn is_lesson(id: &Id) -> bool {
     id.text().is_some_and(|id| id.starts_with("r:"))
 }
 
-/// An id as a key: however a string is spelt, it is one.
-pub fn key(id: &Id) -> String {
-    match id.text() {
-        Some(text) => format!("\"{text}"),
-        None => id.json().as_str().to_owned(),
-    }
-}
-
 /// How an agent that is started again can be told to take a session up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resumption {

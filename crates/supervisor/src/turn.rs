@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use router::{Exit, How, Seat, Time};
 use wire::message::error_object;
-use wire::{Json, Message, Outcome, Side, acp, code};
+use wire::{Id, Json, Message, Outcome, Side, acp, code};
 
 use crate::event::Action;
 use crate::supervisor::Supervisor;
-use crate::topic::{PROMPT, Topic, key, session_of_call, topic};
+use crate::topic::{PROMPT, Topic, session_of_call, topic};
 
 /// No more turns than these are kept for each component.
 const MOST_TURNS: usize = 256;
@@ -19,7 +19,7 @@ const MOST_TURNS: usize = 256;
 #[derive(Debug, Default)]
 pub struct Turns {
     /// Prompts that it has yet to accept, by the id it was asked with.
-    asked: BTreeMap<String, Asked>,
+    asked: BTreeMap<Id, Asked>,
     /// Turns that go on, by session.
     going: BTreeMap<String, Turn>,
 }
@@ -60,7 +60,7 @@ impl Turns {
     fn arrived(&mut self, toward: Side, message: &Message) -> bool {
         match message {
             Message::Response { id, outcome, .. } => {
-                let Some(asked) = self.asked.remove(&key(id)) else { return false };
+                let Some(asked) = self.asked.remove(id) else { return false };
                 let Outcome::Result(result) = outcome else { return false };
                 // A component that ends its turns as in version 1 is done.
                 if asked.ended || result.member("stopReason").is_some() {
@@ -99,7 +99,7 @@ impl Turns {
             (Some(Topic::Prompt), Message::Request { id, .. }) if v2() => {
                 let asked =
                     Asked { session, at: now, cancelled: None, worked: false, ended: false };
-                self.asked.insert(key(id), asked);
+                self.asked.insert(id.detached(), asked);
             }
             (Some(Topic::CancelSession), _) => {
                 let asked = self.asked.values_mut().filter(|it| it.session == session);

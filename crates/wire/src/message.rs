@@ -1,6 +1,7 @@
 //! One JSON-RPC message: what kind it is, and its parts as they were spelt.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fmt;
 
 use bytes::Bytes;
@@ -70,14 +71,41 @@ impl Id {
     }
 }
 
-/// Two spellings of one string are one id; `1` and `"1"` are two.
+/// Two spellings of one string are one id; `1` and `"1"` are two. An id that is kept for long, for example
+/// as the key of a map, is to be [`detached`](Id::detached) from its line.
 impl PartialEq for Id {
     fn eq(&self, other: &Id) -> bool {
-        self.0 == other.0 || matches!((self.text(), other.text()), (Some(a), Some(b)) if a == b)
+        self.cmp(other).is_eq()
     }
 }
 
 impl Eq for Id {}
+
+impl PartialOrd for Id {
+    fn partial_cmp(&self, other: &Id) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Strings come first, in the order of their texts; then numbers, in the order of their digits as text.
+impl Ord for Id {
+    fn cmp(&self, other: &Id) -> Ordering {
+        let (ours, theirs) = (self.0.as_bytes(), other.0.as_bytes());
+        if ours == theirs {
+            return Ordering::Equal;
+        }
+        // Only escapes make it necessary to build a text.
+        match (ours, theirs) {
+            ([b'"', ours @ .., b'"'], [b'"', theirs @ .., b'"'])
+                if !ours.contains(&b'\\') && !theirs.contains(&b'\\') =>
+            {
+                ours.cmp(theirs)
+            }
+            ([b'"', ..], [b'"', ..]) => self.text().cmp(&other.text()),
+            _ => ours.cmp(theirs),
+        }
+    }
+}
 
 impl fmt::Debug for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -35,7 +35,7 @@ pub enum What {
     More(String, usize),
 }
 
-type Methods = BTreeMap<(String, Vec<u8>), String>;
+type Methods = BTreeMap<(String, Id), String>;
 
 /// What was seen so far.
 #[derive(Debug)]
@@ -171,8 +171,8 @@ impl Wire {
     }
 }
 
-fn key(seat: &str, id: &Id) -> (String, Vec<u8>) {
-    (seat.to_owned(), id.json().as_bytes().to_vec())
+fn key(seat: &str, id: &Id) -> (String, Id) {
+    (seat.to_owned(), id.detached())
 }
 
 fn remember(methods: &mut Methods, seat: &str, id: &Id, method: impl FnOnce() -> String) {

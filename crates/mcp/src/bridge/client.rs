@@ -6,7 +6,7 @@ use wire::{Call, Id, Json, Malformed, Message, Outcome, code};
 
 use super::limit::Limits;
 use super::{Asked, Bridge, OURS, Wanted};
-use crate::exchange::{Step, cancelled, may_repeat, name};
+use crate::exchange::{Step, cancelled, may_repeat};
 use crate::form::{Address, Way, connection_of};
 use crate::ports::{Caller, Kind, Ticket};
 use crate::stateless::{self, CANCELLED, DISCOVER, INITIALIZE, INITIALIZED};
@@ -288,7 +288,7 @@ impl Bridge {
     pub(crate) fn on_answer(&mut self, number: u64, outcome: Outcome, steps: &mut Vec<Step>) {
         let asked = self.asked.remove(&number);
         if let Some(Asked::Call { caller, id, .. }) = &asked {
-            self.calls.remove(&(*caller, name(id), number));
+            self.calls.remove(&(*caller, id.clone(), number));
         }
         match asked {
             Some(Asked::Connect(caller)) => self.on_connected(caller, outcome, steps),

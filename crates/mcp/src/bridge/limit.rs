@@ -13,7 +13,7 @@ use wire::{Call, Id, Message, Outcome, code};
 use super::client::State;
 use super::{Asked, Bridge, Wanted, cancel};
 use crate::deadlines::Deadlines;
-use crate::exchange::{LIMIT, Name, Step, name, silence};
+use crate::exchange::{LIMIT, Step, silence};
 use crate::ports::Caller;
 
 /// How many requests with a limit a client may have open.
@@ -22,22 +22,21 @@ const MOST_OPEN: usize = 1000;
 /// The requests of one client that have a limit.
 #[derive(Debug, Default)]
 pub(super) struct Limits {
-    /// Their ids and methods.
-    open: BTreeMap<Name, (Id, String)>,
-    until: Deadlines<Name>,
+    /// Their methods, by their ids.
+    open: BTreeMap<Id, String>,
+    until: Deadlines<Id>,
 }
 
 impl Limits {
     pub fn insert(&mut self, id: &Id, call: &Call, now: Time) {
-        let key = name(id);
-        self.open.insert(key.clone(), (id.clone(), call.method.name().into_owned()));
-        self.until.insert(key, now.plus(LIMIT));
+        let id = id.detached();
+        self.open.insert(id.clone(), call.method.name().into_owned());
+        self.until.insert(id, now.plus(LIMIT));
     }
 
     pub fn remove(&mut self, id: &Id) {
-        let key = name(id);
-        self.open.remove(&key);
-        self.until.remove(&key);
+        self.open.remove(id);
+        self.until.remove(id);
     }
 
     pub fn first(&self) -> Option<Time> {
@@ -48,9 +47,9 @@ impl Limits {
         self.open.len() >= MOST_OPEN
     }
 
-    fn take_due(&mut self, now: Time) -> BTreeMap<Name, (Id, String)> {
+    fn take_due(&mut self, now: Time) -> BTreeMap<Id, String> {
         let due = self.until.take_due(now).into_iter();
-        due.filter_map(|key| Some((key.clone(), self.open.remove(&key)?))).collect()
+        due.filter_map(|id| self.open.remove(&id).map(|method| (id, method))).collect()
     }
 }
 
@@ -69,7 +68,7 @@ impl Bridge {
             let Some(client) = self.clients.get_mut(&caller) else { continue };
             let over = client.limits.take_due(now);
             let is_over =
-                |waits: &Option<Id>| waits.as_ref().is_some_and(|id| over.contains_key(&name(id)));
+                |waits: &Option<Id>| waits.as_ref().is_some_and(|id| over.contains_key(id));
             client.early.retain(|(id, _)| !is_over(id));
             if let State::Connecting(waiting) = &mut client.state {
                 waiting.retain(|(id, _)| !is_over(id));
@@ -77,7 +76,7 @@ impl Bridge {
             client.count_waiting();
             let provider = provider(&client.server).unwrap_or_else(|| "its provider".into());
             let server = client.name.clone();
-            for (id, method) in over.into_values() {
+            for (id, method) in over {
                 let error = silence(&provider, &method, &server);
                 self.cancel_open(caller, &id, Wanted::No, steps);
                 let message = Message::response(id, Outcome::Error(error));
@@ -95,8 +94,7 @@ impl Bridge {
         reason: Wanted,
         steps: &mut Vec<Step>,
     ) {
-        let key = name(id);
-        let range = (caller, key.clone(), 0)..=(caller, key, u64::MAX);
+        let range = (caller, id.clone(), 0)..=(caller, id.clone(), u64::MAX);
         for number in numbers(&self.calls, range) {
             if let Some(Asked::Call { wanted, .. }) = self.asked.get_mut(&number)
                 && wanted.is_open()
@@ -110,7 +108,7 @@ impl Bridge {
     /// The same for all requests of a client.
     pub(super) fn cancel_all(&mut self, caller: Caller, steps: &mut Vec<Step>) {
         let next = Caller(caller.0.saturating_add(1));
-        let range = (caller, Name::default(), 0)..(next, Name::default(), 0);
+        let range = (caller, Id::string(""), 0)..(next, Id::string(""), 0);
         for number in numbers(&self.calls, range) {
             if let Some(Asked::Call { wanted, .. }) = self.asked.get_mut(&number)
                 && wanted.is_open()
@@ -135,8 +133,8 @@ impl Bridge {
 }
 
 /// Requests by client, id, and our own number.
-pub(super) type Calls = BTreeSet<(Caller, Name, u64)>;
+pub(super) type Calls = BTreeSet<(Caller, Id, u64)>;
 
-fn numbers(calls: &Calls, range: impl std::ops::RangeBounds<(Caller, Name, u64)>) -> Vec<u64> {
+fn numbers(calls: &Calls, range: impl std::ops::RangeBounds<(Caller, Id, u64)>) -> Vec<u64> {
     calls.range(range).map(|(_, _, number)| *number).collect()
 }

@@ -6,7 +6,7 @@ use wire::{Call, Id, Json, Message, Outcome, Side, code};
 
 use super::repeat::What;
 use super::talk::*;
-use super::{Exchange, LIMIT, Name, Step, Watch, has_limit, name, named};
+use super::{Exchange, LIMIT, Step, Watch, has_limit};
 use crate::bridge::{cancel, no_such};
 use crate::form::{self, About, Address, Answer, Form, Target, Way, Word, named_server};
 use crate::stateless::{self, CANCELLED, Client, DISCOVER, INITIALIZE, INITIALIZED, PING};
@@ -374,7 +374,7 @@ impl Exchange {
     fn kept(&self, seat: Seat, call: &Call) -> Call {
         const SMALL: usize = 64 * 1024;
         let size = size_of(call);
-        let kept = |((whose, _), watch): (&(Seat, Name), &Watch)| match watch {
+        let kept = |((whose, _), watch): (&(Seat, Id), &Watch)| match watch {
             Watch::Question(Question::Say { call, .. }) if *whose == seat => Some(size_of(call)),
             _ => None,
         };
@@ -409,7 +409,7 @@ impl Exchange {
         let attached = stateless::attached(&call);
         let token = stateless::progress_token(&call);
         let operation = Operation { talk: number, token, request: request.clone() };
-        let key = String::from_utf8_lossy(&name(&id)).into_owned();
+        let key = id.to_string();
         self.talks.operations.insert((seat, key.clone()), operation);
         let address = Address { server: server.address(form), connection, request: "" };
         let said = form.say(Way::ToServer, address, Some(&id), &attached);
@@ -434,7 +434,7 @@ impl Exchange {
             Watch::Question(Question::Say { talk, inner: Some(inner), .. })
                 if *talk == number && *inner == meant =>
             {
-                Some(named(name))
+                Some(name.clone())
             }
             _ => None,
         })

@@ -4,7 +4,7 @@ use router::{Seat, Time};
 use wire::{Call, Id, Json, Message, Outcome, Side};
 
 use super::talk::*;
-use super::{Exchange, Step, Watch, name, named};
+use super::{Exchange, Step, Watch};
 use crate::bridge::cancel;
 use crate::form::{Address, Form, Way};
 use crate::stateless::CANCELLED;
@@ -23,7 +23,7 @@ impl Exchange {
         if self.cancel_opening(now, seat, id, steps) {
             return true;
         }
-        let key = (seat, name(id));
+        let key = (seat, id.clone());
         let copies = self.stop_repeating(now, &key, steps);
         for copy in &copies {
             deliver(seat, Side::Editor, cancel(copy), steps);
@@ -164,7 +164,7 @@ impl Exchange {
                 Question::Discover { then: Then::Open { asked }, .. } => waiting.extend(asked),
                 Question::Discover { then: Then::Hello { id, .. }, .. } => waiting.push(id),
                 Question::Say { form, .. } => {
-                    let id = named(&key.1);
+                    let id = key.1.clone();
                     let copies = self.stop_repeating(now, &key, steps);
                     if form == Form::M7 {
                         deliver(seat, Side::Editor, cancel(&id), steps);

@@ -4,7 +4,7 @@ use router::{Seat, Time};
 use wire::{Call, Id, Json, Message, Outcome, Side};
 
 use super::talk::*;
-use super::{Exchange, LIMIT, Step, has_limit, name};
+use super::{Exchange, LIMIT, Step, has_limit};
 use crate::form::{Address, Answer, Form};
 use crate::ids::Purpose;
 use crate::stateless;
@@ -63,7 +63,7 @@ impl Exchange {
         if self.talks.reversed.is_empty() {
             return Some(outcome);
         }
-        let Some(reversed) = self.talks.reversed.remove(&(seat, name(id))) else {
+        let Some(reversed) = self.talks.reversed.remove(&(seat, id.clone())) else {
             return Some(outcome);
         };
         let address = Address { server: &reversed.server, connection: "", request: "" };

@@ -6,7 +6,7 @@ use wire::{Call, Id, Json, Message, Outcome, Side, code};
 
 use super::server::Server;
 use super::talk::*;
-use super::{Exchange, LIMIT, Step, has_limit, name};
+use super::{Exchange, LIMIT, Step, has_limit};
 use crate::bridge::no_such;
 use crate::form::{self, Address, Answer, Form, Target, Way, Word, connection_of};
 use crate::stateless::{self, INITIALIZE, PROGRESS, Stage};
@@ -22,7 +22,7 @@ impl Exchange {
         outcome: Outcome,
         steps: &mut Vec<Step>,
     ) -> Option<Outcome> {
-        self.talks.limits.remove(&(seat, name(id)));
+        self.talks.limits.remove(&(seat, id.clone()));
         match question {
             Question::Connect { talk, form, asked, alike, chosen } => {
                 let found = match &outcome {
@@ -279,7 +279,7 @@ impl Exchange {
                     let server = self.servers.get(&talk.server);
                     let server = server.map(|it| it.address(form).to_owned()).unwrap_or_default();
                     let reversed = Reversed { provider: form, consumer: *theirs, server, inner };
-                    self.talks.reversed.insert((seat, name(id)), reversed);
+                    self.talks.reversed.insert((seat, id.detached()), reversed);
                 }
                 Some(message(id, to_consumer))
             }

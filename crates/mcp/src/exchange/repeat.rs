@@ -13,7 +13,7 @@ use wire::message::error_object;
 use wire::{Call, Id, Json, Message, Outcome, Side, code};
 
 use super::talk::*;
-use super::{Exchange, Name, Step, Watch, name, named};
+use super::{Exchange, Step, Watch};
 use crate::form::{Address, Answer, Form, Target, Way};
 use crate::stateless::{DISCOVER, INITIALIZE, PING};
 
@@ -45,7 +45,7 @@ pub struct Repeat {
     /// The pauses before the next retries.
     pauses: &'static [u64],
     /// The retries so far: their ids, and the `requestId` or the connection id that each has.
-    pub copies: Vec<(Name, String)>,
+    pub copies: Vec<(Id, String)>,
     /// The error to a retry of `initialize`: a server may refuse a second one, and still answer the
     /// first.
     refused: Option<Outcome>,
@@ -134,7 +134,7 @@ pub(crate) fn silence(provider: &str, method: &str, server: &str) -> Json {
 impl Exchange {
     /// Whether a request, or a retry of one, is sent again if it is not answered. For tests.
     pub fn repeats(&self, seat: Seat, id: &Id) -> bool {
-        let key = (seat, name(id));
+        let key = (seat, id.clone());
         self.talks.repeats.contains_key(&key) || self.talks.copies.contains_key(&key)
     }
 
@@ -147,7 +147,7 @@ impl Exchange {
         limit: Option<Time>,
         what: Option<What>,
     ) {
-        let key = (seat, name(id));
+        let key = (seat, id.detached());
         if let Some(limit) = limit {
             self.talks.limits.insert(key.clone(), limit);
         }
@@ -174,7 +174,7 @@ impl Exchange {
         outcome: &Outcome,
         steps: &mut Vec<Step>,
     ) -> Option<Id> {
-        let key = (seat, name(&id));
+        let key = (seat, id.clone());
         let copy = self.talks.copies.get(&key).cloned();
         let first = (seat, copy.clone().unwrap_or_else(|| key.1.clone()));
         let Some(repeat) = self.talks.repeats.get_mut(&first) else { return Some(id) };
@@ -193,9 +193,9 @@ impl Exchange {
             }
             What::Initialize { .. } => {
                 self.choose_connection(now, &first, repeat, &key.1, steps);
-                Some(named(&first.1))
+                Some(first.1.clone())
             }
-            What::Say { .. } => Some(named(&first.1)),
+            What::Say { .. } => Some(first.1.clone()),
         }
     }
 
@@ -204,10 +204,10 @@ impl Exchange {
     pub(super) fn expect_late(
         &mut self,
         now: Time,
-        first: &(Seat, Name),
-        copies: Vec<(Name, String)>,
+        first: &(Seat, Id),
+        copies: Vec<(Id, String)>,
         question: Question,
-        answered: Option<&Name>,
+        answered: Option<&Id>,
     ) {
         let Question::Connect { talk, form, asked, alike, chosen } = question else { return };
         let tries = copies.into_iter().chain([(first.1.clone(), chosen)]);
@@ -239,7 +239,7 @@ impl Exchange {
     }
 
     /// The `requestId` of a question.
-    fn request_of(&self, seat: Seat, id: &Name) -> Option<String> {
+    fn request_of(&self, seat: Seat, id: &Id) -> Option<String> {
         match self.watched.get(&(seat, id.clone()))? {
             Watch::Question(
                 Question::Say { request, .. }
@@ -261,7 +261,7 @@ impl Exchange {
         }
     }
 
-    fn ask_again(&mut self, now: Time, first: (Seat, Name), steps: &mut Vec<Step>) {
+    fn ask_again(&mut self, now: Time, first: (Seat, Id), steps: &mut Vec<Step>) {
         let number = self.talks.fresh();
         let id = Id::string(&format!("m:{number}"));
         self.talks.await_retry(now, &first);
@@ -271,26 +271,26 @@ impl Exchange {
         if let What::Initialize { form, .. } = repeat.what {
             return self.open_spare(now, first, (id, form, tag), call, steps);
         }
-        repeat.copies.push((name(&id), tag));
+        repeat.copies.push((id.detached(), tag));
         let text = format!(
             "{} is silent: {} is sent again",
             self.chain.describe(seat),
             call.method.name()
         );
         steps.push(Step::Report(Notice { level: Level::Debug, seat, text }));
-        self.talks.copies.insert((seat, name(&id)), first.1);
+        self.talks.copies.insert((seat, id.detached()), first.1);
         deliver(seat, Side::Editor, Message::Request { id, call }, steps);
     }
 
     /// A provider has stayed silent for too long.
-    fn give_up(&mut self, now: Time, key: (Seat, Name), steps: &mut Vec<Step>) {
+    fn give_up(&mut self, now: Time, key: (Seat, Id), steps: &mut Vec<Step>) {
         self.talks.limits.remove(&key);
         let repeat = self.talks.forget_repeat(&key);
         if let Some(repeat) = &repeat {
             self.close_spares(now, key.0, repeat, steps);
         }
         let Some(Watch::Question(question)) = self.watched.remove(&key) else { return };
-        let (seat, id) = (key.0, named(&key.1));
+        let (seat, id) = (key.0, key.1.clone());
         let server = question.talk().and_then(|talk| self.talks.all.get(&talk));
         let server = match &question {
             Question::Trial { server, .. } | Question::Passed { server, .. } => {
@@ -394,7 +394,7 @@ impl Talks {
     }
 
     /// Waits for the next retry of a request, if there is one.
-    fn await_retry(&mut self, now: Time, first: &(Seat, Name)) {
+    fn await_retry(&mut self, now: Time, first: &(Seat, Id)) {
         let Some(repeat) = self.repeats.get_mut(first) else { return };
         if let Some((pause, rest)) = repeat.pauses.split_first() {
             repeat.pauses = rest;
@@ -410,7 +410,7 @@ impl Talks {
     }
 
     /// A request is not asked again.
-    pub fn forget_repeat(&mut self, first: &(Seat, Name)) -> Option<Repeat> {
+    pub fn forget_repeat(&mut self, first: &(Seat, Id)) -> Option<Repeat> {
         let repeat = self.repeats.remove(first)?;
         self.retries.remove(first);
         for (copy, _) in &repeat.copies {

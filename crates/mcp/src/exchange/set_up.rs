@@ -4,7 +4,7 @@ use router::{Seat, Time};
 use wire::{Call, Generation, Id, Message, Outcome, Side, Spoken};
 
 use super::server::Server;
-use super::{Declared, Exchange, Hop, Step, Watch, name};
+use super::{Declared, Exchange, Hop, Step, Watch};
 use crate::bridge::{session_of, without_id};
 use crate::declaration::{Entry, Manner, Offer, Servers, Spelling};
 
@@ -30,7 +30,7 @@ impl Exchange {
         let scp = |id: &str| known.get(id).is_some_and(Server::is_scp);
         match self.bridge.set_up(&call, servers, scp) {
             Ok((call, set_up)) => {
-                self.watched.insert((self.far, name(&id)), Watch::SetUp(Box::new(set_up)));
+                self.watched.insert((self.far, id.detached()), Watch::SetUp(Box::new(set_up)));
                 Some(Message::Request { id, call })
             }
             Err(outcome) => {
@@ -68,7 +68,7 @@ impl Exchange {
             let again = own.filter_map(|(entry, _)| entry.offer.clone()).collect();
             let (session, dialect) = (session_of(params), hop.dialect);
             let declared = Declared { session, servers: Vec::new(), again, dialect };
-            self.setting_up.insert((seat, self::name(id)), declared);
+            self.setting_up.insert((seat, id.detached()), declared);
             return;
         }
         let mut own: Vec<String> = Vec::new();
@@ -102,7 +102,7 @@ impl Exchange {
         if !own.is_empty() {
             let (again, dialect) = (Vec::new(), hop.dialect);
             let declared = Declared { session, servers: own, again, dialect };
-            self.setting_up.insert((seat, self::name(id)), declared);
+            self.setting_up.insert((seat, id.detached()), declared);
         }
     }
 
@@ -118,7 +118,7 @@ impl Exchange {
         if self.setting_up.is_empty() {
             return;
         }
-        let Some(declared) = self.setting_up.remove(&(seat, name(id))) else { return };
+        let Some(declared) = self.setting_up.remove(&(seat, id.clone())) else { return };
         let session = match outcome {
             // One that nobody has named is never closed: its servers stay as long as the chain.
             Outcome::Result(result) => {
@@ -167,7 +167,7 @@ impl Exchange {
         }
         if !to_agent {
             let ids = offers.iter().map(|offer| offer.id.clone()).collect();
-            self.watched.insert((hop.seat, name(id)), Watch::Passing(ids));
+            self.watched.insert((hop.seat, id.detached()), Watch::Passing(ids));
         }
         in_transit(hop.dialect, servers, call);
         Ok(())

@@ -10,7 +10,7 @@ use wire::{Call, Id, Message, Outcome, Side};
 
 use super::repeat::{LATE, Repeat, What};
 use super::talk::*;
-use super::{Exchange, Name, Step, Watch, name, named};
+use super::{Exchange, Step, Watch};
 use crate::form::{Address, Form, Way, connection_of};
 
 impl Exchange {
@@ -18,7 +18,7 @@ impl Exchange {
     pub(super) fn open_spare(
         &mut self,
         now: Time,
-        first: (Seat, Name),
+        first: (Seat, Id),
         (id, form, chosen): (Id, Form, String),
         connect: Call,
         steps: &mut Vec<Step>,
@@ -37,7 +37,7 @@ impl Exchange {
     pub(super) fn on_spare(
         &mut self,
         now: Time,
-        first: (Seat, Name),
+        first: (Seat, Id),
         (form, chosen): (Form, String),
         outcome: &Outcome,
         steps: &mut Vec<Step>,
@@ -62,8 +62,8 @@ impl Exchange {
         };
         let address = Address { server, connection: &connection, request: "" };
         let call = form.say(Way::ToServer, address, Some(&id), call);
-        copies.push((name(&id), connection.clone()));
-        self.talks.copies.insert((seat, name(&id)), first.1);
+        copies.push((id.detached(), connection.clone()));
+        self.talks.copies.insert((seat, id.detached()), first.1);
         self.talks.by_provider.insert((seat, connection), talk);
         deliver(seat, Side::Editor, Message::Request { id, call }, steps);
     }
@@ -72,9 +72,9 @@ impl Exchange {
     pub(super) fn choose_connection(
         &mut self,
         now: Time,
-        first: &(Seat, Name),
+        first: &(Seat, Id),
         mut repeat: Repeat,
-        answered: &Name,
+        answered: &Id,
         steps: &mut Vec<Step>,
     ) {
         let seat = first.0;
@@ -126,14 +126,14 @@ impl Exchange {
     pub(super) fn stop_repeating(
         &mut self,
         now: Time,
-        first: &(Seat, Name),
+        first: &(Seat, Id),
         steps: &mut Vec<Step>,
     ) -> Vec<Id> {
         let Some(repeat) = self.talks.forget_repeat(first) else { return Vec::new() };
         self.close_spares(now, first.0, &repeat, steps);
         match repeat.what {
             What::Initialize { .. } => Vec::new(),
-            _ => repeat.copies.iter().map(|(id, _)| named(id)).collect(),
+            _ => repeat.copies.iter().map(|(id, _)| id.clone()).collect(),
         }
     }
 

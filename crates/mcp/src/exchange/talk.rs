@@ -10,9 +10,9 @@ use router::{Seat, Time};
 use wire::message::error_object;
 use wire::{Call, Id, Json, Message, Outcome, Side, code};
 
+use super::Step;
 use super::repeat::Repeat;
 use super::server::Server;
-use super::{Name, Step};
 use crate::bridge::cancel;
 use crate::deadlines::Deadlines;
 use crate::form::{Address, Answer, Form, Way, Word};
@@ -45,21 +45,21 @@ pub struct Talks {
     /// What is being done, by provider and `requestId`: between a stateless side and one that is not.
     pub operations: BTreeMap<(Seat, String), Operation>,
     /// Answers of consumers that are spelt differently for the provider who asked.
-    pub reversed: BTreeMap<(Seat, Name), Reversed>,
+    pub reversed: BTreeMap<(Seat, Id), Reversed>,
     /// What stateless servers want to know before they answer.
     pub inputs: BTreeMap<u64, Input>,
     /// Connections of which the agent has not heard yet.
     pub on_the_way: BTreeSet<u64>,
     /// Until when questions may be answered, if they have a limit.
-    pub limits: Deadlines<(Seat, Name)>,
+    pub limits: Deadlines<(Seat, Id)>,
     /// Questions that are asked again, by the id of the first try.
-    pub repeats: BTreeMap<(Seat, Name), Repeat>,
+    pub repeats: BTreeMap<(Seat, Id), Repeat>,
     /// When the next retry of each is due.
-    pub retries: Deadlines<(Seat, Name)>,
+    pub retries: Deadlines<(Seat, Id)>,
     /// When something that waits for a conversation to be open has waited too long, or earlier.
     pub waits: Deadlines<u64>,
     /// The first try of each retry.
-    pub copies: BTreeMap<(Seat, Name), Name>,
+    pub copies: BTreeMap<(Seat, Id), Id>,
     /// The form in which a consumer has spoken last.
     pub spoken: Option<Form>,
     pub last: u64,
@@ -227,7 +227,7 @@ pub enum Question {
     },
     /// A connect for a second `initialize`: the first one is still unanswered.
     Spare {
-        first: Name,
+        first: Id,
         form: Form,
         chosen: String,
     },

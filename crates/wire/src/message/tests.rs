@@ -78,6 +78,19 @@ fn ids_are_compared_by_what_they_say() {
     assert_eq!(id(r#""a""#), id(r#""\u0061""#));
     assert_ne!(id("1"), id(r#""1""#));
     assert_ne!(id("null"), id(r#""null""#));
+    assert_eq!(id(r#""\u0063:1""#).cmp(&id(r#""c:1""#)), Ordering::Equal);
+    let sorted = [
+        id(r#""""#),
+        id(r#""a""#),
+        id(r#""a!""#),
+        id(r#""\u0061b""#),
+        id(r#""b""#),
+        id("-1"),
+        id("10"),
+        id("9"),
+        Id::NULL,
+    ];
+    assert!(sorted.is_sorted_by(|one, next| one < next), "each is less than the next");
 }
 
 #[test]
