@@ -12,6 +12,7 @@ use crate::config::{Config, Spec};
 use crate::crashes::Crashes;
 use crate::host::Occupant;
 use crate::link::Link;
+use crate::mcp::shell::core;
 use crate::memory::Memory;
 use crate::place::Place;
 use crate::relay::Dock;
@@ -208,7 +209,7 @@ impl Shell {
                 let config = Config::new(Mode::Agent, components);
                 self.config.mode = Mode::Agent;
                 self.config.components = config.components;
-                self.core = self.clients.core(&self.config);
+                self.core = core(&self.config);
                 self.seat_components();
                 let event =
                     Event::Arrived { from: Seat::OUTER, toward: Side::Agent, message: initialize };

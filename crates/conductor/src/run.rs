@@ -29,7 +29,7 @@ use crate::host::strays::{self, Mark};
 use crate::lines::Line;
 use crate::link::{Link, Reader, Writer};
 use crate::log;
-use crate::mcp::shell::Clients;
+use crate::mcp::shell::{Clients, core};
 use crate::memory::Memory;
 use crate::place::{Place, Port};
 use crate::status::Desk;
@@ -115,9 +115,9 @@ impl Shell {
             config.limits.line,
         );
         outer.link.attach(reader, writer);
-        let clients = Clients::new();
+        let clients = Clients::new(config.limits.line);
         let mut shell = Shell {
-            core: clients.core(&config),
+            core: core(&config),
             seats: vec![outer],
             began: Instant::now(),
             now: Time::default(),
@@ -352,6 +352,11 @@ impl Shell {
             Action::End(seat) => self.renew(seat),
             Action::Tell { caller, message } => self.tell_client(caller, &message),
             Action::HangUp(caller) => self.clients.hang_up(caller),
+            Action::Admit { ticket, kind } => {
+                let place = self.clients.listeners.admit(kind, ticket);
+                self.aftermath.push_back(Event::Admitted { ticket, place });
+            }
+            Action::Revoke(ticket) => self.clients.listeners.revoke(ticket),
             Action::Spare { seat, kind } => {
                 self.crashes.learn(&self.config.components[seat.index() - 1], kind);
             }

@@ -18,6 +18,7 @@
 //! | `c TICKET`, `u CLIENT` | an MCP client calls, hangs up |
 //! | `h CLIENT TEXT` | a client says this line |
 //! | `H CLIENT LINE ID` | a client says a line of the documents |
+//! | `q HOW WHICH` | the shell takes its time to open places, or does not, or answers one question |
 //! | `w TIME`, `l SEAT`, `z` | time passes; a component leaves; there is no room for clients |
 //! | `d SEAT SIDE …`, `r WHICH OUTCOME` | the exchange alone: a word is delivered, a question of its own is answered |
 //! | `y HOW SEAT` | the exchange alone: a component parts, returns, is bypassed, a session is lost |
@@ -27,6 +28,7 @@
 //! a chain in which everybody answers, once. Tickets are given out and revoked once. When all have
 //! hung up, left, and ended their sessions, nothing is left.
 
+mod desk;
 mod ledger;
 mod words;
 pub mod world;
@@ -172,6 +174,15 @@ impl Play {
                 self.world.leave(index);
             }
             b'z' => self.world.set_full(choices.below(2) == 0),
+            b'q' => match choices.below(4) {
+                0 => self.world.slow_shell(true),
+                1 => self.world.slow_shell(false),
+                _ if self.world.asked_of_shell() > 0 => {
+                    let which = choices.below(self.world.asked_of_shell());
+                    self.world.shell_answers(which);
+                }
+                _ => {}
+            },
             b'd' if !self.world.is_whole() => {
                 let index = choices.below(self.world.sitters.len());
                 let toward = [Side::Agent, Side::Editor][choices.below(2)];
@@ -294,7 +305,7 @@ impl Play {
     /// What can be seen at any time.
     fn look(&self) {
         let sizes = self.world.exchange().sizes();
-        let open = self.world.tickets().len();
+        let open = self.world.tickets().len() + self.world.asked_of_shell();
         assert_eq!(sizes[0], open, "all tickets that are good, and no others, are known");
         let all: usize = sizes.iter().sum();
         assert!(all <= 16 + 16 * self.happened, "{sizes:?} after {} lines", self.happened);
@@ -302,6 +313,7 @@ impl Play {
 
     /// Everybody ends what it has begun.
     fn end(mut self) {
+        self.world.slow_shell(false);
         if !self.world.is_whole() {
             return self.end_alone();
         }
@@ -324,11 +336,22 @@ impl Play {
         let Core::Whole(core) = &self.world.core else { return };
         let sizes = core.sizes();
         let [questions, held, open, _, of_exchange @ ..] = &sizes[..] else { return };
-        let [tickets, sessions, clients, connections, asked, servers, setting_up, talks, watched] =
-            self.world.exchange().sizes();
-        assert_eq!(of_exchange.len(), 9);
+        let [
+            tickets,
+            sessions,
+            clients,
+            connections,
+            asked,
+            servers,
+            waiting,
+            setting_up,
+            talks,
+            watched,
+        ] = self.world.exchange().sizes();
+        assert_eq!(of_exchange.len(), 10);
         assert_eq!([*questions, *held, *open], [0; 3], "in the chain: {sizes:?}");
-        assert_eq!([clients, connections, asked, setting_up, watched], [0; 5], "{sizes:?}");
+        let open = [clients, connections, asked, waiting, setting_up, watched];
+        assert_eq!(open, [0; 6], "{sizes:?}");
         if !self.nameless && !self.rude {
             assert_eq!([tickets, sessions, servers, talks], [0; 4], "{sizes:?}");
         }
@@ -384,9 +407,10 @@ impl Play {
             ("clients", 2),
             ("connections", 3),
             ("questions", 4),
-            ("set-ups", 6),
-            ("conversations", 7),
-            ("watched answers", 8),
+            ("held messages", 6),
+            ("set-ups", 7),
+            ("conversations", 8),
+            ("watched answers", 9),
         ] {
             assert_eq!(sizes[index], 0, "{what} are left: {sizes:?}");
         }

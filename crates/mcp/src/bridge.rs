@@ -11,20 +11,23 @@ use wire::message::error_object;
 use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 
 use crate::capability::{Abilities, Native};
-use crate::declaration::{Manner, Servers, Spelling};
 use crate::exchange::Step;
 use crate::form::Form;
 use crate::ids::{Ids, Purpose};
-use crate::ports::{Caller, Kind, Ports, Ticket};
+use crate::ports::{Caller, Kind, Place, Ticket};
 
 mod client;
 mod limit;
 mod refusal;
+mod set_up;
+mod tickets;
 mod waiting;
 
 use client::Client;
 use limit::Calls;
-use refusal::is_about_servers;
+use tickets::Tickets;
+
+pub(crate) use set_up::{Draft, SetUp, Verdict};
 
 /// The form in which the bridge itself speaks. Whoever is on the way to the provider passes it on,
 /// of whatever generation it is: to all but the provider it is an extension they do not know.
@@ -38,9 +41,6 @@ pub enum Policy {
     Only(Kind),
 }
 
-/// Agents that do not do what they say, and what works with them.
-const HABITS: [(&str, Kind); 2] = [("openhands", Kind::Stdio), ("copilot", Kind::Http)];
-
 pub struct Bridge {
     policy: Policy,
     /// The seat beyond the last proxy.
@@ -49,10 +49,9 @@ pub struct Bridge {
     agent: String,
     known_as: String,
     pub(crate) abilities: Option<Abilities>,
-    ports: Box<dyn Ports>,
     /// The ids of our own questions on the agent's link.
     ids: Ids,
-    tickets: BTreeMap<Ticket, Admitted>,
+    tickets: Tickets,
     sessions: BTreeMap<String, Session>,
     clients: BTreeMap<Caller, Client>,
     /// Who has which connection to a server.
@@ -66,15 +65,6 @@ pub struct Bridge {
     turned: Option<Kind>,
     /// The kind over which the agent has called: whatever it does later, it can.
     proven: Option<Kind>,
-}
-
-/// A declaration that was given to the agent.
-#[derive(Debug)]
-struct Admitted {
-    server: String,
-    name: String,
-    kind: Kind,
-    called: bool,
 }
 
 #[derive(Debug)]
@@ -112,32 +102,12 @@ impl Wanted {
     }
 }
 
-/// A set-up request on its way to the agent.
-#[derive(Debug)]
-pub(crate) struct SetUp {
-    /// As it came, to be tried again in another way.
-    original: Call,
-    session: Option<String>,
-    tickets: Vec<Ticket>,
-    kind: Option<Kind>,
-    /// It was refused once already, with this error.
-    refused: Option<Outcome>,
-}
-
-/// What to do with the answer to a set-up request.
-pub(crate) enum Verdict {
-    Answer(Outcome),
-    /// Ask again, in another way.
-    Again(Call, Box<SetUp>),
-}
-
 impl Bridge {
     pub(crate) fn new(
         policy: Policy,
         far: Seat,
         agent: String,
         known_as: &str,
-        ports: Box<dyn Ports>,
         ids: Ids,
     ) -> Bridge {
         Bridge {
@@ -147,8 +117,7 @@ impl Bridge {
             agent,
             known_as: known_as.to_lowercase(),
             abilities: None,
-            ports,
-            tickets: BTreeMap::new(),
+            tickets: Tickets::default(),
             sessions: BTreeMap::new(),
             clients: BTreeMap::new(),
             connections: BTreeMap::new(),
@@ -175,191 +144,6 @@ impl Bridge {
         self.policy == Policy::Auto && self.sessions.values().any(|session| !session.judged)
     }
 
-    /// Rewrites the servers of a set-up request for the agent. `scp` tells which were offered as SCP
-    /// servers.
-    pub(crate) fn set_up(
-        &mut self,
-        call: &Call,
-        servers: Servers,
-        scp: impl Fn(&str) -> bool,
-    ) -> Result<(Call, SetUp), Outcome> {
-        let session = call.params.as_ref().and_then(session_of);
-        let set_up = SetUp {
-            original: call.detached(),
-            session,
-            tickets: Vec::new(),
-            kind: None,
-            refused: None,
-        };
-        self.declare(call, servers, scp, None, set_up)
-    }
-
-    fn declare(
-        &mut self,
-        call: &Call,
-        mut servers: Servers,
-        scp: impl Fn(&str) -> bool,
-        kind: Option<Kind>,
-        mut set_up: SetUp,
-    ) -> Result<(Call, SetUp), Outcome> {
-        let native = self.native();
-        let takes_scp = self.abilities.as_ref().is_some_and(|it| it.scp);
-        let v2 = self.abilities.as_ref().is_some_and(|it| it.v2);
-        let mut edited = false;
-        for entry in servers.entries_mut() {
-            let Some(offer) = entry.offer.clone() else { continue };
-            let manner = match (native, offer.spelling) {
-                _ if takes_scp && scp(&offer.id) => Manner::Scp,
-                (_, Spelling::Nameless) if native.is_none() => {
-                    self.release(&set_up.tickets, &mut Vec::new());
-                    return Err(without_id(&offer.name));
-                }
-                (
-                    Some(Native::Current),
-                    Spelling::ServerId | Spelling::AcpId | Spelling::Nameless,
-                ) => continue,
-                (Some(Native::Current), _) => Manner::BothIds,
-                (Some(Native::Older), Spelling::Url | Spelling::Uuid | Spelling::Nameless) => {
-                    continue;
-                }
-                (Some(Native::Older), _) => Manner::Url,
-                (None, _) => {
-                    let kind = match kind.map_or_else(|| self.choose(), Ok) {
-                        Ok(kind) => kind,
-                        Err(refusal) => {
-                            self.release(&set_up.tickets, &mut Vec::new());
-                            return Err(refusal);
-                        }
-                    };
-                    set_up.kind = Some(kind);
-                    self.last += 1;
-                    let ticket = Ticket(self.last);
-                    match self.ports.admit(kind, ticket) {
-                        Ok(place) => {
-                            let (server, name) = (offer.id.clone(), offer.name.clone());
-                            let admitted = Admitted { server, name, kind, called: false };
-                            self.tickets.insert(ticket, admitted);
-                            set_up.tickets.push(ticket);
-                            Manner::Bridged { place, v2 }
-                        }
-                        Err(why) => {
-                            let why = format!(
-                                "the MCP server '{}' cannot be offered to {}: {why}",
-                                offer.name, self.agent
-                            );
-                            self.release(&set_up.tickets, &mut Vec::new());
-                            return Err(Outcome::error(code::INTERNAL_ERROR, &why));
-                        }
-                    }
-                }
-            };
-            entry.respell(&offer.name, &offer.id, &manner);
-            edited = true;
-        }
-        let params = match edited {
-            true => call.params.as_ref().map(|params| servers.write(params)),
-            false => call.params.clone(),
-        };
-        Ok((Call { params, ..call.clone() }, set_up))
-    }
-
-    /// The kind of declaration that this agent is given.
-    fn choose(&self) -> Result<Kind, Outcome> {
-        let kind = match self.policy {
-            Policy::Only(kind) => return Ok(kind),
-            Policy::Auto => self.habit().or(self.turned),
-        };
-        let (http, stdio) = self
-            .abilities
-            .as_ref()
-            .map_or((false, true), |abilities| (abilities.http, abilities.stdio));
-        match kind {
-            Some(kind) => Ok(kind),
-            None if http => Ok(Kind::Http),
-            None if stdio => Ok(Kind::Stdio),
-            None => {
-                let why = format!(
-                    "{} takes MCP servers neither over ACP nor over HTTP nor over stdio; leave them \
-                     out, or force one with --mcp-bridge",
-                    self.agent
-                );
-                Err(Outcome::error(code::INVALID_PARAMS, &why))
-            }
-        }
-    }
-
-    fn habit(&self) -> Option<Kind> {
-        let says = self.abilities.as_ref().map_or("", |abilities| &abilities.name);
-        let known =
-            HABITS.iter().find(|(name, _)| says.contains(name) || self.known_as.contains(name));
-        known.map(|(_, kind)| *kind)
-    }
-
-    /// Another way to declare servers to an agent that could not do with the first.
-    fn alternative(&self, kind: Kind) -> Option<Kind> {
-        let other = kind.other();
-        // Only what the agent has offered; every agent of v1 has stdio.
-        let offered = self.abilities.as_ref().is_some_and(|it| match other {
-            Kind::Http => it.http,
-            Kind::Stdio => it.stdio,
-        });
-        (self.policy == Policy::Auto && self.habit().is_none() && offered).then_some(other)
-    }
-
-    /// The agent has answered a set-up request.
-    pub(crate) fn on_set_up(
-        &mut self,
-        mut set_up: SetUp,
-        outcome: Outcome,
-        scp: impl Fn(&str) -> bool,
-        steps: &mut Vec<Step>,
-    ) -> Verdict {
-        let Outcome::Result(result) = &outcome else {
-            let admitted = set_up.tickets.iter().filter_map(|ticket| self.tickets.get(ticket));
-            let names: Vec<String> = admitted.map(|admitted| admitted.name.clone()).collect();
-            self.release(&set_up.tickets, steps);
-            let because =
-                |kind: &Kind| set_up.refused.is_none() && is_about_servers(&outcome, *kind, &names);
-            let other = set_up.kind.filter(because).and_then(|kind| self.alternative(kind));
-            if let Some(other) = other {
-                let servers = set_up.original.params.as_ref().and_then(Servers::find);
-                let again = SetUp { refused: Some(outcome.clone()), tickets: Vec::new(), ..set_up };
-                let original = again.original.clone();
-                if let Some(servers) = servers
-                    && let Ok((call, set_up)) =
-                        self.declare(&original, servers, scp, Some(other), again)
-                {
-                    let text = format!(
-                        "{} refused a session with MCP servers over {}; trying {}",
-                        self.agent,
-                        other.other().name(),
-                        other.name()
-                    );
-                    self.report(text, steps);
-                    return Verdict::Again(call, Box::new(set_up));
-                }
-                return Verdict::Answer(outcome);
-            }
-            return Verdict::Answer(set_up.refused.take().unwrap_or(outcome));
-        };
-        if set_up.refused.is_some() {
-            self.turned = set_up.kind;
-        }
-        let session = session_of(result).or(set_up.session);
-        match (session, set_up.kind) {
-            (Some(session), Some(kind)) => {
-                let next = Session { tickets: set_up.tickets, kind, judged: false };
-                if let Some(before) = self.sessions.insert(session, next) {
-                    self.release(&before.tickets, steps);
-                }
-            }
-            (Some(session), None) => self.end_session(&session, steps),
-            // Without a name it cannot be closed; it ends with the chain.
-            (None, _) => {}
-        }
-        Verdict::Answer(outcome)
-    }
-
     /// A session has had its first answer. An agent that has not called by now may never do so.
     pub(crate) fn on_prompted(&mut self, session: &str, steps: &mut Vec<Step>) {
         let Some(session) = self.sessions.get_mut(session).filter(|session| !session.judged) else {
@@ -370,12 +154,12 @@ impl Bridge {
         if self.proven == Some(kind) {
             return;
         }
-        let admitted: Vec<_> =
-            session.tickets.iter().filter_map(|ticket| self.tickets.get(ticket)).collect();
-        if admitted.is_empty() || admitted.iter().any(|admitted| admitted.called) {
+        let declared: Vec<_> =
+            session.tickets.iter().filter_map(|ticket| self.tickets.get(*ticket)).collect();
+        if declared.is_empty() || declared.iter().any(|declared| declared.called) {
             return;
         }
-        let names: Vec<_> = admitted.iter().map(|admitted| admitted.name.as_str()).collect();
+        let names: Vec<_> = declared.iter().map(|declared| declared.name.as_str()).collect();
         let text = format!(
             "{} has not connected to its MCP servers ({}) over {} in its first turn; the next session \
              offers them over {}",
@@ -398,12 +182,20 @@ impl Bridge {
         }
     }
 
-    /// Nobody may call with these tickets any more, and who has is hung up on.
-    fn release(&mut self, tickets: &[Ticket], steps: &mut Vec<Step>) {
+    /// The shell has opened the place of a ticket, or could not.
+    pub(crate) fn admitted(
+        &mut self,
+        ticket: Ticket,
+        place: &Result<Place, String>,
+        steps: &mut Vec<Step>,
+    ) {
+        self.tickets.answered(ticket, place.is_ok(), steps);
+    }
+
+    /// No client may connect with these tickets any more, and those that have are disconnected.
+    pub(crate) fn release(&mut self, tickets: &[Ticket], steps: &mut Vec<Step>) {
         for ticket in tickets {
-            if self.tickets.remove(ticket).is_some() {
-                self.ports.revoke(*ticket);
-            }
+            self.tickets.release(*ticket, steps);
         }
         let gone = |client: &Client| tickets.contains(&client.ticket);
         let callers: Vec<Caller> = self
@@ -427,16 +219,12 @@ impl Bridge {
         self.asked.clear();
         self.calls.clear();
         self.sessions.clear();
-        for ticket in std::mem::take(&mut self.tickets).into_keys() {
-            self.ports.revoke(ticket);
-        }
+        self.tickets.release_all(steps);
     }
 
     /// A server is gone for good.
     pub(crate) fn forget_server(&mut self, server: &str, steps: &mut Vec<Step>) {
-        let tickets = self.tickets.iter().filter(|(_, admitted)| admitted.server == server);
-        let tickets: Vec<Ticket> = tickets.map(|(ticket, _)| *ticket).collect();
-        self.release(&tickets, steps);
+        self.release(&self.tickets.of_server(server), steps);
     }
 
     fn report(&self, text: String, steps: &mut Vec<Step>) {

@@ -100,6 +100,12 @@ impl Servers {
         self.entries.len() < before
     }
 
+    /// Leaves out the entries with these indexes.
+    pub fn leave_out_at(&mut self, indexes: &[usize]) {
+        let mut index = 0..;
+        self.entries.retain(|_| !index.next().is_some_and(|index| indexes.contains(&index)));
+    }
+
     pub fn has_offers(&self) -> bool {
         self.entries.iter().any(|entry| entry.offer.is_some())
     }
@@ -323,8 +329,12 @@ mod tests {
 
     #[test]
     fn each_manner_has_its_spelling_as_list_and_as_map() {
-        let stdio =
-            Place::Stdio { program: "/bin/c".into(), port: 7, variable: "S", secret: "x".into() };
+        let stdio = Place::Stdio {
+            program: "/bin/c".into(),
+            port: 7,
+            variable: "S".into(),
+            secret: "x".into(),
+        };
         let http = Place::Http { url: "http://127.0.0.1:7/mcp/o".into(), secret: "x".into() };
         for (manner, list, map) in [
             (

@@ -10,11 +10,12 @@ use crate::capability::{Abilities, Native, is_oldest, with_mcp_over_acp, without
 use crate::declaration::{Offer, sets_up};
 use crate::form::{self, About, Form, Target, Word};
 use crate::ids::Ids;
-use crate::ports::{Caller, Ports, Ticket};
+use crate::ports::{Caller, Kind, Ticket};
 
 mod absence;
 mod consumer;
 mod ending;
+mod held;
 mod input;
 mod opening;
 mod provider;
@@ -29,6 +30,7 @@ mod words;
 pub(crate) use repeat::{LIMIT, has_limit, may_repeat, silence};
 pub(crate) use talk::{MOST_WAITING, cancelled, size_of};
 
+use held::Held;
 use server::{Server, Uses};
 use talk::{Question, Talks, answer};
 
@@ -43,6 +45,11 @@ pub enum Step {
     Tell { caller: Caller, message: Message },
     /// End the call of an MCP client.
     HangUp(Caller),
+    /// Open a place where MCP clients with this ticket can connect, and answer with
+    /// [`Exchange::admitted`]. The shell makes up the address and the secret.
+    Admit { ticket: Ticket, kind: Kind },
+    /// Take no more MCP clients with this ticket. Those that have connected stay.
+    Revoke(Ticket),
     /// Tell the people who run this.
     Report(Notice),
 }
@@ -62,6 +69,8 @@ pub struct Exchange {
     /// The seat beyond the last proxy.
     far: Seat,
     bridge: Bridge,
+    /// What waits to be delivered to the agent.
+    held: Held,
     /// By the id under which all but its provider know it.
     servers: BTreeMap<String, Server>,
     /// How many servers were ever declared.
@@ -130,8 +139,9 @@ fn topic(call: &Call) -> Option<Topic> {
 }
 
 impl Exchange {
-    pub fn new(chain: Chain, policy: Policy, mut ports: Box<dyn Ports>) -> Exchange {
-        let ids = Ids::new(&ports.word());
+    /// `word`: one that no peer can guess. It is part of the ids of requests in the name of peers.
+    pub fn new(chain: Chain, policy: Policy, word: &str) -> Exchange {
+        let ids = Ids::new(word);
         let far = match chain.mode {
             Mode::Agent => Seat(chain.components.len() as u16),
             Mode::Proxy => Seat::OUTER,
@@ -142,7 +152,8 @@ impl Exchange {
             Mode::Proxy => "the agent".to_owned(),
         };
         Exchange {
-            bridge: Bridge::new(policy, far, agent, known_as, ports, ids.clone()),
+            bridge: Bridge::new(policy, far, agent, known_as, ids.clone()),
+            held: Held::default(),
             chain,
             far,
             servers: BTreeMap::new(),
@@ -156,7 +167,12 @@ impl Exchange {
         }
     }
 
-    /// Has the exchange anything to do with a message that has arrived, or is to be delivered?
+    /// Has the exchange anything to do with a message that is to be delivered to this seat?
+    pub fn minds_delivery(&self, to: Seat, message: &Message) -> bool {
+        self.holds(to) || self.minds(message)
+    }
+
+    /// Has the exchange anything to do with a message that has arrived?
     pub fn minds(&self, message: &Message) -> bool {
         match message {
             Message::Request { call, .. } | Message::Notification(call) => topic(call).is_some(),
@@ -175,6 +191,16 @@ impl Exchange {
     /// A message has come from a seat. What it returns goes on to the router, then the steps are
     /// done.
     pub fn arrived(
+        &mut self,
+        now: Time,
+        hop: Hop,
+        message: Message,
+        steps: &mut Vec<Step>,
+    ) -> Option<Message> {
+        self.in_order(steps, |exchange, steps| exchange.on_arrived(now, hop, message, steps))
+    }
+
+    fn on_arrived(
         &mut self,
         now: Time,
         hop: Hop,
@@ -254,6 +280,20 @@ impl Exchange {
 
     /// A message is to be delivered to a seat. What it returns is, then the steps are done.
     pub fn deliver(
+        &mut self,
+        now: Time,
+        hop: Hop,
+        message: Message,
+        steps: &mut Vec<Step>,
+    ) -> Option<Message> {
+        if self.holds(hop.seat) {
+            self.held.push(hop, message);
+            return None;
+        }
+        self.in_order(steps, |exchange, steps| exchange.deliver_now(now, hop, message, steps))
+    }
+
+    fn deliver_now(
         &mut self,
         now: Time,
         hop: Hop,
@@ -343,17 +383,19 @@ impl Exchange {
     }
 
     pub fn heard(&mut self, now: Time, caller: Caller, line: &bytes::Bytes, steps: &mut Vec<Step>) {
-        self.bridge.on_heard(now, caller, line, steps);
+        self.in_order(steps, |it, steps| it.bridge.on_heard(now, caller, line, steps));
     }
 
     pub fn hung_up(&mut self, caller: Caller, steps: &mut Vec<Step>) {
-        self.bridge.on_hung_up(caller, steps);
+        self.in_order(steps, |it, steps| it.bridge.on_hung_up(caller, steps));
     }
 
     /// A session is over, though nobody has said so.
     pub fn session_lost(&mut self, now: Time, session: &str, steps: &mut Vec<Step>) {
-        self.bridge.end_session(session, steps);
-        self.end_session(now, session, steps);
+        self.in_order(steps, |exchange, steps| {
+            exchange.bridge.end_session(session, steps);
+            exchange.end_session(now, session, steps);
+        });
     }
 
     /// When to call [`tick`](Exchange::tick).
@@ -362,6 +404,10 @@ impl Exchange {
     }
 
     pub fn tick(&mut self, now: Time, steps: &mut Vec<Step>) {
+        self.in_order(steps, |exchange, steps| exchange.on_tick(now, steps));
+    }
+
+    fn on_tick(&mut self, now: Time, steps: &mut Vec<Step>) {
         self.say_lost_hellos(steps);
         let (servers, chain) = (&self.servers, &self.chain);
         let provider = |key: &str| servers.get(key).map(|server| chain.describe(server.seat));
@@ -371,7 +417,11 @@ impl Exchange {
 
     /// A component has left for good, and the chain with it; or another has taken its place before the
     /// chain stood. What it had open is over. (Who waits for its answers is told by the router.)
-    pub fn left(&mut self, seat: Seat) {
+    pub fn left(&mut self, seat: Seat, steps: &mut Vec<Step>) {
+        if seat == self.far {
+            let tickets = self.held.clear();
+            self.bridge.release(&tickets, steps);
+        }
         self.watched.retain(|(whose, _), _| *whose != seat);
         self.setting_up.retain(|(whose, _), _| *whose != seat);
         self.greeting.retain(|(whose, _)| *whose != seat);
@@ -384,13 +434,13 @@ impl Exchange {
         self.servers.len()
     }
 
-    /// How much is open, for tests: the bridge's sizes, then servers, set-ups, conversations, watched
-    /// answers.
-    pub fn sizes(&self) -> [usize; 9] {
+    /// How much is open, for tests: the bridge's sizes, then servers, held messages, set-ups, conversations,
+    /// watched answers.
+    pub fn sizes(&self) -> [usize; 10] {
         let [a, b, c, d, e] = self.bridge.sizes();
         let [f, g, h, i] =
             [self.servers.len(), self.setting_up.len(), self.talks.len(), self.watched.len()];
-        [a, b, c, d, e, f, g, h, i]
+        [a, b, c, d, e, f, self.held.len(), g, h, i]
     }
 
     /// In proxy mode, does the conductor above us, or the agent, speak MCP over ACP? Then what passes
@@ -426,10 +476,8 @@ impl Exchange {
                 let scp = |id: &str| servers.get(id).is_some_and(Server::is_scp);
                 match self.bridge.on_set_up(*set_up, outcome, scp, steps) {
                     Verdict::Answer(outcome) => Some(outcome),
-                    Verdict::Again(call, set_up) => {
-                        self.watched.insert((seat, id.detached()), Watch::SetUp(set_up));
-                        let message = Message::Request { id: id.clone(), call };
-                        steps.push(Step::Deliver { to: seat, toward: Side::Agent, message });
+                    Verdict::Again(draft) => {
+                        self.place_again(now, id.clone(), draft, steps);
                         None
                     }
                 }

@@ -20,9 +20,10 @@
 //!   (`ending`), what a `consumer` says, what a `provider` says, and what a server wants to know
 //!   before it answers (`input`); and what becomes of it all when a component dies (`absence`)
 //! - [`bridge`]: the agent's hop; `bridge/client` is one MCP client
-//! - [`ports`]: what the bridge needs from the world; `ids`: ids in the name of others
+//! - [`ports`]: places where MCP clients can connect; `ids`: ids in the name of others
 //!
-//! Pure: no clock, no I/O, no randomness. Sockets and secrets come from the shell.
+//! Pure: no clock, no I/O, no randomness. Sockets and secrets are the shell's: the exchange asks for a place
+//! where MCP clients can connect with a step, and the shell reports it with a call.
 
 pub mod bridge;
 pub mod capability;
@@ -36,4 +37,4 @@ pub mod stateless;
 
 pub use bridge::Policy;
 pub use exchange::{Exchange, Hop, Step};
-pub use ports::{Caller, Kind, Place, Ports, Ticket};
+pub use ports::{Caller, Kind, Place, Ticket};

@@ -1,4 +1,8 @@
-//! What the bridge needs from the world: places where MCP clients can call.
+//! Places where MCP clients can connect. The exchange asks for one with [`Step::Admit`]; the shell opens it
+//! and reports it to [`Exchange::admitted`].
+//!
+//! [`Step::Admit`]: crate::Step::Admit
+//! [`Exchange::admitted`]: crate::Exchange::admitted
 
 /// Names one declaration that was given to an agent: a server, for one session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,7 +40,7 @@ impl Kind {
 /// How to declare a place to an agent. No derived `Debug`: it holds a secret.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Place {
-    Stdio { program: String, port: u16, variable: &'static str, secret: String },
+    Stdio { program: String, port: u16, variable: String, secret: String },
     Http { url: String, secret: String },
 }
 
@@ -47,16 +51,4 @@ impl std::fmt::Debug for Place {
             Place::Http { .. } => "Place::Http",
         })
     }
-}
-
-/// Opens and closes them.
-pub trait Ports: Send {
-    /// A place where the holder of this ticket may call, from now on.
-    fn admit(&mut self, kind: Kind, ticket: Ticket) -> Result<Place, String>;
-
-    /// A word that no peer can guess.
-    fn word(&mut self) -> String;
-
-    /// Whoever comes with this ticket from now on is turned away. Those who have called stay.
-    fn revoke(&mut self, ticket: Ticket);
 }

@@ -1,7 +1,7 @@
 //! The closed list of what can happen to the core, and of what it wants done.
 
 use bytes::Bytes;
-use mcp::{Caller, Ticket};
+use mcp::{Caller, Place, Ticket};
 use router::{Ending, Exit, Kind, Notice, Seat};
 use wire::{Message, Side};
 
@@ -31,6 +31,11 @@ pub enum Event {
         line: Bytes,
     },
     HungUp(Caller),
+    /// The place that an [`Action::Admit`] asked for is open, or could not be opened.
+    Admitted {
+        ticket: Ticket,
+        place: Result<Place, String>,
+    },
     /// The conductor was asked to end.
     Stop,
     /// The [`deadline`](crate::Supervisor::deadline) has come.
@@ -50,6 +55,11 @@ pub enum Action {
     Tell { caller: Caller, message: Message },
     /// End the call of an MCP client.
     HangUp(Caller),
+    /// Open a place where MCP clients with this ticket can connect, and report it with
+    /// [`Event::Admitted`].
+    Admit { ticket: Ticket, kind: mcp::Kind },
+    /// Take no more MCP clients with this ticket. Those that have connected stay.
+    Revoke(Ticket),
     /// Remember that this component crashes on this kind of message.
     Spare { seat: Seat, kind: Kind },
     /// Tell the people who run this.

@@ -121,7 +121,7 @@ impl Supervisor {
                     post.last_exit = Some(why.clone());
                     post.stage = Stage::Out;
                 }
-                self.exchange.iter_mut().for_each(|it| it.left(seat));
+                self.with_exchange(actions, |it, _, steps| it.left(seat, steps));
                 self.route(router::Event::Left { seat, why }, actions);
             }
             Verdict::Restart { delay } => {

@@ -192,7 +192,7 @@ impl Supervisor {
             }
             Event::Left { seat, why } => self.on_left(seat, why, actions),
             Event::Again(seat) => {
-                self.exchange.iter_mut().for_each(|it| it.left(seat));
+                self.with_exchange(actions, |it, _, steps| it.left(seat, steps));
                 self.route(router::Event::Again(seat), actions);
             }
             Event::Called { ticket, caller } => {
@@ -204,6 +204,11 @@ impl Supervisor {
             Event::HungUp(caller) => {
                 self.with_exchange(actions, |it, _, steps| it.hung_up(caller, steps));
             }
+            Event::Admitted { ticket, place } => {
+                self.with_exchange(actions, |it, now, steps| {
+                    it.admitted(now, ticket, place, steps)
+                });
+            }
             Event::Stop => self.route(router::Event::Stop, actions),
             Event::Tick => self.on_tick(actions),
         }
@@ -214,6 +219,14 @@ impl Supervisor {
     fn settle(&mut self, actions: &mut Vec<Action>) {
         while let Some(todo) = self.todo.pop_front().filter(|_| !self.finished) {
             match todo {
+                Todo::Route(router::Event::Supplied { from, toward, message }) => {
+                    // The exchange may have answered in the place of the agent.
+                    let message = self.on_lesson(from, toward, message, actions);
+                    let message = message.and_then(|it| self.on_orphan_answer(from, it, actions));
+                    if let Some(message) = message {
+                        self.route(router::Event::Supplied { from, toward, message }, actions);
+                    }
+                }
                 Todo::Route(event) => self.route(event, actions),
                 Todo::Returned { seat, outcome } => self.on_returned(seat, outcome, actions),
             }
@@ -337,7 +350,7 @@ impl Supervisor {
         }
         let dialect = self.dialects[to.index()];
         match &mut self.exchange {
-            Some(exchange) if exchange.minds(&message) => {
+            Some(exchange) if exchange.minds_delivery(to, &message) => {
                 let mut steps = Vec::new();
                 let hop = Hop { seat: to, toward, dialect };
                 if let Some(message) = exchange.deliver(now, hop, message, &mut steps) {
@@ -376,6 +389,8 @@ impl Supervisor {
                 Step::Deliver { to, toward, message } => Action::Deliver { to, toward, message },
                 Step::Tell { caller, message } => Action::Tell { caller, message },
                 Step::HangUp(caller) => Action::HangUp(caller),
+                Step::Admit { ticket, kind } => Action::Admit { ticket, kind },
+                Step::Revoke(ticket) => Action::Revoke(ticket),
                 Step::Report(notice) => Action::Report(notice),
             });
         }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use mcp::{Caller, Kind, Ports, Ticket};
+use mcp::{Caller, Kind, Ticket};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -110,7 +110,7 @@ impl Listeners {
             Kind::Stdio => mcp::Place::Stdio {
                 program: program.to_owned(),
                 port,
-                variable: SECRET,
+                variable: SECRET.to_owned(),
                 secret: secret.clone(),
             },
             Kind::Http => mcp::Place::Http {
@@ -121,20 +121,15 @@ impl Listeners {
         door.guests.table().insert(ticket, Pass { secret, word });
         Ok(place)
     }
-}
 
-impl Ports for Listeners {
-    fn word(&mut self) -> String {
-        // Without a source of randomness nobody can be admitted, either: then nothing is asked.
-        random_word().unwrap_or_default()
-    }
-
-    fn admit(&mut self, kind: Kind, ticket: Ticket) -> Result<mcp::Place, String> {
+    /// Opens a place where the holder of this ticket may call, from now on.
+    pub fn admit(&mut self, kind: Kind, ticket: Ticket) -> Result<mcp::Place, String> {
         self.place(kind, ticket)
             .map_err(|error| format!("cannot listen for MCP clients ({}): {error}", kind.name()))
     }
 
-    fn revoke(&mut self, ticket: Ticket) {
+    /// Turns away who comes with this ticket from now on. Those who have called stay.
+    pub fn revoke(&mut self, ticket: Ticket) {
         for door in [&mut self.stdio, &mut self.http] {
             let last = door.as_ref().is_some_and(|open| {
                 let mut guests = open.guests.table();

@@ -11,9 +11,10 @@ use tracing::debug;
 use wire::Message;
 
 use super::ports::Listeners;
-use super::{Heard, Hearing, Mouth};
+use super::{Heard, Mouth};
 use crate::config::Config;
 use crate::run::Shell;
+use crate::secret::random_word;
 
 /// How many lines of MCP clients may wait to be handled; then the clients do.
 const MOST_LINES: usize = 64;
@@ -21,33 +22,33 @@ const MOST_LINES: usize = 64;
 /// While this much waits for a component, MCP clients are not listened to.
 const MOST_QUEUED: usize = 64 * 1024 * 1024;
 
-/// The MCP clients that have called.
+/// The core of a chain.
+pub fn core(config: &Config) -> Supervisor {
+    let chain = config.chain();
+    let policy = config.mcp_bridge.filter(|_| mcp::exchange::is_of_use(&chain));
+    // Without a source of randomness no place can be opened, either: then no id is made up.
+    let word = random_word().unwrap_or_default();
+    let exchange = policy.map(|policy| Exchange::new(chain.clone(), policy, &word));
+    let mut core = Supervisor::new(chain, config.rules(), exchange);
+    if config.nested {
+        core.tell_guards();
+    }
+    core
+}
+
+/// The MCP clients that have called, and where they do.
 #[derive(Debug)]
 pub struct Clients {
+    pub(crate) listeners: Listeners,
     mouths: BTreeMap<Caller, Mouth>,
-    hearing: Hearing,
     heard: Receiver<Heard>,
 }
 
 impl Clients {
-    pub fn new() -> Clients {
+    pub fn new(longest_line: usize) -> Clients {
         let (hearing, heard) = channel(MOST_LINES);
-        Clients { mouths: BTreeMap::new(), hearing, heard }
-    }
-
-    /// The core of a chain, whose MCP clients reach us.
-    pub fn core(&self, config: &Config) -> Supervisor {
-        let chain = config.chain();
-        let policy = config.mcp_bridge.filter(|_| mcp::exchange::is_of_use(&chain));
-        let exchange = policy.map(|policy| {
-            let ports = Listeners::new(self.hearing.clone(), config.limits.line);
-            Exchange::new(chain.clone(), policy, Box::new(ports))
-        });
-        let mut core = Supervisor::new(chain, config.rules(), exchange);
-        if config.nested {
-            core.tell_guards();
-        }
-        core
+        let listeners = Listeners::new(hearing, longest_line);
+        Clients { listeners, mouths: BTreeMap::new(), heard }
     }
 
     pub fn hang_up(&mut self, caller: Caller) {

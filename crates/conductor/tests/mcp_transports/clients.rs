@@ -6,7 +6,7 @@
 use std::sync::Mutex;
 
 use conductor::mcp::ports::Listeners;
-use mcp::{Kind, Place, Ports};
+use mcp::{Kind, Place};
 use rmcp::model::{
     CallToolRequestParams, ClientCapabilities, ClientInfo, CreateMessageRequestParams,
     CreateMessageResult, Implementation, ProgressNotificationParam, ProtocolVersion,

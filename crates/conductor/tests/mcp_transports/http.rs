@@ -1,6 +1,6 @@
 //! Streamable HTTP, request by request.
 
-use mcp::{Kind, Ports, Ticket};
+use mcp::{Kind, Ticket};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 

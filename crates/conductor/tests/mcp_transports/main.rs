@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use conductor::mcp::ports::Listeners;
 use conductor::mcp::{Heard, Mouth};
-use mcp::{Caller, Kind, Place, Ports, Ticket};
+use mcp::{Caller, Kind, Place, Ticket};
 use tokio::sync::mpsc::{Receiver, channel};
 
 /// Longer than anything takes; a test that waits for it has failed.

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::time::Instant;
 
-use mcp::{Kind, Place, Ports, Ticket};
+use mcp::{Kind, Place, Ticket};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::{Child, ChildStdout, Command};

@@ -1,14 +1,14 @@
 //! A chain on paper: the core, the seats, the clients and their places.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mcp::form::connection_of;
-use mcp::{Exchange, Hop, Kind, Place, Policy, Ports, Step, Ticket};
+use mcp::{Exchange, Hop, Kind, Policy, Step, Ticket};
 use router::{Chain, Component, Exit, How, Mode, Role, Seat, Time};
 use supervisor::{Action, Event, Rules, Supervisor, Then, Watch};
 use wire::{Id, Json, Message, Outcome, Side, Spoken, acp};
 
+use super::desk::Desk;
 use super::ledger::Ledger;
 use crate::line::reads_the_same;
 use crate::story::tell;
@@ -32,7 +32,7 @@ pub struct World {
     pub finished: bool,
     /// What the agent answers to `initialize`.
     abilities: Json,
-    desk: Arc<Mutex<Desk>>,
+    desk: Desk,
     moves: usize,
 }
 
@@ -71,41 +71,6 @@ impl Sitter {
     }
 }
 
-/// The places where clients may call.
-#[derive(Debug, Default)]
-struct Desk {
-    open: BTreeMap<Ticket, Kind>,
-    /// Nobody is admitted any more.
-    full: bool,
-}
-
-struct FakePorts(Arc<Mutex<Desk>>);
-
-impl Ports for FakePorts {
-    fn word(&mut self) -> String {
-        "word".into()
-    }
-
-    fn admit(&mut self, kind: Kind, ticket: Ticket) -> Result<Place, String> {
-        let mut desk = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if desk.full {
-            return Err("there is no room".into());
-        }
-        assert!(desk.open.insert(ticket, kind).is_none(), "{ticket:?} is given out twice");
-        let secret = format!("s{}", ticket.0);
-        let (program, port, variable) = ("/conductor".to_owned(), 7000, "SECRET");
-        Ok(match kind {
-            Kind::Stdio => Place::Stdio { program, port, variable, secret },
-            Kind::Http => Place::Http { url: "http://127.0.0.1:7000/mcp".into(), secret },
-        })
-    }
-
-    fn revoke(&mut self, ticket: Ticket) {
-        let mut desk = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        assert!(desk.open.remove(&ticket).is_some(), "{ticket:?} is revoked, and was not good");
-    }
-}
-
 impl World {
     /// Proxies with these dialects and servers, before an agent or (in proxy mode) alone. Without
     /// rules, only the exchange is looked at.
@@ -139,8 +104,7 @@ impl World {
             }
         };
         let sitters: Vec<Sitter> = (0..=count as u16).map(sitter).collect();
-        let desk = Arc::new(Mutex::new(Desk::default()));
-        let exchange = Exchange::new(chain.clone(), bridge, Box::new(FakePorts(desk.clone())));
+        let exchange = Exchange::new(chain.clone(), bridge, "word");
         let core = match survival {
             None => Core::Exchange(exchange),
             Some(policy) => {
@@ -169,7 +133,7 @@ impl World {
             sessions: BTreeSet::new(),
             finished: false,
             abilities: Json::trusted(abilities),
-            desk,
+            desk: Desk::default(),
             moves: 0,
         };
         world.begin();
@@ -221,16 +185,38 @@ impl World {
         }
     }
 
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub fn tickets(&self) -> Vec<(Ticket, Kind)> {
-        self.desk().open.iter().map(|(ticket, kind)| (*ticket, *kind)).collect()
+        self.desk.open()
     }
 
     pub fn set_full(&mut self, full: bool) {
-        self.desk().full = full;
+        self.desk.full = full;
+    }
+
+    /// How many places the shell was asked for and has not opened.
+    pub fn asked_of_shell(&self) -> usize {
+        self.desk.asked()
+    }
+
+    /// The shell answers when the story says so, or at once.
+    pub fn slow_shell(&mut self, slow: bool) {
+        self.desk.slow = slow;
+        self.answer_at_once();
+        self.pump();
+    }
+
+    /// The shell answers one of the questions.
+    pub fn shell_answers(&mut self, which: usize) {
+        let (ticket, place) = self.desk.answer(which);
+        tell(|| format!("  the shell answers for {ticket:?}: {place:?}"));
+        self.happen(Event::Admitted { ticket, place });
+    }
+
+    fn answer_at_once(&mut self) {
+        while !self.desk.slow && !self.finished && self.desk.asked() > 0 {
+            let (ticket, place) = self.desk.answer(0);
+            self.handle(Event::Admitted { ticket, place });
+        }
     }
 
     pub fn fresh_id(&mut self, index: usize) -> Id {
@@ -298,11 +284,13 @@ impl World {
                 Event::Called { ticket, caller } => it.called(ticket, caller, steps),
                 Event::Heard { caller, line } => it.heard(world.now, caller, &line, steps),
                 Event::HungUp(caller) => it.hung_up(caller, steps),
-                Event::Left { seat, .. } | Event::Again(seat) => it.left(seat),
+                Event::Left { seat, .. } | Event::Again(seat) => it.left(seat, steps),
+                Event::Admitted { ticket, place } => it.admitted(world.now, ticket, place, steps),
                 Event::Tick => it.tick(world.now, steps),
                 Event::Stop => {}
             }),
         }
+        self.answer_at_once();
     }
 
     fn dialect(&self, seat: Seat) -> Spoken {
@@ -325,6 +313,8 @@ impl World {
                 tell(|| format!("  client {} is hung up on", caller.0));
                 self.ledger.gone(caller);
             }
+            Action::Admit { ticket, kind } => self.desk.ask(ticket, kind),
+            Action::Revoke(ticket) => self.desk.revoke(ticket),
             Action::Spare { kind, .. } => tell(|| format!("  spared {kind}")),
             Action::Report(notice) => tell(|| format!("  {}", notice.text)),
             Action::Finish(_) => self.finished = true,
@@ -336,7 +326,7 @@ impl World {
         let Core::Exchange(exchange) = &mut self.core else { return };
         // It is looked at from outside meanwhile.
         let chain = self.chain.clone();
-        let nobody = Exchange::new(chain, Policy::Auto, Box::new(FakePorts(Arc::default())));
+        let nobody = Exchange::new(chain, Policy::Auto, "word");
         let mut exchange = std::mem::replace(exchange, nobody);
         let mut steps = Vec::new();
         act(&mut exchange, self, &mut steps);
@@ -353,6 +343,8 @@ impl World {
                 Step::Deliver { to, toward, message } => self.receive(to, toward, message),
                 Step::Tell { caller, message } => self.perform(Action::Tell { caller, message }),
                 Step::HangUp(caller) => self.perform(Action::HangUp(caller)),
+                Step::Admit { ticket, kind } => self.perform(Action::Admit { ticket, kind }),
+                Step::Revoke(ticket) => self.perform(Action::Revoke(ticket)),
                 Step::Report(notice) => self.perform(Action::Report(notice)),
             }
         }
@@ -369,6 +361,7 @@ impl World {
         if let Some(message) = delivered {
             self.receive(Seat(index as u16), toward, message);
         }
+        self.answer_at_once();
         self.pump();
     }
 

@@ -114,17 +114,16 @@ impl Client {
 impl Bridge {
     /// Somebody has called with a ticket.
     pub fn on_called(&mut self, ticket: Ticket, caller: Caller, steps: &mut Vec<Step>) {
-        let Some(admitted) = self.tickets.get_mut(&ticket) else {
+        let Some(declared) = self.tickets.called(ticket) else {
             // It was revoked in the meantime.
             return steps.push(Step::HangUp(caller));
         };
-        admitted.called = true;
-        self.proven = Some(admitted.kind);
+        self.proven = Some(declared.kind);
         let client = Client {
             ticket,
-            server: admitted.server.clone(),
-            name: admitted.name.clone(),
-            kind: admitted.kind,
+            server: declared.server.clone(),
+            name: declared.name.clone(),
+            kind: declared.kind,
             state: State::Idle,
             hellos: Vec::new(),
             greeted: false,

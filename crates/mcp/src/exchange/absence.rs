@@ -18,6 +18,10 @@ impl Exchange {
     /// A component has died. What it owed the router answers, so nothing is answered here; what it has
     /// provided waits for [`returned`](Exchange::returned) or [`bypassed`](Exchange::bypassed).
     pub fn parted(&mut self, now: Time, seat: Seat, steps: &mut Vec<Step>) {
+        self.in_order(steps, |exchange, steps| exchange.on_parted(now, seat, steps));
+    }
+
+    fn on_parted(&mut self, now: Time, seat: Seat, steps: &mut Vec<Step>) {
         self.away.insert(seat);
         self.greeting.retain(|(whose, _)| *whose != seat);
         self.setting_up.retain(|(whose, _), _| *whose != seat);
@@ -27,6 +31,8 @@ impl Exchange {
         self.suspend_talks(seat);
         self.miss_servers(now, seat, steps);
         if seat == self.far {
+            // The router takes what waited as delivered: it answers the requests.
+            self.held.clear();
             self.bridge.on_parted(steps);
         }
         self.close_talks_through(now, seat, steps);
@@ -44,6 +50,10 @@ impl Exchange {
 
     /// Another has taken the place of a component that died, and has been told of every session.
     pub fn returned(&mut self, now: Time, seat: Seat, steps: &mut Vec<Step>) {
+        self.in_order(steps, |exchange, steps| exchange.on_returned(now, seat, steps));
+    }
+
+    fn on_returned(&mut self, now: Time, seat: Seat, steps: &mut Vec<Step>) {
         if !self.away.remove(&seat) {
             return;
         }
@@ -66,7 +76,11 @@ impl Exchange {
     /// Nobody takes the place of a component that died: the chain closes over the gap, and what it
     /// has provided is gone.
     pub fn bypassed(&mut self, now: Time, seat: Seat, steps: &mut Vec<Step>) {
-        self.parted(now, seat, steps);
+        self.in_order(steps, |exchange, steps| exchange.on_bypassed(now, seat, steps));
+    }
+
+    fn on_bypassed(&mut self, now: Time, seat: Seat, steps: &mut Vec<Step>) {
+        self.on_parted(now, seat, steps);
         self.away.remove(&seat);
         let who = self.chain.describe(seat);
         let provided = self.servers.iter().filter(|(_, server)| server.seat == seat);

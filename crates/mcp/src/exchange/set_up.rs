@@ -28,11 +28,8 @@ impl Exchange {
         }
         let known = &self.servers;
         let scp = |id: &str| known.get(id).is_some_and(Server::is_scp);
-        match self.bridge.set_up(&call, servers, scp) {
-            Ok((call, set_up)) => {
-                self.watched.insert((self.far, id.detached()), Watch::SetUp(Box::new(set_up)));
-                Some(Message::Request { id, call })
-            }
+        match self.bridge.set_up(&call, servers, scp, steps) {
+            Ok(draft) => self.place(id, draft, steps),
             Err(outcome) => {
                 let message = Message::response(id, outcome);
                 steps.push(Step::Arrive { from: self.far, toward: Side::Editor, message });

@@ -233,7 +233,7 @@ fn a_server_without_an_id_is_refused_by_name() {
 #[test]
 fn a_server_that_cannot_be_given_a_place_is_refused_with_the_reason() {
     let mut stage = Stage::new("p1:P5 agent", STDIO);
-    stage.desk.lock().unwrap().full = Some("no port is free".into());
+    stage.desk.full = Some("no port is free".into());
     stage.say("p1", &format!("~session/new 1 {}", list(SERVER_ID)));
     stage.see("p1", r#"error 1 {"code":-32603,"message":"the MCP server 'N' cannot be offered to agent 'agent': no port is free"}"#);
     stage.quiet();

@@ -11,6 +11,7 @@ mod fallback;
 mod floods;
 mod lifecycle;
 mod pairs;
+mod places;
 mod policy;
 mod repeats;
 mod restarts;

@@ -1,6 +1,7 @@
 //! Chains at random: several providers and consumers of any form, sessions that come and go, questions
 //! both ways, cancellations, goodbyes, sleeping proxies, and time. In every other story components die,
-//! and are started again or bypassed. In every third, providers lose answers. Whatever happens:
+//! and are started again or bypassed. In every third, providers lose answers. In every fifth, the shell takes
+//! its time to open places for MCP clients, or cannot. Whatever happens:
 //!
 //! - every question is answered, once, unless an MCP client has taken it back or left;
 //! - when all is over, nothing is left, neither with us nor with the providers;
@@ -111,6 +112,8 @@ struct Play {
     /// How often a server has refused an `initialize` that the exchange sent for a connection that it
     /// had opened in place of another. The consumer is told that its connection is closed.
     refused_hellos: usize,
+    /// The shell takes its time.
+    slow: bool,
 }
 
 impl Play {
@@ -178,10 +181,12 @@ impl Play {
             forgetful: seed.is_multiple_of(3),
             lost_hellos: false,
             refused_hellos: 0,
+            slow: seed.is_multiple_of(5),
         }
     }
 
     fn play(mut self) {
+        self.world.stage.slow_shell(self.slow);
         for _ in 0..STEPS {
             self.step();
             self.someone_reads();
@@ -197,7 +202,19 @@ impl Play {
             1 => world.settle(),
             n => world.providers[n - 2].pump(&mut world.stage),
         };
+        self.shell_answers();
         self.look_around();
+    }
+
+    /// A slow shell may answer what it was asked, in any order.
+    fn shell_answers(&mut self) {
+        let asked = self.world.stage.asked_of_shell().len();
+        if asked > 0 && self.dice.one_in(3) {
+            let full = self.dice.one_in(6).then(|| "no port is free".to_owned());
+            self.world.stage.desk.full = full;
+            self.world.stage.shell_answers(self.dice.below(asked));
+            self.world.stage.desk.full = None;
+        }
     }
 
     /// Notes what the agent has learnt.
@@ -473,6 +490,7 @@ impl Play {
     }
 
     fn drain(&mut self) {
+        self.world.stage.slow_shell(false);
         loop {
             let mut busy = self.world.settle();
             self.look_around();
@@ -492,9 +510,10 @@ impl Play {
                 busy = true;
             }
             if !busy && !self.world.stage.skip_to_deadline() {
-                return;
+                break;
             }
         }
+        self.world.stage.slow_shell(self.slow);
     }
 
     /// Servers with connections do not answer what was taken back in MCP's words. Says what else

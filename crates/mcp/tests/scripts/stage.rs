@@ -9,12 +9,12 @@
 //! is what is in an envelope: it goes to, or comes from, the agent's side. In what is expected, `?`
 //! stands for any id, and `…` for any text.
 
+mod desk;
 mod lives;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex};
 
-use mcp::{Caller, Exchange, Hop, Kind, Place, Policy, Ports, Step, Ticket};
+use mcp::{Caller, Exchange, Hop, Kind, Policy, Step, Ticket};
 use router::{Action, Chain, Component, Event, Exit, How, Mode, Router, Seat, Time};
 use wire::{Call, Id, Json, Message, Outcome, Side, Spoken, acp};
 
@@ -39,7 +39,7 @@ pub struct Stage {
     told: BTreeMap<Caller, VecDeque<Message>>,
     pub hung_up: BTreeSet<Caller>,
     pub reports: Vec<String>,
-    pub desk: Arc<Mutex<Desk>>,
+    pub desk: desk::Desk,
     callers: u64,
     journal: Vec<String>,
     /// The params of what the test looked at last.
@@ -59,49 +59,6 @@ struct Sitter {
     /// What it has passed on: its own id, and under which it was asked.
     passed: BTreeMap<String, Id>,
     last: u64,
-}
-
-/// The world of the bridge: it numbers its secrets.
-#[derive(Debug, Default)]
-pub struct Desk {
-    pub open: BTreeMap<Ticket, Kind>,
-    pub admitted: usize,
-    pub revoked: usize,
-    /// Nobody can be admitted, for this reason.
-    pub full: Option<String>,
-}
-
-struct FakePorts(Arc<Mutex<Desk>>);
-
-impl Ports for FakePorts {
-    fn word(&mut self) -> String {
-        "word".into()
-    }
-
-    fn admit(&mut self, kind: Kind, ticket: Ticket) -> Result<Place, String> {
-        let mut desk = self.0.lock().unwrap();
-        if let Some(why) = &desk.full {
-            return Err(why.clone());
-        }
-        desk.admitted += 1;
-        desk.open.insert(ticket, kind);
-        let secret = format!("s{}", ticket.0);
-        Ok(match kind {
-            Kind::Stdio => Place::Stdio {
-                program: "/conductor".into(),
-                port: 7000,
-                variable: "SECRET",
-                secret,
-            },
-            Kind::Http => Place::Http { url: "http://127.0.0.1:7000/mcp".into(), secret },
-        })
-    }
-
-    fn revoke(&mut self, ticket: Ticket) {
-        let mut desk = self.0.lock().unwrap();
-        assert!(desk.open.remove(&ticket).is_some(), "{ticket:?} is revoked twice");
-        desk.revoked += 1;
-    }
 }
 
 impl Stage {
@@ -141,17 +98,16 @@ impl Stage {
             grace: 1_000,
             any_version: false,
         };
-        let desk = Arc::new(Mutex::new(Desk::default()));
         Stage {
             router: Router::new(chain.clone()),
-            exchange: Exchange::new(chain, policy, Box::new(FakePorts(desk.clone()))),
+            exchange: Exchange::new(chain, policy, "word"),
             now: Time(0),
             sitters,
             routed: VecDeque::new(),
             told: BTreeMap::new(),
             hung_up: BTreeSet::new(),
             reports: Vec::new(),
-            desk,
+            desk: desk::Desk::default(),
             callers: 0,
             journal: Vec::new(),
             seen: Json::NULL,
@@ -279,11 +235,11 @@ impl Stage {
 
     /// The tickets that are good, oldest first.
     pub fn tickets(&self) -> Vec<Ticket> {
-        self.desk.lock().unwrap().open.keys().copied().collect()
+        self.desk.open.keys().copied().collect()
     }
 
     pub fn kinds(&self) -> Vec<Kind> {
-        self.desk.lock().unwrap().open.values().copied().collect()
+        self.desk.open.values().copied().collect()
     }
 
     /// A client says a line.
@@ -336,7 +292,9 @@ impl Stage {
                 self.take(steps);
             }
             Event::Left { seat, .. } | Event::Again(seat) => {
-                self.exchange.left(seat);
+                let mut steps = Vec::new();
+                self.exchange.left(seat, &mut steps);
+                self.take(steps);
                 self.route(event);
             }
             event => self.route(event),
@@ -345,8 +303,13 @@ impl Stage {
     }
 
     fn settle(&mut self) {
-        while let Some(event) = self.routed.pop_front() {
-            self.route(event);
+        loop {
+            while let Some(event) = self.routed.pop_front() {
+                self.route(event);
+            }
+            if !self.answer_at_once() {
+                return;
+            }
         }
     }
 
@@ -367,7 +330,9 @@ impl Stage {
 
     fn perform_here(&mut self, action: Action) {
         match action {
-            Action::Deliver { to, toward, message } if self.exchange.minds(&message) => {
+            Action::Deliver { to, toward, message }
+                if self.exchange.minds_delivery(to, &message) =>
+            {
                 let mut steps = Vec::new();
                 let hop = Hop { seat: to, toward, dialect: self.sitters[to.index()].dialect };
                 if let Some(message) = self.exchange.deliver(self.now, hop, message, &mut steps) {
@@ -410,6 +375,8 @@ impl Stage {
                     self.journal.push(format!("client {} is hung up on", caller.0));
                     self.hung_up.insert(caller);
                 }
+                Step::Admit { ticket, kind } => self.desk.ask(ticket, kind),
+                Step::Revoke(ticket) => self.desk.revoke(ticket),
                 Step::Report(notice) => self.reports.push(notice.text),
             }
         }
@@ -548,11 +515,11 @@ impl Stage {
     #[track_caller]
     pub fn empty(&self) {
         let sizes = self.exchange.sizes();
-        if sizes != [0; 9] {
+        if sizes != [0; 10] {
             self.fail(&format!("something is left open: {sizes:?}"));
         }
-        let desk = self.desk.lock().unwrap();
-        assert!(desk.open.is_empty(), "tickets are good that nobody needs: {:?}", desk.open);
+        let open = &self.desk.open;
+        assert!(open.is_empty(), "tickets are good that nobody needs: {open:?}");
         if self.router.open_questions() != 0 {
             self.fail(&format!("{} questions are open", self.router.open_questions()));
         }

@@ -60,10 +60,12 @@ pub enum Bug {
     Blind,
     /// A tool is called twice.
     ToolTwice,
+    /// It is not noticed that a place for MCP clients is open.
+    LosePlace,
 }
 
 impl Bug {
-    pub const ALL: [Bug; 26] = [
+    pub const ALL: [Bug; 27] = [
         Bug::AnswerTwice,
         Bug::ForgetOwed,
         Bug::LoseAnswer,
@@ -90,6 +92,7 @@ impl Bug {
         Bug::EndForNothing,
         Bug::Blind,
         Bug::ToolTwice,
+        Bug::LosePlace,
     ];
 }
 
@@ -126,6 +129,9 @@ impl Saboteur {
     /// Before the event; `None` keeps it from the supervisor.
     pub fn before(&mut self, event: Event, supervisor: &Supervisor) -> Option<Event> {
         self.event = Some(event.clone());
+        if self.bug == Bug::LosePlace && matches!(event, Event::Admitted { .. }) {
+            return None;
+        }
         let Event::Arrived { from, toward, message } = &event else { return Some(event) };
         let instead = match (self.bug, message) {
             (Bug::LoseAnswer, Message::Response { id, .. })

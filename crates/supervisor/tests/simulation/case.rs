@@ -14,9 +14,10 @@
 //! | `halt@17:0` | the editor cancels what goes on in its first session |
 //! | `leave@17:0` | the editor leaves |
 //! | `stop@17:0` | the conductor is told to end |
+//! | `full@17:0` | the next place for MCP clients cannot be opened |
 //!
-//! Words after the policy: `tell` tells people, `watch` limits silence, `order7` moves lines in a random
-//! order, made of 7.
+//! Words after the policy: `tell` tells people, `watch` limits silence, `slow` lets the shell take its time,
+//! `order7` moves lines in a random order, made of 7.
 
 use std::fmt;
 
@@ -51,10 +52,11 @@ pub enum What {
     Halt,
     Leave,
     Stop,
+    Full,
 }
 
 impl What {
-    pub const ALL: [(&'static str, What); 8] = [
+    pub const ALL: [(&'static str, What); 9] = [
         ("die", What::Die),
         ("shut", What::Shut),
         ("stall", What::Stall),
@@ -63,6 +65,7 @@ impl What {
         ("halt", What::Halt),
         ("leave", What::Leave),
         ("stop", What::Stop),
+        ("full", What::Full),
     ];
 }
 

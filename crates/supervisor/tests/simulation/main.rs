@@ -10,7 +10,7 @@
 //! - `schedules`: which cases are played
 //! - `case`: a run of the simulation, in a line
 //! - `run`: how it is played, and what must be true at its end
-//! - `world`: supervisor, links, lives and clock
+//! - `world`: supervisor, links, lives and clock; `desk`: the places where MCP clients connect
 //! - `ledger`: what was said, and the rules for what may be heard
 //! - `editor`, `proxy` with `provider`, `agent` with `tool`: the players; `pen`: what they write with
 //! - `bug`: faults to plant, because a simulation that no fault can fail is worth nothing
@@ -18,6 +18,7 @@
 mod agent;
 mod bug;
 mod case;
+mod desk;
 mod editor;
 mod ledger;
 mod pen;
@@ -149,6 +150,19 @@ fn stalls_end() {
         }
     }
     play_all("stalls", cases);
+}
+
+#[test]
+fn a_shell_that_takes_its_time() {
+    let mut cases = Vec::new();
+    for cast in CASTS {
+        for (policy, thin) in [("restart slow", 1), ("bypass slow", 3), ("restart always slow", 5)]
+        {
+            cases.extend(thinned(schedules::places(cast, "tool", policy), thin));
+            cases.extend(thinned(schedules::places(cast, "turns", policy), 11 * thin));
+        }
+    }
+    play_all("slow shells", cases);
 }
 
 #[test]

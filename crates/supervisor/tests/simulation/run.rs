@@ -141,7 +141,7 @@ impl World {
         self.event(Event::Left { seat, why: router::Exit::new(how) })
     }
 
-    fn disturb(&mut self) {
+    pub fn disturb(&mut self) {
         self.struck += 1;
         self.ledger.disturbed = true;
     }
@@ -185,6 +185,7 @@ impl World {
                 self.links[seat].state = State::Mute;
                 self.says_goodbye(seat, How::ClosedOutput);
             }
+            What::Full => self.desk.full = true,
             What::Stop => {
                 self.disturb();
                 return self.event(Event::Stop);
@@ -214,6 +215,9 @@ impl World {
         if sizes.iter().any(|size| *size > 0) {
             return Err(format!("something is left: {sizes:?}"));
         }
+        if self.desk.len() > 0 {
+            return Err(format!("{} places are open that nobody needs", self.desk.len()));
+        }
         if self.supervisor.sessions() > 0 {
             return Err(format!("{} closed sessions are remembered", self.supervisor.sessions()));
         }
@@ -240,7 +244,7 @@ impl World {
             || self.case.faults.iter().any(|fault| match fault.what {
                 What::Loop | What::Leave | What::Stop => true,
                 What::Die | What::Shut | What::Stall => mortal(fault.seat),
-                What::Cancel | What::Halt => false,
+                What::Cancel | What::Halt | What::Full => false,
             });
         match excused {
             true => Ok(()),

@@ -121,6 +121,23 @@ pub fn loops(cast: &str, scenario: &str, policy: &str) -> Vec<Case> {
     cases
 }
 
+/// A shell that takes its time to open places for MCP clients: a component dies at every line, or the next
+/// place cannot be opened, or both.
+pub fn places(cast: &str, scenario: &str, policy: &str) -> Vec<Case> {
+    let length = length(cast, scenario, policy);
+    let mut cases = Vec::new();
+    for at in 0..=length {
+        let full = fault(What::Full, at, 0);
+        cases.push(Case::new(cast, scenario, policy, &[full]));
+        for seat in seats(cast) {
+            let die = fault(What::Die, at, seat);
+            cases.push(Case::new(cast, scenario, policy, &[die]));
+            cases.push(Case::new(cast, scenario, policy, &[die, full]));
+        }
+    }
+    cases
+}
+
 /// The editor cancels at every line, also soon after a component has died.
 pub fn cancels(cast: &str, ears: &str, scenario: &str, policy: &str, apart: usize) -> Vec<Case> {
     let length = length(cast, scenario, policy);
@@ -198,6 +215,12 @@ pub fn random(seed: u64) -> Case {
     }
     if !random.chance(4) {
         policy.push_str(&format!(" order{}", random.below(1_000_000)));
+    }
+    if random.chance(3) {
+        policy.push_str(" slow");
+        if random.chance(3) {
+            faults.push(fault(What::Full, random.below(120), 0));
+        }
     }
     Case::new(&cast.join(" "), scenario, &policy, &faults)
 }

@@ -3,10 +3,9 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use mcp::{Caller, Exchange, Kind as PortKind, Place, Ports, Ticket};
+use mcp::{Caller, Exchange, Ticket};
 use router::{Chain, Component, Ending, Exit, How, Mode, Seat, SeatState, Time};
 use supervisor::{Action, Event, Pace, Policy, Restart, Rules, Supervisor, Then, Watch};
 use testkit::sim::op::Random;
@@ -16,6 +15,7 @@ use wire::{Dialect, Message, Side};
 use crate::agent::{Agent, Disk};
 use crate::bug::Saboteur;
 use crate::case::{Case, Cast, Fault, What};
+use crate::desk::Desk;
 use crate::editor::Editor;
 use crate::ledger::{Check, Ledger, Life};
 use crate::pen::{ClientDo, Pen};
@@ -40,7 +40,7 @@ pub struct World {
     pub agent: Agent,
     disk: Rc<RefCell<Disk>>,
     toolbox: Rc<RefCell<Toolbox>>,
-    desk: Arc<Mutex<Vec<Ticket>>>,
+    pub desk: Desk,
     calls: BTreeMap<Caller, CallLink>,
     pub ledger: Ledger,
     serials: usize,
@@ -106,29 +106,8 @@ enum Queue {
     To(usize),
     CallFrom(Caller),
     CallTo(Caller),
-}
-
-struct FakePorts(Arc<Mutex<Vec<Ticket>>>);
-
-impl Ports for FakePorts {
-    fn word(&mut self) -> String {
-        "word".into()
-    }
-
-    fn admit(&mut self, kind: PortKind, ticket: Ticket) -> Result<Place, String> {
-        self.0.lock().expect("one thread").push(ticket);
-        let secret = format!("s{}", ticket.0);
-        Ok(match kind {
-            PortKind::Stdio => {
-                Place::Stdio { program: "/c".into(), port: 7000, variable: "SECRET", secret }
-            }
-            PortKind::Http => Place::Http { url: "http://127.0.0.1:7000/mcp".into(), secret },
-        })
-    }
-
-    fn revoke(&mut self, ticket: Ticket) {
-        self.0.lock().expect("one thread").retain(|it| *it != ticket);
-    }
+    /// An answer of the shell's own.
+    Shell,
 }
 
 impl World {
@@ -154,9 +133,7 @@ impl World {
             grace: GRACE,
             any_version: false,
         };
-        let desk = Arc::new(Mutex::new(Vec::new()));
-        let ports = Box::new(FakePorts(desk.clone()));
-        let exchange = Exchange::new(chain.clone(), mcp::Policy::Auto, ports);
+        let exchange = Exchange::new(chain.clone(), mcp::Policy::Auto, "word");
         let rules = Rules {
             policies: chain.seats().map(|seat| policy(case, &cast, seat)).collect(),
             watch: if case.has("watch") { WATCH } else { Watch::default() },
@@ -188,7 +165,7 @@ impl World {
             agent: Agent::new(cast.nature, disk.clone()),
             disk,
             toolbox: Rc::default(),
-            desk,
+            desk: Desk::default(),
             calls: BTreeMap::new(),
             ledger,
             serials: 0,
@@ -248,6 +225,9 @@ impl World {
             }
             queues.extend(call.to.front().map(|(stamp, _)| (*stamp, Queue::CallTo(*caller))));
         }
+        if self.finished.is_none() {
+            queues.extend(self.desk.next().map(|stamp| (stamp, Queue::Shell)));
+        }
         let next = match &mut self.random {
             Some(random) if !queues.is_empty() => Some(queues[random.below(queues.len())]),
             _ => queues.into_iter().min(),
@@ -259,6 +239,7 @@ impl World {
             Queue::To(seat) => self.player_reads(seat)?,
             Queue::CallFrom(caller) => self.conductor_reads_client(caller)?,
             Queue::CallTo(caller) => self.client_reads(caller)?,
+            Queue::Shell => self.shell_answers()?,
         }
         Ok(true)
     }
@@ -325,7 +306,21 @@ impl World {
             }
             self.perform(action)?;
         }
+        if !self.case.has("slow") {
+            while self.finished.is_none() && self.desk.next().is_some() {
+                self.shell_answers()?;
+            }
+        }
         self.check_memory()
+    }
+
+    fn shell_answers(&mut self) -> Check {
+        let Some((ticket, place)) = self.desk.answer() else { return Ok(()) };
+        if place.is_err() {
+            self.desk.full = false;
+            self.disturb();
+        }
+        self.event(Event::Admitted { ticket, place })
     }
 
     /// What waits is not more than what was said.
@@ -369,6 +364,16 @@ impl World {
                 self.tell(|| format!("hang up {caller:?}"));
                 self.tell_client(caller, None);
                 Ok(())
+            }
+            Action::Admit { ticket, kind } => {
+                self.tell(|| format!("admit {ticket:?} {kind:?}"));
+                self.stamp += 1;
+                self.desk.ask(self.stamp, ticket, kind);
+                Ok(())
+            }
+            Action::Revoke(ticket) => {
+                self.tell(|| format!("revoke {ticket:?}"));
+                self.desk.revoke(ticket)
             }
             Action::Spare { seat, kind } => {
                 self.tell(|| format!("spare {} {kind}", seat.0));
@@ -541,7 +546,7 @@ impl World {
         match item {
             None => Ok(()),
             Some((_, CallItem::Call(ticket))) => {
-                if !self.desk.lock().expect("one thread").contains(&ticket) {
+                if !self.desk.is_open(ticket) {
                     self.tell_client(caller, None);
                     return Ok(());
                 }

@@ -113,9 +113,11 @@ impl Play {
 
     fn comes_back(&mut self, who: &str) {
         if who == "agent" {
+            self.world.stage.slow_shell(false);
             for (session, entries) in self.world.revive_agent() {
                 self.sessions.insert(session, entries);
             }
+            self.world.stage.slow_shell(self.slow);
         } else {
             self.world.told_all(who);
             self.world.stage.come_back(who);

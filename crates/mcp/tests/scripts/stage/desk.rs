@@ -1,0 +1,89 @@
+//! What the shell does with places where MCP clients can connect: it opens them, and numbers their secrets.
+//! It answers at once, or, if it is slow, when the test says so.
+
+use std::collections::BTreeMap;
+
+use mcp::{Kind, Place, Ticket};
+
+use super::Stage;
+
+#[derive(Debug, Default)]
+pub struct Desk {
+    pub open: BTreeMap<Ticket, Kind>,
+    pub admitted: usize,
+    pub revoked: usize,
+    /// No place can be opened, for this reason.
+    pub full: Option<String>,
+    /// What was asked for and not answered, oldest first.
+    asked: Vec<(Ticket, Kind)>,
+    slow: bool,
+}
+
+impl Desk {
+    pub(super) fn ask(&mut self, ticket: Ticket, kind: Kind) {
+        assert!(!self.open.contains_key(&ticket), "{ticket:?} is asked for twice");
+        self.asked.push((ticket, kind));
+    }
+
+    pub(super) fn revoke(&mut self, ticket: Ticket) {
+        assert!(self.open.remove(&ticket).is_some(), "{ticket:?} is revoked, and is not open");
+        self.revoked += 1;
+    }
+
+    fn open(&mut self, kind: Kind, ticket: Ticket) -> Result<Place, String> {
+        if let Some(why) = &self.full {
+            return Err(why.clone());
+        }
+        self.admitted += 1;
+        self.open.insert(ticket, kind);
+        let secret = format!("s{}", ticket.0);
+        Ok(match kind {
+            Kind::Stdio => Place::Stdio {
+                program: "/conductor".into(),
+                port: 7000,
+                variable: "SECRET".into(),
+                secret,
+            },
+            Kind::Http => Place::Http { url: "http://127.0.0.1:7000/mcp".into(), secret },
+        })
+    }
+}
+
+impl Stage {
+    /// The shell answers only when the test says so, or at once again.
+    pub fn slow_shell(&mut self, slow: bool) {
+        self.desk.slow = slow;
+        self.settle();
+        self.pass_on();
+    }
+
+    /// What the shell was asked for and has not answered.
+    pub fn asked_of_shell(&self) -> Vec<(Ticket, Kind)> {
+        self.desk.asked.clone()
+    }
+
+    /// The shell answers one of the questions.
+    pub fn shell_answers(&mut self, which: usize) {
+        self.answer_one(which);
+        self.settle();
+        self.pass_on();
+    }
+
+    /// Answers the oldest question, if the shell is not slow. Says whether there was one.
+    pub(super) fn answer_at_once(&mut self) -> bool {
+        let any = !self.desk.slow && !self.desk.asked.is_empty();
+        if any {
+            self.answer_one(0);
+        }
+        any
+    }
+
+    fn answer_one(&mut self, which: usize) {
+        let (ticket, kind) = self.desk.asked.remove(which);
+        let place = self.desk.open(kind, ticket);
+        self.journal.push(format!("the shell: ticket {} {:?}", ticket.0, place));
+        let mut steps = Vec::new();
+        self.exchange.admitted(self.now, ticket, place, &mut steps);
+        self.take(steps);
+    }
+}
