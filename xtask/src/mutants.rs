@@ -18,7 +18,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::Value;
 
 use crate::cache::{Profile, Published};
-use crate::tool::at;
+use crate::tool::{at, said};
 
 pub const CARGO_MUTANTS: Published =
     Published { name: "cargo-mutants", version: "27.1.0", profile: Profile::Dev };
@@ -69,12 +69,13 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     limit_memory()?;
     let began = Instant::now();
 
-    let all = list(&program, root)?;
+    let tree = snapshot(root, &place)?;
+    let all = list(&program, &tree)?;
     let wanted: Vec<String> = all.iter().filter(|it| options.wants(it)).cloned().collect();
     let count = wanted.len();
     let sample = choose(wanted, options.sample, options.seed);
     println!("{} of {count} mutants, seed {}", sample.len(), options.seed);
-    let lab = Lab { program, root: root.to_owned(), place, all, jobs: options.jobs };
+    let lab = Lab { program, tree, place, all, jobs: options.jobs };
     let mut results = lab.test("own", &sample, Tests::Own)?;
     if !results.missed.is_empty() {
         println!(
@@ -136,10 +137,29 @@ fn limit_memory() -> Result<(), String> {
         .map_err(|error| format!("the limit of memory: {error}"))
 }
 
+/// A copy of the project: people may go on working on it while this runs.
+fn snapshot(root: &Path, place: &Path) -> Result<PathBuf, String> {
+    let tree = place.join("tree");
+    let _ = fs::remove_dir_all(&tree);
+    let mut command = Command::new("git");
+    command.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
+    let files = said(command.current_dir(root))?;
+    for file in files.split_terminator('\0') {
+        let (from, to) = (root.join(file), tree.join(file));
+        // A file that was removed and not committed is still in Git's list.
+        if from.is_file() {
+            let folder = to.parent().ok_or("a file without a folder")?;
+            fs::create_dir_all(folder).map_err(at(folder))?;
+            fs::copy(&from, &to).map_err(at(&from))?;
+        }
+    }
+    Ok(tree)
+}
+
 /// The names of all mutants in the packages of the core.
-fn list(program: &Path, root: &Path) -> Result<Vec<String>, String> {
+fn list(program: &Path, tree: &Path) -> Result<Vec<String>, String> {
     let mut command = Command::new(program);
-    command.args(["mutants", "--no-config", "--list", "--json"]).current_dir(root);
+    command.args(["mutants", "--no-config", "--list", "--json"]).current_dir(tree);
     for (package, _) in CORE {
         command.args(["--package", package]);
     }
@@ -192,7 +212,7 @@ enum Tests {
 #[derive(Debug)]
 struct Lab {
     program: PathBuf,
-    root: PathBuf,
+    tree: PathBuf,
     place: PathBuf,
     all: Vec<String>,
     jobs: u32,
@@ -211,7 +231,7 @@ impl Lab {
             command.args(["--package", package]);
         }
         // Each mutant is built in a copy of the project, which has a target folder of its own.
-        command.current_dir(&self.root).env_remove("CARGO_TARGET_DIR");
+        command.current_dir(&self.tree).env_remove("CARGO_TARGET_DIR");
         command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("RUST_BACKTRACE", "0");
         if tests == Tests::Own {
             command.envs(SHORT);
@@ -226,7 +246,11 @@ impl Lab {
         let path = output.join("mutants.out/outcomes.json");
         let text = fs::read(&path).map_err(at(&path))?;
         let outcomes = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
-        Ok(Results::read(&outcomes))
+        let results = Results::read(&outcomes);
+        match results.count() == mutants.len() {
+            true => Ok(results),
+            false => Err(format!("{} mutants were tested, not {}", results.count(), mutants.len())),
+        }
     }
 
     /// Chooses the mutants. `cargo-mutants` can choose by a regular expression, but this does not work for
@@ -251,7 +275,7 @@ fn configuration(tests: Tests) -> String {
     let skip = skipped.iter().flat_map(|name| ["--skip", name]);
     let arguments: Vec<&str> = ["--tests", "--"].into_iter().chain(skip).collect();
     format!(
-        "gitignore = true\ntest_package = {}\nadditional_cargo_test_args = {}\n\
+        "test_package = {}\nadditional_cargo_test_args = {}\n\
          timeout_multiplier = {SLOWEST:.1}\nminimum_test_timeout = {SHORTEST_TIMEOUT}.0\n",
         Value::from(packages),
         Value::from(arguments)
@@ -291,6 +315,10 @@ impl Results {
         self.missed.extend(more.missed);
         self.endless.extend(more.endless);
         self.unviable.extend(more.unviable);
+    }
+
+    fn count(&self) -> usize {
+        self.caught.len() + self.missed.len() + self.endless.len() + self.unviable.len()
     }
 
     /// The share of the viable mutants that were noticed. A test that does not end has noticed one.

@@ -258,6 +258,24 @@ mod tests {
     }
 
     #[test]
+    fn some_documents_have_protocol_versions_that_are_no_numbers() {
+        let any: Vec<Generation> =
+            Generation::ALL.into_iter().filter(|it| it.any_version()).collect();
+        assert_eq!(any, [Generation::P2, Generation::P1]);
+    }
+
+    #[test]
+    fn envelopes_are_alike_only_in_p3_and_p3t() {
+        for one in Generation::ALL {
+            for other in Generation::ALL {
+                let p3 = |it| matches!(it, Generation::P3 | Generation::P3t);
+                let alike = one == other || (p3(one) && p3(other));
+                assert_eq!(one.spells_like(other), alike, "{one:?} {other:?}");
+            }
+        }
+    }
+
+    #[test]
     fn generations_are_found_by_name_and_by_envelope() {
         assert_eq!(Generation::named("p3T").unwrap().name(), "P3t");
         assert_eq!(Generation::named("P4b").unwrap().name(), "P4");

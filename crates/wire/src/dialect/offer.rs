@@ -179,6 +179,18 @@ mod tests {
         }
     }
 
+    /// Only the version that was put in with the offer is taken out.
+    #[test]
+    fn a_version_that_a_proxy_has_written_stays() {
+        let base = json(r#"{"protocolVersion":1}"#);
+        let passed_on =
+            json(r#"{"protocolVersion":1,"_meta":{"symposium":{"version":"2.0","proxy":true}}}"#);
+        assert_eq!(
+            take_offer(&passed_on, &base),
+            json(r#"{"protocolVersion":1,"_meta":{"symposium":{"version":"2.0"}}}"#)
+        );
+    }
+
     #[test]
     fn a_generation_is_offered_it_where_it_looks() {
         let params = json(r#"{"capabilities":{}}"#);

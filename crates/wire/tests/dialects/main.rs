@@ -200,6 +200,7 @@ fn a_conductor_of_every_generation_is_answered_in_kind() {
         assert_eq!(said[0].replace(r#""jsonrpc":"2.0","#, ""), sent, "{}", examples.name);
         link.passes(UPDATE, Side::Agent, UPDATE);
         link.sends(Side::Editor, UPDATE, &[UPDATE]);
+        assert_eq!(link.0.spoken().name(), examples.name);
     }
     let mut link = Link::to(Outer::unknown());
     link.refuses(INITIALIZE, "-32600");
@@ -207,6 +208,17 @@ fn a_conductor_of_every_generation_is_answered_in_kind() {
         r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"_meta":{"proxy":false}}}"#,
         "-32600",
     );
+}
+
+/// A conductor that greets as P3 does may spell its envelopes as P2 does, and then gets them so.
+#[test]
+fn a_conductor_is_answered_in_the_envelopes_that_it_sends() {
+    let [p3, p2] = ["P3", "P2"].map(|name| EXAMPLES.iter().find(|it| it.name == name).unwrap());
+    let mut link = Link::to(Outer::unknown());
+    link.hears(p3.greeting);
+    link.passes(p2.received, Side::Editor, UPDATE);
+    assert_eq!(link.0.spoken().name(), "P2");
+    link.sends(Side::Agent, UPDATE, &[p2.received]);
 }
 
 /// Checklist 45, 46, 48, 68.

@@ -41,6 +41,21 @@ fn a_proxy_is_known_by_the_envelope_in_which_it_passes_the_greeting_on() {
     }
 }
 
+/// Flow control counts these bytes as queued for the component.
+#[test]
+fn messages_that_wait_for_the_generation_are_counted() {
+    let mut link = Link::to(Proxy::unknown("x"));
+    assert_eq!(link.0.backlog(), 0);
+    link.sends(Side::Agent, INITIALIZE, &[PROBE]);
+    let before = link.0.backlog();
+    link.sends(Side::Agent, BARE, &[]);
+    assert!(link.0.backlog() >= before + BARE.len());
+    link.hears(
+        r#"{"id":7,"method":"proxy/successor","params":{"method":"initialize","params":{}}}"#,
+    );
+    assert_eq!(link.0.backlog(), 0);
+}
+
 /// Checklist 7, 25: an agent is not taken for a proxy, and the error tells what was tried.
 #[test]
 fn an_agent_in_a_proxys_place_is_found_out() {
