@@ -1,6 +1,6 @@
 //! What becomes of the others while somebody is replaced, or left out.
 
-use testkit::script::check_live;
+use testkit::script::{check, check_live};
 
 /// Checklist 104: it is greeted as the one before it was. What it sends to its successor is answered
 /// from memory: the agent hears nothing.
@@ -20,6 +20,29 @@ fn a_new_proxy_is_greeted_and_its_successor_is_not() {
         p1     < session/new #2 {}
         "##,
     );
+}
+
+/// The editor is told when the proxy is replaced. When it is left out, the next component is greeted.
+#[test]
+fn a_proxy_that_dies_before_it_passes_the_greeting_on() {
+    let opening = r##"
+        editor > initialize 0 {"protocolVersion":1}
+        started p1 agent
+        p1     < proxy/initialize #1 …
+    "##;
+    let replaced = r##"
+        p1 parts signal 9
+        editor < error 0 …is being restarted…
+    "##;
+    check("editor p1 agent", &format!("{opening}{replaced}"));
+    let left_out = r##"
+        p1 parts for good signal 9
+        p1 is bypassed
+        agent  < initialize #2 {"protocolVersion":1}
+        agent  > result #2 {"protocolVersion":1}
+        editor < result 0 {"protocolVersion":1}
+    "##;
+    check("editor p1 agent", &format!("{opening}{left_out}"));
 }
 
 #[test]
