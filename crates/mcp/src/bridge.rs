@@ -278,15 +278,9 @@ impl std::fmt::Debug for Bridge {
     }
 }
 
-/// The session that params or a result name.
-pub(crate) fn session_of(json: &Json) -> Option<String> {
-    json.member("sessionId")?.text().map(|text| text.into_owned())
-}
-
 /// What is said of a connection that does not exist.
 pub(crate) fn no_such(what: &str, form: Form) -> Json {
-    const NO_SUCH_SERVER: i64 = -33001;
-    let code = if form == Form::M7 { NO_SUCH_SERVER } else { code::INVALID_PARAMS };
+    let code = if form == Form::M7 { code::NO_SUCH_SERVER } else { code::INVALID_PARAMS };
     error_object(code, &format!("there is no MCP {what}"), None)
 }
 

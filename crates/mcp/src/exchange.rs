@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use router::{Chain, Mode, Notice, Role, Seat, Time};
 use wire::{Call, Id, Message, Outcome, Side, Spoken, acp, code};
 
-use crate::bridge::{Bridge, Policy, SetUp, Verdict, no_such, session_of};
+use crate::bridge::{Bridge, Policy, SetUp, Verdict, no_such};
 use crate::capability::{Abilities, Native, is_oldest, with_mcp_over_acp, without_mcp_over_acp};
 use crate::declaration::{Offer, sets_up};
 use crate::form::{self, About, Form, Target, Word};
@@ -330,12 +330,12 @@ impl Exchange {
                         }
                     }
                     (Some(Topic::Close), _) if to_agent => {
-                        if let Some(session) = call.params.as_ref().and_then(session_of) {
+                        if let Some(session) = call.params.as_ref().and_then(acp::session_of) {
                             self.watched.insert((hop.seat, id.detached()), Watch::Close(session));
                         }
                     }
                     (Some(Topic::Prompt), _) if to_agent && self.bridge.wonders() => {
-                        if let Some(session) = call.params.as_ref().and_then(session_of) {
+                        if let Some(session) = call.params.as_ref().and_then(acp::session_of) {
                             self.watched.insert((hop.seat, id.detached()), Watch::Prompt(session));
                         }
                     }

@@ -18,6 +18,7 @@ use driver::{Call, Driver, Id, Json, Message, Outbox, Outcome, Request, Side, Ta
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use wire::acp::session_of_call;
 
 use crate::context::{Command, Cx, Shared, Task, Wanted};
 use crate::error::{Error, Result, outcome};
@@ -70,10 +71,6 @@ fn index(side: Side) -> usize {
     }
 }
 
-fn session_of(call: &Call) -> Option<String> {
-    Some(call.params.as_ref()?.member("sessionId")?.text()?.into_owned())
-}
-
 impl Front {
     fn new(proxy: Proxy, shared: Rc<Shared>) -> Front {
         let mut requests = BTreeMap::<String, [Arc<[Handler]>; 2]>::new();
@@ -119,10 +116,8 @@ impl Front {
                 }
                 self.begins_turn(toward, &call);
                 let prompts = self.shared.is_v2() && call.is("session/prompt");
-                let session = session_of(&call).filter(|_| prompts && toward == Side::Agent);
+                let session = session_of_call(&call).filter(|_| prompts && toward == Side::Agent);
                 let tag = out.ask(toward, call);
-
-                let of = of.map(|id| id.detached());
                 let cancelled = of.as_ref().is_some_and(|of| {
                     self.shared.handled.borrow().get(of).is_some_and(|it| it.is_cancelled())
                 });
@@ -246,7 +241,7 @@ impl Front {
     /// In a new turn, an agent may use the ids of its tool calls again.
     fn begins_turn(&self, toward: Side, call: &Call) {
         if self.decides && toward == Side::Agent && call.is("session/prompt") {
-            session_of(call).iter().for_each(|session| self.shared.calls.forget(session));
+            session_of_call(call).iter().for_each(|session| self.shared.calls.forget(session));
         }
     }
 
@@ -259,7 +254,7 @@ impl Front {
         out: &mut Outbox<'_>,
     ) {
         let prompt = self.shared.last && request.call.is("session/prompt");
-        let session = if prompt { session_of(&request.call) } else { None };
+        let session = if prompt { session_of_call(&request.call) } else { None };
         let wanted = Rc::new(Wanted::in_session(session));
         self.shared.handled.borrow_mut().insert(request.id().detached(), wanted.clone());
         let cx = Cx { shared: self.shared.clone(), of: Some((request.id().detached(), wanted)) };
@@ -292,7 +287,7 @@ impl Front {
     ) -> Option<Request> {
         let is_turn =
             self.shared.is_v2() && from == Side::Editor && request.call.is("session/prompt");
-        let session = session_of(&request.call).filter(|_| is_turn);
+        let session = session_of_call(&request.call).filter(|_| is_turn);
         let Some(session) = session else { return Some(request) };
         let id = request.id().detached();
         let mut prompted = Prompted { session, request: None, sent: false, own: None };
@@ -334,7 +329,7 @@ impl driver::Proxy for Front {
         };
         if from == Side::Editor
             && matches!(&*method, "session/close" | "session/delete")
-            && let Some(session) = session_of(&request.call)
+            && let Some(session) = session_of_call(&request.call)
         {
             offers.forget(&session);
             self.shared.calls.forget(&session);
@@ -396,7 +391,7 @@ impl driver::Proxy for Front {
         }
         if self.shared.last && from == Side::Editor {
             if method == "session/cancel" {
-                session_of(&call).iter().for_each(|id| self.shared.cancel_session(id));
+                session_of_call(&call).iter().for_each(|id| self.shared.cancel_session(id));
             }
             return;
         }

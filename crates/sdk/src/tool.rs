@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::io::DuplexStream;
 use tokio::sync::OnceCell;
+use wire::{acp, code};
 
 use crate::connection::{Connection, Open};
 use crate::context::{Command, Cx, Shared};
@@ -305,11 +306,7 @@ impl Offers {
 
     /// Does this request set up a session that is to have the servers?
     pub fn sets_up(&self, call: &Call) -> bool {
-        !self.servers.is_empty()
-            && matches!(
-                &*call.method.name(),
-                "session/new" | "session/load" | "session/resume" | "session/fork"
-            )
+        !self.servers.is_empty() && acp::topic(call) == Some(acp::Topic::SetUp)
     }
 
     fn fresh(&self) -> u64 {
@@ -379,7 +376,7 @@ impl Offers {
         let (server_id, request, method) = (text("serverId"), text("requestId"), text("method"));
         let live = self.live.borrow().get(&server_id).cloned();
         let Some(live) = live else {
-            return Err(Error::new(-33001, "this MCP server is not there any more"));
+            return Err(Error::new(code::NO_SUCH_SERVER, "this MCP server is not there any more"));
         };
         let server = &self.servers[live.server];
         let inner = params.member("params").unwrap_or(Json::EMPTY);

@@ -20,9 +20,6 @@ const MOST_LOST: usize = 1024;
 const NOT_KEPT: &str =
     "the request that set it up was too long, or too many sessions ago, to be kept";
 
-/// ACP's code for a session that is not there.
-const NO_SUCH_SESSION: i64 = -32002;
-
 /// Where a component is in its life, beside what the router knows.
 #[derive(Debug)]
 pub enum Stage {
@@ -535,7 +532,7 @@ impl Supervisor {
             // What is lost is easily closed.
             let outcome = match topic(call) == Some(Topic::End) {
                 true => Outcome::Result(Json::EMPTY),
-                false => Outcome::Error(error_object(NO_SUCH_SESSION, text, None)),
+                false => Outcome::Error(error_object(code::NO_SUCH_SESSION, text, None)),
             };
             if let Outcome::Result(_) = outcome {
                 self.lost.remove(&session);

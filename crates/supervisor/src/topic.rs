@@ -1,55 +1,8 @@
-//! The few methods of ACP that a supervisor knows.
+//! What a supervisor knows of ACP beside the topics of [`wire::acp`].
 
-use wire::{Call, Id, Json, acp};
+use wire::{Call, Id, Json};
 
-pub const PROMPT: &str = "session/prompt";
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Topic {
-    /// Sets a session up.
-    SetUp,
-    /// Ends one.
-    End,
-    Prompt,
-    Authenticate,
-    LogOut,
-    /// Stops what is going on in a session.
-    CancelSession,
-    CancelRequest,
-}
-
-impl Topic {
-    /// Told by the method alone: most messages are none of our business.
-    pub fn of(method: &str) -> Option<Topic> {
-        match method {
-            "session/update" => None,
-            "session/new" | "session/load" | "session/resume" | "session/fork" => {
-                Some(Topic::SetUp)
-            }
-            "session/close" | "session/delete" => Some(Topic::End),
-            PROMPT => Some(Topic::Prompt),
-            "session/cancel" => Some(Topic::CancelSession),
-            "authenticate" | "auth/login" => Some(Topic::Authenticate),
-            "logout" | "auth/logout" => Some(Topic::LogOut),
-            acp::CANCEL_REQUEST => Some(Topic::CancelRequest),
-            _ => None,
-        }
-    }
-}
-
-pub fn topic(call: &Call) -> Option<Topic> {
-    Topic::of(&call.method.name())
-}
-
-/// The session that params, or a result, name.
-pub fn session_of(json: &Json) -> Option<String> {
-    json.member("sessionId")?.text().map(|text| text.into_owned())
-}
-
-/// The session that a call is about.
-pub fn session_of_call(call: &Call) -> Option<String> {
-    call.params.as_ref().and_then(session_of)
-}
+pub use wire::acp::{PROMPT, Topic, session_of, session_of_call, topic};
 
 /// Is this how we ask for reasons of our own?
 pub fn is_lesson(id: &Id) -> bool {

@@ -1,7 +1,7 @@
 //! The few shapes of ACP that a conductor reads or edits. Everything else is opaque.
 
 use crate::json::Json;
-use crate::message::Id;
+use crate::message::{Call, Id};
 
 /// The handshake. Inside the conductor every component is sent `initialize`; how a proxy's
 /// generation spells it is its dialect's business.
@@ -9,6 +9,56 @@ pub const INITIALIZE: &str = "initialize";
 
 /// Cancels a request by its id, which is known on one link only.
 pub const CANCEL_REQUEST: &str = "$/cancel_request";
+
+pub const PROMPT: &str = "session/prompt";
+
+/// The requests and notifications of ACP that the core acts on, by what they do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Topic {
+    /// Sets a session up.
+    SetUp,
+    /// Ends a session.
+    End,
+    Prompt,
+    Authenticate,
+    LogOut,
+    /// Stops the turn of a session.
+    CancelSession,
+    CancelRequest,
+}
+
+impl Topic {
+    /// The topic of a method; most methods have none.
+    pub fn of(method: &str) -> Option<Topic> {
+        match method {
+            "session/update" => None,
+            "session/new" | "session/load" | "session/resume" | "session/fork" => {
+                Some(Topic::SetUp)
+            }
+            "session/close" | "session/delete" => Some(Topic::End),
+            PROMPT => Some(Topic::Prompt),
+            "session/cancel" => Some(Topic::CancelSession),
+            "authenticate" | "auth/login" => Some(Topic::Authenticate),
+            "logout" | "auth/logout" => Some(Topic::LogOut),
+            CANCEL_REQUEST => Some(Topic::CancelRequest),
+            _ => None,
+        }
+    }
+}
+
+pub fn topic(call: &Call) -> Option<Topic> {
+    Topic::of(&call.method.name())
+}
+
+/// The session that params, or a result, name.
+pub fn session_of(json: &Json) -> Option<String> {
+    json.member("sessionId")?.text().map(|text| text.into_owned())
+}
+
+/// The session that the params of a call name.
+pub fn session_of_call(call: &Call) -> Option<String> {
+    call.params.as_ref().and_then(session_of)
+}
 
 /// The highest protocol version a conductor relays. It understands neither 1 nor 2, it carries both.
 pub const HIGHEST_VERSION: u16 = 2;

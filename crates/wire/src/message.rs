@@ -253,6 +253,12 @@ pub mod code {
     pub const INVALID_PARAMS: i64 = -32602;
     pub const INTERNAL_ERROR: i64 = -32603;
     pub const CANCELLED: i64 = -32800;
+    /// ACP: something that the request names, such as a session, does not exist.
+    pub const NO_SUCH_SESSION: i64 = -32002;
+    /// MCP over ACP: the server is not there, or not any more.
+    pub const NO_SUCH_SERVER: i64 = -33001;
+    /// MCP over ACP: the server has answered with something that is not an answer to the request.
+    pub const BACKEND_FAILED: i64 = -33002;
 }
 
 /// A message, free of any envelope.

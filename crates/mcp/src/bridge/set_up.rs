@@ -1,10 +1,10 @@
 //! Requests that set up a session, as the agent gets them: each server of the chain is declared in a way that
 //! the agent understands. A server that is bridged needs a place, which the shell has to open first.
 
-use wire::{Call, Outcome, code};
+use wire::{Call, Outcome, acp, code};
 
 use super::refusal::is_about_servers;
-use super::{Bridge, Policy, Session, session_of, without_id};
+use super::{Bridge, Policy, Session, without_id};
 use crate::capability::Native;
 use crate::declaration::{Manner, Offer, Servers, Spelling};
 use crate::exchange::Step;
@@ -76,7 +76,7 @@ impl Bridge {
         scp: impl Fn(&str) -> bool,
         steps: &mut Vec<Step>,
     ) -> Result<Draft, Outcome> {
-        let session = call.params.as_ref().and_then(session_of);
+        let session = call.params.as_ref().and_then(acp::session_of);
         let set_up = SetUp {
             original: call.detached(),
             session,
@@ -268,7 +268,7 @@ impl Bridge {
         if set_up.refused.is_some() {
             self.turned = set_up.kind;
         }
-        let session = session_of(result).or(set_up.session);
+        let session = acp::session_of(result).or(set_up.session);
         match (session, set_up.kind) {
             (Some(session), Some(kind)) => {
                 let next = Session { tickets: set_up.tickets, kind, judged: false };

@@ -1,11 +1,12 @@
 //! Requests that set a session up: whose servers are in them, and how the next one reads them.
 
 use router::{Seat, Time};
+use wire::acp::session_of;
 use wire::{Call, Generation, Id, Message, Outcome, Side, Spoken};
 
 use super::server::Server;
 use super::{Declared, Exchange, Hop, Step, Watch};
-use crate::bridge::{session_of, without_id};
+use crate::bridge::without_id;
 use crate::declaration::{Entry, Manner, Offer, Servers, Spelling};
 
 /// The dialect of components that take servers with the transport acp.

@@ -447,8 +447,7 @@ pub fn cancelled() -> Outcome {
 }
 
 pub fn cancellation() -> Json {
-    const CANCELLED: i64 = -32800;
-    error_object(CANCELLED, "the request was cancelled", None)
+    error_object(code::CANCELLED, "the request was cancelled", None)
 }
 
 /// The answer to a consumer, in its form.
@@ -478,11 +477,10 @@ pub fn to_consumer(
 
 /// Why a stateless consumer cannot be served: what the server said is not the answer to its question.
 pub fn backend_failed(error: &Json) -> Json {
-    const BACKEND_FAILED: i64 = -33002;
     let text = error.member("message").and_then(|it| it.text().map(|it| it.into_owned()));
     let text = text.unwrap_or_default();
     error_object(
-        BACKEND_FAILED,
+        code::BACKEND_FAILED,
         &format!("the MCP server could not be opened: {text}"),
         Some(error),
     )
