@@ -402,7 +402,7 @@ impl Router {
         now: Time,
         ask: Ask,
         outcome: Outcome,
-        extras: Option<bytes::Bytes>,
+        extras: Option<Box<[u8]>>,
         actions: &mut Vec<Action>,
     ) {
         self.note_answer(&ask, actions);

@@ -155,9 +155,10 @@ impl Lane {
 
     /// Takes the first barriers; what was delivered before `place` has come through then, if it ever will.
     fn take_first(&mut self, count: usize, place: u64) -> Vec<Id> {
-        if count > 0 {
-            self.entries.retain(|(it, _)| *it >= place);
+        if count == 0 {
+            return Vec::new();
         }
+        self.entries.retain(|(it, _)| *it >= place);
         self.barriers.drain(..count).map(|it| it.id).collect()
     }
 
@@ -285,10 +286,10 @@ impl Router {
     /// Records what has been delivered, in order: the actions from `first` on.
     pub(crate) fn note_deliveries(&mut self, actions: &[Action], first: usize) {
         self.end_sharing(&actions[first..]);
-        let mut marks = std::mem::take(&mut self.marks).into_iter().peekable();
-        if marks.peek().is_none() && !self.chain.seats().any(|seat| self.records(seat)) {
+        if self.marks.is_empty() && !self.chain.seats().any(|seat| self.records(seat)) {
             return;
         }
+        let mut marks = std::mem::take(&mut self.marks).into_iter().peekable();
         for (position, action) in actions.iter().enumerate().skip(first) {
             while let Some(mark) = marks.next_if(|it| it.position <= position) {
                 self.record_mark(mark);
@@ -362,6 +363,9 @@ impl Router {
     pub(crate) fn release_reached(&mut self, now: Time, actions: &mut Vec<Action>) {
         for index in 0..self.passages.len() {
             let passage = &mut self.passages[index];
+            if passage.lanes.iter().all(|lane| lane.barriers.is_empty()) {
+                continue;
+            }
             let seat = Seat(index as u16 + 1);
             let mut reached = Vec::new();
             for lane in &mut passage.lanes {

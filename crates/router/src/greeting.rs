@@ -4,7 +4,6 @@
 //! component, each proxy sends its own to its successor before it answers, and the answers come
 //! back the same way. The router only watches whose turn it is, and repairs what a proxy left out.
 
-use bytes::Bytes;
 use wire::{Call, Id, Message, Outcome, Side, acp, code, guards};
 
 use crate::absence::Letter;
@@ -101,7 +100,7 @@ impl Router {
         now: Time,
         ask: Ask,
         outcome: Outcome,
-        extras: Option<Bytes>,
+        extras: Option<Box<[u8]>>,
         actions: &mut Vec<Action>,
     ) {
         let seat = ask.answerer;

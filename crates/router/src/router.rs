@@ -372,7 +372,7 @@ impl Router {
         from: Seat,
         id: Id,
         outcome: Outcome,
-        extras: Option<bytes::Bytes>,
+        extras: Option<Box<[u8]>>,
         actions: &mut Vec<Action>,
     ) {
         let Some(ask) = self.pending.close(from, &id) else {

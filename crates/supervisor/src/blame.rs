@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 use router::{Exit, How, Kind, Seat, TakesUpdates};
-use wire::{Call, Id, Message, Side, acp};
+use wire::{Call, Id, Json, Message, Side, acp};
 
 use crate::event::Action;
 use crate::supervisor::Supervisor;
@@ -40,7 +40,13 @@ struct Known {
     kind: Kind,
     /// The component has dealt with a message of this kind, in this life or an earlier one.
     harmless: bool,
+    /// How the params of the last update of this kind began, up to the kind. An update that begins in the same
+    /// way is of the same kind.
+    beginning: Box<[u8]>,
 }
+
+/// A longer beginning is not kept.
+const LONGEST_BEGINNING: usize = 256;
 
 impl Blame {
     /// The component is sent something.
@@ -50,15 +56,15 @@ impl Blame {
             Message::Notification(call) => (None, call),
             Message::Response { .. } => return,
         };
-        if self.open.len() == MOST || !may_go_around(call) {
+        if self.open.len() == MOST {
             return;
         }
         let index = match self.find(toward, call) {
             Some(index) => index,
-            None if self.known.len() == MOST_KINDS => return,
+            None if self.known.len() == MOST_KINDS || !may_go_around(call) => return,
             None => {
                 let Some(kind) = Kind::of(toward, message) else { return };
-                self.known.push(Known { kind, harmless: false });
+                self.known.push(Known { kind, harmless: false, beginning: Box::default() });
                 self.known.len() - 1
             }
         };
@@ -67,9 +73,28 @@ impl Blame {
         }
     }
 
-    fn find(&self, toward: Side, call: &Call) -> Option<Index> {
+    fn find(&mut self, toward: Side, call: &Call) -> Option<Index> {
+        let begins_like = |known: &Known| {
+            let params = call.params.as_ref().map_or(&[][..], Json::as_bytes);
+            !known.beginning.is_empty()
+                && params.starts_with(&known.beginning)
+                && known.kind.toward == toward
+                && call.is(&known.kind.method)
+        };
+        if let Some(index) = self.known.iter().position(begins_like) {
+            return Some(index);
+        }
         let update = Kind::update_of(call);
-        self.known.iter().position(|known| known.kind.is_of(toward, call, update.as_ref()))
+        let is_of = |known: &Known| known.kind.is_of(toward, call, update.as_ref());
+        let index = self.known.iter().position(is_of)?;
+        if let (Some(params), Some(update)) = (&call.params, &update) {
+            let (text, kind) = (params.as_bytes(), update.as_bytes());
+            let end = kind.as_ptr_range().end.addr() - text.as_ptr().addr();
+            if end <= LONGEST_BEGINNING {
+                self.known[index].beginning = text[..end].into();
+            }
+        }
+        Some(index)
     }
 
     /// The component says something. If it passes on what it was sent, it has dealt with that and all that
@@ -205,6 +230,31 @@ mod tests {
             blame.arrived(Side::Editor, &answer);
             assert_eq!(crash(&mut blame, How::Status(1)), None);
         }
+    }
+
+    /// The kind is read where it stands, however alike the updates begin.
+    #[test]
+    fn updates_that_begin_alike_are_told_apart() {
+        let update = |session: &str, kind: &str, more: &str| {
+            let params = format!(
+                r#"{{"sessionId":"{session}","update":{{"sessionUpdate":"{kind}"{more}}}}}"#
+            );
+            Message::notification("session/update", Json::parse(params).unwrap())
+        };
+        let mut blame = Blame::default();
+        for (session, kind) in [("s", "a"), ("s", "ab"), ("t", "a"), ("s", "a"), ("t", "ab")] {
+            for more in ["", r#","sessionUpdate":"c""#, r#","text":"a""#] {
+                let message = update(session, kind, more);
+                blame.delivered(Side::Editor, &message);
+                let [(index, None)] = blame.open.make_contiguous() else { panic!("{blame:?}") };
+                assert_eq!(blame.known[*index].kind.update.as_deref(), Some(kind));
+                blame.delivered(Side::Agent, &message);
+                blame.arrived(Side::Agent, &message);
+                blame.arrived(Side::Editor, &message);
+                assert!(blame.open.is_empty());
+            }
+        }
+        assert_eq!(blame.known.len(), 4);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::fmt;
 
 use bytes::Bytes;
 
+mod run;
 mod walk;
 
 pub(crate) use walk::{Walker, passed_over};
@@ -43,6 +44,11 @@ impl Json {
         let text = text.into();
         debug_assert!(check(&text).is_ok(), "not JSON: {text:?}");
         Json(text)
+    }
+
+    /// For text in the program itself. Not checked.
+    pub(crate) const fn from_static(text: &'static str) -> Json {
+        Json(Bytes::from_static(text.as_bytes()))
     }
 
     /// The JSON string that says `text`.

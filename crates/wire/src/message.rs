@@ -8,9 +8,11 @@ use bytes::Bytes;
 
 use crate::json::{self, Json, Syntax};
 
+mod method;
 mod parts;
 mod scan;
 
+pub use method::Method;
 pub(crate) use parts::{BAD_ENVELOPE, Parts};
 pub use parts::{Salvage, salvage};
 pub use scan::{Remains, Scan};
@@ -125,48 +127,6 @@ impl From<u64> for Id {
     }
 }
 
-/// A method name as a JSON string.
-#[derive(Clone)]
-pub struct Method(Json);
-
-impl Method {
-    pub(crate) fn new(json: Json) -> Method {
-        Method(json)
-    }
-
-    pub fn name(&self) -> Cow<'_, str> {
-        self.0.text().unwrap_or_default()
-    }
-
-    pub fn json(&self) -> &Json {
-        &self.0
-    }
-}
-
-impl From<&str> for Method {
-    fn from(name: &str) -> Method {
-        Method(Json::string(name))
-    }
-}
-
-impl PartialEq<str> for Method {
-    fn eq(&self, name: &str) -> bool {
-        self.0.says(name)
-    }
-}
-
-impl PartialEq for Method {
-    fn eq(&self, other: &Method) -> bool {
-        self.name() == other.name()
-    }
-}
-
-impl fmt::Debug for Method {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name())
-    }
-}
-
 /// What a request or a notification says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
@@ -174,7 +134,7 @@ pub struct Call {
     /// Absent, or any JSON value (a well-behaved sender uses an object, an array or null).
     pub params: Option<Json>,
     /// Members of the message that JSON-RPC does not know, as `,"key":value` text: passed on.
-    pub extras: Option<Bytes>,
+    pub extras: Option<Box<[u8]>>,
 }
 
 impl Call {
@@ -197,9 +157,9 @@ impl Call {
     /// A copy that does not keep the line it was cut from alive.
     pub fn detached(&self) -> Call {
         Call {
-            method: Method(self.method.0.detached()),
+            method: self.method.detached(),
             params: self.params.as_ref().map(Json::detached),
-            extras: self.extras.as_deref().map(Bytes::copy_from_slice),
+            extras: self.extras.clone(),
         }
     }
 }
@@ -266,7 +226,7 @@ pub mod code {
 pub enum Message {
     Request { id: Id, call: Call },
     Notification(Call),
-    Response { id: Id, outcome: Outcome, extras: Option<Bytes> },
+    Response { id: Id, outcome: Outcome, extras: Option<Box<[u8]>> },
 }
 
 impl Message {
@@ -295,7 +255,7 @@ impl Message {
             Message::Request { call, .. } | Message::Notification(call) => call.size() + FRAMING,
             Message::Response { outcome, extras, .. } => {
                 let (Outcome::Result(value) | Outcome::Error(value)) = outcome;
-                value.as_bytes().len() + extras.as_ref().map_or(0, Bytes::len) + FRAMING
+                value.as_bytes().len() + extras.as_ref().map_or(0, |it| it.len()) + FRAMING
             }
         }
     }
@@ -310,7 +270,7 @@ impl Message {
             Message::Response { id, outcome, extras } => Message::Response {
                 id: id.detached(),
                 outcome: outcome.detached(),
-                extras: extras.as_deref().map(Bytes::copy_from_slice),
+                extras: extras.clone(),
             },
         }
     }
@@ -326,7 +286,9 @@ impl Message {
 
     /// Reads one line of plain JSON-RPC.
     pub fn parse(line: &Bytes) -> Result<Message, Malformed> {
-        Parts::split(line)?.into_message(line)
+        let mut parts = Parts::default();
+        parts.split(line)?;
+        parts.message(line)
     }
 
     /// Appends the message as one plain line, newline included.
@@ -388,7 +350,7 @@ impl Call {
     pub(crate) fn size(&self) -> usize {
         self.method.json().as_bytes().len()
             + self.params.as_ref().map_or(0, |params| params.as_bytes().len())
-            + self.extras.as_ref().map_or(0, Bytes::len)
+            + self.extras.as_ref().map_or(0, |it| it.len())
     }
 
     /// Appends `,"method":…,"params":…`, the members of a message.

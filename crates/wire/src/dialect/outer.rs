@@ -195,7 +195,8 @@ impl Outer {
         line: &Bytes,
         out: &mut Vec<u8>,
     ) -> Result<Option<(Side, Message)>, Rejection> {
-        let parts = Parts::split(line)?;
+        let mut parts = Parts::default();
+        parts.split(line)?;
         if let Some(opened) = envelope::open(&parts, line) {
             let opened = opened?.check()?;
             // A parent of the capability kind may spell its envelopes in either way.
@@ -204,7 +205,7 @@ impl Outer {
             }
             return Ok(Some((Side::Editor, opened.into_message())));
         }
-        match parts.into_message(line)? {
+        match parts.message(line)? {
             Message::Request { id, call } => self.on_call(Some(id), call, out),
             Message::Notification(call) => self.on_call(None, call, out),
             answer => Ok(Some((Side::Agent, answer))),

@@ -309,7 +309,7 @@ impl Proxy {
         &mut self,
         id: Id,
         outcome: Outcome,
-        extras: Option<Bytes>,
+        extras: Option<Box<[u8]>>,
         out: &mut Vec<u8>,
     ) -> Option<(Side, Message)> {
         if self.successor == Successor::Given && id == Id::string(SCP_ID) {
@@ -399,7 +399,8 @@ impl Proxy {
         line: &Bytes,
         out: &mut Vec<u8>,
     ) -> Result<Option<(Side, Message)>, Rejection> {
-        let parts = Parts::split(line)?;
+        let mut parts = Parts::default();
+        parts.split(line)?;
         let opened = envelope::open(&parts, line);
         if let State::Unknown(Some(probe)) = &mut self.state {
             // A guess is wrong until something speaks for it: a log message, for example, does not.
@@ -411,7 +412,7 @@ impl Proxy {
         if let Some(opened) = opened {
             return self.on_envelope(opened?, out);
         }
-        match parts.into_message(line)? {
+        match parts.message(line)? {
             Message::Response { id, outcome, extras } => {
                 Ok(self.on_answer(id, outcome, extras, out))
             }

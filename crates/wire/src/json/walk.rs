@@ -1,5 +1,6 @@
 //! The walk over a text: the grammar, without recursion and without copies.
 
+use super::run::{Mask, end_of_run};
 use super::{Span, Syntax, unquote, utf8};
 
 /// Walks over text and accepts exactly the grammar of RFC 8259. Bytes beyond ASCII can only be in
@@ -9,21 +10,31 @@ pub(crate) struct Walker<'a> {
     at: usize,
     /// Where the key of the member at hand begins.
     key_start: usize,
-    /// All bytes of strings so far, one over the other: is there any that is not ASCII?
-    seen: u64,
+    /// Not zero if there is a byte beyond ASCII.
+    beyond: Mask,
 }
 
 impl<'a> Walker<'a> {
     pub fn new(text: &'a [u8]) -> Walker<'a> {
-        Walker { text, at: 0, key_start: 0, seen: 0 }
+        Walker { text, at: 0, key_start: 0, beyond: 0 }
     }
 
+    #[cold]
     fn fail<T>(&self, what: &'static str) -> Result<T, Syntax> {
         Err(Syntax { what, at: self.at })
     }
 
     /// The next byte that is not white space, not yet taken.
+    #[inline(always)]
     pub fn peek(&mut self) -> Option<u8> {
+        match self.text.get(self.at) {
+            Some(&byte) if byte > b' ' => Some(byte),
+            Some(_) => self.peek_past_blanks(),
+            None => None,
+        }
+    }
+
+    fn peek_past_blanks(&mut self) -> Option<u8> {
         while let Some(&byte) = self.text.get(self.at) {
             if !matches!(byte, b' ' | b'\t' | b'\n' | b'\r') {
                 return Some(byte);
@@ -41,7 +52,7 @@ impl<'a> Walker<'a> {
     /// Nothing may follow, and all of it must be UTF-8.
     pub fn end(&mut self) -> Result<(), Syntax> {
         match self.peek() {
-            None if self.seen & HIGH == 0 => Ok(()),
+            None if self.beyond == 0 => Ok(()),
             None => utf8(self.text),
             Some(_) => self.fail("text after the end of the value"),
         }
@@ -129,72 +140,69 @@ impl<'a> Walker<'a> {
 
     /// Walks over any value.
     pub fn value(&mut self) -> Result<Span, Syntax> {
-        let Some(mut byte) = self.peek() else { return self.fail("expected a value") };
+        let Some(byte) = self.peek() else { return self.fail("expected a value") };
         let start = self.at;
-        let mut open = Nesting::default();
+        match byte {
+            b'"' => drop(self.string()?),
+            b'{' | b'[' => self.container(byte == b'{')?,
+            _ => self.scalar(byte)?,
+        }
+        Ok(Span { start, end: self.at })
+    }
+
+    /// Walks over an object or an array, and all that is in it.
+    fn container(&mut self, mut in_object: bool) -> Result<(), Syntax> {
+        let mut around = Nesting::default();
+        let mut opened = true;
+        self.at += 1;
         loop {
-            match byte {
-                b'"' => drop(self.string()?),
-                b'{' => {
-                    self.at += 1;
-                    if self.peek() == Some(b'}') {
+            let end = if in_object { b'}' } else { b']' };
+            if !(opened && self.peek() == Some(end)) {
+                if in_object {
+                    self.key()?;
+                }
+                match self.peek() {
+                    Some(b'"') => drop(self.string()?),
+                    Some(byte @ (b'{' | b'[')) => {
+                        around.push(in_object);
+                        (in_object, opened) = (byte == b'{', true);
                         self.at += 1;
-                    } else {
-                        open.push(true);
-                        self.key()?;
-                        byte = self.start_of_value()?;
                         continue;
                     }
+                    Some(byte) => self.scalar(byte)?,
+                    None => return self.fail("expected a value"),
                 }
-                b'[' => {
-                    self.at += 1;
-                    if self.peek() == Some(b']') {
-                        self.at += 1;
-                    } else {
-                        open.push(false);
-                        byte = self.start_of_value()?;
-                        continue;
-                    }
-                }
-                b'-' | b'0'..=b'9' => self.number()?,
-                b't' => self.word(b"true")?,
-                b'f' => self.word(b"false")?,
-                b'n' => self.word(b"null")?,
-                _ => return self.fail("expected a value"),
             }
-            // A value has ended: close what ends with it, go on to the next one.
+            // A value has ended, or an empty container ends: close what ends with it, go on to the next one.
             loop {
-                let Some(in_object) = open.top() else { return Ok(Span { start, end: self.at }) };
                 match (self.peek(), in_object) {
-                    (Some(b','), true) => {
-                        self.at += 1;
-                        self.key()?;
-                        break;
-                    }
-                    (Some(b','), false) => {
-                        self.at += 1;
-                        break;
-                    }
-                    (Some(b'}'), true) | (Some(b']'), false) => {
-                        self.at += 1;
-                        open.pop();
-                    }
+                    (Some(b','), _) => break self.at += 1,
+                    (Some(b'}'), true) | (Some(b']'), false) => self.at += 1,
                     (_, true) => return self.fail("expected ',' or '}'"),
                     (_, false) => return self.fail("expected ',' or ']'"),
                 }
+                match around.pop() {
+                    Some(object) => in_object = object,
+                    None => return Ok(()),
+                }
             }
-            byte = self.start_of_value()?;
+            opened = false;
         }
     }
 
-    fn start_of_value(&mut self) -> Result<u8, Syntax> {
-        match self.peek() {
-            Some(byte) => Ok(byte),
-            None => self.fail("expected a value"),
+    /// Walks over a number, `true`, `false` or `null`.
+    fn scalar(&mut self, byte: u8) -> Result<(), Syntax> {
+        match byte {
+            b'-' | b'0'..=b'9' => self.number(),
+            b't' => self.word(b"true"),
+            b'f' => self.word(b"false"),
+            b'n' => self.word(b"null"),
+            _ => self.fail("expected a value"),
         }
     }
 
     /// A key and the colon behind it: the span of the quoted key, and whether it has escapes.
+    #[inline(always)]
     fn key(&mut self) -> Result<(Span, bool), Syntax> {
         if self.peek() != Some(b'"') {
             return self.fail("expected a key");
@@ -210,36 +218,42 @@ impl<'a> Walker<'a> {
     }
 
     /// Walks over a string; says whether it has escapes.
+    #[inline(always)]
     fn string(&mut self) -> Result<bool, Syntax> {
-        let (text, mut seen, mut escaped) = (self.text, self.seen, false);
-        let mut at = self.at + 1;
-        loop {
-            at = plain(text, at, &mut seen);
-            let what = match text.get(at) {
+        let end = end_of_run(self.text, self.at + 1, &mut self.beyond);
+        if self.text.get(end) == Some(&b'"') {
+            self.at = end + 1;
+            return Ok(false);
+        }
+        self.at = end;
+        self.rest_of_string()
+    }
+
+    /// Walks over the rest of a string from where its first run of ordinary bytes has ended.
+    #[inline(never)]
+    fn rest_of_string(&mut self) -> Result<bool, Syntax> {
+        let (text, mut at, mut beyond) = (self.text, self.at, self.beyond);
+        let what = loop {
+            match text.get(at) {
                 Some(b'"') => {
-                    (self.at, self.seen) = (at + 1, seen);
-                    return Ok(escaped);
+                    (self.at, self.beyond) = (at + 1, beyond);
+                    return Ok(true);
                 }
                 Some(b'\\') => match text.get(at + 1) {
-                    Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
-                        (at, escaped) = (at + 2, true);
-                        continue;
-                    }
+                    Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => at += 2,
                     Some(b'u') => match text.get(at + 2..at + 6) {
-                        Some(hex) if hex.iter().all(u8::is_ascii_hexdigit) => {
-                            (at, escaped) = (at + 6, true);
-                            continue;
-                        }
-                        _ => "invalid \\u escape",
+                        Some(hex) if hex.iter().all(u8::is_ascii_hexdigit) => at += 6,
+                        _ => break "invalid \\u escape",
                     },
-                    _ => "invalid escape",
+                    _ => break "invalid escape",
                 },
-                Some(_) => "control character in a string",
-                None => "unterminated string",
-            };
-            self.at = at;
-            return self.fail(what);
-        }
+                Some(_) => break "control character in a string",
+                None => break "unterminated string",
+            }
+            at = end_of_run(text, at, &mut beyond);
+        };
+        self.at = at;
+        self.fail(what)
     }
 
     fn number(&mut self) -> Result<(), Syntax> {
@@ -282,7 +296,8 @@ impl<'a> Walker<'a> {
     }
 }
 
-/// A stack of bits: is the container an object? 64 levels fit without an allocation.
+/// The containers around the one at hand, as a stack of bits: is it an object? 64 levels fit without an
+/// allocation.
 #[derive(Default)]
 struct Nesting {
     top: u64,
@@ -299,58 +314,18 @@ impl Nesting {
         self.depth += 1;
     }
 
-    fn pop(&mut self) {
-        self.depth -= 1;
+    fn pop(&mut self) -> Option<bool> {
+        self.depth = self.depth.checked_sub(1)?;
+        let object = self.top & 1 == 1;
         self.top >>= 1;
         if self.depth > 0 && self.depth.is_multiple_of(64) {
             self.top = self.deeper.pop().unwrap_or_default();
         }
-    }
-
-    fn top(&self) -> Option<bool> {
-        (self.depth > 0).then_some(self.top & 1 == 1)
+        Some(object)
     }
 }
 
 /// How many ordinary bytes of a string come before a quote, a backslash or a control character.
 pub(crate) fn passed_over(text: &[u8]) -> usize {
-    plain(text, 0, &mut 0)
-}
-
-/// The position from `at` on of what ends a run of ordinary string bytes: a quote, a backslash or a
-/// control character. Looks at eight bytes at a time, since most of a payload is such runs. What was
-/// passed over is put into `seen`, one byte over the other.
-#[inline(always)]
-fn plain(text: &[u8], mut at: usize, seen: &mut u64) -> usize {
-    while let Some(chunk) = text.get(at..at + 8) {
-        let word = u64::from_le_bytes(chunk.try_into().unwrap_or_default());
-        // A borrow can only mark bytes above a true hit, so the lowest mark is exact.
-        let control = word.wrapping_sub(ONES * 0x20) & !word;
-        let hits = (control | zero_byte(word ^ QUOTES) | zero_byte(word ^ BACKSLASHES)) & HIGH;
-        if hits != 0 {
-            let before = hits.trailing_zeros() / 8;
-            *seen |= word & ((1 << (before * 8)) - 1);
-            return at + before as usize;
-        }
-        *seen |= word;
-        at += 8;
-    }
-    while let Some(&byte) = text.get(at) {
-        if byte == b'"' || byte == b'\\' || byte < 0x20 {
-            break;
-        }
-        *seen |= u64::from(byte);
-        at += 1;
-    }
-    at
-}
-
-const ONES: u64 = u64::MAX / 255;
-const HIGH: u64 = ONES << 7;
-const QUOTES: u64 = ONES * b'"' as u64;
-const BACKSLASHES: u64 = ONES * b'\\' as u64;
-
-/// The high bit of each byte that is zero (and perhaps of some above the first one).
-fn zero_byte(word: u64) -> u64 {
-    word.wrapping_sub(ONES) & !word
+    end_of_run(text, 0, &mut 0)
 }

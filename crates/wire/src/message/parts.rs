@@ -36,7 +36,9 @@ pub(crate) struct Inner {
 pub(crate) const BAD_ENVELOPE: &str = "an envelope needs a string `method` and, if any, `params` that are an object, an array or null";
 
 impl Parts {
-    pub fn split(line: &Bytes) -> Result<Parts, Malformed> {
+    /// Finds the parts of a line. They were empty before.
+    pub fn split(&mut self, line: &Bytes) -> Result<(), Malformed> {
+        let parts = self;
         let mut walker = Walker::new(line);
         match walker.peek() {
             Some(b'{') => {}
@@ -50,7 +52,6 @@ impl Parts {
                 return Err(Malformed::NotAMessage { id: Id::NULL, why });
             }
         }
-        let mut parts = Parts::default();
         let (mut twice, mut id_twice) = (false, false);
         let walked = walker.object(|key, walker| {
             let key_start = walker.key_start();
@@ -99,10 +100,10 @@ impl Parts {
             let id = if id_twice { None } else { parts.id(line)? };
             return Err(Malformed::NotAMessage { id: id.unwrap_or(Id::NULL), why });
         }
-        Ok(parts)
+        Ok(())
     }
 
-    pub fn into_message(self, line: &Bytes) -> Result<Message, Malformed> {
+    pub fn message(&self, line: &Bytes) -> Result<Message, Malformed> {
         let id = self.id(line)?;
         let json = |span| Json::slice_of(line, span);
         let refuse = |why| Err(Malformed::NotAMessage { id: id.clone().unwrap_or(Id::NULL), why });
@@ -119,12 +120,12 @@ impl Parts {
         match (self.method, outcome) {
             (Some(_), Some(_)) => refuse("a message cannot be both a call and an answer"),
             (Some(method), None) => {
-                let method = json(method);
-                if !method.is_string() {
+                if line[method.start] != b'"' {
                     return refuse("the method must be a string");
                 }
+                let method = Method::slice_of(line, method);
                 let params = self.params.map(json);
-                let call = Call { method: Method::new(method), params, extras };
+                let call = Call { method, params, extras };
                 Ok(match id {
                     Some(id) => Message::Request { id, call },
                     None => Message::Notification(call),
@@ -153,32 +154,30 @@ impl Parts {
         }
     }
 
-    fn extras(&self, line: &Bytes) -> Option<Bytes> {
+    fn extras(&self, line: &Bytes) -> Option<Box<[u8]>> {
         (!self.extras.is_empty()).then(|| join(&self.extras, line))
     }
 
     /// The call inside an envelope and whether it is a `message` of its own; `None` if there is none
     /// that makes sense.
     pub fn inner_call(&self, line: &Bytes) -> Option<(Call, bool)> {
-        let method = self.inner.method.map(|span| Json::slice_of(line, span));
-        match (method, self.inner.message) {
-            (Some(method), _) if method.is_string() => {
-                let params = self.inner.params.map(|span| Json::slice_of(line, span));
+        match (self.inner.method, self.inner.message) {
+            (Some(method), _) if line[method.start] == b'"' => {
                 let extras = if self.inner.others { self.inner_extras(line) } else { None };
-                Some((envelope_call(method, params, extras)?, false))
+                Some((envelope_call(line, method, self.inner.params, extras)?, false))
             }
             (_, Some(message)) => {
                 let line = line.slice(message.start..message.end);
-                let parts = Parts::split(&line).ok()?;
-                let method = Json::slice_of(&line, parts.method?);
-                let params = parts.params.map(|span| Json::slice_of(&line, span));
-                Some((envelope_call(method, params, parts.extras(&line))?, true))
+                let mut parts = Parts::default();
+                parts.split(&line).ok()?;
+                let extras = parts.extras(&line);
+                Some((envelope_call(&line, parts.method?, parts.params, extras)?, true))
             }
             _ => None,
         }
     }
 
-    fn inner_extras(&self, line: &Bytes) -> Option<Bytes> {
+    fn inner_extras(&self, line: &Bytes) -> Option<Box<[u8]>> {
         let envelope = self.params?;
         let mut extras = Vec::new();
         let walked = Walker::new(envelope.of(line)).object(|key, walker| {
@@ -196,20 +195,26 @@ impl Parts {
     }
 }
 
-fn envelope_call(method: Json, params: Option<Json>, extras: Option<Bytes>) -> Option<Call> {
-    if !method.is_string() {
+fn envelope_call(
+    line: &Bytes,
+    method: Span,
+    params: Option<Span>,
+    extras: Option<Box<[u8]>>,
+) -> Option<Call> {
+    if line[method.start] != b'"' {
         return None;
     }
-    if params.as_ref().is_some_and(|it| !(it.is_object() || it.is_array() || it.is_null())) {
-        return None;
-    }
-    // No params and null params are the same in an envelope; plain JSON-RPC knows only the former.
-    let params = params.filter(|params| !params.is_null());
-    Some(Call { method: Method::new(method), params, extras })
+    let params = match params.map(|span| (span, line[span.start])) {
+        Some((span, b'{' | b'[')) => Some(Json::slice_of(line, span)),
+        // No params and null params are the same in an envelope; plain JSON-RPC knows only the former.
+        Some((_, b'n')) | None => None,
+        Some(_) => return None,
+    };
+    Some(Call { method: Method::slice_of(line, method), params, extras })
 }
 
 /// Members as `,"key":value` text.
-fn join(members: &[Span], line: &Bytes) -> Bytes {
+fn join(members: &[Span], line: &Bytes) -> Box<[u8]> {
     let mut text = Vec::new();
     for span in members {
         text.push(b',');

@@ -1,0 +1,154 @@
+//! Runs of ordinary string bytes: where does one end?
+//!
+//! Most of a payload is such runs, so they are looked at in blocks: 16 bytes with SSE2, which every x86-64
+//! processor has, 8 bytes elsewhere.
+
+/// The position from `at` on of the byte that ends a run of ordinary string bytes: a quote, a backslash or a
+/// control character; the end of the text if there is none. `beyond` becomes nonzero if a block contains a byte
+/// beyond ASCII, which may also stand behind the run.
+#[inline(always)]
+pub fn end_of_run(text: &[u8], mut at: usize, beyond: &mut Mask) -> usize {
+    while let Some(block) = text.get(at..at + WIDTH).and_then(<[u8]>::first_chunk) {
+        let (ends, high) = look(block);
+        *beyond |= high;
+        if ends != 0 {
+            return at + ends.trailing_zeros() as usize / BITS;
+        }
+        at += WIDTH;
+    }
+    let (end, high) = end_near_end(text, at);
+    *beyond |= high;
+    end
+}
+
+/// The same where less than a block is left of the text.
+fn end_near_end(text: &[u8], at: usize) -> (usize, Mask) {
+    let Some(block) = text.last_chunk() else { return end_in_short_text(text, at) };
+    let (ends, high) = look(block);
+    let before = at + WIDTH - text.len();
+    match ends.checked_shr((before * BITS) as u32).unwrap_or(0) {
+        0 => (text.len(), high),
+        ends => (at + ends.trailing_zeros() as usize / BITS, high),
+    }
+}
+
+fn end_in_short_text(text: &[u8], at: usize) -> (usize, Mask) {
+    let rest = text.get(at..).unwrap_or_default();
+    let ends = |&byte: &u8| byte == b'"' || byte == b'\\' || byte < 0x20;
+    let end = rest.iter().position(ends).map_or(text.len(), |length| at + length);
+    (end, Mask::from(!rest.is_ascii()))
+}
+
+#[cfg(target_arch = "x86_64")]
+mod block {
+    use std::arch::x86_64::{
+        _mm_cmpeq_epi8, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi64x,
+        _mm_set1_epi8,
+    };
+
+    pub const WIDTH: usize = 16;
+
+    /// One bit for each byte of a block.
+    pub type Mask = u32;
+    pub const BITS: usize = 1;
+
+    /// The bytes of a block that end a run, and those that are beyond ASCII.
+    #[inline(always)]
+    pub fn look(block: &[u8; WIDTH]) -> (Mask, Mask) {
+        let whole = u128::from_le_bytes(*block);
+        // SAFETY: SSE2 is part of x86-64.
+        unsafe {
+            let bytes = _mm_set_epi64x((whole >> 64) as i64, whole as i64);
+            let quotes = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'"' as i8));
+            let backslashes = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'\\' as i8));
+            let controls = _mm_cmpeq_epi8(bytes, _mm_min_epu8(bytes, _mm_set1_epi8(0x1f)));
+            let ends = _mm_or_si128(_mm_or_si128(quotes, backslashes), controls);
+            (_mm_movemask_epi8(ends) as Mask, _mm_movemask_epi8(bytes) as Mask)
+        }
+    }
+}
+
+#[cfg(any(test, not(target_arch = "x86_64")))]
+#[cfg_attr(target_arch = "x86_64", allow(dead_code, reason = "compared with the other one"))]
+mod word {
+    pub const WIDTH: usize = 8;
+
+    /// The highest bit of each byte of a block.
+    pub type Mask = u64;
+    pub const BITS: usize = 8;
+
+    const ONES: u64 = u64::MAX / 255;
+    const LOW: u64 = ONES * 0x7f;
+
+    /// The bytes of a block that end a run, and those that are beyond ASCII.
+    #[inline(always)]
+    pub fn look(block: &[u8; WIDTH]) -> (Mask, Mask) {
+        let word = u64::from_le_bytes(*block);
+        // Of ASCII bytes, those from a space on carry into the highest bit.
+        let controls = !(((word & LOW) + ONES * 0x60) | word);
+        let is = |byte: u8| {
+            let differs = word ^ (ONES * u64::from(byte));
+            !(((differs & LOW) + LOW) | differs)
+        };
+        ((controls | is(b'"') | is(b'\\')) & !LOW, word & !LOW)
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+use block::{BITS, WIDTH, look};
+#[cfg(not(target_arch = "x86_64"))]
+use word::{BITS, WIDTH, look};
+
+#[cfg(target_arch = "x86_64")]
+pub use block::Mask;
+#[cfg(not(target_arch = "x86_64"))]
+pub use word::Mask;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_ends_at_every_byte_that_ends_one_wherever_it_stands() {
+        // The bytes that end a run, their neighbours, and what they are with another highest bit.
+        let bytes = b"\x00\x1f\x20\x21\"\x23[\\]\x7f\x80\x9f\xa0\xa2\xdc\xff";
+        for length in 0..36 {
+            for stop in 0..length {
+                for &byte in bytes {
+                    let mut text = vec![b'a'; length];
+                    text[stop] = byte;
+                    let ends = byte == b'"' || byte == b'\\' || byte < 0x20;
+                    for start in [0, stop / 2, stop, stop + 1, length] {
+                        let end = if ends && start <= stop { stop } else { length };
+                        let mut beyond = 0;
+                        assert_eq!(end_of_run(&text, start, &mut beyond), end, "{text:?} {start}");
+                        // It may be set for a byte that is not in the run, but never for nothing.
+                        assert!(beyond != 0 || byte.is_ascii() || stop < start, "{text:?} {start}");
+                        assert!(beyond == 0 || !byte.is_ascii(), "{text:?} {start}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn both_kinds_of_block_agree() {
+        for first in 0..=u8::MAX {
+            for second in 0..=u8::MAX {
+                let mut bytes = [b'x'; 16];
+                (bytes[3], bytes[4], bytes[15]) = (first, second, first);
+                let (mut beyond, mut ends) = (0, 0);
+                for (index, half) in bytes.chunks_exact(8).enumerate() {
+                    let (marks, high) = word::look(half.try_into().unwrap());
+                    for byte in 0..8 {
+                        ends |= (marks >> (8 * byte + 7) & 1) << (8 * index + byte);
+                        beyond |= (high >> (8 * byte + 7) & 1) << (8 * index + byte);
+                    }
+                }
+                let found = block::look(&bytes);
+                assert_eq!((u64::from(found.0), u64::from(found.1)), (ends, beyond));
+            }
+        }
+    }
+}
