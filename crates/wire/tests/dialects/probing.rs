@@ -53,9 +53,26 @@ fn a_proxy_is_answered_in_the_envelopes_that_it_sent_last() {
 }
 
 #[test]
-fn a_request_before_the_greeting_is_written_as_it_is() {
-    let request = r#"{"jsonrpc":"2.0","id":"c:1","method":"session/new","params":{}}"#;
+fn a_request_that_does_not_wait_for_the_greeting_is_written_as_it_is() {
+    let request = r#"{"jsonrpc":"2.0","id":"c:2","method":"session/new","params":{}}"#;
     Link::to(Proxy::unknown("x")).sends(Side::Agent, request, &[request]);
+    let mut link = proxy("P5");
+    link.sends(Side::Agent, INITIALIZE, &[PROBE]);
+    link.sends(Side::Agent, request, &[request]);
+}
+
+/// The component knows none of the ids under which it was greeted in several ways.
+#[test]
+fn the_greeting_is_not_cancelled() {
+    let cancel = r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":"c:1"}}"#;
+    let mut link = Link::to(Proxy::unknown("x"));
+    link.sends(Side::Agent, INITIALIZE, &[PROBE]);
+    link.sends(Side::Agent, cancel, &[]);
+    link.sends(Side::Agent, BARE, &[]);
+    let (_, said) = link.hears(
+        r#"{"id":7,"method":"proxy/successor","params":{"method":"initialize","params":{}}}"#,
+    );
+    assert_eq!(said, [BARE]);
 }
 
 /// Flow control counts these bytes as queued for the component.
