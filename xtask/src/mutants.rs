@@ -18,7 +18,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::Value;
 
 use crate::cache::{Profile, Published};
-use crate::tool::{at, said};
+use crate::tool::{at, cargo, run as run_tool, said};
 
 pub const CARGO_MUTANTS: Published =
     Published { name: "cargo-mutants", version: "27.1.0", profile: Profile::Dev };
@@ -234,8 +234,14 @@ impl Lab {
         // Each mutant is built in a copy of the project, which has a target folder of its own.
         command.current_dir(&self.tree).env_remove("CARGO_TARGET_DIR");
         command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("RUST_BACKTRACE", "0");
-        if tests == Tests::Own {
-            command.envs(SHORT);
+        match tests {
+            Tests::Own => {
+                command.envs(SHORT);
+            }
+            Tests::Core => {
+                let timeout = self.core_timeout()?.to_string();
+                command.args(["--baseline", "skip", "--timeout", &timeout]);
+            }
         }
         let status = command.stdin(Stdio::null()).stdout(std::io::stderr()).status();
         let status = status.map_err(|error| format!("{}: {error}", self.program.display()))?;
@@ -252,6 +258,28 @@ impl Lab {
             true => Ok(results),
             false => Err(format!("{} mutants were tested, not {}", results.count(), mutants.len())),
         }
+    }
+
+    /// Runs the tests of the core without a mutant; gives the timeout for the tests of a mutant in seconds.
+    /// `cargo-mutants` does this, too, but only for the packages that have mutants. If a test of another
+    /// package failed or took long, then every mutant would count as caught.
+    fn core_timeout(&self) -> Result<u64, String> {
+        let test = |more: &[&str]| {
+            let mut command = Command::new(cargo());
+            command.args(["test", "--tests"]).current_dir(&self.tree);
+            for (package, _) in CORE {
+                command.args(["--package", package]);
+            }
+            command.env("CARGO_TARGET_DIR", self.place.join("target"));
+            command.env("CARGO_PROFILE_DEV_DEBUG", "0");
+            run_tool(command.args(more))
+        };
+        test(&["--no-run"])?;
+        let began = Instant::now();
+        let skip = SKIPPED.iter().flat_map(|name| ["--skip", name]);
+        test(&["--"].into_iter().chain(skip).collect::<Vec<_>>())?;
+        let seconds = began.elapsed().as_secs_f64() * SLOWEST;
+        Ok((seconds as u64).max(SHORTEST_TIMEOUT))
     }
 
     /// Chooses the mutants. `cargo-mutants` can choose by a regular expression, but this does not work for
