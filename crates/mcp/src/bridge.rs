@@ -60,7 +60,6 @@ pub struct Bridge {
     asked: BTreeMap<u64, Asked>,
     /// The requests of clients among them.
     calls: Calls,
-    last: u64,
     /// The kind that turned out to work, or is to be tried, in place of the first choice.
     turned: Option<Kind>,
     /// The kind over which the agent has called: whatever it does later, it can.
@@ -123,7 +122,6 @@ impl Bridge {
             connections: BTreeMap::new(),
             asked: BTreeMap::new(),
             calls: Calls::new(),
-            last: 0,
             turned: None,
             proven: None,
         }
@@ -246,12 +244,12 @@ impl Bridge {
 
     /// Asks something in the chain, in the agent's place.
     fn ask(&mut self, asked: Asked, call: Call, steps: &mut Vec<Step>) {
-        self.last += 1;
+        let number = self.ids.fresh();
         if let Asked::Call { caller, id, .. } = &asked {
-            self.calls.insert((*caller, id.detached(), self.last));
+            self.calls.insert((*caller, id.detached(), number));
         }
-        self.asked.insert(self.last, asked);
-        let id = self.our_id(self.last);
+        self.asked.insert(number, asked);
+        let id = self.our_id(number);
         self.arrive(Message::Request { id, call }, steps);
     }
 

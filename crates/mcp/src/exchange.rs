@@ -1,38 +1,51 @@
-//! Who provides which server, and what becomes of messages on their way in and out.
-
-use std::collections::{BTreeMap, BTreeSet};
+//! The parts of the exchange, and the way of a message through them.
 
 use router::{Chain, Mode, Notice, Role, Seat, Time};
 use wire::{Call, Id, Message, Outcome, Side, Spoken, acp, code};
 
-use crate::bridge::{Bridge, Policy, SetUp, Verdict, no_such};
-use crate::capability::{Abilities, Native, is_oldest, with_mcp_over_acp, without_mcp_over_acp};
-use crate::declaration::{Offer, sets_up};
-use crate::form::{self, About, Form, Target, Word};
-use crate::ids::Ids;
+use crate::bridge::{Bridge, Policy, Verdict, no_such};
+use crate::capability::Abilities;
+use crate::declaration::sets_up;
+use crate::form::{self, Form, Target, Word};
+use crate::ids::{Ids, Purpose};
 use crate::ports::{Caller, Kind, Ticket};
 
 mod absence;
 mod consumer;
 mod ending;
+mod greetings;
 mod held;
 mod input;
+mod inputs;
 mod opening;
+mod operations;
+mod passing;
 mod provider;
+mod question;
+mod questions;
+mod registry;
 mod repeat;
 mod right;
 mod server;
 mod set_up;
 mod spare;
 mod talk;
+mod talks;
 mod words;
 
 pub(crate) use repeat::{LIMIT, has_limit, may_repeat, silence};
 pub(crate) use talk::{MOST_WAITING, cancelled, size_of};
 
+use greetings::Greetings;
 use held::Held;
-use server::{Server, Uses};
-use talk::{Question, Talks, answer};
+use inputs::Inputs;
+use operations::Operations;
+use passing::without_mark;
+use question::Watch;
+use questions::Questions;
+use registry::Registry;
+use talk::answer;
+use talks::Talks;
 
 /// What to do, in this order.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,49 +81,22 @@ pub struct Exchange {
     chain: Chain,
     /// The seat beyond the last proxy.
     far: Seat,
+    ids: Ids,
+    /// The agent's hop: MCP clients, and where they connect.
     bridge: Bridge,
     /// What waits to be delivered to the agent.
     held: Held,
-    /// By the id under which all but its provider know it.
-    servers: BTreeMap<String, Server>,
-    /// How many servers were ever declared.
-    declared: u64,
-    /// Who has sent `initialize` and waits for the answer.
-    greeting: Vec<(Seat, Id)>,
-    /// Set-up requests of providers that are not answered: which of their servers are in them.
-    setting_up: BTreeMap<(Seat, Id), Declared>,
+    greetings: Greetings,
+    /// The servers, and the set-up requests that declare them.
+    registry: Registry,
+    /// The conversations with servers.
     talks: Talks,
-    /// Answers that are waited for, by who gives them and under which id.
-    watched: BTreeMap<(Seat, Id), Watch>,
-    /// Seats whose component has died, until another has taken its place.
-    away: BTreeSet<Seat>,
-    /// Seats in which more than one has provided servers.
-    reborn: BTreeSet<Seat>,
-}
-
-/// Servers that a provider has declared in a set-up request.
-#[derive(Debug)]
-struct Declared {
-    /// The session that the request names.
-    session: Option<String>,
-    servers: Vec<String>,
-    /// Of a seat that was started anew: what it declares. Only the answer says for which session.
-    again: Vec<Offer>,
-    dialect: Spoken,
-}
-
-/// Why an answer is waited for.
-#[derive(Debug)]
-enum Watch {
-    /// The agent says what it can do.
-    Initialize,
-    SetUp(Box<SetUp>),
-    /// A proxy has been given a set-up request with these servers.
-    Passing(Vec<String>),
-    Close(String),
-    Prompt(String),
-    /// A provider answers what a consumer, or we ourselves, asked.
-    Question(Question),
+    /// Requests under way between a stateless side and one with connections.
+    operations: Operations,
+    /// What consumers are asked.
+    inputs: Inputs,
+    /// Requests whose answers are waited for, with their limits and retries.
+    questions: Questions,
 }
 
 /// What a message may be about, told by its method alone: most are about nothing of ours.
@@ -156,14 +142,13 @@ impl Exchange {
             held: Held::default(),
             chain,
             far,
-            servers: BTreeMap::new(),
-            declared: 0,
-            greeting: Vec::new(),
-            setting_up: BTreeMap::new(),
-            talks: Talks { ids, ..Talks::default() },
-            watched: BTreeMap::new(),
-            away: BTreeSet::new(),
-            reborn: BTreeSet::new(),
+            ids,
+            greetings: Greetings::default(),
+            registry: Registry::default(),
+            talks: Talks::default(),
+            operations: Operations::default(),
+            inputs: Inputs::default(),
+            questions: Questions::default(),
         }
     }
 
@@ -177,12 +162,12 @@ impl Exchange {
         match message {
             Message::Request { call, .. } | Message::Notification(call) => topic(call).is_some(),
             Message::Response { id, .. } => {
-                !self.watched.is_empty()
-                    || !self.greeting.is_empty()
-                    || !self.setting_up.is_empty()
-                    || self.talks.waits_for_consumers()
-                    || !self.talks.on_the_way.is_empty()
-                    || self.talks.is_input(id)
+                !self.questions.is_empty()
+                    || !self.greetings.is_empty()
+                    || self.registry.open_set_ups() != (0, 0)
+                    || !self.inputs.is_empty()
+                    || self.talks.has_untold()
+                    || self.ids.number(Purpose::Input, id).is_some()
                     || self.bridge.asks()
             }
         }
@@ -221,7 +206,8 @@ impl Exchange {
         match message {
             Message::Response { id, outcome, extras } => {
                 let id = self.first_try(now, hop.seat, id, &outcome, steps)?;
-                let Some(watch) = self.watched.remove(&(hop.seat, id.clone())) else {
+                self.registry.passed(hop.seat, &id);
+                let Some(watch) = self.questions.take(&(hop.seat, id.clone())) else {
                     return Some(Message::Response { id, outcome, extras });
                 };
                 let outcome = self.on_watched(now, hop.seat, &id, watch, outcome, steps)?;
@@ -230,10 +216,10 @@ impl Exchange {
             Message::Request { id, mut call } => {
                 match (topic(&call), hop.toward) {
                     (Some(Topic::Initialize), Side::Agent) => {
-                        self.greeting.push((hop.seat, id.detached()));
+                        self.greetings.asked(hop.seat, &id);
                     }
                     (Some(Topic::SetUp), Side::Agent) => {
-                        self.on_declared(hop, &id, &mut call);
+                        self.registry.declare(hop, &id, &mut call);
                     }
                     (Some(Topic::Mcp), Side::Agent) => {
                         return self.on_provider(now, hop.seat, Some(id), call, steps);
@@ -311,14 +297,16 @@ impl Exchange {
                     return None;
                 }
                 let outcome = self.on_greeted(hop.seat, &id, outcome);
-                self.on_set_up_answered(now, hop.seat, &id, &outcome, steps);
+                for key in self.registry.answered(hop.seat, &id, &outcome) {
+                    self.drop_if_unused(now, &key, steps);
+                }
                 let outcome = self.on_consumer_answer(now, hop.seat, &id, outcome, steps)?;
                 Some(Message::Response { id, outcome, extras })
             }
             Message::Request { id, mut call } => {
                 match (topic(&call), hop.toward) {
                     (Some(Topic::Initialize), _) if to_agent => {
-                        self.watched.insert((hop.seat, id.detached()), Watch::Initialize);
+                        self.questions.watch(hop.seat, &id, Watch::Initialize);
                     }
                     (Some(Topic::SetUp), _) if to_agent && !self.beyond_us() => {
                         return self.on_set_up(id, call, steps);
@@ -331,12 +319,12 @@ impl Exchange {
                     }
                     (Some(Topic::Close), _) if to_agent => {
                         if let Some(session) = call.params.as_ref().and_then(acp::session_of) {
-                            self.watched.insert((hop.seat, id.detached()), Watch::Close(session));
+                            self.questions.watch(hop.seat, &id, Watch::Close(session));
                         }
                     }
                     (Some(Topic::Prompt), _) if to_agent && self.bridge.wonders() => {
                         if let Some(session) = call.params.as_ref().and_then(acp::session_of) {
-                            self.watched.insert((hop.seat, id.detached()), Watch::Prompt(session));
+                            self.questions.watch(hop.seat, &id, Watch::Prompt(session));
                         }
                     }
                     (Some(Topic::Mcp), Side::Agent) if to_agent => {
@@ -400,7 +388,8 @@ impl Exchange {
 
     /// When to call [`tick`](Exchange::tick).
     pub fn deadline(&self) -> Option<Time> {
-        [self.bridge.deadline(), self.talks.deadline()].into_iter().flatten().min()
+        let deadlines = [self.bridge.deadline(), self.talks.deadline(), self.questions.deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     pub fn tick(&mut self, now: Time, steps: &mut Vec<Step>) {
@@ -409,8 +398,8 @@ impl Exchange {
 
     fn on_tick(&mut self, now: Time, steps: &mut Vec<Step>) {
         self.say_lost_hellos(steps);
-        let (servers, chain) = (&self.servers, &self.chain);
-        let provider = |key: &str| servers.get(key).map(|server| chain.describe(server.seat));
+        let (registry, chain) = (&self.registry, &self.chain);
+        let provider = |key: &str| registry.get(key).map(|server| chain.describe(server.seat));
         self.bridge.tick(now, provider, steps);
         self.talks_tick(now, steps);
     }
@@ -422,25 +411,28 @@ impl Exchange {
             let tickets = self.held.clear();
             self.bridge.release(&tickets, steps);
         }
-        self.watched.retain(|(whose, _), _| *whose != seat);
-        self.setting_up.retain(|(whose, _), _| *whose != seat);
-        self.greeting.retain(|(whose, _)| *whose != seat);
+        self.questions.forget(seat);
+        self.registry.left(seat);
+        self.greetings.forget(seat);
+        self.void(seat);
         self.talks.forget(seat);
-        self.away.remove(&seat);
+        let talks = &self.talks;
+        self.inputs.take(|input| talks.get(input.talk).is_none());
     }
 
     /// How many servers are known that are reached over ACP.
     pub fn servers(&self) -> usize {
-        self.servers.len()
+        self.registry.len()
     }
 
     /// How much is open, for tests: the bridge's sizes, then servers, held messages, set-ups, conversations,
     /// watched answers.
     pub fn sizes(&self) -> [usize; 10] {
         let [a, b, c, d, e] = self.bridge.sizes();
-        let [f, g, h, i] =
-            [self.servers.len(), self.setting_up.len(), self.talks.len(), self.watched.len()];
-        [a, b, c, d, e, f, self.held.len(), g, h, i]
+        let (setting_up, passing) = self.registry.open_set_ups();
+        let talks = self.talks.len() + self.operations.len() + self.inputs.len();
+        let watched = self.questions.len() + passing;
+        [a, b, c, d, e, self.registry.len(), self.held.len(), setting_up, talks, watched]
     }
 
     /// In proxy mode, does the conductor above us, or the agent, speak MCP over ACP? Then what passes
@@ -472,9 +464,8 @@ impl Exchange {
                 Some(Outcome::Result(result))
             }
             (Watch::SetUp(set_up), outcome) => {
-                let servers = &self.servers;
-                let scp = |id: &str| servers.get(id).is_some_and(Server::is_scp);
-                match self.bridge.on_set_up(*set_up, outcome, scp, steps) {
+                let registry = &self.registry;
+                match self.bridge.on_set_up(*set_up, outcome, |id| registry.is_scp(id), steps) {
                     Verdict::Answer(outcome) => Some(outcome),
                     Verdict::Again(draft) => {
                         self.place_again(now, id.clone(), draft, steps);
@@ -493,38 +484,12 @@ impl Exchange {
                 self.bridge.on_prompted(&session, steps);
                 Some(outcome)
             }
-            (Watch::Initialize | Watch::Passing(_), outcome) => Some(outcome),
-        }
-    }
-
-    /// The answer to `initialize`, for a proxy or the editor: whatever those below have made of it,
-    /// MCP over ACP can be used.
-    fn on_greeted(&mut self, seat: Seat, id: &Id, outcome: Outcome) -> Outcome {
-        let Some(index) = self.greeting.iter().position(|(it, asked)| *it == seat && asked == id)
-        else {
-            return outcome;
-        };
-        self.greeting.swap_remove(index);
-        match outcome {
-            // Where versions are no numbers, editors are told nothing.
-            Outcome::Result(result) if self.is_end_of_road(seat) && is_oldest(&result) => {
-                let own = self.bridge.native().is_some();
-                Outcome::Result(if own { result } else { without_mcp_over_acp(&result) })
-            }
-            Outcome::Result(result) if Abilities::of(&result).native != Some(Native::Current) => {
-                Outcome::Result(with_mcp_over_acp(&result))
-            }
-            outcome => outcome,
+            (Watch::Initialize, outcome) => Some(outcome),
         }
     }
 
     fn end_session(&mut self, now: Time, session: &str, steps: &mut Vec<Step>) {
-        let used = self
-            .servers
-            .iter_mut()
-            .filter_map(|(key, server)| server.uses.sessions.remove(session).then(|| key.clone()));
-        let used: Vec<String> = used.collect();
-        for key in used {
+        for key in self.registry.end_session(session) {
             self.drop_if_unused(now, &key, steps);
         }
     }
@@ -532,11 +497,11 @@ impl Exchange {
     /// A server that no session needs is forgotten. What clients of the bridge have open ends with
     /// their own goodbye, which travels through the chain like everything they say.
     fn drop_if_unused(&mut self, now: Time, key: &str, steps: &mut Vec<Step>) {
-        if self.servers.get(key).is_some_and(|server| server.uses == Uses::default()) {
+        if self.registry.is_unused(key) {
             self.bridge.forget_server(key, steps);
             self.close_talks_of(now, key, steps);
-            if !self.talks.all.values().any(|talk| talk.server == key) {
-                self.servers.remove(key);
+            if !self.talks.any(|talk| talk.server == key) {
+                self.registry.remove(key);
             }
         }
     }
@@ -573,58 +538,6 @@ impl Exchange {
         let message = Message::response(id?, outcome);
         steps.push(Step::Arrive { from: self.far, toward: Side::Editor, message });
         None
-    }
-
-    /// Is this seat the provider of the server, or has the connection, that a message is for?
-    fn is_its_own(&self, seat: Seat, call: &Call) -> bool {
-        // In proxy mode the outer pipe has two ends: what comes from the one is for the other.
-        if seat == Seat::OUTER {
-            return false;
-        }
-        let Some((form, word)) = form::read(call) else { return false };
-        if self.would_mistake(seat, &word) {
-            return true;
-        }
-        match word.about() {
-            About::Connection(it) => self.talks.with(it).is_some_and(|talk| talk.seat == seat),
-            About::Server(it) => {
-                let found = self.find(form, it).and_then(|key| self.servers.get(&key));
-                found.is_some_and(|server| server.seat == seat)
-            }
-        }
-    }
-
-    /// A message that only passes a seat, such that it is not taken for one of its own.
-    fn unmistakable(&self, seat: Seat, call: Call) -> Call {
-        match form::read(&call) {
-            Some((_, word)) if self.would_mistake(seat, &word) => form::marked(&call),
-            _ => call,
-        }
-    }
-
-    /// Does a seat that is not meant have something of its own with the id that a message names?
-    fn would_mistake(&self, seat: Seat, word: &Word) -> bool {
-        match word.about() {
-            About::Connection(it) => self.talks.of_provider(seat, it).is_some(),
-            About::Server(it) => {
-                self.servers.values().any(|server| server.seat == seat && server.native == it)
-            }
-        }
-    }
-}
-
-/// A message that has passed somebody who could have taken it for its own.
-fn without_mark(message: &Message) -> Option<Message> {
-    let unmarked = |call: &Call| match topic(call) {
-        Some(Topic::Mcp) => form::unmarked(call),
-        _ => None,
-    };
-    match message {
-        Message::Request { id, call } => {
-            Some(Message::Request { id: id.clone(), call: unmarked(call)? })
-        }
-        Message::Notification(call) => Some(Message::Notification(unmarked(call)?)),
-        Message::Response { .. } => None,
     }
 }
 

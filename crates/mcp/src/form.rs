@@ -17,6 +17,12 @@
 
 use wire::{Call, Id, Json, Outcome};
 
+mod mark;
+mod read;
+
+pub(crate) use mark::{marked, unmarked};
+pub use read::{fault, read};
+
 /// One generation. M0 to M6 carry MCP as a connection, which begins with `initialize`; M7 carries
 /// single requests of stateless MCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -146,131 +152,6 @@ fn texts(params: &Json, keys: &[&str]) -> Option<String> {
 /// Could this be a message of MCP over ACP at all?
 pub(crate) fn concerns(method: &str) -> bool {
     method.starts_with("mcp/") || method.starts_with("_mcp/") || method == "_scp/mcp"
-}
-
-/// Reads a message of any form. `None` for what is not one, or lacks what it needs.
-pub fn read(call: &Call) -> Option<(Form, Word)> {
-    let method = call.method.name();
-    if !concerns(&method) {
-        return None;
-    }
-    let params = call.params.as_ref()?;
-    let connection = || texts(params, &["connectionId", "connection_id"]);
-    let say = |target| {
-        let inner = params.member("params");
-        let call = Call::new(&text(params, "method")?, inner);
-        Some(Word::Say { target, call, id: None })
-    };
-    let server = |key| text(params, key).map(|id| bare(&id).to_owned());
-    match &*method {
-        "_scp/mcp" => Some((Form::M0, whole(Target::Server(text(params, "name")?), params)?)),
-        "_mcp/client_to_server/request"
-        | "_mcp/client_to_server/notification"
-        | "_mcp/server_to_client/request"
-        | "_mcp/server_to_client/notification" => {
-            Some((Form::M1, whole(Target::Server(server("url")?), params)?))
-        }
-        "_mcp/connect" => {
-            let known = server("acp_url").or_else(|| server("acp_id"));
-            match (known, connection()) {
-                (Some(server), _) => Some((Form::M3, Word::Connect { server, chosen: None })),
-                (None, chosen @ Some(_)) => {
-                    Some((Form::M3t, Word::Connect { server: server("url")?, chosen }))
-                }
-                (None, None) => {
-                    Some((Form::M3, Word::Connect { server: server("url")?, chosen: None }))
-                }
-            }
-        }
-        "mcp/connect" => [("serverId", Form::M6), ("acpId", Form::M5), ("acpUrl", Form::M4)]
-            .into_iter()
-            .find_map(|(key, form)| {
-                Some((form, Word::Connect { server: server(key)?, chosen: None }))
-            }),
-        "_mcp/request" | "_mcp/notification" => {
-            Some((Form::M2, say(Target::Connection(connection()?))?))
-        }
-        "_mcp/message" => Some((Form::M3, say(Target::Connection(connection()?))?)),
-        "mcp/message" => match (server("serverId"), text(params, "requestId"), connection()) {
-            (Some(server), Some(request), _) => {
-                Some((Form::M7, say(Target::Operation { server, request })?))
-            }
-            (_, _, connection) => Some((Form::M6, say(Target::Connection(connection?))?)),
-        },
-        "_mcp/disconnect" => Some((Form::M3, Word::Disconnect { connection: connection()? })),
-        "mcp/disconnect" => Some((Form::M6, Word::Disconnect { connection: connection()? })),
-        _ => None,
-    }
-}
-
-/// What is wrong with a consumer's `mcp/message`, if it is not one of a connection.
-pub fn fault(call: &Call) -> Option<&'static str> {
-    if !call.is("mcp/message") {
-        return None;
-    }
-    let Some(params) = call.params.as_ref().filter(|it| it.is_object()) else {
-        return Some("params must be an object");
-    };
-    let stateless = params.member("serverId").is_some() || params.member("requestId").is_some();
-    if texts(params, &["connectionId", "connection_id"]).is_some() && !stateless {
-        return None;
-    }
-    let inner = params.member("params");
-    match (text(params, "serverId"), text(params, "requestId"), text(params, "method")) {
-        (None, ..) => Some("serverId must be a string"),
-        (_, None, _) => Some("requestId must be a string"),
-        (_, _, None) => Some("method must be a string"),
-        _ if inner.is_some_and(|it| !it.is_object() && !it.is_null()) => {
-            Some("the inner params must be an object")
-        }
-        _ => None,
-    }
-}
-
-/// A message that holds a whole MCP message.
-fn whole(target: Target, params: &Json) -> Option<Word> {
-    let message = params.member("message")?;
-    let call = Call::new(&text(&message, "method")?, message.member("params"));
-    Some(Word::Say { target, call, id: message.member("id").and_then(Id::new) })
-}
-
-/// What stands after the id of a server, or of a connection, on the link of a proxy that has another
-/// one with the same id. It would take the message for its own.
-const MARK: &str = "#theirs";
-
-/// All members that name a server or a connection.
-const NAMES: [&str; 9] = [
-    "serverId",
-    "acpId",
-    "acpUrl",
-    "acp_url",
-    "acp_id",
-    "url",
-    "name",
-    "connectionId",
-    "connection_id",
-];
-
-/// The message with a mark on what it names.
-pub(crate) fn marked(call: &Call) -> Call {
-    renamed(call, |name| Some(format!("{name}{MARK}"))).unwrap_or_else(|| call.clone())
-}
-
-/// The message as it was before it was marked, if it was.
-pub(crate) fn unmarked(call: &Call) -> Option<Call> {
-    renamed(call, |name| name.strip_suffix(MARK).map(str::to_owned))
-}
-
-fn renamed(call: &Call, rename: impl Fn(&str) -> Option<String>) -> Option<Call> {
-    let mut params = call.params.clone()?;
-    let mut found = false;
-    for key in NAMES {
-        if let Some(name) = text(&params, key).and_then(|name| rename(&name)) {
-            params = params.with_member(key, &Json::string(&name));
-            found = true;
-        }
-    }
-    found.then(|| Call { params: Some(params), ..call.clone() })
 }
 
 /// The id that a provider gave to a connection, however it spells it.

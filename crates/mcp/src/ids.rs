@@ -6,6 +6,7 @@ use wire::Id;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ids {
     word: String,
+    last: u64,
 }
 
 /// What the requests are for.
@@ -20,7 +21,13 @@ pub(crate) enum Purpose {
 impl Ids {
     /// `word`: one that no peer can guess.
     pub fn new(word: &str) -> Ids {
-        Ids { word: word.to_owned() }
+        Ids { word: word.to_owned(), last: 0 }
+    }
+
+    /// A number that was not used before.
+    pub fn fresh(&mut self) -> u64 {
+        self.last += 1;
+        self.last
     }
 
     fn prefix(&self, purpose: Purpose) -> String {

@@ -15,11 +15,19 @@
 //! - [`declaration`]: servers in the requests that set up a session
 //! - [`capability`]: what agents say they can do
 //! - [`stateless`]: between MCP with connections and MCP without
-//! - [`exchange`]: the two hooks, requests that set a session up (`set_up`) and who provides what
-//!   (`server`); then the translation of a conversation (`talk`): how it begins (`opening`) and ends
-//!   (`ending`), what a `consumer` says, what a `provider` says, and what a server wants to know
-//!   before it answers (`input`); and what becomes of it all when a component dies (`absence`)
-//! - [`bridge`]: the agent's hop; `bridge/client` is one MCP client
+//! - [`exchange`]: the list of its parts, and the way of a message through them
+//!   - Each table belongs to one part, which nothing else touches: `registry` (the servers, and the set-up
+//!     requests that declare them), `talks` (conversations, and the ids of their connections), `questions`
+//!     (requests that are not answered, their limits and retries), `operations` (requests between a stateless
+//!     side and one with connections), `inputs` (what consumers are asked), `greetings` (`initialize`), `held`
+//!     (what waits for the shell to open a place)
+//!   - The way of a message: `set_up` (requests that set a session up), `consumer` and `provider` (what they
+//!     say), `opening`, `ending`, `words`, `repeat` and `spare` (a conversation and its requests), `input`
+//!     (what a server wants to know before it answers), `right` and `passing` (which component may say what,
+//!     and for which one a message is), `absence` (what becomes of it all when a component dies)
+//!   - Single records: `server`, `talk`, `question`
+//! - [`bridge`]: the agent's hop; `bridge/set_up` declares servers to the agent, `bridge/tickets` are the
+//!   places where its MCP clients connect, `bridge/client` is one of them
 //! - [`ports`]: places where MCP clients can connect; `ids`: ids in the name of others
 //!
 //! Pure: no clock, no I/O, no randomness. Sockets and secrets are the shell's: the exchange asks for a place

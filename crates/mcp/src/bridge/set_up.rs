@@ -106,8 +106,7 @@ impl Bridge {
                     draft.edited = true;
                 }
                 Declared::Bridged(kind) => {
-                    self.last += 1;
-                    let ticket = Ticket(self.last);
+                    let ticket = Ticket(self.ids.fresh());
                     self.tickets.ask(ticket, kind, (&offer.id, &offer.name), steps);
                     draft.set_up.kind = Some(kind);
                     draft.set_up.tickets.push(ticket);

@@ -9,8 +9,9 @@ use router::{Level, Notice, Seat, Time};
 use wire::message::error_object;
 use wire::{Call, Outcome, Side, code};
 
+use super::question::Question;
 use super::talk::*;
-use super::{Exchange, Hop, Step, Watch};
+use super::{Exchange, Hop, Step};
 use crate::form::{self, About, Form, Word, connection_of};
 use crate::stateless::{INITIALIZE, INITIALIZED};
 
@@ -22,14 +23,14 @@ impl Exchange {
     }
 
     fn on_parted(&mut self, now: Time, seat: Seat, steps: &mut Vec<Step>) {
-        self.away.insert(seat);
-        self.greeting.retain(|(whose, _)| *whose != seat);
-        self.setting_up.retain(|(whose, _), _| *whose != seat);
-        let owed = self.watched.extract_if(.., |(whose, _), _| *whose == seat);
-        let owed: Vec<Watch> = owed.map(|(_, watch)| watch).collect();
+        self.greetings.forget(seat);
+        let provided = self.registry.parted(seat);
+        let owed = self.questions.forget(seat);
         self.remember_hellos(owed);
         self.suspend_talks(seat);
-        self.miss_servers(now, seat, steps);
+        for key in provided {
+            self.drop_if_unused(now, &key, steps);
+        }
         if seat == self.far {
             // The router takes what waited as delivered: it answers the requests.
             self.held.clear();
@@ -54,20 +55,14 @@ impl Exchange {
     }
 
     fn on_returned(&mut self, now: Time, seat: Seat, steps: &mut Vec<Step>) {
-        if !self.away.remove(&seat) {
-            return;
-        }
+        let Some(missing) = self.registry.returned(seat) else { return };
         let who = self.chain.describe(seat);
-        let missing = self.servers.iter().filter(|(_, it)| it.seat == seat && it.missing);
-        let missing: Vec<(String, String)> =
-            missing.map(|(key, server)| (key.clone(), server.name.clone())).collect();
         for (key, name) in missing {
             let text = format!("{who} was restarted and offers the MCP server '{name}' no more");
             self.lose_server(now, &key, &text, steps);
             steps.push(Step::Report(Notice { level: Level::Warn, seat, text }));
         }
-        let talks = self.talks.all.iter().filter(|(_, talk)| talk.seat == seat);
-        for number in talks.map(|(number, _)| *number).collect::<Vec<u64>>() {
+        for number in self.talks.numbers(|talk| talk.seat == seat) {
             self.open_again(now, number, steps);
         }
         self.say_lost_hellos(steps);
@@ -81,12 +76,8 @@ impl Exchange {
 
     fn on_bypassed(&mut self, now: Time, seat: Seat, steps: &mut Vec<Step>) {
         self.on_parted(now, seat, steps);
-        self.away.remove(&seat);
         let who = self.chain.describe(seat);
-        let provided = self.servers.iter().filter(|(_, server)| server.seat == seat);
-        let provided: Vec<(String, String)> =
-            provided.map(|(key, server)| (key.clone(), server.name.clone())).collect();
-        for (key, name) in provided {
+        for (key, name) in self.registry.bypassed(seat) {
             let text = format!("{who} is out of the chain, and with it its MCP server '{name}'");
             self.lose_server(now, &key, &text, steps);
         }
@@ -94,10 +85,10 @@ impl Exchange {
 
     /// Where we have answered a client's `initialize` in the place of a server that never did, the
     /// client will not say it again.
-    fn remember_hellos(&mut self, owed: Vec<Watch>) {
-        for watch in owed {
-            let Watch::Question(Question::Say { talk, call, .. }) = watch else { continue };
-            if let Some(talk) = self.talks.all.get_mut(&talk).filter(|_| call.is(INITIALIZE))
+    fn remember_hellos(&mut self, owed: Vec<Question>) {
+        for question in owed {
+            let Question::Say { talk, call, .. } = question else { continue };
+            if let Some(talk) = self.talks.get_mut(talk).filter(|_| call.is(INITIALIZE))
                 && let Consumer::Connection { id, .. } = &talk.consumer
                 && self.bridge.has_greeted(id)
             {
@@ -106,16 +97,22 @@ impl Exchange {
         }
     }
 
+    /// What a provider had open, as it knew it, is over.
+    pub(super) fn void(&mut self, seat: Seat) {
+        self.talks.void(seat);
+        self.operations.void(seat);
+        self.inputs.void(seat);
+    }
+
     /// The provider of these conversations is away. What waits for it is answered by the router, to
     /// whom it was all delivered.
     fn suspend_talks(&mut self, seat: Seat) {
-        self.talks.void(seat);
-        let here = self.talks.all.iter().filter(|(_, talk)| talk.seat == seat);
-        let here: Vec<u64> = here.map(|(number, _)| *number).collect();
-        self.talks.take_inputs(|input| here.contains(&input.talk));
+        self.void(seat);
+        let here = self.talks.numbers(|talk| talk.seat == seat);
+        self.inputs.take(|input| here.contains(&input.talk));
         for number in here {
             let told = self.talks.is_told(number);
-            let Some(talk) = self.talks.all.get_mut(&number) else { continue };
+            let Some(talk) = self.talks.get_mut(number) else { continue };
             let waits_to_be_ready =
                 talk.waiting_mut().is_some_and(|it| it.iter().any(|it| it.call.is(INITIALIZED)));
             if waits_to_be_ready {
@@ -126,23 +123,8 @@ impl Exchange {
             // Where nobody knows of a connection, the next message opens another.
             let has_begun = talk.begun.is_some() && !matches!(talk.consumer, Consumer::Stateless);
             if !told && !has_begun {
-                self.talks.remove(number);
+                self.remove_talk(number);
             }
-        }
-    }
-
-    /// What a seat has provided is to be declared again. What only its own open requests needed is not
-    /// needed any more: nobody will hear their answers.
-    fn miss_servers(&mut self, now: Time, seat: Seat, steps: &mut Vec<Step>) {
-        let provided = self.servers.iter_mut().filter(|(_, server)| server.seat == seat);
-        let provided = provided.map(|(key, server)| {
-            self.reborn.insert(seat);
-            server.missing = true;
-            server.uses.pending = 0;
-            key.clone()
-        });
-        for key in provided.collect::<Vec<String>>() {
-            self.drop_if_unused(now, &key, steps);
         }
     }
 
@@ -158,11 +140,11 @@ impl Exchange {
             _ => false,
         };
         let beyond = self.distance(seat);
-        let over = self.talks.all.iter().filter(|(_, talk)| {
+        let over = self.talks.numbers(|talk| {
             let through = talk.seat != seat && beyond > usize::from(talk.seat.0);
             through && (self.distance(talk.told_to) <= beyond || has_left(talk))
         });
-        for number in over.map(|(number, _)| *number).collect::<Vec<u64>>() {
+        for number in over {
             self.close_talk(now, number, None, steps);
         }
     }
@@ -173,8 +155,8 @@ impl Exchange {
     }
 
     fn open_again(&mut self, now: Time, number: u64, steps: &mut Vec<Step>) {
-        let Some(talk) = self.talks.all.get(&number) else { return };
-        let Some(server) = self.servers.get(&talk.server) else { return };
+        let Some(talk) = self.talks.get(number) else { return };
+        let Some(server) = self.registry.get(&talk.server) else { return };
         let theirs = match &talk.consumer {
             Consumer::Connection { form, .. } | Consumer::Server { form, .. } => *form,
             Consumer::Stateless => Form::M7,
@@ -187,16 +169,15 @@ impl Exchange {
     fn lose_server(&mut self, now: Time, key: &str, why: &str, steps: &mut Vec<Step>) {
         let error = error_object(code::INTERNAL_ERROR, why, None);
         self.bridge.forget_server(key, steps);
-        let talks = self.talks.all.iter().filter(|(_, talk)| talk.server == key);
-        for number in talks.map(|(number, _)| *number).collect::<Vec<u64>>() {
+        for number in self.talks.numbers(|talk| talk.server == key) {
             self.dismiss(now, number, &error, steps);
         }
-        self.servers.remove(key);
+        self.registry.remove(key);
     }
 
     /// The answer to a connect is on its way to the consumer.
     pub(super) fn on_told(&mut self, hop: Hop, outcome: &Outcome) {
-        if self.talks.on_the_way.is_empty() || hop.toward != Side::Agent {
+        if !self.talks.has_untold() || hop.toward != Side::Agent {
             return;
         }
         let connection = match outcome {
@@ -211,30 +192,30 @@ impl Exchange {
     /// Who speaks of a connection knows of it.
     pub(super) fn overhear(&mut self, seat: Seat, call: &Call) {
         let goodbye = call.method.name().ends_with("mcp/disconnect");
-        if self.talks.on_the_way.is_empty() && !goodbye {
+        if !self.talks.has_untold() && !goodbye {
             return;
         }
         let Some((_, word)) = form::read(call) else { return };
         let About::Connection(connection) = word.about() else { return };
         self.knows_of(seat, connection);
-        let number = self.talks.by_connection.get(connection);
-        if let Some(talk) = number.and_then(|it| self.talks.all.get_mut(it)) {
+        let number = self.talks.number_of(connection);
+        if let Some(talk) = number.and_then(|it| self.talks.get_mut(it)) {
             talk.leaving |= matches!(word, Word::Disconnect { .. });
         }
     }
 
     fn knows_of(&mut self, seat: Seat, connection: &str) {
-        let Some(number) = self.talks.by_connection.get(connection).copied() else { return };
+        let Some(number) = self.talks.number_of(connection) else { return };
         let distance = self.distance(seat);
-        let Some(talk) = self.talks.all.get(&number) else { return };
+        let Some(talk) = self.talks.get(number) else { return };
         if distance <= self.distance(talk.told_to) {
             return;
         }
-        if let Some(talk) = self.talks.all.get_mut(&number) {
+        if let Some(talk) = self.talks.get_mut(number) {
             talk.told_to = seat;
         }
         if seat == self.far {
-            self.talks.on_the_way.remove(&number);
+            self.talks.told(number);
         }
     }
 }

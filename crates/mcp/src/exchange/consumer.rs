@@ -4,9 +4,11 @@ use router::{Level, Notice, Seat, Time};
 use wire::message::error_object;
 use wire::{Call, Id, Json, Message, Outcome, Side, code};
 
-use super::repeat::What;
+use super::operations::Operation;
+use super::question::{Question, Then};
+use super::questions::{Key, What};
 use super::talk::*;
-use super::{Exchange, LIMIT, Step, Watch, has_limit};
+use super::{Exchange, LIMIT, Step, has_limit};
 use crate::bridge::{cancel, no_such};
 use crate::form::{self, About, Address, Answer, Form, Target, Way, Word, named_server};
 use crate::stateless::{self, CANCELLED, Client, DISCOVER, INITIALIZE, INITIALIZED, PING};
@@ -26,8 +28,9 @@ impl Exchange {
         // Where the conductor above us translates, its providers are not ours to translate for.
         let theirs = seat == Seat::OUTER && self.beyond_us();
         let mine = |exchange: &Exchange, server: &str| {
-            let provides = |key: &String| exchange.servers[key].seat == seat && !theirs;
-            exchange.find(form, server).filter(provides)
+            let provider = exchange.registry.provider_of(form, server);
+            let key = exchange.registry.find(form, server);
+            key.filter(|_| provider == Some(seat) && !theirs)
         };
         let until = match &word {
             Word::Say { call, .. } => has_limit(call).then(|| now.plus(LIMIT)),
@@ -43,20 +46,20 @@ impl Exchange {
                 let id = id?;
                 let consumer = Consumer::Connection { form, id: chosen.unwrap_or_default() };
                 let number = self.add_talk(&key, seat, consumer);
-                let form = self.servers[&key].form_for(form);
+                let form = self.registry.get(&key)?.form_for(form);
                 self.open(now, number, form, Some(id), Some(call), steps);
             }
             Word::Disconnect { connection } => {
-                let number = self.talks.by_connection.get(&connection).copied();
-                let Some(number) = number.filter(|it| self.talks.all[it].seat == seat) else {
+                let number = self.talks.number_of(&connection);
+                let Some(number) = number.filter(|it| self.is_at(seat, *it)) else {
                     let what = format!("connection '{connection}'");
                     return self.not_here(seat, id, form, &what, call, steps);
                 };
                 self.close_talk(now, number, id, steps);
             }
             Word::Say { target: Target::Connection(connection), call: said, id: inner } => {
-                let number = self.talks.by_connection.get(&connection).copied();
-                let Some(number) = number.filter(|it| self.talks.all[it].seat == seat) else {
+                let number = self.talks.number_of(&connection);
+                let Some(number) = number.filter(|it| self.is_at(seat, *it)) else {
                     let what = format!("connection '{connection}'");
                     return self.not_here(seat, id, form, &what, call, steps);
                 };
@@ -76,15 +79,15 @@ impl Exchange {
                         steps,
                     );
                 };
-                let open = self.talks.all.iter().find(|(_, talk)| {
+                let open = self.talks.iter().find(|(_, talk)| {
                     talk.server == key && matches!(talk.consumer, Consumer::Server { .. })
                 });
                 let number = match open {
-                    Some((number, _)) => *number,
+                    Some((number, _)) => number,
                     None => {
                         let number =
                             self.add_talk(&key, seat, Consumer::Server { form, id: server });
-                        let form = self.servers[&key].form_for(form);
+                        let form = self.registry.get(&key)?.form_for(form);
                         self.open(now, number, form, None, None, steps);
                         number
                     }
@@ -105,7 +108,7 @@ impl Exchange {
                         steps,
                     );
                 };
-                let server = self.servers.get_mut(&key)?;
+                let server = self.registry.get_mut(&key)?;
                 server.called = named_server(&call);
                 if server.form_for(Form::M7) == Form::M7 {
                     let settled = server.settled;
@@ -123,7 +126,7 @@ impl Exchange {
                             true => Question::Passed { server: key, request },
                             false => Question::Trial { server: key, inner, request, call: said },
                         };
-                        self.expect(now, (seat, id), question, until, what);
+                        self.questions.expect(now, (seat, id), question, until, what);
                     }
                     return Some(message(id, call));
                 }
@@ -139,6 +142,11 @@ impl Exchange {
         None
     }
 
+    /// Whether a conversation is with the provider in this seat.
+    fn is_at(&self, seat: Seat, number: u64) -> bool {
+        self.talks.get(number).is_some_and(|talk| talk.seat == seat)
+    }
+
     /// A message has come to a seat that does not provide what it is for.
     pub(super) fn not_here(
         &self,
@@ -150,7 +158,7 @@ impl Exchange {
         steps: &mut Vec<Step>,
     ) -> Option<Message> {
         if !self.is_end_of_road(seat) {
-            let call = match self.reborn.contains(&seat) && !self.is_anybodys(&call) {
+            let call = match self.registry.is_reborn(seat) && !self.is_anybodys(&call) {
                 true => form::marked(&call),
                 false => self.unmistakable(seat, call),
             };
@@ -165,8 +173,8 @@ impl Exchange {
     fn is_anybodys(&self, call: &Call) -> bool {
         let Some((form, word)) = form::read(call) else { return false };
         match word.about() {
-            About::Connection(it) => self.talks.by_connection.contains_key(it),
-            About::Server(it) => self.find(form, it).is_some(),
+            About::Connection(it) => self.talks.number_of(it).is_some(),
+            About::Server(it) => self.registry.find(form, it).is_some(),
         }
     }
 
@@ -179,20 +187,23 @@ impl Exchange {
         steps: &mut Vec<Step>,
     ) {
         let open = |talk: &Talk| talk.server == key && matches!(talk.consumer, Consumer::Stateless);
-        let found = self.talks.all.iter().find(|(_, talk)| open(talk)).map(|(number, _)| *number);
-        let number = found.unwrap_or_else(|| {
-            let server = &self.servers[key];
-            let (seat, form) = (server.seat, server.form_for(Form::M7));
-            let number = self.add_talk(key, seat, Consumer::Stateless);
-            self.open(now, number, form, None, None, steps);
-            number
-        });
+        let found = self.talks.iter().find(|(_, talk)| open(talk)).map(|(number, _)| number);
+        let number = match found {
+            Some(number) => number,
+            None => {
+                let Some(server) = self.registry.get(key) else { return };
+                let (seat, form) = (server.seat, server.form_for(Form::M7));
+                let number = self.add_talk(key, seat, Consumer::Stateless);
+                self.open(now, number, form, None, None, steps);
+                number
+            }
+        };
         if let Some(id) = item.id.as_ref().filter(|_| self.is_active(number, &item.request)) {
             let why = format!(
                 "the requestId '{}' is in use by a request that is not answered",
                 item.request
             );
-            let Some(talk) = self.talks.all.get(&number) else { return };
+            let Some(talk) = self.talks.get(number) else { return };
             return answer(
                 talk.seat,
                 id.clone(),
@@ -205,9 +216,8 @@ impl Exchange {
 
     /// Is there a request of a stateless consumer with this `requestId`?
     fn is_active(&self, number: u64, request: &str) -> bool {
-        let mut operations = self.talks.operations.values();
-        let waiting = self.talks.all.get(&number).and_then(Talk::waiting);
-        operations.any(|it| it.talk == number && it.request == request)
+        let waiting = self.talks.get(number).and_then(Talk::waiting);
+        self.operations.is_active(number, request)
             || waiting.into_iter().flatten().any(|item| item.request == request)
     }
 
@@ -218,8 +228,8 @@ impl Exchange {
             false => Some(item),
         };
         let Some(item) = item else { return };
-        let Some(talk) = self.talks.all.get_mut(&number) else { return };
-        let Some(server) = self.servers.get(&talk.server) else { return };
+        let Some(talk) = self.talks.get_mut(number) else { return };
+        let Some(server) = self.registry.get(&talk.server) else { return };
         match &mut talk.state {
             State::Opening(waiting) | State::Greeting { waiting, .. } => {
                 if waiting.is_empty() {
@@ -281,7 +291,7 @@ impl Exchange {
                     };
                     let question =
                         Question::Say { talk: number, form, inner, request, call, rounds: 0 };
-                    self.expect(now, (seat, id), question, until, what);
+                    self.questions.expect(now, (seat, id), question, until, what);
                 }
                 deliver(seat, Side::Editor, message(id, said), steps);
             }
@@ -298,8 +308,8 @@ impl Exchange {
         rounds: u8,
         steps: &mut Vec<Step>,
     ) {
-        let Some(talk) = self.talks.all.get_mut(&number) else { return };
-        let Some(server) = self.servers.get(&talk.server) else { return };
+        let Some(talk) = self.talks.get_mut(number) else { return };
+        let Some(server) = self.registry.get(&talk.server) else { return };
         let State::Stateless(client) = &mut talk.state else { return };
         let seat = talk.seat;
         let Item { id: Some(id), inner, call, until, .. } = item else {
@@ -332,25 +342,24 @@ impl Exchange {
             return answer(seat, id, outcome, steps);
         }
         let detached = stateless::detached(&call, client);
-        self.talks.last += 1;
-        let request = format!("r-{}", self.talks.last);
+        let request = format!("r-{}", self.ids.fresh());
         let token = stateless::progress_token(&call);
         let operation = Operation { talk: number, token, request: String::new() };
-        self.talks.operations.insert((seat, request.clone()), operation);
+        self.operations.insert(seat, request.clone(), operation);
         let address =
             Address { server: server.address(Form::M7), connection: "", request: &request };
         let said = Form::M7.say(Way::ToServer, address, Some(&id), &detached);
         let what = What::say(Form::M7, server.address(Form::M7), "", &detached);
         let call = self.kept(seat, &call);
         let question = Question::Say { talk: number, form: Form::M7, inner, request, call, rounds };
-        self.expect(now, (seat, &id), question, until, what);
+        self.questions.expect(now, (seat, &id), question, until, what);
         deliver(seat, Side::Editor, Message::Request { id, call: said }, steps);
     }
 
     /// A message for a server that is not open yet, and for which too much waits already.
     fn cannot_wait(&self, number: u64, item: Item, steps: &mut Vec<Step>) {
-        let Some(talk) = self.talks.all.get(&number) else { return };
-        let Some(server) = self.servers.get(&talk.server) else { return };
+        let Some(talk) = self.talks.get(number) else { return };
+        let Some(server) = self.registry.get(&talk.server) else { return };
         let why = format!(
             "{} MiB wait for the MCP server '{}' of {}, which does not answer",
             MOST_WAITING >> 20,
@@ -374,12 +383,12 @@ impl Exchange {
     fn kept(&self, seat: Seat, call: &Call) -> Call {
         const SMALL: usize = 64 * 1024;
         let size = size_of(call);
-        let kept = |((whose, _), watch): (&(Seat, Id), &Watch)| match watch {
-            Watch::Question(Question::Say { call, .. }) if *whose == seat => Some(size_of(call)),
+        let kept = |((whose, _), question): (&Key, &Question)| match question {
+            Question::Say { call, .. } if *whose == seat => Some(size_of(call)),
             _ => None,
         };
         let fits = size <= SMALL
-            || size + self.watched.iter().filter_map(kept).sum::<usize>() <= MOST_KEPT;
+            || size + self.questions.iter().filter_map(kept).sum::<usize>() <= MOST_KEPT;
         match fits {
             true => call.detached(),
             false => Call::new("", None),
@@ -396,8 +405,8 @@ impl Exchange {
         item: Item,
         steps: &mut Vec<Step>,
     ) {
-        let Some(talk) = self.talks.all.get(&number) else { return };
-        let Some(server) = self.servers.get(&talk.server) else { return };
+        let Some(talk) = self.talks.get(number) else { return };
+        let Some(server) = self.registry.get(&talk.server) else { return };
         let Item { id: Some(id), inner, request, call, until, .. } = item else { return };
         let seat = talk.seat;
         if call.is(DISCOVER) {
@@ -410,7 +419,7 @@ impl Exchange {
         let token = stateless::progress_token(&call);
         let operation = Operation { talk: number, token, request: request.clone() };
         let key = id.to_string();
-        self.talks.operations.insert((seat, key.clone()), operation);
+        self.operations.insert(seat, key.clone(), operation);
         let address = Address { server: server.address(form), connection, request: "" };
         let said = form.say(Way::ToServer, address, Some(&id), &attached);
         let what = What::say(form, server.address(form), connection, &attached);
@@ -419,7 +428,7 @@ impl Exchange {
             false => Call::new("", None),
         };
         let question = Question::Say { talk: number, form, inner, request: key, call, rounds: 0 };
-        self.expect(now, (seat, &id), question, until, what);
+        self.questions.expect(now, (seat, &id), question, until, what);
         deliver(seat, Side::Editor, Message::Request { id, call: said }, steps);
     }
 
@@ -430,8 +439,8 @@ impl Exchange {
             return None;
         }
         let meant = Id::new(call.params.as_ref()?.member("requestId")?)?;
-        self.watched.iter().find_map(|((_, name), watch)| match watch {
-            Watch::Question(Question::Say { talk, inner: Some(inner), .. })
+        self.questions.iter().find_map(|((_, name), question)| match question {
+            Question::Say { talk, inner: Some(inner), .. }
                 if *talk == number && *inner == meant =>
             {
                 Some(name.clone())

@@ -3,8 +3,9 @@
 use router::{Seat, Time};
 use wire::{Call, Id, Json, Message, Outcome, Side};
 
+use super::question::{Question, Then};
 use super::talk::*;
-use super::{Exchange, Step, Watch};
+use super::{Exchange, Step};
 use crate::bridge::cancel;
 use crate::form::{Address, Form, Way};
 use crate::stateless::CANCELLED;
@@ -28,20 +29,19 @@ impl Exchange {
         for copy in &copies {
             deliver(seat, Side::Editor, cancel(copy), steps);
         }
-        let said = |watch: &Watch| matches!(watch, Watch::Question(Question::Say { .. }));
-        if !self.watched.get(&key).is_some_and(said) {
+        if !matches!(self.questions.get(&key), Some(Question::Say { .. })) {
             return self.cancel_waiting(seat, id, steps);
         }
-        let Some(Watch::Question(Question::Say { talk, form, inner, request, .. })) =
-            self.watched.remove(&key)
+        let Some(Question::Say { talk, form, inner, request, .. }) =
+            self.questions.take_question(&key)
         else {
             return false;
         };
-        self.talks.limits.remove(&key);
-        self.talks.operations.remove(&(seat, request));
-        if let Some(talk) = self.talks.all.get(&talk)
+        self.questions.lift_limit(&key);
+        self.operations.take(seat, request);
+        if let Some(talk) = self.talks.get(talk)
             && let State::Open { connection, .. } = &talk.state
-            && let Some(server) = self.servers.get(&talk.server)
+            && let Some(server) = self.registry.get(&talk.server)
         {
             let known_as = inner.filter(|_| talk.is_alike(server)).unwrap_or_else(|| id.clone());
             let address = Address { server: server.address(form), connection, request: "" };
@@ -58,12 +58,12 @@ impl Exchange {
     /// The same for a connect: what is opened nevertheless is closed.
     fn cancel_opening(&mut self, now: Time, seat: Seat, id: &Id, steps: &mut Vec<Step>) -> bool {
         let opens = |talk: &Talk| talk.seat == seat && matches!(talk.state, State::Opening(_));
-        if !self.talks.all.values().any(opens) {
+        if !self.talks.any(opens) {
             return false;
         }
-        let found = self.watched.iter().find_map(|((whose, _), watch)| match watch {
-            Watch::Question(it) if *whose == seat && it.asked() == Some(id) => it.talk(),
-            _ => None,
+        let found = self.questions.iter().find_map(|((whose, _), question)| {
+            let asked = *whose == seat && question.asked() == Some(id);
+            question.talk().filter(|_| asked)
         });
         let Some(talk) = found.and_then(|it| self.end_talk(now, it, &cancellation(), steps)) else {
             return false;
@@ -75,16 +75,14 @@ impl Exchange {
     /// The same for a request that has not been said to the provider yet, or not again.
     fn cancel_waiting(&mut self, seat: Seat, id: &Id, steps: &mut Vec<Step>) -> bool {
         let waits = |item: &Item| item.id.as_ref() == Some(id);
-        let mut talks = self.talks.all.values_mut().filter(|talk| talk.seat == seat);
-        let found = talks.find_map(|talk| {
-            let waiting = talk.waiting_mut()?;
+        let here = self.talks.numbers(|talk| talk.seat == seat);
+        let found = here.iter().find_map(|number| {
+            let waiting = self.talks.get_mut(*number)?.waiting_mut()?;
             waiting.iter().position(waits).map(|index| waiting.remove(index))
         });
-        let here = self.talks.all.iter().filter(|(_, talk)| talk.seat == seat);
-        let here: Vec<u64> = here.map(|(number, _)| *number).collect();
-        let inputs = self.talks.take_inputs(|it| it.id == *id && here.contains(&it.talk));
+        let inputs = self.inputs.take(|it| it.id == *id && here.contains(&it.talk));
         for input in &inputs {
-            take_back(&self.talks.ids, seat, input, steps);
+            take_back(&self.ids, seat, input, steps);
         }
         let known = found.is_some() || !inputs.is_empty();
         if known {
@@ -133,6 +131,11 @@ impl Exchange {
         }
     }
 
+    pub(super) fn remove_talk(&mut self, number: u64) -> Option<Talk> {
+        self.operations.forget_talk(number);
+        self.talks.remove(number)
+    }
+
     /// A conversation is over: whoever waits for an answer gets this one.
     pub(super) fn end_talk(
         &mut self,
@@ -141,22 +144,19 @@ impl Exchange {
         error: &Json,
         steps: &mut Vec<Step>,
     ) -> Option<Talk> {
-        let mut talk = self.talks.remove(number)?;
+        let mut talk = self.remove_talk(number)?;
         let seat = talk.seat;
         let mut waiting: Vec<Id> = Vec::new();
         waiting.extend(talk.waiting_mut().into_iter().flatten().filter_map(|it| it.id.take()));
-        for input in self.talks.take_inputs(|it| it.talk == number) {
-            take_back(&self.talks.ids, seat, &input, steps);
+        for input in self.inputs.take(|it| it.talk == number) {
+            take_back(&self.ids, seat, &input, steps);
             waiting.push(input.id);
         }
-        let of_it = |watch: &Watch| matches!(watch, Watch::Question(question) if question.talk() == Some(number));
-        let open: Vec<_> = self.watched.extract_if(.., |_, watch| of_it(watch)).collect();
-        for (key, watch) in open {
-            let Watch::Question(question) = watch else { continue };
+        for (key, question) in self.questions.take_all(|it| it.talk() == Some(number)) {
             match question {
                 Question::Connect { ref asked, .. } => {
                     waiting.extend(asked.clone());
-                    let repeat = self.talks.forget_repeat(&key);
+                    let repeat = self.questions.forget_repeat(&key);
                     let copies = repeat.map(|repeat| repeat.copies).unwrap_or_default();
                     self.expect_late(now, &key, copies, question, None);
                     continue;
@@ -182,7 +182,7 @@ impl Exchange {
                 | Question::Spare { .. }
                 | Question::Goodbye => {}
             }
-            self.talks.limits.remove(&key);
+            self.questions.lift_limit(&key);
             self.stop_repeating(now, &key, steps);
         }
         for id in waiting {
@@ -220,9 +220,7 @@ impl Exchange {
                 && !matches!(talk.state, State::Opening(_))
                 && talk.told_to == far
         };
-        let talks = self.talks.all.iter().filter(|(_, it)| it.server == server && !ends_itself(it));
-        let talks: Vec<u64> = talks.map(|(number, _)| *number).collect();
-        for number in talks {
+        for number in self.talks.numbers(|it| it.server == server && !ends_itself(it)) {
             self.close_talk(now, number, None, steps);
         }
     }

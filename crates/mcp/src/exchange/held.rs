@@ -9,7 +9,8 @@ use std::collections::VecDeque;
 use router::{Seat, Time};
 use wire::{Id, Message, Side};
 
-use super::{Exchange, Hop, Step, Watch};
+use super::question::Watch;
+use super::{Exchange, Hop, Step};
 use crate::bridge::Draft;
 use crate::ports::{Place, Ticket};
 
@@ -137,7 +138,7 @@ impl Exchange {
         }
         match self.bridge.complete(draft, steps) {
             Ok((call, set_up)) => {
-                self.watched.insert((self.far, id.detached()), Watch::SetUp(Box::new(set_up)));
+                self.questions.watch(self.far, &id, Watch::SetUp(Box::new(set_up)));
                 Some(Message::Request { id, call })
             }
             Err(outcome) => {

@@ -3,6 +3,7 @@
 use router::{Seat, Time};
 use wire::{Call, Id, Json, Message, Outcome, Side};
 
+use super::inputs::Input;
 use super::talk::*;
 use super::{Exchange, LIMIT, Step, has_limit};
 use crate::form::{Address, Answer, Form};
@@ -18,11 +19,11 @@ impl Exchange {
         questions: Vec<(String, Call)>,
         steps: &mut Vec<Step>,
     ) {
-        let Some(talk) = self.talks.all.get(&input.talk) else { return };
+        let Some(talk) = self.talks.get(input.talk) else { return };
         let (seat, consumer, server) = (talk.seat, talk.consumer.clone(), talk.server.clone());
         for (question, call) in questions {
-            let number = self.talks.fresh();
-            let id = self.talks.ids.id(Purpose::Input, number);
+            let number = self.ids.fresh();
+            let id = self.ids.id(Purpose::Input, number);
             let Some(call) = to_consumer(&consumer, &server, Some(&id), &call) else { continue };
             input.answers.push((number, question, None));
             let message = Message::Request { id, call };
@@ -31,8 +32,8 @@ impl Exchange {
         if input.answers.is_empty() {
             return self.answer_server(now, input, steps);
         }
-        let number = self.talks.fresh();
-        self.talks.inputs.insert(number, input);
+        let number = self.ids.fresh();
+        self.inputs.insert(number, input);
     }
 
     /// Repeats a request to a stateless server, with what it wanted to know.
@@ -56,16 +57,11 @@ impl Exchange {
         outcome: Outcome,
         steps: &mut Vec<Step>,
     ) -> Option<Outcome> {
-        if let Some(number) = self.talks.ids.number(Purpose::Input, id) {
+        if let Some(number) = self.ids.number(Purpose::Input, id) {
             self.on_input(now, number, outcome, steps);
             return None;
         }
-        if self.talks.reversed.is_empty() {
-            return Some(outcome);
-        }
-        let Some(reversed) = self.talks.reversed.remove(&(seat, id.clone())) else {
-            return Some(outcome);
-        };
+        let Some(reversed) = self.inputs.take_reversed(seat, id) else { return Some(outcome) };
         let address = Address { server: &reversed.server, connection: "", request: "" };
         let answer = reversed.consumer.open(outcome);
         Some(reversed.provider.close(address, reversed.inner.as_ref(), answer))
@@ -78,37 +74,23 @@ impl Exchange {
         outcome: Outcome,
         steps: &mut Vec<Step>,
     ) {
-        let asks = |input: &Input| input.answers.iter().any(|(asked, ..)| *asked == number);
-        let Some(key) = self.talks.inputs.iter().find(|(_, it)| asks(it)).map(|(key, _)| *key)
-        else {
-            return;
-        };
-        let consumer_form = |talk: &Talk| match &talk.consumer {
+        let Some(talk) = self.inputs.talk_of(number) else { return };
+        let form = self.talks.get(talk).map_or(Form::M3, |talk| match &talk.consumer {
             Consumer::Connection { form, .. } | Consumer::Server { form, .. } => *form,
             Consumer::Stateless => Form::M7,
-        };
-        let talk = self.talks.inputs.get(&key).map(|input| input.talk);
-        let form = talk.and_then(|it| self.talks.all.get(&it)).map_or(Form::M3, consumer_form);
+        });
         match form.open(outcome) {
             Answer::Said(Outcome::Result(result)) => {
-                if let Some(input) = self.talks.inputs.get_mut(&key) {
-                    let found = input.answers.iter_mut().find(|(asked, ..)| *asked == number);
-                    found.into_iter().for_each(|(_, _, slot)| *slot = Some(result.detached()));
-                    if input.answers.iter().any(|(_, _, answer)| answer.is_none()) {
-                        return;
-                    }
-                }
-                if let Some(input) = self.talks.inputs.remove(&key) {
+                if let Some(input) = self.inputs.answered(number, &result) {
                     self.answer_server(now, input, steps);
                 }
             }
             Answer::Said(Outcome::Error(error)) | Answer::Failed(error) => {
                 // The client will not say: that is the end of the operation.
-                let Some(mut input) = self.talks.inputs.remove(&key) else { return };
-                input.answers.retain(|(asked, ..)| *asked != number);
-                let Some(talk) = self.talks.all.get(&input.talk) else { return };
-                take_back(&self.talks.ids, talk.seat, &input, steps);
-                let Some(server) = self.servers.get(&talk.server) else { return };
+                let Some(input) = self.inputs.refused(number) else { return };
+                let Some(talk) = self.talks.get(input.talk) else { return };
+                take_back(&self.ids, talk.seat, &input, steps);
+                let Some(server) = self.registry.get(&talk.server) else { return };
                 let said = Answer::Said(Outcome::Error(error));
                 let outcome = close(talk, server, input.inner.as_ref(), said);
                 answer(talk.seat, input.id, outcome, steps);

@@ -4,7 +4,8 @@ use router::{Seat, Time};
 use wire::message::error_object;
 use wire::{Call, Id, Json, Message, Outcome, Side, code};
 
-use super::repeat::What;
+use super::question::{Question, Then, is_ignorance};
+use super::questions::What;
 use super::server::Server;
 use super::talk::*;
 use super::{Exchange, LIMIT, Step};
@@ -18,7 +19,8 @@ impl Exchange {
             // It knows how to call it from the beginning.
             _ => self.far,
         };
-        self.talks.add(Talk {
+        let number = self.ids.fresh();
+        let talk = Talk {
             server: server.to_owned(),
             seat,
             consumer,
@@ -29,7 +31,9 @@ impl Exchange {
             held: 0,
             unanswered: false,
             leaving: false,
-        })
+        };
+        self.talks.add(number, talk);
+        number
     }
 
     /// Opens a conversation with a provider in this form. `asked` is the consumer's own connect,
@@ -43,8 +47,8 @@ impl Exchange {
         original: Option<Call>,
         steps: &mut Vec<Step>,
     ) {
-        let Some(talk) = self.talks.all.get(&number) else { return };
-        let Some(server) = self.servers.get(&talk.server) else { return };
+        let Some(talk) = self.talks.get(number) else { return };
+        let Some(server) = self.registry.get(&talk.server) else { return };
         if form == Form::M7 {
             if server.settled {
                 return self.on_stateless(now, number, asked, steps);
@@ -87,14 +91,14 @@ impl Exchange {
         what: Option<What>,
         steps: &mut Vec<Step>,
     ) {
-        let id = Id::string(&format!("m:{}", self.talks.fresh()));
-        self.expect(now, (seat, &id), question, Some(now.plus(LIMIT)), what);
+        let id = Id::string(&format!("m:{}", self.ids.fresh()));
+        self.questions.expect(now, (seat, &id), question, Some(now.plus(LIMIT)), what);
         deliver(seat, Side::Editor, Message::Request { id, call }, steps);
     }
 
     pub(super) fn discover(&mut self, now: Time, number: u64, then: Then, steps: &mut Vec<Step>) {
-        let Some(talk) = self.talks.all.get(&number) else { return };
-        let Some(server) = self.servers.get(&talk.server) else { return };
+        let Some(talk) = self.talks.get(number) else { return };
+        let Some(server) = self.registry.get(&talk.server) else { return };
         let request = format!("mcp-over-acp:{number}");
         let address =
             Address { server: server.address(Form::M7), connection: "", request: &request };
@@ -119,20 +123,20 @@ impl Exchange {
         result: Option<Json>,
         steps: &mut Vec<Step>,
     ) {
-        let Some(talk) = self.talks.all.get_mut(&number) else {
+        let Some(talk) = self.talks.get_mut(number) else {
             // Nobody wants it any more.
             return self.say_goodbye(now, seat, form, &connection, steps);
         };
-        if let Some(server) = self.servers.get_mut(&talk.server) {
+        if let Some(server) = self.registry.get_mut(&talk.server) {
             server.settle(form);
         }
         let opened = State::Open { form, connection: connection.clone() };
         let State::Opening(waiting) = std::mem::replace(&mut talk.state, opened) else { return };
-        if !connection.is_empty() {
-            self.talks.by_provider.insert((seat, connection.clone()), number);
-        }
         // A provider that was started anew does not know what was said to the one before.
         let hello = matches!(talk.consumer, Consumer::Stateless) || talk.begun.is_some();
+        if !connection.is_empty() {
+            self.talks.connect(seat, connection.clone(), number);
+        }
         if hello {
             return self.greet(now, number, form, connection, waiting, steps);
         }
@@ -152,8 +156,8 @@ impl Exchange {
         waiting: Vec<Item>,
         steps: &mut Vec<Step>,
     ) {
-        let Some(talk) = self.talks.all.get_mut(&number) else { return };
-        let Some(server) = self.servers.get(&talk.server) else { return };
+        let Some(talk) = self.talks.get_mut(number) else { return };
+        let Some(server) = self.registry.get(&talk.server) else { return };
         let hello = match &talk.begun {
             Some(begun) => begun.hello.clone(),
             None => stateless::initialize(waiting.first().map(|item| &item.call)),
@@ -175,7 +179,7 @@ impl Exchange {
         asked: Option<Id>,
         steps: &mut Vec<Step>,
     ) {
-        let Some(talk) = self.talks.all.get_mut(&number) else { return };
+        let Some(talk) = self.talks.get_mut(number) else { return };
         let stateless = State::Stateless(talk.client());
         let State::Opening(waiting) = std::mem::replace(&mut talk.state, stateless) else { return };
         self.tell_connected(number, "", asked, None, steps);
@@ -197,26 +201,28 @@ impl Exchange {
         if self.talks.is_told(number) {
             return;
         }
-        let Some(talk) = self.talks.all.get_mut(&number) else { return };
-        if talk.told_to != self.far {
-            self.talks.on_the_way.insert(number);
-        }
-        let Consumer::Connection { form, id: known_as } = &mut talk.consumer else { return };
+        let Some(talk) = self.talks.get(number) else { return };
+        let (seat, untold) = (talk.seat, talk.told_to != self.far);
+        let Consumer::Connection { form, id: known_as } = &talk.consumer else { return };
         let wanted = match (known_as.is_empty(), connection.is_empty()) {
             (false, _) => known_as.clone(),
             // Who has taken a place may count as the one before did, whose ids are still on their way.
-            (true, false) if !self.reborn.contains(&talk.seat) => connection.to_owned(),
+            (true, false) if !self.registry.is_reborn(seat) => connection.to_owned(),
             (true, _) => format!("mcp-over-acp:{number}"),
         };
-        let taken = &self.talks.by_connection;
-        let mut candidates =
-            std::iter::once(wanted.clone()).chain((2..).map(|n| format!("{wanted}#{n}")));
-        let free = candidates.find(|it| !taken.contains_key(it)).unwrap_or_default();
-        known_as.clone_from(&free);
+        let form = *form;
+        if untold {
+            self.talks.tell(number);
+        }
+        let free = self.talks.claim(number, &wanted);
         let told = result.filter(|_| free == connection).unwrap_or_else(|| form.connected(&free));
-        self.talks.by_connection.insert(free, number);
+        if let Some(Consumer::Connection { id, .. }) =
+            self.talks.get_mut(number).map(|talk| &mut talk.consumer)
+        {
+            *id = free;
+        }
         if let Some(id) = asked {
-            answer(talk.seat, id, Outcome::Result(told), steps);
+            answer(seat, id, Outcome::Result(told), steps);
         }
     }
 
@@ -229,7 +235,7 @@ impl Exchange {
         error: &Json,
         steps: &mut Vec<Step>,
     ) {
-        let Some(talk) = self.talks.all.get(&number) else { return };
+        let Some(talk) = self.talks.get(number) else { return };
         let stateless = matches!(talk.consumer, Consumer::Stateless);
         let error = if stateless { backend_failed(error) } else { error.clone() };
         if let Some(id) = asked {
@@ -253,8 +259,8 @@ impl Exchange {
         outcome: Outcome,
         steps: &mut Vec<Step>,
     ) {
-        let server = self.talks.all.get(&number).map(|talk| talk.server.clone());
-        let server = server.and_then(|key| self.servers.get_mut(&key));
+        let server = self.talks.get(number).map(|talk| talk.server.clone());
+        let server = server.and_then(|key| self.registry.get_mut(&key));
         // Speaking without a connect cannot be refused at once, so only who does not know what a
         // connect is at all is spoken to like that.
         let unknown = outcome.error_code() == Some(code::METHOD_NOT_FOUND);
@@ -280,8 +286,8 @@ impl Exchange {
         outcome: Outcome,
         steps: &mut Vec<Step>,
     ) {
-        let Some(talk) = self.talks.all.get_mut(&number) else { return };
-        let Some(server) = self.servers.get_mut(&talk.server) else { return };
+        let Some(talk) = self.talks.get_mut(number) else { return };
+        let Some(server) = self.registry.get_mut(&talk.server) else { return };
         if let Then::Open { asked } = &then
             && is_ignorance(&outcome)
             && let Some(form) = server.rule_out(Form::M7)
@@ -314,8 +320,8 @@ impl Exchange {
         outcome: Outcome,
         steps: &mut Vec<Step>,
     ) {
-        let Some(talk) = self.talks.all.get_mut(&number) else { return };
-        let Some(server) = self.servers.get(&talk.server) else { return };
+        let Some(talk) = self.talks.get_mut(number) else { return };
+        let Some(server) = self.registry.get(&talk.server) else { return };
         let State::Greeting { form, connection, waiting } = &mut talk.state else { return };
         let form = *form;
         let result = match form.open(outcome) {

@@ -4,12 +4,14 @@ use router::{Seat, Time};
 use wire::message::error_object;
 use wire::{Call, Id, Json, Message, Outcome, Side, code};
 
+use super::inputs::{Input, Reversed};
+use super::question::{Question, is_ignorance};
 use super::server::Server;
 use super::talk::*;
 use super::{Exchange, LIMIT, Step, has_limit};
 use crate::bridge::no_such;
 use crate::form::{self, Address, Answer, Form, Target, Way, Word, connection_of};
-use crate::stateless::{self, INITIALIZE, PROGRESS, Stage};
+use crate::stateless::{self, INITIALIZE, Stage};
 
 impl Exchange {
     /// A provider has answered. What it returns goes on to the consumer.
@@ -22,7 +24,7 @@ impl Exchange {
         outcome: Outcome,
         steps: &mut Vec<Step>,
     ) -> Option<Outcome> {
-        self.talks.limits.remove(&(seat, id.clone()));
+        self.questions.lift_limit(&(seat, id.clone()));
         match question {
             Question::Connect { talk, form, asked, alike, chosen } => {
                 let found = match &outcome {
@@ -35,7 +37,7 @@ impl Exchange {
                     && matches!(outcome, Outcome::Result(_))
                     && found.as_ref().is_none_or(|it| *it == chosen);
                 let form = if taken { Form::M3t } else { form };
-                let theirs = self.talks.all.get(&talk).is_some_and(|it| {
+                let theirs = self.talks.get(talk).is_some_and(|it| {
                     matches!(it.consumer, Consumer::Connection { form: Form::M3t, .. })
                 });
                 match (found.or(taken.then_some(chosen)), outcome) {
@@ -59,7 +61,7 @@ impl Exchange {
                 None
             }
             Question::Say { talk, form, inner, request, call, rounds } => {
-                let operation = self.talks.operations.remove(&(seat, request));
+                let operation = self.operations.take(seat, request);
                 let kept = !call.method.name().is_empty();
                 let begins = call.is(INITIALIZE);
                 if kept && self.other_words(talk, form, begins, &outcome).is_some() {
@@ -69,12 +71,12 @@ impl Exchange {
                     self.say_otherwise(now, talk, item, steps);
                     return None;
                 }
-                let Some(open) = self.talks.all.get_mut(&talk) else { return Some(outcome) };
+                let Some(open) = self.talks.get_mut(talk) else { return Some(outcome) };
                 if call.is(INITIALIZE) && form.is_good(&outcome) {
                     open.begins(&call);
                 }
                 let open = &*open;
-                let Some(server) = self.servers.get(&open.server) else { return Some(outcome) };
+                let Some(server) = self.registry.get(&open.server) else { return Some(outcome) };
                 match (&open.consumer, &open.state) {
                     (Consumer::Stateless, _) => {
                         let answer = match form.open(outcome) {
@@ -139,7 +141,7 @@ impl Exchange {
             Question::Trial { server, inner, request, call } => {
                 if is_ignorance(&outcome)
                     && self
-                        .servers
+                        .registry
                         .get_mut(&server)
                         .is_some_and(|it| it.rule_out(Form::M7).is_some())
                 {
@@ -152,15 +154,14 @@ impl Exchange {
                     self.say_stateless(now, &server, item, steps);
                     return None;
                 }
-                if let Some(server) = self.servers.get_mut(&server) {
+                if let Some(server) = self.registry.get_mut(&server) {
                     server.settle(Form::M7);
                 }
                 Some(outcome)
             }
             Question::Passed { .. } => Some(outcome),
             Question::LateHello { talk, form, call } => {
-                if let Some(talk) = self.talks.all.get_mut(&talk).filter(|_| form.is_good(&outcome))
-                {
+                if let Some(talk) = self.talks.get_mut(talk).filter(|_| form.is_good(&outcome)) {
                     talk.begins(&call);
                     talk.unanswered = false;
                 }
@@ -219,19 +220,17 @@ impl Exchange {
                 known_as.clone_from(connection);
                 self.talks.of_provider(seat, connection)
             }
-            Target::Operation { request, .. } => {
-                self.talks.operations.get(&(seat, request.clone())).map(|operation| operation.talk)
-            }
+            Target::Operation { request, .. } => self.operations.talk_of(seat, request),
             Target::Server(server) => {
                 let whose = |talk: &Talk| {
                     talk.seat == seat
-                        && self.servers.get(&talk.server).is_some_and(|it| it.native == *server)
+                        && self.registry.get(&talk.server).is_some_and(|it| it.native == *server)
                 };
-                let mut talks = self.talks.all.iter().filter(|(_, talk)| whose(talk));
-                talks.next_back().map(|(number, _)| *number)
+                let mut talks = self.talks.iter().filter(|(_, talk)| whose(talk));
+                talks.next_back().map(|(number, _)| number)
             }
         };
-        let Some(talk) = number.and_then(|number| self.talks.all.get(&number)) else {
+        let Some(talk) = number.and_then(|number| self.talks.get(number)) else {
             if self.leads_nowhere(seat, form, &target) {
                 let error = match &target {
                     Target::Connection(it) => no_such(&format!("connection '{it}'"), form),
@@ -254,8 +253,8 @@ impl Exchange {
                         deliver(seat, Side::Editor, Message::response(id, outcome), steps);
                     }
                     None => {
-                        let request = self.operation_of(seat, number?, &said)?;
-                        let server = self.servers.get(&talk.server);
+                        let request = self.operations.meant(seat, number?, &said)?;
+                        let server = self.registry.get(&talk.server);
                         let called = server.and_then(|server| server.called.clone());
                         let server = called.unwrap_or_else(|| form::prefixed(&talk.server));
                         let address =
@@ -276,10 +275,10 @@ impl Exchange {
                 let to_consumer = to_consumer(consumer, &talk.server, id.as_ref(), &said)?;
                 let whole = |form| matches!(form, Form::M0 | Form::M1);
                 if let Some(id) = id.as_ref().filter(|_| whole(form) || whole(*theirs)) {
-                    let server = self.servers.get(&talk.server);
+                    let server = self.registry.get(&talk.server);
                     let server = server.map(|it| it.address(form).to_owned()).unwrap_or_default();
                     let reversed = Reversed { provider: form, consumer: *theirs, server, inner };
-                    self.talks.reversed.insert((seat, id.detached()), reversed);
+                    self.inputs.reverse(seat, id, reversed);
                 }
                 Some(message(id, to_consumer))
             }
@@ -289,7 +288,7 @@ impl Exchange {
     /// Is a message of a provider's for nobody? What belongs to others passes; and what we know
     /// nothing of does, if the consumer could read it.
     fn leads_nowhere(&self, seat: Seat, form: Form, target: &Target) -> bool {
-        let is_read = self.talks.spoken.is_none_or(|spoken| spoken.talks_like(form));
+        let is_read = self.talks.spoken().is_none_or(|spoken| spoken.talks_like(form));
         match target {
             Target::Connection(connection) => self.talks.with(connection).is_none() && !is_read,
             Target::Server(server) => {
@@ -297,11 +296,9 @@ impl Exchange {
                     Consumer::Server { id, .. } => talk.seat != seat && id == server,
                     _ => false,
                 };
-                let own = |it: &Server| it.seat == seat && it.native == *server;
-                !self.talks.all.values().any(of_another)
-                    && (!is_read || self.servers.values().any(own))
+                !self.talks.any(of_another) && (!is_read || self.registry.has_own(seat, server))
             }
-            Target::Operation { .. } => self.talks.spoken != Some(Form::M7),
+            Target::Operation { .. } => self.talks.spoken() != Some(Form::M7),
         }
     }
 
@@ -311,7 +308,7 @@ impl Exchange {
         let Target::Operation { .. } = target else { return call };
         let spelt = form::named_server(&call).unwrap_or_default();
         let own = |it: &Server| it.seat == seat && it.spelt == spelt;
-        let Some((key, server)) = self.servers.iter().find(|(_, server)| own(server)) else {
+        let Some((key, server)) = self.registry.iter().find(|(_, server)| own(server)) else {
             return call;
         };
         let known = server.called.clone().unwrap_or_else(|| match *key == server.native {
@@ -323,18 +320,5 @@ impl Exchange {
         }
         let params = call.params.map(|it| it.with_member("serverId", &Json::string(&known)));
         Call { params, ..call }
-    }
-
-    /// The operation of a stateless consumer that a notification belongs to.
-    pub(super) fn operation_of(&self, seat: Seat, number: u64, said: &Call) -> Option<String> {
-        let token = said.params.as_ref().and_then(|params| params.member("progressToken"));
-        let progress = said.is(PROGRESS);
-        let mut active = self
-            .talks
-            .operations
-            .iter()
-            .filter(|((whose, _), operation)| *whose == seat && operation.talk == number)
-            .filter(|(_, operation)| !progress || operation.token == token);
-        active.next_back().map(|(_, operation)| operation.request.clone())
     }
 }

@@ -4,7 +4,6 @@
 use router::{Level, Notice, Seat};
 use wire::{Call, Message, Outcome, Side};
 
-use super::server::Server;
 use super::{Exchange, Step, Topic, topic};
 use crate::bridge::no_such;
 use crate::form::{self, About, Form, Word};
@@ -30,9 +29,7 @@ impl Exchange {
                 (own, self.talks.with(it).map(|talk| talk.seat))
             }
             About::Server(it) => {
-                let is_own = |server: &Server| server.seat == seat && server.native == it;
-                let found = self.find(form, it).and_then(|key| self.servers.get(&key));
-                (self.servers.values().any(is_own), found.map(|server| server.seat))
+                (self.registry.has_own(seat, it), self.registry.provider_of(form, it))
             }
         };
         let behind = |provider: Seat| provider < seat || provider == seat && !passing;

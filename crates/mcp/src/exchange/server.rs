@@ -1,12 +1,11 @@
 //! A server that somebody in the chain provides.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use router::Seat;
 use wire::{Generation, Json, Spoken};
 
-use super::{Exchange, Watch};
-use crate::declaration::{Entry, Offer, Spelling};
+use crate::declaration::{Offer, Spelling};
 use crate::form::Form;
 
 #[derive(Debug)]
@@ -22,10 +21,10 @@ pub struct Server {
     /// How the agent knows it.
     pub name: String,
     /// How its provider has named and spelt it.
-    offered: String,
-    spelling: Spelling,
+    pub offered: String,
+    pub spelling: Spelling,
     /// The order in which servers came to be known.
-    number: u64,
+    pub number: u64,
     /// Its provider is away, or was started anew, and has not declared it again.
     pub missing: bool,
     /// What its provider may speak, best guess first. One that is `settled` is known.
@@ -81,7 +80,7 @@ impl Server {
     }
 
     /// Its provider has declared it again: to the others nothing changes.
-    fn renew(&mut self, offer: &Offer, dialect: Spoken) {
+    pub fn renew(&mut self, offer: &Offer, dialect: Spoken) {
         self.native.clone_from(&offer.id);
         self.spelt.clone_from(&offer.spelt);
         self.spelling = offer.spelling;
@@ -155,105 +154,5 @@ fn forms(spelling: Spelling, dialect: Spoken) -> Vec<Form> {
         (Spelling::Url, Some(Generation::P0 | Generation::P1 | Generation::P2)) => vec![Form::M1],
         (Spelling::Url, Some(Generation::P3 | Generation::P3t)) => vec![Form::M2, Form::M1],
         (Spelling::Url, _) => vec![Form::M3, Form::M1],
-    }
-}
-
-impl Exchange {
-    /// Which of the servers in a seat's set-up request are its own? The others have come to it from
-    /// somebody nearer to the editor; and no list has the same one twice.
-    pub(super) fn own(&self, seat: Seat, entries: &[Entry]) -> Vec<bool> {
-        let mut others: Vec<&str> = Vec::new();
-        let mut own = Vec::new();
-        for entry in entries {
-            let offer = entry.offer.as_ref().filter(|it| it.spelling != Spelling::Nameless);
-            let other = offer.filter(|it| {
-                !others.contains(&it.id.as_str()) && self.is_of_another(seat, it, entries)
-            });
-            others.extend(other.map(|it| it.id.as_str()));
-            own.push(offer.is_some() && other.is_none());
-        }
-        own
-    }
-
-    /// Two providers may have the same id. The server of the one before the seat has the name that it
-    /// had, unless somebody has renamed it on the way. Of one that is gone in the meantime, it is known
-    /// at least that it has come to the seat.
-    fn is_of_another(&self, seat: Seat, offer: &Offer, entries: &[Entry]) -> bool {
-        let known = self.servers.get(&offer.id).filter(|known| known.seat < seat);
-        let Some(known) = known else { return self.has_come_to(seat, &offer.id) };
-        let kept = |it: &Offer| it.id == offer.id && it.name == known.name;
-        kept(offer)
-            || (!entries.iter().any(|it| it.offer.as_ref().is_some_and(kept))
-                && self.has_come_to(seat, &offer.id))
-    }
-
-    /// Is there a server with this id in a set-up request that the seat has yet to answer?
-    fn has_come_to(&self, seat: Seat, id: &str) -> bool {
-        self.watched.iter().any(|((whose, _), watch)| {
-            *whose == seat && matches!(watch, Watch::Passing(ids) if ids.iter().any(|it| it == id))
-        })
-    }
-
-    /// The id under which a server of the seat's own is known to the others.
-    pub(super) fn own_key(&self, seat: Seat, offer: &Offer) -> String {
-        // `U` and `acp:U` in one spelling are two servers.
-        let same = |it: &Server| it.spelt == offer.spelt || it.spelling != offer.spelling;
-        let own = |server: &Server| {
-            server.seat == seat && server.native == offer.id && !server.missing && same(server)
-        };
-        if let Some((key, _)) = self.servers.iter().find(|(_, server)| own(server)) {
-            return key.clone();
-        }
-        let id = match offer.spelling {
-            Spelling::Scp => format!("scp:{}:{}", seat.0, offer.id),
-            _ => offer.id.clone(),
-        };
-        let mut candidates = std::iter::once(id.clone()).chain((2..).map(|n| format!("{id}#{n}")));
-        candidates.find(|it| !self.servers.contains_key(it)).unwrap_or_default()
-    }
-
-    /// A seat that was started anew has declared servers for a session that stands: they are those that
-    /// it had before, known by their names. Of several with one name, the one with the same id is meant,
-    /// or else the first. What it had not offered before, nobody in this session will ever see.
-    pub(super) fn declared_again(
-        &mut self,
-        seat: Seat,
-        session: &str,
-        offers: &[Offer],
-        dialect: Spoken,
-    ) {
-        let of_it = |server: &Server| server.seat == seat && server.uses.sessions.contains(session);
-        let has_come_back = |servers: &BTreeMap<String, Server>, offer: &Offer| {
-            let same = |it: &Server| of_it(it) && !it.missing && it.native == offer.id;
-            servers.values().any(same)
-        };
-        let mut open: Vec<&Offer> = offers.iter().collect();
-        open.retain(|offer| !has_come_back(&self.servers, offer));
-        let alike: [fn(&Server, &Offer) -> bool; 3] = [
-            |server, offer| server.native == offer.id,
-            |server, offer| server.spelling == offer.spelling,
-            |_, _| true,
-        ];
-        for alike in alike {
-            open.retain(|offer| {
-                let fits = |it: &&mut Server| {
-                    of_it(it) && it.missing && it.offered == offer.name && alike(it, offer)
-                };
-                let found = self.servers.values_mut().filter(fits).min_by_key(|it| it.number);
-                found.map(|server| server.renew(offer, dialect)).is_none()
-            });
-        }
-    }
-
-    /// The server that a consumer means. One that speaks SCP knows it by its name.
-    pub(super) fn find(&self, form: Form, server: &str) -> Option<String> {
-        let by_name = || {
-            let named = self.servers.iter().filter(|(_, it)| it.name == server);
-            named.last().map(|(key, _)| key.clone())
-        };
-        match form {
-            Form::M0 => by_name(),
-            _ => self.servers.contains_key(server).then(|| server.to_owned()),
-        }
     }
 }

@@ -8,9 +8,11 @@
 use router::{Level, Notice, Seat, Time};
 use wire::{Call, Id, Message, Outcome, Side};
 
-use super::repeat::{LATE, Repeat, What};
+use super::question::Question;
+use super::questions::{Repeat, What};
+use super::repeat::LATE;
 use super::talk::*;
-use super::{Exchange, Step, Watch};
+use super::{Exchange, Step};
 use crate::form::{Address, Form, Way, connection_of};
 
 impl Exchange {
@@ -28,7 +30,7 @@ impl Exchange {
         let text = format!("{who} is silent: initialize is sent again on another connection");
         steps.push(Step::Report(Notice { level: Level::Debug, seat, text }));
         let question = Question::Spare { first, form, chosen };
-        self.expect(now, (seat, &id), question, Some(now.plus(LATE)), None);
+        self.questions.expect(now, (seat, &id), question, Some(now.plus(LATE)), None);
         deliver(seat, Side::Editor, Message::Request { id, call: connect }, steps);
     }
 
@@ -49,22 +51,18 @@ impl Exchange {
             // The provider has one connection only: it must not get `initialize` twice.
             return;
         }
-        let talk = match self.watched.get(&first) {
-            Some(Watch::Question(question)) => question.talk(),
-            _ => None,
-        };
-        let id = Id::string(&format!("m:{}", self.talks.fresh()));
-        let repeat = self.talks.repeats.get_mut(&first);
-        let (Some(talk), Some(Repeat { what: What::Initialize { server, call, .. }, copies, .. })) =
+        let talk = self.questions.get(&first).and_then(Question::talk);
+        let id = Id::string(&format!("m:{}", self.ids.fresh()));
+        let repeat = self.questions.repeat(&first);
+        let (Some(talk), Some(Repeat { what: What::Initialize { server, call, .. }, .. })) =
             (talk, repeat)
         else {
             return self.say_goodbye(now, seat, form, &connection, steps);
         };
         let address = Address { server, connection: &connection, request: "" };
         let call = form.say(Way::ToServer, address, Some(&id), call);
-        copies.push((id.detached(), connection.clone()));
-        self.talks.copies.insert((seat, id.detached()), first.1);
-        self.talks.by_provider.insert((seat, connection), talk);
+        self.questions.add_copy(&first, &id, connection.clone());
+        self.talks.connect(seat, connection, talk);
         deliver(seat, Side::Editor, Message::Request { id, call }, steps);
     }
 
@@ -81,11 +79,10 @@ impl Exchange {
         let chosen = repeat.copies.iter().position(|(id, _)| id == answered);
         let chosen = chosen.map(|index| repeat.copies.swap_remove(index).1);
         self.close_spares(now, seat, &repeat, steps);
-        let (Some(chosen), Some(Watch::Question(question))) = (chosen, self.watched.get(first))
-        else {
+        let (Some(chosen), Some(question)) = (chosen, self.questions.get(first)) else {
             return;
         };
-        let talk = question.talk().and_then(|number| self.talks.all.get_mut(&number));
+        let talk = question.talk().and_then(|number| self.talks.get_mut(number));
         let Some(talk) = talk else { return };
         if let State::Open { form, connection } | State::Greeting { form, connection, .. } =
             &mut talk.state
@@ -117,7 +114,7 @@ impl Exchange {
         connection: &str,
         steps: &mut Vec<Step>,
     ) {
-        self.talks.by_provider.remove(&(seat, connection.to_owned()));
+        self.talks.disconnect(seat, connection);
         self.say_goodbye(now, seat, form, connection, steps);
     }
 
@@ -129,7 +126,7 @@ impl Exchange {
         first: &(Seat, Id),
         steps: &mut Vec<Step>,
     ) -> Vec<Id> {
-        let Some(repeat) = self.talks.forget_repeat(first) else { return Vec::new() };
+        let Some(repeat) = self.questions.forget_repeat(first) else { return Vec::new() };
         self.close_spares(now, first.0, &repeat, steps);
         match repeat.what {
             What::Initialize { .. } => Vec::new(),
@@ -146,7 +143,7 @@ impl Exchange {
         item: Item,
         steps: &mut Vec<Step>,
     ) -> Option<Item> {
-        let Some(talk) = self.talks.all.get_mut(&number) else { return Some(item) };
+        let Some(talk) = self.talks.get_mut(number) else { return Some(item) };
         let State::Open { form, connection } = &talk.state else { return Some(item) };
         if !talk.unanswered || !form.connects() {
             return Some(item);
@@ -156,10 +153,9 @@ impl Exchange {
         let until = item.until;
         talk.state = State::Opening(vec![item]);
         self.talks.await_opening(number, until);
-        let late = |watch: &Watch| matches!(watch, Watch::Question(Question::LateHello { talk, .. }) if *talk == number);
-        let given_up = self.watched.extract_if(.., |_, watch| late(watch));
-        for (key, _) in given_up.collect::<Vec<_>>() {
-            self.talks.limits.remove(&key);
+        let late = |question: &Question| matches!(question, Question::LateHello { talk, .. } if *talk == number);
+        for (key, _) in self.questions.take_all(late) {
+            self.questions.lift_limit(&key);
         }
         self.close_connection(now, seat, form, &connection, steps);
         self.open(now, number, form, None, None, steps);
@@ -168,12 +164,12 @@ impl Exchange {
 
     /// Whether a server may still answer an `initialize` that was given up, and cannot be sent another.
     pub(super) fn may_answer_late(&self, connection: &str) -> bool {
-        let Some(number) = self.talks.by_connection.get(connection) else { return false };
-        let connects = self.talks.all.get(number).is_some_and(|talk| match &talk.state {
+        let Some(number) = self.talks.number_of(connection) else { return false };
+        let connects = self.talks.get(number).is_some_and(|talk| match &talk.state {
             State::Open { form, .. } => form.connects(),
             _ => true,
         });
-        let late = |watch: &Watch| matches!(watch, Watch::Question(Question::LateHello { talk, .. }) if talk == number);
-        !connects && self.watched.values().any(late)
+        let late = |question: &Question| matches!(question, Question::LateHello { talk, .. } if *talk == number);
+        !connects && self.questions.iter().any(|(_, question)| late(question))
     }
 }

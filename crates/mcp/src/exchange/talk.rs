@@ -4,18 +4,15 @@
 //! form, messages pass as they are. The router does not know: a request is answered under the id it
 //! was delivered with, whatever was said to the provider in between.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use router::{Seat, Time};
 use wire::message::error_object;
 use wire::{Call, Id, Json, Message, Outcome, Side, code};
 
 use super::Step;
-use super::repeat::Repeat;
+use super::inputs::Input;
 use super::server::Server;
 use crate::bridge::cancel;
-use crate::deadlines::Deadlines;
-use crate::form::{Address, Answer, Form, Way, Word};
+use crate::form::{Address, Answer, Form, Way};
 use crate::ids::{Ids, Purpose};
 use crate::stateless::Client;
 
@@ -34,38 +31,6 @@ pub(crate) fn size_of(call: &Call) -> usize {
 
 /// How often a server may ask back before it answers.
 pub(super) const ROUNDS: u8 = 16;
-
-#[derive(Debug, Default)]
-pub struct Talks {
-    pub all: BTreeMap<u64, Talk>,
-    /// By the id that a consumer knows.
-    pub by_connection: BTreeMap<String, u64>,
-    /// By the id that a provider knows.
-    pub by_provider: BTreeMap<(Seat, String), u64>,
-    /// What is being done, by provider and `requestId`: between a stateless side and one that is not.
-    pub operations: BTreeMap<(Seat, String), Operation>,
-    /// Answers of consumers that are spelt differently for the provider who asked.
-    pub reversed: BTreeMap<(Seat, Id), Reversed>,
-    /// What stateless servers want to know before they answer.
-    pub inputs: BTreeMap<u64, Input>,
-    /// Connections of which the agent has not heard yet.
-    pub on_the_way: BTreeSet<u64>,
-    /// Until when questions may be answered, if they have a limit.
-    pub limits: Deadlines<(Seat, Id)>,
-    /// Questions that are asked again, by the id of the first try.
-    pub repeats: BTreeMap<(Seat, Id), Repeat>,
-    /// When the next retry of each is due.
-    pub retries: Deadlines<(Seat, Id)>,
-    /// When something that waits for a conversation to be open has waited too long, or earlier.
-    pub waits: Deadlines<u64>,
-    /// The first try of each retry.
-    pub copies: BTreeMap<(Seat, Id), Id>,
-    /// The form in which a consumer has spoken last.
-    pub spoken: Option<Form>,
-    pub last: u64,
-    /// The ids of what we ask consumers.
-    pub ids: Ids,
-}
 
 #[derive(Debug)]
 pub struct Talk {
@@ -143,138 +108,6 @@ pub struct Item {
     pub until: Option<Time>,
 }
 
-#[derive(Debug)]
-pub struct Operation {
-    pub talk: u64,
-    pub token: Option<Json>,
-    /// What the other side calls it.
-    pub request: String,
-}
-
-#[derive(Debug)]
-pub struct Reversed {
-    pub provider: Form,
-    pub consumer: Form,
-    /// How the provider calls its server.
-    pub server: String,
-    pub inner: Option<Id>,
-}
-
-/// Questions of a server that the consumer is asked before the server can answer.
-#[derive(Debug)]
-pub struct Input {
-    pub talk: u64,
-    pub id: Id,
-    pub call: Call,
-    pub inner: Option<Id>,
-    pub state: Option<Json>,
-    pub rounds: u8,
-    /// By our number of the question: its name, and the answer.
-    pub answers: Vec<(u64, String, Option<Json>)>,
-}
-
-/// Something that a provider was asked.
-#[derive(Debug)]
-pub enum Question {
-    Connect {
-        talk: u64,
-        form: Form,
-        asked: Option<Id>,
-        alike: bool,
-        /// How the connection is to be called, if its provider does not choose that itself (M3t).
-        chosen: String,
-    },
-    /// Is it stateless? And then: what does it offer?
-    Discover {
-        talk: u64,
-        then: Then,
-    },
-    Hello {
-        talk: u64,
-        form: Form,
-    },
-    Say {
-        talk: u64,
-        form: Form,
-        inner: Option<Id>,
-        request: String,
-        call: Call,
-        rounds: u8,
-    },
-    /// A stateless request to a server of which it is not known whether it is.
-    Trial {
-        server: String,
-        inner: Option<Id>,
-        request: String,
-        call: Call,
-    },
-    /// A request of a stateless consumer to a stateless server, which passes as it is.
-    Passed {
-        server: String,
-        request: String,
-    },
-    /// An `initialize` that was given up. If the server takes it after all, it need not be greeted
-    /// again.
-    LateHello {
-        talk: u64,
-        form: Form,
-        call: Call,
-    },
-    /// A connect that is not needed any more: the connection is closed when it is known.
-    Late {
-        form: Form,
-        chosen: String,
-    },
-    /// A connect for a second `initialize`: the first one is still unanswered.
-    Spare {
-        first: Id,
-        form: Form,
-        chosen: String,
-    },
-    Goodbye,
-}
-
-/// What a discovery is for.
-#[derive(Debug)]
-pub enum Then {
-    /// Answer the consumer's connect, if it was one.
-    Open { asked: Option<Id> },
-    /// Answer the consumer's `initialize`.
-    Hello { id: Id, inner: Option<Id> },
-}
-
-pub fn is_ignorance(outcome: &Outcome) -> bool {
-    let codes = [code::METHOD_NOT_FOUND, code::INVALID_PARAMS, code::INVALID_REQUEST];
-    outcome.error_code().is_some_and(|code| codes.contains(&code))
-}
-
-impl Question {
-    /// The consumer's own connect that it is to answer.
-    pub fn asked(&self) -> Option<&Id> {
-        match self {
-            Question::Connect { asked, .. }
-            | Question::Discover { then: Then::Open { asked }, .. } => asked.as_ref(),
-            _ => None,
-        }
-    }
-
-    /// The conversation that it belongs to.
-    pub fn talk(&self) -> Option<u64> {
-        match self {
-            Question::Connect { talk, .. }
-            | Question::Discover { talk, .. }
-            | Question::Hello { talk, .. }
-            | Question::LateHello { talk, .. }
-            | Question::Say { talk, .. } => Some(*talk),
-            Question::Trial { .. }
-            | Question::Passed { .. }
-            | Question::Late { .. }
-            | Question::Spare { .. }
-            | Question::Goodbye => None,
-        }
-    }
-}
-
 impl Talk {
     /// Does the provider get what the consumer says as the consumer says it?
     pub fn is_alike(&self, server: &Server) -> bool {
@@ -315,100 +148,6 @@ impl Talk {
             State::Opening(waiting) | State::Greeting { waiting, .. } => Some(waiting),
             State::Open { .. } | State::Stateless(_) => None,
         }
-    }
-}
-
-impl Talks {
-    pub fn len(&self) -> usize {
-        self.all.len() + self.operations.len() + self.reversed.len() + self.inputs.len()
-    }
-
-    /// Is this an answer to what we asked a consumer in a server's place?
-    pub fn is_input(&self, id: &Id) -> bool {
-        self.ids.number(Purpose::Input, id).is_some()
-    }
-
-    pub fn waits_for_consumers(&self) -> bool {
-        !self.reversed.is_empty() || !self.inputs.is_empty()
-    }
-
-    pub fn with(&self, connection: &str) -> Option<&Talk> {
-        self.all.get(self.by_connection.get(connection)?)
-    }
-
-    pub fn of_provider(&self, seat: Seat, connection: &str) -> Option<u64> {
-        self.by_provider.get(&(seat, connection.to_owned())).copied()
-    }
-
-    /// The form that a consumer speaks. M2 and M3 connect alike; only by what it says is it seen
-    /// which one it is, and then it always was.
-    pub fn recognize(&mut self, form: Form, word: &Word) -> Form {
-        if let Word::Say { .. } = word {
-            self.spoken = Some(form);
-        }
-        if self.spoken != Some(Form::M2) {
-            return form;
-        }
-        let theirs = self.all.values_mut().filter_map(|talk| match &mut talk.consumer {
-            Consumer::Connection { form, .. } if *form == Form::M3 => Some(form),
-            _ => None,
-        });
-        theirs.for_each(|form| *form = Form::M2);
-        if form == Form::M3 { Form::M2 } else { form }
-    }
-
-    pub fn forget(&mut self, seat: Seat) {
-        self.all.retain(|_, talk| talk.seat != seat);
-        let all = &self.all;
-        self.by_connection.retain(|_, talk| all.contains_key(talk));
-        self.on_the_way.retain(|talk| all.contains_key(talk));
-        self.inputs.retain(|_, input| all.contains_key(&input.talk));
-        self.void(seat);
-    }
-
-    /// What a provider had open, as it knew it, is over.
-    pub fn void(&mut self, seat: Seat) {
-        self.by_provider.retain(|(whose, _), _| *whose != seat);
-        self.operations.retain(|(whose, _), _| *whose != seat);
-        self.reversed.retain(|(whose, _), _| *whose != seat);
-        self.limits.retain(|(whose, _)| *whose != seat);
-        self.retries.retain(|(whose, _)| *whose != seat);
-        self.repeats.retain(|(whose, _), _| *whose != seat);
-        self.copies.retain(|(whose, _), _| *whose != seat);
-    }
-
-    /// Has the consumer been told how its connection is called?
-    pub fn is_told(&self, number: u64) -> bool {
-        match self.all.get(&number).map(|talk| &talk.consumer) {
-            Some(Consumer::Connection { id, .. }) => self.by_connection.get(id) == Some(&number),
-            _ => false,
-        }
-    }
-
-    pub fn add(&mut self, talk: Talk) -> u64 {
-        self.last += 1;
-        self.all.insert(self.last, talk);
-        self.last
-    }
-
-    pub fn remove(&mut self, number: u64) -> Option<Talk> {
-        let talk = self.all.remove(&number)?;
-        self.waits.remove(&number);
-        self.by_connection.retain(|_, it| *it != number);
-        self.on_the_way.remove(&number);
-        self.by_provider.retain(|_, it| *it != number);
-        self.operations.retain(|_, it| it.talk != number);
-        Some(talk)
-    }
-
-    /// Takes the questions of servers that belong to a conversation.
-    pub fn take_inputs(&mut self, test: impl Fn(&Input) -> bool) -> Vec<Input> {
-        self.inputs.extract_if(.., |_, input| test(input)).map(|(_, input)| input).collect()
-    }
-
-    pub fn fresh(&mut self) -> u64 {
-        self.last += 1;
-        self.last
     }
 }
 

@@ -33,8 +33,8 @@ impl Exchange {
         begins: bool,
         outcome: &Outcome,
     ) -> Option<Form> {
-        let talk = self.talks.all.get_mut(&number).filter(|_| form.has_two_words())?;
-        let server = self.servers.get_mut(&talk.server).filter(|it| it.words != Words::Known)?;
+        let talk = self.talks.get_mut(number).filter(|_| form.has_two_words())?;
+        let server = self.registry.get_mut(&talk.server).filter(|it| it.words != Words::Known)?;
         let refused = outcome.error_code() == Some(code::METHOD_NOT_FOUND);
         let (State::Open { form: current, .. } | State::Greeting { form: current, .. }) =
             &mut talk.state
@@ -73,7 +73,7 @@ impl Exchange {
 
     /// Says `initialize` of our own again that was refused as an unknown method.
     pub(super) fn greet_otherwise(&mut self, now: Time, number: u64, steps: &mut Vec<Step>) {
-        let Some(talk) = self.talks.all.get_mut(&number) else { return };
+        let Some(talk) = self.talks.get_mut(number) else { return };
         let State::Greeting { form, connection, waiting } = &mut talk.state else { return };
         let (form, connection) = (*form, connection.clone());
         let waiting = std::mem::take(waiting);

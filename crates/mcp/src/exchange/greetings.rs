@@ -1,0 +1,55 @@
+//! `initialize` requests that are not answered: what the answer says of MCP over ACP.
+
+use router::Seat;
+use wire::{Id, Outcome};
+
+use super::Exchange;
+use crate::capability::{Abilities, Native, is_oldest, with_mcp_over_acp, without_mcp_over_acp};
+
+#[derive(Debug, Default)]
+pub struct Greetings {
+    /// The components that wait for an answer, and the ids of their requests.
+    open: Vec<(Seat, Id)>,
+}
+
+impl Greetings {
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    pub fn asked(&mut self, seat: Seat, id: &Id) {
+        self.open.push((seat, id.detached()));
+    }
+
+    /// Whether this is the id of a greeting, which is answered now.
+    fn answered(&mut self, seat: Seat, id: &Id) -> bool {
+        let index = self.open.iter().position(|(it, asked)| *it == seat && asked == id);
+        index.map(|index| self.open.swap_remove(index)).is_some()
+    }
+
+    /// A component is gone.
+    pub fn forget(&mut self, seat: Seat) {
+        self.open.retain(|(whose, _)| *whose != seat);
+    }
+}
+
+impl Exchange {
+    /// The answer to `initialize`, for a proxy or the editor: whatever those below have made of it,
+    /// MCP over ACP can be used.
+    pub(super) fn on_greeted(&mut self, seat: Seat, id: &Id, outcome: Outcome) -> Outcome {
+        if !self.greetings.answered(seat, id) {
+            return outcome;
+        }
+        match outcome {
+            // Where versions are no numbers, editors are told nothing.
+            Outcome::Result(result) if self.is_end_of_road(seat) && is_oldest(&result) => {
+                let own = self.bridge.native().is_some();
+                Outcome::Result(if own { result } else { without_mcp_over_acp(&result) })
+            }
+            Outcome::Result(result) if Abilities::of(&result).native != Some(Native::Current) => {
+                Outcome::Result(with_mcp_over_acp(&result))
+            }
+            outcome => outcome,
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Messages that only pass a component, and that it could take for its own: two components may have given the
+//! same id to a server or a connection. Such a message is marked on its way.
+
+use router::Seat;
+use wire::{Call, Message};
+
+use super::{Exchange, Topic, topic};
+use crate::form::{self, About, Word};
+
+impl Exchange {
+    /// Is this seat the provider of the server, or has the connection, that a message is for?
+    pub(super) fn is_its_own(&self, seat: Seat, call: &Call) -> bool {
+        // In proxy mode the outer pipe has two ends: what comes from the one is for the other.
+        if seat == Seat::OUTER {
+            return false;
+        }
+        let Some((form, word)) = form::read(call) else { return false };
+        if self.would_mistake(seat, &word) {
+            return true;
+        }
+        match word.about() {
+            About::Connection(it) => self.talks.with(it).is_some_and(|talk| talk.seat == seat),
+            About::Server(it) => self.registry.provider_of(form, it) == Some(seat),
+        }
+    }
+
+    /// A message that only passes a seat, such that it is not taken for one of its own.
+    pub(super) fn unmistakable(&self, seat: Seat, call: Call) -> Call {
+        match form::read(&call) {
+            Some((_, word)) if self.would_mistake(seat, &word) => form::marked(&call),
+            _ => call,
+        }
+    }
+
+    /// Does a seat that is not meant have something of its own with the id that a message names?
+    fn would_mistake(&self, seat: Seat, word: &Word) -> bool {
+        match word.about() {
+            About::Connection(it) => self.talks.of_provider(seat, it).is_some(),
+            About::Server(it) => self.registry.has_own(seat, it),
+        }
+    }
+}
+
+/// A message that has passed a component that could have taken it for its own, without the mark.
+pub fn without_mark(message: &Message) -> Option<Message> {
+    let unmarked = |call: &Call| match topic(call) {
+        Some(Topic::Mcp) => form::unmarked(call),
+        _ => None,
+    };
+    match message {
+        Message::Request { id, call } => {
+            Some(Message::Request { id: id.clone(), call: unmarked(call)? })
+        }
+        Message::Notification(call) => Some(Message::Notification(unmarked(call)?)),
+        Message::Response { .. } => None,
+    }
+}

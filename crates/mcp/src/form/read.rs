@@ -1,0 +1,91 @@
+//! How a message of any form is read.
+
+use wire::{Call, Id, Json};
+
+use super::{Form, Target, Word, bare, concerns, text, texts};
+
+/// Reads a message of any form. `None` for what is not one, or lacks what it needs.
+pub fn read(call: &Call) -> Option<(Form, Word)> {
+    let method = call.method.name();
+    if !concerns(&method) {
+        return None;
+    }
+    let params = call.params.as_ref()?;
+    let connection = || texts(params, &["connectionId", "connection_id"]);
+    let say = |target| {
+        let inner = params.member("params");
+        let call = Call::new(&text(params, "method")?, inner);
+        Some(Word::Say { target, call, id: None })
+    };
+    let server = |key| text(params, key).map(|id| bare(&id).to_owned());
+    match &*method {
+        "_scp/mcp" => Some((Form::M0, whole(Target::Server(text(params, "name")?), params)?)),
+        "_mcp/client_to_server/request"
+        | "_mcp/client_to_server/notification"
+        | "_mcp/server_to_client/request"
+        | "_mcp/server_to_client/notification" => {
+            Some((Form::M1, whole(Target::Server(server("url")?), params)?))
+        }
+        "_mcp/connect" => {
+            let known = server("acp_url").or_else(|| server("acp_id"));
+            match (known, connection()) {
+                (Some(server), _) => Some((Form::M3, Word::Connect { server, chosen: None })),
+                (None, chosen @ Some(_)) => {
+                    Some((Form::M3t, Word::Connect { server: server("url")?, chosen }))
+                }
+                (None, None) => {
+                    Some((Form::M3, Word::Connect { server: server("url")?, chosen: None }))
+                }
+            }
+        }
+        "mcp/connect" => [("serverId", Form::M6), ("acpId", Form::M5), ("acpUrl", Form::M4)]
+            .into_iter()
+            .find_map(|(key, form)| {
+                Some((form, Word::Connect { server: server(key)?, chosen: None }))
+            }),
+        "_mcp/request" | "_mcp/notification" => {
+            Some((Form::M2, say(Target::Connection(connection()?))?))
+        }
+        "_mcp/message" => Some((Form::M3, say(Target::Connection(connection()?))?)),
+        "mcp/message" => match (server("serverId"), text(params, "requestId"), connection()) {
+            (Some(server), Some(request), _) => {
+                Some((Form::M7, say(Target::Operation { server, request })?))
+            }
+            (_, _, connection) => Some((Form::M6, say(Target::Connection(connection?))?)),
+        },
+        "_mcp/disconnect" => Some((Form::M3, Word::Disconnect { connection: connection()? })),
+        "mcp/disconnect" => Some((Form::M6, Word::Disconnect { connection: connection()? })),
+        _ => None,
+    }
+}
+
+/// What is wrong with a consumer's `mcp/message`, if it is not one of a connection.
+pub fn fault(call: &Call) -> Option<&'static str> {
+    if !call.is("mcp/message") {
+        return None;
+    }
+    let Some(params) = call.params.as_ref().filter(|it| it.is_object()) else {
+        return Some("params must be an object");
+    };
+    let stateless = params.member("serverId").is_some() || params.member("requestId").is_some();
+    if texts(params, &["connectionId", "connection_id"]).is_some() && !stateless {
+        return None;
+    }
+    let inner = params.member("params");
+    match (text(params, "serverId"), text(params, "requestId"), text(params, "method")) {
+        (None, ..) => Some("serverId must be a string"),
+        (_, None, _) => Some("requestId must be a string"),
+        (_, _, None) => Some("method must be a string"),
+        _ if inner.is_some_and(|it| !it.is_object() && !it.is_null()) => {
+            Some("the inner params must be an object")
+        }
+        _ => None,
+    }
+}
+
+/// A message that holds a whole MCP message.
+fn whole(target: Target, params: &Json) -> Option<Word> {
+    let message = params.member("message")?;
+    let call = Call::new(&text(&message, "method")?, message.member("params"));
+    Some(Word::Say { target, call, id: message.member("id").and_then(Id::new) })
+}
