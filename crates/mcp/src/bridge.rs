@@ -4,8 +4,6 @@
 //! client that calls there is connected to the server when it says its first word, so nothing depends
 //! on the session having an id, or on its set-up having been answered.
 
-use std::collections::BTreeMap;
-
 use router::{Level, Notice, Seat, Time};
 use wire::message::error_object;
 use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
@@ -14,18 +12,24 @@ use crate::capability::{Abilities, Native};
 use crate::exchange::Step;
 use crate::form::Form;
 use crate::ids::{Ids, Purpose};
-use crate::ports::{Caller, Kind, Place, Ticket};
+use crate::ports::{Kind, Place, Ticket};
 
 mod client;
+mod clients;
 mod limit;
 mod refusal;
+mod requests;
+mod sessions;
 mod set_up;
 mod tickets;
+mod transport;
 mod waiting;
 
-use client::Client;
-use limit::Calls;
+use clients::Clients;
+use requests::{Asked, Requests};
+use sessions::Sessions;
 use tickets::Tickets;
+use transport::Transport;
 
 pub(crate) use set_up::{Draft, SetUp, Verdict};
 
@@ -42,63 +46,17 @@ pub enum Policy {
 }
 
 pub struct Bridge {
-    policy: Policy,
     /// The seat beyond the last proxy.
     far: Seat,
-    /// How the agent is called in a sentence, and by which names it may be known.
-    agent: String,
-    known_as: String,
-    pub(crate) abilities: Option<Abilities>,
     /// The ids of our own questions on the agent's link.
     ids: Ids,
+    /// What is known of the agent.
+    transport: Transport,
     tickets: Tickets,
-    sessions: BTreeMap<String, Session>,
-    clients: BTreeMap<Caller, Client>,
-    /// Who has which connection to a server.
-    connections: BTreeMap<String, Caller>,
+    sessions: Sessions,
+    clients: Clients,
     /// What we have asked in the chain, for which client.
-    asked: BTreeMap<u64, Asked>,
-    /// The requests of clients among them.
-    calls: Calls,
-    /// The kind that turned out to work, or is to be tried, in place of the first choice.
-    turned: Option<Kind>,
-    /// The kind over which the agent has called: whatever it does later, it can.
-    proven: Option<Kind>,
-}
-
-#[derive(Debug)]
-struct Session {
-    tickets: Vec<Ticket>,
-    kind: Kind,
-    /// It is known whether the agent calls at all.
-    judged: bool,
-}
-
-#[derive(Debug)]
-enum Asked {
-    Connect(Caller),
-    /// A request of this client, with its own id.
-    Call {
-        caller: Caller,
-        id: Id,
-        wanted: Wanted,
-    },
-}
-
-/// Whether a client still waits for an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
-    Yes,
-    /// It has cancelled the request.
-    Cancelled,
-    /// It has been answered in the server's place.
-    No,
-}
-
-impl Wanted {
-    fn is_open(self) -> bool {
-        self == Wanted::Yes
-    }
+    requests: Requests,
 }
 
 impl Bridge {
@@ -110,50 +68,41 @@ impl Bridge {
         ids: Ids,
     ) -> Bridge {
         Bridge {
-            ids,
-            policy,
             far,
-            agent,
-            known_as: known_as.to_lowercase(),
-            abilities: None,
+            ids,
+            transport: Transport::new(policy, agent, known_as),
             tickets: Tickets::default(),
-            sessions: BTreeMap::new(),
-            clients: BTreeMap::new(),
-            connections: BTreeMap::new(),
-            asked: BTreeMap::new(),
-            calls: Calls::new(),
-            turned: None,
-            proven: None,
+            sessions: Sessions::default(),
+            clients: Clients::default(),
+            requests: Requests::default(),
         }
     }
 
-    /// Speaks the agent MCP over ACP itself?
+    /// The agent has said what it can do.
+    pub(crate) fn introduced(&mut self, abilities: Abilities) {
+        self.transport.introduced(abilities);
+    }
+
+    /// How the agent speaks MCP over ACP itself, if it does.
     pub fn native(&self) -> Option<Native> {
-        self.abilities.as_ref()?.native
+        self.transport.native()
     }
 
     /// Is there anything of ours that the chain has to answer?
     pub fn asks(&self) -> bool {
-        !self.asked.is_empty()
+        !self.requests.is_empty()
     }
 
     /// Are there sessions of which it is not known whether the agent calls?
     pub fn wonders(&self) -> bool {
-        self.policy == Policy::Auto && self.sessions.values().any(|session| !session.judged)
+        self.transport.may_change() && self.sessions.has_unjudged()
     }
 
     /// A session has had its first answer. An agent that has not called by now may never do so.
     pub(crate) fn on_prompted(&mut self, session: &str, steps: &mut Vec<Step>) {
-        let Some(session) = self.sessions.get_mut(session).filter(|session| !session.judged) else {
-            return;
-        };
-        session.judged = true;
-        let kind = session.kind;
-        if self.proven == Some(kind) {
-            return;
-        }
+        let Some((tickets, kind)) = self.sessions.judge(session) else { return };
         let declared: Vec<_> =
-            session.tickets.iter().filter_map(|ticket| self.tickets.get(*ticket)).collect();
+            tickets.iter().filter_map(|ticket| self.tickets.get(*ticket)).collect();
         if declared.is_empty() || declared.iter().any(|declared| declared.called) {
             return;
         }
@@ -161,23 +110,19 @@ impl Bridge {
         let text = format!(
             "{} has not connected to its MCP servers ({}) over {} in its first turn; the next session \
              offers them over {}",
-            self.agent,
+            self.transport.agent(),
             names.join(", "),
             kind.name(),
             kind.other().name()
         );
-        if let Some(other) = self.alternative(kind)
-            && self.turned.is_none()
-        {
-            self.turned = Some(other);
+        if self.transport.not_called(kind).is_some() {
             self.report(text, steps);
         }
     }
 
     pub(crate) fn end_session(&mut self, session: &str, steps: &mut Vec<Step>) {
-        if let Some(session) = self.sessions.remove(session) {
-            self.release(&session.tickets, steps);
-        }
+        let tickets = self.sessions.end(session);
+        self.release(&tickets, steps);
     }
 
     /// The shell has opened the place of a ticket, or could not.
@@ -195,14 +140,7 @@ impl Bridge {
         for ticket in tickets {
             self.tickets.release(*ticket, steps);
         }
-        let gone = |client: &Client| tickets.contains(&client.ticket);
-        let callers: Vec<Caller> = self
-            .clients
-            .iter()
-            .filter(|(_, client)| gone(client))
-            .map(|(caller, _)| *caller)
-            .collect();
-        for caller in callers {
+        for caller in self.clients.with_tickets(tickets) {
             steps.push(Step::HangUp(caller));
             self.on_hung_up(caller, steps);
         }
@@ -211,11 +149,8 @@ impl Bridge {
     /// The agent has died, and with it all who called in its name. What it will be given, it is given
     /// anew.
     pub(crate) fn on_parted(&mut self, steps: &mut Vec<Step>) {
-        steps.extend(self.clients.keys().copied().map(Step::HangUp));
-        self.clients.clear();
-        self.connections.clear();
-        self.asked.clear();
-        self.calls.clear();
+        steps.extend(self.clients.clear().into_iter().map(Step::HangUp));
+        self.requests.clear();
         self.sessions.clear();
         self.tickets.release_all(steps);
     }
@@ -245,28 +180,20 @@ impl Bridge {
     /// Asks something in the chain, in the agent's place.
     fn ask(&mut self, asked: Asked, call: Call, steps: &mut Vec<Step>) {
         let number = self.ids.fresh();
-        if let Asked::Call { caller, id, .. } = &asked {
-            self.calls.insert((*caller, id.detached(), number));
-        }
-        self.asked.insert(number, asked);
+        self.requests.insert(number, asked);
         let id = self.our_id(number);
         self.arrive(Message::Request { id, call }, steps);
     }
 
     /// When to call [`tick`](Bridge::tick).
     pub fn deadline(&self) -> Option<Time> {
-        self.clients.values().filter_map(Client::deadline).min()
+        self.clients.deadline()
     }
 
     /// How much is open, for tests: tickets, sessions, clients, connections, questions.
     pub fn sizes(&self) -> [usize; 5] {
-        [
-            self.tickets.len(),
-            self.sessions.len(),
-            self.clients.len(),
-            self.connections.len(),
-            self.asked.len(),
-        ]
+        let (clients, connections) = self.clients.sizes();
+        [self.tickets.len(), self.sessions.len(), clients, connections, self.requests.len()]
     }
 }
 

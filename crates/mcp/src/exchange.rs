@@ -460,7 +460,7 @@ impl Exchange {
                 self.on_provider_answer(now, seat, id, question, outcome, steps)
             }
             (Watch::Initialize, Outcome::Result(result)) => {
-                self.bridge.abilities = Some(Abilities::of(&result));
+                self.bridge.introduced(Abilities::of(&result));
                 Some(Outcome::Result(result))
             }
             (Watch::SetUp(set_up), outcome) => {

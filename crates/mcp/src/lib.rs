@@ -26,8 +26,9 @@
 //!     (what a server wants to know before it answers), `right` and `passing` (which component may say what,
 //!     and for which one a message is), `absence` (what becomes of it all when a component dies)
 //!   - Single records: `server`, `talk`, `question`
-//! - [`bridge`]: the agent's hop; `bridge/set_up` declares servers to the agent, `bridge/tickets` are the
-//!   places where its MCP clients connect, `bridge/client` is one of them
+//! - [`bridge`]: the agent's hop, in the same way. Its parts are `transport` (what is known of the agent),
+//!   `tickets` (the places where its MCP clients connect), `sessions`, `clients` and `requests` (what was asked
+//!   in the chain for a client); `set_up` declares servers to the agent, `client` is one MCP client
 //! - [`ports`]: places where MCP clients can connect; `ids`: ids in the name of others
 //!
 //! Pure: no clock, no I/O, no randomness. Sockets and secrets are the shell's: the exchange asks for a place

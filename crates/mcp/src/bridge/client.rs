@@ -5,7 +5,8 @@ use wire::message::error_object;
 use wire::{Call, Id, Json, Malformed, Message, Outcome, code};
 
 use super::limit::Limits;
-use super::{Asked, Bridge, OURS, Wanted};
+use super::requests::{Asked, Wanted};
+use super::{Bridge, OURS};
 use crate::exchange::{Step, cancelled, may_repeat};
 use crate::form::{Address, Way, connection_of};
 use crate::ports::{Caller, Kind, Ticket};
@@ -46,7 +47,7 @@ pub struct Client {
     /// It has said `notifications/initialized`, which was lost with a connection that failed.
     unsaid_ready: bool,
     /// Questions of the server that this client has yet to answer, by the id they have in the chain.
-    owes: Vec<Id>,
+    pub(super) owes: Vec<Id>,
 }
 
 #[derive(Debug)]
@@ -118,7 +119,7 @@ impl Bridge {
             // It was revoked in the meantime.
             return steps.push(Step::HangUp(caller));
         };
-        self.proven = Some(declared.kind);
+        self.transport.called(declared.kind);
         let client = Client {
             ticket,
             server: declared.server.clone(),
@@ -145,13 +146,13 @@ impl Bridge {
         line: &bytes::Bytes,
         steps: &mut Vec<Step>,
     ) {
-        if !self.clients.contains_key(&caller) {
+        if self.clients.get(caller).is_none() {
             return;
         }
         match Message::parse(line) {
             Ok(Message::Request { id, call }) => {
                 let (id, call) = (id.detached(), call.detached());
-                let Some(client) = self.clients.get_mut(&caller) else { return };
+                let Some(client) = self.clients.get_mut(caller) else { return };
                 let begins = call.is(INITIALIZE) || call.is(DISCOVER);
                 if begins && client.hellos.len() >= MOST_HELLOS
                     || may_repeat(&call) && client.limits.is_full()
@@ -172,7 +173,7 @@ impl Bridge {
                 self.on_cancelled(caller, &call, steps);
             }
             Ok(Message::Notification(call)) if call.is(INITIALIZED) => {
-                if let Some(client) = self.clients.get_mut(&caller) {
+                if let Some(client) = self.clients.get_mut(caller) {
                     client.held = Some((call.detached(), now.plus(TOGETHER)));
                 }
             }
@@ -195,13 +196,13 @@ impl Bridge {
     /// Passes on what a client says, connecting it first if need be.
     fn say(&mut self, caller: Caller, id: Option<Id>, call: Call, steps: &mut Vec<Step>) {
         self.say_held(caller, steps);
-        let Some(client) = self.clients.get_mut(&caller) else { return };
+        let Some(client) = self.clients.get_mut(caller) else { return };
         let early = client.is_early(id.as_ref());
         let waits = early || matches!(client.state, State::Connecting(_));
         if waits && !self.may_wait(caller, id.as_ref(), &call, steps) {
             return;
         }
-        let Some(client) = self.clients.get_mut(&caller) else { return };
+        let Some(client) = self.clients.get_mut(caller) else { return };
         match &mut client.state {
             State::Idle => {
                 let connect = OURS.connect(&client.server, "");
@@ -225,7 +226,7 @@ impl Bridge {
 
     /// Says what was held back to go together with the next message.
     fn say_held(&mut self, caller: Caller, steps: &mut Vec<Step>) {
-        let held = self.clients.get_mut(&caller).and_then(|client| client.held.take());
+        let held = self.clients.get_mut(caller).and_then(|client| client.held.take());
         if let Some((call, _)) = held {
             self.say(caller, None, call, steps);
         }
@@ -233,7 +234,7 @@ impl Bridge {
 
     /// Says what had to wait for the server's answer, unless it still has to.
     fn say_early(&mut self, caller: Caller, steps: &mut Vec<Step>) {
-        let Some(client) = self.clients.get_mut(&caller) else { return };
+        let Some(client) = self.clients.get_mut(caller) else { return };
         let early = std::mem::take(&mut client.early);
         client.count_waiting();
         for (id, call) in early {
@@ -259,10 +260,10 @@ impl Bridge {
 
     /// The clients whose first words have failed after we had answered them, and their connections.
     pub(crate) fn lost_hellos(&self) -> Vec<(Caller, String)> {
-        let lost = |client: &&Client| client.hellos.iter().any(|hello| hello.lost == Lost::Now);
+        let lost = |client: &Client| client.hellos.iter().any(|hello| hello.lost == Lost::Now);
         let clients = self.clients.iter().filter(|(_, client)| lost(client));
         let connected = clients.filter_map(|(caller, client)| match &client.state {
-            State::Connected(connection) => Some((*caller, connection.clone())),
+            State::Connected(connection) => Some((caller, connection.clone())),
             _ => None,
         });
         connected.collect()
@@ -270,7 +271,7 @@ impl Bridge {
 
     /// Says them again, unless the server has heard them.
     pub(crate) fn hello_again(&mut self, caller: Caller, heard: bool, steps: &mut Vec<Step>) {
-        let Some(client) = self.clients.get_mut(&caller) else { return };
+        let Some(client) = self.clients.get_mut(caller) else { return };
         let lost = client.hellos.iter().position(|hello| hello.lost == Lost::Now);
         let Some(index) = lost else { return };
         if heard {
@@ -285,14 +286,10 @@ impl Bridge {
 
     /// The answer to one of our questions in the chain.
     pub(crate) fn on_answer(&mut self, number: u64, outcome: Outcome, steps: &mut Vec<Step>) {
-        let asked = self.asked.remove(&number);
-        if let Some(Asked::Call { caller, id, .. }) = &asked {
-            self.calls.remove(&(*caller, id.clone(), number));
-        }
-        match asked {
+        match self.requests.take(number) {
             Some(Asked::Connect(caller)) => self.on_connected(caller, outcome, steps),
             Some(Asked::Call { caller, id, wanted: Wanted::Yes }) => {
-                let Some(client) = self.clients.get_mut(&caller) else { return };
+                let Some(client) = self.clients.get_mut(caller) else { return };
                 client.answered(&id);
                 let hello = client.hellos.iter().position(|hello| hello.id == id);
                 // The client has its answer and will not say it again; the server may not have heard
@@ -314,7 +311,7 @@ impl Bridge {
             Some(Asked::Call { caller, id, wanted: Wanted::Cancelled }) => {
                 // Over HTTP, though, a request is a stream that has to end.
                 let over_http = |client: &Client| client.kind == Kind::Http;
-                if self.clients.get(&caller).is_some_and(over_http) {
+                if self.clients.get(caller).is_some_and(over_http) {
                     steps.push(Step::Tell { caller, message: Message::response(id, outcome) });
                 }
             }
@@ -327,7 +324,7 @@ impl Bridge {
             Outcome::Result(result) => connection_of(result),
             Outcome::Error(_) => None,
         };
-        let Some(client) = self.clients.get_mut(&caller) else {
+        let Some(client) = self.clients.get_mut(caller) else {
             // It has left in the meantime.
             if let Some(connection) = connection {
                 self.arrive(Message::Notification(OURS.disconnect(&connection).0), steps);
@@ -341,7 +338,7 @@ impl Bridge {
             Some(connection) => {
                 client.state = State::Connected(connection.clone());
                 client.count_waiting();
-                self.connections.insert(connection, caller);
+                self.clients.connect(connection, caller);
                 for (id, call) in waiting {
                     self.say(caller, id, call, steps);
                 }
@@ -375,7 +372,7 @@ impl Bridge {
     /// for.
     fn on_cancelled(&mut self, caller: Caller, call: &Call, steps: &mut Vec<Step>) {
         let id = call.params.as_ref().and_then(|params| Id::new(params.member("requestId")?));
-        let (Some(id), Some(client)) = (id, self.clients.get_mut(&caller)) else { return };
+        let (Some(id), Some(client)) = (id, self.clients.get_mut(caller)) else { return };
         if client.hellos.iter().any(|hello| hello.answered && hello.id == id) {
             return;
         }
@@ -398,7 +395,7 @@ impl Bridge {
 
     /// A client has answered a question of the server.
     fn on_answered(&mut self, caller: Caller, id: &Id, outcome: Outcome, steps: &mut Vec<Step>) {
-        let Some(client) = self.clients.get_mut(&caller) else { return };
+        let Some(client) = self.clients.get_mut(caller) else { return };
         let Some(index) = client.owes.iter().position(|owed| owed == id) else { return };
         let id = client.owes.swap_remove(index);
         self.arrive(Message::response(id, outcome), steps);
@@ -406,27 +403,27 @@ impl Bridge {
 
     /// A client has left, or was hung up on.
     pub fn on_hung_up(&mut self, caller: Caller, steps: &mut Vec<Step>) {
-        let Some(client) = self.clients.remove(&caller) else { return };
+        let Some(client) = self.clients.remove(caller) else { return };
         for id in client.owes {
             let why = "the MCP client has left";
             self.arrive(Message::response(id, Outcome::error(code::INTERNAL_ERROR, why)), steps);
         }
         self.cancel_all(caller, steps);
         if let State::Connected(connection) = client.state {
-            self.connections.remove(&connection);
+            self.clients.disconnect(&connection);
             self.arrive(Message::Notification(OURS.disconnect(&connection).0), steps);
         }
     }
 
     /// Does the client with this connection believe that its server has greeted it?
     pub(crate) fn has_greeted(&self, connection: &str) -> bool {
-        let client = self.client_of(connection).and_then(|caller| self.clients.get(&caller));
+        let client = self.client_of(connection).and_then(|caller| self.clients.get(caller));
         client.is_some_and(|client| client.greeted)
     }
 
     /// Who has this connection?
     pub(crate) fn client_of(&self, connection: &str) -> Option<Caller> {
-        self.connections.get(connection).copied()
+        self.clients.of(connection)
     }
 
     /// The server says something to a client.
@@ -437,7 +434,7 @@ impl Bridge {
         call: Call,
         steps: &mut Vec<Step>,
     ) {
-        let Some(client) = self.clients.get_mut(&caller) else { return };
+        let Some(client) = self.clients.get_mut(caller) else { return };
         let message = match id {
             Some(id) => {
                 client.owes.push(id.detached());
@@ -451,22 +448,19 @@ impl Bridge {
     /// The server does not want an answer any more that a client owes. True if one does. The client
     /// will not answer, as MCP has it; in ACP there is an answer to everything.
     pub(crate) fn withdraw(&mut self, id: &Id, steps: &mut Vec<Step>) -> bool {
-        let mut clients = self.clients.iter_mut();
-        let Some((caller, client)) = clients.find(|(_, client)| client.owes.contains(id)) else {
-            return false;
-        };
+        let Some((caller, client)) = self.clients.debtor(id) else { return false };
         client.owes.retain(|owed| owed != id);
         let params = Json::object([("requestId", Some(id.json().clone()))]);
         let message = Message::notification(CANCELLED, params);
-        steps.push(Step::Tell { caller: *caller, message });
+        steps.push(Step::Tell { caller, message });
         self.arrive(Message::response(id.clone(), cancelled()), steps);
         true
     }
 
     /// The provider has closed a connection.
     pub(crate) fn on_disconnected(&mut self, connection: &str, steps: &mut Vec<Step>) {
-        let Some(caller) = self.connections.remove(connection) else { return };
-        if let Some(client) = self.clients.get_mut(&caller) {
+        let Some(caller) = self.clients.disconnect(connection) else { return };
+        if let Some(client) = self.clients.get_mut(caller) {
             client.state = State::Idle;
         }
         steps.push(Step::HangUp(caller));
@@ -483,12 +477,10 @@ impl Bridge {
     ) {
         self.give_up(now, provider, steps);
         let due = |client: &Client| client.held.as_ref().is_some_and(|(_, until)| *until <= now);
-        let due = self.clients.iter().filter(|(_, client)| due(client));
-        let due: Vec<Caller> = due.map(|(caller, _)| *caller).collect();
-        for caller in due {
+        for caller in self.clients.callers(due) {
             self.say_held(caller, steps);
         }
-        for (caller, client) in &mut self.clients {
+        for (caller, client) in self.clients.iter_mut() {
             for hello in client.hellos.iter_mut().filter(|it| !it.answered && it.until <= now) {
                 hello.answered = true;
                 let outcome = if hello.call.is(DISCOVER) {
@@ -501,7 +493,7 @@ impl Bridge {
                     Outcome::Result(result)
                 };
                 let message = Message::response(hello.id.clone(), outcome);
-                steps.push(Step::Tell { caller: *caller, message });
+                steps.push(Step::Tell { caller, message });
             }
         }
     }

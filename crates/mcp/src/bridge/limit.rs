@@ -4,14 +4,15 @@
 //! and on the server's `initialize`. (`initialize` and `server/discover` of a client have no limit:
 //! the bridge answers them itself after two seconds.)
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use router::Time;
 use wire::message::error_object;
 use wire::{Call, Id, Message, Outcome, code};
 
 use super::client::State;
-use super::{Asked, Bridge, Wanted, cancel};
+use super::requests::Wanted;
+use super::{Bridge, cancel};
 use crate::deadlines::Deadlines;
 use crate::exchange::{LIMIT, Step, silence};
 use crate::ports::Caller;
@@ -62,10 +63,8 @@ impl Bridge {
         steps: &mut Vec<Step>,
     ) {
         let is_due = |until: Option<Time>| until.is_some_and(|until| until <= now);
-        let due = self.clients.iter().filter(|(_, client)| is_due(client.limits.first()));
-        let due: Vec<Caller> = due.map(|(caller, _)| *caller).collect();
-        for caller in due {
-            let Some(client) = self.clients.get_mut(&caller) else { continue };
+        for caller in self.clients.callers(|client| is_due(client.limits.first())) {
+            let Some(client) = self.clients.get_mut(caller) else { continue };
             let over = client.limits.take_due(now);
             let is_over =
                 |waits: &Option<Id>| waits.as_ref().is_some_and(|id| over.contains_key(id));
@@ -94,34 +93,21 @@ impl Bridge {
         reason: Wanted,
         steps: &mut Vec<Step>,
     ) {
-        let range = (caller, id.clone(), 0)..=(caller, id.clone(), u64::MAX);
-        for number in numbers(&self.calls, range) {
-            if let Some(Asked::Call { wanted, .. }) = self.asked.get_mut(&number)
-                && wanted.is_open()
-            {
-                *wanted = reason;
-                self.arrive(cancel(&self.our_id(number)), steps);
-            }
+        for number in self.requests.unwant(caller, id, reason) {
+            self.arrive(cancel(&self.our_id(number)), steps);
         }
     }
 
     /// The same for all requests of a client.
     pub(super) fn cancel_all(&mut self, caller: Caller, steps: &mut Vec<Step>) {
-        let next = Caller(caller.0.saturating_add(1));
-        let range = (caller, Id::string(""), 0)..(next, Id::string(""), 0);
-        for number in numbers(&self.calls, range) {
-            if let Some(Asked::Call { wanted, .. }) = self.asked.get_mut(&number)
-                && wanted.is_open()
-            {
-                *wanted = Wanted::Cancelled;
-                self.arrive(cancel(&self.our_id(number)), steps);
-            }
+        for number in self.requests.unwant_all(caller) {
+            self.arrive(cancel(&self.our_id(number)), steps);
         }
     }
 
     /// Refuses a request of a client that has too many open.
     pub(super) fn refuse_more(&self, caller: Caller, id: Id, steps: &mut Vec<Step>) {
-        let server = self.clients.get(&caller).map_or("", |client| &client.name);
+        let server = self.clients.get(caller).map_or("", |client| &client.name);
         let why = format!(
             "{MOST_OPEN} requests wait for the MCP server '{server}', which does not answer; ask again \
              when it does"
@@ -130,11 +116,4 @@ impl Bridge {
         let message = Message::response(id, Outcome::Error(error));
         steps.push(Step::Tell { caller, message });
     }
-}
-
-/// Requests by client, id, and our own number.
-pub(super) type Calls = BTreeSet<(Caller, Id, u64)>;
-
-fn numbers(calls: &Calls, range: impl std::ops::RangeBounds<(Caller, Id, u64)>) -> Vec<u64> {
-    calls.range(range).map(|(_, _, number)| *number).collect()
 }

@@ -4,14 +4,11 @@
 use wire::{Call, Outcome, acp, code};
 
 use super::refusal::is_about_servers;
-use super::{Bridge, Policy, Session, without_id};
+use super::{Bridge, without_id};
 use crate::capability::Native;
 use crate::declaration::{Manner, Offer, Servers, Spelling};
 use crate::exchange::Step;
 use crate::ports::{Kind, Place, Ticket};
-
-/// Agents that do not do what they say, and what works with them.
-const HABITS: [(&str, Kind); 2] = [("openhands", Kind::Stdio), ("copilot", Kind::Http)];
 
 /// A set-up request on its way to the agent.
 #[derive(Debug)]
@@ -124,10 +121,9 @@ impl Bridge {
         scp: impl Fn(&str) -> bool,
         kind: Option<Kind>,
     ) -> Result<Vec<(usize, Declared)>, Outcome> {
-        let takes_scp = self.abilities.as_ref().is_some_and(|it| it.scp);
         let manner = |offer: &Offer| {
             Ok(Some(match (self.native(), offer.spelling) {
-                _ if takes_scp && scp(&offer.id) => Declared::As(Manner::Scp),
+                _ if self.transport.takes_scp() && scp(&offer.id) => Declared::As(Manner::Scp),
                 (None, Spelling::Nameless) => return Err(without_id(&offer.name)),
                 (
                     Some(Native::Current),
@@ -138,7 +134,7 @@ impl Bridge {
                 }
                 (Some(Native::Current), _) => Declared::As(Manner::BothIds),
                 (Some(Native::Older), _) => Declared::As(Manner::Url),
-                (None, _) => Declared::Bridged(kind.map_or_else(|| self.choose(), Ok)?),
+                (None, _) => Declared::Bridged(kind.map_or_else(|| self.transport.choose(), Ok)?),
             }))
         };
         let offers = servers.entries().iter().enumerate();
@@ -157,7 +153,7 @@ impl Bridge {
         steps: &mut Vec<Step>,
     ) -> Result<(Call, SetUp), Outcome> {
         let Draft { mut set_up, mut servers, mut edited, places } = draft;
-        let v2 = self.abilities.as_ref().is_some_and(|it| it.v2);
+        let v2 = self.transport.is_v2();
         let mut gone = Vec::new();
         for Wanted { index, ticket, answer } in places {
             let entry = &mut servers.entries_mut()[index];
@@ -171,7 +167,8 @@ impl Bridge {
                     self.release(&set_up.tickets, steps);
                     let why = format!(
                         "the MCP server '{}' cannot be offered to {}: {why}",
-                        offer.name, self.agent
+                        offer.name,
+                        self.transport.agent()
                     );
                     let error = || Outcome::error(code::INTERNAL_ERROR, &why);
                     return Err(set_up.refused.take().unwrap_or_else(error));
@@ -183,7 +180,7 @@ impl Bridge {
         if let (Some(kind), Some(_)) = (set_up.kind, &set_up.refused) {
             let text = format!(
                 "{} refused a session with MCP servers over {}; trying {}",
-                self.agent,
+                self.transport.agent(),
                 kind.other().name(),
                 kind.name()
             );
@@ -194,49 +191,6 @@ impl Bridge {
             call.params = call.params.as_ref().map(|params| servers.write(params));
         }
         Ok((call, set_up))
-    }
-
-    /// The kind of declaration that this agent is given.
-    fn choose(&self) -> Result<Kind, Outcome> {
-        let kind = match self.policy {
-            Policy::Only(kind) => return Ok(kind),
-            Policy::Auto => self.habit().or(self.turned),
-        };
-        let (http, stdio) = self
-            .abilities
-            .as_ref()
-            .map_or((false, true), |abilities| (abilities.http, abilities.stdio));
-        match kind {
-            Some(kind) => Ok(kind),
-            None if http => Ok(Kind::Http),
-            None if stdio => Ok(Kind::Stdio),
-            None => {
-                let why = format!(
-                    "{} takes MCP servers neither over ACP nor over HTTP nor over stdio; leave them \
-                     out, or force one with --mcp-bridge",
-                    self.agent
-                );
-                Err(Outcome::error(code::INVALID_PARAMS, &why))
-            }
-        }
-    }
-
-    fn habit(&self) -> Option<Kind> {
-        let says = self.abilities.as_ref().map_or("", |abilities| &abilities.name);
-        let known =
-            HABITS.iter().find(|(name, _)| says.contains(name) || self.known_as.contains(name));
-        known.map(|(_, kind)| *kind)
-    }
-
-    /// Another way to declare servers to an agent that could not do with the first.
-    pub(super) fn alternative(&self, kind: Kind) -> Option<Kind> {
-        let other = kind.other();
-        // Only what the agent has offered; every agent of v1 has stdio.
-        let offered = self.abilities.as_ref().is_some_and(|it| match other {
-            Kind::Http => it.http,
-            Kind::Stdio => it.stdio,
-        });
-        (self.policy == Policy::Auto && self.habit().is_none() && offered).then_some(other)
     }
 
     /// The agent has answered a set-up request.
@@ -253,7 +207,8 @@ impl Bridge {
             self.release(&set_up.tickets, steps);
             let because =
                 |kind: &Kind| set_up.refused.is_none() && is_about_servers(&outcome, *kind, &names);
-            let other = set_up.kind.filter(because).and_then(|kind| self.alternative(kind));
+            let other =
+                set_up.kind.filter(because).and_then(|kind| self.transport.alternative(kind));
             let servers = set_up.original.params.as_ref().and_then(Servers::find);
             if let (Some(other), Some(servers)) = (other, servers) {
                 let again = SetUp { refused: Some(outcome.clone()), tickets: Vec::new(), ..set_up };
@@ -265,15 +220,13 @@ impl Bridge {
             return Verdict::Answer(set_up.refused.take().unwrap_or(outcome));
         };
         if set_up.refused.is_some() {
-            self.turned = set_up.kind;
+            self.transport.works(set_up.kind);
         }
         let session = acp::session_of(result).or(set_up.session);
         match (session, set_up.kind) {
             (Some(session), Some(kind)) => {
-                let next = Session { tickets: set_up.tickets, kind, judged: false };
-                if let Some(before) = self.sessions.insert(session, next) {
-                    self.release(&before.tickets, steps);
-                }
+                let before = self.sessions.begin(session, set_up.tickets, kind);
+                self.release(&before, steps);
             }
             (Some(session), None) => self.end_session(&session, steps),
             // Without a name it cannot be closed; it ends with the chain.

@@ -31,7 +31,7 @@ impl Bridge {
         call: &Call,
         steps: &mut Vec<Step>,
     ) -> bool {
-        let Some(client) = self.clients.get_mut(&caller) else { return false };
+        let Some(client) = self.clients.get_mut(caller) else { return false };
         if client.waiting + size_of(call) <= MOST_WAITING {
             client.waiting += size_of(call);
             return true;
@@ -49,7 +49,8 @@ impl Bridge {
                 steps.push(Step::Tell { caller, message });
             }
             None => {
-                let text = format!("an MCP client of {} was disconnected: {why}", self.agent);
+                let text =
+                    format!("an MCP client of {} was disconnected: {why}", self.transport.agent());
                 steps.push(Step::Report(Notice { level: Level::Warn, seat: self.far, text }));
                 steps.push(Step::HangUp(caller));
                 self.on_hung_up(caller, steps);

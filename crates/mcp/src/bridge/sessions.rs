@@ -1,0 +1,52 @@
+//! The sessions of an agent that was given places for its MCP clients.
+
+use std::collections::BTreeMap;
+
+use crate::ports::{Kind, Ticket};
+
+#[derive(Debug, Default)]
+pub(super) struct Sessions {
+    all: BTreeMap<String, Session>,
+}
+
+#[derive(Debug)]
+struct Session {
+    tickets: Vec<Ticket>,
+    kind: Kind,
+    /// It is known whether the agent calls at all.
+    judged: bool,
+}
+
+impl Sessions {
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// A session is set up. Gives the tickets that it had before.
+    pub fn begin(&mut self, session: String, tickets: Vec<Ticket>, kind: Kind) -> Vec<Ticket> {
+        let before = self.all.insert(session, Session { tickets, kind, judged: false });
+        before.map(|session| session.tickets).unwrap_or_default()
+    }
+
+    /// A session is over. Gives its tickets.
+    pub fn end(&mut self, session: &str) -> Vec<Ticket> {
+        self.all.remove(session).map(|session| session.tickets).unwrap_or_default()
+    }
+
+    /// Are there sessions of which it is not known whether the agent calls?
+    pub fn has_unjudged(&self) -> bool {
+        self.all.values().any(|session| !session.judged)
+    }
+
+    /// A session has had its first answer: it is known now whether the agent calls. Gives its tickets and their
+    /// kind; `None` if it was known before.
+    pub fn judge(&mut self, session: &str) -> Option<(&[Ticket], Kind)> {
+        let session = self.all.get_mut(session).filter(|session| !session.judged)?;
+        session.judged = true;
+        Some((&session.tickets, session.kind))
+    }
+
+    pub fn clear(&mut self) {
+        self.all.clear();
+    }
+}
