@@ -15,7 +15,8 @@
 //! - `bad_line`: lines that cannot be taken; `lost`: to which requests answers were that could not be read
 //! - `handshake`: how the shell meets its peers
 //! - [`mod@explain`]: what each component turned out to be
-//! - [`link`], [`lines`], [`flow`]: the pipe to one seat; bytes into lines; who must wait
+//! - [`link`], [`lines`], [`queue`], [`flow`]: the pipe to one seat; bytes into lines; what waits to be written; who
+//!   must wait
 //! - [`place`]: a seat as the shell sees it
 //! - [`host`]: what a component runs in
 //! - [`relay`]: how an SCP proxy's successor connects back to us
@@ -43,6 +44,7 @@ mod lost;
 pub mod mcp;
 pub mod memory;
 pub mod place;
+pub mod queue;
 pub mod relay;
 pub mod run;
 mod secret;

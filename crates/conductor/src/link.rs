@@ -11,12 +11,10 @@ use wire::{Dialect, Message, Rejection, Side};
 
 use crate::flow::{Gauge, HIGH, LOW};
 use crate::lines::Lines;
+use crate::queue::Queue;
 
 pub type Reader = Box<dyn AsyncRead + Send + Unpin>;
 pub type Writer = Box<dyn AsyncWrite + Send + Unpin>;
-
-/// A queue that grew beyond this for one long message is given back once it is written.
-const KEEP: usize = 1024 * 1024;
 
 pub struct Link {
     dialect: Dialect,
@@ -25,9 +23,7 @@ pub struct Link {
     pub reader: Option<Reader>,
     /// Gone once the peer does not read any more.
     writer: Option<Writer>,
-    queue: Vec<u8>,
-    /// How much of the queue is written already.
-    written: usize,
+    queue: Queue,
     /// The writer may hold what it took; see that it goes out.
     unflushed: bool,
     full: bool,
@@ -41,8 +37,7 @@ impl Link {
             lines: Lines::new(longest_line),
             reader: None,
             writer: None,
-            queue: Vec::new(),
-            written: 0,
+            queue: Queue::default(),
             unflushed: false,
             full: false,
             paused: false,
@@ -64,14 +59,14 @@ impl Link {
     }
 
     /// Lets the dialect write to the peer on its own account.
-    pub fn with_dialect<T>(&mut self, act: impl FnOnce(&mut Dialect, &mut Vec<u8>) -> T) -> T {
+    pub fn with_dialect<T>(&mut self, act: impl FnOnce(&mut Dialect, &mut Queue) -> T) -> T {
         act(&mut self.dialect, &mut self.queue)
     }
 
     /// The peer is gone and another is to take its place, if the dialect has something left to try.
     /// What was queued for the old one is dropped.
     pub fn begin_again(&mut self, longest_line: usize) -> bool {
-        let mut queue = Vec::new();
+        let mut queue = Queue::default();
         if !self.dialect.proxy_mut().is_some_and(|proxy| proxy.begin_again(&mut queue)) {
             return false;
         }
@@ -91,7 +86,7 @@ impl Link {
     }
 
     pub fn queued(&self) -> usize {
-        self.queue.len() - self.written + self.dialect.backlog()
+        self.queue.len() + self.dialect.backlog()
     }
 
     pub fn gauge(&self) -> Gauge {
@@ -101,23 +96,12 @@ impl Link {
     /// Writes what can be written. Ready when the queue is empty, or when nobody reads any more.
     pub fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(writer) = &mut self.writer else { return Poll::Ready(Ok(())) };
-        while self.written < self.queue.len() {
-            match Pin::new(&mut *writer).poll_write(cx, &self.queue[self.written..]) {
-                Poll::Ready(Ok(0)) => return self.broken(io::ErrorKind::WriteZero.into()),
-                Poll::Ready(Ok(count)) => {
-                    self.written += count;
-                    self.unflushed = true;
-                }
-                Poll::Ready(Err(error)) => return self.broken(error),
-                Poll::Pending => {
-                    self.ease();
-                    return Poll::Pending;
-                }
-            }
+        self.unflushed |= !self.queue.is_empty();
+        let written = self.queue.poll_write(writer, cx);
+        self.full &= self.queued() > LOW;
+        if let Err(error) = ready!(written) {
+            return self.broken(error);
         }
-        self.queue.clear();
-        self.written = 0;
-        self.ease();
         if self.unflushed
             && let Some(writer) = &mut self.writer
         {
@@ -136,27 +120,13 @@ impl Link {
     /// Nothing more is written: the peer sees the end of its input.
     pub fn hang_up(&mut self) {
         self.writer = None;
-        self.queue = Vec::new();
-        self.written = 0;
+        self.queue = Queue::default();
         self.full = false;
     }
 
     fn broken(&mut self, error: io::Error) -> Poll<io::Result<()>> {
         self.hang_up();
         Poll::Ready(Err(error))
-    }
-
-    /// After a write: give room back, and say when the queue has drained.
-    fn ease(&mut self) {
-        self.full &= self.queued() > LOW;
-        if self.queue.is_empty() {
-            if self.queue.capacity() > KEEP {
-                self.queue = Vec::new();
-            }
-        } else if self.written > KEEP && self.written > self.queue.len() / 2 {
-            self.queue.drain(..self.written);
-            self.written = 0;
-        }
     }
 }
 

@@ -49,7 +49,7 @@ pub fn hung_up() -> bool {
 
 #[cfg(unix)]
 mod unix {
-    use std::io;
+    use std::io::{self, IoSlice};
     use std::mem::MaybeUninit;
     use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
     use std::pin::Pin;
@@ -114,11 +114,15 @@ mod unix {
             Ok(read.len())
         }
 
-        fn write(&self, from: &[u8]) -> io::Result<usize> {
+        /// The first of these that is not empty, or as many as possible.
+        fn write(&self, from: &[IoSlice<'_>]) -> io::Result<usize> {
             if self.socket {
-                Ok(send(&self.fd, from, SendFlags::DONTWAIT)?)
+                let first = from.iter().find(|it| !it.is_empty()).map_or(&[][..], |it| it);
+                Ok(send(&self.fd, first, SendFlags::DONTWAIT)?)
+            } else if let [only] = from {
+                Ok(rustix::io::write(&self.fd, only)?)
             } else {
-                Ok(rustix::io::write(&self.fd, from)?)
+                Ok(rustix::io::writev(&self.fd, from)?)
             }
         }
     }
@@ -181,6 +185,18 @@ mod unix {
             self: Pin<&mut Self>,
             cx: &mut Context<'_>,
             from: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            self.poll_write_vectored(cx, &[IoSlice::new(from)])
+        }
+
+        fn is_write_vectored(&self) -> bool {
+            !self.socket
+        }
+
+        fn poll_write_vectored(
+            self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            from: &[IoSlice<'_>],
         ) -> Poll<io::Result<usize>> {
             loop {
                 let mut ready = ready!(self.fd.poll_write_ready(cx))?;

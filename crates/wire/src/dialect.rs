@@ -29,6 +29,7 @@
 use bytes::Bytes;
 
 use crate::message::{Id, Malformed, Message, Outcome, Side, code};
+use crate::sink::Sink;
 
 mod envelope;
 pub mod generation;
@@ -75,7 +76,7 @@ impl Dialect {
     pub fn decode(
         &mut self,
         line: &Bytes,
-        out: &mut Vec<u8>,
+        out: &mut dyn Sink,
     ) -> Result<Option<(Side, Message)>, Rejection> {
         match self {
             Dialect::Plain(it) => it.decode(line),
@@ -86,7 +87,7 @@ impl Dialect {
     }
 
     /// Appends the line that carries `message`, which travels toward `toward`.
-    pub fn encode(&mut self, toward: Side, message: &Message, out: &mut Vec<u8>) {
+    pub fn encode(&mut self, toward: Side, message: &Message, out: &mut dyn Sink) {
         match self {
             Dialect::Plain(_) => message.write_line(out),
             Dialect::Proxy(it) => it.encode(toward, message, out),

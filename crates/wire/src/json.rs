@@ -8,8 +8,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use bytes::Bytes;
+
+use crate::sink::{LONG, Sink};
 
 mod run;
 mod walk;
@@ -18,13 +21,50 @@ pub(crate) use walk::{Walker, passed_over};
 
 /// The text of one valid JSON value, without white space around it and without line breaks (they
 /// would split the frame of the message that carries it).
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Json(Bytes);
+#[derive(Clone)]
+pub struct Json(Bytes, SessionAt);
+
+/// Where the value of the member `sessionId` stands in an object, if that was found out when the object was
+/// checked. The core asks for the session of a message several times; a prompt may be long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SessionAt(u32);
+
+impl SessionAt {
+    const UNKNOWN: SessionAt = SessionAt(0);
+    /// The object has no such member.
+    pub const ABSENT: SessionAt = SessionAt(u32::MAX);
+
+    /// `position` is that in the text of the object.
+    pub fn new(position: usize) -> SessionAt {
+        let position = u32::try_from(position).ok().filter(|it| *it != u32::MAX);
+        position.map_or(SessionAt::UNKNOWN, SessionAt)
+    }
+}
+
+pub(crate) const SESSION: &str = "sessionId";
+
+impl PartialEq for Json {
+    fn eq(&self, other: &Json) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for Json {}
+
+impl Hash for Json {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
 
 impl Json {
-    pub const NULL: Json = Json(Bytes::from_static(b"null"));
-    pub const TRUE: Json = Json(Bytes::from_static(b"true"));
-    pub const EMPTY: Json = Json(Bytes::from_static(b"{}"));
+    const fn raw(text: Bytes) -> Json {
+        Json(text, SessionAt::UNKNOWN)
+    }
+
+    pub const NULL: Json = Json::raw(Bytes::from_static(b"null"));
+    pub const TRUE: Json = Json::raw(Bytes::from_static(b"true"));
+    pub const EMPTY: Json = Json::raw(Bytes::from_static(b"{}"));
 
     /// Checks `text`, which must hold exactly one value. Line breaks between its tokens become
     /// spaces.
@@ -33,38 +73,51 @@ impl Json {
         let span = check(&text)?;
         let json = text.slice(span.start..span.end);
         if !json.contains(&b'\n') {
-            return Ok(Json(json));
+            return Ok(Json::raw(json));
         }
         let unbroken = |&byte: &u8| if byte == b'\n' { b' ' } else { byte };
-        Ok(Json(json.iter().map(unbroken).collect::<Vec<u8>>().into()))
+        Ok(Json::raw(json.iter().map(unbroken).collect::<Vec<u8>>().into()))
     }
 
     /// For text that this program wrote itself. Checked in debug builds only.
     pub fn trusted(text: impl Into<Bytes>) -> Json {
         let text = text.into();
         debug_assert!(check(&text).is_ok(), "not JSON: {text:?}");
-        Json(text)
+        Json::raw(text)
     }
 
     /// For text in the program itself. Not checked.
     pub(crate) const fn from_static(text: &'static str) -> Json {
-        Json(Bytes::from_static(text.as_bytes()))
+        Json::raw(Bytes::from_static(text.as_bytes()))
     }
 
     /// The JSON string that says `text`.
     pub fn string(text: &str) -> Json {
         let mut out = Vec::with_capacity(text.len() + 2);
         write_string(text, &mut out);
-        Json(out.into())
+        Json::raw(out.into())
     }
 
     /// A range of a line that was checked as a whole.
     pub(crate) fn slice_of(line: &Bytes, span: Span) -> Json {
-        Json(line.slice(span.start..span.end))
+        Json::raw(line.slice(span.start..span.end))
+    }
+
+    /// The same for an object, with where its `sessionId` stands.
+    pub(crate) fn object_of(line: &Bytes, span: Span, session: SessionAt) -> Json {
+        Json(line.slice(span.start..span.end), session)
     }
 
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
+    }
+
+    /// Appends the text.
+    pub(crate) fn write<S: Sink + ?Sized>(&self, out: &mut S) {
+        match self.0.len() < LONG {
+            true => out.short().extend_from_slice(&self.0),
+            false => out.long(&self.0),
+        }
     }
 
     pub fn as_str(&self) -> &str {
@@ -116,13 +169,34 @@ impl Json {
 
     /// The member `key` of an object; the last one where it stands several times.
     pub fn member(&self, key: &str) -> Option<Json> {
+        if key == SESSION && self.1 != SessionAt::UNKNOWN {
+            return self.session();
+        }
+        self.find_member(key).map(|span| Json::slice_of(&self.0, span))
+    }
+
+    fn find_member(&self, key: &str) -> Option<Span> {
         let mut found = None;
         self.each_member(|name, span| {
             if name == key.as_bytes() {
-                found = Some(Json::slice_of(&self.0, span));
+                found = Some(span);
             }
         });
         found
+    }
+
+    /// The same, with where its `sessionId` stands.
+    pub(crate) fn with_session(self) -> Json {
+        let session = self.find_member(SESSION);
+        let session = session.map_or(SessionAt::ABSENT, |span| SessionAt::new(span.start));
+        Json(self.0, session)
+    }
+
+    /// The member `sessionId`, of which it is known where it stands.
+    fn session(&self) -> Option<Json> {
+        let at = Some(self.1).filter(|it| *it != SessionAt::ABSENT)?.0 as usize;
+        let length = Walker::new(self.0.get(at..)?).value().ok()?.end;
+        Some(Json::slice_of(&self.0, Span { start: at, end: at + length }))
     }
 
     /// The value at the end of a path of keys.
@@ -142,16 +216,10 @@ impl Json {
     /// A copy in which the member `key` has another value; everything else stays as it is spelt.
     /// Without such a member, or on anything but an object, nothing changes.
     pub fn with_member(&self, key: &str, value: &Json) -> Json {
-        let mut found = None;
-        self.each_member(|name, span| {
-            if name == key.as_bytes() {
-                found = Some(span);
-            }
-        });
-        let Some(span) = found else { return self.clone() };
+        let Some(span) = self.find_member(key) else { return self.clone() };
         let text = self.as_bytes();
         let parts = [&text[..span.start], value.as_bytes(), &text[span.end..]];
-        Json(parts.concat().into())
+        Json::raw(parts.concat().into())
     }
 
     /// A copy in which the value at a path of keys is another one, or gone (`None`). Objects on the
@@ -188,7 +256,7 @@ impl Json {
         out.push(b':');
         out.extend_from_slice(value.as_bytes());
         out.push(b'}');
-        Json(out.into())
+        Json::raw(out.into())
     }
 
     fn without_member(&self, key: &str) -> Json {
@@ -202,7 +270,7 @@ impl Json {
             Ok(())
         });
         debug_assert!(walked.is_ok());
-        Json([b"{", kept.join(&b","[..]).as_slice(), b"}"].concat().into())
+        Json::raw([b"{", kept.join(&b","[..]).as_slice(), b"}"].concat().into())
     }
 
     pub fn is_empty_object(&self) -> bool {
@@ -222,12 +290,12 @@ impl Json {
             out.extend_from_slice(value.as_bytes());
         }
         out.push(b'}');
-        Json(out.into())
+        Json::raw(out.into())
     }
 
     pub fn array<'a>(elements: impl IntoIterator<Item = &'a Json>) -> Json {
         let elements: Vec<&[u8]> = elements.into_iter().map(Json::as_bytes).collect();
-        Json([b"[", elements.join(&b","[..]).as_slice(), b"]"].concat().into())
+        Json::raw([b"[", elements.join(&b","[..]).as_slice(), b"]"].concat().into())
     }
 
     /// The elements of an array, as they are spelt; none of anything else.
@@ -310,7 +378,7 @@ impl Json {
 
     /// A copy that does not keep the line it was cut from alive.
     pub fn detached(&self) -> Json {
-        Json(Bytes::copy_from_slice(&self.0))
+        Json::raw(Bytes::copy_from_slice(&self.0))
     }
 }
 

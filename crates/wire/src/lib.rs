@@ -4,6 +4,7 @@
 //! - [`json`]: check a text, find members, copy nothing
 //! - [`message`]: requests, notifications, answers; how a line becomes one and back
 //! - [`dialect`]: which lines a link carries, one file per generation of the proxy protocol
+//! - `sink`: where lines are written to
 //! - [`guards`]: how a chain within a chain says that it contains a guard
 //! - [`acp`]: the few shapes of ACP that a conductor reads or edits
 //!
@@ -14,7 +15,9 @@ pub mod dialect;
 pub mod guards;
 pub mod json;
 pub mod message;
+mod sink;
 
 pub use dialect::{Dialect, Generation, Rejection, Spoken};
 pub use json::{Json, Syntax};
 pub use message::{Call, Id, Malformed, Message, Method, Outcome, Salvage, Side, code};
+pub use sink::Sink;

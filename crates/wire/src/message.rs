@@ -7,6 +7,7 @@ use std::fmt;
 use bytes::Bytes;
 
 use crate::json::{self, Json, Syntax};
+use crate::sink::{LONG, Sink};
 
 mod method;
 mod parts;
@@ -292,30 +293,35 @@ impl Message {
     }
 
     /// Appends the message as one plain line, newline included.
-    pub fn write_line(&self, out: &mut Vec<u8>) {
+    pub fn write_line(&self, out: &mut dyn Sink) {
+        match self.size() < LONG {
+            true => self.write_line_to(out.short()),
+            false => self.write_line_to(out),
+        }
+    }
+
+    fn write_line_to<S: Sink + ?Sized>(&self, out: &mut S) {
         match self {
             Message::Request { id, call } => {
-                start_line(Some(id), call.size(), out);
+                start_line(Some(id), call.size(), out.short());
                 call.write_members(out);
-                end_line(out);
             }
             Message::Notification(call) => {
-                start_line(None, call.size(), out);
+                start_line(None, call.size(), out.short());
                 call.write_members(out);
-                end_line(out);
             }
             Message::Response { id, outcome, extras } => {
                 let (key, value) = match outcome {
                     Outcome::Result(value) => (&b",\"result\":"[..], value),
                     Outcome::Error(value) => (&b",\"error\":"[..], value),
                 };
-                start_line(Some(id), value.as_bytes().len(), out);
-                out.extend_from_slice(key);
-                out.extend_from_slice(value.as_bytes());
-                out.extend_from_slice(extras.as_deref().unwrap_or_default());
-                end_line(out);
+                start_line(Some(id), value.as_bytes().len(), out.short());
+                out.short().extend_from_slice(key);
+                value.write(out);
+                out.short().extend_from_slice(extras.as_deref().unwrap_or_default());
             }
         }
+        end_line(out.short());
     }
 
     /// The plain line as text, without its newline.
@@ -330,10 +336,17 @@ impl Message {
 /// Room for the framing of a message: brackets, keys, an id of ours.
 const FRAMING: usize = 128;
 
-pub(crate) fn start_line(id: Option<&Id>, size: usize, out: &mut Vec<u8>) {
-    // A large payload is given its exact room: doubling would cost a copy and twice the memory.
+/// Makes room for a payload and its framing. A large one is given its exact room: doubling would cost a copy and
+/// twice the memory.
+pub(crate) fn make_room(size: usize, out: &mut Vec<u8>) {
     if size > out.capacity() - out.len() {
         out.reserve_exact((size + FRAMING).max(out.len()));
+    }
+}
+
+pub(crate) fn start_line(id: Option<&Id>, size: usize, out: &mut Vec<u8>) {
+    if size < LONG {
+        make_room(size, out);
     }
     out.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
     if let Some(id) = id {
@@ -354,25 +367,31 @@ impl Call {
     }
 
     /// Appends `,"method":…,"params":…`, the members of a message.
-    pub(crate) fn write_members(&self, out: &mut Vec<u8>) {
-        out.push(b',');
-        self.write_inner(out);
-    }
-
-    /// Appends `"method":…,"params":…`, the members of an envelope.
-    pub(crate) fn write_inner(&self, out: &mut Vec<u8>) {
+    pub(crate) fn write_members<S: Sink + ?Sized>(&self, out: &mut S) {
+        out.short().push(b',');
         self.write_inner_or(None, out);
     }
 
-    /// The same, with something in place of params that are missing.
-    pub(crate) fn write_inner_or(&self, missing: Option<&[u8]>, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"\"method\":");
-        out.extend_from_slice(self.method.json().as_bytes());
-        if let Some(params) = self.params.as_ref().map(Json::as_bytes).or(missing) {
-            out.extend_from_slice(b",\"params\":");
-            out.extend_from_slice(params);
+    /// Appends `"method":…,"params":…`, the members of an envelope, with something in place of params that are
+    /// missing.
+    pub(crate) fn write_inner_or<S: Sink + ?Sized>(&self, missing: Option<&[u8]>, out: &mut S) {
+        let short = out.short();
+        short.extend_from_slice(b"\"method\":");
+        short.extend_from_slice(self.method.json().as_bytes());
+        match (&self.params, missing) {
+            (Some(params), _) => {
+                short.extend_from_slice(b",\"params\":");
+                params.write(out);
+            }
+            (None, Some(missing)) => {
+                short.extend_from_slice(b",\"params\":");
+                short.extend_from_slice(missing);
+            }
+            (None, None) => {}
         }
-        out.extend_from_slice(self.extras.as_deref().unwrap_or_default());
+        if let Some(extras) = &self.extras {
+            out.short().extend_from_slice(extras);
+        }
     }
 }
 

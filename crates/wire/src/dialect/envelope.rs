@@ -7,6 +7,7 @@ use super::{NESTED, NOT_THE_CONDUCTOR, Rejection};
 use crate::acp::CANCEL_REQUEST;
 use crate::json::Json;
 use crate::message::{BAD_ENVELOPE, Call, Id, Message, Parts, code, end_line, start_line};
+use crate::sink::{LONG, Sink};
 
 /// An envelope that was opened.
 #[derive(Debug)]
@@ -18,7 +19,8 @@ pub(crate) struct Opened {
 
 /// Opens a line that is an envelope of any generation; `None` if it is none.
 pub(crate) fn open(parts: &Parts, line: &Bytes) -> Option<Result<Opened, Rejection>> {
-    let method = parts.method_name(line)?;
+    let method = parts.method(line)?;
+    let method = method.name();
     // Cheap for what is most frequent: messages that are no envelopes.
     if !is_envelope(&method) {
         return None;
@@ -73,22 +75,37 @@ pub(crate) fn write(
     names: [&str; 2],
     id: Option<&Id>,
     call: &Call,
-    out: &mut Vec<u8>,
+    out: &mut dyn Sink,
+) {
+    match call.size() < LONG {
+        true => write_to(generation, names, id, call, out.short()),
+        false => write_to(generation, names, id, call, out),
+    }
+}
+
+fn write_to<S: Sink + ?Sized>(
+    generation: Generation,
+    names: [&str; 2],
+    id: Option<&Id>,
+    call: &Call,
+    out: &mut S,
 ) {
     let table = generation.table();
-    start_line(id, call.size(), out);
+    let short = out.short();
+    start_line(id, call.size(), short);
     if id.is_none() && call.is(CANCEL_REQUEST) {
         call.write_members(out);
-        return end_line(out);
+        return end_line(out.short());
     }
-    out.extend_from_slice(b",\"method\":\"");
-    out.extend_from_slice(names[usize::from(id.is_none())].as_bytes());
-    out.extend_from_slice(if table.wrapped {
+    short.extend_from_slice(b",\"method\":\"");
+    short.extend_from_slice(names[usize::from(id.is_none())].as_bytes());
+    short.extend_from_slice(if table.wrapped {
         b"\",\"params\":{\"message\":{"
     } else {
         b"\",\"params\":{"
     });
     call.write_inner_or(table.no_params, out);
-    out.extend_from_slice(if table.wrapped { b"}}" } else { b"}" });
-    end_line(out);
+    let short = out.short();
+    short.extend_from_slice(if table.wrapped { b"}}" } else { b"}" });
+    end_line(short);
 }

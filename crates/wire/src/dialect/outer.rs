@@ -9,6 +9,7 @@ use crate::acp::INITIALIZE;
 use crate::guards;
 use crate::json::Json;
 use crate::message::{Call, Id, Message, Outcome, Parts, Side, code};
+use crate::sink::Sink;
 
 /// The link to a conductor whose proxy we are.
 #[derive(Debug, Default)]
@@ -72,7 +73,7 @@ impl Outer {
         &mut self,
         id: Option<Id>,
         call: Call,
-        out: &mut Vec<u8>,
+        out: &mut dyn Sink,
     ) -> Result<Option<(Side, Message)>, Rejection> {
         if self.scp.is_some() {
             return self.on_scp_call(id, call);
@@ -121,7 +122,7 @@ impl Outer {
         id: Option<Id>,
         call: Call,
         params: &Json,
-        out: &mut Vec<u8>,
+        out: &mut dyn Sink,
     ) -> Result<Option<(Side, Message)>, Rejection> {
         let Some(id) = id else { return Ok(None) };
         let version = params.member("protocolVersion").unwrap_or(Json::trusted("1"));
@@ -193,7 +194,7 @@ impl Outer {
     pub fn decode(
         &mut self,
         line: &Bytes,
-        out: &mut Vec<u8>,
+        out: &mut dyn Sink,
     ) -> Result<Option<(Side, Message)>, Rejection> {
         let mut parts = Parts::default();
         parts.split(line)?;
@@ -212,7 +213,7 @@ impl Outer {
         }
     }
 
-    pub fn encode(&mut self, toward: Side, message: &Message, out: &mut Vec<u8>) {
+    pub fn encode(&mut self, toward: Side, message: &Message, out: &mut dyn Sink) {
         let (id, call) = match message {
             Message::Request { id, call } => (Some(id), call),
             Message::Notification(call) => (None, call),

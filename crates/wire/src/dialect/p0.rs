@@ -18,6 +18,7 @@ use super::{Plain, Rejection, offer};
 use crate::acp::{self, INITIALIZE};
 use crate::json::Json;
 use crate::message::{Id, Message, Outcome, Side};
+use crate::sink::Sink;
 
 pub(crate) static P0: Table = Table {
     name: "P0",
@@ -89,7 +90,7 @@ impl Relay {
         Ok(decoded)
     }
 
-    pub fn encode(&mut self, message: &Message, out: &mut Vec<u8>) {
+    pub fn encode(&mut self, message: &Message, out: &mut dyn Sink) {
         if let Message::Response { id, outcome: Outcome::Result(result), extras } = message
             && self.greeted.take_if(|greeted| greeted == id).is_some()
         {

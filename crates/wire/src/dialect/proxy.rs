@@ -19,6 +19,7 @@ use crate::acp::{self, CANCEL_REQUEST, INITIALIZE};
 use crate::guards;
 use crate::json::Json;
 use crate::message::{Call, Id, Message, Outcome, Parts, Side, code};
+use crate::sink::Sink;
 
 mod probe;
 
@@ -151,13 +152,13 @@ impl Proxy {
 
     /// Sends a greeting that the component is to answer: the first one, the next one, or another one to
     /// a component we know.
-    fn greet(&mut self, greeting: Greeting, id: &Id, call: &Call, out: &mut Vec<u8>) {
+    fn greet(&mut self, greeting: Greeting, id: &Id, call: &Call, out: &mut dyn Sink) {
         let asked = self.write_greeting(greeting, id, call, out).detached();
         self.greeted.push(Greeted { id: id.clone(), asked, greeting });
     }
 
     /// Gives the params as they were before anything was put in.
-    fn write_greeting(&self, greeting: Greeting, id: &Id, call: &Call, out: &mut Vec<u8>) -> Json {
+    fn write_greeting(&self, greeting: Greeting, id: &Id, call: &Call, out: &mut dyn Sink) -> Json {
         let generation = self.generation().or(self.pin).or(self.guessed());
         let mut asked = call.params.clone().unwrap_or(Json::EMPTY);
         let v1_only = generation.map_or(greeting != Greeting::Proxy, Generation::v1_only);
@@ -176,7 +177,7 @@ impl Proxy {
     }
 
     /// From now on the component's generation is known: what waited for that is sent.
-    fn adopt(&mut self, generation: Generation, out: &mut Vec<u8>) {
+    fn adopt(&mut self, generation: Generation, out: &mut dyn Sink) {
         // Generations that spell alike are told apart by what the component was before.
         let guess = self.guessed().filter(|guess| guess.spells_like(generation));
         let generation = self.pin.or(guess).unwrap_or(generation);
@@ -192,7 +193,7 @@ impl Proxy {
 
     /// Answers the component. If it is its successor's answer to `initialize`, the component hears of
     /// capabilities in its own words.
-    fn write_answer(&mut self, message: &Message, out: &mut Vec<u8>) {
+    fn write_answer(&mut self, message: &Message, out: &mut dyn Sink) {
         let Message::Response { id, outcome, extras } = message else { return };
         let greeted = self.forwarded.take_if(|forwarded| forwarded == id).is_some();
         let Outcome::Result(result) = outcome else { return message.write_line(out) };
@@ -207,7 +208,7 @@ impl Proxy {
     }
 
     /// Writes to a component whose generation is not known yet, or not any more.
-    fn write_assuming(&self, toward: Side, message: &Message, out: &mut Vec<u8>) {
+    fn write_assuming(&self, toward: Side, message: &Message, out: &mut dyn Sink) {
         let generation = self.pin.unwrap_or(Generation::P5);
         match message {
             Message::Request { id, call } if toward == Side::Editor => {
@@ -226,7 +227,7 @@ impl Proxy {
     fn on_envelope(
         &mut self,
         opened: Opened,
-        out: &mut Vec<u8>,
+        out: &mut dyn Sink,
     ) -> Result<Option<(Side, Message)>, Rejection> {
         if let State::Unknown(Some(probe)) = &mut self.state
             && Greeting::of_method(&opened.call.method.name()).is_some()
@@ -310,7 +311,7 @@ impl Proxy {
         id: Id,
         outcome: Outcome,
         extras: Option<Box<[u8]>>,
-        out: &mut Vec<u8>,
+        out: &mut dyn Sink,
     ) -> Option<(Side, Message)> {
         if self.successor == Successor::Given && id == Id::string(SCP_ID) {
             return self.on_successor(outcome, out);
@@ -369,7 +370,7 @@ impl Proxy {
     }
 
     /// The component has answered `_scp/proxy`, or has not been asked at all.
-    fn on_successor(&mut self, outcome: Outcome, out: &mut Vec<u8>) -> Option<(Side, Message)> {
+    fn on_successor(&mut self, outcome: Outcome, out: &mut dyn Sink) -> Option<(Side, Message)> {
         match outcome {
             Outcome::Result(told) => {
                 // When it answered `initialize` it did not know its own chain.
@@ -389,7 +390,7 @@ impl Proxy {
     }
 
     /// Lets the answer to `initialize` travel on that waited for a successor.
-    fn release(&mut self, out: &mut Vec<u8>) -> Option<(Side, Message)> {
+    fn release(&mut self, out: &mut dyn Sink) -> Option<(Side, Message)> {
         let (id, result) = self.accepted.take()?;
         self.on_answer(id, Outcome::Result(result), None, out)
     }
@@ -397,7 +398,7 @@ impl Proxy {
     pub fn decode(
         &mut self,
         line: &Bytes,
-        out: &mut Vec<u8>,
+        out: &mut dyn Sink,
     ) -> Result<Option<(Side, Message)>, Rejection> {
         let mut parts = Parts::default();
         parts.split(line)?;
@@ -426,7 +427,7 @@ impl Proxy {
         }
     }
 
-    pub fn encode(&mut self, toward: Side, message: &Message, out: &mut Vec<u8>) {
+    pub fn encode(&mut self, toward: Side, message: &Message, out: &mut dyn Sink) {
         let (id, call) = match message {
             Message::Request { id, call } => (Some(id), call),
             Message::Notification(call) => (None, call),
@@ -484,7 +485,7 @@ impl Proxy {
     pub fn give_successor(
         &mut self,
         servers: Option<Json>,
-        out: &mut Vec<u8>,
+        out: &mut dyn Sink,
     ) -> Option<(Side, Message)> {
         self.successor = Successor::Given;
         match servers {
@@ -499,7 +500,7 @@ impl Proxy {
 
     /// The successor of an SCP proxy has been initialised: the proxy's own answer, which waited for
     /// that, may travel on.
-    pub fn successor_stands(&mut self, out: &mut Vec<u8>) -> Option<(Side, Message)> {
+    pub fn successor_stands(&mut self, out: &mut dyn Sink) -> Option<(Side, Message)> {
         self.successor_stands = true;
         self.generation().filter(|it| *it == Generation::P0)?;
         self.release(out)

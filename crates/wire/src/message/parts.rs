@@ -1,12 +1,10 @@
 //! Where the parts of a message stand in its line, and what can be made of a line that is broken.
 
-use std::borrow::Cow;
-
 use bytes::Bytes;
 
 use super::scan::{Remains, Scan};
 use super::{Call, Id, Malformed, Message, Method, Outcome};
-use crate::json::{self, Json, Span, Walker};
+use crate::json::{Json, SESSION, SessionAt, Span, Walker};
 
 /// Where the parts of a message stand in its line. Everything is found in one walk, the two
 /// members of an envelope inside `params` included, whichever order the keys come in.
@@ -30,7 +28,14 @@ pub(crate) struct Inner {
     pub message: Option<Span>,
     /// There are members beside these two and the envelope's own metadata.
     others: bool,
+    /// Where the session stands that they name; 0 if they name none. Envelopes do not.
+    session: usize,
 }
+
+const SESSION_KEY: &[u8] = SESSION.as_bytes();
+
+/// In longer params of an envelope the session is looked for at once.
+const LONG: usize = 16 * 1024;
 
 /// Why an envelope cannot be opened.
 pub(crate) const BAD_ENVELOPE: &str = "an envelope needs a string `method` and, if any, `params` that are an object, an array or null";
@@ -67,6 +72,7 @@ impl Parts {
                             b"params" => inner.params = Some(value),
                             b"_meta" | b"meta" => {}
                             b"message" => (inner.message, inner.others) = (Some(value), true),
+                            SESSION_KEY => (inner.session, inner.others) = (value.start, true),
                             _ => inner.others = true,
                         }
                         Ok(())
@@ -124,7 +130,10 @@ impl Parts {
                     return refuse("the method must be a string");
                 }
                 let method = Method::slice_of(line, method);
-                let params = self.params.map(json);
+                let params = self.params.map(|span| {
+                    let session = self.inner.session.checked_sub(span.start);
+                    Json::object_of(line, span, session.map_or(SessionAt::ABSENT, SessionAt::new))
+                });
                 let call = Call { method, params, extras };
                 Ok(match id {
                     Some(id) => Message::Request { id, call },
@@ -139,8 +148,10 @@ impl Parts {
         }
     }
 
-    pub fn method_name<'a>(&self, line: &'a Bytes) -> Option<Cow<'a, str>> {
-        json::unquote(self.method?.of(line))
+    /// The method, if it is a string.
+    pub fn method(&self, line: &Bytes) -> Option<Method> {
+        let span = self.method.filter(|span| line[span.start] == b'"')?;
+        Some(Method::slice_of(line, span))
     }
 
     pub fn id(&self, line: &Bytes) -> Result<Option<Id>, Malformed> {
@@ -205,7 +216,10 @@ fn envelope_call(
         return None;
     }
     let params = match params.map(|span| (span, line[span.start])) {
-        Some((span, b'{' | b'[')) => Some(Json::slice_of(line, span)),
+        Some((span, b'{' | b'[')) => {
+            let params = Json::slice_of(line, span);
+            Some(if params.as_bytes().len() > LONG { params.with_session() } else { params })
+        }
         // No params and null params are the same in an envelope; plain JSON-RPC knows only the former.
         Some((_, b'n')) | None => None,
         Some(_) => return None,

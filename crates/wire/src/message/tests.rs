@@ -113,3 +113,89 @@ fn the_beginning_of_a_lost_line_tells_who_waits() {
     assert_eq!(salvage(br#"{"method":"x","id":1"#), Salvage::Nothing);
     assert_eq!(salvage(b"Starting agent"), Salvage::Nothing);
 }
+
+/// Where the session stands is noted when a line is read. It is the one that a search finds.
+#[test]
+fn the_session_of_params_is_the_last_one_that_they_name() {
+    let long = "x".repeat(20_000);
+    for (params, session) in [
+        (r#"{ "sessionId" : "a" }"#, Some(r#""a""#)),
+        (r#"{"prompt":[{"sessionId":"b"}],"sessionId":1.50,"z":2}"#, Some("1.50")),
+        (
+            r#"{"sessionId":"a","method":"m","params":{},"session\u0049d":{"b":[]}}"#,
+            Some(r#"{"b":[]}"#),
+        ),
+        (r#"{"session":"a"}"#, None),
+        ("{}", None),
+        (r#"["sessionId","a"]"#, None),
+        ("null", None),
+    ] {
+        for (before, after) in
+            [("", ""), (r#""id":"sessionId","#, ""), ("", r#","sessionId":"no""#)]
+        {
+            let line = format!(r#" {{{before}"method":"m","params":{params}{after}}}"#);
+            let Ok(Message::Request { call, .. } | Message::Notification(call)) = parse(&line)
+            else {
+                panic!("{line}")
+            };
+            let found = call.params.unwrap().member("sessionId").map(|it| it.to_string());
+            assert_eq!(found.as_deref(), session, "{line}");
+        }
+        // In an envelope, and long.
+        let filled = params.replacen('{', &format!(r#"{{"text":"{long}","#), 1).replace(",}", "}");
+        for params in [params, &filled] {
+            let line = format!(
+                r#"{{"method":"proxy/successor","params":{{"method":"m","params":{params}}}}}"#
+            );
+            let line = Bytes::from(line.into_bytes());
+            let mut parts = Parts::default();
+            parts.split(&line).unwrap();
+            let (call, _) = parts.inner_call(&line).unwrap();
+            let found = call.params.and_then(|it| it.member("sessionId")).map(|it| it.to_string());
+            assert_eq!(found.as_deref(), session, "{params:.100}");
+        }
+    }
+}
+
+/// A sink that holds on to what is long.
+#[derive(Default)]
+struct Holding {
+    pieces: Vec<Bytes>,
+    last: Vec<u8>,
+}
+
+impl Sink for Holding {
+    fn short(&mut self) -> &mut Vec<u8> {
+        &mut self.last
+    }
+
+    fn long(&mut self, piece: &Bytes) {
+        self.pieces.push(std::mem::take(&mut self.last).into());
+        self.pieces.push(piece.clone());
+    }
+}
+
+#[test]
+fn a_long_payload_is_not_copied_and_what_is_written_is_the_same() {
+    let long = Json::string(&"x".repeat(LONG));
+    let short = Json::string("x");
+    let params = |json: &Json| Json::array([json]);
+    for payload in [params(&short), params(&long)] {
+        let call =
+            || Call { extras: Some((*b",\"more\":1").into()), ..Call::new("m", payload.clone()) };
+        let result = Outcome::Result(payload.clone());
+        for message in [
+            Message::Notification(call()),
+            Message::Request { id: Id::from(1), call: call() },
+            Message::Response { id: Id::from(1), outcome: result, extras: None },
+        ] {
+            let (mut plain, mut holding) = (Vec::new(), Holding::default());
+            message.write_line(&mut plain);
+            message.write_line(&mut holding);
+            let held = holding.pieces.iter().any(|it| it.as_ptr() == payload.as_bytes().as_ptr());
+            assert_eq!(held, payload.as_bytes().len() >= LONG);
+            holding.pieces.push(holding.last.into());
+            assert!(holding.pieces.concat() == plain);
+        }
+    }
+}

@@ -11,6 +11,7 @@ use super::{Proxy, State, Successor};
 use crate::acp::CANCEL_REQUEST;
 use crate::json::Json;
 use crate::message::{Call, Id, Message, Outcome, Parts, Side, code, error_object};
+use crate::sink::Sink;
 
 /// With which greeting a probe begins.
 #[derive(Debug, Clone, PartialEq)]
@@ -143,7 +144,7 @@ impl Proxy {
 
     /// Says something harmless. A program that an unknown greeting has broken may notice only when
     /// the next line comes.
-    pub fn poke(&mut self, out: &mut Vec<u8>) {
+    pub fn poke(&mut self, out: &mut dyn Sink) {
         if self.awaits_first_word() {
             let params = Json::trusted(r#"{"requestId":"none"}"#);
             Message::notification(CANCEL_REQUEST, params).write_line(out);
@@ -189,7 +190,7 @@ impl Proxy {
     }
 
     /// Stops waiting for the answer to a greeting: what is answered instead.
-    pub fn stop_waiting(&mut self, out: &mut Vec<u8>) -> Option<(Side, Message)> {
+    pub fn stop_waiting(&mut self, out: &mut dyn Sink) -> Option<(Side, Message)> {
         Some((Side::Editor, self.end_probe(out)?))
     }
 
@@ -222,7 +223,7 @@ impl Proxy {
         }
     }
 
-    pub(super) fn begin(&mut self, id: &Id, call: &Call, out: &mut Vec<u8>) {
+    pub(super) fn begin(&mut self, id: &Id, call: &Call, out: &mut dyn Sink) {
         self.withdrawn.clear();
         let greeting = self.first_greeting();
         self.greet(greeting, id, call, out);
@@ -265,7 +266,7 @@ impl Proxy {
     }
 
     /// Sends the next greeting to try; says whether there is one.
-    fn try_next(&mut self, out: &mut Vec<u8>) -> bool {
+    fn try_next(&mut self, out: &mut dyn Sink) -> bool {
         let State::Unknown(Some(probe)) = &mut self.state else { return false };
         let untried = |it: &Greeting| !probe.has_tried(*it);
         // One over which the component has ended is worth another try if its envelope says so.
@@ -284,7 +285,7 @@ impl Proxy {
         true
     }
 
-    fn try_next_or_give_up(&mut self, out: &mut Vec<u8>) -> Option<Outcome> {
+    fn try_next_or_give_up(&mut self, out: &mut dyn Sink) -> Option<Outcome> {
         if self.try_next(out) { None } else { Some(self.give_up(out)) }
     }
 
@@ -293,7 +294,7 @@ impl Proxy {
         &mut self,
         id: &Id,
         outcome: Outcome,
-        out: &mut Vec<u8>,
+        out: &mut dyn Sink,
     ) -> Option<Outcome> {
         let State::Unknown(Some(probe)) = &mut self.state else { return Some(outcome) };
         let greeting = probe.greeting;
@@ -322,7 +323,7 @@ impl Proxy {
         id: &Id,
         greeting: Greeting,
         outcome: Outcome,
-        out: &mut Vec<u8>,
+        out: &mut dyn Sink,
     ) -> Option<Outcome> {
         let State::Unknown(Some(probe)) = &mut self.state else { return Some(outcome) };
         let Outcome::Result(result) = &outcome else { return Some(outcome) };
@@ -355,7 +356,7 @@ impl Proxy {
     }
 
     /// No greeting is left to try. The component may be greeted again later, from the beginning.
-    fn give_up(&mut self, out: &mut Vec<u8>) -> Outcome {
+    fn give_up(&mut self, out: &mut dyn Sink) -> Outcome {
         let Some(probe) = self.despair(out) else { return Outcome::Error(Json::NULL) };
         let text = format!(
             "component '{}' is not a proxy. Tried {}. Every component but the last must be a proxy, \
@@ -378,7 +379,7 @@ impl Proxy {
     }
 
     /// Stops waiting for the answer to the present greeting, and with it the probe.
-    fn end_probe(&mut self, out: &mut Vec<u8>) -> Option<Message> {
+    fn end_probe(&mut self, out: &mut dyn Sink) -> Option<Message> {
         let State::Unknown(Some(probe)) = &self.state else { return None };
         let (id, sent) = (probe.id.clone(), probe.sent.clone());
         self.note_failure("no answer".to_owned(), None);
@@ -389,7 +390,7 @@ impl Proxy {
 
     /// No greeting was understood. What waited for that goes out as if the component were of the
     /// newest generation: it will hardly understand, but it can answer.
-    fn despair(&mut self, out: &mut Vec<u8>) -> Option<Box<Probe>> {
+    fn despair(&mut self, out: &mut dyn Sink) -> Option<Box<Probe>> {
         let State::Unknown(probe) = &mut self.state else { return None };
         let mut probe = probe.take()?;
         for (toward, message) in std::mem::take(&mut probe.held) {
@@ -400,7 +401,7 @@ impl Proxy {
 
     /// The component ended, or was ended, over a greeting that it did not understand. If there is another
     /// one to try on a fresh start, appends it.
-    pub fn begin_again(&mut self, out: &mut Vec<u8>) -> bool {
+    pub fn begin_again(&mut self, out: &mut dyn Sink) -> bool {
         let State::Unknown(Some(probe)) = &mut self.state else { return false };
         if self.pin.is_some() || !probe.can_begin_again() {
             return false;
