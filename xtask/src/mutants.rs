@@ -35,7 +35,7 @@ const CORE: [(&str, &str); 4] = [
     ("wire", "crates/wire/src/dialect"),
     ("router", "crates/router/src/"),
     ("mcp", "crates/mcp/src/"),
-    ("supervisor", "crates/supervisor/src/"),
+    ("engine", "crates/engine/src/"),
 ];
 
 /// The share of the viable mutants that the tests must catch, in percent.

@@ -9,7 +9,7 @@ const PURE: [&str; 5] = [
     "crates/wire/src",
     "crates/router/src",
     "crates/mcp/src",
-    "crates/supervisor/src",
+    "crates/engine/src",
     "crates/driver/src",
 ];
 

@@ -5,12 +5,16 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use engine::{Facts, Setup};
 use router::{Chain, Component, Mode, TakesUpdates};
 use serde::Deserialize;
 use wire::dialect::Generation;
 
+use crate::crashes::Crashes;
 use crate::host::process::Ties;
 use crate::host::resident::Resident;
+use crate::memory::Memory;
+use crate::secret::random_word;
 use crate::survival::{OnCrash, Restarts, Survival, Updates};
 use crate::tap::Tap;
 
@@ -128,6 +132,32 @@ impl Config {
 
     pub(crate) fn is_agent(&self, index: usize) -> bool {
         self.mode == Mode::Agent && index + 1 == self.components.len()
+    }
+
+    /// There is a component that is greeted as a proxy.
+    pub(crate) fn has_proxies(&self) -> bool {
+        (0..self.components.len()).any(|index| !self.is_agent(index))
+    }
+
+    /// What the core is told when the chain begins.
+    pub(crate) fn setup(&self, memory: &Memory, crashes: &Crashes) -> Setup {
+        // What runs in this process is built on our own SDK, which speaks the newest generation.
+        let facts = self.components.iter().map(|spec| Facts {
+            generation: spec.dialect.or(spec.resident.as_ref().map(|_| Generation::CURRENT)),
+            greeting: memory.recall(spec),
+            crashes_on: crashes.recall(spec),
+        });
+        Setup {
+            chain: self.chain(),
+            rules: self.rules(),
+            bridge: self.mcp_bridge,
+            // Without a source of randomness no place can be opened, either: then no id is made up.
+            word: random_word().unwrap_or_default(),
+            nested: self.nested,
+            longest_line: self.limits.line,
+            facts: facts.collect(),
+            watched: self.tap.is_some() || tracing::enabled!(tracing::Level::DEBUG),
+        }
     }
 
     /// The chain as the router sees it.

@@ -1,6 +1,6 @@
 //! Runs a chain: `editor ⇄ conductor ⇄ proxy 1 … proxy n ⇄ agent`.
 //!
-//! This crate is the shell around the pure [`supervisor`]: processes, pipes, the clock, the command
+//! This crate is the shell around the pure core ([`engine`]): processes, pipes, the clock, the command
 //! line. It decides nothing about messages.
 //!
 //! It is a library, too: a program can run chains over any pair of byte streams, with programs and
@@ -12,12 +12,9 @@
 //! - [`config`]: what the user asked for; [`builtin`]: components of our own, by name
 //! - [`survival`]: what is to happen when a component fails
 //! - [`mod@run`]: the loop that everything goes through
-//! - `bad_line`: lines that cannot be taken; `lost`: to which requests answers were that could not be read
-//! - `handshake`: how the shell meets its peers
 //! - [`mod@explain`]: what each component turned out to be
-//! - [`link`], [`lines`], [`queue`], [`flow`]: the pipe to one seat; bytes into lines; what waits to be written; who
-//!   must wait
-//! - [`place`]: a seat as the shell sees it
+//! - [`link`], [`lines`]: the pipe to one peer; bytes into lines
+//! - [`place`]: what the shell has for a seat
 //! - [`host`]: what a component runs in
 //! - [`relay`]: how an SCP proxy's successor connects back to us
 //! - [`mcp`]: where MCP clients reach us; `secret`: what they must know
@@ -28,23 +25,18 @@
 //! - [`stdio`]: our own standard streams
 //! - [`log`]: what people read; [`terminal`]: text from components, made safe to print
 
-mod bad_line;
 pub mod builtin;
 pub mod chat;
 pub mod config;
 mod crashes;
 pub mod explain;
-pub mod flow;
-mod handshake;
 pub mod host;
 pub mod lines;
 pub mod link;
 pub mod log;
-mod lost;
 pub mod mcp;
 pub mod memory;
 pub mod place;
-pub mod queue;
 pub mod relay;
 pub mod run;
 mod secret;

@@ -1,46 +1,41 @@
-//! The pipe to one seat: a reader, a writer with its queue, and the dialect spoken there.
+//! One pipe to a peer: a reader and a writer. What is to be written waits in the core's outputs.
 
 use std::fmt;
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use engine::queue::{MOST_SLICES, Queue};
 use tokio::io::{AsyncRead, AsyncWrite};
-use wire::{Dialect, Message, Rejection, Side};
 
-use crate::flow::{Gauge, HIGH, LOW};
 use crate::lines::Lines;
-use crate::queue::Queue;
 
 pub type Reader = Box<dyn AsyncRead + Send + Unpin>;
 pub type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 
 pub struct Link {
-    dialect: Dialect,
     pub lines: Lines,
-    /// Gone once the peer has closed its end.
+    /// `None` once the peer has closed its end.
     pub reader: Option<Reader>,
-    /// Gone once the peer does not read any more.
+    /// `None` once the peer does not read any more.
     writer: Option<Writer>,
-    queue: Queue,
-    /// The writer may hold what it took; see that it goes out.
+    /// The writer may hold what it took.
     unflushed: bool,
-    full: bool,
-    pub paused: bool,
+    /// The core wants what comes from here.
+    pub read: bool,
+    /// The core knows that something is here that it does not want yet.
+    pub waits: bool,
 }
 
 impl Link {
-    pub fn new(dialect: Dialect, longest_line: usize) -> Link {
+    pub fn new(longest_line: usize) -> Link {
         Link {
-            dialect,
             lines: Lines::new(longest_line),
             reader: None,
             writer: None,
-            queue: Queue::default(),
             unflushed: false,
-            full: false,
-            paused: false,
+            read: true,
+            waits: false,
         }
     }
 
@@ -49,93 +44,61 @@ impl Link {
         self.writer = Some(writer);
     }
 
-    pub fn dialect(&self) -> &Dialect {
-        &self.dialect
+    /// Nothing can be written, or nothing is to be.
+    pub fn is_idle(&self, queued: usize) -> bool {
+        self.writer.is_none() || (queued == 0 && !self.unflushed)
     }
 
-    /// Reads a line in the peer's dialect, which may say something back at once.
-    pub fn decode(&mut self, line: &Bytes) -> Result<Option<(Side, Message)>, Rejection> {
-        self.dialect.decode(line, &mut self.queue)
-    }
-
-    /// Lets the dialect write to the peer on its own account.
-    pub fn with_dialect<T>(&mut self, act: impl FnOnce(&mut Dialect, &mut Queue) -> T) -> T {
-        act(&mut self.dialect, &mut self.queue)
-    }
-
-    /// The peer is gone and another is to take its place, if the dialect has something left to try.
-    /// What was queued for the old one is dropped.
-    pub fn begin_again(&mut self, longest_line: usize) -> bool {
-        let mut queue = Queue::default();
-        if !self.dialect.proxy_mut().is_some_and(|proxy| proxy.begin_again(&mut queue)) {
-            return false;
-        }
-        self.hang_up();
-        self.queue = queue;
-        self.reader = None;
-        self.lines = Lines::new(longest_line);
-        true
-    }
-
-    /// Queues a message. What is sent to a peer that does not read any more is dropped.
-    pub fn send(&mut self, toward: Side, message: &Message) {
-        if self.writer.is_some() {
-            self.dialect.encode(toward, message, &mut self.queue);
-            self.full |= self.queued() > HIGH;
-        }
-    }
-
-    pub fn queued(&self) -> usize {
-        self.queue.len() + self.dialect.backlog()
-    }
-
-    pub fn gauge(&self) -> Gauge {
-        Gauge { queued: self.queued(), full: self.full, pending: !self.lines.is_empty() }
-    }
-
-    /// Writes what can be written. Ready when the queue is empty, or when nobody reads any more.
-    pub fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Some(writer) = &mut self.writer else { return Poll::Ready(Ok(())) };
-        self.unflushed |= !self.queue.is_empty();
-        let written = self.queue.poll_write(writer, cx);
-        self.full &= self.queued() > LOW;
-        if let Err(error) = ready!(written) {
-            return self.broken(error);
-        }
-        if self.unflushed
-            && let Some(writer) = &mut self.writer
-        {
-            match ready!(Pin::new(writer).poll_flush(cx)) {
-                Ok(()) => self.unflushed = false,
-                Err(error) => return self.broken(error),
+    /// Writes once, and says how much of the queue. `Ready(Ok(0))`: everything is written and flushed.
+    pub fn poll_write(
+        &mut self,
+        queue: Option<&Queue>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        let Some(writer) = &mut self.writer else { return Poll::Ready(Ok(0)) };
+        let (slices, count) = queue.map(Queue::slices).unwrap_or_default();
+        let is_empty = slices[..count].iter().all(|it| it.is_empty());
+        let polled = match &slices[..count] {
+            _ if is_empty => Pin::new(&mut *writer).poll_flush(cx).map_ok(|()| 0),
+            [only] => Pin::new(&mut *writer).poll_write(cx, only),
+            several => {
+                let mut vectors = [IoSlice::new(&[]); MOST_SLICES];
+                let copied = vectors.iter_mut().zip(several);
+                copied.for_each(|(vector, slice)| *vector = IoSlice::new(slice));
+                Pin::new(&mut *writer).poll_write_vectored(cx, &vectors[..several.len()])
             }
+        };
+        match polled {
+            Poll::Ready(Ok(0)) if !is_empty => {
+                self.writer = None;
+                Poll::Ready(Err(io::ErrorKind::WriteZero.into()))
+            }
+            Poll::Ready(Ok(count)) => {
+                self.unflushed = count > 0;
+                Poll::Ready(Ok(count))
+            }
+            Poll::Ready(Err(error)) => {
+                self.writer = None;
+                Poll::Ready(Err(error))
+            }
+            Poll::Pending => Poll::Pending,
         }
-        Poll::Ready(Ok(()))
-    }
-
-    pub fn idle(&self) -> bool {
-        self.writer.is_none() || (self.queue.is_empty() && !self.unflushed)
     }
 
     /// Nothing more is written: the peer sees the end of its input.
     pub fn hang_up(&mut self) {
         self.writer = None;
-        self.queue = Queue::default();
-        self.full = false;
     }
 
-    fn broken(&mut self, error: io::Error) -> Poll<io::Result<()>> {
+    /// Nothing more is written or read.
+    pub fn close(&mut self) {
         self.hang_up();
-        Poll::Ready(Err(error))
+        self.reader = None;
     }
 }
 
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link")
-            .field("dialect", &self.dialect.spoken())
-            .field("queued", &self.queued())
-            .field("paused", &self.paused)
-            .finish_non_exhaustive()
+        f.debug_struct("Link").field("read", &self.read).finish_non_exhaustive()
     }
 }

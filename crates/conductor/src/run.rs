@@ -1,9 +1,9 @@
 //! The loop that everything goes through.
 //!
-//! One task owns the router and all links, so there is one order of events and one writer per link.
-//! Each round it reads what the links have, lets the router decide line by line, appends what is to
-//! be sent to the queues, and then writes each queue once: the more there is to do, the more goes
-//! into one write. It never waits for anybody; who does not read makes others wait (see `flow`).
+//! One task owns the core and all links, so there is one order of events and one writer per link.
+//! Each round it reads what the links have, hands it to the core line by line, performs what the core wants
+//! done, and then writes each queue once: the more there is to do, the more goes into one write. It
+//! never waits for a peer, and it decides nothing: all of that is the core's (crate `engine`).
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -11,27 +11,27 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use router::{Ending, Exit, How, Level, Mode, Notice, Router, Seat, SeatState, Time};
-use supervisor::{Action, Event, Supervisor};
+use engine::queue::Queue;
+use engine::{Core, Input, Line, Output, Outputs, Port, Seen};
+use router::{Ending, Level, Notice, Router, Seat, Time};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::{debug, warn};
-use wire::dialect::{Outer, Plain, Spoken};
-use wire::{Message, Side};
+use wire::Spoken;
 
 use crate::config::{Config, Spec};
 use crate::crashes::Crashes;
-use crate::flow::{self, Gauge};
 use crate::host::Occupant;
 use crate::host::process::{Ended, Process};
 use crate::host::strays::{self, Mark};
-use crate::lines::Line;
+use crate::lines;
 use crate::link::{Link, Reader, Writer};
 use crate::log;
-use crate::mcp::shell::{Clients, core};
+use crate::mcp::shell::Clients;
 use crate::memory::Memory;
-use crate::place::{Place, Port};
+use crate::place::Place;
+use crate::relay::Dock;
 use crate::status::Desk;
 use crate::tap::Sighting;
 
@@ -41,13 +41,13 @@ const ROUNDS: usize = 32;
 /// How long to look for more before going to sleep.
 const LINGER: Duration = Duration::from_micros(50);
 
-/// How often an editor that must wait is looked after.
+/// How often it is checked whether an editor that is not read has left.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// How long the last of the components may take to be reaped once they are killed.
 const BURIAL: Duration = Duration::from_secs(1);
 
-/// Runs a chain over the streams of whoever started us, until it ends or `stop` is ready.
+/// Runs a chain over the streams of the program that started us, until it ends or `stop` is ready.
 pub async fn run(
     config: Config,
     (reader, writer): (Reader, Writer),
@@ -60,7 +60,7 @@ pub async fn run(
         if !stopped && stop.as_mut().poll(cx).is_ready() {
             stopped = true;
             shell.look_at_the_clock();
-            shell.handle(Event::Stop);
+            shell.handle(Input::Stop);
         }
         shell.poll(cx)
     })
@@ -74,27 +74,28 @@ pub async fn run(
 type Channel<T> = (UnboundedSender<T>, UnboundedReceiver<T>);
 
 pub(crate) struct Shell {
-    pub(crate) core: Supervisor,
+    pub(crate) core: Core,
+    /// What the core wants done. The queues of the links are in here.
+    pub(crate) out: Outputs,
     pub(crate) config: Config,
     /// By seat: the outer pipe, then the components.
     pub(crate) seats: Vec<Place>,
     pub(crate) began: Instant,
     /// The time of this round: what is handled together happens at once.
     pub(crate) now: Time,
-    actions: Vec<Action>,
-    /// What happened while actions were performed.
-    pub(crate) aftermath: VecDeque<Event>,
+    /// What happened while outputs were performed.
+    pub(crate) inputs: VecDeque<Input>,
     /// MCP clients that have called.
     pub(crate) clients: Clients,
     ended: Channel<Ended>,
-    /// Relays of SCP proxies that have connected.
-    pub(crate) joined: Channel<(Seat, TcpStream)>,
-    pub(crate) memory: Memory,
-    pub(crate) crashes: Crashes,
+    /// Relays of SCP proxies that have connected: to which seat, and to which of its components.
+    joined: Channel<((Seat, u32), TcpStream)>,
+    memory: Memory,
+    crashes: Crashes,
     /// Where people ask how we are.
     pub(crate) desk: Option<Desk>,
     alarm: Pin<Box<Sleep>>,
-    /// When to look whether an editor that must wait has left.
+    /// When to check whether an editor that is not read has left.
     look_again: Option<Instant>,
     /// When there was something to do the last time.
     last_busy: Instant,
@@ -107,27 +108,24 @@ pub(crate) struct Shell {
 impl Shell {
     pub(crate) fn new(mut config: Config, reader: Reader, writer: Writer) -> Shell {
         config.ties.mark.get_or_insert_with(Mark::fresh);
-        let mut outer = Place::new(
-            match config.mode {
-                Mode::Agent => Plain::editor().into(),
-                Mode::Proxy => Outer::unknown().into(),
-            },
-            config.limits.line,
-        );
-        outer.link.attach(reader, writer);
+        let (memory, crashes) = match config.has_proxies() {
+            true => (Memory::load(), Crashes::load()),
+            false => (Memory::default(), Crashes::default()),
+        };
         let clients = Clients::new(config.limits.line);
+        let setup = config.setup(&memory, &crashes);
         let mut shell = Shell {
-            core: core(&config),
-            seats: vec![outer],
+            core: Core::new(setup),
+            out: Outputs::default(),
+            seats: Vec::new(),
             began: Instant::now(),
             now: Time::default(),
-            actions: Vec::new(),
-            aftermath: VecDeque::new(),
+            inputs: VecDeque::new(),
             clients,
             ended: unbounded_channel(),
             joined: unbounded_channel(),
-            memory: Memory::default(),
-            crashes: Crashes::default(),
+            memory,
+            crashes,
             desk: config.status.then(Desk::open).flatten(),
             alarm: Box::pin(sleep_until(Instant::now())),
             look_again: None,
@@ -138,7 +136,14 @@ impl Shell {
             config,
         };
         shell.seat_components();
+        shell.seats[0].link.attach(reader, writer);
         shell
+    }
+
+    /// Makes room for every component of the configuration.
+    fn seat_components(&mut self) {
+        let longest = self.config.limits.line;
+        self.seats.resize_with(self.config.components.len() + 1, || Place::new(longest));
     }
 
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
@@ -146,15 +151,11 @@ impl Shell {
             let mut busy = false;
             self.look_at_the_clock();
             while let Poll::Ready(Some(ended)) = self.ended.1.poll_recv(cx) {
-                let place = self.place(ended.seat);
-                if place.life == ended.life {
-                    place.occupant = None;
-                    place.fate.ended(ended.how);
-                    busy = true;
-                }
+                self.on_exit(ended);
+                busy = true;
             }
-            while let Poll::Ready(Some((seat, stream))) = self.joined.1.poll_recv(cx) {
-                self.join(seat, stream);
+            while let Poll::Ready(Some(((seat, life), stream))) = self.joined.1.poll_recv(cx) {
+                self.join(seat, life, stream);
                 busy = true;
             }
             for seat in self.all_seats() {
@@ -162,14 +163,13 @@ impl Shell {
             }
             busy |= self.hear(cx);
             self.show_status(cx);
-            self.see_off();
             for seat in self.all_seats() {
-                busy |= self.write(seat, cx);
+                busy |= self.write(seat, Port::Main, cx) | self.write(seat, Port::Relay, cx);
             }
             if let Some(ending) = self.ending.take() {
                 return Poll::Ready(ending);
             }
-            busy |= self.regulate() | self.ring(cx);
+            busy |= self.ring(cx);
             if busy {
                 self.last_busy = Instant::now();
             } else {
@@ -194,16 +194,16 @@ impl Shell {
         self.core.router()
     }
 
-    /// What the occupant of a seat speaks, for people.
+    /// What the peer of a seat speaks, for people.
     pub(crate) fn dialect(&self, seat: Seat) -> Spoken {
-        self.seats[seat.index()].link.dialect().spoken()
+        self.core.dialect(seat)
     }
 
     pub(crate) fn all_seats(&self) -> impl Iterator<Item = Seat> + use<> {
         (0..self.seats.len() as u16).map(Seat)
     }
 
-    pub(crate) fn place(&mut self, seat: Seat) -> &mut Place {
+    fn place(&mut self, seat: Seat) -> &mut Place {
         &mut self.seats[seat.index()]
     }
 
@@ -211,171 +211,239 @@ impl Shell {
         self.now = Time(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX));
     }
 
-    /// Reads once from a link and handles the lines that came. Says whether anything was done.
-    fn read(&mut self, seat: Seat, port: Port, cx: &mut Context<'_>) -> bool {
-        let Some(link) = self.place(seat).port(port) else { return false };
-        // Of a peer that must wait one chunk is taken, to know that it has something to say.
-        if link.paused && !link.lines.is_empty() {
-            return false;
-        }
-        let Some(reader) = &mut link.reader else { return false };
-        let filled = link.lines.poll_fill(reader, cx);
-        let paused = link.paused;
-        let over = match filled {
-            Poll::Pending => return false,
-            Poll::Ready(Ok(count)) => count == 0,
-            Poll::Ready(Err(error)) => {
-                debug!(seat = self.router().chain().name(seat), %error, "cannot read");
-                true
+    /// Something has happened: the core is told, and what it wants is done.
+    pub(crate) fn handle(&mut self, input: Input) {
+        let mut next = Some(input);
+        while let Some(input) = next {
+            self.core.handle(self.now, input, &mut self.out);
+            let mut list = std::mem::take(&mut self.out.list);
+            for output in list.drain(..) {
+                self.perform(output);
             }
-        };
-        if over {
-            self.take_lines(seat, port);
-            // Somebody else may sit there after the last line: it is noted before who has ended.
-            let place = self.place(seat);
-            let last = place.port(port).and_then(|link| link.lines.last_line());
-            if let Some(link) = place.port(port) {
-                link.reader = None;
-            }
-            match port {
-                Port::Main => place.fate.closed(How::ClosedOutput),
-                Port::Relay => place.lose_relay(),
-            }
-            // Half a message of one who died over it says nothing that its end does not say better.
-            let half = |line: &Line| {
-                matches!(line, Line::Text(text)
-                    if text.starts_with(b"{") && Message::parse(text).is_err())
-            };
-            let last = last.filter(|line| !(seat.is_component() && half(line)));
-            last.into_iter().for_each(|line| self.on_line(seat, port, line));
-        } else if !paused {
-            self.take_lines(seat, port);
-        }
-        true
-    }
-
-    fn take_lines(&mut self, seat: Seat, port: Port) {
-        while let Some(line) = self.place(seat).port(port).and_then(|link| link.lines.next_line()) {
-            self.on_line(seat, port, line);
+            self.out.list = list;
+            next = self.inputs.pop_front();
         }
     }
 
-    pub(crate) fn on_line(&mut self, seat: Seat, port: Port, line: Line) {
-        match line {
-            Line::Text(line) => {
-                let Some(link) = self.place(seat).port(port) else { return };
-                let decoded = link.decode(&line);
-                let dialect = self.dialect(seat);
-                self.core.set_dialect(seat, dialect);
-                match decoded {
-                    Ok(Some((toward, message))) => {
-                        debug!(
-                            seat = self.router().chain().name(seat),
-                            ?toward,
-                            method = %message.label(),
-                            size = line.len(),
-                            "arrived"
-                        );
-                        self.learn(seat);
-                        if let Message::Response { id, outcome, .. } = &message {
-                            self.on_answer(seat, id, outcome);
-                        }
-                        if let Some(tap) = &self.config.tap {
-                            let dialect = self.seats[seat.index()].link.dialect().spoken();
-                            let name = self.router().chain().name(seat);
-                            let message = &message;
-                            tap.see(&Sighting::Arrived { seat: name, toward, dialect, message });
-                        }
-                        self.handle(Event::Arrived { from: seat, toward, message });
-                    }
-                    Ok(None) => self.on_handshake(seat),
-                    Err(rejection) => self.on_rejection(seat, port, &line, rejection),
+    fn perform(&mut self, output: Output) {
+        match output {
+            Output::Start { seat, life } => {
+                self.place(seat).life = life;
+                match self.start(seat, life) {
+                    Ok(()) => self.show(&Sighting::Started { seat: self.name(seat) }),
+                    Err(why) => self.inputs.push_back(Input::NotStarted { seat, life, why }),
                 }
             }
-            Line::TooLong { scan, length } => {
-                self.on_long_line(seat, port, &scan, length);
+            Output::Kill(seat) => self.place(seat).occupant.iter().for_each(Occupant::kill),
+            Output::End(seat) => *self.place(seat) = Place::new(self.config.limits.line),
+            Output::Close(link) => {
+                self.place(link.seat).port(link.port).into_iter().for_each(Link::close);
             }
-        }
-        self.settle_lost(seat, port);
-    }
-
-    /// Something has happened: the core decides, and what it says is done.
-    pub(crate) fn handle(&mut self, event: Event) {
-        let mut next = Some(event);
-        while let Some(event) = next {
-            if let (Some(tap), Event::Left { seat, why }) = (&self.config.tap, &event) {
-                let how = why.what();
-                tap.see(&Sighting::Left { seat: self.router().chain().name(*seat), how: &how });
+            Output::Read { link, read } => self.set_reading(link, read),
+            Output::Listen(listen) => self.clients.listen(listen),
+            Output::OpenRelay { seat, life } => self.open_relay(seat, life),
+            Output::Extend(servers) => {
+                let setup = self.extend(servers.as_str());
+                self.inputs.push_back(Input::Extended(setup.map(Box::new)));
             }
-            let mut actions = std::mem::take(&mut self.actions);
-            self.core.handle(self.now, event, &mut actions);
-            for action in actions.drain(..) {
-                self.perform(action);
-            }
-            self.actions = actions;
-            next = self.aftermath.pop_front();
-        }
-    }
-
-    /// Queues a message for a seat.
-    pub(crate) fn send(&mut self, to: Seat, toward: Side, message: &Message) {
-        if let Some(tap) = &self.config.tap {
-            let dialect = self.seats[to.index()].link.dialect().spoken();
-            let seat = self.router().chain().name(to);
-            tap.see(&Sighting::Delivered { seat, toward, dialect, message });
-        }
-        let place = self.place(to);
-        place.doubt.on_sent(message);
-        place.toward(toward).send(toward, message);
-        // The first answer that an SCP proxy gets from its successor is that to `initialize`.
-        if place.relay.is_some() && toward == Side::Editor {
-            let told =
-                place.link.with_dialect(|dialect, out| dialect.proxy_mut()?.successor_stands(out));
-            let from = to;
-            self.aftermath.extend(told.map(|(toward, message)| Event::Arrived {
-                from,
-                toward,
-                message,
-            }));
-        }
-    }
-
-    fn perform(&mut self, action: Action) {
-        match action {
-            Action::Deliver { to, toward, message } => self.send(to, toward, &message),
-            Action::Start(seat) => {
-                if let Err(error) = self.start(seat) {
-                    let why = Exit::new(How::NotStarted(error));
-                    self.aftermath.push_back(Event::Left { seat, why });
-                }
-            }
-            Action::End(seat) => self.renew(seat),
-            Action::Tell { caller, message } => self.tell_client(caller, &message),
-            Action::HangUp(caller) => self.clients.hang_up(caller),
-            Action::Admit { ticket, kind } => {
+            Output::Tell { caller, message } => self.tell_client(caller, &message),
+            Output::HangUp(caller) => self.clients.hang_up(caller),
+            Output::Admit { ticket, kind } => {
                 let place = self.clients.listeners.admit(kind, ticket);
-                self.aftermath.push_back(Event::Admitted { ticket, place });
+                self.inputs.push_back(Input::Admitted { ticket, place });
             }
-            Action::Revoke(ticket) => self.clients.listeners.revoke(ticket),
-            Action::Spare { seat, kind } => {
+            Output::Revoke(ticket) => self.clients.listeners.revoke(ticket),
+            Output::Learn { seat, greeting } => {
+                let spec = &self.config.components[seat.index() - 1];
+                match greeting {
+                    Some(greeting) => self.memory.learn(spec, greeting),
+                    None => self.memory.forget(spec),
+                }
+            }
+            Output::Spare { seat, kind } => {
                 self.crashes.learn(&self.config.components[seat.index() - 1], kind);
             }
-            Action::Report(Notice { level, seat, text }) => {
-                let seat = self.router().chain().name(seat);
+            Output::Report(Notice { level, seat, text }) => {
+                let seat = self.name(seat);
                 match level {
                     Level::Warn => warn!(seat, "{text}"),
                     Level::Debug => debug!(seat, "{text}"),
                 }
             }
-            Action::Finish(ending) => self.ending = Some(ending),
+            Output::Seen(seen) => self.on_seen(&seen),
+            Output::Finish(ending) => self.ending = Some(ending),
         }
     }
 
-    fn start(&mut self, seat: Seat) -> Result<(), String> {
+    fn name(&self, seat: Seat) -> &str {
+        self.router().chain().name(seat)
+    }
+
+    fn show(&self, sighting: &Sighting<'_>) {
+        self.config.tap.iter().for_each(|tap| tap.see(sighting));
+    }
+
+    fn on_seen(&self, seen: &Seen) {
+        match seen {
+            Seen::Arrived { seat, toward, dialect, message } => {
+                let (seat, toward) = (self.name(*seat), *toward);
+                debug!(seat, ?toward, method = %message.label(), size = message.size(), "arrived");
+                self.show(&Sighting::Arrived { seat, toward, dialect: *dialect, message });
+            }
+            Seen::Delivered { seat, toward, dialect, message } => {
+                let (seat, toward) = (self.name(*seat), *toward);
+                self.show(&Sighting::Delivered { seat, toward, dialect: *dialect, message });
+            }
+            Seen::Left { seat, how } => self.show(&Sighting::Left { seat: self.name(*seat), how }),
+        }
+    }
+
+    fn set_reading(&mut self, link: engine::Link, read: bool) {
+        if let Some(pipe) = self.place(link.seat).port(link.port) {
+            pipe.read = read;
+        }
+        if !read {
+            self.report_waiting(link.seat, link.port);
+        }
+    }
+
+    /// Reads once from a link and hands over the lines that came. Says whether anything was done.
+    fn read(&mut self, seat: Seat, port: Port, cx: &mut Context<'_>) -> bool {
+        let Some(link) = self.seats[seat.index()].port(port) else { return false };
+        // Lines that were read before they were wanted.
+        let busy = link.read && link.waits;
+        if busy {
+            self.take_lines(seat, port);
+        }
+        busy | self.fill(seat, port, cx)
+    }
+
+    fn fill(&mut self, seat: Seat, port: Port, cx: &mut Context<'_>) -> bool {
+        let Some(link) = self.seats[seat.index()].port(port) else { return false };
+        // Of a peer that is not wanted one chunk is read, to know that it has something to say.
+        if !link.read && !link.lines.is_empty() {
+            return false;
+        }
+        let Some(reader) = &mut link.reader else { return false };
+        let over = match link.lines.poll_fill(reader, cx) {
+            Poll::Pending => return false,
+            Poll::Ready(Ok(count)) => count == 0,
+            Poll::Ready(Err(error)) => {
+                debug!(seat = self.name(seat), %error, "cannot read");
+                true
+            }
+        };
+        if over {
+            self.on_end(seat, port);
+        } else {
+            self.take_lines(seat, port);
+        }
+        true
+    }
+
+    /// A peer has closed its end: what it wrote before is handed over, whether it is wanted or not.
+    fn on_end(&mut self, seat: Seat, port: Port) {
+        let life = self.place(seat).life;
+        if let Some(link) = self.place(seat).port(port) {
+            link.reader = None;
+            link.read = true;
+        }
+        self.take_lines(seat, port);
+        if self.place(seat).life != life {
+            return;
+        }
+        let rest = self.place(seat).port(port).and_then(|link| link.lines.last_line());
+        self.report_words();
+        let link = engine::Link { seat, port };
+        self.handle(Input::Ended { link, rest: rest.map(line) });
+    }
+
+    fn take_lines(&mut self, seat: Seat, port: Port) {
+        let next = |shell: &mut Shell| {
+            shell.place(seat).port(port).filter(|link| link.read)?.lines.next_line()
+        };
+        while let Some(found) = next(self) {
+            let link = engine::Link { seat, port };
+            self.handle(Input::Line { link, line: line(found) });
+        }
+        self.report_waiting(seat, port);
+        self.settle();
+    }
+
+    /// Tells the core whether a link that it does not want to be read has something to say.
+    fn report_waiting(&mut self, seat: Seat, port: Port) {
+        let Some(link) = self.place(seat).port(port) else { return };
+        let waits = !link.lines.is_empty() && !link.read;
+        if link.waits != waits {
+            link.waits = waits;
+            self.inputs.push_back(Input::Waits { link: engine::Link { seat, port }, waits });
+        }
+    }
+
+    /// Hands over what happened while something else was done.
+    fn settle(&mut self) {
+        if let Some(input) = self.inputs.pop_front() {
+            self.handle(input);
+        }
+    }
+
+    /// Tells the core what components have written on their standard error.
+    pub(crate) fn report_words(&mut self) {
+        for seat in self.all_seats() {
+            let place = &self.seats[seat.index()];
+            let (life, lines) = (place.life, place.words.take());
+            if !lines.is_empty() {
+                self.handle(Input::Words { seat, life, lines });
+            }
+        }
+    }
+
+    fn on_exit(&mut self, Ended { seat, life, how }: Ended) {
+        if self.place(seat).life == life {
+            self.place(seat).occupant = None;
+            self.report_words();
+            self.handle(Input::Exited { seat, life, how });
+        }
+    }
+
+    fn open_relay(&mut self, seat: Seat, life: u32) {
+        let dock = Dock::open((seat, life), self.joined.0.clone());
+        let servers = dock
+            .as_ref()
+            .map_err(ToString::to_string)
+            .and_then(|dock| dock.servers().map_err(|error| error.to_string()));
+        self.place(seat).dock = dock.ok();
+        self.inputs.push_back(Input::RelayOpened { seat, life, servers });
+    }
+
+    /// The relay that an SCP proxy has started is its second link.
+    fn join(&mut self, seat: Seat, life: u32, stream: TcpStream) {
+        let mut relay = Link::new(self.config.limits.line);
+        let (reader, writer) = stream.into_split();
+        relay.attach(Box::new(reader), Box::new(writer));
+        let place = self.place(seat);
+        if place.life == life {
+            place.dock = None;
+            place.relay = Some(relay);
+            self.handle(Input::RelayJoined { seat, life });
+        }
+    }
+
+    /// The chain with the components that an SCP editor has named.
+    fn extend(&mut self, servers: &str) -> Result<engine::Setup, String> {
+        let specs = Spec::from_servers(servers)?;
+        let components = self.config.components.drain(..).chain(specs).collect();
+        let config = Config::new(router::Mode::Agent, components);
+        self.config.mode = router::Mode::Agent;
+        self.config.components = config.components;
+        self.seat_components();
+        Ok(self.config.setup(&self.memory, &self.crashes))
+    }
+
+    fn start(&mut self, seat: Seat, life: u32) -> Result<(), String> {
         let spec = &self.config.components[seat.index() - 1];
         let name = spec.name.clone();
         let aside = move |line: &str| log::aside(&name, line);
-        let life = self.seats[seat.index()].life;
         let ended = self.ended.0.clone();
         let (occupant, reader, writer): (Occupant, Reader, Writer) = match &spec.resident {
             Some(resident) => {
@@ -392,40 +460,35 @@ impl Shell {
             }
         };
         self.place(seat).occupy(occupant, reader, writer);
-        if let Some(tap) = &self.config.tap {
-            tap.see(&Sighting::Started { seat: self.router().chain().name(seat) });
-        }
         Ok(())
     }
 
-    /// Writes a seat's queues once. Says whether anything was done.
-    fn write(&mut self, seat: Seat, cx: &mut Context<'_>) -> bool {
-        let place = &mut self.seats[seat.index()];
-        let (mut busy, mut failed) = (false, None);
-        for port in [Port::Main, Port::Relay] {
-            let Some(link) = place.port(port).filter(|link| !link.idle()) else { continue };
-            match link.poll_write(cx) {
-                Poll::Pending => {}
-                Poll::Ready(Ok(())) => busy = true,
+    /// Writes the queue of a link. Says whether anything was done.
+    fn write(&mut self, seat: Seat, port: Port, cx: &mut Context<'_>) -> bool {
+        let mut busy = false;
+        loop {
+            let link = engine::Link { seat, port };
+            let Some(pipe) = self.seats[seat.index()].port(port) else { return busy };
+            let queue = self.out.queue(link);
+            if pipe.is_idle(queue.map_or(0, Queue::len)) {
+                return busy;
+            }
+            match pipe.poll_write(queue, cx) {
+                Poll::Pending => return busy,
+                Poll::Ready(Ok(0)) => return true,
+                Poll::Ready(Ok(count)) => self.handle(Input::Written { link, count }),
                 Poll::Ready(Err(error)) => {
-                    match port {
-                        Port::Main => {
-                            place.fate.closed(How::ClosedInput);
-                            place.fate.left &= seat.is_component();
-                        }
-                        Port::Relay => place.lose_relay(),
-                    }
-                    failed = Some(error);
-                    busy = true;
+                    self.cannot_write(seat, &error);
+                    self.report_words();
+                    self.handle(Input::Unread(link));
                 }
             }
+            busy = true;
         }
-        failed.into_iter().for_each(|error| self.cannot_write(seat, &error));
-        busy
     }
 
     fn cannot_write(&mut self, seat: Seat, error: &std::io::Error) {
-        let chain = self.core.router().chain();
+        let chain = self.core.chain();
         debug!(seat = chain.name(seat), %error, "cannot write");
         if seat == Seat::OUTER && is_full(error) {
             let line = format!("cannot write to {}: {error}", chain.describe(seat));
@@ -433,79 +496,11 @@ impl Shell {
         }
     }
 
-    /// Tells the router of those who are gone, once all that they said has been handled; but a
-    /// component that did not survive our greeting is begun anew with another one.
-    fn see_off(&mut self) {
-        for seat in self.all_seats() {
-            let longest = self.config.limits.line;
-            let stood = self.router().has_stood(seat);
-            let place = self.place(seat);
-            let Some(how) = place.departed(seat == Seat::OUTER) else { continue };
-            // After a restart, a greeting that fails counts as a failure (see `renew`).
-            if !stood && place.link.begin_again(longest) {
-                place.vacate(how);
-                self.learn(seat);
-                self.handle(Event::Again(seat));
-                self.perform(Action::Start(seat));
-                continue;
-            }
-            place.fate.left = true;
-            self.tell_end(seat, how);
-        }
-        if let Some(event) = self.aftermath.pop_front() {
-            self.handle(event);
-        }
-    }
-
-    /// How full the queue of a seat is, with what waits for its next occupant. While that one learns,
-    /// those around it are listened to for longer: it may need an answer of theirs.
-    pub(crate) fn gauge(&self, seat: Seat) -> Gauge {
-        let gauge = self.seats[seat.index()].gauge();
-        let (_, held) = self.router().held(seat);
-        let most = if self.router().learns(seat) { flow::CAP / 4 } else { flow::HIGH };
-        Gauge { queued: gauge.queued + held, full: gauge.full || held > most, ..gauge }
-    }
-
-    /// Pauses who feeds a full queue. Says whether somebody may go on who was paused.
-    fn regulate(&mut self) -> bool {
-        if !self.all_seats().any(|seat| self.place(seat).link.paused || self.gauge(seat).full) {
-            return false;
-        }
-        // Who is left out feeds nobody: its neighbours are neighbours.
-        let there = |seat: &Seat| !matches!(self.router().state(*seat), Some(SeatState::Bypassed));
-        let seats: Vec<Seat> = self.all_seats().filter(there).collect();
-        let gauges: Vec<_> = seats.iter().map(|seat| self.gauge(*seat)).collect();
-        let verdict = flow::judge(&gauges, self.config.mode == Mode::Proxy);
-        let mut released = false;
-        for (&seat, pause) in seats.iter().zip(verdict.paused) {
-            let was_paused = self.place(seat).link.paused;
-            if was_paused {
-                self.core.restart_barrier_limit(self.now, seat);
-            }
-            self.place(seat).links().for_each(|link| link.paused = pause);
-            if !pause {
-                // Taken are also the lines of one that was released out of a circle before.
-                released |= was_paused;
-                self.take_lines(seat, Port::Main);
-                self.take_lines(seat, Port::Relay);
-            }
-        }
-        if let Some(index) = verdict.stuck {
-            let queued = gauges[index].queued;
-            let place = self.place(seats[index]);
-            place.link.hang_up();
-            place.fate.ended(How::Stuck(queued));
-            place.link.reader = None;
-            released = true;
-        }
-        released
-    }
-
-    /// An editor that must wait may have left: its end is behind what we do not read. Says when to
+    /// An editor that is not read may have left: its end is behind what we do not read. Says when to
     /// look again.
     fn hang_up_check(&mut self) -> Option<Instant> {
-        let outer = &mut self.seats[0];
-        if !outer.link.paused || outer.link.reader.is_none() {
+        let outer = &mut self.seats[0].link;
+        if outer.read || outer.reader.is_none() {
             self.look_again = None;
             return None;
         }
@@ -513,8 +508,9 @@ impl Shell {
         if due <= Instant::now() {
             self.look_again = None;
             if self.config.hung_up.is_some_and(|hung_up| hung_up()) {
-                outer.link.reader = None;
-                outer.fate.closed(How::ClosedOutput);
+                outer.reader = None;
+                let link = engine::Link::main(Seat::OUTER);
+                self.handle(Input::Ended { link, rest: None });
             }
         }
         Some(due)
@@ -522,15 +518,8 @@ impl Shell {
 
     /// Keeps the alarm at the next deadline; says whether one has come.
     fn ring(&mut self, cx: &mut Context<'_>) -> bool {
-        let instant = |time: Time| self.began + Duration::from_millis(time.0);
-        let core = self.core.deadline().map(instant);
-        let greeting = self.router().greeting_deadline().map(instant);
-        let stuck = self.hang_up_check();
-        let minded = self.seats.iter_mut().skip(1).filter_map(|place| {
-            [place.mind_silence(greeting), place.patience()].into_iter().flatten().min()
-        });
-        let next = minded.chain(core).chain(stuck).min();
-        let Some(next) = next else { return false };
+        let core = self.core.deadline().map(|time| self.began + Duration::from_millis(time.0));
+        let Some(next) = core.into_iter().chain(self.hang_up_check()).min() else { return false };
         if self.alarm.deadline() != next {
             self.alarm.as_mut().reset(next);
         }
@@ -539,24 +528,10 @@ impl Shell {
         }
         self.look_at_the_clock();
         if core.is_some_and(|time| time <= Instant::now()) {
-            for _ in 0..self.seats.len() {
-                let Some((seat, how)) = self.core.overdue(self.now) else { break };
-                self.give_up(seat, how);
-            }
-            self.excuse_the_silent();
-            self.handle(Event::Tick);
+            self.report_words();
+            self.handle(Input::Tick);
         }
         true
-    }
-
-    /// A component cannot act while its output is not read or its input is not written.
-    fn excuse_the_silent(&mut self) {
-        for seat in self.all_seats() {
-            let waits = |link: &mut Link| link.paused || link.queued() > 0;
-            if self.place(seat).links().any(waits) {
-                self.core.restart_barrier_limit(self.now, seat);
-            }
-        }
     }
 
     /// After the end: the outer pipe gets what is queued for it, then the components are ended, at
@@ -566,7 +541,6 @@ impl Shell {
     /// # Errors
     /// Not all could be written to the outer pipe: there is no room for it.
     pub(crate) async fn wind_down(mut self) -> Result<(), String> {
-        self.all_seats().for_each(|seat| self.forget_guess(seat));
         self.end_components().await;
         // Those of the last lives have been looked after when these ended, and a guard does it for all.
         if let (Some(mark), None) = (self.config.ties.mark, self.config.ties.guard)
@@ -579,16 +553,10 @@ impl Shell {
 
     async fn end_components(&mut self) {
         let grace = self.config.limits.grace;
-        let outer = &mut self.seats[0].link;
-        let written = tokio::time::timeout(grace, poll_fn(|cx| outer.poll_write(cx))).await;
-        outer.hang_up();
-        if let Ok(Err(error)) = written {
-            self.cannot_write(Seat::OUTER, &error);
-        }
-        for link in self.seats[1..].iter_mut().flat_map(Place::links) {
-            if link.idle() {
-                link.hang_up();
-            }
+        let _ = tokio::time::timeout(grace, poll_fn(|cx| self.poll_flush(Seat::OUTER, cx))).await;
+        self.seats[0].link.hang_up();
+        for seat in self.all_seats().skip(1) {
+            self.hang_up_idle(seat);
         }
         if tokio::time::timeout(grace / 2, self.gone()).await.is_ok() {
             return;
@@ -601,6 +569,25 @@ impl Shell {
         let _ = tokio::time::timeout(BURIAL, self.gone()).await;
     }
 
+    /// Writes what is queued for a seat. Ready when it is written, or cannot be.
+    fn poll_flush(&mut self, seat: Seat, cx: &mut Context<'_>) -> Poll<()> {
+        self.write(seat, Port::Main, cx);
+        let queued = self.out.queued(engine::Link::main(seat));
+        match self.seats[seat.index()].link.is_idle(queued) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    }
+
+    /// Closes the input of a component for which nothing is queued.
+    fn hang_up_idle(&mut self, seat: Seat) {
+        for port in [Port::Main, Port::Relay] {
+            let queued = self.out.queued(engine::Link { seat, port });
+            let link = self.seats[seat.index()].port(port);
+            link.filter(|it| it.is_idle(queued)).into_iter().for_each(Link::hang_up);
+        }
+    }
+
     /// Waits until all processes have ended; what they still say goes nowhere.
     async fn gone(&mut self) {
         poll_fn(|cx| {
@@ -610,10 +597,12 @@ impl Shell {
                     self.place(ended.seat).occupant = None;
                 }
             }
+            for seat in self.all_seats().skip(1) {
+                self.write(seat, Port::Main, cx);
+                self.write(seat, Port::Relay, cx);
+                self.hang_up_idle(seat);
+            }
             for link in self.seats[1..].iter_mut().flat_map(Place::links) {
-                if !link.idle() && link.poll_write(cx).is_ready() {
-                    link.hang_up();
-                }
                 while let Some(reader) = &mut link.reader {
                     match link.lines.poll_fill(reader, cx) {
                         Poll::Ready(Ok(1..)) => while link.lines.next_line().is_some() {},
@@ -628,6 +617,16 @@ impl Shell {
             }
         })
         .await;
+    }
+}
+
+/// A line as the core is told of it.
+fn line(line: lines::Line) -> Line {
+    match line {
+        lines::Line::Text(text) => Line::Text(text),
+        lines::Line::TooLong { scan, length } => {
+            Line::TooLong { found: Box::new(scan.findings()), length }
+        }
     }
 }
 

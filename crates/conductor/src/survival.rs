@@ -3,8 +3,8 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use engine::{Pace, Policy, Restart, Rules, Then, Watch};
 use router::{Mode, TakesUpdates};
-use supervisor::{Pace, Policy, Restart, Rules, Then, Watch};
 
 use crate::config::{Config, Spec, milliseconds};
 

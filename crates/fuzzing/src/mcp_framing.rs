@@ -34,10 +34,10 @@ mod words;
 pub mod world;
 
 use bytes::Bytes;
+use engine::{Event, Pace, Restart, Then};
 use mcp::form::Way;
 use mcp::{Caller, Kind, Policy, Ticket};
 use router::{Mode, Seat};
-use supervisor::{Event, Pace, Restart, Then};
 use wire::{Generation, Id, Json, Message, Outcome, Side, Spoken, acp};
 
 use self::words::{ABILITIES, DECLARATIONS, SET_UPS};
@@ -97,12 +97,8 @@ impl Play {
             b'b' => Some((Restart::Never, Then::Bypass)),
             _ => Some((Restart::Never, Then::Stop)),
         };
-        let survival = survival.map(|(restart, then)| supervisor::Policy {
-            restart,
-            then,
-            pace,
-            named: false,
-        });
+        let survival =
+            survival.map(|(restart, then)| engine::Policy { restart, then, pace, named: false });
         let world = World::new(mode, &proxies, policy, survival, abilities);
         Play { world, happened: 0, nameless: false, rude: false, asked: Vec::new() }
     }

@@ -16,7 +16,7 @@ mod scan;
 pub use method::Method;
 pub(crate) use parts::{BAD_ENVELOPE, Parts};
 pub use parts::{Salvage, salvage};
-pub use scan::{Remains, Scan};
+pub use scan::{Findings, Remains, Scan};
 
 /// The two ends of a chain, and so the two ways to go. A message travels *toward* a side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -69,8 +69,9 @@ impl Words {
         words.push_back(line);
     }
 
-    pub fn list(&self) -> Vec<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    /// What was said since the last time.
+    pub fn take(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect()
     }
 }
 

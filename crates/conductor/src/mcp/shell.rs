@@ -4,37 +4,18 @@ use std::collections::BTreeMap;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use mcp::{Caller, Exchange};
-use supervisor::{Event, Supervisor};
+use engine::Input;
+use mcp::Caller;
 use tokio::sync::mpsc::{Receiver, channel};
 use tracing::debug;
 use wire::Message;
 
 use super::ports::Listeners;
 use super::{Heard, Mouth};
-use crate::config::Config;
 use crate::run::Shell;
-use crate::secret::random_word;
 
 /// How many lines of MCP clients may wait to be handled; then the clients do.
 const MOST_LINES: usize = 64;
-
-/// While this much waits for a component, MCP clients are not listened to.
-const MOST_QUEUED: usize = 64 * 1024 * 1024;
-
-/// The core of a chain.
-pub fn core(config: &Config) -> Supervisor {
-    let chain = config.chain();
-    let policy = config.mcp_bridge.filter(|_| mcp::exchange::is_of_use(&chain));
-    // Without a source of randomness no place can be opened, either: then no id is made up.
-    let word = random_word().unwrap_or_default();
-    let exchange = policy.map(|policy| Exchange::new(chain.clone(), policy, &word));
-    let mut core = Supervisor::new(chain, config.rules(), exchange);
-    if config.nested {
-        core.tell_guards();
-    }
-    core
-}
 
 /// The MCP clients that have called, and where they do.
 #[derive(Debug)]
@@ -42,13 +23,19 @@ pub struct Clients {
     pub(crate) listeners: Listeners,
     mouths: BTreeMap<Caller, Mouth>,
     heard: Receiver<Heard>,
+    listens: bool,
 }
 
 impl Clients {
     pub fn new(longest_line: usize) -> Clients {
         let (hearing, heard) = channel(MOST_LINES);
         let listeners = Listeners::new(hearing, longest_line);
-        Clients { listeners, mouths: BTreeMap::new(), heard }
+        Clients { listeners, mouths: BTreeMap::new(), heard, listens: true }
+    }
+
+    /// Listens to the clients, or does not.
+    pub fn listen(&mut self, listen: bool) {
+        self.listens = listen;
     }
 
     pub fn hang_up(&mut self, caller: Caller) {
@@ -64,30 +51,30 @@ impl Clients {
 impl Shell {
     /// Looks after what MCP clients say. Says whether there was anything.
     pub(crate) fn hear(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.all_seats().any(|seat| self.gauge(seat).queued > MOST_QUEUED) {
-            return false;
-        }
         let mut busy = false;
         for _ in 0..MOST_LINES {
+            if !self.clients.listens {
+                break;
+            }
             let Poll::Ready(Some(heard)) = self.clients.heard.poll_recv(cx) else { break };
             busy = true;
-            let event = match heard {
+            let input = match heard {
                 Heard::Called { ticket, caller, mouth } => {
                     debug!(caller = caller.0, "an MCP client calls");
                     self.clients.mouths.insert(caller, mouth);
-                    Event::Called { ticket, caller }
+                    Input::Called { ticket, caller }
                 }
                 Heard::Line { caller, line } => {
                     debug!(caller = caller.0, size = line.len(), "an MCP client speaks");
-                    Event::Heard { caller, line }
+                    Input::Heard { caller, line }
                 }
                 Heard::HungUp(caller) => {
                     debug!(caller = caller.0, "an MCP client has left");
                     self.clients.mouths.remove(&caller);
-                    Event::HungUp(caller)
+                    Input::HungUp(caller)
                 }
             };
-            self.handle(event);
+            self.handle(input);
         }
         busy
     }
@@ -100,7 +87,7 @@ impl Shell {
         let mouth = self.clients.mouths.get(&caller);
         if mouth.is_some_and(|mouth| !mouth.say(Bytes::from(line))) {
             self.clients.mouths.remove(&caller);
-            self.aftermath.push_back(Event::HungUp(caller));
+            self.inputs.push_back(Input::HungUp(caller));
         }
     }
 }

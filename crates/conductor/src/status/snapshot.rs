@@ -3,11 +3,10 @@
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use engine::Port;
 use router::{Role as Part, Seat, SeatState};
 
 use super::{Component, Editor, Life, Mcp, Mode, Queue, Role, State, Status, VERSION};
-use crate::link::Link;
-use crate::place::Place;
 use crate::run::Shell;
 use crate::survival;
 
@@ -17,6 +16,7 @@ impl Shell {
         while let Some(desk) = &mut self.desk
             && let Poll::Ready(Some(question)) = desk.poll_question(cx)
         {
+            self.report_words();
             // Who asked may have left.
             let _ = question.send(self.snapshot());
         }
@@ -25,8 +25,9 @@ impl Shell {
     /// The chain as it is now. The one place where a [`Status`] is filled in.
     pub(crate) fn snapshot(&self) -> Status {
         let router = self.router();
-        let outer = &self.seats[0];
-        let servers = self.core.exchange().map_or(0, mcp::Exchange::servers);
+        let outer = self.core.peer_at(Seat::OUTER);
+        let supervisor = self.core.supervisor();
+        let servers = supervisor.exchange().map_or(0, mcp::Exchange::servers);
         let clients = self.clients.len();
         let directory = std::env::current_dir().unwrap_or_default();
         Status {
@@ -41,9 +42,12 @@ impl Shell {
             uptime_seconds: seconds(self.began.elapsed()),
             state: self.chain_state(),
             open_requests: router.open_questions(),
-            sessions: self.core.sessions(),
+            sessions: supervisor.sessions(),
             components: router.chain().seats().map(|seat| self.component(seat)).collect(),
-            editor: Editor { out_bytes: waiting(outer), paused: outer.link.paused },
+            editor: Editor {
+                out_bytes: self.core.queued(Seat::OUTER, &self.out),
+                paused: outer.pipe(Port::Main).paused,
+            },
             mcp: Mcp { servers, clients },
         }
     }
@@ -70,12 +74,13 @@ impl Shell {
 
     fn component(&self, seat: Seat) -> Component {
         let (router, place) = (self.router(), &self.seats[seat.index()]);
+        let (core, peer) = (self.core.supervisor(), self.core.peer_at(seat));
         let chain = router.chain();
         let state = router.state(seat);
-        let over = router.is_ending() && place.occupant.is_none() && place.since.is_some();
+        let over = router.is_ending() && place.occupant.is_none() && peer.since.is_some();
         let exit = match state {
             Some(SeatState::Closed(exit)) => Some(exit),
-            _ => self.core.last_exit(seat).or(place.previous.as_ref()),
+            _ => core.last_exit(seat).or(peer.previous.as_ref()),
         };
         let (held_messages, held_bytes) = router.held(seat);
         Component {
@@ -88,7 +93,7 @@ impl Shell {
             },
             dialect: self.dialect(seat).to_string(),
             guard: chain.component(seat).is_some_and(|it| it.guard),
-            policy: self.core.policy(seat).map_or("", |it| survival::words(&it)).to_owned(),
+            policy: core.policy(seat).map_or("", |it| survival::words(&it)).to_owned(),
             state: match state {
                 Some(SeatState::Closed(_)) => Life::Lost,
                 _ if over => Life::Ended,
@@ -100,27 +105,21 @@ impl Shell {
             },
             pid: place.occupant.as_ref().and_then(|it| it.pid()),
             // Who has left and has not been replaced was not started again.
-            restarts: place.life.saturating_sub(u32::from(place.since.is_none())),
-            uptime_seconds: place
-                .since
-                .filter(|_| place.occupant.is_some())
-                .map(|since| seconds(since.elapsed())),
+            restarts: peer.life.saturating_sub(u32::from(peer.since.is_none())),
+            uptime_seconds: peer.since.filter(|_| place.occupant.is_some()).map(|since| {
+                seconds(self.began.elapsed().saturating_sub(Duration::from_millis(since.0)))
+            }),
             last_exit: exit.map(|exit| exit.what()),
             exit_words: exit.map(|exit| exit.last_words.clone()).unwrap_or_default(),
-            last_words: place.words.list(),
+            last_words: peer.words().to_vec(),
             queue: Queue {
-                out_bytes: waiting(place),
+                out_bytes: self.core.queued(seat, &self.out),
                 held_messages,
                 held_bytes,
-                owes: router.owed_by(seat) + self.core.turns_at(seat),
+                owes: router.owed_by(seat) + core.turns_at(seat),
             },
         }
     }
-}
-
-/// What has yet to be read at a seat.
-fn waiting(place: &Place) -> usize {
-    place.link.queued() + place.relay.as_ref().map_or(0, Link::queued)
 }
 
 /// To the millisecond.

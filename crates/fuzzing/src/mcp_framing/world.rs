@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use engine::{Action, Event, Rules, Supervisor, Then, Watch};
 use mcp::form::connection_of;
 use mcp::{Exchange, Hop, Kind, Policy, Step, Ticket};
 use router::{Chain, Component, Exit, How, Mode, Role, Seat, Time};
-use supervisor::{Action, Event, Rules, Supervisor, Then, Watch};
 use wire::{Id, Json, Message, Outcome, Side, Spoken, acp};
 
 use super::desk::Desk;
@@ -78,7 +78,7 @@ impl World {
         mode: Mode,
         proxies: &[(Spoken, &'static str)],
         bridge: Policy,
-        survival: Option<supervisor::Policy>,
+        survival: Option<engine::Policy>,
         abilities: &'static str,
     ) -> World {
         let count = proxies.len() + usize::from(mode == Mode::Agent);

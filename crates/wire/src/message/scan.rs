@@ -67,6 +67,18 @@ impl Remains {
     }
 }
 
+/// What a scan has found.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Findings {
+    pub messages: Vec<Remains>,
+    /// How many answers there are beside these.
+    pub more_answers: usize,
+    /// The line breaks off, or goes on behind its end.
+    pub is_damaged: bool,
+    /// The line begins as JSON does.
+    pub looks_like_json: bool,
+}
+
 /// The scan of one line.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Scan {
@@ -175,6 +187,15 @@ impl Scan {
     /// Is something wrong with the brackets or strings, so that parts of it could not be made out?
     pub fn is_damaged(&self) -> bool {
         self.begun && (self.depth > 0 || self.in_string || self.goes_on)
+    }
+
+    pub fn findings(&self) -> Findings {
+        Findings {
+            messages: self.messages(),
+            more_answers: self.more_answers(),
+            is_damaged: self.is_damaged(),
+            looks_like_json: self.looks_like_json(),
+        }
     }
 
     /// What is left of the messages in the line.

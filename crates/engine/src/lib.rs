@@ -27,12 +27,20 @@
 //!
 //! Pure: no clock, no I/O, no randomness but that of a seed.
 
+mod bad_line;
 mod blame;
 mod cancelled;
+pub mod core;
 pub mod event;
+pub mod flow;
+mod greet;
+pub mod input;
 mod kept;
+mod lost;
 mod orphan;
+pub mod peer;
 pub mod policy;
+pub mod queue;
 mod record;
 mod recovery;
 pub mod supervisor;
@@ -41,6 +49,8 @@ mod topic;
 mod turn;
 mod watchdog;
 
+pub use core::Core;
 pub use event::{Action, Event};
+pub use input::{Facts, Input, Line, Link, Output, Outputs, Port, Seen, Setup};
 pub use policy::{Pace, Policy, Restart, Rules, Then, Watch};
 pub use supervisor::Supervisor;

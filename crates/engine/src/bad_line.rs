@@ -12,14 +12,11 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use router::pending::id_of;
 use router::{Seat, SeatState};
-use tracing::warn;
-use wire::message::{Remains, Scan};
+use wire::message::{Findings, Remains, Scan};
 use wire::{Id, Json, Malformed, Message, Outcome, Rejection, Side, code};
 
-use crate::host::process::shortened;
-use crate::lines::Line;
-use crate::place::Port;
-use crate::run::Shell;
+use crate::core::Core;
+use crate::input::{Line, Link, Outputs};
 
 /// What is wrong with a line, and what to do about it.
 #[derive(Debug)]
@@ -39,177 +36,200 @@ impl Fault {
 /// How many methods a warning names.
 const MOST_METHODS: usize = 8;
 
-impl Shell {
+/// A longer line is cut in error messages, in bytes.
+const LONGEST_WORDS: usize = 2000;
+
+impl Core {
     /// A line that is no message: noise, a broken message, or one that is not allowed.
     pub(crate) fn on_rejection(
         &mut self,
-        seat: Seat,
-        port: Port,
+        link: Link,
         line: &Bytes,
         rejection: Rejection,
+        out: &mut Outputs,
     ) {
-        let whose = self.router().chain().describe(seat);
+        let seat = link.seat;
+        let whose = self.chain().describe(seat);
         let why = format!("{whose} sent a bad line: {}", rejection.why);
         let fault = Fault {
             why,
             remedy: "send the request again; if it happens again, it is a fault for the developers of \
                      that program",
         };
-        let scan = Scan::of(line);
+        let found = Scan::of(line).findings();
         let is_list = line.trim_ascii_start().starts_with(b"[");
         match rejection.why {
             Malformed::NotJson(_) | Malformed::NotAMessage { .. }
-                if seat.is_component() && !scan.looks_like_json() =>
+                if seat.is_component() && !found.looks_like_json =>
             {
-                self.on_noise(seat, line, &fault.why);
+                self.on_noise(seat, line, &fault.why, out);
             }
             Malformed::NotJson(_) if seat.is_component() => {
-                self.on_lost_line(seat, port, &scan, &fault, false);
+                self.on_lost_line(link, &found, &fault, false, out);
             }
             Malformed::NotJson(_) => {
-                warn!(seat = self.router().chain().name(seat), "{}", fault.why);
-                rejection.reply.iter().for_each(|reply| self.reply(seat, port, reply));
-                self.end_waits(seat, port, &scan, &fault);
+                self.warn(seat, fault.why.clone(), out);
+                rejection.reply.iter().for_each(|reply| self.reply(link, reply, out));
+                self.end_waits(link, &found, &fault, out);
             }
             Malformed::NotAMessage { .. } if is_list => {
-                self.on_batch(seat, port, line, &fault, rejection.reply.as_deref());
+                self.on_batch(link, line, &fault, rejection.reply.as_deref(), out);
             }
             Malformed::NotAMessage { .. } => {
-                warn!(seat = self.router().chain().name(seat), "{}", fault.why);
-                if !self.end_waits(seat, port, &scan, &fault) {
-                    rejection.reply.iter().for_each(|reply| self.reply(seat, port, reply));
+                self.warn(seat, fault.why.clone(), out);
+                if !self.end_waits(link, &found, &fault, out) {
+                    rejection.reply.iter().for_each(|reply| self.reply(link, reply, out));
                 }
             }
             Malformed::AnswerWithoutId => {
-                warn!(seat = self.router().chain().name(seat), "{}", fault.why);
+                self.warn(seat, fault.why, out);
                 let error = Json::parse(line.clone()).ok().and_then(|it| it.member("error"));
                 error
                     .into_iter()
-                    .for_each(|it| self.on_error_without_id(seat, &Outcome::Error(it)));
+                    .for_each(|it| self.on_error_without_id(seat, &Outcome::Error(it), out));
             }
         }
     }
 
-    fn on_noise(&mut self, seat: Seat, line: &[u8], why: &str) {
+    fn on_noise(&mut self, seat: Seat, line: &[u8], why: &str, out: &mut Outputs) {
         let start = String::from_utf8_lossy(&line[..line.len().min(200)]);
-        warn!(seat = self.router().chain().name(seat), "{why}; skipped: {start:?}");
-        self.place(seat).words.push(format!("(on stdout) {}", shortened(&start)));
+        self.warn(seat, format!("{why}; skipped: {start:?}"), out);
+        self.peer(seat).hear(format!("(on stdout) {}", shortened(&start)));
     }
 
     /// Answers are taken out of a batch, in their order. All else in it is refused.
     fn on_batch(
         &mut self,
-        seat: Seat,
-        port: Port,
+        link: Link,
         line: &Bytes,
         fault: &Fault,
         refusal: Option<&Message>,
+        out: &mut Outputs,
     ) {
         let messages = Json::parse(line.clone()).map(|json| json.elements()).unwrap_or_default();
         let mut refused = messages.is_empty();
         for message in messages {
             let text = Bytes::copy_from_slice(message.as_bytes());
             match Message::parse(&text) {
-                Ok(Message::Response { .. }) => self.on_line(seat, port, Line::Text(text)),
+                Ok(Message::Response { .. }) => self.on_line(link, Line::Text(text), out),
                 Ok(_) => refused = true,
-                Err(_) => refused |= !self.end_waits(seat, port, &Scan::of(&text), fault),
+                Err(_) => {
+                    refused |= !self.end_waits(link, &Scan::of(&text).findings(), fault, out);
+                }
             }
         }
         if refused {
-            warn!(seat = self.router().chain().name(seat), "{}", fault.why);
-            refusal.into_iter().for_each(|reply| self.reply(seat, port, reply));
+            self.warn(link.seat, fault.why.clone(), out);
+            refusal.into_iter().for_each(|reply| self.reply(link, reply, out));
         }
     }
 
     /// A line that is longer than allowed.
-    pub(crate) fn on_long_line(&mut self, seat: Seat, port: Port, scan: &Scan, length: usize) {
-        let most = self.config.limits.line;
-        let whose = self.router().chain().describe(seat);
+    pub(crate) fn on_long_line(
+        &mut self,
+        link: Link,
+        found: &Findings,
+        length: usize,
+        out: &mut Outputs,
+    ) {
+        let most = self.setup.longest_line;
+        let whose = self.chain().describe(link.seat);
         let fault = Fault {
             why: format!(
                 "{whose} sent a line of {length} bytes, and {most} are allowed (--max-line)"
             ),
             remedy: "start the conductor with a larger --max-line",
         };
-        self.on_lost_line(seat, port, scan, &fault, true);
+        self.on_lost_line(link, found, &fault, true, out);
     }
 
     /// A line that could not be read. `tell`: its sender is told even if it is not clear what it was.
-    fn on_lost_line(&mut self, seat: Seat, port: Port, scan: &Scan, fault: &Fault, tell: bool) {
-        warn!(seat = self.router().chain().name(seat), "{}", fault.why);
-        if self.end_waits(seat, port, scan, fault) {
+    fn on_lost_line(
+        &mut self,
+        link: Link,
+        found: &Findings,
+        fault: &Fault,
+        tell: bool,
+        out: &mut Outputs,
+    ) {
+        self.warn(link.seat, fault.why.clone(), out);
+        if self.end_waits(link, found, fault, out) {
             return;
         }
-        let requests = scan.messages().into_iter().filter(|it| it.call && !it.answer);
-        let mut ids: Vec<Id> = requests.filter_map(|it| it.ids.into_iter().next()).collect();
-        let is_answer = scan.messages().iter().any(|it| it.is_answer() && !it.ids.is_empty());
+        let requests = found.messages.iter().filter(|it| it.call && !it.answer);
+        let mut ids: Vec<Id> = requests.filter_map(|it| it.ids.first().cloned()).collect();
+        let is_answer = found.messages.iter().any(|it| it.is_answer() && !it.ids.is_empty());
         if ids.is_empty() && tell && !is_answer {
             ids.push(Id::NULL);
         }
         for id in ids {
             let reply = Message::response(id, Outcome::error(code::INVALID_REQUEST, &fault.why));
-            self.reply(seat, port, &reply);
+            self.reply(link, &reply, out);
         }
     }
 
     /// Answers a line in our own name, where it came from.
-    fn reply(&mut self, seat: Seat, port: Port, reply: &Message) {
-        let place = self.place(seat);
-        place.doubt.on_sent(reply);
-        if let Some(link) = place.port(port) {
-            link.send(Side::Editor, reply);
-        }
+    fn reply(&mut self, link: Link, reply: &Message, out: &mut Outputs) {
+        self.peer(link.seat).doubt.on_sent(reply);
+        self.write(link, Side::Editor, reply, out);
     }
 
     /// Ends the wait for each answer that this line was. Says whether there was any.
-    fn end_waits(&mut self, seat: Seat, port: Port, scan: &Scan, fault: &Fault) -> bool {
+    fn end_waits(
+        &mut self,
+        link: Link,
+        found: &Findings,
+        fault: &Fault,
+        out: &mut Outputs,
+    ) -> bool {
         let mut ended = false;
-        for message in scan.messages() {
-            ended |= self.end_wait(seat, port, &message, scan.is_damaged(), fault);
+        for message in &found.messages {
+            ended |= self.end_wait(link, message, found.is_damaged, fault, out);
         }
-        let more = scan.more_answers();
-        ended | (more > 0 && self.on_lost_answers(seat, None, more, &fault.answer()))
+        let more = found.more_answers;
+        ended | (more > 0 && self.on_lost_answers(link.seat, None, more, &fault.answer(), out))
     }
 
     fn end_wait(
         &mut self,
-        seat: Seat,
-        port: Port,
+        link: Link,
         message: &Remains,
         damaged: bool,
         fault: &Fault,
+        out: &mut Outputs,
     ) -> bool {
         // What has no member of an answer is one only if it says that it is JSON-RPC.
         if !message.answer && (message.call || !message.jsonrpc) {
             return false;
         }
+        let seat = link.seat;
         let pending = self.router().pending();
         let owed = message.ids.iter().filter_map(|id| Some((pending.owed_number(seat, id)?, id)));
         let owed: Vec<(u64, &Id)> = owed.collect();
         match (owed.as_slice(), message.ids.as_slice()) {
-            ([(_, id)], _) => self.answer_for(seat, port, id, &fault.answer()),
+            ([(_, id)], _) => self.answer_for(link, id, &fault.answer(), out),
             // A request of our own: of the handshake, or to one that was started again.
             ([], [id]) if message.is_answer() => {
-                self.answer_for(seat, port, id, &fault.answer());
+                self.answer_for(link, id, &fault.answer(), out);
                 return false;
             }
             ([], []) if message.is_answer() && message.jsonrpc && damaged => {
-                return self.on_lost_answers(seat, None, 1, &fault.answer());
+                return self.on_lost_answers(seat, None, 1, &fault.answer(), out);
             }
             ([], _) => return false,
             _ => {
                 let among = owed.iter().map(|(number, _)| *number).collect();
-                return self.on_lost_answers(seat, Some(among), 1, &fault.answer());
+                return self.on_lost_answers(seat, Some(among), 1, &fault.answer(), out);
             }
         }
         true
     }
 
     /// Answers in the name of a component whose answer cannot be read.
-    fn answer_for(&mut self, seat: Seat, port: Port, id: &Id, text: &str) {
+    fn answer_for(&mut self, link: Link, id: &Id, text: &str, out: &mut Outputs) {
         let error = Outcome::error(code::INTERNAL_ERROR, text);
         let line = Message::response(id.clone(), error).to_line();
-        self.on_line(seat, port, Line::Text(line.into()));
+        self.on_line(link, Line::Text(line.into()), out);
     }
 
     /// Answers of which it is not known to which requests they were: to some of these, or of all. `text` is
@@ -220,13 +240,14 @@ impl Shell {
         among: Option<BTreeSet<u64>>,
         count: usize,
         text: &str,
+        out: &mut Outputs,
     ) -> bool {
         let is_meant = |number: &u64| among.as_ref().is_none_or(|among| among.contains(number));
         let pending = self.router().pending();
         let owed: BTreeSet<u64> = pending.owed(seat).map(|(number, _)| number).collect();
         let meant = pending.owed(seat).filter(|(number, _)| is_meant(number));
         let methods: Vec<String> = meant.map(|(_, ask)| ask.method.clone()).collect();
-        if !self.place(seat).lost.add(&owed, among, count, text) {
+        if !self.peer(seat).lost.add(&owed, among, count, text) {
             return false;
         }
         let mut list = methods[..methods.len().min(MOST_METHODS)].join(", ");
@@ -238,26 +259,26 @@ impl Shell {
             _ => format!("in the line were {count} answers to some"),
         };
         let total = methods.len();
-        warn!(seat = self.router().chain().name(seat), "{what} of {total} requests ({list})");
+        self.warn(seat, format!("{what} of {total} requests ({list})"), out);
         true
     }
 
     /// Looks at an answer of a component before it is handled.
-    pub(crate) fn on_answer(&mut self, seat: Seat, id: &Id, outcome: &Outcome) {
-        self.place(seat).doubt.on_answer(id);
+    pub(crate) fn on_answer(&mut self, seat: Seat, id: &Id, outcome: &Outcome, out: &mut Outputs) {
+        self.peer(seat).doubt.on_answer(id);
         if id.is_null() {
-            self.on_error_without_id(seat, outcome);
+            self.on_error_without_id(seat, outcome, out);
         }
     }
 
     /// An error that names no request. If it says that the component could not read what it was sent, and
     /// this can only be a request, the request is not answered otherwise.
-    fn on_error_without_id(&mut self, seat: Seat, outcome: &Outcome) {
+    fn on_error_without_id(&mut self, seat: Seat, outcome: &Outcome, out: &mut Outputs) {
         let Some(code) = outcome.error_code() else { return };
         let is_live = matches!(self.router().state(seat), Some(SeatState::Live));
         if !matches!(code, code::PARSE_ERROR | code::INVALID_REQUEST)
             || !is_live
-            || !self.seats[seat.index()].doubt.is_none()
+            || !self.peer(seat).doubt.is_none()
         {
             return;
         }
@@ -268,20 +289,21 @@ impl Shell {
             "{} could not read a request, and said so without its id: {code}, {:?}; it is taken for this \
              one, which is not answered otherwise; change what is sent, or use a version of that program \
              that can read it",
-            self.router().chain().describe(seat),
+            self.chain().describe(seat),
             shortened(&message)
         );
-        self.on_lost_answers(seat, None, 1, &text);
+        self.on_lost_answers(seat, None, 1, &text, out);
     }
 
     /// Answers the requests of which it is clear by now that their answers could not be read: as many
     /// as there are such answers.
-    pub(crate) fn settle_lost(&mut self, seat: Seat, port: Port) {
-        if self.seats[seat.index()].lost.is_empty() {
+    pub(crate) fn settle_lost(&mut self, link: Link, out: &mut Outputs) {
+        let seat = link.seat;
+        if self.peer(seat).lost.is_empty() {
             return;
         }
         // While it is taken out, the answers in the component's name do not come back to here.
-        let mut lost = std::mem::take(&mut self.place(seat).lost);
+        let mut lost = std::mem::take(&mut self.peer(seat).lost);
         loop {
             let pending = self.router().pending();
             let settled = lost.settle(pending.closed(), |number| pending.owes(seat, number));
@@ -289,9 +311,14 @@ impl Shell {
                 break;
             }
             for (number, text) in settled {
-                self.answer_for(seat, port, &id_of(number), &text);
+                self.answer_for(link, &id_of(number), &text, out);
             }
         }
-        self.place(seat).lost = lost;
+        self.peer(seat).lost = lost;
     }
+}
+
+/// At most so much of a line as a person would read.
+fn shortened(text: &str) -> &str {
+    &text[..text.floor_char_boundary(LONGEST_WORDS)]
 }

@@ -1,8 +1,8 @@
 //! Work that must not grow with the square of what is open, and memory that must not grow with its size.
 //! Issue 11, items 25 and 26. There is no clock here: the sizes are such that quadratic work takes minutes.
 
+use engine::{Action, Event, Pace, Policy, Restart, Rules, Supervisor, Then, Watch};
 use router::{Chain, Component, Exit, How, Mode, Seat, Time};
-use supervisor::{Action, Event, Pace, Policy, Restart, Rules, Supervisor, Then, Watch};
 use wire::{Call, Id, Json, Message, Outcome, Side};
 
 const PROXY: Seat = Seat(1);

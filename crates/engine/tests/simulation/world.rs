@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use bytes::Bytes;
+use engine::{Action, Event, Pace, Policy, Restart, Rules, Supervisor, Then, Watch};
 use mcp::{Caller, Exchange, Ticket};
 use router::{Chain, Component, Ending, Exit, How, Mode, Seat, SeatState, Time};
-use supervisor::{Action, Event, Pace, Policy, Restart, Rules, Supervisor, Then, Watch};
 use testkit::sim::op::Random;
 use wire::dialect::{Generation, Outer, Plain, Proxy as ProxyDialect};
 use wire::{Dialect, Message, Side};

@@ -1,7 +1,7 @@
 //! Faults to plant: each is a mistake that a supervisor could make.
 
+use engine::{Action, Event, Supervisor};
 use router::{Ending, Seat, SeatState};
-use supervisor::{Action, Event, Supervisor};
 use wire::{Call, Json, Message, Outcome, Side};
 
 use crate::pen::{is_mcp, payload_of, serial, text};

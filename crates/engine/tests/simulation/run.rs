@@ -1,7 +1,7 @@
 //! How a case is played to its end, and what must be true when nothing moves any more.
 
+use engine::Event;
 use router::{How, Time};
-use supervisor::Event;
 use wire::Message;
 
 use crate::bug::Saboteur;

@@ -1,0 +1,467 @@
+//! The one way in: what happens to a chain, and what is to be done about it.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use mcp::Exchange;
+use router::{Chain, Exit, How, Level, Mode, Notice, Router, Seat, SeatState, Time};
+use wire::{Message, Side, Sink, Spoken};
+
+use crate::event::{Action, Event};
+use crate::flow::{self, Gauge};
+use crate::input::{Input, Line, Link, Output, Outputs, Port, Seen, Setup};
+use crate::peer::Peer;
+use crate::supervisor::Supervisor;
+
+/// While this much waits for a component, in bytes, MCP clients are not listened to.
+const MOST_QUEUED: usize = 64 * 1024 * 1024;
+
+/// Decides; never acts. See the crate's documentation.
+#[derive(Debug)]
+pub struct Core {
+    pub(crate) setup: Setup,
+    pub(crate) supervisor: Supervisor,
+    /// By seat: the outer pipe, then the components.
+    pub(crate) peers: Vec<Peer>,
+    pub(crate) now: Time,
+    /// Kept, so that a busy chain allocates nothing per message.
+    actions: Vec<Action>,
+    /// What happened while something else was done.
+    later: VecDeque<Event>,
+    /// The `initialize` that waits for the chain to be completed.
+    pub(crate) extension: Option<Message>,
+    /// MCP clients are listened to.
+    listens: bool,
+    finished: bool,
+}
+
+impl Core {
+    pub fn new(setup: Setup) -> Core {
+        let supervisor = make_supervisor(&setup);
+        let mut core = Core {
+            supervisor,
+            setup,
+            peers: Vec::new(),
+            now: Time::default(),
+            actions: Vec::new(),
+            later: VecDeque::new(),
+            extension: None,
+            listens: true,
+            finished: false,
+        };
+        core.seat_peers();
+        core
+    }
+
+    pub fn supervisor(&self) -> &Supervisor {
+        &self.supervisor
+    }
+
+    pub fn router(&self) -> &Router {
+        self.supervisor.router()
+    }
+
+    pub fn chain(&self) -> &Chain {
+        self.router().chain()
+    }
+
+    pub(crate) fn peer(&mut self, seat: Seat) -> &mut Peer {
+        &mut self.peers[seat.index()]
+    }
+
+    /// The peer of a seat, for status.
+    pub fn peer_at(&self, seat: Seat) -> &Peer {
+        &self.peers[seat.index()]
+    }
+
+    /// What the peer of a seat speaks, for people.
+    pub fn dialect(&self, seat: Seat) -> Spoken {
+        self.peers[seat.index()].dialect.spoken()
+    }
+
+    fn seats(&self) -> impl Iterator<Item = Seat> + use<> {
+        (0..self.peers.len() as u16).map(Seat)
+    }
+
+    /// How many bytes wait to be read by a peer, for status.
+    pub fn queued(&self, seat: Seat, out: &Outputs) -> usize {
+        let peer = &self.peers[seat.index()];
+        peer.ports().map(|port| out.queued(Link { seat, port }) + peer.backlog(port)).sum()
+    }
+
+    /// When to call [`handle`](Core::handle) with [`Input::Tick`], if nothing happens before.
+    pub fn deadline(&self) -> Option<Time> {
+        if self.finished {
+            return None;
+        }
+        let peers = self.peers.iter().flat_map(|it| [it.patience(), it.silence_deadline()]);
+        peers.flatten().chain(self.supervisor.deadline()).min()
+    }
+
+    /// The one way in. What is to be done is appended to `out`, in order.
+    pub fn handle(&mut self, now: Time, input: Input, out: &mut Outputs) {
+        if self.finished {
+            // What is queued is still written.
+            if let Input::Written { link, count } = input {
+                out.consume(link, count);
+            }
+            return;
+        }
+        self.now = now;
+        match input {
+            Input::Line { link, line } => self.on_line(link, line, out),
+            Input::Waits { link, waits } => self.peer(link.seat).pipe_mut(link.port).waits = waits,
+            Input::Ended { link, rest } => self.on_ended(link, rest, out),
+            Input::Written { link, count } => {
+                out.consume(link, count);
+                self.peers[link.seat.index()].gauge_queue(link, out);
+            }
+            Input::Unread(link) => self.on_unread(link, out),
+            Input::NotStarted { seat, life, why } => {
+                if self.is_current(seat, life) {
+                    self.peer(seat).running = false;
+                    self.apply(Event::Left { seat, why: Exit::new(How::NotStarted(why)) }, out);
+                }
+            }
+            Input::Exited { seat, life, how } => {
+                if self.is_current(seat, life) {
+                    let peer = self.peer(seat);
+                    peer.running = false;
+                    peer.fate.ended(now, how);
+                }
+            }
+            Input::Words { seat, life, lines } => {
+                if self.is_current(seat, life) {
+                    lines.into_iter().for_each(|line| self.peer(seat).hear(line));
+                }
+            }
+            Input::RelayOpened { seat, life, servers } => {
+                if self.is_current(seat, life) {
+                    self.on_relay_opened(seat, servers, out);
+                }
+            }
+            Input::RelayJoined { seat, life } => {
+                if self.is_current(seat, life) {
+                    self.on_relay_joined(seat);
+                }
+            }
+            Input::Extended(setup) => self.on_extended(setup, out),
+            Input::Called { ticket, caller } => self.apply(Event::Called { ticket, caller }, out),
+            Input::Heard { caller, line } => self.apply(Event::Heard { caller, line }, out),
+            Input::HungUp(caller) => self.apply(Event::HungUp(caller), out),
+            Input::Admitted { ticket, place } => {
+                self.apply(Event::Admitted { ticket, place }, out);
+            }
+            Input::Stop => self.apply(Event::Stop, out),
+            Input::Tick => self.on_tick(out),
+        }
+        self.see_off(out);
+        self.mind_silence(out);
+        self.regulate(out);
+    }
+
+    fn is_current(&self, seat: Seat, life: u32) -> bool {
+        self.peers.get(seat.index()).is_some_and(|peer| peer.life == life)
+    }
+
+    pub(crate) fn on_line(&mut self, link: Link, line: Line, out: &mut Outputs) {
+        match line {
+            Line::Text(line) => self.on_text(link, &line, out),
+            Line::TooLong { found, length } => self.on_long_line(link, &found, length, out),
+        }
+        self.settle_lost(link, out);
+    }
+
+    fn on_text(&mut self, link: Link, line: &Bytes, out: &mut Outputs) {
+        let seat = link.seat;
+        let peer = &mut self.peers[seat.index()];
+        let Some(dialect) = peer.dialect_at(link.port) else { return };
+        let decoded = dialect.decode(line, out.queue_mut(link));
+        self.note_dialect(seat);
+        match decoded {
+            Ok(Some((toward, message))) => {
+                self.learn(seat, out);
+                if let Message::Response { id, outcome, .. } = &message {
+                    self.on_answer(seat, id, outcome, out);
+                }
+                if self.setup.watched {
+                    let (dialect, message) = (self.dialect(seat), message.clone());
+                    out.push(Output::Seen(Seen::Arrived { seat, toward, dialect, message }));
+                }
+                self.apply(Event::Arrived { from: seat, toward, message }, out);
+            }
+            Ok(None) => self.on_handshake(seat, out),
+            Err(rejection) => self.on_rejection(link, line, rejection, out),
+        }
+    }
+
+    /// A peer has closed its end of a link.
+    fn on_ended(&mut self, link: Link, rest: Option<Line>, out: &mut Outputs) {
+        let (seat, now) = (link.seat, self.now);
+        let peer = self.peer(seat);
+        peer.pipe_mut(link.port).open = false;
+        peer.pipe_mut(link.port).waits = false;
+        match link.port {
+            Port::Main => peer.fate.closed(now, How::ClosedOutput),
+            Port::Relay => self.lose_relay(seat, out),
+        }
+        // Half a message of a component that died over it says nothing that its end does not say better.
+        let half = |line: &Line| {
+            matches!(line, Line::Text(text)
+                if text.starts_with(b"{") && Message::parse(text).is_err())
+        };
+        let rest = rest.filter(|line| !(seat.is_component() && half(line)));
+        rest.into_iter().for_each(|line| self.on_line(link, line, out));
+    }
+
+    /// A peer does not read a link any more.
+    fn on_unread(&mut self, link: Link, out: &mut Outputs) {
+        let (seat, now) = (link.seat, self.now);
+        out.clear(link);
+        let peer = self.peer(seat);
+        let pipe = peer.pipe_mut(link.port);
+        (pipe.writable, pipe.full) = (false, false);
+        match link.port {
+            Port::Main => {
+                peer.fate.closed(now, How::ClosedInput);
+                peer.fate.left &= seat.is_component();
+            }
+            Port::Relay => self.lose_relay(seat, out),
+        }
+    }
+
+    /// An SCP proxy has closed the pipe to the program that it takes for its successor, or that program has
+    /// ended. Without it, the proxy can do its part no longer.
+    fn lose_relay(&mut self, seat: Seat, out: &mut Outputs) {
+        let (now, link) = (self.now, Link::relay(seat));
+        let peer = self.peer(seat);
+        *peer.pipe_mut(Port::Relay) = Default::default();
+        peer.fate.closed(now, How::ClosedSuccessor);
+        out.clear(link);
+        out.push(Output::Close(link));
+    }
+
+    /// Something has happened: the chain decides, and what it says is done.
+    pub(crate) fn apply(&mut self, event: Event, out: &mut Outputs) {
+        let mut next = Some(event);
+        while let Some(event) = next {
+            if let (true, Event::Left { seat, why }) = (self.setup.watched, &event) {
+                out.push(Output::Seen(Seen::Left { seat: *seat, how: why.what() }));
+            }
+            let mut actions = std::mem::take(&mut self.actions);
+            self.supervisor.handle(self.now, event, &mut actions);
+            for action in actions.drain(..) {
+                self.perform(action, out);
+            }
+            self.actions = actions;
+            next = self.later.pop_front();
+        }
+    }
+
+    fn perform(&mut self, action: Action, out: &mut Outputs) {
+        match action {
+            Action::Deliver { to, toward, message } => self.deliver(to, toward, &message, out),
+            Action::Start(seat) => self.start(seat, out),
+            Action::End(seat) => self.renew(seat, out),
+            Action::Tell { caller, message } => out.push(Output::Tell { caller, message }),
+            Action::HangUp(caller) => out.push(Output::HangUp(caller)),
+            Action::Admit { ticket, kind } => out.push(Output::Admit { ticket, kind }),
+            Action::Revoke(ticket) => out.push(Output::Revoke(ticket)),
+            Action::Spare { seat, kind } => out.push(Output::Spare { seat, kind }),
+            Action::Report(notice) => out.push(Output::Report(notice)),
+            Action::Finish(ending) => {
+                self.finished = true;
+                self.seats().for_each(|seat| self.forget_guess(seat, out));
+                out.push(Output::Finish(ending));
+            }
+        }
+    }
+
+    fn start(&mut self, seat: Seat, out: &mut Outputs) {
+        let now = self.now;
+        let peer = self.peer(seat);
+        peer.started(now);
+        let life = peer.life;
+        out.push(Output::Start { seat, life });
+    }
+
+    /// Queues a message for a seat.
+    fn deliver(&mut self, to: Seat, toward: Side, message: &Message, out: &mut Outputs) {
+        if self.setup.watched {
+            let (dialect, message) = (self.dialect(to), message.clone());
+            out.push(Output::Seen(Seen::Delivered { seat: to, toward, dialect, message }));
+        }
+        let peer = &mut self.peers[to.index()];
+        peer.doubt.on_sent(message);
+        let port = peer.port_toward(toward);
+        self.write(Link { seat: to, port }, toward, message, out);
+        // The first answer that an SCP proxy gets from its successor is that to `initialize`.
+        if port == Port::Relay {
+            let queue = out.queue_mut(Link::main(to));
+            let told = self.peers[to.index()]
+                .dialect
+                .proxy_mut()
+                .and_then(|it| it.successor_stands(queue));
+            self.later.extend(told.map(|(toward, message)| Event::Arrived {
+                from: to,
+                toward,
+                message,
+            }));
+        }
+    }
+
+    /// Appends a message to the queue of a link. What is for a peer that does not read any more is dropped.
+    pub(crate) fn write(&mut self, link: Link, toward: Side, message: &Message, out: &mut Outputs) {
+        let peer = &mut self.peers[link.seat.index()];
+        if !peer.pipe(link.port).writable {
+            return;
+        }
+        if let Some(dialect) = peer.dialect_at(link.port) {
+            dialect.encode(toward, message, out.queue_mut(link));
+        }
+        peer.gauge_queue(link, out);
+    }
+
+    /// Acts on the end of peers, once everything that they said has been handled; but a component
+    /// that did not survive its first greeting is begun anew with another one.
+    fn see_off(&mut self, out: &mut Outputs) {
+        for seat in self.seats() {
+            let now = self.now;
+            let Some(how) = self.peers[seat.index()].departed(now, seat == Seat::OUTER) else {
+                continue;
+            };
+            let stood = self.router().has_stood(seat);
+            let mut greeting = Vec::new();
+            // After a restart, a greeting that fails counts as a failure (see `renew`).
+            let proxy = self.peer(seat).dialect.proxy_mut().filter(|_| !stood);
+            if proxy.is_some_and(|it| it.begin_again(&mut greeting)) {
+                self.peer(seat).vacate(how);
+                out.clear(Link::main(seat));
+                out.clear(Link::relay(seat));
+                out.push(Output::End(seat));
+                out.queue_mut(Link::main(seat)).short().extend_from_slice(&greeting);
+                self.learn(seat, out);
+                self.apply(Event::Again(seat), out);
+                self.start(seat, out);
+                continue;
+            }
+            self.peer(seat).fate.left = true;
+            self.end(seat, how, out);
+        }
+        if let Some(event) = self.later.pop_front() {
+            self.apply(event, out);
+        }
+    }
+
+    fn on_tick(&mut self, out: &mut Outputs) {
+        let now = self.now;
+        if self.supervisor.deadline().is_none_or(|due| due > now) {
+            return;
+        }
+        for _ in 0..self.peers.len() {
+            let Some((seat, how)) = self.supervisor.overdue(now) else { break };
+            self.give_up(seat, how, out);
+        }
+        self.excuse_the_silent(out);
+        self.apply(Event::Tick, out);
+    }
+
+    /// A component cannot act while its output is not read or its input is not written.
+    fn excuse_the_silent(&mut self, out: &Outputs) {
+        for seat in self.seats() {
+            let peer = &self.peers[seat.index()];
+            let is_excused = peer.ports().any(|port| {
+                let queued = out.queued(Link { seat, port }) + peer.backlog(port);
+                peer.pipe(port).paused || queued > 0
+            });
+            if is_excused {
+                self.supervisor.restart_barrier_limit(self.now, seat);
+            }
+        }
+    }
+
+    /// How full the queue of a seat is, with what waits for its next component. While that one learns,
+    /// those around it are listened to for longer: it may need an answer of theirs.
+    fn gauge(&self, seat: Seat, out: &Outputs) -> Gauge {
+        let peer = &self.peers[seat.index()];
+        let (_, held) = self.router().held(seat);
+        let most = if self.router().learns(seat) { flow::CAP / 4 } else { flow::HIGH };
+        let mut gauge = Gauge { queued: 0, full: held > most, pending: false };
+        for port in peer.ports() {
+            let pipe = peer.pipe(port);
+            let queued = out.queued(Link { seat, port }) + peer.backlog(port);
+            gauge.queued = gauge.queued.max(queued);
+            gauge.full |= pipe.full;
+            gauge.pending |= pipe.waits;
+        }
+        gauge.queued += held;
+        gauge
+    }
+
+    /// Pauses the peers that feed a full queue, and lets them go on when it has drained.
+    fn regulate(&mut self, out: &mut Outputs) {
+        let paused = |peer: &Peer| peer.ports().any(|port| peer.pipe(port).paused);
+        if self.listens
+            && !self.peers.iter().any(paused)
+            && !self.seats().any(|seat| self.gauge(seat, out).full)
+        {
+            return;
+        }
+        // What is left out feeds nobody: its neighbours are neighbours.
+        let there = |seat: &Seat| !matches!(self.router().state(*seat), Some(SeatState::Bypassed));
+        let seats: Vec<Seat> = self.seats().filter(there).collect();
+        let gauges: Vec<_> = seats.iter().map(|seat| self.gauge(*seat, out)).collect();
+        let verdict = flow::judge(&gauges, self.chain().mode == Mode::Proxy);
+        for (&seat, pause) in seats.iter().zip(verdict.paused) {
+            if paused(&self.peers[seat.index()]) {
+                self.supervisor.restart_barrier_limit(self.now, seat);
+            }
+            self.pause(seat, pause, out);
+        }
+        if let Some(index) = verdict.stuck {
+            self.give_up_stuck(seats[index], gauges[index].queued, out);
+        }
+        let listens = gauges.iter().all(|it| it.queued <= MOST_QUEUED);
+        if listens != self.listens {
+            self.listens = listens;
+            out.push(Output::Listen(listens));
+        }
+    }
+
+    fn pause(&mut self, seat: Seat, pause: bool, out: &mut Outputs) {
+        let peer = &mut self.peers[seat.index()];
+        for port in peer.ports() {
+            let pipe = peer.pipe_mut(port);
+            if pipe.paused != pause {
+                pipe.paused = pause;
+                out.push(Output::Read { link: Link { seat, port }, read: !pause });
+            }
+        }
+    }
+
+    /// A peer does not read, and everybody else has to wait for it.
+    fn give_up_stuck(&mut self, seat: Seat, queued: usize, out: &mut Outputs) {
+        let (now, link) = (self.now, Link::main(seat));
+        out.clear(link);
+        out.push(Output::Close(link));
+        let peer = self.peer(seat);
+        *peer.pipe_mut(Port::Main) = Default::default();
+        peer.fate.ended(now, How::Stuck(queued));
+        self.see_off(out);
+    }
+
+    pub(crate) fn warn(&self, seat: Seat, text: String, out: &mut Outputs) {
+        out.push(Output::Report(Notice { level: Level::Warn, seat, text }));
+    }
+}
+
+pub(crate) fn make_supervisor(setup: &Setup) -> Supervisor {
+    let chain = setup.chain.clone();
+    let bridge = setup.bridge.filter(|_| mcp::exchange::is_of_use(&chain));
+    let exchange = bridge.map(|policy| Exchange::new(chain.clone(), policy, &setup.word));
+    let mut supervisor = Supervisor::new(chain, setup.rules.clone(), exchange);
+    if setup.nested {
+        supervisor.tell_guards();
+    }
+    supervisor
+}

@@ -1,0 +1,266 @@
+//! How components are greeted: with which dialect, and what a dialect needs that is not spelling.
+
+use router::{Exit, How, Mode, Role, Seat};
+use wire::dialect::{Generation, Greeting, Outer, Plain, Proxy, Relay};
+use wire::{Dialect, Json, Message, Outcome, Side, code};
+
+use crate::core::{Core, make_supervisor};
+use crate::event::Event;
+use crate::input::{Facts, Link, Output, Outputs, Setup};
+use crate::peer::{Peer, Silence};
+
+impl Core {
+    /// The peers of a chain that has not begun.
+    pub(crate) fn seat_peers(&mut self) {
+        let chain = self.chain();
+        let outer = match chain.mode {
+            Mode::Agent => Dialect::Plain(Plain::editor()),
+            Mode::Proxy => Dialect::Outer(Box::new(Outer::unknown())),
+        };
+        let seats: Vec<Seat> = chain.seats().collect();
+        if self.peers.is_empty() {
+            let mut outer = Peer::new(outer);
+            outer.opened();
+            self.peers.push(outer);
+        }
+        self.peers.truncate(1);
+        for seat in &seats {
+            let facts = self.facts(*seat);
+            for kind in facts.crashes_on {
+                self.supervisor.spare(*seat, kind);
+            }
+            let peer = Peer::new(self.greet_with(*seat));
+            self.peers.push(peer);
+        }
+        for seat in seats.into_iter().chain([Seat::OUTER]) {
+            self.note_dialect(seat);
+        }
+    }
+
+    fn facts(&self, seat: Seat) -> Facts {
+        self.setup.facts.get(seat.index() - 1).cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn note_dialect(&mut self, seat: Seat) {
+        let spoken = self.peers[seat.index()].dialect.spoken();
+        self.supervisor.set_dialect(seat, spoken);
+    }
+
+    /// The dialect to greet a component with.
+    fn greet_with(&self, seat: Seat) -> Dialect {
+        let chain = self.chain();
+        if chain.role(seat) == Role::Agent {
+            return Dialect::Plain(Plain::agent());
+        }
+        let (name, facts) = (chain.name(seat), self.facts(seat));
+        let proxy = match (facts.generation, facts.greeting) {
+            (Some(generation), _) => Proxy::pinned(name, generation),
+            (None, Some(greeting)) => Proxy::remembered(name, greeting),
+            (None, None) => Proxy::unknown(name),
+        };
+        Dialect::Proxy(Box::new(proxy.with_peers(self.names_behind(seat))))
+    }
+
+    /// The names of the components behind a seat. Behind the last component of a chain in a chain are those
+    /// of the outer conductor, which are not known.
+    fn names_behind(&self, seat: Seat) -> Option<Vec<String>> {
+        let chain = self.chain();
+        let behind = &chain.components[seat.index()..];
+        let unknown = behind.is_empty() && chain.mode == Mode::Proxy;
+        (!unknown).then(|| behind.iter().map(|it| it.name.clone()).collect())
+    }
+
+    /// Ends what is left of the component in a seat, and makes the seat ready for the next one. That is
+    /// greeted as the last one wanted to be, as long as it understands that: another program may have
+    /// been put in its place on disk. If it did not, the greetings are tried anew, one for each start.
+    pub(crate) fn renew(&mut self, seat: Seat, out: &mut Outputs) {
+        let peer = &self.peers[seat.index()];
+        let spoken = &peer.dialect;
+        let (known, probing) = match spoken.proxy().and_then(Proxy::understood) {
+            Some(_) => (spoken.generation(), None),
+            None => {
+                let earlier = peer.probing.clone().unwrap_or_default();
+                let failed: Vec<Greeting> = earlier
+                    .into_iter()
+                    .chain(spoken.proxy().into_iter().flat_map(Proxy::failed_greetings))
+                    .collect();
+                let any_left = Greeting::ALL.iter().any(|it| !failed.contains(it));
+                (peer.known, any_left.then_some(failed))
+            }
+        };
+        let chain = self.chain();
+        let name = chain.name(seat);
+        let is_agent = chain.role(seat) == Role::Agent;
+        let proxy = match (known, &probing) {
+            _ if is_agent || self.facts(seat).generation.is_some() => None,
+            (_, Some(failed)) => Some(Proxy::after(name, failed.clone())),
+            // These two have the same envelopes and look for their role in different places: it is
+            // offered in both again.
+            (Some(known), None) if [Generation::P3, Generation::P3t].contains(&known) => {
+                Some(Proxy::remembered(name, Greeting::Capability))
+            }
+            (Some(known), None) => Some(Proxy::restarted(name, known)),
+            (None, None) => None,
+        };
+        let dialect = match proxy {
+            Some(proxy) => Dialect::Proxy(Box::new(proxy.with_peers(self.names_behind(seat)))),
+            None => self.greet_with(seat),
+        };
+        let mut fresh = Peer::new(dialect);
+        (fresh.life, fresh.known, fresh.probing) = (peer.life + 1, known, probing);
+        self.peers[seat.index()] = fresh;
+        self.end_links(seat, out);
+        out.push(Output::End(seat));
+        self.note_dialect(seat);
+    }
+
+    /// Nothing that is queued for the component of a seat is written any more.
+    fn end_links(&self, seat: Seat, out: &mut Outputs) {
+        out.clear(Link::main(seat));
+        out.clear(Link::relay(seat));
+    }
+
+    /// Notes what a line has told of its sender: the greeting that a component understood, for the
+    /// next run; an outer conductor whose protocol versions are no numbers.
+    pub(crate) fn learn(&mut self, seat: Seat, out: &mut Outputs) {
+        let peer = &mut self.peers[seat.index()];
+        if seat == Seat::OUTER {
+            if peer.dialect.generation().is_some_and(Generation::any_version) {
+                self.supervisor.take_any_version();
+            }
+            return;
+        }
+        if peer.learned {
+            return;
+        }
+        let pinned =
+            self.setup.facts.get(seat.index() - 1).is_some_and(|it| it.generation.is_some());
+        let Some(proxy) = peer.dialect.proxy() else { return };
+        if proxy.guess_failed() && !pinned {
+            out.push(Output::Learn { seat, greeting: None });
+        }
+        if let Some(greeting) = proxy.understood() {
+            peer.learned = true;
+            if !pinned {
+                out.push(Output::Learn { seat, greeting: Some(greeting) });
+            }
+        }
+    }
+
+    /// Forgets the remembered greeting of a component that ends without having shown that it understands it.
+    pub(crate) fn forget_guess(&mut self, seat: Seat, out: &mut Outputs) {
+        if seat.is_component()
+            && self.peers[seat.index()].dialect.proxy().is_some_and(Proxy::is_guess)
+        {
+            out.push(Output::Learn { seat, greeting: None });
+        }
+    }
+
+    /// A component has ended, or is treated as if it had.
+    pub(crate) fn end(&mut self, seat: Seat, how: How, out: &mut Outputs) {
+        self.forget_guess(seat, out);
+        let last_words = self.peer(seat).last_words();
+        self.apply(Event::Left { seat, why: Exit { how, last_words } }, out);
+    }
+
+    /// A component was silent for too long. If it has refused an earlier greeting with an error of its own,
+    /// that error is the answer to `initialize`, and the editor may try again.
+    pub(crate) fn give_up(&mut self, seat: Seat, how: How, out: &mut Outputs) {
+        let stood = self.router().has_stood(seat);
+        let proxy = self.peers[seat.index()].dialect.proxy_mut();
+        let refused = proxy.filter(|it| !stood && it.was_refused() && it.awaits_first_word());
+        let told = refused.and_then(|it| it.stop_waiting(out.queue_mut(Link::main(seat))));
+        match told {
+            Some((toward, message)) => {
+                self.apply(Event::Arrived { from: seat, toward, message }, out);
+            }
+            None => self.end(seat, how, out),
+        }
+    }
+
+    /// Looks after greetings that meet with silence.
+    pub(crate) fn mind_silence(&mut self, out: &mut Outputs) {
+        let deadline = self.router().greeting_deadline();
+        for index in 1..self.peers.len() {
+            if !self.peers[index].may_be_silent() {
+                continue;
+            }
+            let (seat, now) = (Seat(index as u16), self.now);
+            match self.peers[index].silence(now, deadline) {
+                Silence::Wait => {}
+                Silence::Poke => {
+                    let proxy = self.peers[index].dialect.proxy_mut();
+                    proxy.into_iter().for_each(|it| it.poke(out.queue_mut(Link::main(seat))));
+                }
+                Silence::Kill => out.push(Output::Kill(seat)),
+            }
+        }
+    }
+
+    /// A line was for the dialect itself, which may now need something that is not spelling.
+    pub(crate) fn on_handshake(&mut self, seat: Seat, out: &mut Outputs) {
+        self.learn(seat, out);
+        let peer = &mut self.peers[seat.index()];
+        peer.restart_silence();
+        if peer.dialect.proxy().is_some_and(Proxy::wants_restart) {
+            // Its end is noticed like any other; then it is begun anew.
+            out.push(Output::Kill(seat));
+        }
+        if peer.dialect.proxy().is_some_and(Proxy::wants_successor) && !peer.awaits_relay {
+            peer.awaits_relay = true;
+            let life = peer.life;
+            out.push(Output::OpenRelay { seat, life });
+        }
+        if seat == Seat::OUTER
+            && let Some((servers, initialize)) =
+                peer.dialect.outer_mut().and_then(Outer::take_chain)
+        {
+            self.extension = Some(initialize);
+            out.push(Output::Extend(servers));
+        }
+    }
+
+    /// A place is open where the relay of an SCP proxy may connect.
+    pub(crate) fn on_relay_opened(
+        &mut self,
+        seat: Seat,
+        servers: Result<Json, String>,
+        out: &mut Outputs,
+    ) {
+        if let Err(error) = &servers {
+            self.warn(seat, format!("no relay for an SCP proxy: {error}"), out);
+        }
+        let queue = out.queue_mut(Link::main(seat));
+        let proxy = self.peers[seat.index()].dialect.proxy_mut();
+        let told = proxy.and_then(|it| it.give_successor(servers.ok(), queue));
+        if let Some((toward, message)) = told {
+            self.apply(Event::Arrived { from: seat, toward, message }, out);
+        }
+    }
+
+    /// The relay that an SCP proxy has started is its second link.
+    pub(crate) fn on_relay_joined(&mut self, seat: Seat) {
+        let asked = self.router().greeted(seat).and_then(|greeted| greeted.asked.clone());
+        self.peer(seat).joined(Dialect::Relay(Box::new(Relay::new(asked))));
+    }
+
+    /// An SCP editor has named the successors of this chain: they complete it, and the last one is its agent.
+    pub(crate) fn on_extended(&mut self, setup: Result<Box<Setup>, String>, out: &mut Outputs) {
+        let Some(initialize) = self.extension.take() else { return };
+        match setup {
+            Ok(setup) => {
+                self.supervisor = make_supervisor(&setup);
+                self.setup = *setup;
+                self.seat_peers();
+                let event =
+                    Event::Arrived { from: Seat::OUTER, toward: Side::Agent, message: initialize };
+                self.apply(event, out);
+            }
+            Err(why) => {
+                let Message::Request { id, .. } = initialize else { return };
+                let refusal = Message::response(id, Outcome::error(code::INVALID_PARAMS, &why));
+                self.write(Link::main(Seat::OUTER), Side::Editor, &refusal, out);
+            }
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! A seat's peer as the core knows it: what is spoken on its links, and what points to its end.
+
+use router::{Exit, How, Time};
+use wire::dialect::{Generation, Greeting, Proxy};
+use wire::{Dialect, Side};
+
+use crate::flow::{HIGH, LOW};
+use crate::input::{Link, Outputs, Port};
+use crate::lost::{Doubt, LostAnswers};
+
+/// A component that has closed its pipes has so many milliseconds to end, and so to show why.
+const PARTING: u64 = 1_000;
+
+/// If the output of a component is still open so many milliseconds after its end, a process that it
+/// has left behind holds it.
+const REMAINDER: u64 = 200;
+
+/// A component that does not react to its greeting is sent another line after so many milliseconds: a program
+/// that an unknown greeting has broken often ends only with the next line.
+const POKE: u64 = 2_000;
+
+/// How many lines of a component's standard error are kept for error messages.
+const MOST_WORDS: usize = 20;
+
+#[derive(Debug)]
+pub struct Peer {
+    pub dialect: Dialect,
+    pub relay: Option<Dialect>,
+    main_pipe: Pipe,
+    relay_pipe: Pipe,
+    /// Its process runs.
+    pub running: bool,
+    /// How many components have sat here before.
+    pub life: u32,
+    /// When it was started.
+    pub since: Option<Time>,
+    /// How the one before it ended.
+    pub previous: Option<Exit>,
+    pub fate: Fate,
+    words: Vec<String>,
+    /// It is remembered which greeting it understands.
+    pub learned: bool,
+    /// What the components in this seat have spoken before.
+    pub known: Option<Generation>,
+    /// The last component did not understand the greeting of the one before it: the greetings that have
+    /// failed since.
+    pub probing: Option<Vec<Greeting>>,
+    /// The shell was asked to let a relay connect.
+    pub awaits_relay: bool,
+    /// Answers of this component that could not be read, and could not be matched with a request yet.
+    pub lost: LostAnswers,
+    /// Whether its errors without an id can mean something else than a request.
+    pub doubt: Doubt,
+    quiet: Option<Quiet>,
+}
+
+/// One link of a peer.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Pipe {
+    /// The peer may write more.
+    pub open: bool,
+    /// The peer reads.
+    pub writable: bool,
+    /// It is not read, because a queue that it feeds is full.
+    pub paused: bool,
+    /// It has sent something that is not read.
+    pub waits: bool,
+    /// Its queue went over [`HIGH`] and is not yet under [`LOW`].
+    pub full: bool,
+}
+
+/// What points to the end of a peer.
+#[derive(Debug, Default)]
+pub struct Fate {
+    /// Its process has ended.
+    how: Option<How>,
+    /// It has closed its output, or its input.
+    closed: Option<How>,
+    /// When the first of these was seen.
+    since: Option<Time>,
+    /// This was acted on.
+    pub left: bool,
+}
+
+/// A greeting that has met with silence.
+#[derive(Debug)]
+struct Quiet {
+    /// When to send another line, if that is still to be done.
+    poke: Option<Time>,
+    /// When to kill the component, to begin again with another greeting.
+    give_up: Option<Time>,
+}
+
+/// What to do about a component that does not react to its greeting.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Silence {
+    Wait,
+    Poke,
+    Kill,
+}
+
+impl Peer {
+    pub fn new(dialect: Dialect) -> Peer {
+        Peer {
+            dialect,
+            relay: None,
+            main_pipe: Pipe::default(),
+            relay_pipe: Pipe::default(),
+            running: false,
+            life: 0,
+            since: None,
+            previous: None,
+            fate: Fate::default(),
+            words: Vec::new(),
+            learned: false,
+            known: None,
+            probing: None,
+            awaits_relay: false,
+            lost: LostAnswers::default(),
+            doubt: Doubt::default(),
+            quiet: None,
+        }
+    }
+
+    pub fn pipe(&self, port: Port) -> &Pipe {
+        match port {
+            Port::Main => &self.main_pipe,
+            Port::Relay => &self.relay_pipe,
+        }
+    }
+
+    pub fn pipe_mut(&mut self, port: Port) -> &mut Pipe {
+        match port {
+            Port::Main => &mut self.main_pipe,
+            Port::Relay => &mut self.relay_pipe,
+        }
+    }
+
+    pub fn ports(&self) -> impl Iterator<Item = Port> + use<> {
+        let relay = self.relay.is_some().then_some(Port::Relay);
+        std::iter::once(Port::Main).chain(relay)
+    }
+
+    pub fn dialect_at(&mut self, port: Port) -> Option<&mut Dialect> {
+        match port {
+            Port::Main => Some(&mut self.dialect),
+            Port::Relay => self.relay.as_mut(),
+        }
+    }
+
+    /// The link for what travels toward that side: an SCP proxy has one for each.
+    pub fn port_toward(&self, side: Side) -> Port {
+        match side {
+            Side::Editor if self.relay.is_some() => Port::Relay,
+            _ => Port::Main,
+        }
+    }
+
+    /// How many bytes wait in the dialect until it is known how to spell them.
+    pub fn backlog(&self, port: Port) -> usize {
+        match port {
+            Port::Main => self.dialect.backlog(),
+            Port::Relay => self.relay.as_ref().map_or(0, |it| it.backlog()),
+        }
+    }
+
+    /// A process has been started: it can be read and written.
+    pub fn started(&mut self, now: Time) {
+        self.running = true;
+        self.since = Some(now);
+        self.main_pipe = Pipe { open: true, writable: true, ..Pipe::default() };
+    }
+
+    /// The pipe of the editor is there from the beginning.
+    pub fn opened(&mut self) {
+        self.main_pipe = Pipe { open: true, writable: true, ..Pipe::default() };
+    }
+
+    pub fn joined(&mut self, relay: Dialect) {
+        self.relay = Some(relay);
+        self.relay_pipe = Pipe { open: true, writable: true, ..Pipe::default() };
+    }
+
+    /// Adds to the last words.
+    pub fn hear(&mut self, line: String) {
+        if self.words.len() == MOST_WORDS {
+            self.words.remove(0);
+        }
+        self.words.push(line);
+    }
+
+    pub fn words(&self) -> &[String] {
+        &self.words
+    }
+
+    /// The last words, and which greetings were not understood.
+    pub fn last_words(&mut self) -> Vec<String> {
+        if let Some(tried) = self.dialect.proxy().and_then(Proxy::tried) {
+            self.hear(format!("(greeted in vain) {tried}"));
+        }
+        self.words.clone()
+    }
+
+    /// It has more to say and is not read.
+    fn is_held(&self) -> bool {
+        self.main_pipe.paused && self.main_pipe.open
+    }
+
+    /// How it ended, once everything that it said has been handled.
+    pub fn departed(&self, now: Time, outer: bool) -> Option<How> {
+        let since = self.fate.since.filter(|_| !self.fate.left)?;
+        let drained = !self.main_pipe.open;
+        match (&self.fate.how, &self.fate.closed) {
+            (Some(how), _) if drained || (!self.is_held() && since.plus(REMAINDER) <= now) => {
+                Some(how.clone())
+            }
+            (None, Some(how)) if outer || since.plus(PARTING) <= now => Some(how.clone()),
+            _ => None,
+        }
+    }
+
+    /// When to look again whether it has ended.
+    pub fn patience(&self) -> Option<Time> {
+        let since = self.fate.since.filter(|_| !self.fate.left && !self.is_held())?;
+        Some(since.plus(if self.fate.how.is_some() { REMAINDER } else { PARTING }))
+    }
+
+    /// What to do about a greeting that meets with silence, and when to look again. `deadline` is the end of
+    /// the time for the whole greeting.
+    pub fn silence(&mut self, now: Time, deadline: Option<Time>) -> Silence {
+        if !self.awaits_first_word() {
+            self.quiet = None;
+            return Silence::Wait;
+        }
+        let is_guess = self.dialect.proxy().is_some_and(Proxy::is_guess);
+        let can_begin_again = self.can_begin_again();
+        let quiet = self.quiet.get_or_insert_with(|| Quiet {
+            poke: Some(now.plus(POKE)),
+            // A greeting that is only a guess must leave time for all the others.
+            give_up: deadline.map(|deadline| {
+                let left = deadline.0.saturating_sub(now.0);
+                now.plus(left * if is_guess { 1 } else { 2 } / 3)
+            }),
+        });
+        if let Some(due) = quiet.poke {
+            if due > now {
+                return Silence::Wait;
+            }
+            quiet.poke = None;
+            return Silence::Poke;
+        }
+        match quiet.give_up.filter(|due| *due <= now && can_begin_again) {
+            Some(_) => {
+                quiet.give_up = None;
+                Silence::Kill
+            }
+            None => Silence::Wait,
+        }
+    }
+
+    fn awaits_first_word(&self) -> bool {
+        self.running && self.dialect.proxy().is_some_and(Proxy::awaits_first_word)
+    }
+
+    fn can_begin_again(&self) -> bool {
+        self.dialect.proxy().is_some_and(Proxy::can_begin_again)
+    }
+
+    /// Whether [`silence`](Peer::silence) has to be looked after.
+    pub fn may_be_silent(&self) -> bool {
+        self.quiet.is_some() || self.awaits_first_word()
+    }
+
+    /// When to look after a silence again.
+    pub fn silence_deadline(&self) -> Option<Time> {
+        let quiet = self.quiet.as_ref()?;
+        quiet.poke.or(quiet.give_up.filter(|_| self.can_begin_again()))
+    }
+
+    /// It has answered a greeting, and may have been sent another one: the time begins now.
+    pub fn restart_silence(&mut self) {
+        self.quiet = None;
+    }
+
+    /// Makes room for the next component.
+    pub fn vacate(&mut self, how: How) {
+        self.previous = Some(Exit { how, last_words: std::mem::take(&mut self.words) });
+        self.since = None;
+        self.running = false;
+        self.relay = None;
+        self.awaits_relay = false;
+        (self.main_pipe, self.relay_pipe) = (Pipe::default(), Pipe::default());
+        self.fate = Fate::default();
+        self.lost = LostAnswers::default();
+        self.doubt = Doubt::default();
+        self.quiet = None;
+        self.life += 1;
+    }
+
+    /// A link was written to, or drained.
+    pub fn gauge_queue(&mut self, link: Link, out: &Outputs) {
+        let queued = out.queued(link) + self.backlog(link.port);
+        let pipe = self.pipe_mut(link.port);
+        pipe.full = queued > if pipe.full { LOW } else { HIGH };
+    }
+}
+
+impl Fate {
+    pub fn ended(&mut self, now: Time, how: How) {
+        self.since.get_or_insert(now);
+        self.how.get_or_insert(how);
+    }
+
+    pub fn closed(&mut self, now: Time, how: How) {
+        self.since.get_or_insert(now);
+        // That the peer does not read says more than that it writes no more.
+        if how == How::ClosedInput || self.closed.is_none() {
+            self.closed = Some(how);
+        }
+    }
+}
