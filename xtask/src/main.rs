@@ -9,6 +9,7 @@ mod mutants;
 mod peers;
 mod picture;
 mod platforms;
+mod replay;
 mod test;
 mod tidy;
 mod tool;
@@ -32,6 +33,7 @@ usage: cargo xtask CHORE
                    fuzz longer: ten minutes for each target; what it finds is kept as a test
   mutants [OPTION…]
                    test the core's tests: change the code at random places, and see whether they notice
+  replay FILE      step through the journal of a chain, and see whether it replays identically
   bench [OPTION…]  measure the conductor against the reference conductor and bare pipes";
 
 fn main() -> ExitCode {
@@ -45,8 +47,14 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(),
         ["fuzz", ..] => fuzz::run(&arguments[1..]),
         ["mutants", ..] => mutants::run(&arguments[1..]),
+        ["replay", ..] => replay::run(&arguments[1..]),
         ["bench", ..] => bench::run(&arguments[1..]),
-        _ => Err(format!("{USAGE}\n\n  mutants {}\n\n  bench {}", mutants::USAGE, bench::USAGE)),
+        _ => Err(format!(
+            "{USAGE}\n\n  mutants {}\n\n  {}\n\n  bench {}",
+            mutants::USAGE,
+            replay::USAGE,
+            bench::USAGE
+        )),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

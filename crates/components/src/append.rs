@@ -1,4 +1,4 @@
-//! Opens files that are written for the user alone: logs.
+//! Opens files that are written for the user alone: logs and journals.
 //!
 //! The name of a log file may come with a project that nobody has looked at. So a link with that name is not
 //! followed, since it may lead to any file of the user, and only a regular file of the user's own is
@@ -10,7 +10,12 @@ use std::path::Path;
 /// Opens a file to append to it. It is created if it does not exist. Only its user can read it afterwards.
 /// The error says what is wrong with the file, and what to do.
 pub fn open(path: &Path) -> Result<File, String> {
-    system::open(path)
+    system::open(path, false)
+}
+
+/// The same, to read what is in the file as well.
+pub fn open_to_read(path: &Path) -> Result<File, String> {
+    system::open(path, true)
 }
 
 #[cfg(unix)]
@@ -24,9 +29,9 @@ mod system {
 
     const PRIVATE: u32 = 0o600;
 
-    pub fn open(path: &Path) -> Result<File, String> {
+    pub fn open(path: &Path, read: bool) -> Result<File, String> {
         let mut options = File::options();
-        options.create(true).append(true).mode(PRIVATE);
+        options.create(true).append(true).read(read).mode(PRIVATE);
         if is_device(path) {
             return options.open(path).map_err(|error| error.to_string());
         }
@@ -73,8 +78,10 @@ mod system {
     use std::fs::File;
     use std::path::Path;
 
-    pub fn open(path: &Path) -> Result<File, String> {
-        File::options().create(true).append(true).open(path).map_err(|error| error.to_string())
+    pub fn open(path: &Path, read: bool) -> Result<File, String> {
+        let mut options = File::options();
+        options.create(true).append(true).read(read);
+        options.open(path).map_err(|error| error.to_string())
     }
 }
 

@@ -289,6 +289,13 @@ pub struct Options {
     /// regular file of yours, not a link, or something in /dev; others cannot read it afterwards.
     #[arg(long, value_name = "PATH")]
     pub log_file: Option<PathBuf>,
+
+    /// Write a journal of the chain to this file: every line that is read and written, and every event,
+    /// so that the run can be replayed. The journal holds everything that is said, secrets included. It has to be a
+    /// regular file of yours, not a link; others cannot read it afterwards. An older journal in the
+    /// file is replaced.
+    #[arg(long, value_name = "PATH")]
+    pub journal: Option<PathBuf>,
 }
 
 /// How a chain is run.

@@ -13,6 +13,7 @@ use wire::dialect::Generation;
 use crate::crashes::Crashes;
 use crate::host::process::Ties;
 use crate::host::resident::Resident;
+use crate::journal::JournalFile;
 use crate::memory::Memory;
 use crate::secret::random_word;
 use crate::survival::{OnCrash, Restarts, Survival, Updates};
@@ -37,6 +38,8 @@ pub struct Config {
     pub nested: bool,
     /// Sees everything that happens.
     pub tap: Option<Tap>,
+    /// Everything that happens is written there, for one run of the chain.
+    pub journal: Option<JournalFile>,
     /// Tells whether the peer on the outer streams has left, though there is more of it to read.
     pub hung_up: Option<fn() -> bool>,
 }
@@ -99,6 +102,7 @@ impl Config {
             status: false,
             nested: mode == Mode::Proxy,
             tap: None,
+            journal: None,
             hung_up: None,
         }
     }

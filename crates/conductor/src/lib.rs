@@ -19,7 +19,7 @@
 //! - [`relay`]: how an SCP proxy's successor connects back to us
 //! - [`mcp`]: where MCP clients reach us; `secret`: what they must know
 //! - [`memory`]: which greeting a command understood the last time
-//! - [`tap`]: sees what happens
+//! - [`tap`]: sees what happens; [`journal`]: writes down what happens, to be replayed
 //! - [`status`]: what a running conductor is doing, for who asks
 //! - [`chat`]: `conductor try`
 //! - [`stdio`]: our own standard streams
@@ -31,6 +31,7 @@ pub mod config;
 mod crashes;
 pub mod explain;
 pub mod host;
+pub mod journal;
 pub mod lines;
 pub mod link;
 pub mod log;
@@ -50,6 +51,7 @@ pub mod terminal;
 pub use config::{Config, Limits, Spec};
 pub use explain::explain;
 pub use host::resident::Resident;
+pub use journal::JournalFile;
 pub use router::{Ending, Mode};
 pub use run::run;
 pub use survival::Survival;

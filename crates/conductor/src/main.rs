@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 use conductor::chat::{self, Fold, Left};
 use conductor::host::process::Ties;
-use conductor::{Config, Ending, Mode, Spec, log, status, stdio};
+use conductor::{Config, Ending, JournalFile, Mode, Spec, log, status, stdio};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use cli::{Cli, Colour, Command, Options, ShowWire, Switch, Try, Tuning};
@@ -203,7 +203,12 @@ fn in_runtime<T>(
     work: impl AsyncFnOnce(Config) -> T,
 ) -> Result<T, Failure> {
     let logs = || log::start(&options.log, options.log_file.as_deref());
-    with_chain(mode, specs, &options.tuning, logs, work)
+    // The journal's lock must not be inherited by the guard process, which is started before.
+    with_chain(mode, specs, &options.tuning, logs, async |mut config: Config| {
+        let journal = options.journal.as_deref().map(JournalFile::create).transpose();
+        config.journal = journal.map_err(Failure::usage)?;
+        Ok(work(config).await)
+    })?
 }
 
 /// The same with a log of another kind.

@@ -25,6 +25,7 @@ use crate::crashes::Crashes;
 use crate::host::Occupant;
 use crate::host::process::{Ended, Process};
 use crate::host::strays::{self, Mark};
+use crate::journal::Journal;
 use crate::lines;
 use crate::link::{Link, Reader, Writer};
 use crate::log;
@@ -77,6 +78,7 @@ pub(crate) struct Shell {
     pub(crate) core: Core,
     /// What the core wants done. The queues of the links are in here.
     pub(crate) out: Outputs,
+    journal: Option<Journal>,
     pub(crate) config: Config,
     /// By seat: the outer pipe, then the components.
     pub(crate) seats: Vec<Place>,
@@ -115,6 +117,7 @@ impl Shell {
         let clients = Clients::new(config.limits.line);
         let setup = config.setup(&memory, &crashes);
         let mut shell = Shell {
+            journal: Journal::begin(config.journal.as_ref(), &setup),
             core: Core::new(setup),
             out: Outputs::default(),
             seats: Vec::new(),
@@ -170,6 +173,7 @@ impl Shell {
                 return Poll::Ready(ending);
             }
             busy |= self.ring(cx);
+            self.journal.take_if(|journal| !journal.flush());
             if busy {
                 self.last_busy = Instant::now();
             } else {
@@ -215,7 +219,13 @@ impl Shell {
     pub(crate) fn handle(&mut self, input: Input) {
         let mut next = Some(input);
         while let Some(input) = next {
+            if let Some(journal) = &mut self.journal {
+                journal.input(self.now, &input);
+            }
             self.core.handle(self.now, input, &mut self.out);
+            if let Some(journal) = &mut self.journal {
+                journal.outputs(&self.out);
+            }
             let mut list = std::mem::take(&mut self.out.list);
             for output in list.drain(..) {
                 self.perform(output);

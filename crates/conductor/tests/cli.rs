@@ -13,8 +13,8 @@ use rustix::fs::{OFlags, fcntl_getfl};
 use serde_json::json;
 use testkit::stage::{Setup, Stage, binary, directory, patiently, wait_until};
 
-const OPTIONS: [&str; 6] =
-    ["--init-timeout", "--grace", "--max-line", "--status", "--log", "--log-file"];
+const OPTIONS: [&str; 7] =
+    ["--init-timeout", "--grace", "--max-line", "--status", "--log", "--log-file", "--journal"];
 const COMMANDS: [&str; 7] = ["agent", "proxy", "try", "demo-agent", "status", "completions", "man"];
 
 fn stage() -> Setup {

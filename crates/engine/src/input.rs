@@ -71,6 +71,11 @@ impl Link {
     fn index(self) -> usize {
         2 * self.seat.index() + usize::from(self.port == Port::Relay)
     }
+
+    fn at(index: usize) -> Link {
+        let port = if index.is_multiple_of(2) { Port::Main } else { Port::Relay };
+        Link { seat: Seat((index / 2) as u16), port }
+    }
 }
 
 /// A line as the reader gives it.
@@ -253,6 +258,11 @@ impl Outputs {
         if let Some(queue) = self.queues.get_mut(link.index()) {
             queue.clear();
         }
+    }
+
+    /// All queues, in the order of their links. A link that was never written to may be missing.
+    pub(crate) fn queues(&self) -> impl Iterator<Item = (Link, &Queue)> {
+        self.queues.iter().enumerate().map(|(index, queue)| (Link::at(index), queue))
     }
 
     pub(crate) fn push(&mut self, output: Output) {

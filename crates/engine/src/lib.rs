@@ -14,6 +14,7 @@
 //! - [`event`]: what can happen and what can be done about it
 //! - [`policy`]: what is to be done when a component fails, and how patient to be
 //! - [`supervisor`](mod@supervisor): the way in, and the way of a message through the core
+//! - [`journal`]: inputs and outputs as text, and their replay
 //! - `topic`: the few methods that a supervisor knows
 //! - `record`: what a component was told that its successor must be told, too
 //! - `kept`: how much of that is kept
@@ -35,6 +36,7 @@ pub mod event;
 pub mod flow;
 mod greet;
 pub mod input;
+pub mod journal;
 mod kept;
 mod lost;
 mod orphan;

@@ -25,6 +25,15 @@ pub struct Queue {
     written: usize,
     /// How many bytes there are in `pieces`, written ones included.
     before: usize,
+    /// How many bytes have left the queue so far: were written, or dropped.
+    left: u64,
+}
+
+/// How many bytes have been appended to a queue so far, and how many of them have left it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    pub appended: u64,
+    pub left: u64,
 }
 
 #[derive(Debug)]
@@ -72,7 +81,22 @@ impl Queue {
 
     /// Drops everything.
     pub fn clear(&mut self) {
-        *self = Queue::default();
+        *self = Queue { left: self.progress().appended, ..Queue::default() };
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        Progress { appended: self.left + self.len() as u64, left: self.left }
+    }
+
+    /// A copy of the last bytes that were appended, so many of them.
+    pub(crate) fn copy_end(&self, count: usize) -> Vec<u8> {
+        let mut end = Vec::with_capacity(count);
+        let mut skip = self.before + self.last.len() - count;
+        for piece in self.pieces.iter().map(Piece::bytes).chain([self.last.as_slice()]) {
+            end.extend_from_slice(&piece[skip.min(piece.len())..]);
+            skip -= skip.min(piece.len());
+        }
+        end
     }
 
     /// What is to be written next, and how many slices that is.
@@ -90,7 +114,9 @@ impl Queue {
 
     /// So many more bytes are written.
     pub(crate) fn advance(&mut self, count: usize) {
-        self.written += count.min(self.len());
+        let count = count.min(self.len());
+        self.left += count as u64;
+        self.written += count;
         while let Some(first) = self.pieces.front()
             && let Some(rest) = self.written.checked_sub(first.bytes().len())
         {
@@ -152,6 +178,22 @@ mod tests {
                 assert_eq!(write(&mut queue, at_once), expected);
             }
         }
+    }
+
+    #[test]
+    fn a_queue_counts_what_goes_through_it() {
+        let mut queue = Queue::default();
+        queue.short().extend_from_slice(b"ab");
+        queue.long(&Bytes::from_static(b"cde"));
+        queue.short().extend_from_slice(b"fg");
+        queue.advance(1);
+        assert_eq!(queue.progress(), Progress { appended: 7, left: 1 });
+        assert_eq!([0, 2, 4, 5, 6].map(|it| queue.copy_end(it)).concat(), b"fgdefgcdefgbcdefg");
+        queue.clear();
+        assert_eq!(queue.progress(), Progress { appended: 7, left: 7 });
+        queue.short().extend_from_slice(b"h");
+        queue.advance(5);
+        assert_eq!(queue.progress(), Progress { appended: 8, left: 8 });
     }
 
     #[test]

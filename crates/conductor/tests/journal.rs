@@ -1,0 +1,163 @@
+//! Chains of real processes are recorded, and every journal replays identically.
+
+#![cfg(unix)]
+
+use std::fs::read_to_string;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use engine::journal::{Report, replay};
+use serde_json::json;
+use testkit::rpc::{notification, request, result};
+use testkit::stage::{Setup, Stage, binary, directory, signal, wait_until};
+
+const CONDUCTOR: &str = env!("CARGO_BIN_EXE_conductor");
+
+/// A conductor that records in this directory, as any test can be made to do.
+fn stage(directory: &Path) -> Setup {
+    let setup = Stage::new(CONDUCTOR).env("CONDUCTOR_JOURNAL", &directory.to_string_lossy());
+    setup.option(&["--restart-delay", "0..0", "--grace", "0.1"])
+}
+
+/// The text of the one journal in a directory, once its conductor has ended.
+fn journal(directory: &Path) -> String {
+    let mut entries = std::fs::read_dir(directory).expect("a directory");
+    let path = entries.next().expect("a journal").expect("a journal").path();
+    assert!(entries.next().is_none(), "there is another journal");
+    read_to_string(path).expect("UTF-8")
+}
+
+fn replays(journal: &str) -> Report {
+    let report = replay(journal.split_inclusive('\n')).unwrap_or_else(|why| panic!("{why}"));
+    assert!(!report.cut_off);
+    report
+}
+
+fn ends(mut stage: Stage) {
+    stage.editor.leave();
+    stage.conductor.wait();
+}
+
+#[test]
+fn a_restart_replays_identically() {
+    let directory = directory("journal-restart");
+    let mut stage = stage(&directory).named(&["proxy", "agent"]);
+    let puppets = stage.initialize(&["proxy", "agent"]);
+    stage.editor.send(&request("7", "session/new", r#"{"cwd":"/","mcpServers":[]}"#));
+    signal(puppets[0].pid, libc::SIGKILL);
+    let mut proxy = stage.enter("proxy");
+    proxy.request("proxy/initialize");
+    ends(stage);
+    let journal = journal(&directory);
+    assert!(journal.contains(r#"{"Signal":9}"#), "{journal}");
+    assert!(journal.contains(r#"{"Start":{"seat":1,"life":1}}"#), "{journal}");
+    replays(&journal);
+}
+
+#[test]
+fn bad_lines_replay_identically() {
+    let directory = directory("journal-bad-line");
+    let mut stage = stage(&directory).option(&["--max-line", "2000"]).named(&["agent"]);
+    let mut puppets = stage.initialize(&["agent"]);
+    stage.editor.send(&request("7", "session/new", "{}"));
+    let asked = puppets[0].request("session/new");
+    let lines = ["[INFO] ready".into(), "x".repeat(3000), format!("{{\"id\":{}", asked["id"])];
+    lines.iter().for_each(|line| puppets[0].send(line));
+    puppets[0].order(json!({"out_hex": "fffe000a"}));
+    puppets[0].answer(&asked, r#"{"sessionId":"s"}"#);
+    stage.editor.line();
+    ends(stage);
+    let journal = journal(&directory);
+    for part in [r#""TooLong""#, r#"{"hex":"fffe00"}"#, r#""Warn""#] {
+        assert!(journal.contains(part), "{part}: {journal}");
+    }
+    replays(&journal);
+}
+
+#[test]
+fn flow_control_replays_identically() {
+    let directory = directory("journal-flow");
+    let agent = format!("'{}'", binary("tally").display());
+    let mut stage = stage(&directory).run("agent", &[agent]);
+    stage.editor.send(&request("0", "initialize", r#"{"protocolVersion":1}"#));
+    stage.editor.send(&request("1", "_flood", "[30000,200]"));
+    // The agent is not read any more, because the editor does not read.
+    wait_until("the agent is held back", || {
+        let path = std::fs::read_dir(&directory).ok()?.flatten().next()?.path();
+        read_to_string(path).ok()?.contains(r#""read":false"#).then_some(())
+    });
+    while stage.editor.line() != result("1", "null") {}
+    ends(stage);
+    let journal = journal(&directory);
+    assert!(journal.contains(r#""read":true"#));
+    assert!(replays(&journal).bytes > 6_000_000);
+}
+
+#[test]
+fn an_mcp_client_replays_identically() {
+    let directory = directory("journal-mcp");
+    let mut command = Command::new(CONDUCTOR);
+    command.args(["try", "--prompt", "Which tools do you have?"]);
+    command.env("CONDUCTOR_JOURNAL", &directory);
+    let caches = testkit::stage::directory("journal-mcp-caches");
+    let output = command.env("XDG_CACHE_HOME", &caches).env("XDG_RUNTIME_DIR", &caches).output();
+    let output = output.expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+    let journal = journal(&directory);
+    for part in [r#"{"Admit":"#, r#"{"Admitted":"#, r#"{"Heard":"#, r#"{"Tell":"#] {
+        assert!(journal.contains(part), "{part}: {journal}");
+    }
+    replays(&journal);
+}
+
+/// Runs a chain without a conversation.
+fn run(path: &Path) -> Output {
+    let mut command = Command::new(CONDUCTOR);
+    command.args(["agent", "--status", "off", "--journal"]).arg(path).arg("demo-agent");
+    command.stdin(Stdio::null()).output().expect("it runs")
+}
+
+fn refused(path: &Path, why: &str) {
+    let output = run(path);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("cannot write the journal") && said.contains(why), "{said}");
+}
+
+#[test]
+fn a_journal_is_private_and_replaces_nothing_but_a_journal() {
+    let directory = directory("journal-file");
+    let path = directory.join("journal.jsonl");
+    for _ in 0..2 {
+        let output = run(&path);
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(path.metadata().expect("it exists").permissions().mode() & 0o777, 0o600);
+        let journal = read_to_string(&path).expect("UTF-8");
+        assert_eq!(journal.matches(r#"{"journal":"#).count(), 1, "{journal}");
+        replays(&journal);
+    }
+    let link: PathBuf = directory.join("link");
+    symlink(&path, &link).expect("a link");
+    refused(&link, "symbolic link");
+    let notes = directory.join("notes");
+    std::fs::write(&notes, "my notes").expect("a file");
+    refused(&notes, "it holds something else than a journal");
+    assert_eq!(read_to_string(&notes).expect("a file"), "my notes");
+    refused(&directory, "");
+    refused(Path::new("/dev/null"), "not a regular file");
+}
+
+#[test]
+fn two_conductors_do_not_write_one_journal() {
+    let directory = directory("journal-two");
+    let path = directory.join("journal.jsonl");
+    let setup = Stage::new(CONDUCTOR).option(&["--journal", &path.to_string_lossy()]);
+    let mut stage = setup.named(&["agent"]);
+    let mut puppets = stage.initialize(&["agent"]);
+    refused(&path, "another conductor writes to it");
+    puppets[0].send(&notification("next", ""));
+    assert_eq!(stage.editor.line(), notification("next", ""));
+    ends(stage);
+    assert!(replays(&read_to_string(&path).expect("UTF-8")).inputs > 4);
+}

@@ -1,0 +1,167 @@
+//! A journal for people: one line for each input, output and line of the protocol.
+
+use bytes::Bytes;
+use router::{Chain, Ending, Seat, Time};
+use wire::Message;
+
+use super::Effects;
+use crate::input::{Input, Line, Link, Output, Port, Seen};
+
+/// Longer texts are cut.
+const LONGEST: usize = 100;
+
+/// An input, with its time in seconds.
+pub fn input(chain: &Chain, at: Time, input: &Input) -> String {
+    format!("{:>6}.{:03}  {}", at.0 / 1000, at.0 % 1000, event(chain, input))
+}
+
+fn event(chain: &Chain, input: &Input) -> String {
+    let name = |seat: &Seat| chain.name(*seat);
+    match input {
+        Input::Line { link, line } => format!("from {}: {}", link_name(chain, *link), label(line)),
+        Input::Waits { link, waits: true } => {
+            format!("{} has sent something that is not read", link_name(chain, *link))
+        }
+        Input::Waits { link, waits: false } => {
+            format!("{} has sent nothing that is not read", link_name(chain, *link))
+        }
+        Input::Ended { link, rest } => {
+            let rest = rest.as_ref().map(|it| format!(", behind {}", label(it)));
+            format!("{} closed its output{}", link_name(chain, *link), rest.unwrap_or_default())
+        }
+        Input::Written { link, count } => {
+            format!("{count} bytes were written to {}", link_name(chain, *link))
+        }
+        Input::Unread(link) => format!("{} closed its input", link_name(chain, *link)),
+        Input::NotStarted { seat, why, .. } => format!("{} cannot be started: {why}", name(seat)),
+        Input::Exited { seat, life, how } => {
+            format!("{} (life {life}) exited: {how:?}", name(seat))
+        }
+        Input::Words { seat, lines, .. } => {
+            format!("{} wrote on stderr: {}", name(seat), cut(&lines.join(" | ")))
+        }
+        Input::RelayOpened { seat, servers, .. } => match servers {
+            Ok(_) => format!("a relay may connect for {}", name(seat)),
+            Err(why) => format!("no relay can connect for {}: {why}", name(seat)),
+        },
+        Input::RelayJoined { seat, .. } => format!("the relay of {} connected", name(seat)),
+        Input::Extended(Ok(setup)) => {
+            format!("the chain is completed: {} components", setup.chain.components.len())
+        }
+        Input::Extended(Err(why)) => format!("the chain cannot be completed: {why}"),
+        Input::Called { ticket, caller } => {
+            format!("MCP client {} connected with ticket {}", caller.0, ticket.0)
+        }
+        Input::Heard { caller, line } => format!("from MCP client {}: {}", caller.0, text(line)),
+        Input::HungUp(caller) => format!("MCP client {} disconnected", caller.0),
+        Input::Admitted { ticket, place } => match place {
+            Ok(place) => format!("ticket {} is open: {place:?}", ticket.0),
+            Err(why) => format!("ticket {} cannot be opened: {why}", ticket.0),
+        },
+        Input::Stop => "stop".to_owned(),
+        Input::Tick => "tick".to_owned(),
+    }
+}
+
+/// What came of an input, a line each.
+pub fn effects(chain: &Chain, effects: &Effects, lines: &mut Vec<String>) {
+    const INDENT: &str = "              ";
+    for output in &effects.outputs {
+        lines.push(format!("{INDENT}{}", action(chain, output)));
+    }
+    for queue in &effects.appended {
+        let to = link_name(chain, queue.link);
+        if queue.dropped > 0 {
+            lines.push(format!("{INDENT}{} bytes for {to} are dropped", queue.dropped));
+        }
+        for line in queue.text.split_inclusive(|byte| *byte == b'\n') {
+            let line = Bytes::copy_from_slice(line.strip_suffix(b"\n").unwrap_or(line));
+            lines.push(format!("{INDENT}to {to}: {}", text(&line)));
+        }
+    }
+}
+
+fn action(chain: &Chain, output: &Output) -> String {
+    let name = |seat: &Seat| chain.name(*seat);
+    match output {
+        Output::Start { seat, life } => format!("start {} (life {life})", name(seat)),
+        Output::Kill(seat) => format!("kill {}", name(seat)),
+        Output::End(seat) => format!("end {}", name(seat)),
+        Output::Close(link) => format!("close the link to {}", link_name(chain, *link)),
+        Output::Read { link, read: true } => format!("read from {}", link_name(chain, *link)),
+        Output::Read { link, read: false } => {
+            format!("do not read from {}", link_name(chain, *link))
+        }
+        Output::Listen(true) => "listen to MCP clients".to_owned(),
+        Output::Listen(false) => "do not listen to MCP clients".to_owned(),
+        Output::OpenRelay { seat, .. } => format!("let a relay connect for {}", name(seat)),
+        Output::Extend(_) => "complete the chain".to_owned(),
+        Output::Tell { caller, message } => {
+            format!("to MCP client {}: {}", caller.0, said(message))
+        }
+        Output::HangUp(caller) => format!("disconnect MCP client {}", caller.0),
+        Output::Admit { ticket, kind } => format!("open ticket {} ({})", ticket.0, kind.name()),
+        Output::Revoke(ticket) => format!("revoke ticket {}", ticket.0),
+        Output::Learn { seat, greeting } => format!("{} understands {greeting:?}", name(seat)),
+        Output::Spare { seat, kind } => format!("{} crashes on {}", name(seat), kind.method),
+        Output::Report(notice) => {
+            format!("{:?}, {}: {}", notice.level, name(&notice.seat), cut(&notice.text))
+        }
+        Output::Seen(Seen::Arrived { seat, message, .. }) => {
+            format!("seen from {}: {}", name(seat), said(message))
+        }
+        Output::Seen(Seen::Delivered { seat, message, .. }) => {
+            format!("seen to {}: {}", name(seat), said(message))
+        }
+        Output::Seen(Seen::Left { seat, how }) => format!("seen: {} {how}", name(seat)),
+        Output::Finish(Ending::Clean) => "finish".to_owned(),
+        Output::Finish(Ending::Failed(why)) => format!("finish: {}", cut(why)),
+    }
+}
+
+fn link_name(chain: &Chain, link: Link) -> String {
+    let name = chain.name(link.seat);
+    match link.port {
+        Port::Main => name.to_owned(),
+        Port::Relay => format!("the relay of {name}"),
+    }
+}
+
+fn label(line: &Line) -> String {
+    match line {
+        Line::Text(line) => text(line),
+        Line::TooLong { length, .. } => format!("a line that is too long ({length} bytes)"),
+    }
+}
+
+/// The method and id of a line, or its beginning.
+fn text(line: &Bytes) -> String {
+    match Message::parse(line) {
+        Ok(message) => format!("{} ({} bytes)", said(&message), line.len()),
+        Err(_) => format!("{:?} ({} bytes)", cut(&String::from_utf8_lossy(line)), line.len()),
+    }
+}
+
+fn said(message: &Message) -> String {
+    let label = message.label();
+    match message {
+        Message::Request { id, call } => format!("{label}{} id {id}", inner(call)),
+        Message::Notification(call) => format!("{label}{}", inner(call)),
+        Message::Response { id, .. } => format!("{label} id {id}"),
+    }
+}
+
+/// The method in an envelope.
+fn inner(call: &wire::message::Call) -> String {
+    let method = call.params.as_ref().and_then(|it| it.first_at(&["method"]));
+    let method = method.as_ref().and_then(|it| it.text());
+    method.map(|it| format!(" [{}]", cut(&it))).unwrap_or_default()
+}
+
+fn cut(text: &str) -> String {
+    let end = text.floor_char_boundary(LONGEST);
+    match end < text.len() {
+        true => format!("{}…", &text[..end]),
+        false => text.to_owned(),
+    }
+}

@@ -1,0 +1,221 @@
+//! Every input and every output is read as it was written.
+
+use std::fmt::Debug;
+
+use mcp::{Caller, Place, Ticket};
+use router::{Chain, Component, Ending, How, Kind, Level, Mode, Notice, Seat, TakesUpdates};
+use wire::dialect::{Generation, Greeting};
+use wire::message::{Findings, Remains};
+use wire::{Id, Json, Message, Side, Spoken};
+
+use super::*;
+use crate::input::{Facts, Line, Port, Seen};
+use crate::policy::{Pace, Policy, Restart, Rules, Then, Watch};
+
+fn written(value: &impl Codec) -> String {
+    let mut text = Vec::new();
+    value.write(&mut text);
+    String::from_utf8(text).expect("UTF-8")
+}
+
+/// The value is the same after it was written and read, and its text has no line break.
+fn returns<T: Codec + Debug>(value: &T) -> String {
+    let text = written(value);
+    assert!(!text.contains('\n'), "{text}");
+    let read = T::read(&Json::parse(text.clone()).expect(&text)).expect(&text);
+    assert_eq!(format!("{read:?}"), format!("{value:?}"));
+    assert_eq!(written(&read), text);
+    text
+}
+
+fn message() -> Message {
+    let line =
+        r#"{"jsonrpc":"2.0","id":"\u0041","method":"a\/b","params":{"n":1.10,"m":1e400},"x":[]}"#;
+    Message::parse(&line.into()).expect("a message")
+}
+
+fn setup() -> Setup {
+    let policy =
+        Policy { restart: Restart::IfItCan, then: Then::Stop, pace: Pace::default(), named: true };
+    let kind = Kind { toward: Side::Agent, method: "m".into(), update: Some("plan".into()) };
+    Setup {
+        chain: Chain {
+            mode: Mode::Proxy,
+            components: vec![Component {
+                name: "é \"\n\u{1}\u{2028}".into(),
+                command: "c".into(),
+                guard: true,
+                updates: TakesUpdates::Known,
+            }],
+            greeting_limit: 1,
+            grace: u64::MAX,
+            any_version: true,
+        },
+        rules: Rules {
+            policies: vec![
+                policy,
+                Policy { restart: Restart::Never, then: Then::Bypass, ..policy },
+                Policy { restart: Restart::Always, ..policy },
+            ],
+            watch: Watch { answer: Some(1), prompt: None, cancel: Some(3) },
+            tell_editor: true,
+            seed: u64::MAX - 1,
+        },
+        bridge: Some(mcp::Policy::Only(mcp::Kind::Http)),
+        word: "w".into(),
+        nested: true,
+        longest_line: usize::MAX,
+        facts: vec![
+            Facts {
+                generation: Some(Generation::P3t),
+                greeting: Some(Greeting::Underscore),
+                crashes_on: vec![kind.clone(), Kind { update: None, ..kind }],
+            },
+            Facts::default(),
+        ],
+        watched: true,
+    }
+}
+
+#[test]
+fn a_setup_returns() {
+    returns(&setup());
+    returns(&Setup { bridge: Some(mcp::Policy::Auto), ..setup() });
+    returns(&Setup { bridge: None, ..setup() });
+    for generation in [
+        Generation::P0,
+        Generation::P1,
+        Generation::P2,
+        Generation::P3t,
+        Generation::P3,
+        Generation::P4,
+        Generation::P5,
+    ] {
+        returns(&Spoken::Generation(generation));
+    }
+    assert_eq!(returns(&Some(Greeting::Capability)), "\"Capability\"");
+}
+
+#[test]
+fn every_input_returns() {
+    let link = Link { seat: Seat(3), port: Port::Relay };
+    let (seat, life) = (Seat(2), 7);
+    let (ticket, caller) = (Ticket(u64::MAX), Caller(4));
+    let line = || Line::Text("{\"a\":\"\\u00e9\"}\r".into());
+    let found = Findings {
+        messages: vec![Remains {
+            ids: vec![Id::NULL, Id::string("x"), Id::from(5)],
+            call: true,
+            answer: false,
+            jsonrpc: true,
+        }],
+        more_answers: 9,
+        is_damaged: true,
+        looks_like_json: true,
+    };
+    let servers = Json::parse(r#"{"b":1.10, "a":[null]}"#).expect("JSON");
+    let stdio = Place::Stdio {
+        program: "p".into(),
+        port: u16::MAX,
+        variable: "V".into(),
+        secret: "s".into(),
+    };
+    let http = Place::Http { url: "u".into(), secret: "s".into() };
+    for input in [
+        Input::Line { link, line: line() },
+        Input::Line { link, line: Line::Text(vec![0xff, 0, 0x0a].into()) },
+        Input::Line { link, line: Line::Text(Bytes::new()) },
+        Input::Line { link, line: Line::TooLong { found: Box::new(found), length: 12 } },
+        Input::Waits { link, waits: true },
+        Input::Ended { link, rest: Some(line()) },
+        Input::Ended { link, rest: None },
+        Input::Written { link, count: 1 },
+        Input::Unread(link),
+        Input::NotStarted { seat, life, why: "w".into() },
+        Input::Words { seat, life, lines: vec!["a".into(), "\u{fffd}\0".into()] },
+        Input::RelayOpened { seat, life, servers: Ok(servers) },
+        Input::RelayOpened { seat, life, servers: Err("no".into()) },
+        Input::RelayJoined { seat, life },
+        Input::Extended(Ok(Box::new(setup()))),
+        Input::Extended(Err("no".into())),
+        Input::Called { ticket, caller },
+        Input::Heard { caller, line: "l".into() },
+        Input::HungUp(caller),
+        Input::Admitted { ticket, place: Ok(stdio) },
+        Input::Admitted { ticket, place: Ok(http) },
+        Input::Admitted { ticket, place: Err("no".into()) },
+        Input::Stop,
+        Input::Tick,
+    ] {
+        returns(&input);
+    }
+    for how in [
+        How::NotStarted("w".into()),
+        How::Status(-1),
+        How::Signal(9),
+        How::Ended("e".into()),
+        How::ClosedOutput,
+        How::ClosedInput,
+        How::ClosedSuccessor,
+        How::Silent(1),
+        How::Refused("r".into()),
+        How::Unresponsive { method: "m".into(), limit: 1 },
+        How::Uncancellable { method: "m".into(), limit: 2 },
+        How::Stuck(3),
+    ] {
+        returns(&Input::Exited { seat, life, how });
+    }
+}
+
+#[test]
+fn every_output_returns() {
+    let link = Link { seat: Seat(0), port: Port::Main };
+    let (seat, life) = (Seat(2), 7);
+    let (ticket, caller) = (Ticket(1), Caller(4));
+    let (toward, dialect) = (Side::Editor, Spoken::Plain);
+    let notice = |level| Notice { level, seat, text: "t".into() };
+    for output in [
+        Output::Start { seat, life },
+        Output::Kill(seat),
+        Output::End(seat),
+        Output::Close(link),
+        Output::Read { link, read: false },
+        Output::Listen(true),
+        Output::OpenRelay { seat, life },
+        Output::Extend(Json::EMPTY),
+        Output::Tell { caller, message: message() },
+        Output::HangUp(caller),
+        Output::Admit { ticket, kind: mcp::Kind::Stdio },
+        Output::Revoke(ticket),
+        Output::Learn { seat, greeting: Some(Greeting::Proxy) },
+        Output::Learn { seat, greeting: None },
+        Output::Spare { seat, kind: Kind { toward, method: "m".into(), update: None } },
+        Output::Report(notice(Level::Warn)),
+        Output::Report(notice(Level::Debug)),
+        Output::Seen(Seen::Arrived { seat, toward, dialect, message: message() }),
+        Output::Seen(Seen::Delivered {
+            seat,
+            toward,
+            dialect: Spoken::Unknown,
+            message: message(),
+        }),
+        Output::Seen(Seen::Left { seat, how: "h".into() }),
+        Output::Finish(Ending::Clean),
+        Output::Finish(Ending::Failed("f".into())),
+    ] {
+        let text = returns(&output);
+        let read = Output::read(&Json::parse(text).expect("JSON")).expect("an output");
+        assert_eq!(read, output);
+    }
+}
+
+#[test]
+fn what_is_written_can_be_read_by_people() {
+    let link = Link { seat: Seat(1), port: Port::Main };
+    let input = Input::Line { link, line: Line::Text("{\"a\":1.0}".into()) };
+    let text = r#"{"Line":{"link":{"seat":1,"port":"Main"},"line":{"Text":"{\"a\":1.0}"}}}"#;
+    assert_eq!(written(&input), text);
+    assert_eq!(written(&Input::Tick), "\"Tick\"");
+    assert_eq!(written(&Bytes::from_static(b"\xff\x0a")), r#"{"hex":"ff0a"}"#);
+    assert!(written(&message()).contains(r#"\"n\":1.10"#), "{}", written(&message()));
+}

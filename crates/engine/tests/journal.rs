@@ -1,0 +1,214 @@
+//! A run of the core is recorded and replayed.
+
+use bytes::Bytes;
+use engine::journal::{Mismatch, Recorder, Replay, replay};
+use engine::{
+    Core, Facts, Input, Line, Link, Outputs, Pace, Policy, Restart, Rules, Setup, Then, Watch,
+};
+use router::{Chain, Component, How, Mode, Seat, Time};
+use wire::dialect::Generation;
+
+const PROXY: Seat = Seat(1);
+const AGENT: Seat = Seat(2);
+
+fn setup() -> Setup {
+    let policy = Policy {
+        restart: Restart::Always,
+        then: Then::Stop,
+        pace: Pace { first: 10, ..Pace::default() },
+        named: false,
+    };
+    Setup {
+        chain: Chain {
+            mode: Mode::Agent,
+            components: vec![Component::new("proxy", "proxy"), Component::new("agent", "agent")],
+            greeting_limit: 60_000,
+            grace: 2_000,
+            any_version: false,
+        },
+        rules: Rules {
+            policies: vec![policy; 2],
+            watch: Watch { answer: None, prompt: None, cancel: Some(1_000) },
+            tell_editor: true,
+            seed: u64::MAX,
+        },
+        bridge: Some(mcp::Policy::Only(mcp::Kind::Stdio)),
+        word: "word".into(),
+        nested: false,
+        longest_line: 1_000_000,
+        facts: vec![
+            Facts { generation: Some(Generation::P5), ..Facts::default() },
+            Facts::default(),
+        ],
+        watched: true,
+    }
+}
+
+/// A core with a recorder.
+struct Play {
+    core: Core,
+    out: Outputs,
+    recorder: Recorder,
+    now: Time,
+}
+
+impl Play {
+    fn new() -> Play {
+        let setup = setup();
+        let recorder = Recorder::new(&setup);
+        Play { core: Core::new(setup), out: Outputs::default(), recorder, now: Time(0) }
+    }
+
+    /// The outputs, as the program that drives the core would see them.
+    fn handle(&mut self, input: Input) -> String {
+        self.now = self.now.plus(7);
+        self.recorder.input(self.now, &input);
+        self.core.handle(self.now, input, &mut self.out);
+        self.recorder.outputs(&self.out);
+        let outputs = format!("{:?}", self.out.list);
+        self.out.list.clear();
+        outputs
+    }
+
+    fn line(&mut self, seat: Seat, line: &[u8]) -> String {
+        let line = Line::Text(Bytes::copy_from_slice(line));
+        self.handle(Input::Line { link: Link::main(seat), line })
+    }
+
+    /// Everything that waits for a seat is written.
+    fn read(&mut self, seat: Seat) -> String {
+        let link = Link::main(seat);
+        let queue = self.out.queue(link).expect("a queue");
+        let (slices, count) = queue.slices();
+        let text = String::from_utf8(slices[..count].concat()).expect("UTF-8");
+        self.handle(Input::Written { link, count: text.len() });
+        text
+    }
+
+    fn tick(&mut self) -> String {
+        self.now = self.core.deadline().expect("a deadline");
+        self.handle(Input::Tick)
+    }
+}
+
+/// The journal of a chain: the handshake, a bad line, a crash and a restart, a drop of what was queued.
+fn recorded() -> Vec<u8> {
+    let mut play = Play::new();
+    let greeting = br#"{"jsonrpc":"2.0","id":1e0,"method":"initialize"}"#;
+    play.line(Seat::OUTER, greeting);
+    let greeting = br#"{"jsonrpc":"2.0","id":12345678901234567890,"method":"initialize","params":{"protocolVersion":1,"n":1.50,"a":"\u00e9"}}"#;
+    let started = play.line(Seat::OUTER, greeting);
+    assert!(started.contains("Start { seat: Seat(1), life: 0 }"), "{started}");
+    let asked = play.read(PROXY);
+    assert!(asked.contains("proxy/initialize") && asked.contains("1.50"), "{asked}");
+    play.line(PROXY, br#"{"jsonrpc":"2.0","id":"p","method":"proxy/successor","params":{"method":"initialize","params":{"protocolVersion":1}}}"#);
+    let asked = play.read(AGENT);
+    assert!(asked.contains("c:2"), "{asked}");
+    play.line(AGENT, b"\xff\xfe not UTF-8");
+    play.line(AGENT, br#"{"jsonrpc":"2.0","id":"c:2","result":{"protocolVersion":1}}"#);
+    play.read(PROXY);
+    play.line(PROXY, br#"{"jsonrpc":"2.0","id":"c:1","result":{"protocolVersion":1}}"#);
+    assert!(play.read(Seat::OUTER).contains("12345678901234567890"));
+    // What is queued for the proxy when it crashes is dropped.
+    play.line(Seat::OUTER, br#"{"jsonrpc":"2.0","id":2,"method":"session/new","params":{}}"#);
+    let lines = vec!["panicked at \u{1b}[31m".into()];
+    play.handle(Input::Words { seat: PROXY, life: 0, lines });
+    play.handle(Input::Unread(Link::main(PROXY)));
+    play.handle(Input::Exited { seat: PROXY, life: 0, how: How::Signal(9) });
+    let rest = Some(Line::Text("{\"half".into()));
+    play.handle(Input::Ended { link: Link::main(PROXY), rest });
+    let started = play.tick();
+    assert!(started.contains("Start { seat: Seat(1), life: 1 }"), "{started}");
+    assert!(play.read(PROXY).contains("initialize"));
+    assert!(play.handle(Input::Stop).contains("Finish") || play.tick().contains("Finish"));
+    play.read(Seat::OUTER);
+    play.recorder.take()
+}
+
+fn lines(journal: &[u8]) -> Vec<&[u8]> {
+    journal.split_inclusive(|byte| *byte == b'\n').collect()
+}
+
+#[test]
+fn a_journal_replays_identically() {
+    let journal = recorded();
+    let text = std::str::from_utf8(&journal).expect("UTF-8");
+    assert!(text.contains(r#"{"hex":"fffe"#), "{text}");
+    assert!(text.contains(r#""dropped":"#) && text.contains("life"), "{text}");
+    let report = replay(lines(&journal)).expect("it replays identically");
+    assert_eq!(report.inputs, lines(&journal).len() - 1);
+    assert!(report.outputs > 10 && report.bytes > 500 && !report.cut_off, "{report:?}");
+}
+
+#[test]
+fn the_end_of_a_journal_may_be_missing() {
+    let journal = recorded();
+    let report = replay(lines(&journal[..journal.len() - 5])).expect("it replays identically");
+    assert_eq!((report.inputs, report.cut_off), (lines(&journal).len() - 2, true));
+}
+
+#[test]
+fn a_byte_that_differs_is_reported_with_both_sides() {
+    let journal = String::from_utf8(recorded()).expect("UTF-8");
+    let changed = journal.replacen(r#"\"n\":1.50"#, r#"\"n\":1.51"#, 2);
+    assert_eq!(changed.len(), journal.len());
+    // The first is in the input, the second in what was seen of it.
+    let changed = changed.replacen(r#"\"n\":1.51"#, r#"\"n\":1.50"#, 1);
+    let why = replay(lines(changed.as_bytes())).expect_err("it differs");
+    assert!(matches!(why, Mismatch::Different { line: 3, .. }), "{why}");
+    let why = why.to_string();
+    let (recorded, replayed) = why.split_once("replayed:").expect("both sides");
+    assert!(recorded.contains("1.51") && replayed.contains("1.50"), "{why}");
+    assert!(why.contains("before:   line 2:") && why.contains("from outer: initialize"), "{why}");
+}
+
+#[test]
+fn a_drop_that_differs_is_reported() {
+    let journal = String::from_utf8(recorded()).expect("UTF-8");
+    // The count of a drop gets another digit.
+    let mut drops = journal.match_indices(r#""dropped":"#).map(|(at, key)| at + key.len());
+    let at = drops.find(|at| !journal[*at..].starts_with('0')).expect("a drop");
+    let changed = format!("{}1{}", &journal[..at], &journal[at..]).into_bytes();
+    let why = replay(lines(&changed)).expect_err("it differs");
+    assert!(matches!(why, Mismatch::Different { .. }), "{why}");
+}
+
+#[test]
+fn what_is_not_a_journal_is_refused() {
+    let refused = |text: &str| replay(lines(text.as_bytes())).expect_err(text).to_string();
+    assert!(refused("").contains("line 1"));
+    assert!(refused("{}\n").contains("does not begin as a journal does"));
+    assert!(refused("{\"journal\":2}\n").contains("version 2"));
+    assert!(refused("{\"journal\":1,\"setup\":{}}\n").contains("setup: chain: mode"));
+    let journal = String::from_utf8(recorded()).expect("UTF-8");
+    let header = journal.lines().next().expect("a header");
+    let entry = r#"{"at":1,"input":{"Line":{"link":{"seat":"x"}}}}"#;
+    let why = refused(&format!("{header}\n{entry}\n"));
+    assert!(why.contains("line 2") && why.contains("link: seat: u16 is expected"), "{why}");
+}
+
+#[test]
+fn a_journal_can_be_stepped_through() {
+    let journal = recorded();
+    let lines = lines(&journal);
+    let mut replay = Replay::new(lines[0]).expect("a header");
+    let mut shown = Vec::new();
+    for line in &lines[1..] {
+        let step = replay.step(line).expect("it replays identically").expect("a whole line");
+        shown.extend(replay.show(&step));
+    }
+    let shown = shown.join("\n");
+    for expected in [
+        "     0.014  from outer: initialize id 12345678901234567890 (",
+        "start proxy (life 0)",
+        "to proxy: proxy/initialize id \"c:1\" (",
+        "from proxy: proxy/successor [initialize] id \"p\" (",
+        "wrote on stderr: panicked",
+        "bytes for proxy are dropped",
+        "exited: Signal(9)",
+        "start proxy (life 1)",
+        "finish",
+    ] {
+        assert!(shown.contains(expected), "{expected}:\n{shown}");
+    }
+}
