@@ -46,8 +46,11 @@ fn replay(path: &str, wanted: impl Fn(usize) -> bool) -> Result<Report, String> 
         reader.read_until(b'\n', line).map_err(|error| error.to_string())
     };
     next(&mut line)?;
-    let mut replay = Replay::new(&line).map_err(|why| why.to_string())?;
     let mut report = Report::default();
+    let Some(mut replay) = Replay::new(&line).map_err(|why| why.to_string())? else {
+        report.cut_off = true;
+        return Ok(report);
+    };
     while next(&mut line)? > 0 {
         let Some(step) = replay.step(&line).map_err(|why| why.to_string())? else {
             report.cut_off = true;

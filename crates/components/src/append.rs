@@ -13,7 +13,7 @@ pub fn open(path: &Path) -> Result<File, String> {
     system::open(path, false)
 }
 
-/// The same, to read what is in the file as well.
+/// The same, to read what is in the file and to replace it.
 pub fn open_to_read(path: &Path) -> Result<File, String> {
     system::open(path, true)
 }
@@ -80,7 +80,8 @@ mod system {
 
     pub fn open(path: &Path, read: bool) -> Result<File, String> {
         let mut options = File::options();
-        options.create(true).append(true).read(read);
+        // What is opened to append cannot be cut off.
+        options.create(true).append(!read).write(true).read(read);
         options.open(path).map_err(|error| error.to_string())
     }
 }

@@ -5,7 +5,7 @@
 //! chain goes on.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -76,7 +76,7 @@ fn open(path: &Path) -> Result<File, String> {
     if !beginning.is_empty() && beginning != BEGINNING.as_bytes() {
         return Err("it holds something else than a journal. Name another file".to_owned());
     }
-    file.set_len(0).map_err(text)?;
+    file.set_len(0).and_then(|()| file.rewind()).map_err(text)?;
     Ok(file)
 }
 

@@ -145,6 +145,11 @@ fn the_end_of_a_journal_may_be_missing() {
     let journal = recorded();
     let report = replay(lines(&journal[..journal.len() - 5])).expect("it replays identically");
     assert_eq!((report.inputs, report.cut_off), (lines(&journal).len() - 2, true));
+    // The first line has no end.
+    for journal in [&b""[..], &journal[..50]] {
+        let report = replay(lines(journal)).expect("there is nothing to replay");
+        assert_eq!((report.inputs, report.cut_off), (0, true));
+    }
 }
 
 #[test]
@@ -176,7 +181,7 @@ fn a_drop_that_differs_is_reported() {
 #[test]
 fn what_is_not_a_journal_is_refused() {
     let refused = |text: &str| replay(lines(text.as_bytes())).expect_err(text).to_string();
-    assert!(refused("").contains("line 1"));
+    assert!(refused("my notes").contains("line 1"));
     assert!(refused("{}\n").contains("does not begin as a journal does"));
     assert!(refused("{\"journal\":2}\n").contains("version 2"));
     assert!(refused("{\"journal\":1,\"setup\":{}}\n").contains("setup: chain: mode"));
@@ -191,7 +196,7 @@ fn what_is_not_a_journal_is_refused() {
 fn a_journal_can_be_stepped_through() {
     let journal = recorded();
     let lines = lines(&journal);
-    let mut replay = Replay::new(lines[0]).expect("a header");
+    let mut replay = Replay::new(lines[0]).expect("a header").expect("a whole line");
     let mut shown = Vec::new();
     for line in &lines[1..] {
         let step = replay.step(line).expect("it replays identically").expect("a whole line");

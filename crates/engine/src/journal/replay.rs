@@ -7,7 +7,7 @@ use router::Time;
 use wire::Json;
 
 use super::codec::Codec;
-use super::{Effects, Entry, Header, Queues, VERSION, show};
+use super::{BEGINNING, Effects, Entry, Header, Queues, VERSION, show};
 use crate::core::Core;
 use crate::input::{Input, Outputs};
 
@@ -85,8 +85,11 @@ impl std::error::Error for Mismatch {}
 pub fn replay<T: AsRef<[u8]>>(lines: impl IntoIterator<Item = T>) -> Result<Report, Mismatch> {
     let mut lines = lines.into_iter();
     let first = lines.next();
-    let mut replay = Replay::new(first.as_ref().map_or(&[], AsRef::as_ref))?;
     let mut report = Report::default();
+    let Some(mut replay) = Replay::new(first.as_ref().map_or(&[], AsRef::as_ref))? else {
+        report.cut_off = true;
+        return Ok(report);
+    };
     for line in lines {
         let Some(step) = replay.step(line.as_ref())? else {
             report.cut_off = true;
@@ -106,9 +109,13 @@ impl Report {
 }
 
 impl Replay {
-    /// Begins with the first line of a journal.
-    pub fn new(line: &[u8]) -> Result<Replay, Mismatch> {
+    /// Begins with the first line of a journal. `None` if it has no end.
+    pub fn new(line: &[u8]) -> Result<Option<Replay>, Mismatch> {
         let unreadable = |why| Mismatch::Unreadable { line: 1, why };
+        let is_cut_off = !line.ends_with(b"\n");
+        if line.is_empty() || is_cut_off && line.starts_with(BEGINNING.as_bytes()) {
+            return Ok(None);
+        }
         let json = Json::parse(line.to_vec()).map_err(|why| unreadable(why.to_string()))?;
         let version = json.member("journal").and_then(|it| it.integer());
         if version != Some(VERSION.cast_signed()) {
@@ -119,13 +126,13 @@ impl Replay {
             return Err(unreadable(why));
         }
         let header = Header::read(&json).map_err(unreadable)?;
-        Ok(Replay {
+        Ok(Some(Replay {
             core: Core::new(header.setup),
             out: Outputs::default(),
             queues: Queues::default(),
             line: 1,
             recent: VecDeque::new(),
-        })
+        }))
     }
 
     /// Replays the next line. `None` if it has no end.
