@@ -12,6 +12,7 @@ use crate::flow::{self, Gauge};
 use crate::input::{Input, Line, Link, Output, Outputs, Port, Seen, Setup};
 use crate::peer::Peer;
 use crate::supervisor::Supervisor;
+use crate::tamper::Tamper;
 
 /// While this much waits for a component, in bytes, MCP clients are not listened to.
 const MOST_QUEUED: usize = 64 * 1024 * 1024;
@@ -33,6 +34,8 @@ pub struct Core {
     /// MCP clients are listened to.
     listens: bool,
     finished: bool,
+    /// Only in tests.
+    tamper: Option<Box<dyn Tamper>>,
 }
 
 impl Core {
@@ -48,9 +51,15 @@ impl Core {
             extension: None,
             listens: true,
             finished: false,
+            tamper: None,
         };
         core.seat_peers();
         core
+    }
+
+    /// Plants a fault, for a test.
+    pub fn tamper_with(&mut self, tamper: Box<dyn Tamper>) {
+        self.tamper = Some(tamper);
     }
 
     pub fn supervisor(&self) -> &Supervisor {
@@ -156,8 +165,10 @@ impl Core {
             Input::Tick => self.on_tick(out),
         }
         self.see_off(out);
-        self.mind_silence(out);
-        self.regulate(out);
+        if !self.finished {
+            self.mind_silence(out);
+            self.regulate(out);
+        }
     }
 
     fn is_current(&self, seat: Seat, life: u32) -> bool {
@@ -244,17 +255,30 @@ impl Core {
     /// Something has happened: the chain decides, and what it says is done.
     pub(crate) fn apply(&mut self, event: Event, out: &mut Outputs) {
         let mut next = Some(event);
-        while let Some(event) = next {
+        // Nothing follows the end.
+        while let Some(event) = next.filter(|_| !self.finished) {
             if let (true, Event::Left { seat, why }) = (self.setup.watched, &event) {
                 out.push(Output::Seen(Seen::Left { seat: *seat, how: why.what() }));
             }
             let mut actions = std::mem::take(&mut self.actions);
-            self.supervisor.handle(self.now, event, &mut actions);
+            self.decide(event, &mut actions);
             for action in actions.drain(..) {
                 self.perform(action, out);
             }
             self.actions = actions;
             next = self.later.pop_front();
+        }
+    }
+
+    fn decide(&mut self, event: Event, actions: &mut Vec<Action>) {
+        let Some(tamper) = &mut self.tamper else {
+            return self.supervisor.handle(self.now, event, actions);
+        };
+        if let Some(event) = tamper.before(event, &self.supervisor) {
+            self.supervisor.handle(self.now, event, actions);
+        }
+        for event in tamper.after(actions, &self.supervisor) {
+            self.supervisor.handle(self.now, event, actions);
         }
     }
 
@@ -326,6 +350,9 @@ impl Core {
     /// that did not survive its first greeting is begun anew with another one.
     fn see_off(&mut self, out: &mut Outputs) {
         for seat in self.seats() {
+            if self.finished {
+                return;
+            }
             let now = self.now;
             let Some(how) = self.peers[seat.index()].departed(now, seat == Seat::OUTER) else {
                 continue;
@@ -359,6 +386,9 @@ impl Core {
             return;
         }
         for _ in 0..self.peers.len() {
+            if self.finished {
+                return;
+            }
             let Some((seat, how)) = self.supervisor.overdue(now) else { break };
             self.give_up(seat, how, out);
         }

@@ -24,6 +24,7 @@
 //! - `orphan`: sessions that nobody has
 //! - `turn`: what goes on after a prompt is answered, in ACP version 2
 //! - `watchdog`: who is alive and says nothing
+//! - [`tamper`]: a seam for tests that plant faults
 //! - `telling`: what the people in front of the editor are told
 //!
 //! Pure: no clock, no I/O, no randomness but that of a seed.
@@ -46,6 +47,7 @@ pub mod queue;
 mod record;
 mod recovery;
 pub mod supervisor;
+pub mod tamper;
 mod telling;
 mod topic;
 mod turn;
@@ -56,3 +58,4 @@ pub use event::{Action, Event};
 pub use input::{Facts, Input, Line, Link, Output, Outputs, Port, Seen, Setup};
 pub use policy::{Pace, Policy, Restart, Rules, Then, Watch};
 pub use supervisor::Supervisor;
+pub use tamper::Tamper;

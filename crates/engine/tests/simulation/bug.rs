@@ -1,7 +1,7 @@
 //! Faults to plant: each is a mistake that a supervisor could make.
 
-use engine::{Action, Event, Supervisor};
-use router::{Ending, Seat, SeatState};
+use engine::{Action, Event, Supervisor, Tamper};
+use router::{Ending, How, Seat, SeatState};
 use wire::{Call, Json, Message, Outcome, Side};
 
 use crate::pen::{is_mcp, payload_of, serial, text};
@@ -125,11 +125,15 @@ impl Saboteur {
     pub fn is_blind(&self) -> bool {
         self.bug == Bug::Blind
     }
+}
 
-    /// Before the event; `None` keeps it from the supervisor.
-    pub fn before(&mut self, event: Event, supervisor: &Supervisor) -> Option<Event> {
+impl Tamper for Saboteur {
+    fn before(&mut self, event: Event, supervisor: &Supervisor) -> Option<Event> {
         self.event = Some(event.clone());
         if self.bug == Bug::LosePlace && matches!(event, Event::Admitted { .. }) {
+            return None;
+        }
+        if self.is_blind() && matches!(&event, Event::Left { why, .. } if is_silence(&why.how)) {
             return None;
         }
         let Event::Arrived { from, toward, message } = &event else { return Some(event) };
@@ -165,8 +169,7 @@ impl Saboteur {
         None
     }
 
-    /// After it: spoils what is to be done. What it returns happens, too.
-    pub fn after(&mut self, actions: &mut Vec<Action>, supervisor: &Supervisor) -> Vec<Event> {
+    fn after(&mut self, actions: &mut Vec<Action>, supervisor: &Supervisor) -> Vec<Event> {
         let mut events = Vec::new();
         actions.extend(self.instead.take());
         let left = matches!(self.event, Some(Event::Left { .. }));
@@ -297,7 +300,9 @@ impl Saboteur {
         }
         events
     }
+}
 
+impl Saboteur {
     /// Lessons after the first so many are not given, but taken for learnt.
     fn skip_lessons(&mut self, from: usize, actions: &mut Vec<Action>, events: &mut Vec<Event>) {
         if actions.iter().any(|action| matches!(action, Action::Start(_))) {
@@ -380,4 +385,9 @@ fn is_away(supervisor: &Supervisor, seat: Seat) -> bool {
 
 fn is_guard(supervisor: &Supervisor, seat: Seat) -> bool {
     supervisor.router().chain().component(seat).is_some_and(|it| it.guard)
+}
+
+/// A component was given up because it did not do its part in time.
+fn is_silence(how: &How) -> bool {
+    matches!(how, How::Silent(_) | How::Unresponsive { .. } | How::Uncancellable { .. })
 }

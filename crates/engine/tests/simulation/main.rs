@@ -2,7 +2,7 @@
 //! and made-up players around them.
 //!
 //! Every case can be played again, and is told in full:
-//! `CASE='editor context:P5 agent+load | short | restart | die@17:1' cargo test -p supervisor --test simulation`.
+//! `CASE='editor context:P5 agent+load | short | restart | die@17:1' cargo test -p engine --test simulation`.
 //! `SEED=7` plays one of the random cases, `SEEDS=100000` so many of them, and `EVERY=1` all of the
 //! enumerated ones; without it, only some of the long ones are played.
 //!
@@ -10,7 +10,8 @@
 //! - `schedules`: which cases are played
 //! - `case`: a run of the simulation, in a line
 //! - `run`: how it is played, and what must be true at its end
-//! - `world`: supervisor, links, lives and clock; `desk`: the places where MCP clients connect
+//! - `world`: the core, the players around it, and the clock; `link`: the pipes between them
+//! - `shell`: performs what the core wants done; `desk`: the places where MCP clients connect
 //! - `ledger`: what was said, and the rules for what may be heard
 //! - `editor`, `proxy` with `provider`, `agent` with `tool`: the players; `pen`: what they write with
 //! - `bug`: faults to plant, because a simulation that no fault can fail is worth nothing
@@ -21,12 +22,14 @@ mod case;
 mod desk;
 mod editor;
 mod ledger;
+mod link;
 mod pen;
 mod player;
 mod provider;
 mod proxy;
 mod run;
 mod schedules;
+mod shell;
 mod tool;
 mod world;
 
@@ -63,7 +66,7 @@ fn play_all(name: &str, cases: impl IntoIterator<Item = Case>) {
     let told = run::tell(first, None);
     let mut text = String::new();
     for (count, case, why) in failures.values() {
-        let replay = format!("CASE='{case}' cargo test -p supervisor --test simulation");
+        let replay = format!("CASE='{case}' cargo test -p engine --test simulation");
         text.push_str(&format!("{count} times: {why}\n    to replay: {replay}\n"));
     }
     panic!("{told}\n\n{text}");

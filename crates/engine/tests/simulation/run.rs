@@ -1,6 +1,6 @@
 //! How a case is played to its end, and what must be true when nothing moves any more.
 
-use engine::Event;
+use engine::Input;
 use router::{How, Time};
 use wire::Message;
 
@@ -8,7 +8,8 @@ use crate::bug::Saboteur;
 use crate::case::{Case, Fault, What};
 use crate::editor::Act;
 use crate::ledger::Check;
-use crate::world::{State, World};
+use crate::link::State;
+use crate::world::World;
 
 /// No case takes as many lines.
 const MOST_MOVES: usize = 20_000;
@@ -44,7 +45,7 @@ impl World {
         }
         if self.finished.is_none() {
             self.check_rest()?;
-            self.event(Event::Stop)?;
+            self.input(Input::Stop)?;
             self.settle()?;
             if self.finished.is_none() {
                 return Err("it does not end".into());
@@ -92,7 +93,7 @@ impl World {
                 return Err("the clock goes on for ever".into());
             }
             let alarm = self.next_alarm();
-            let deadline = self.supervisor.deadline();
+            let deadline = self.core.deadline();
             match (alarm, deadline) {
                 (None, None) => return Ok(()),
                 (Some((time, place)), deadline) if deadline.is_none_or(|it| time <= it) => {
@@ -112,7 +113,7 @@ impl World {
         if place != far || !self.cast.editor || self.finished.is_some() {
             return Ok(());
         }
-        let router = self.supervisor.router();
+        let router = self.core.router();
         if router.is_ending() {
             return Ok(());
         }
@@ -126,19 +127,16 @@ impl World {
 
     fn tick(&mut self, time: Time) -> Check {
         self.now = self.now.max(time);
-        let overdue = self.supervisor.overdue(self.now);
-        let blind = self.saboteur.as_ref().is_some_and(Saboteur::is_blind);
-        let Some((seat, how)) = overdue.filter(|_| !blind) else {
-            return self.event(Event::Tick);
-        };
-        let excused = self.cast.nature.stubborn
-            || self.case.faults.iter().any(|fault| fault.what == What::Stall);
-        if !excused {
-            return Err(format!("{seat:?} is given up for nothing: {how:?}"));
+        let overdue = self.core.supervisor().overdue(self.now);
+        if let Some((seat, how)) = overdue.filter(|_| !self.blind) {
+            let excused = self.cast.nature.stubborn
+                || self.case.faults.iter().any(|fault| fault.what == What::Stall);
+            if !excused {
+                return Err(format!("{seat:?} is given up for nothing: {how:?}"));
+            }
+            self.disturb();
         }
-        self.disturb();
-        self.kill(seat.index());
-        self.event(Event::Left { seat, why: router::Exit::new(how) })
+        self.input(Input::Tick)
     }
 
     pub fn disturb(&mut self) {
@@ -163,13 +161,12 @@ impl World {
         match fault.what {
             What::Die | What::Loop if alive || self.links[seat].state == State::Stalled => {
                 self.disturb();
-                self.kill(seat);
-                self.says_goodbye(seat, How::Signal(9));
+                self.die(seat, How::Signal(9));
             }
             What::Shut if alive => {
                 self.disturb();
                 self.links[seat].state = State::Mute;
-                self.says_goodbye(seat, How::ClosedOutput);
+                self.close_output(seat, None);
             }
             What::Stall if alive => {
                 self.disturb();
@@ -183,12 +180,12 @@ impl World {
             What::Leave if alive => {
                 self.disturb();
                 self.links[seat].state = State::Mute;
-                self.says_goodbye(seat, How::ClosedOutput);
+                self.close_output(seat, None);
             }
             What::Full => self.desk.full = true,
             What::Stop => {
                 self.disturb();
-                return self.event(Event::Stop);
+                return self.input(Input::Stop);
             }
             _ => {}
         }
@@ -211,17 +208,20 @@ impl World {
         if self.links.iter().any(|link| link.state == State::Stalled) {
             return Ok(());
         }
-        let sizes = self.supervisor.sizes();
+        let sizes = self.core.supervisor().sizes();
         if sizes.iter().any(|size| *size > 0) {
             return Err(format!("something is left: {sizes:?}"));
         }
         if self.desk.len() > 0 {
             return Err(format!("{} places are open that nobody needs", self.desk.len()));
         }
-        if self.supervisor.sessions() > 0 {
-            return Err(format!("{} closed sessions are remembered", self.supervisor.sessions()));
+        if self.core.supervisor().sessions() > 0 {
+            return Err(format!(
+                "{} closed sessions are remembered",
+                self.core.supervisor().sessions()
+            ));
         }
-        if let Some(time) = self.supervisor.deadline() {
+        if let Some(time) = self.core.deadline() {
             return Err(format!("something is waited for until {time:?}"));
         }
         match self.agent.turns.iter().find(|turn| !turn.called_off) {
@@ -253,7 +253,9 @@ impl World {
     }
 
     fn check_end(&mut self) -> Check {
-        if self.supervisor.deadline().is_some() || self.supervisor.router().open_questions() > 0 {
+        if self.core.supervisor().deadline().is_some()
+            || self.core.supervisor().router().open_questions() > 0
+        {
             return Err("it has ended and waits for something".into());
         }
         let left = self.links[0].state != State::Alive;

@@ -1,16 +1,15 @@
-//! A supervisor, players around it, and what a shell does: links of lines, lives, and a clock.
+//! A core, the players around it, their links, and a clock. What the shell does is in `shell`.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use bytes::Bytes;
-use engine::{Action, Event, Pace, Policy, Restart, Rules, Supervisor, Then, Watch};
-use mcp::{Caller, Exchange, Ticket};
-use router::{Chain, Component, Ending, Exit, How, Mode, Seat, SeatState, Time};
+use engine::{Core, Facts, Input, Line, Outputs, Pace, Policy, Restart, Rules, Setup, Then, Watch};
+use mcp::Caller;
+use router::{Chain, Component, Ending, Mode, Seat, Time};
 use testkit::sim::op::Random;
-use wire::dialect::{Generation, Outer, Plain, Proxy as ProxyDialect};
-use wire::{Dialect, Message, Side};
+use wire::{Message, Side};
 
 use crate::agent::{Agent, Disk};
 use crate::bug::Saboteur;
@@ -18,30 +17,41 @@ use crate::case::{Case, Cast, Fault, What};
 use crate::desk::Desk;
 use crate::editor::Editor;
 use crate::ledger::{Check, Ledger, Life};
+use crate::link::{CallItem, CallLink, Item, Link, State};
 use crate::pen::{ClientDo, Pen};
 use crate::player::Player;
-use crate::provider::{Provider, Toolbox};
+use crate::provider::Toolbox;
 use crate::proxy::{Kind, Proxy};
+use crate::shell::Exit;
 
 pub const GREETING_LIMIT: u64 = 10_000;
 pub const GRACE: u64 = 2_000;
+/// How many bytes are written at once where writes are split, on average.
+const PART: usize = 200;
 /// The limits of the watchdog, where there is one.
 pub const WATCH: Watch = Watch { answer: Some(4_000), prompt: Some(6_000), cancel: Some(3_000) };
 
 pub struct World {
     pub case: Case,
     pub cast: Cast,
-    pub supervisor: Supervisor,
+    pub core: Core,
+    pub out: Outputs,
+    /// What happened while outputs were performed.
+    pub pending: VecDeque<Input>,
+    /// Processes that have ended, of which the core is not told yet.
+    pub exits: VecDeque<Exit>,
+    /// MCP clients are listened to.
+    pub listens: bool,
     pub now: Time,
     pub links: Vec<Link>,
     pub editor: Editor,
     /// By seat, for those who sit inside.
-    proxies: Vec<Option<Proxy>>,
+    pub proxies: Vec<Option<Proxy>>,
     pub agent: Agent,
-    disk: Rc<RefCell<Disk>>,
-    toolbox: Rc<RefCell<Toolbox>>,
+    pub disk: Rc<RefCell<Disk>>,
+    pub toolbox: Rc<RefCell<Toolbox>>,
     pub desk: Desk,
-    calls: BTreeMap<Caller, CallLink>,
+    pub calls: BTreeMap<Caller, CallLink>,
     pub ledger: Ledger,
     serials: usize,
     callers: u64,
@@ -52,51 +62,10 @@ pub struct World {
     pub struck: usize,
     pub finished: Option<Ending>,
     random: Option<Random>,
-    pub saboteur: Option<Saboteur>,
+    /// The planted fault is that silence is not noticed.
+    pub blind: bool,
     pub trace: Option<Vec<String>>,
-    stamp: usize,
-}
-
-/// The pipe of a seat, and the life at its other end.
-pub struct Link {
-    ours: Dialect,
-    theirs: Dialect,
-    to: VecDeque<(usize, Bytes)>,
-    from: VecDeque<(usize, Item)>,
-    pub life: u32,
-    pub state: State,
-    /// How many lines this life has read.
-    pub read: usize,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    NotStarted,
-    Alive,
-    /// Reads and says nothing.
-    Stalled,
-    /// Reads, but its output is closed.
-    Mute,
-    Gone,
-}
-
-enum Item {
-    Line(Bytes),
-    End(How),
-}
-
-/// The pipe of an MCP client.
-#[derive(Default)]
-struct CallLink {
-    from: VecDeque<(usize, CallItem)>,
-    to: VecDeque<(usize, Option<Message>)>,
-    gone: bool,
-}
-
-enum CallItem {
-    Call(Ticket),
-    Line(Bytes),
-    HangUp,
+    pub stamp: usize,
 }
 
 /// Where the next line is.
@@ -108,6 +77,10 @@ enum Queue {
     CallTo(Caller),
     /// An answer of the shell's own.
     Shell,
+    /// Bytes that the core wants written.
+    Write(usize),
+    /// A process that has ended.
+    Exit,
 }
 
 impl World {
@@ -133,7 +106,6 @@ impl World {
             grace: GRACE,
             any_version: false,
         };
-        let exchange = Exchange::new(chain.clone(), mcp::Policy::Auto, "word");
         let rules = Rules {
             policies: chain.seats().map(|seat| policy(case, &cast, seat)).collect(),
             watch: if case.has("watch") { WATCH } else { Watch::default() },
@@ -141,15 +113,29 @@ impl World {
             seed: 7,
         };
         let count = chain.components.len();
-        let mut supervisor = Supervisor::new(chain, rules, Some(exchange));
+        let facts = cast
+            .proxies
+            .iter()
+            .map(|(_, generation)| Facts { generation: Some(*generation), ..Facts::default() });
+        let mut core = Core::new(Setup {
+            facts: facts.collect(),
+            chain,
+            rules,
+            bridge: Some(mcp::Policy::Auto),
+            word: "word".into(),
+            nested: false,
+            longest_line: usize::MAX,
+            watched: true,
+        });
+        let blind = saboteur.as_ref().is_some_and(Saboteur::is_blind);
+        if let Some(saboteur) = saboteur {
+            core.tamper_with(Box::new(saboteur));
+        }
         let disk = Rc::new(RefCell::new(Disk::default()));
         let mut ledger = Ledger::new(cast.proxies.len() + 1);
         ledger.may_cut_short = case.has("watch");
         let mut links: Vec<Link> = (0..=count).map(|seat| Link::new(&cast, seat)).collect();
         links[0].state = State::Alive;
-        for (seat, link) in links.iter().enumerate() {
-            supervisor.set_dialect(Seat(seat as u16), link.ours.spoken());
-        }
         let mut faults = case.faults.clone();
         faults.retain(|fault| fault.what != What::Loop);
         faults.sort_by_key(|fault| fault.at);
@@ -157,7 +143,11 @@ impl World {
         editor.outer = !cast.editor;
         editor.follow(case.script());
         World {
-            supervisor,
+            core,
+            out: Outputs::default(),
+            pending: VecDeque::new(),
+            exits: VecDeque::new(),
+            listens: true,
             now: Time(0),
             links,
             editor,
@@ -175,7 +165,7 @@ impl World {
             struck: 0,
             finished: None,
             random: case.order().map(Random::new),
-            saboteur,
+            blind,
             trace: None,
             stamp: 0,
             case: case.clone(),
@@ -207,243 +197,71 @@ impl World {
         link.life == life.number && link.state == State::Alive
     }
 
-    /// Moves one line on. Says whether there was any.
+    /// Queues are written in parts, and ends are reported in any order.
+    pub fn splits(&self) -> bool {
+        self.case.has("split")
+    }
+
+    /// Moves one line on, or a part of one. Says whether there was any.
     pub fn move_one(&mut self) -> Result<bool, String> {
-        let mut queues: Vec<(usize, Queue)> = Vec::new();
-        for (seat, link) in self.links.iter().enumerate() {
-            if self.finished.is_none() {
-                queues.extend(link.from.front().map(|(stamp, _)| (*stamp, Queue::From(seat))));
-            }
-            if matches!(link.state, State::Alive | State::Mute) {
-                queues.extend(link.to.front().map(|(stamp, _)| (*stamp, Queue::To(seat))));
-            }
-        }
-        for (caller, call) in &self.calls {
-            if self.finished.is_none() {
-                queues
-                    .extend(call.from.front().map(|(stamp, _)| (*stamp, Queue::CallFrom(*caller))));
-            }
-            queues.extend(call.to.front().map(|(stamp, _)| (*stamp, Queue::CallTo(*caller))));
-        }
-        if self.finished.is_none() {
-            queues.extend(self.desk.next().map(|stamp| (stamp, Queue::Shell)));
-        }
+        self.report_waits()?;
+        let queues = self.queues();
         let next = match &mut self.random {
             Some(random) if !queues.is_empty() => Some(queues[random.below(queues.len())]),
             _ => queues.into_iter().min(),
         };
         let Some((_, queue)) = next else { return Ok(false) };
-        self.moved += 1;
+        self.moved += usize::from(!matches!(queue, Queue::Write(_) | Queue::Exit));
         match queue {
             Queue::From(seat) => self.conductor_reads(seat)?,
             Queue::To(seat) => self.player_reads(seat)?,
             Queue::CallFrom(caller) => self.conductor_reads_client(caller)?,
             Queue::CallTo(caller) => self.client_reads(caller)?,
             Queue::Shell => self.shell_answers()?,
+            Queue::Write(seat) => {
+                let most = self.random.as_mut().map_or(PART, |it| 1 + it.below(2 * PART));
+                self.write(seat, most)?;
+            }
+            Queue::Exit => self.report_exit()?,
         }
         Ok(true)
     }
 
+    fn queues(&self) -> Vec<(usize, Queue)> {
+        let runs = self.finished.is_none();
+        let mut queues: Vec<(usize, Queue)> = Vec::new();
+        for (seat, link) in self.links.iter().enumerate() {
+            queues.extend(link.readable().filter(|_| runs).map(|it| (it, Queue::From(seat))));
+            if matches!(link.state, State::Alive | State::Mute) {
+                queues.extend(link.to.front().map(|(stamp, _)| (*stamp, Queue::To(seat))));
+            }
+            let queued = self.out.queued(engine::Link::main(Seat(seat as u16)));
+            if queued > 0 && !link.unread && (runs || link.takes()) {
+                queues.push((0, Queue::Write(seat)));
+            }
+        }
+        for (caller, call) in &self.calls {
+            let from = call.from.front().filter(|_| runs && self.listens);
+            queues.extend(from.map(|(stamp, _)| (*stamp, Queue::CallFrom(*caller))));
+            queues.extend(call.to.front().map(|(stamp, _)| (*stamp, Queue::CallTo(*caller))));
+        }
+        if runs {
+            queues.extend(self.desk.next().map(|stamp| (stamp, Queue::Shell)));
+            queues.extend(self.exits.front().map(|it| (it.stamp, Queue::Exit)));
+        }
+        queues
+    }
+
     fn conductor_reads(&mut self, seat: usize) -> Check {
         let Some((_, item)) = self.links[seat].from.pop_front() else { return Ok(()) };
-        let from = Seat(seat as u16);
         match item {
-            Item::End(how) => self.event(Event::Left { seat: from, why: Exit::new(how) }),
+            Item::End(how) => self.report_end(seat, how),
             Item::Line(line) => {
                 self.tell(|| format!("{seat} >     {}", String::from_utf8_lossy(&line)));
-                let mut back = Vec::new();
-                let decoded = self.links[seat].ours.decode(&line, &mut back);
-                self.supervisor.set_dialect(from, self.links[seat].ours.spoken());
-                self.write(seat, back);
-                match decoded {
-                    Ok(Some((toward, message))) => {
-                        self.event(Event::Arrived { from, toward, message })
-                    }
-                    Ok(None) => Ok(()),
-                    Err(rejection) => Err(format!("the conductor refuses {line:?}: {rejection:?}")),
-                }
+                let link = engine::Link::main(Seat(seat as u16));
+                self.input(Input::Line { link, line: Line::Text(line) })
             }
         }
-    }
-
-    /// Queues lines for who sits there now.
-    fn write(&mut self, seat: usize, text: Vec<u8>) {
-        for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            self.tell(|| format!("    > {seat} {}", String::from_utf8_lossy(line)));
-            self.stamp += 1;
-            let link = &mut self.links[seat];
-            if !matches!(link.state, State::Gone | State::NotStarted) {
-                link.to.push_back((self.stamp, Bytes::copy_from_slice(line)));
-            }
-        }
-    }
-
-    pub fn event(&mut self, event: Event) -> Check {
-        if self.finished.is_some() {
-            return Ok(());
-        }
-        if !matches!(event, Event::Arrived { .. } | Event::Heard { .. }) {
-            self.tell(|| format!("{event:?}"));
-        }
-        // Now everybody can know of it.
-        self.struck += usize::from(matches!(event, Event::Left { .. }));
-        let mut actions = Vec::new();
-        let event = match &mut self.saboteur {
-            Some(saboteur) => saboteur.before(event, &self.supervisor),
-            None => Some(event),
-        };
-        if let Some(event) = event {
-            self.supervisor.handle(self.now, event, &mut actions);
-        }
-        if let Some(saboteur) = &mut self.saboteur {
-            for event in saboteur.after(&mut actions, &self.supervisor) {
-                self.supervisor.handle(self.now, event, &mut actions);
-            }
-        }
-        for action in actions {
-            if self.finished.is_some() {
-                return Err(format!("something follows the end: {action:?}"));
-            }
-            self.perform(action)?;
-        }
-        if !self.case.has("slow") {
-            while self.finished.is_none() && self.desk.next().is_some() {
-                self.shell_answers()?;
-            }
-        }
-        self.check_memory()
-    }
-
-    fn shell_answers(&mut self) -> Check {
-        let Some((ticket, place)) = self.desk.answer() else { return Ok(()) };
-        if place.is_err() {
-            self.desk.full = false;
-            self.disturb();
-        }
-        self.event(Event::Admitted { ticket, place })
-    }
-
-    /// What waits is not more than what was said.
-    fn check_memory(&self) -> Check {
-        let held =
-            self.supervisor.router().chain().seats().map(|it| self.supervisor.router().held(it));
-        let (count, bytes) = held.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
-        match count > self.ledger.count || bytes > self.ledger.bytes + self.ledger.count * 512 {
-            true => Err(format!("{count} messages with {bytes} bytes are held")),
-            false => Ok(()),
-        }
-    }
-
-    fn perform(&mut self, action: Action) -> Check {
-        match action {
-            Action::Start(seat) => {
-                self.tell(|| format!("start {}", seat.0));
-                self.start(seat.index())
-            }
-            Action::End(seat) => {
-                self.tell(|| format!("end {}", seat.0));
-                self.end(seat.index());
-                Ok(())
-            }
-            Action::Deliver { to, toward, message } => {
-                let link = &mut self.links[to.index()];
-                if link.state == State::NotStarted {
-                    return Err(format!("{to:?} was not started and is told {message:?}"));
-                }
-                let mut text = Vec::new();
-                link.ours.encode(toward, &message, &mut text);
-                self.write(to.index(), text);
-                Ok(())
-            }
-            Action::Tell { caller, message } => {
-                self.tell(|| format!("    > {caller:?} {}", message.to_line()));
-                self.tell_client(caller, Some(message));
-                Ok(())
-            }
-            Action::HangUp(caller) => {
-                self.tell(|| format!("hang up {caller:?}"));
-                self.tell_client(caller, None);
-                Ok(())
-            }
-            Action::Admit { ticket, kind } => {
-                self.tell(|| format!("admit {ticket:?} {kind:?}"));
-                self.stamp += 1;
-                self.desk.ask(self.stamp, ticket, kind);
-                Ok(())
-            }
-            Action::Revoke(ticket) => {
-                self.tell(|| format!("revoke {ticket:?}"));
-                self.desk.revoke(ticket)
-            }
-            Action::Spare { seat, kind } => {
-                self.tell(|| format!("spare {} {kind}", seat.0));
-                Ok(())
-            }
-            Action::Report(notice) => {
-                self.tell(|| format!("report {notice:?}"));
-                Ok(())
-            }
-            Action::Finish(ending) => {
-                self.tell(|| format!("finish {ending:?}"));
-                self.finished = Some(ending);
-                (1..self.links.len()).for_each(|seat| self.end(seat));
-                Ok(())
-            }
-        }
-    }
-
-    fn tell_client(&mut self, caller: Caller, message: Option<Message>) {
-        self.stamp += 1;
-        let stamp = self.stamp;
-        if let Some(call) = self.calls.get_mut(&caller).filter(|call| !call.gone) {
-            call.to.push_back((stamp, message));
-        }
-    }
-
-    fn start(&mut self, seat: usize) -> Check {
-        let place = seat;
-        let link = &mut self.links[seat];
-        if matches!(link.state, State::Alive | State::Stalled) {
-            return Err(format!("seat {seat} is started while somebody sits there"));
-        }
-        let life = link.life + 1;
-        *link = Link { life, state: State::Alive, ..Link::new(&self.cast, seat) };
-        self.supervisor.set_dialect(Seat(seat as u16), self.links[seat].ours.spoken());
-        match self.cast.proxies.get(place - 1) {
-            Some((kind, generation)) => {
-                let counts_anew = *kind == Kind::Counter;
-                let toolbox = || self.toolbox.clone();
-                let provider =
-                    kind.has_server().then(|| Provider::new(*generation, toolbox(), counts_anew));
-                self.proxies[seat] =
-                    Some(Proxy::new((*kind, *generation), provider, self.disk.clone()));
-            }
-            None => self.agent = Agent::new(self.cast.nature, self.disk.clone()),
-        }
-        Ok(())
-    }
-
-    /// The life at a seat is over; nothing more is heard of it.
-    fn end(&mut self, seat: usize) {
-        self.kill(seat);
-        self.links[seat].from.clear();
-    }
-
-    /// The process at a seat ends. What it has written can still be read.
-    pub fn kill(&mut self, seat: usize) {
-        self.links[seat].state = State::Gone;
-        self.links[seat].to.clear();
-        if self.cast.editor && seat + 1 == self.links.len() {
-            for caller in self.agent.callers() {
-                self.client_does(ClientDo::HangUp(caller));
-            }
-        }
-    }
-
-    /// The last that is read of somebody.
-    pub fn says_goodbye(&mut self, seat: usize, how: How) {
-        self.stamp += 1;
-        self.links[seat].from.push_back((self.stamp, Item::End(how)));
     }
 
     fn player_reads(&mut self, seat: usize) -> Check {
@@ -492,7 +310,7 @@ impl World {
             now: self.now,
             serials: &mut self.serials,
             callers: &mut self.callers,
-            closing: self.supervisor.router().is_ending(),
+            closing: self.core.router().is_ending(),
             faults: self.struck,
             said: Vec::new(),
             clients: Vec::new(),
@@ -521,15 +339,7 @@ impl World {
         wrong.map_or(Ok(()), Err)
     }
 
-    fn has_tools(&self) -> bool {
-        let provider = self.cast.proxies.iter().position(|(kind, _)| kind.has_server());
-        provider.is_some_and(|at| {
-            let state = self.supervisor.router().state(Seat(at as u16 + 1));
-            !matches!(state, Some(SeatState::Bypassed | SeatState::Closed(_)))
-        })
-    }
-
-    fn client_does(&mut self, act: ClientDo) {
+    pub fn client_does(&mut self, act: ClientDo) {
         self.stamp += 1;
         let (caller, item) = match act {
             ClientDo::Call { ticket, caller } => (caller, CallItem::Call(ticket)),
@@ -550,13 +360,13 @@ impl World {
                     self.tell_client(caller, None);
                     return Ok(());
                 }
-                self.event(Event::Called { ticket, caller })
+                self.input(Input::Called { ticket, caller })
             }
             Some((_, CallItem::Line(line))) => {
                 self.tell(|| format!("{caller:?} > {}", String::from_utf8_lossy(&line)));
-                self.event(Event::Heard { caller, line })
+                self.input(Input::Heard { caller, line })
             }
-            Some((_, CallItem::HangUp)) => self.event(Event::HungUp(caller)),
+            Some((_, CallItem::HangUp)) => self.input(Input::HungUp(caller)),
         }
     }
 
@@ -603,30 +413,6 @@ impl World {
             Some((alarm?, place))
         });
         alarms.min()
-    }
-}
-
-impl Link {
-    fn new(cast: &Cast, seat: usize) -> Link {
-        let (ours, theirs): (Dialect, Dialect) = match cast.proxies.get(seat.wrapping_sub(1)) {
-            Some(&(_, generation)) => {
-                (ProxyDialect::pinned("p", generation).into(), Outer::pinned(generation).into())
-            }
-            None if seat == 0 && cast.editor => (Plain::editor().into(), Plain::agent().into()),
-            None if seat == 0 => {
-                (Outer::unknown().into(), ProxyDialect::pinned("us", Generation::CURRENT).into())
-            }
-            None => (Plain::agent().into(), Plain::editor().into()),
-        };
-        Link {
-            ours,
-            theirs,
-            to: VecDeque::new(),
-            from: VecDeque::new(),
-            life: 0,
-            state: State::NotStarted,
-            read: 0,
-        }
     }
 }
 

@@ -1,0 +1,17 @@
+//! A seam for tests: a planted fault between the links of a chain and its decisions.
+//!
+//! A simulation proves something only if it fails when the core is wrong. So a test plants a wrong decision
+//! at the one place that every event and every action passes. Programs never plant one.
+
+use crate::event::{Action, Event};
+use crate::supervisor::Supervisor;
+
+/// A planted fault.
+pub trait Tamper: std::fmt::Debug + Send {
+    /// Called before an event is decided. `None` drops the event.
+    fn before(&mut self, event: Event, supervisor: &Supervisor) -> Option<Event>;
+
+    /// Called after an event was decided, and before its actions are performed. The events that it returns are
+    /// decided, too.
+    fn after(&mut self, actions: &mut Vec<Action>, supervisor: &Supervisor) -> Vec<Event>;
+}

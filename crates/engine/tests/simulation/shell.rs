@@ -1,0 +1,293 @@
+//! What the shell does for the core: performs outputs, writes queues, and reports what comes of it.
+
+use bytes::Bytes;
+use engine::{Input, Output, Seen};
+use mcp::Caller;
+use router::{How, Seat, SeatState};
+use wire::Message;
+
+use crate::agent::Agent;
+use crate::ledger::Check;
+use crate::link::{Item, Link, State};
+use crate::pen::ClientDo;
+use crate::provider::Provider;
+use crate::proxy::{Kind, Proxy};
+use crate::world::World;
+
+/// What a component writes on its standard error before it dies.
+const WORDS: &str = "panicked at a planted fault";
+
+/// The end of a process, of which the core is told.
+pub struct Exit {
+    pub stamp: usize,
+    pub seat: usize,
+    pub life: u32,
+    pub how: How,
+}
+
+impl World {
+    /// Something has happened: the core is told, and what it wants is done.
+    pub fn input(&mut self, input: Input) -> Check {
+        if self.finished.is_some() {
+            return Ok(());
+        }
+        self.hand_over(input)?;
+        while let Some(input) = self.pending.pop_front().filter(|_| self.finished.is_none()) {
+            self.hand_over(input)?;
+        }
+        if !self.splits() || self.finished.is_some() {
+            (0..self.links.len()).try_for_each(|seat| self.write(seat, usize::MAX))?;
+        }
+        if !self.case.has("slow") {
+            while self.finished.is_none() && self.desk.next().is_some() {
+                self.shell_answers()?;
+            }
+        }
+        self.check_memory()
+    }
+
+    fn hand_over(&mut self, input: Input) -> Check {
+        if !matches!(input, Input::Line { .. } | Input::Heard { .. } | Input::Written { .. }) {
+            self.tell(|| format!("{input:?}"));
+        }
+        self.core.handle(self.now, input, &mut self.out);
+        for output in std::mem::take(&mut self.out.list) {
+            if self.finished.is_some() {
+                return Err(format!("something follows the end: {output:?}"));
+            }
+            self.perform(output)?;
+        }
+        Ok(())
+    }
+
+    fn perform(&mut self, output: Output) -> Check {
+        match &output {
+            Output::Seen(_) => {}
+            Output::Tell { caller, message } => {
+                self.tell(|| format!("    > {caller:?} {}", message.to_line()));
+            }
+            output => self.tell(|| format!("{output:?}")),
+        }
+        match output {
+            Output::Start { seat, life } => return self.start(seat.index(), life),
+            Output::Kill(seat) => self.die(seat.index(), How::Signal(9)),
+            Output::End(seat) => self.end(seat.index()),
+            Output::Close(link) => {
+                let link = &mut self.links[link.seat.index()];
+                link.from.clear();
+                link.unread = true;
+            }
+            Output::Read { link, read } => self.links[link.seat.index()].reading = read,
+            Output::Listen(listen) => self.listens = listen,
+            Output::OpenRelay { .. } | Output::Extend(_) => {
+                return Err("no player speaks SCP".into());
+            }
+            Output::Tell { caller, message } => self.tell_client(caller, Some(message)),
+            Output::HangUp(caller) => self.tell_client(caller, None),
+            Output::Admit { ticket, kind } => {
+                self.stamp += 1;
+                self.desk.ask(self.stamp, ticket, kind);
+            }
+            Output::Revoke(ticket) => return self.desk.revoke(ticket),
+            Output::Learn { .. } => return Err("a generation that is given was learned".into()),
+            Output::Spare { .. } => {}
+            Output::Report(notice) if notice.text.contains("sent a bad line") => {
+                return Err(format!("the conductor refuses a line: {}", notice.text));
+            }
+            Output::Report(_) => {}
+            Output::Seen(seen) => return self.on_seen(seen),
+            Output::Finish(ending) => {
+                self.finished = Some(ending);
+                (1..self.links.len()).for_each(|seat| self.end(seat));
+            }
+        }
+        Ok(())
+    }
+
+    fn on_seen(&mut self, seen: Seen) -> Check {
+        match seen {
+            Seen::Delivered { seat, message, .. }
+                if self.links[seat.index()].state == State::NotStarted =>
+            {
+                Err(format!("{seat:?} was not started and is told {message:?}"))
+            }
+            Seen::Left { seat, how } => {
+                self.tell(|| format!("{seat:?} {how}"));
+                // Now everybody can know of it.
+                self.struck += 1;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub fn shell_answers(&mut self) -> Check {
+        let Some((ticket, place)) = self.desk.answer() else { return Ok(()) };
+        if place.is_err() {
+            self.desk.full = false;
+            self.disturb();
+        }
+        self.input(Input::Admitted { ticket, place })
+    }
+
+    /// What waits is not more than what was said.
+    fn check_memory(&self) -> Check {
+        let router = self.core.router();
+        let held = router.chain().seats().map(|it| router.held(it));
+        let (count, bytes) = held.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+        match count > self.ledger.count || bytes > self.ledger.bytes + self.ledger.count * 512 {
+            true => Err(format!("{count} messages with {bytes} bytes are held")),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes at most so many bytes of a queue, and reports it.
+    pub fn write(&mut self, seat: usize, most: usize) -> Check {
+        let id = engine::Link::main(Seat(seat as u16));
+        let count = self.out.queued(id).min(most);
+        let link = &mut self.links[seat];
+        if count == 0 || link.unread {
+            return Ok(());
+        }
+        if !link.takes() {
+            // After the end, nobody misses it.
+            if self.finished.is_some() {
+                return Ok(());
+            }
+            if link.state == State::NotStarted {
+                return Err(format!("seat {seat} was not started and is written to"));
+            }
+            link.unread = true;
+            return self.input(Input::Unread(id));
+        }
+        link.part.extend_from_slice(&self.out.text(id)[..count]);
+        while let Some(end) = self.links[seat].part.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.links[seat].part.drain(..=end).collect();
+            let line = Bytes::copy_from_slice(&line[..end]);
+            self.tell(|| format!("    > {seat} {}", String::from_utf8_lossy(&line)));
+            self.stamp += 1;
+            self.links[seat].to.push_back((self.stamp, line));
+        }
+        self.hand_over(Input::Written { link: id, count })
+    }
+
+    pub fn tell_client(&mut self, caller: Caller, message: Option<Message>) {
+        self.stamp += 1;
+        let stamp = self.stamp;
+        if let Some(call) = self.calls.get_mut(&caller).filter(|call| !call.gone) {
+            call.to.push_back((stamp, message));
+        }
+    }
+
+    fn start(&mut self, seat: usize, life: u32) -> Check {
+        let link = &mut self.links[seat];
+        if matches!(link.state, State::Alive | State::Stalled) {
+            return Err(format!("seat {seat} is started while somebody sits there"));
+        }
+        *link = Link { life, state: State::Alive, ..Link::new(&self.cast, seat) };
+        match self.cast.proxies.get(seat - 1) {
+            Some((kind, generation)) => {
+                let counts_anew = *kind == Kind::Counter;
+                let toolbox = || self.toolbox.clone();
+                let provider =
+                    kind.has_server().then(|| Provider::new(*generation, toolbox(), counts_anew));
+                self.proxies[seat] =
+                    Some(Proxy::new((*kind, *generation), provider, self.disk.clone()));
+            }
+            None => self.agent = Agent::new(self.cast.nature, self.disk.clone()),
+        }
+        Ok(())
+    }
+
+    /// Nothing more is heard of the component of a seat. If it still runs, it is killed.
+    fn end(&mut self, seat: usize) {
+        if self.links[seat].takes() {
+            self.note_exit(seat, How::Signal(9));
+        }
+        self.kill(seat);
+        let link = &mut self.links[seat];
+        link.from.clear();
+        link.part.clear();
+        link.reading = true;
+        link.waits = false;
+    }
+
+    /// The process of a seat ends. What it has written can still be read.
+    fn kill(&mut self, seat: usize) {
+        self.links[seat].state = State::Gone;
+        self.links[seat].to.clear();
+        if self.cast.editor && seat + 1 == self.links.len() {
+            for caller in self.agent.callers() {
+                self.client_does(ClientDo::HangUp(caller));
+            }
+        }
+    }
+
+    /// The process of a seat ends, and the conductor will notice it.
+    pub fn die(&mut self, seat: usize, how: How) {
+        if self.links[seat].takes() {
+            self.kill(seat);
+            self.close_output(seat, Some(how.clone()));
+            self.note_exit(seat, how);
+        }
+    }
+
+    /// The last that is read of a process.
+    pub fn close_output(&mut self, seat: usize, how: Option<How>) {
+        self.stamp += 1;
+        self.links[seat].from.push_back((self.stamp, Item::End(how)));
+    }
+
+    /// The end of a process is reported by another way than the end of its output: if schedules are split, in
+    /// any order; else with it.
+    fn note_exit(&mut self, seat: usize, how: How) {
+        if self.splits() {
+            self.stamp += 1;
+            let (stamp, life) = (self.stamp, self.links[seat].life);
+            self.exits.push_back(Exit { stamp, seat, life, how });
+        }
+    }
+
+    pub fn report_exit(&mut self) -> Check {
+        let Some(Exit { seat, life, how, .. }) = self.exits.pop_front() else { return Ok(()) };
+        let seat = Seat(seat as u16);
+        self.input(Input::Words { seat, life, lines: vec![WORDS.to_owned()] })?;
+        self.input(Input::Exited { seat, life, how })
+    }
+
+    /// The output of a peer is closed.
+    pub fn report_end(&mut self, seat: usize, how: Option<How>) -> Check {
+        let life = self.links[seat].life;
+        let seat = Seat(seat as u16);
+        let how = how.filter(|_| !self.splits());
+        if how.is_some() {
+            self.input(Input::Words { seat, life, lines: vec![WORDS.to_owned()] })?;
+        }
+        self.input(Input::Ended { link: engine::Link::main(seat), rest: None })?;
+        match how {
+            Some(how) => self.input(Input::Exited { seat, life, how }),
+            None => Ok(()),
+        }
+    }
+
+    /// Tells the core which of the links that it does not read have something to say.
+    pub fn report_waits(&mut self) -> Check {
+        for seat in 0..self.links.len() {
+            let waits = self.links[seat].must_wait();
+            if self.links[seat].waits != waits {
+                self.links[seat].waits = waits;
+                let link = engine::Link::main(Seat(seat as u16));
+                self.input(Input::Waits { link, waits })?;
+            }
+        }
+        Ok(())
+    }
+
+    pub fn has_tools(&self) -> bool {
+        let provider = self.cast.proxies.iter().position(|(kind, _)| kind.has_server());
+        provider.is_some_and(|at| {
+            let state = self.core.router().state(Seat(at as u16 + 1));
+            !matches!(state, Some(SeatState::Bypassed | SeatState::Closed(_)))
+        })
+    }
+}
