@@ -79,6 +79,8 @@ pub struct Parcel {
     to: Seat,
     toward: Side,
     via: Vec<Seat>,
+    /// The question of the receiver's own that it can answer with this one (see `barrier`).
+    owed: Option<Id>,
     message: Message,
 }
 
@@ -233,7 +235,8 @@ impl Router {
                     let error = self.chain.crash_notice(seat, &why, Some(&ask.method), plan);
                     let message = Message::response(ask.asker_id, Outcome::Error(error));
                     let (to, toward) = (ask.asker, ask.toward.opposite());
-                    let parcel = Parcel { from: seat, to, toward, via: Vec::new(), message };
+                    let (via, owed) = (Vec::new(), None);
+                    let parcel = Parcel { from: seat, to, toward, via, owed, message };
                     self.bring(now, parcel, actions);
                 }
             }
@@ -405,13 +408,14 @@ impl Router {
         extras: Option<Box<[u8]>>,
         actions: &mut Vec<Action>,
     ) {
-        self.note_answer(&ask, actions);
+        let owed = self.owed_with(&ask);
         let message = Message::Response { id: ask.asker_id, outcome, extras };
         let parcel = Parcel {
             from: ask.answerer,
             to: ask.asker,
             toward: ask.toward.opposite(),
             via: ask.via,
+            owed,
             message,
         };
         self.forward(now, parcel, actions);
@@ -441,13 +445,16 @@ impl Router {
     /// Hands an answer over. Should its receiver still be learning, it first gets what the sender
     /// said before.
     pub(crate) fn bring(&mut self, now: Time, parcel: Parcel, actions: &mut Vec<Action>) {
-        let Parcel { from, to, toward, message, .. } = parcel;
+        let Parcel { from, to, toward, owed, message, .. } = parcel;
         let before = |held: &Held| matches!(held, Held::Letter(it) if it.at() == from);
         let earlier = self.absence_mut(to).map(|absence| absence.take(before));
         for held in earlier.into_iter().flatten() {
             if let Held::Letter(letter) = held {
                 self.hand_over(now, letter, to, actions);
             }
+        }
+        if let Some(owed) = owed {
+            self.note_answer(to, toward, owed, actions);
         }
         actions.push(Action::Deliver { to, toward, message });
     }

@@ -270,17 +270,15 @@ impl Router {
         }
     }
 
-    /// The answer to this question is about to be delivered: notes which question of the asker's it answers
-    /// in the end.
-    pub(crate) fn note_answer(&mut self, ask: &Ask, actions: &[Action]) {
-        if ask.via.is_empty()
-            && self.records(ask.asker)
-            && let Some(owed) = self.pending.original(ask)
-        {
-            let (position, toward) = (actions.len(), ask.toward.opposite());
-            let what = Marked::Answer(owed);
-            self.marks.push(Mark { position, seat: ask.asker, toward, what });
-        }
+    /// The question that the asker of this one can answer once this one is answered, if that is recorded.
+    pub(crate) fn owed_with(&self, ask: &Ask) -> Option<Id> {
+        if self.records(ask.asker) { self.pending.original(ask) } else { None }
+    }
+
+    /// An answer is about to be delivered, with which the component can answer the question `owed`.
+    pub(crate) fn note_answer(&mut self, to: Seat, toward: Side, owed: Id, actions: &[Action]) {
+        let what = Marked::Answer(owed);
+        self.marks.push(Mark { position: actions.len(), seat: to, toward, what });
     }
 
     /// Records what has been delivered, in order: the actions from `first` on.
