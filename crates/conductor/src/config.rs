@@ -159,6 +159,7 @@ impl Config {
             word: random_word().unwrap_or_default(),
             nested: self.nested,
             longest_line: self.limits.line,
+            marks: engine::Marks::USUAL,
             facts: facts.collect(),
             watched: self.tap.is_some() || tracing::enabled!(tracing::Level::DEBUG),
         }

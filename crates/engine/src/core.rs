@@ -14,9 +14,6 @@ use crate::peer::Peer;
 use crate::supervisor::Supervisor;
 use crate::tamper::Tamper;
 
-/// While this much waits for a component, in bytes, MCP clients are not listened to.
-const MOST_QUEUED: usize = 64 * 1024 * 1024;
-
 /// Decides; never acts. See the crate's documentation.
 #[derive(Debug)]
 pub struct Core {
@@ -123,7 +120,7 @@ impl Core {
             Input::Ended { link, rest } => self.on_ended(link, rest, out),
             Input::Written { link, count } => {
                 out.consume(link, count);
-                self.peers[link.seat.index()].gauge_queue(link, out);
+                self.peers[link.seat.index()].gauge_queue(link, self.setup.marks, out);
             }
             Input::Unread(link) => self.on_unread(link, out),
             Input::NotStarted { seat, life, why } => {
@@ -343,7 +340,7 @@ impl Core {
         if let Some(dialect) = peer.dialect_at(link.port) {
             dialect.encode(toward, message, out.queue_mut(link));
         }
-        peer.gauge_queue(link, out);
+        peer.gauge_queue(link, self.setup.marks, out);
     }
 
     /// Acts on the end of peers, once everything that they said has been handled; but a component
@@ -396,13 +393,14 @@ impl Core {
         self.apply(Event::Tick, out);
     }
 
-    /// A component cannot act while its output is not read or its input is not written.
+    /// A component cannot act while its output waits to be read or its input to be written. If it is not read
+    /// and has written nothing, its silence is its own.
     fn excuse_the_silent(&mut self, out: &Outputs) {
         for seat in self.seats() {
             let peer = &self.peers[seat.index()];
             let is_excused = peer.ports().any(|port| {
                 let queued = out.queued(Link { seat, port }) + peer.backlog(port);
-                peer.pipe(port).paused || queued > 0
+                peer.pipe(port).is_held_up() || queued > 0
             });
             if is_excused {
                 self.supervisor.restart_barrier_limit(self.now, seat);
@@ -415,7 +413,8 @@ impl Core {
     fn gauge(&self, seat: Seat, out: &Outputs) -> Gauge {
         let peer = &self.peers[seat.index()];
         let (_, held) = self.router().held(seat);
-        let most = if self.router().learns(seat) { flow::CAP / 4 } else { flow::HIGH };
+        let marks = self.setup.marks;
+        let most = if self.router().learns(seat) { marks.cap / 4 } else { marks.high };
         let mut gauge = Gauge { queued: 0, full: held > most, pending: false };
         for port in peer.ports() {
             let pipe = peer.pipe(port);
@@ -430,6 +429,7 @@ impl Core {
 
     /// Pauses the peers that feed a full queue, and lets them go on when it has drained.
     fn regulate(&mut self, out: &mut Outputs) {
+        let marks = self.setup.marks;
         let paused = |peer: &Peer| peer.ports().any(|port| peer.pipe(port).paused);
         if self.listens
             && !self.peers.iter().any(paused)
@@ -441,9 +441,10 @@ impl Core {
         let there = |seat: &Seat| !matches!(self.router().state(*seat), Some(SeatState::Bypassed));
         let seats: Vec<Seat> = self.seats().filter(there).collect();
         let gauges: Vec<_> = seats.iter().map(|seat| self.gauge(*seat, out)).collect();
-        let verdict = flow::judge(&gauges, self.chain().mode == Mode::Proxy);
+        let verdict = flow::judge(&gauges, self.chain().mode == Mode::Proxy, marks.cap);
         for (&seat, pause) in seats.iter().zip(verdict.paused) {
-            if paused(&self.peers[seat.index()]) {
+            let peer = &self.peers[seat.index()];
+            if peer.ports().any(|port| peer.pipe(port).is_held_up()) {
                 self.supervisor.restart_barrier_limit(self.now, seat);
             }
             self.pause(seat, pause, out);
@@ -451,7 +452,7 @@ impl Core {
         if let Some(index) = verdict.stuck {
             self.give_up_stuck(seats[index], gauges[index].queued, out);
         }
-        let listens = gauges.iter().all(|it| it.queued <= MOST_QUEUED);
+        let listens = gauges.iter().all(|it| it.queued <= marks.listen);
         if listens != self.listens {
             self.listens = listens;
             out.push(Output::Listen(listens));

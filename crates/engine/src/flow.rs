@@ -10,12 +10,28 @@
 //! in the circle, the one that feeds the shortest queue is listened to all the same, up to a hard
 //! cap.
 
-/// A queue above this is full.
-pub const HIGH: usize = 1024 * 1024;
-/// A full queue is full until it is below this.
-pub const LOW: usize = 256 * 1024;
-/// No queue is let grow beyond this (unless by a single message) to break a circle.
-pub const CAP: usize = 256 * 1024 * 1024;
+/// The sizes of a queue that matter, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Marks {
+    /// A queue above this is full.
+    pub high: usize,
+    /// A full queue is full until it is below this.
+    pub low: usize,
+    /// No queue is let grow beyond this (unless by a single message) to break a circle.
+    pub cap: usize,
+    /// While more than this waits for a component, MCP clients are not listened to.
+    pub listen: usize,
+}
+
+impl Marks {
+    /// Those of every chain. Tests have smaller ones.
+    pub const USUAL: Marks = Marks {
+        high: 1024 * 1024,
+        low: 256 * 1024,
+        cap: 256 * 1024 * 1024,
+        listen: 64 * 1024 * 1024,
+    };
+}
 
 /// What flow control needs to know of a link.
 #[derive(Debug, Clone, Copy, Default)]
@@ -38,8 +54,8 @@ pub struct Verdict {
 }
 
 /// Decides for a chain whose links are numbered from the editor; in a `ring` the last one is a
-/// neighbour of the first.
-pub fn judge(gauges: &[Gauge], ring: bool) -> Verdict {
+/// neighbour of the first. No queue is let grow beyond `cap` to break a circle.
+pub fn judge(gauges: &[Gauge], ring: bool, cap: usize) -> Verdict {
     let count = gauges.len();
     let neighbours = |x: usize| {
         let before = if x > 0 { Some(x - 1) } else { ring.then(|| count - 1) };
@@ -65,7 +81,7 @@ pub fn judge(gauges: &[Gauge], ring: bool) -> Verdict {
     let circle: Vec<usize> = (0..count).filter(in_a_circle).filter(relieves).collect();
     let mut stuck = None;
     if let Some(&x) = circle.iter().min_by_key(|&&x| feeds(x)) {
-        if feeds(x) < CAP {
+        if feeds(x) < cap {
             paused[x] = false;
         } else {
             // The editor is never given up, a component that does not read is.
@@ -80,13 +96,16 @@ pub fn judge(gauges: &[Gauge], ring: bool) -> Verdict {
 mod tests {
     use super::*;
 
+    const HIGH: usize = Marks::USUAL.high;
+    const CAP: usize = Marks::USUAL.cap;
+
     const IDLE: Gauge = Gauge { queued: 0, full: false, pending: false };
     const SENDS: Gauge = Gauge { queued: 0, full: false, pending: true };
     const STALLS: Gauge = Gauge { queued: 2 * HIGH, full: true, pending: false };
     const FLOODS: Gauge = Gauge { queued: 2 * HIGH, full: true, pending: true };
 
     fn paused(gauges: &[Gauge]) -> Vec<usize> {
-        let verdict = judge(gauges, false);
+        let verdict = judge(gauges, false, CAP);
         assert_eq!(verdict.stuck, None);
         (0..gauges.len()).filter(|&x| verdict.paused[x]).collect()
     }
@@ -129,13 +148,13 @@ mod tests {
     #[test]
     fn a_circle_that_reaches_the_cap_ends_with_a_component_given_up() {
         let at_cap = Gauge { queued: CAP, ..FLOODS };
-        assert_eq!(judge(&[at_cap, at_cap], false).stuck, Some(1));
-        assert_eq!(judge(&[STALLS, at_cap], false).stuck, None);
+        assert_eq!(judge(&[at_cap, at_cap], false, CAP).stuck, Some(1));
+        assert_eq!(judge(&[STALLS, at_cap], false, CAP).stuck, None);
     }
 
     #[test]
     fn in_proxy_mode_the_ends_are_neighbours() {
-        let verdict = judge(&[STALLS, SENDS, SENDS], true);
+        let verdict = judge(&[STALLS, SENDS, SENDS], true, CAP);
         assert_eq!(verdict.paused, [false, true, true]);
     }
 
@@ -143,7 +162,7 @@ mod tests {
     fn the_conductor_above_is_waited_for() {
         // Through one pipe it sends what comes from the agent and does not read what is for the
         // editor: that is the editor's stall and no circle.
-        assert_eq!(judge(&[FLOODS, FLOODS], true).paused, [true, true]);
-        assert_eq!(judge(&[FLOODS], true).paused, [true]);
+        assert_eq!(judge(&[FLOODS, FLOODS], true, CAP).paused, [true, true]);
+        assert_eq!(judge(&[FLOODS], true, CAP).paused, [true]);
     }
 }

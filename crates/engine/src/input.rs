@@ -10,6 +10,7 @@ use wire::dialect::{Generation, Greeting};
 use wire::message::Findings;
 use wire::{Json, Message, Side, Spoken};
 
+use crate::flow::Marks;
 use crate::policy::Rules;
 use crate::queue::Queue;
 
@@ -26,6 +27,7 @@ pub struct Setup {
     pub nested: bool,
     /// The longest line that is read, in bytes.
     pub longest_line: usize,
+    pub marks: Marks,
     /// By component: what is known of it.
     pub facts: Vec<Facts>,
     /// Report every message as [`Output::Seen`].

@@ -55,6 +55,7 @@ mod watchdog;
 
 pub use core::Core;
 pub use event::{Action, Event};
+pub use flow::Marks;
 pub use input::{Facts, Input, Line, Link, Output, Outputs, Port, Seen, Setup};
 pub use policy::{Pace, Policy, Restart, Rules, Then, Watch};
 pub use supervisor::Supervisor;

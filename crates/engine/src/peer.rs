@@ -4,7 +4,7 @@ use router::{Exit, How, Time};
 use wire::dialect::{Generation, Greeting, Proxy};
 use wire::{Dialect, Side};
 
-use crate::flow::{HIGH, LOW};
+use crate::flow::Marks;
 use crate::input::{Link, Outputs, Port};
 use crate::lost::{Doubt, LostAnswers};
 
@@ -65,8 +65,15 @@ pub struct Pipe {
     pub paused: bool,
     /// It has sent something that is not read.
     pub waits: bool,
-    /// Its queue went over [`HIGH`] and is not yet under [`LOW`].
+    /// Its queue went over [`Marks::high`] and is not yet under [`Marks::low`].
     pub full: bool,
+}
+
+impl Pipe {
+    /// The peer has written something that is not read.
+    pub fn is_held_up(&self) -> bool {
+        self.paused && self.waits
+    }
 }
 
 /// What points to the end of a peer.
@@ -298,10 +305,10 @@ impl Peer {
     }
 
     /// A link was written to, or drained.
-    pub fn gauge_queue(&mut self, link: Link, out: &Outputs) {
+    pub fn gauge_queue(&mut self, link: Link, marks: Marks, out: &Outputs) {
         let queued = out.queued(link) + self.backlog(link.port);
         let pipe = self.pipe_mut(link.port);
-        pipe.full = queued > if pipe.full { LOW } else { HIGH };
+        pipe.full = queued > if pipe.full { marks.low } else { marks.high };
     }
 }
 

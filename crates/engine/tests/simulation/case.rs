@@ -15,9 +15,11 @@
 //! | `leave@17:0` | the editor leaves |
 //! | `stop@17:0` | the conductor is told to end |
 //! | `full@17:0` | the next place for MCP clients cannot be opened |
+//! | `absent@17:2` | the next start of seat 2 fails |
 //!
 //! Words after the policy: `tell` tells people, `watch` limits silence, `slow` lets the shell take its time,
-//! `order7` moves lines in a random order, made of 7.
+//! `order7` moves lines in a random order, made of 7, `split` writes lines in parts and reports the end of a
+//! process apart from the end of its output, `narrow` has small pipes and queues, so that peers are paused.
 
 use std::fmt;
 
@@ -53,10 +55,11 @@ pub enum What {
     Leave,
     Stop,
     Full,
+    Absent,
 }
 
 impl What {
-    pub const ALL: [(&'static str, What); 9] = [
+    pub const ALL: [(&'static str, What); 10] = [
         ("die", What::Die),
         ("shut", What::Shut),
         ("stall", What::Stall),
@@ -66,6 +69,7 @@ impl What {
         ("leave", What::Leave),
         ("stop", What::Stop),
         ("full", What::Full),
+        ("absent", What::Absent),
     ];
 }
 

@@ -91,6 +91,12 @@ impl Link {
         !matches!(self.state, State::Gone | State::NotStarted)
     }
 
+    /// How many bytes are in the pipe to the process. A process that runs reads the first part of a line at once.
+    pub fn unread_bytes(&self) -> usize {
+        let part = if self.state == State::Stalled { self.part.len() } else { 0 };
+        part + self.to.iter().map(|(_, line)| line.len() + 1).sum::<usize>()
+    }
+
     /// When the next line was written that the conductor may read. The end of a link is noticed even while the
     /// link is not read.
     pub fn readable(&self) -> Option<usize> {

@@ -1,7 +1,7 @@
 //! How a case is played to its end, and what must be true when nothing moves any more.
 
 use engine::Input;
-use router::{How, Time};
+use router::{How, Seat, Time};
 use wire::Message;
 
 use crate::bug::Saboteur;
@@ -117,7 +117,7 @@ impl World {
         if router.is_ending() {
             return Ok(());
         }
-        let seat = router::Seat(far as u16);
+        let seat = Seat(far as u16);
         let lost = self.agent.turns.iter().find(|it| !it.called_off && !router.owes(seat, &it.id));
         match lost {
             Some(turn) => Err(format!("the agent works for nobody on {}", turn.id)),
@@ -129,8 +129,9 @@ impl World {
         self.now = self.now.max(time);
         let overdue = self.core.supervisor().overdue(self.now);
         if let Some((seat, how)) = overdue.filter(|_| !self.blind) {
-            let excused = self.cast.nature.stubborn
-                || self.case.faults.iter().any(|fault| fault.what == What::Stall);
+            let stalled = self.links[seat.index()].state == State::Stalled;
+            // Who is to blame that a cancellation is not honoured, is not always clear.
+            let excused = stalled || self.cast.nature.stubborn;
             if !excused {
                 return Err(format!("{seat:?} is given up for nothing: {how:?}"));
             }
@@ -183,6 +184,7 @@ impl World {
                 self.close_output(seat, None);
             }
             What::Full => self.desk.full = true,
+            What::Absent => self.absent[seat] = true,
             What::Stop => {
                 self.disturb();
                 return self.input(Input::Stop);
@@ -207,6 +209,13 @@ impl World {
         // Who says nothing and owes nothing is found out when it is next asked something.
         if self.links.iter().any(|link| link.state == State::Stalled) {
             return Ok(());
+        }
+        let links = (0..self.links.len()).map(|seat| engine::Link::main(Seat(seat as u16)));
+        if let Some(link) = links.into_iter().find(|link| self.out.queued(*link) > 0) {
+            return Err(format!("something is never written to {link:?}"));
+        }
+        if let Some(seat) = self.links.iter().position(|link| !link.reading) {
+            return Err(format!("seat {seat} is not read again"));
         }
         let sizes = self.core.supervisor().sizes();
         if sizes.iter().any(|size| *size > 0) {
@@ -243,7 +252,7 @@ impl World {
             || nature.stubborn && mortal(self.cast.components() as u16)
             || self.case.faults.iter().any(|fault| match fault.what {
                 What::Loop | What::Leave | What::Stop => true,
-                What::Die | What::Shut | What::Stall => mortal(fault.seat),
+                What::Die | What::Shut | What::Stall | What::Absent => mortal(fault.seat),
                 What::Cancel | What::Halt | What::Full => false,
             });
         match excused {

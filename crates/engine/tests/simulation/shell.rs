@@ -144,7 +144,7 @@ impl World {
     /// Writes at most so many bytes of a queue, and reports it.
     pub fn write(&mut self, seat: usize, most: usize) -> Check {
         let id = engine::Link::main(Seat(seat as u16));
-        let count = self.out.queued(id).min(most);
+        let count = self.out.queued(id).min(most).min(self.room(seat));
         let link = &mut self.links[seat];
         if count == 0 || link.unread {
             return Ok(());
@@ -185,6 +185,14 @@ impl World {
             return Err(format!("seat {seat} is started while somebody sits there"));
         }
         *link = Link { life, state: State::Alive, ..Link::new(&self.cast, seat) };
+        if std::mem::take(&mut self.absent[seat]) {
+            let link = &mut self.links[seat];
+            (link.state, link.unread) = (State::Gone, true);
+            let (seat, why) = (Seat(seat as u16), "command not found".to_owned());
+            self.pending.push_back(Input::NotStarted { seat, life, why });
+            self.disturb();
+            return Ok(());
+        }
         match self.cast.proxies.get(seat - 1) {
             Some((kind, generation)) => {
                 let counts_anew = *kind == Kind::Counter;

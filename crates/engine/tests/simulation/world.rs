@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use bytes::Bytes;
-use engine::{Core, Facts, Input, Line, Outputs, Pace, Policy, Restart, Rules, Setup, Then, Watch};
+use engine::{
+    Core, Facts, Input, Line, Marks, Outputs, Pace, Policy, Restart, Rules, Setup, Then, Watch,
+};
 use mcp::Caller;
 use router::{Chain, Component, Ending, Mode, Seat, Time};
 use testkit::sim::op::Random;
@@ -28,6 +30,10 @@ pub const GREETING_LIMIT: u64 = 10_000;
 pub const GRACE: u64 = 2_000;
 /// How many bytes are written at once where writes are split, on average.
 const PART: usize = 200;
+/// How many bytes a pipe holds in a case with the word `narrow`.
+const CAPACITY: usize = 400;
+/// The marks of queues in such a case: peers are often not read, and none is given up for it.
+const NARROW: Marks = Marks { high: 800, low: 200, cap: 1024 * 1024, listen: 1_600 };
 /// The limits of the watchdog, where there is one.
 pub const WATCH: Watch = Watch { answer: Some(4_000), prompt: Some(6_000), cancel: Some(3_000) };
 
@@ -58,6 +64,8 @@ pub struct World {
     /// How many lines have moved.
     pub moved: usize,
     pub faults: VecDeque<Fault>,
+    /// By seat: its next start fails.
+    pub absent: Vec<bool>,
     /// How many faults have happened.
     pub struck: usize,
     pub finished: Option<Ending>,
@@ -125,6 +133,7 @@ impl World {
             word: "word".into(),
             nested: false,
             longest_line: usize::MAX,
+            marks: if case.has("narrow") { NARROW } else { Marks::USUAL },
             watched: true,
         });
         let blind = saboteur.as_ref().is_some_and(Saboteur::is_blind);
@@ -162,6 +171,7 @@ impl World {
             callers: 0,
             moved: 0,
             faults: faults.into(),
+            absent: vec![false; count + 1],
             struck: 0,
             finished: None,
             random: case.order().map(Random::new),
@@ -202,6 +212,14 @@ impl World {
         self.case.has("split")
     }
 
+    /// How many more bytes the pipe to a seat holds.
+    pub fn room(&self, seat: usize) -> usize {
+        match self.case.has("narrow") {
+            true => CAPACITY.saturating_sub(self.links[seat].unread_bytes()),
+            false => usize::MAX,
+        }
+    }
+
     /// Moves one line on, or a part of one. Says whether there was any.
     pub fn move_one(&mut self) -> Result<bool, String> {
         self.report_waits()?;
@@ -219,7 +237,11 @@ impl World {
             Queue::CallTo(caller) => self.client_reads(caller)?,
             Queue::Shell => self.shell_answers()?,
             Queue::Write(seat) => {
-                let most = self.random.as_mut().map_or(PART, |it| 1 + it.below(2 * PART));
+                let most = match &mut self.random {
+                    _ if !self.case.has("split") => usize::MAX,
+                    Some(random) => 1 + random.below(2 * PART),
+                    None => PART,
+                };
                 self.write(seat, most)?;
             }
             Queue::Exit => self.report_exit()?,
@@ -236,7 +258,8 @@ impl World {
                 queues.extend(link.to.front().map(|(stamp, _)| (*stamp, Queue::To(seat))));
             }
             let queued = self.out.queued(engine::Link::main(Seat(seat as u16)));
-            if queued > 0 && !link.unread && (runs || link.takes()) {
+            let writable = self.room(seat) > 0 && !link.unread && (runs || link.takes());
+            if queued > 0 && writable {
                 queues.push((0, Queue::Write(seat)));
             }
         }
