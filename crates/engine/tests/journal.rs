@@ -36,6 +36,7 @@ fn setup() -> Setup {
         word: "word".into(),
         nested: false,
         longest_line: 1_000_000,
+        marks: engine::Marks::USUAL,
         facts: vec![
             Facts { generation: Some(Generation::P5), ..Facts::default() },
             Facts::default(),

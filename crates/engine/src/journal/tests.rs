@@ -9,6 +9,7 @@ use wire::message::{Findings, Remains};
 use wire::{Id, Json, Message, Side, Spoken};
 
 use super::*;
+use crate::flow::Marks;
 use crate::input::{Facts, Line, Port, Seen};
 use crate::policy::{Pace, Policy, Restart, Rules, Then, Watch};
 
@@ -65,6 +66,7 @@ fn setup() -> Setup {
         word: "w".into(),
         nested: true,
         longest_line: usize::MAX,
+        marks: Marks { high: 4, low: 3, cap: 2, listen: 1 },
         facts: vec![
             Facts {
                 generation: Some(Generation::P3t),

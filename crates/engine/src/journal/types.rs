@@ -11,6 +11,7 @@ use super::codec::{
     Codec, Object, choice, expected, member, newtype, object, read_variant, within, write_variant,
 };
 use super::{Appended, Effects, Entry, Header};
+use crate::flow::Marks;
 use crate::input::{Facts, Input, Line, Link, Output, Port, Seen, Setup};
 use crate::policy::{Pace, Policy, Restart, Rules, Then, Watch};
 
@@ -22,7 +23,8 @@ object!(Appended { link, dropped, text });
 newtype!(Seat, Time, Ticket, Caller);
 
 // What is known when a chain begins.
-object!(Setup { chain, rules, bridge, word, nested, longest_line, facts, watched });
+object!(Setup { chain, rules, bridge, word, nested, longest_line, marks, facts, watched });
+object!(Marks { high, low, cap, listen });
 object!(Chain { mode, components, greeting_limit, grace, any_version });
 object!(Component { name, command, guard, updates });
 object!(Rules { policies, watch, tell_editor, seed });

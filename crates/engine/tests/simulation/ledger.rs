@@ -53,6 +53,8 @@ pub struct Ledger {
     pub disturbed: bool,
     /// Those who do not stop may be given up, in our own words.
     pub may_cut_short: bool,
+    /// The chain ends: an update does not wait behind a barrier any more, so it may overtake others.
+    pub ending: bool,
     /// How much was said to components, and in how many messages.
     pub bytes: usize,
     pub count: usize,
@@ -71,6 +73,7 @@ impl Ledger {
             last_word: BTreeMap::new(),
             disturbed: false,
             may_cut_short: false,
+            ending: false,
             bytes: 0,
             count: 0,
         }
@@ -221,6 +224,7 @@ impl Ledger {
         }
         if let Some(last) = self.last.insert((by, who.place), stamp)
             && last > stamp
+            && !self.ending
         {
             return Err(format!("{who:?} hears {serial} of {by:?} too late: {payload:?}"));
         }
@@ -229,6 +233,7 @@ impl Ledger {
             && first.by.place == self.far
             && let Some(last) = self.last_word.insert(first.by, first.stamp)
             && last > first.stamp
+            && !self.ending
         {
             return Err(format!("a later word of the agent has overtaken {serial}: {payload:?}"));
         }

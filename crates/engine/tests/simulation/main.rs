@@ -69,6 +69,10 @@ fn play_all(name: &str, cases: impl IntoIterator<Item = Case>) {
         let replay = format!("CASE='{case}' cargo test -p engine --test simulation");
         text.push_str(&format!("{count} times: {why}\n    to replay: {replay}\n"));
     }
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("simulation.journal");
+    if std::fs::write(&path, run::record(first)).is_ok() {
+        text.push_str(&format!("the first of them, step by step: cargo xtask replay {path:?}\n"));
+    }
     panic!("{told}\n\n{text}");
 }
 
@@ -197,6 +201,18 @@ fn every_planted_bug_is_found() {
         let Some((seed, why)) = found else { panic!("{bug:?} is not found in {SOON} schedules") };
         let why: String = why.chars().take(110).collect();
         eprintln!("{bug:?}: seed {seed}: {why}");
+    }
+}
+
+#[test]
+fn every_schedule_replays_from_its_journal() {
+    let cases = schedules::ONCE_BROKEN.map(Case::parse).into_iter();
+    for case in cases.chain((0..200).map(schedules::random)) {
+        let journal = run::record(&case);
+        match engine::journal::replay(journal.split_inclusive(|byte| *byte == b'\n')) {
+            Ok(report) => assert!(report.inputs > 0 && !report.cut_off, "{case}: {report:?}"),
+            Err(why) => panic!("{case}\n{why}"),
+        }
     }
 }
 

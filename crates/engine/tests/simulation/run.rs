@@ -1,6 +1,7 @@
 //! How a case is played to its end, and what must be true when nothing moves any more.
 
 use engine::Input;
+use engine::journal::Recorder;
 use router::{How, Seat, Time};
 use wire::Message;
 
@@ -31,6 +32,15 @@ pub fn tell(case: &Case, saboteur: Option<Saboteur>) -> String {
     let outcome = world.play();
     let told = world.trace.take().unwrap_or_default().join("\n");
     format!("{told}\n{outcome:?}")
+}
+
+/// Plays a case again and records it.
+pub fn record(case: &Case) -> Vec<u8> {
+    let mut world = World::new(case, None);
+    world.journal = Some(Recorder::new(&world.setup));
+    // It is wanted whether the case fails or not.
+    let _ = world.play();
+    world.journal.take().map(|mut it| it.take()).unwrap_or_default()
 }
 
 impl World {

@@ -36,7 +36,7 @@ impl World {
             self.hand_over(input)?;
         }
         if !self.splits() || self.finished.is_some() {
-            (0..self.links.len()).try_for_each(|seat| self.write(seat, usize::MAX))?;
+            (0..self.links.len()).try_for_each(|seat| self.write_all(seat))?;
         }
         if !self.case.has("slow") {
             while self.finished.is_none() && self.desk.next().is_some() {
@@ -50,7 +50,11 @@ impl World {
         if !matches!(input, Input::Line { .. } | Input::Heard { .. } | Input::Written { .. }) {
             self.tell(|| format!("{input:?}"));
         }
-        self.core.handle(self.now, input, &mut self.out);
+        let now = self.now;
+        self.journal.iter_mut().for_each(|it| it.input(now, &input));
+        self.core.handle(now, input, &mut self.out);
+        self.journal.iter_mut().for_each(|it| it.outputs(&self.out));
+        self.ledger.ending = self.core.router().is_ending();
         for output in std::mem::take(&mut self.out.list) {
             if self.finished.is_some() {
                 return Err(format!("something follows the end: {output:?}"));
@@ -141,10 +145,25 @@ impl World {
         }
     }
 
+    /// Writes what the pipe to a seat takes.
+    fn write_all(&mut self, seat: usize) -> Check {
+        let id = engine::Link::main(Seat(seat as u16));
+        let mut queued = 0;
+        while self.out.queued(id) != queued {
+            queued = self.out.queued(id);
+            self.write(seat, usize::MAX)?;
+        }
+        Ok(())
+    }
+
     /// Writes at most so many bytes of a queue, and reports it.
     pub fn write(&mut self, seat: usize, most: usize) -> Check {
         let id = engine::Link::main(Seat(seat as u16));
-        let count = self.out.queued(id).min(most).min(self.room(seat));
+        let text = self.out.queue(id).map_or(Vec::new(), |queue| {
+            let (slices, count) = queue.slices();
+            slices[..count].concat()
+        });
+        let count = text.len().min(most).min(self.room(seat));
         let link = &mut self.links[seat];
         if count == 0 || link.unread {
             return Ok(());
@@ -160,7 +179,7 @@ impl World {
             link.unread = true;
             return self.input(Input::Unread(id));
         }
-        link.part.extend_from_slice(&self.out.text(id)[..count]);
+        link.part.extend_from_slice(&text[..count]);
         while let Some(end) = self.links[seat].part.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.links[seat].part.drain(..=end).collect();
             let line = Bytes::copy_from_slice(&line[..end]);

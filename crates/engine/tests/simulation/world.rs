@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use bytes::Bytes;
+use engine::journal::Recorder;
 use engine::{
     Core, Facts, Input, Line, Marks, Outputs, Pace, Policy, Restart, Rules, Setup, Then, Watch,
 };
@@ -73,6 +74,9 @@ pub struct World {
     /// The planted fault is that silence is not noticed.
     pub blind: bool,
     pub trace: Option<Vec<String>>,
+    /// Everything that the core was told and did.
+    pub journal: Option<Recorder>,
+    pub setup: Setup,
     pub stamp: usize,
 }
 
@@ -125,7 +129,7 @@ impl World {
             .proxies
             .iter()
             .map(|(_, generation)| Facts { generation: Some(*generation), ..Facts::default() });
-        let mut core = Core::new(Setup {
+        let setup = Setup {
             facts: facts.collect(),
             chain,
             rules,
@@ -135,7 +139,8 @@ impl World {
             longest_line: usize::MAX,
             marks: if case.has("narrow") { NARROW } else { Marks::USUAL },
             watched: true,
-        });
+        };
+        let mut core = Core::new(setup.clone());
         let blind = saboteur.as_ref().is_some_and(Saboteur::is_blind);
         if let Some(saboteur) = saboteur {
             core.tamper_with(Box::new(saboteur));
@@ -177,6 +182,8 @@ impl World {
             random: case.order().map(Random::new),
             blind,
             trace: None,
+            journal: None,
+            setup,
             stamp: 0,
             case: case.clone(),
             cast,
