@@ -4,7 +4,6 @@ pub mod diff;
 pub mod drive;
 pub mod flow;
 pub mod hub;
-pub mod journal;
 pub mod notation;
 pub mod peers;
 pub mod rpc;
