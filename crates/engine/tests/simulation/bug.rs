@@ -1,6 +1,7 @@
-//! Faults to plant: each is a mistake that a supervisor could make.
+//! Faults to plant: each is a mistake that the core could make. Most are planted in its decisions; the last few,
+//! which are about links and processes, in its outputs.
 
-use engine::{Action, Event, Supervisor, Tamper};
+use engine::{Action, Event, Output, Supervisor, Tamper};
 use router::{Ending, How, Seat, SeatState};
 use wire::{Call, Json, Message, Outcome, Side};
 
@@ -62,10 +63,16 @@ pub enum Bug {
     ToolTwice,
     /// It is not noticed that a place for MCP clients is open.
     LosePlace,
+    /// A peer that is not read for a while is never read again.
+    NotResumed,
+    /// A component that is given up goes on running.
+    NotEnded,
+    /// The first part of a line for a component that has ended is written to the next one.
+    OldBytes,
 }
 
 impl Bug {
-    pub const ALL: [Bug; 27] = [
+    pub const ALL: [Bug; 30] = [
         Bug::AnswerTwice,
         Bug::ForgetOwed,
         Bug::LoseAnswer,
@@ -93,6 +100,9 @@ impl Bug {
         Bug::Blind,
         Bug::ToolTwice,
         Bug::LosePlace,
+        Bug::NotResumed,
+        Bug::NotEnded,
+        Bug::OldBytes,
     ];
 }
 
@@ -122,8 +132,8 @@ impl Saboteur {
         }
     }
 
-    pub fn is_blind(&self) -> bool {
-        self.bug == Bug::Blind
+    pub fn bug(&self) -> Bug {
+        self.bug
     }
 }
 
@@ -133,7 +143,9 @@ impl Tamper for Saboteur {
         if self.bug == Bug::LosePlace && matches!(event, Event::Admitted { .. }) {
             return None;
         }
-        if self.is_blind() && matches!(&event, Event::Left { why, .. } if is_silence(&why.how)) {
+        if self.bug == Bug::Blind
+            && matches!(&event, Event::Left { why, .. } if is_silence(&why.how))
+        {
             return None;
         }
         let Event::Arrived { from, toward, message } = &event else { return Some(event) };
@@ -385,6 +397,17 @@ fn is_away(supervisor: &Supervisor, seat: Seat) -> bool {
 
 fn is_guard(supervisor: &Supervisor, seat: Seat) -> bool {
     supervisor.router().chain().component(seat).is_some_and(|it| it.guard)
+}
+
+impl Bug {
+    /// The core forgets to say this.
+    pub fn drops(self, output: &Output) -> bool {
+        match self {
+            Bug::NotResumed => matches!(output, Output::Read { read: true, .. }),
+            Bug::NotEnded => matches!(output, Output::End(_)),
+            _ => false,
+        }
+    }
 }
 
 /// A component was given up because it did not do its part in time.

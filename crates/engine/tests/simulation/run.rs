@@ -5,7 +5,7 @@ use engine::journal::Recorder;
 use router::{How, Seat, Time};
 use wire::Message;
 
-use crate::bug::Saboteur;
+use crate::bug::{Bug, Saboteur};
 use crate::case::{Case, Fault, What};
 use crate::editor::Act;
 use crate::ledger::Check;
@@ -138,7 +138,7 @@ impl World {
     fn tick(&mut self, time: Time) -> Check {
         self.now = self.now.max(time);
         let overdue = self.core.supervisor().overdue(self.now);
-        if let Some((seat, how)) = overdue.filter(|_| !self.blind) {
+        if let Some((seat, how)) = overdue.filter(|_| self.bug != Some(Bug::Blind)) {
             let stalled = self.links[seat.index()].state == State::Stalled;
             // Who is to blame that a cancellation is not honoured, is not always clear.
             let excused = stalled || self.cast.nature.stubborn;

@@ -7,6 +7,7 @@ use router::{How, Seat, SeatState};
 use wire::Message;
 
 use crate::agent::Agent;
+use crate::bug::Bug;
 use crate::ledger::Check;
 use crate::link::{Item, Link, State};
 use crate::pen::ClientDo;
@@ -59,7 +60,9 @@ impl World {
             if self.finished.is_some() {
                 return Err(format!("something follows the end: {output:?}"));
             }
-            self.perform(output)?;
+            if !self.bug.is_some_and(|bug| bug.drops(&output)) {
+                self.perform(output)?;
+            }
         }
         Ok(())
     }
@@ -203,7 +206,11 @@ impl World {
         if matches!(link.state, State::Alive | State::Stalled) {
             return Err(format!("seat {seat} is started while somebody sits there"));
         }
-        *link = Link { life, state: State::Alive, ..Link::new(&self.cast, seat) };
+        let mut part = std::mem::take(&mut link.part);
+        if self.bug != Some(Bug::OldBytes) {
+            part.clear();
+        }
+        *link = Link { life, state: State::Alive, part, ..Link::new(&self.cast, seat) };
         if std::mem::take(&mut self.absent[seat]) {
             let link = &mut self.links[seat];
             (link.state, link.unread) = (State::Gone, true);
@@ -234,7 +241,6 @@ impl World {
         self.kill(seat);
         let link = &mut self.links[seat];
         link.from.clear();
-        link.part.clear();
         link.reading = true;
         link.waits = false;
     }

@@ -15,7 +15,7 @@ use testkit::sim::op::Random;
 use wire::{Message, Side};
 
 use crate::agent::{Agent, Disk};
-use crate::bug::Saboteur;
+use crate::bug::{Bug, Saboteur};
 use crate::case::{Case, Cast, Fault, What};
 use crate::desk::Desk;
 use crate::editor::Editor;
@@ -71,8 +71,8 @@ pub struct World {
     pub struck: usize,
     pub finished: Option<Ending>,
     random: Option<Random>,
-    /// The planted fault is that silence is not noticed.
-    pub blind: bool,
+    /// The planted fault.
+    pub bug: Option<Bug>,
     pub trace: Option<Vec<String>>,
     /// Everything that the core was told and did.
     pub journal: Option<Recorder>,
@@ -141,7 +141,7 @@ impl World {
             watched: true,
         };
         let mut core = Core::new(setup.clone());
-        let blind = saboteur.as_ref().is_some_and(Saboteur::is_blind);
+        let bug = saboteur.as_ref().map(Saboteur::bug);
         if let Some(saboteur) = saboteur {
             core.tamper_with(Box::new(saboteur));
         }
@@ -180,7 +180,7 @@ impl World {
             struck: 0,
             finished: None,
             random: case.order().map(Random::new),
-            blind,
+            bug,
             trace: None,
             journal: None,
             setup,
