@@ -255,6 +255,18 @@ impl Questions {
         of_seat.filter(|(_, repeat)| has_tag(repeat)).map(|((_, first), _)| first).collect()
     }
 
+    /// What is asked again on one connection of a seat is asked on another one from now on.
+    pub fn move_repeats(&mut self, seat: Seat, before: &str, after: &str) {
+        let of_seat = self.repeats.iter_mut().filter(|((whose, _), _)| *whose == seat);
+        for (_, repeat) in of_seat {
+            if let What::Say { connection, .. } = &mut repeat.what
+                && connection == before
+            {
+                *connection = after.to_owned();
+            }
+        }
+    }
+
     /// A request is asked again, under this id; `tag` is its `requestId` or connection id.
     pub fn add_copy(&mut self, first: &Key, id: &Id, tag: String) {
         let Some(repeat) = self.repeats.get_mut(first) else { return };

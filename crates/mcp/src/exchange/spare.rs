@@ -87,7 +87,9 @@ impl Exchange {
         if let State::Open { form, connection } | State::Greeting { form, connection, .. } =
             &mut talk.state
         {
-            let (form, before) = (*form, std::mem::replace(connection, chosen));
+            let before = std::mem::replace(connection, chosen.clone());
+            let form = *form;
+            self.questions.move_repeats(seat, &before, &chosen);
             self.close_connection(now, seat, form, &before, steps);
         }
     }

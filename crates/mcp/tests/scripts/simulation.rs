@@ -25,6 +25,9 @@ use crate::stage::*;
 use crate::world::*;
 
 const SEEDS: u64 = 1_200;
+
+/// Stories that once failed.
+const ONCE_BROKEN: [u64; 3] = [1492, 8829, 14694];
 const STEPS: usize = 120;
 
 #[test]
@@ -33,7 +36,7 @@ fn whatever_happens_everything_is_answered_and_nothing_is_left() {
         Ok(seed) => vec![seed.parse().expect("SEED is a number")],
         Err(_) => {
             let seeds = std::env::var("SEEDS").map(|it| it.parse().expect("SEEDS is a number"));
-            (0..seeds.unwrap_or(SEEDS)).collect()
+            ONCE_BROKEN.into_iter().chain(0..seeds.unwrap_or(SEEDS)).collect()
         }
     };
     for seed in seeds {
