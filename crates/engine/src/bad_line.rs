@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use router::pending::id_of;
-use router::{Seat, SeatState};
+use router::{Life, Seat};
 use wire::message::{Findings, Remains, Scan};
 use wire::{Id, Json, Malformed, Message, Outcome, Rejection, Side, code};
 
@@ -275,7 +275,7 @@ impl Core {
     /// this can only be a request, the request is not answered otherwise.
     fn on_error_without_id(&mut self, seat: Seat, outcome: &Outcome, out: &mut Outputs) {
         let Some(code) = outcome.error_code() else { return };
-        let is_live = matches!(self.router().state(seat), Some(SeatState::Live));
+        let is_live = matches!(self.router().life(seat), Some(Life::Live { .. }));
         if !matches!(code, code::PARSE_ERROR | code::INVALID_REQUEST)
             || !is_live
             || !self.peer(seat).doubt.is_none()

@@ -84,10 +84,10 @@ impl Supervisor {
     /// Of each method with cancelled requests: since when a component should have stopped the oldest, and how
     /// much time it has for that.
     fn overdue_since(&self, seat: Seat, limit: u64) -> impl Iterator<Item = (&str, Time, u64)> {
-        let post =
-            self.post(seat).filter(|post| !post.record.cancelled.is_empty() && self.is_up(seat));
-        post.into_iter().flat_map(move |post| {
-            post.record.cancelled.oldest().map(move |(method, at)| {
+        let record = self.records.get(seat);
+        let record = record.filter(|it| !it.cancelled.is_empty() && self.is_up(seat));
+        record.into_iter().flat_map(move |record| {
+            record.cancelled.oldest().map(move |(method, at)| {
                 let since = self.should_have_stopped(seat, at, limit);
                 // A component that has passed such a request on stops when the next one does. It has twice
                 // the time: the next one may not have heard of the cancellation, because many old proxies
@@ -104,11 +104,11 @@ impl Supervisor {
         let now = self.now;
         let mut late = Vec::new();
         for seat in self.router.chain().seats() {
-            let Some(post) = self.post(seat) else { continue };
+            let Some(record) = self.records.get(seat) else { continue };
             for (method, since, time) in self.overdue_since(seat, limit) {
                 if since.plus(time) <= now {
                     let time = Time(now.0.saturating_sub(time));
-                    let ids = post.record.cancelled.until(method, time);
+                    let ids = record.cancelled.until(method, time);
                     late.push((seat, method.to_owned(), ids));
                 }
             }
@@ -133,14 +133,15 @@ impl Supervisor {
         let asked = Some(method).filter(|it| Topic::of(it) == Some(Topic::SetUp));
         let asked = asked.and_then(|_| {
             let asked = self.asked_as(seat, &id)?;
-            Some((asked, self.post(seat)?.record.opening(&id)?.clone()))
+            Some((asked, self.records.get(seat)?.opening(&id)?.clone()))
         });
         let refusal = Outcome::error(code::CANCELLED, "the request was cancelled");
-        self.on_arrived(seat, Side::Editor, Message::response(id.clone(), refusal), actions);
+        let answer = Message::response(id.clone(), refusal);
+        self.supply(seat, Side::Editor, answer, actions);
         if let Some((asked, set_up)) = asked {
             self.await_orphan(asked);
-            if let Some(post) = self.post_mut(seat) {
-                post.record.is_late(&id, set_up);
+            if let Some(record) = self.records.get_mut(seat) {
+                record.is_late(&id, set_up);
             }
         }
     }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use mcp::Exchange;
-use router::{Chain, Exit, How, Level, Mode, Notice, Router, Seat, SeatState, Time};
+use router::{Chain, Exit, How, Level, Life, Mode, Notice, Router, Seat, Time};
 use wire::{Message, Side, Sink, Spoken};
 
 use crate::event::{Action, Event};
@@ -359,13 +359,13 @@ impl Core {
             // After a restart, a greeting that fails counts as a failure (see `renew`).
             let proxy = self.peer(seat).dialect.proxy_mut().filter(|_| !stood);
             if proxy.is_some_and(|it| it.begin_again(&mut greeting)) {
-                self.peer(seat).vacate(how);
+                let why = Exit { how, last_words: self.peer(seat).vacate() };
                 out.clear(Link::main(seat));
                 out.clear(Link::relay(seat));
                 out.push(Output::End(seat));
                 out.queue_mut(Link::main(seat)).short().extend_from_slice(&greeting);
                 self.learn(seat, out);
-                self.apply(Event::Again(seat), out);
+                self.apply(Event::Again { seat, why }, out);
                 self.start(seat, out);
                 continue;
             }
@@ -438,7 +438,7 @@ impl Core {
             return;
         }
         // What is left out feeds nobody: its neighbours are neighbours.
-        let there = |seat: &Seat| !matches!(self.router().state(*seat), Some(SeatState::Bypassed));
+        let there = |seat: &Seat| !matches!(self.router().life(*seat), Some(Life::Bypassed));
         let seats: Vec<Seat> = self.seats().filter(there).collect();
         let gauges: Vec<_> = seats.iter().map(|seat| self.gauge(*seat, out)).collect();
         let verdict = flow::judge(&gauges, self.chain().mode == Mode::Proxy, marks.cap);

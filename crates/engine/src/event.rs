@@ -20,7 +20,10 @@ pub enum Event {
         why: Exit,
     },
     /// A component that did not survive a greeting was started again, with another one.
-    Again(Seat),
+    Again {
+        seat: Seat,
+        why: Exit,
+    },
     /// An MCP client has called, said a line, or left.
     Called {
         ticket: Ticket,

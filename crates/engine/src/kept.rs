@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use router::Seat;
 use wire::{Json, Message, Outcome, Side};
 
+use crate::record::Record;
 use crate::supervisor::Supervisor;
 use crate::topic::{Topic, topic};
 
@@ -34,18 +35,18 @@ pub enum Keep {
 impl Supervisor {
     /// How much of a message that is delivered to a component can be kept.
     pub(crate) fn keep(&self, to: Seat, toward: Side, message: &Message) -> Keep {
-        let Some(post) = self.post(to) else { return Keep::All };
+        let Some(record) = self.records.get(to) else { return Keep::All };
         let said = match message {
             Message::Request { call, .. } if toward == Side::Agent => {
                 call.params.as_ref().filter(|_| topic(call) == Some(Topic::SetUp))
             }
             Message::Response { id, outcome: Outcome::Result(it) | Outcome::Error(it), .. } => {
-                Some(it).filter(|_| post.record.awaits(id))
+                Some(it).filter(|_| record.awaits(id))
             }
             _ => None,
         };
         let Some(said) = said.filter(|it| it.as_bytes().len() > SHORT) else { return Keep::All };
-        let mut all = self.posts.iter().flat_map(|post| post.record.long());
+        let mut all = self.records.iter().flat_map(Record::long);
         if let Some(same) = all.find(|it| it.as_bytes() == said.as_bytes()) {
             return Keep::Long(same.clone());
         }
@@ -57,7 +58,7 @@ impl Supervisor {
 
     /// How many bytes of long requests and answers are kept.
     pub fn kept(&self) -> usize {
-        let all = self.posts.iter().flat_map(|post| post.record.long());
+        let all = self.records.iter().flat_map(Record::long);
         // What is shared counts once.
         let places: BTreeSet<(usize, usize)> =
             all.map(|it| (it.as_bytes().as_ptr().addr(), it.as_bytes().len())).collect();

@@ -1,36 +1,47 @@
-//! A chain that survives: the router and the exchange, and who looks after them.
+//! The core: everything that is decided about a chain.
 //!
-//! A [`Supervisor`] is the one way into the pure core. What arrives passes the exchange (MCP over
-//! ACP), then the router; what the router delivers passes the exchange again. The supervisor watches
-//! both ways, and when a component fails it decides by its [`Policy`] what becomes of it:
+//! [`Core::handle`] is the one way in. It is told what happened ([`Input`]): a line has come, a link is closed, a
+//! process has ended, time has passed. It says what to do ([`Output`]): write to a link, start or kill a
+//! component, open a place for MCP clients, read or do not read. The shell (crate `conductor`) performs outputs
+//! and reports inputs.
 //!
-//! - it is **restarted**: a fresh one is greeted as the old one was, and told again of each live
-//!   session, so that it can build its state and its tools; what it passes on of that is answered from
-//!   memory, and nobody else notices;
-//! - it is **bypassed**: its neighbours are neighbours from now on;
-//! - or the chain **stops**.
+//! Between a link and the router a message passes [stages](stages::Stage), always in the same order; on the way out
+//! in the opposite order. Each stage passes a message on or takes it. When a component fails, its [`Policy`] says
+//! what becomes of it:
+//!
+//! - It is **restarted**. A fresh component is greeted as the old one was, and is told again of each live session,
+//!   so that it can build its state and its tools. What it passes on of that is answered from memory, and its
+//!   neighbours notice nothing.
+//! - It is **bypassed**: its neighbours are neighbours from now on.
+//! - Or the chain **stops**.
 //!
 //! # Layout
-//! - [`event`]: what can happen and what can be done about it
-//! - [`policy`]: what is to be done when a component fails, and how patient to be
-//! - [`supervisor`](mod@supervisor): the way in, and the way of a message through the core
+//! - [`input`]: what the core is told and what it wants done; [`queue`]: the bytes for one link
+//! - [`core`](mod@core): the one way in
+//! - [`peer`]: what is known of the peer behind a link; `greet`: how components are greeted
+//! - `bad_line`: lines that cannot be taken; `lost`: to which requests lost answers were
+//! - [`flow`]: which peers are not read
+//! - [`stages`]: the stages of a message, and how it goes from one to the next
+//! - [`supervisor`](mod@supervisor), [`event`]: the state of the stages, and what moves them
+//! - [`policy`]: what is to be done when a component fails, and how long to wait for one
+//! - `topic`: the methods that the core acts on
+//! - `record`: what the next component in a seat must be told; `kept`: how much of that is kept
 //! - [`journal`]: inputs and outputs as text, and their replay
-//! - `topic`: the few methods that a supervisor knows
-//! - `record`: what a component was told that its successor must be told, too
-//! - `kept`: how much of that is kept
 //! - `recovery`: how a component fails, and how its successor learns
 //! - `blame`: which kind of message a component crashes on
 //! - `cancelled`: requests that were cancelled and are not answered
 //! - `orphan`: sessions that nobody has
 //! - `turn`: what goes on after a prompt is answered, in ACP version 2
-//! - `watchdog`: who is alive and says nothing
+//! - `watchdog`: components that are alive and silent
+//! - `telling`: what the user in front of the editor is told
+//! - `by_seat`: something for each component
 //! - [`tamper`]: a seam for tests that plant faults
-//! - `telling`: what the people in front of the editor are told
 //!
 //! Pure: no clock, no I/O, no randomness but that of a seed.
 
 mod bad_line;
 mod blame;
+mod by_seat;
 mod cancelled;
 pub mod core;
 pub mod event;
@@ -46,6 +57,7 @@ pub mod policy;
 pub mod queue;
 mod record;
 mod recovery;
+pub mod stages;
 pub mod supervisor;
 pub mod tamper;
 mod telling;

@@ -10,6 +10,7 @@ use wire::{Id, Json, Message, Outcome, Side, code};
 
 use crate::event::Action;
 use crate::record::Record;
+use crate::stages::Stage;
 use crate::supervisor::Supervisor;
 use crate::topic::{Topic, is_lesson, session_of, session_of_call, topic};
 
@@ -22,7 +23,7 @@ pub struct Orphan {
     /// Who is next to the one who would have had it.
     first: Seat,
     session: Option<String>,
-    stage: Stage,
+    state: State,
 }
 
 /// A request to set up a session, on its way.
@@ -35,7 +36,7 @@ pub struct Asked {
 }
 
 #[derive(Debug, PartialEq)]
-enum Stage {
+enum State {
     /// It is being set up; this is how that was asked for.
     Asked(Id),
     /// It stands, and is to be closed as soon as somebody is there who can be told.
@@ -82,7 +83,7 @@ impl Supervisor {
         if self.orphans.len() >= MOST_ORPHANS {
             return None;
         }
-        let set_up = self.post(first)?.record.opening(id)?;
+        let set_up = self.records.get(first)?.opening(id)?;
         let session = Some(set_up.session.clone()).filter(|it| !it.is_empty());
         let session = session.filter(|_| takes_up(&set_up.call.method.name()));
         Some(Asked { first, id: id.clone(), session })
@@ -91,25 +92,25 @@ impl Supervisor {
     /// Nobody waits any more for the answer to this.
     pub(crate) fn await_orphan(&mut self, asked: Asked) {
         let Asked { first, id, session } = asked;
-        self.orphans.push(Orphan { first, session, stage: Stage::Asked(id) });
+        self.orphans.push(Orphan { first, session, state: State::Asked(id) });
     }
 
     /// A component is gone that had asked for this.
     pub(crate) fn orphan(&mut self, seat: Seat, asked: Vec<Asked>, actions: &mut Vec<Action>) {
         for Asked { first, id, session } in asked {
             if !self.router.owes(first, &id) {
-                self.orphans.push(Orphan { first, session, stage: Stage::Asked(id) });
+                self.orphans.push(Orphan { first, session, state: State::Asked(id) });
             }
         }
         // Those that it was to close are the next one's care.
-        let is_gone = |it: &mut Orphan| it.first == seat && it.stage != Stage::Kept;
+        let is_gone = |it: &mut Orphan| it.first == seat && it.state != State::Kept;
         let gone: Vec<Orphan> = self.orphans.extract_if(.., is_gone).collect();
         for orphan in gone {
             if let (Some(session), false) =
-                (orphan.session, matches!(orphan.stage, Stage::Asked(_)))
+                (orphan.session, matches!(orphan.state, State::Asked(_)))
             {
-                if let Some(post) = self.post_mut(seat) {
-                    post.record.forget(&session);
+                if let Some(record) = self.records.get_mut(seat) {
+                    record.forget(&session);
                 }
                 self.adopt(seat, session, actions);
             }
@@ -129,7 +130,7 @@ impl Supervisor {
                 (false, Some(first)) if self.is_known_before(first, &session) => {}
                 (false, Some(first)) => {
                     let session = Some(session);
-                    self.orphans.push(Orphan { first, session, stage: Stage::Kept });
+                    self.orphans.push(Orphan { first, session, state: State::Kept });
                 }
                 _ => self.adopt(before, session, actions),
             }
@@ -140,14 +141,14 @@ impl Supervisor {
         match self.router.successor(before) {
             // Nobody is there who knows it; who comes is not told.
             Some(first) if self.is_untaught(first) => {
-                if let Some(post) = self.post_mut(first) {
-                    post.record.forget(&session);
+                if let Some(record) = self.records.get_mut(first) {
+                    record.forget(&session);
                 }
                 self.adopt(first, session, actions);
             }
             Some(first) => {
                 let session = Some(session);
-                self.orphans.push(Orphan { first, session, stage: Stage::Stands });
+                self.orphans.push(Orphan { first, session, state: State::Stands });
                 self.close_orphans(first, actions);
             }
             None => self.forget_session(&session, actions),
@@ -156,21 +157,25 @@ impl Supervisor {
 
     /// Closes what can be closed through this seat.
     pub(crate) fn close_orphans(&mut self, first: Seat, actions: &mut Vec<Action>) {
-        if first.is_component() && !self.is_up(first) {
-            return;
+        if !first.is_component() || self.is_up(first) {
+            self.send_closes(first, actions);
         }
-        let stands = |it: &&mut Orphan| it.first == first && it.stage == Stage::Stands;
+    }
+
+    /// Asks a component that can be told to close the sessions that stand.
+    pub(crate) fn send_closes(&mut self, first: Seat, actions: &mut Vec<Action>) {
+        let stands = |it: &&mut Orphan| it.first == first && it.state == State::Stands;
         let mut requests = Vec::new();
         for orphan in self.orphans.iter_mut().filter(stands) {
             let session = orphan.session.as_deref().map(Json::string);
             let params = Json::object([("sessionId", session)]);
             self.asked += 1;
             let id = Id::string(&format!("r:{}", self.asked));
-            orphan.stage = Stage::Closing(id.clone());
+            orphan.state = State::Closing(id.clone());
             requests.push(Message::request(id, "session/close", params));
         }
         for message in requests {
-            self.deliver(first, Side::Agent, message, actions);
+            self.send_from(Stage::Orphans, first, Side::Agent, message, actions);
         }
     }
 
@@ -184,32 +189,32 @@ impl Supervisor {
         let Message::Response { id, outcome, .. } = &message else { return Some(message) };
         let is_it = |it: &Orphan| {
             it.first == from
-                && matches!(&it.stage, Stage::Asked(asked) | Stage::Closing(asked) if asked == id)
+                && matches!(&it.state, State::Asked(asked) | State::Closing(asked) if asked == id)
         };
         let Some(index) = self.orphans.iter().position(is_it) else { return Some(message) };
-        match (&self.orphans[index].stage, outcome) {
-            (Stage::Asked(_), Outcome::Result(result)) => {
+        match (&self.orphans[index].state, outcome) {
+            (State::Asked(_), Outcome::Result(result)) => {
                 match self.orphans[index].session.clone() {
                     Some(session) if self.is_known_before(from, &session) => {
                         self.orphans.remove(index);
                     }
-                    Some(_) => self.orphans[index].stage = Stage::Kept,
+                    Some(_) => self.orphans[index].state = State::Kept,
                     None => {
                         let orphan = &mut self.orphans[index];
                         orphan.session = session_of(result);
-                        orphan.stage = Stage::Stands;
+                        orphan.state = State::Stands;
                         self.close_orphans(from, actions);
                     }
                 }
             }
-            (Stage::Asked(_), Outcome::Error(_)) => drop(self.orphans.remove(index)),
+            (State::Asked(_), Outcome::Error(_)) => drop(self.orphans.remove(index)),
             (_, outcome) => {
                 let closed = matches!(outcome, Outcome::Result(_));
                 let session = self.orphans.remove(index).session.unwrap_or_default();
-                match self.post_mut(from).filter(|_| !closed) {
+                match self.records.get_mut(from).filter(|_| !closed) {
                     // It could not, or would not; perhaps the next one can.
-                    Some(post) => {
-                        post.record.forget(&session);
+                    Some(record) => {
+                        record.forget(&session);
                         self.adopt(from, session, actions);
                     }
                     None => self.forget_session(&session, actions),
@@ -221,21 +226,20 @@ impl Supervisor {
 
     /// Has somebody nearer to the editor this session?
     fn is_known_before(&self, first: Seat, session: &str) -> bool {
-        let before = if first == Seat::OUTER { self.posts.len() } else { first.index() - 1 };
         let has = |record: &Record| record.sessions().iter().any(|it| it.session == session);
-        self.posts[..before].iter().any(|post| has(&post.record))
+        self.records.before(first).iter().any(has)
     }
 
     /// A session has ended: nobody will take it up again.
     pub(crate) fn close_kept(&mut self, session: &str) {
         let is_it = |it: &Orphan| it.session.as_deref() == Some(session);
-        self.orphans.retain(|it| !(it.stage == Stage::Kept && is_it(it)));
+        self.orphans.retain(|it| !(it.state == State::Kept && is_it(it)));
     }
 
     /// Nobody knows this session any more.
     pub(crate) fn forget_session(&mut self, session: &str, actions: &mut Vec<Action>) {
-        for post in &mut self.posts {
-            post.record.forget(session);
+        for record in self.records.iter_mut() {
+            record.forget(session);
         }
         self.with_exchange(actions, |it, now, steps| it.session_lost(now, session, steps));
     }
@@ -262,7 +266,8 @@ impl Supervisor {
         }
         if let Message::Request { id, .. } = message {
             let outcome = Outcome::error(code::INVALID_PARAMS, "nobody has this session any more");
-            self.deliver(from, Side::Agent, Message::response(id, outcome), actions);
+            let answer = Message::response(id, outcome);
+            self.send_from(Stage::Orphans, from, Side::Agent, answer, actions);
         }
         None
     }
@@ -275,7 +280,7 @@ impl Supervisor {
             && matches!(topic(call), Some(Topic::SetUp | Topic::Prompt))
             && let session @ Some(_) = session_of_call(call)
         {
-            let is_being_closed = |it: &Orphan| matches!(it.stage, Stage::Closing(_));
+            let is_being_closed = |it: &Orphan| matches!(it.state, State::Closing(_));
             self.orphans
                 .retain(|it| it.first != to || it.session != session || is_being_closed(it));
         }

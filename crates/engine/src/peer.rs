@@ -1,6 +1,6 @@
 //! A seat's peer as the core knows it: what is spoken on its links, and what points to its end.
 
-use router::{Exit, How, Time};
+use router::{How, Time};
 use wire::dialect::{Generation, Greeting, Proxy};
 use wire::{Dialect, Side};
 
@@ -34,8 +34,6 @@ pub struct Peer {
     pub life: u32,
     /// When it was started.
     pub since: Option<Time>,
-    /// How the one before it ended.
-    pub previous: Option<Exit>,
     pub fate: Fate,
     words: Vec<String>,
     /// It is remembered which greeting it understands.
@@ -116,7 +114,6 @@ impl Peer {
             running: false,
             life: 0,
             since: None,
-            previous: None,
             fate: Fate::default(),
             words: Vec::new(),
             learned: false,
@@ -289,9 +286,8 @@ impl Peer {
         self.quiet = None;
     }
 
-    /// Makes room for the next component.
-    pub fn vacate(&mut self, how: How) {
-        self.previous = Some(Exit { how, last_words: std::mem::take(&mut self.words) });
+    /// Makes room for the next component. Gives the last words of this one.
+    pub fn vacate(&mut self) -> Vec<String> {
         self.since = None;
         self.running = false;
         self.relay = None;
@@ -302,6 +298,7 @@ impl Peer {
         self.doubt = Doubt::default();
         self.quiet = None;
         self.life += 1;
+        std::mem::take(&mut self.words)
     }
 
     /// A link was written to, or drained.

@@ -109,6 +109,11 @@ pub(crate) struct Restarts {
 }
 
 impl Restarts {
+    /// How often it was restarted in a row.
+    pub fn attempts(&self) -> u32 {
+        self.attempt
+    }
+
     /// It has failed, having run since then. Says after how long it may be started again, if at all.
     pub fn failed(
         &mut self,

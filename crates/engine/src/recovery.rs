@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 
-use router::{Exit, How, Plan, Seat, Time};
+use router::{Exit, How, Life, Plan, Seat};
 use wire::message::error_object;
 use wire::{Call, Id, Json, Message, Outcome, Side, code};
 
 use crate::event::Action;
-use crate::policy::{Restart, Then};
-use crate::record::{Copy, SetUp};
+use crate::policy::{Restart, Restarts, Then};
+use crate::record::{Copy, Record, SetUp};
+use crate::stages;
 use crate::supervisor::Supervisor;
 use crate::topic::{Resumption, Topic, is_state, session_of_call, topic};
 
@@ -20,35 +21,17 @@ const MOST_LOST: usize = 1024;
 const NOT_KEPT: &str =
     "the request that set it up was too long, or too many sessions ago, to be kept";
 
-/// Where a component is in its life, beside what the router knows.
-#[derive(Debug)]
-pub enum Stage {
-    /// It runs, or has not been needed yet.
-    Up { since: Option<Time> },
-    /// It will be started again at that time.
-    Waiting { at: Time },
-    /// It was started and greeted again.
-    Greeting { until: Time },
-    /// It is told of its sessions, one after the other.
-    Learning { until: Time, lessons: VecDeque<Lesson>, current: Option<Box<Asked>> },
-    /// It is left out for good.
-    Out,
+/// What a component that was restarted is told: one lesson after the other.
+#[derive(Debug, Default)]
+pub struct Lessons {
+    waiting: VecDeque<Lesson>,
+    current: Option<Box<Asked>>,
 }
 
-impl Default for Stage {
-    fn default() -> Stage {
-        Stage::Up { since: None }
-    }
-}
-
-impl Stage {
-    pub fn deadline(&self) -> Option<Time> {
-        match self {
-            Stage::Up { .. } | Stage::Out => None,
-            Stage::Waiting { at: time }
-            | Stage::Greeting { until: time }
-            | Stage::Learning { until: time, .. } => Some(*time),
-        }
+impl Lessons {
+    /// The method of the request that it is to answer.
+    pub fn method(&self) -> String {
+        self.current.as_ref().map(|it| it.method()).unwrap_or_default()
     }
 }
 
@@ -104,9 +87,9 @@ impl Supervisor {
     pub(crate) fn on_left(&mut self, seat: Seat, why: Exit, actions: &mut Vec<Action>) {
         let verdict = self.judge(seat);
         // Before anything is said in the place of the component: that is not its own doing.
-        let crashed_on = self.post_mut(seat).and_then(|post| post.blame.crashed(&why));
+        let crashed_on = self.blames.get_mut(seat).and_then(|it| it.crashed(&why));
         self.explain_stop(seat, &verdict, actions);
-        let untold = self.post(seat).map(|post| post.record.untold()).unwrap_or_default();
+        let untold = self.records.get(seat).map(Record::untold).unwrap_or_default();
         if let How::Uncancellable { .. } = why.how {
             self.honour_cancellations(seat, actions);
         }
@@ -114,38 +97,36 @@ impl Supervisor {
             Verdict::Ignore => {}
             Verdict::Stop => {
                 self.end_turns(seat, &why, true, actions);
-                if let Some(post) = self.post_mut(seat) {
-                    post.last_exit = Some(why.clone());
-                    post.stage = Stage::Out;
-                }
                 self.with_exchange(actions, |it, _, steps| it.left(seat, steps));
                 self.route(router::Event::Left { seat, why }, actions);
             }
             Verdict::Restart { delay } => {
                 let text = "is being restarted";
-                self.part(seat, why.clone(), Plan::Restart, text, actions);
+                let attempts = self.restarts.get(seat).map_or(0, Restarts::attempts);
+                let plan = Plan::Restart { at: self.now.plus(delay), attempts };
+                self.part(seat, why.clone(), plan, text, actions);
                 if let Some(kind) = crashed_on {
                     self.blame(seat, kind, actions);
                 }
                 self.adopt_all(seat, untold, actions);
                 self.with_exchange(actions, |it, now, steps| it.parted(now, seat, steps));
-                let at = self.now.plus(delay);
-                if let Some(post) = self.post_mut(seat) {
-                    post.stage = Stage::Waiting { at };
-                }
             }
             Verdict::Bypass => {
                 let text = "is left out from now on";
                 self.part(seat, why, Plan::Bypass, text, actions);
                 self.adopt_all(seat, untold, actions);
-                if let Some(post) = self.post_mut(seat) {
-                    post.stage = Stage::Out;
-                    post.record = Default::default();
+                if let Some(record) = self.records.get_mut(seat) {
+                    *record = Record::default();
                 }
                 self.with_exchange(actions, |it, now, steps| it.bypassed(now, seat, steps));
                 self.route(router::Event::Bypassed(seat), actions);
             }
         }
+    }
+
+    /// Sends a message from the place of this stage.
+    fn send(&mut self, to: Seat, toward: Side, message: Message, actions: &mut Vec<Action>) {
+        self.send_from(stages::Stage::Lessons, to, toward, message, actions);
     }
 
     fn judge(&mut self, seat: Seat) -> Verdict {
@@ -165,15 +146,14 @@ impl Supervisor {
         // nobody knows whether it contains a guard.
         let may_be_left_out = policy.restart == Restart::Never && policy.named;
         if !self.router.has_stood(seat) && !may_be_left_out {
-            return match self.post(seat).map(|post| &post.stage) {
-                Some(Stage::Out) => Verdict::Ignore,
+            return match self.router.life(seat) {
+                Some(Life::Bypassed | Life::Closed) => Verdict::Ignore,
                 _ => Verdict::Stop,
             };
         }
-        let Some(post) = self.post_mut(seat) else { return Verdict::Stop };
-        let since = match &post.stage {
-            Stage::Out => return Verdict::Ignore,
-            Stage::Up { since } => *since,
+        let since = match self.router.life(seat) {
+            Some(Life::Bypassed | Life::Closed) => return Verdict::Ignore,
+            Some(Life::Live { since }) => Some(*since),
             _ => None,
         };
         let wanted = match policy.restart {
@@ -181,7 +161,8 @@ impl Supervisor {
             Restart::IfItCan => can,
             Restart::Always => true,
         };
-        match post.restarts.failed(now, since, policy.pace, random) {
+        let restarts = self.restarts.get_mut(seat);
+        match restarts.and_then(|it| it.failed(now, since, policy.pace, random)) {
             Some(delay) if wanted => Verdict::Restart { delay },
             _ => then,
         }
@@ -205,7 +186,7 @@ impl Supervisor {
 
     /// Would a fresh one be of use to those who have sessions with this one?
     fn can_take_up(&self, seat: Seat) -> bool {
-        let Some(record) = self.post(seat).map(|post| &post.record) else { return false };
+        let Some(record) = self.records.get(seat) else { return false };
         match self.is_agent(seat) {
             false => true,
             true if record.has_unknown => false,
@@ -240,7 +221,7 @@ impl Supervisor {
         let line = format!("{}; it {consequence}", chain.obituary(seat, &why, None));
         self.warn(seat, line, actions);
         // Who fails while it is being restarted has been told of already.
-        let again = plan == Plan::Restart && !self.is_up(seat);
+        let again = plan != Plan::Bypass && !self.is_up(seat);
         if !again {
             self.tell_editor(seat, &told, actions);
         }
@@ -248,14 +229,13 @@ impl Supervisor {
         actions.push(Action::End(seat));
         let asked = self.asked_by(seat);
         let (mut lost, mut stopped) = (Vec::new(), Vec::new());
-        if let Some(post) = self.post_mut(seat) {
-            post.last_exit = Some(why.clone());
+        if let Some(record) = self.records.get_mut(seat) {
             // A session that the next one in this seat has never heard of must not begin.
-            if plan == Plan::Restart {
-                lost = post.record.owed_set_ups();
+            if plan != Plan::Bypass {
+                lost = record.owed_set_ups();
             }
-            stopped = post.record.stopped();
-            post.record.parted();
+            stopped = record.stopped();
+            record.parted();
         }
         self.route(router::Event::Parted { seat, why, plan, lost }, actions);
         self.orphan(seat, asked, actions);
@@ -268,14 +248,14 @@ impl Supervisor {
     fn cancel_on(&mut self, seat: Seat, sessions: &[String], actions: &mut Vec<Action>) {
         for session in sessions {
             let works = |at: Seat| {
-                let prompts =
-                    &self.post(at).filter(|_| at > seat && self.is_up(at))?.record.prompts;
+                let record = self.records.get(at).filter(|_| at > seat && self.is_up(at))?;
+                let prompts = &record.prompts;
                 let prompt = prompts.values().find(|it| it.session == *session)?;
                 Some((at, prompt.cancelled.is_some()))
             };
             let next = self.router.chain().seats().find_map(works);
             if let Some((next, false)) = next {
-                self.deliver(next, Side::Agent, cancellation(session), actions);
+                self.send(next, Side::Agent, cancellation(session), actions);
             }
         }
     }
@@ -285,12 +265,12 @@ impl Supervisor {
     fn call_off_orphans(&mut self, actions: &mut Vec<Action>) {
         for seat in self.router.chain().seats().collect::<Vec<_>>() {
             let router = &self.router;
-            let Some(post) = self.posts.get_mut(seat.index() - 1) else { continue };
-            post.record.cancelled.retain(|id| router.owes(seat, id));
+            let Some(record) = self.records.get_mut(seat) else { continue };
+            record.cancelled.retain(|id| router.owes(seat, id));
             let orphans: Vec<_> =
-                post.record.prompts.extract_if(.., |_, it| !router.owes(seat, &it.id)).collect();
+                record.prompts.extract_if(.., |_, it| !router.owes(seat, &it.id)).collect();
             for (_, prompt) in orphans {
-                self.deliver(seat, Side::Agent, cancellation(&prompt.session), actions);
+                self.send(seat, Side::Agent, cancellation(&prompt.session), actions);
             }
         }
     }
@@ -298,33 +278,24 @@ impl Supervisor {
     /// A component that does not stop a turn when it is told to is given up; but first the prompts are answered
     /// as they would be by a component that stops.
     fn honour_cancellations(&mut self, seat: Seat, actions: &mut Vec<Action>) {
-        let Some(post) = self.post_mut(seat) else { return };
-        let prompts = post.record.prompts.extract_if(.., |_, it| it.cancelled.is_some());
+        let Some(record) = self.records.get_mut(seat) else { return };
+        let prompts = record.prompts.extract_if(.., |_, it| it.cancelled.is_some());
         let stopped = Json::object([("stopReason", Some(Json::string("cancelled")))]);
         let ids: Vec<Id> = prompts.map(|(_, it)| it.id).collect();
         for id in ids {
             let answer = Message::response(id, Outcome::Result(stopped.clone()));
-            self.on_arrived(seat, Side::Editor, answer, actions);
+            self.supply(seat, Side::Editor, answer, actions);
         }
     }
 
     /// Starts those whose time has come.
     pub(crate) fn start_what_is_due(&mut self, actions: &mut Vec<Action>) {
         for seat in self.router.chain().seats().collect::<Vec<_>>() {
-            let until = self.now.plus(self.router.chain().greeting_limit);
-            let (now, closing) = (self.now, self.router.is_ending());
-            let Some(post) = self.post_mut(seat) else { continue };
-            match post.stage {
-                Stage::Waiting { at } if at <= now && !closing => {}
-                Stage::Waiting { at } if at <= now => {
-                    post.stage = Stage::Out;
-                    continue;
-                }
-                _ => continue,
+            let is_due = |life: &Life| matches!(life, Life::Away { at, .. } if *at <= self.now);
+            if self.router.life(seat).is_some_and(is_due) && !self.router.is_ending() {
+                actions.push(Action::Start(seat));
+                self.route(router::Event::Returned(seat), actions);
             }
-            post.stage = Stage::Greeting { until };
-            actions.push(Action::Start(seat));
-            self.route(router::Event::Returned(seat), actions);
         }
     }
 
@@ -341,9 +312,8 @@ impl Supervisor {
                     true => self.lessons_for_agent(seat, actions),
                     false => self.lessons_for_proxy(seat, actions),
                 };
-                let until = self.now;
-                if let Some(post) = self.post_mut(seat) {
-                    post.stage = Stage::Learning { until, lessons, current: None };
+                if let Some(taught) = self.lessons.get_mut(seat) {
+                    *taught = Lessons { waiting: lessons, current: None };
                 }
                 self.teach(seat, actions);
             }
@@ -351,7 +321,7 @@ impl Supervisor {
     }
 
     fn lessons_for_proxy(&mut self, seat: Seat, actions: &mut Vec<Action>) -> VecDeque<Lesson> {
-        let sessions = || self.post(seat).into_iter().flat_map(|post| post.record.sessions());
+        let sessions = || self.records.get(seat).into_iter().flat_map(Record::sessions);
         let (kept, missing): (Vec<_>, Vec<_>) = sessions().partition(|it| it.kept);
         let lessons = kept.into_iter().map(SetUp::lesson).collect();
         if let [first, rest @ ..] = &missing[..] {
@@ -373,11 +343,11 @@ impl Supervisor {
     /// An agent is asked to take its sessions up. One that does not offer that has lost them.
     fn lessons_for_agent(&mut self, seat: Seat, actions: &mut Vec<Action>) -> VecDeque<Lesson> {
         let resumption = self.resumption(seat);
-        let Some(post) = self.post_mut(seat) else { return VecDeque::new() };
-        let login = post.record.login.clone();
+        let Some(record) = self.records.get(seat) else { return VecDeque::new() };
+        let login = record.login.clone();
         let login =
             login.map(|call| Lesson { call, session: None, copies: Vec::new(), repeats: false });
-        let sessions = post.record.sessions().to_vec();
+        let sessions = record.sessions().to_vec();
         let Some(resumption) = resumption else {
             for set_up in sessions {
                 self.lose(seat, &set_up.session, "it does not offer that", actions);
@@ -399,17 +369,19 @@ impl Supervisor {
 
     /// Tells a component the next thing it must know; when it knows all, it can be spoken to.
     fn teach(&mut self, seat: Seat, actions: &mut Vec<Action>) {
-        let patience = self.now.plus(self.router.chain().greeting_limit);
+        if !self.router.learns(seat) {
+            return;
+        }
+        self.router.renew_lesson(self.now, seat);
         self.asked += 1;
         let id = Id::string(&format!("r:{}", self.asked));
-        let Some(post) = self.post_mut(seat) else { return };
-        let Stage::Learning { until, lessons, current } = &mut post.stage else { return };
-        *until = patience;
-        *current = lessons.pop_front().map(|lesson| Box::new(Asked { id: id.clone(), lesson }));
-        match current {
+        let Some(lessons) = self.lessons.get_mut(seat) else { return };
+        let next = lessons.waiting.pop_front();
+        lessons.current = next.map(|lesson| Box::new(Asked { id: id.clone(), lesson }));
+        match &lessons.current {
             Some(asked) => {
                 let call = asked.lesson.call.clone();
-                self.deliver(seat, Side::Agent, Message::Request { id, call }, actions);
+                self.send(seat, Side::Agent, Message::Request { id, call }, actions);
             }
             None => self.resume(seat, actions),
         }
@@ -423,10 +395,11 @@ impl Supervisor {
         message: Message,
         actions: &mut Vec<Action>,
     ) -> Option<Message> {
-        let Some(post) = self.post_mut(from) else { return Some(message) };
-        let Stage::Learning { current: Some(asked), .. } = &mut post.stage else {
+        if !self.router.learns(from) {
             return Some(message);
-        };
+        }
+        let lessons = self.lessons.get_mut(from);
+        let Some(asked) = lessons.and_then(|it| it.current.as_mut()) else { return Some(message) };
         let lesson = &mut asked.lesson;
         match message {
             Message::Response { id, outcome, .. } if id == asked.id => {
@@ -442,7 +415,7 @@ impl Supervisor {
                 let outcome = lesson.copies.remove(at).outcome.unwrap_or_else(|| {
                     Outcome::error(code::INTERNAL_ERROR, "this was not answered the first time")
                 });
-                self.deliver(from, Side::Editor, Message::response(id, outcome), actions);
+                self.send(from, Side::Editor, Message::response(id, outcome), actions);
                 None
             }
             Message::Notification(call) if lesson.repeats && call.is("session/update") => {
@@ -455,9 +428,8 @@ impl Supervisor {
     }
 
     fn on_learnt(&mut self, seat: Seat, outcome: Outcome, actions: &mut Vec<Action>) {
-        let Some(post) = self.post_mut(seat) else { return };
-        let Stage::Learning { current, .. } = &mut post.stage else { return };
-        let lesson = current.take().map(|asked| asked.lesson);
+        let Some(lessons) = self.lessons.get_mut(seat) else { return };
+        let lesson = lessons.current.take().map(|asked| asked.lesson);
         if let (Outcome::Error(error), Some(lesson)) = (&outcome, &lesson) {
             let why = error.member("message").and_then(|it| Some(it.text()?.into_owned()));
             let why = why.unwrap_or_else(|| error.as_str().to_owned());
@@ -476,12 +448,9 @@ impl Supervisor {
 
     /// It knows what it must know.
     fn resume(&mut self, seat: Seat, actions: &mut Vec<Action>) {
-        let since = Some(self.now);
-        if let Some(post) = self.post_mut(seat) {
-            post.stage = Stage::Up { since };
-        }
         self.with_exchange(actions, |it, now, steps| it.returned(now, seat, steps));
-        self.close_orphans(seat, actions);
+        // Before what has waited for the component.
+        self.send_closes(seat, actions);
         let text = format!("{} is running again", self.router.chain().describe(seat));
         self.warn(seat, text, actions);
         self.route(router::Event::Resumed(seat), actions);
@@ -490,7 +459,7 @@ impl Supervisor {
     /// The agent does not know this session any more.
     fn lose(&mut self, seat: Seat, session: &str, why: &str, actions: &mut Vec<Action>) {
         let chain = self.router.chain();
-        let cause = self.post(seat).and_then(|post| post.last_exit.as_ref()).map(Exit::what);
+        let cause = self.router.last_exit(seat).map(Exit::what);
         let text = format!(
             "{} crashed ({}) and was restarted; it could not take up session '{session}' again: \
              {why}. Start a new session",
@@ -502,8 +471,8 @@ impl Supervisor {
             self.lost.pop_first();
         }
         // The others still know it, and may be asked about it.
-        if let Some(post) = self.post_mut(seat) {
-            post.record.forget(session);
+        if let Some(record) = self.records.get_mut(seat) {
+            record.forget(session);
         }
         self.with_exchange(actions, |it, now, steps| it.session_lost(now, session, steps));
     }
@@ -539,21 +508,19 @@ impl Supervisor {
             }
             let message = Message::response(id.clone(), outcome);
             let toward = Side::Editor;
-            self.route_later(router::Event::Supplied { from: to, toward, message });
+            self.inject(stages::Stage::Lessons, to, toward, message);
         }
         true
     }
 
     /// Whoever comes there has yet to be told what it must know.
     pub(crate) fn is_untaught(&self, seat: Seat) -> bool {
-        let stage = self.post(seat).map(|post| &post.stage);
-        matches!(stage, Some(Stage::Waiting { .. } | Stage::Greeting { .. }))
+        matches!(self.router.life(seat), Some(Life::Away { .. } | Life::Returning { .. }))
     }
 
     /// Nobody sits there who could be spoken to.
     pub(crate) fn is_vacant(&self, seat: Seat) -> bool {
-        let stage = self.post(seat).map(|post| &post.stage);
-        matches!(stage, Some(Stage::Waiting { .. } | Stage::Out))
+        self.router.life(seat).is_some_and(Life::is_vacant)
     }
 
     /// xorshift64: all that the jitter of restarts needs.

@@ -7,6 +7,7 @@ use router::Seat;
 use wire::{Id, Json, Message, Side, acp};
 
 use crate::event::Action;
+use crate::stages::Stage;
 use crate::supervisor::Supervisor;
 use crate::topic::{Topic, session_of_call, topic};
 
@@ -110,11 +111,11 @@ impl Supervisor {
         }
     }
 
-    fn say(&self, session: &str, note: &Note, actions: &mut Vec<Action>) {
+    fn say(&mut self, session: &str, note: &Note, actions: &mut Vec<Action>) {
         // In version 2 every editor takes notices.
         let notices = self.telling.notices || self.speaks_v2(Seat(1));
         let message = Telling::update(session, note, notices);
-        actions.push(Action::Deliver { to: Seat::OUTER, toward: Side::Editor, message });
+        self.send_from(Stage::Notes, Seat::OUTER, Side::Editor, message, actions);
     }
 
     /// Tells the people in front of the editor what became of a component.
@@ -130,10 +131,11 @@ impl Supervisor {
             self.say(session, &note, actions);
         }
         // The first component knows the sessions as the editor does.
-        let first = self.posts.iter().map(|post| post.record.sessions());
+        let first = self.records.iter().map(|record| record.sessions());
         let first = first.into_iter().find(|sessions| !sessions.is_empty()).unwrap_or_default();
-        for set_up in first.iter().filter(|it| !now.contains(&it.session)) {
-            let waiting = self.telling.waiting.entry(set_up.session.clone()).or_default();
+        let others = first.iter().map(|it| it.session.clone());
+        for session in others.filter(|it| !now.contains(it)) {
+            let waiting = self.telling.waiting.entry(session).or_default();
             waiting.push(note.clone());
             if waiting.len() > MOST_NOTES {
                 waiting.remove(0);

@@ -147,14 +147,14 @@ impl Supervisor {
 
     /// How many turns go on at a component after it has answered their prompts, as in ACP version 2.
     pub fn turns_at(&self, seat: Seat) -> usize {
-        self.post(seat).map_or(0, |post| post.turns.going())
+        self.turns.get(seat).map_or(0, Turns::going)
     }
 
     /// A component says something.
     pub(crate) fn turn_arrived(&mut self, from: Seat, toward: Side, message: &Message) {
-        let turns = match from.index().checked_sub(1) {
-            Some(index) => self.posts.get_mut(index).map(|post| &mut post.turns),
-            None => Some(&mut self.beyond),
+        let turns = match from.is_component() {
+            true => self.turns.get_mut(from),
+            false => Some(&mut self.beyond),
         };
         let Some(turns) = turns.filter(|turns| !turns.is_empty()) else { return };
         if turns.arrived(toward, message) {
@@ -165,8 +165,7 @@ impl Supervisor {
     /// What the components before this one have waited for has come.
     fn freed_before(&mut self, seat: Seat) {
         let now = self.now;
-        let before = seat.index().checked_sub(1).unwrap_or(self.posts.len());
-        self.posts[..before].iter_mut().for_each(|post| post.freed = now);
+        self.signs.before_mut(seat).iter_mut().for_each(|signs| signs.freed(now));
     }
 
     /// A component is told something.
@@ -177,9 +176,9 @@ impl Supervisor {
         let (now, router) = (self.now, &self.router);
         // What leaves the chain was agreed on with its components.
         let agreed = if to.is_component() { to } else { Seat(1) };
-        let turns = match to.index().checked_sub(1) {
-            Some(index) => self.posts.get_mut(index).map(|post| &mut post.turns),
-            None => Some(&mut self.beyond),
+        let turns = match to.is_component() {
+            true => self.turns.get_mut(to),
+            false => Some(&mut self.beyond),
         };
         if let Some(turns) = turns {
             turns.delivered(now, message, || speaks_v2(router, agreed));
@@ -188,7 +187,7 @@ impl Supervisor {
 
     /// The sessions in which something goes on, as the editor knows them.
     pub(crate) fn sessions_with_turns(&self) -> BTreeSet<String> {
-        let going = self.posts.iter().map(|post| &post.turns.going).find(|it| !it.is_empty());
+        let going = self.turns.iter().map(|it| &it.going).find(|it| !it.is_empty());
         going.into_iter().flat_map(|going| going.keys().cloned()).collect()
     }
 
@@ -200,11 +199,13 @@ impl Supervisor {
     }
 
     fn overdue_turn_at(&self, seat: Seat) -> Option<(Time, Seat, How)> {
-        let post = self.post(seat)?;
+        let (turns, signs) = (self.turns.get(seat)?, self.signs.get(seat)?);
         let watch = self.rules.watch;
-        let behind: Vec<&BTreeMap<String, Turn>> = self.posts[seat.index()..]
+        let behind: Vec<&BTreeMap<String, Turn>> = self
+            .turns
+            .behind(seat)
             .iter()
-            .map(|post| &post.turns.going)
+            .map(|it| &it.going)
             .chain([&self.beyond.going])
             .collect();
         // Only a component that is not waiting on another one is considered stuck.
@@ -212,16 +213,16 @@ impl Supervisor {
         let asked = self.router.asks().filter(|ask| ask.asker == seat).map(|ask| ask.at);
         let passed_on = behind.iter().flat_map(|it| it.values()).map(|turn| turn.since);
         let newest = asked.chain(passed_on).max();
-        let silent = post.turns.going.values().filter_map(|turn| {
+        let silent = turns.going.values().filter_map(|turn| {
             let limit = watch.prompt?;
             if waits || newest.is_some_and(|newest| newest >= turn.since) {
                 return None;
             }
-            let due = turn.since.max(post.freed).max(post.heard).plus(limit);
+            let due = turn.since.max(signs.last()).plus(limit);
             Some((due, seat, How::Unresponsive { method: PROMPT.to_owned(), limit }))
         });
         let prompts = self.router.asks_method(seat, PROMPT);
-        let cancelled = post.turns.going.iter().filter_map(|(session, turn)| {
+        let cancelled = turns.going.iter().filter_map(|(session, turn)| {
             let (limit, at) = (watch.cancel?, turn.cancelled?);
             if prompts || behind.iter().any(|it| it.contains_key(session)) {
                 return None;
@@ -241,10 +242,9 @@ impl Supervisor {
         chain_ends: bool,
         actions: &mut Vec<Action>,
     ) {
-        let Some(post) = self.post_mut(seat) else { return };
-        let going = std::mem::take(&mut post.turns).going;
-        let behind = self.posts[seat.index()..].iter().map(|post| &post.turns);
-        let behind = behind.chain([&self.beyond]);
+        let Some(turns) = self.turns.get_mut(seat) else { return };
+        let going = std::mem::take(turns).going;
+        let behind = self.turns.behind(seat).iter().chain([&self.beyond]);
         let elsewhere: BTreeSet<String> =
             behind.flat_map(|turns| turns.going.keys().cloned()).collect();
         if !going.is_empty() {
@@ -263,7 +263,7 @@ impl Supervisor {
                     idle(&session, "error", Some(error))
                 }
             };
-            self.on_arrived(seat, Side::Editor, message, actions);
+            self.supply(seat, Side::Editor, message, actions);
         }
     }
 }

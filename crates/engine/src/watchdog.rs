@@ -7,11 +7,31 @@
 use std::collections::BTreeSet;
 
 use router::pending::{Ask, Gist, Purpose};
-use router::{How, Seat, Time};
+use router::{How, Life, Seat, Time};
 
-use crate::recovery::Stage;
 use crate::supervisor::Supervisor;
 use crate::topic::{PROMPT, Topic, session_of};
+
+/// When a component gave signs of life.
+#[derive(Debug, Default)]
+pub struct Signs {
+    /// When it last sent something.
+    heard: Time,
+    /// When something that it waited for came.
+    freed: Time,
+}
+
+impl Signs {
+    /// Something that the component waited for has come.
+    pub fn freed(&mut self, now: Time) {
+        self.freed = now;
+    }
+
+    /// The last of them.
+    pub fn last(&self) -> Time {
+        self.heard.max(self.freed)
+    }
+}
 
 /// Prompts take as long as they take, and so do tools, sessions that are loaded, and people who log in;
 /// what counts is a sign of life.
@@ -35,10 +55,10 @@ impl Supervisor {
     /// What a component has not done in time to be spoken to again.
     fn late(&self, seat: Seat, now: Time) -> Option<How> {
         let limit = self.router.chain().greeting_limit;
-        match &self.post(seat)?.stage {
-            Stage::Greeting { until } if *until <= now => Some(How::Silent(limit)),
-            Stage::Learning { until, current, .. } if *until <= now => {
-                let method = current.as_ref().map(|it| it.method()).unwrap_or_default();
+        match self.router.life(seat)? {
+            Life::Returning { until } if *until <= now => Some(How::Silent(limit)),
+            Life::Learning { until } if *until <= now => {
+                let method = self.lessons.get(seat)?.method();
                 Some(How::Unresponsive { method, limit })
             }
             _ => None,
@@ -50,14 +70,12 @@ impl Supervisor {
     }
 
     pub(crate) fn sign_of_life(&mut self, seat: Seat) {
-        let (now, limit) = (self.now, self.router.chain().greeting_limit);
+        let now = self.now;
         self.router.restart_barrier_limit(now, seat);
-        if let Some(post) = self.post_mut(seat) {
-            post.heard = now;
-            if let Stage::Learning { until, .. } = &mut post.stage {
-                *until = now.plus(limit);
-            }
+        if let Some(signs) = self.signs.get_mut(seat) {
+            signs.heard = now;
         }
+        self.router.renew_lesson(now, seat);
     }
 
     /// With whom patience will be over first, and what for.
@@ -79,7 +97,7 @@ impl Supervisor {
         let mut first: Option<(Time, u64, &Ask)> = None;
         // What it had asked before cannot be for this: a proxy that waits for an agent is to blame all
         // the same if the agent waits for a tool of that proxy.
-        let seats = (0..=self.posts.len() as u16).map(Seat);
+        let seats = (0..=self.signs.len() as u16).map(Seat);
         let mut waits: Vec<bool> = seats.map(|seat| self.router.asks_absent(seat)).collect();
         for ask in self.router.asks().rev() {
             if let Some(limit) = self.patience(ask).filter(|_| !waits[ask.answerer.index()])
@@ -107,16 +125,16 @@ impl Supervisor {
     }
 
     fn owed_since(&self, ask: &Ask) -> Time {
-        let Some(post) = self.post(ask.answerer) else { return ask.at };
+        let Some(signs) = self.signs.get(ask.answerer) else { return ask.at };
         // Time that it spent waiting for others is not its own.
-        let since = ask.at.max(post.freed);
-        if is_work(&ask.method) { since.max(post.heard) } else { since }
+        let since = ask.at.max(signs.freed);
+        if is_work(&ask.method) { since.max(signs.heard) } else { since }
     }
 
     /// Since when a component goes on with a turn that was cancelled (`session/cancel`).
     fn uncancelled(&self, seat: Seat, limit: u64) -> Option<(Time, Seat, How)> {
-        let post = self.post(seat).filter(|_| self.is_up(seat))?;
-        let cancelled = post.record.prompts.values().filter_map(|it| Some((it.cancelled?, it)));
+        let record = self.records.get(seat).filter(|_| self.is_up(seat))?;
+        let cancelled = record.prompts.values().filter_map(|it| Some((it.cancelled?, it)));
         let mut cancelled = cancelled.peekable();
         cancelled.peek()?;
         // The sessions whose prompts it has passed on; `None` is one that is not known.
@@ -139,14 +157,13 @@ impl Supervisor {
     /// on could not stop before the next component did, which takes at most `limit`. What an agent waits for
     /// is part of what it should have stopped.
     pub(crate) fn should_have_stopped(&self, seat: Seat, cancelled: Time, limit: u64) -> Time {
-        match self.post(seat).filter(|_| !self.is_agent(seat)) {
-            Some(post) => cancelled.max(post.freed.min(cancelled.plus(limit))),
+        match self.signs.get(seat).filter(|_| !self.is_agent(seat)) {
+            Some(signs) => cancelled.max(signs.freed.min(cancelled.plus(limit))),
             None => cancelled,
         }
     }
 
     pub(crate) fn is_up(&self, seat: Seat) -> bool {
-        matches!(self.post(seat).map(|post| &post.stage), Some(Stage::Up { .. }))
-            && self.router.has_stood(seat)
+        self.router.life(seat).is_some_and(Life::is_up)
     }
 }

@@ -20,28 +20,16 @@ use crate::copies::Asked;
 use crate::event::{Action, Plan, Time};
 use crate::pending::{Ask, Gist, Purpose};
 use crate::router::{Router, answer};
-use crate::seat::{Exit, Seat, SeatState};
+use crate::seat::{Exit, Life, Seat};
 
 /// What a message costs beside its text while it waits.
 const HELD: usize = 256;
 
-/// A seat without an occupant that could be spoken to.
-#[derive(Debug, Clone)]
+/// What waits for a seat whose component cannot be sent messages.
+#[derive(Debug, Clone, Default)]
 pub struct Absence {
-    pub stage: Stage,
-    /// How the last occupant ended.
-    pub why: Exit,
     held: VecDeque<Held>,
     bytes: usize,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
-    Vacant,
-    /// The new occupant was sent `initialize`.
-    Greeting,
-    /// It has answered, and is told what it must know before it is spoken to.
-    Learning,
 }
 
 /// What waits for a seat, or behind a barrier.
@@ -102,10 +90,6 @@ impl Held {
 }
 
 impl Absence {
-    fn new(why: Exit) -> Absence {
-        Absence { stage: Stage::Vacant, why, held: VecDeque::new(), bytes: 0 }
-    }
-
     fn hold(&mut self, held: Held) {
         self.bytes += held.size();
         self.held.push_back(held);
@@ -127,30 +111,22 @@ impl Router {
         (away.0 + around.0, away.1 + around.1)
     }
 
-    /// Is who sits there told what it must know, before it can be spoken to?
+    /// Is the component told what it must know, before it can be sent messages?
     pub fn learns(&self, seat: Seat) -> bool {
-        self.absence(seat).is_some_and(|absence| absence.stage == Stage::Learning)
+        matches!(self.life(seat), Some(Life::Learning { .. }))
+    }
+
+    pub(crate) fn is_away(&self, seat: Seat) -> bool {
+        self.life(seat).is_some_and(Life::is_away)
     }
 
     pub(crate) fn absence(&self, seat: Seat) -> Option<&Absence> {
-        match self.state(seat)? {
-            SeatState::Away(absence) => Some(absence),
-            _ => None,
-        }
+        self.absences.get(seat.index().checked_sub(1)?).filter(|_| self.is_away(seat))
     }
 
     fn absence_mut(&mut self, seat: Seat) -> Option<&mut Absence> {
-        match self.state_mut(seat)? {
-            SeatState::Away(absence) => Some(absence),
-            _ => None,
-        }
-    }
-
-    fn absences(&mut self) -> impl Iterator<Item = &mut Absence> {
-        self.seats.iter_mut().filter_map(|state| match state {
-            SeatState::Away(absence) => Some(absence),
-            _ => None,
-        })
+        let is_away = self.is_away(seat);
+        self.absences.get_mut(seat.index().checked_sub(1)?).filter(|_| is_away)
     }
 
     /// Keeps a message for a seat that cannot be spoken to; gives it back if it can.
@@ -170,14 +146,16 @@ impl Router {
         (plan, lost): (Plan, Vec<Id>),
         actions: &mut Vec<Action>,
     ) {
-        let Some(state) = self.state_mut(seat) else { return };
+        let Some(state) = self.life_mut(seat) else { return };
+        let (at, attempts) = match plan {
+            Plan::Restart { at, attempts } => (at, attempts),
+            Plan::Bypass => (now, 0),
+        };
         match state {
-            SeatState::Closed(_) | SeatState::Bypassed => return,
-            SeatState::Away(absence) => {
-                (absence.stage, absence.why) = (Stage::Vacant, why.clone());
-            }
-            state => *state = SeatState::Away(Absence::new(why.clone())),
+            Life::Closed | Life::Bypassed => return,
+            state => *state = Life::Away { at, attempts },
         }
+        self.note_exit(seat, why.clone());
         self.turn = self.turn.filter(|(whose, _)| *whose != seat);
         self.forget_asker(seat);
         let guard = self.chain.component(seat).is_some_and(|it| it.guard);
@@ -253,7 +231,7 @@ impl Router {
 
     /// Nobody waits any more for what this question asks.
     fn withdraw(&self, id: &Id, ask: &Ask, actions: &mut Vec<Action>) {
-        let listens = matches!(self.state(ask.answerer), Some(SeatState::Live) | None);
+        let listens = matches!(self.life(ask.answerer), Some(Life::Live { .. }) | None);
         if listens && !ask.cancelled {
             let params = Json::object([("requestId", Some(id.json().clone()))]);
             let message = Message::notification(acp::CANCEL_REQUEST, params);
@@ -263,8 +241,11 @@ impl Router {
 
     /// Another one sits there now: it is greeted as the last one was.
     pub(crate) fn on_returned(&mut self, now: Time, seat: Seat, actions: &mut Vec<Action>) {
-        let Some(absence) = self.absence_mut(seat) else { return };
-        absence.stage = Stage::Greeting;
+        let until = now.plus(self.chain.greeting_limit);
+        match self.life_mut(seat) {
+            Some(life) if life.is_away() => *life = Life::Returning { until },
+            _ => return,
+        }
         let params = self.greeted[seat.index() - 1].asked.clone();
         let ask = self.own_ask(now, seat, Side::Agent, acp::INITIALIZE, Purpose::Return);
         let id = self.pending.open(ask);
@@ -276,14 +257,20 @@ impl Router {
     /// It has answered. Who decides what it must know is told.
     pub(crate) fn on_return_answered(
         &mut self,
+        now: Time,
         seat: Seat,
         outcome: Outcome,
         actions: &mut Vec<Action>,
     ) {
         let outcome = self.note_guard(seat, outcome, actions);
-        let Some(absence) = self.absence_mut(seat) else { return };
+        if !self.is_away(seat) {
+            return;
+        }
         if let Outcome::Result(_) = &outcome {
-            absence.stage = Stage::Learning;
+            let until = now.plus(self.chain.greeting_limit);
+            if let Some(life) = self.life_mut(seat) {
+                *life = Life::Learning { until };
+            }
             self.greeted[seat.index() - 1].answered = Some(outcome.detached());
         }
         actions.push(Action::Returned { seat, outcome });
@@ -292,25 +279,28 @@ impl Router {
     /// The answer to the `initialize` that a new occupant sends to its successor: the one that the
     /// last occupant got, so that who is live is not initialized twice.
     pub(crate) fn remembered(&self, seat: Seat) -> Option<Outcome> {
-        self.absence(seat)?;
+        if !self.is_away(seat) {
+            return None;
+        }
         let own = self.greeted[seat.index() - 1].successor.clone();
         own.or_else(|| self.greeted(self.neighbour(seat, Side::Agent)?)?.answered.clone())
     }
 
     /// It can be spoken to: what has waited is delivered.
     pub(crate) fn on_resumed(&mut self, now: Time, seat: Seat, actions: &mut Vec<Action>) {
-        self.release(now, seat, SeatState::Live, actions);
+        self.release(now, seat, Life::Live { since: now }, actions);
     }
 
     /// The chain closes over the gap: what has waited goes to whoever is next.
     pub(crate) fn on_bypassed(&mut self, now: Time, seat: Seat, actions: &mut Vec<Action>) {
-        self.release(now, seat, SeatState::Bypassed, actions);
+        self.release(now, seat, Life::Bypassed, actions);
     }
 
-    fn release(&mut self, now: Time, seat: Seat, next: SeatState, actions: &mut Vec<Action>) {
-        let Some(SeatState::Away(_)) = self.state(seat) else { return };
-        let Some(state) = self.state_mut(seat) else { return };
-        let SeatState::Away(absence) = std::mem::replace(state, next) else { return };
+    fn release(&mut self, now: Time, seat: Seat, next: Life, actions: &mut Vec<Action>) {
+        let Some(absence) = self.absence_mut(seat).map(std::mem::take) else { return };
+        if let Some(life) = self.life_mut(seat) {
+            *life = next;
+        }
         for held in absence.held {
             match held {
                 Held::Letter(letter) if letter.past.is_empty() => {
@@ -338,7 +328,7 @@ impl Router {
 
     /// The chain ends: what waits anywhere is answered with this error.
     pub(crate) fn refuse_all_held(&mut self, now: Time, error: &Json, actions: &mut Vec<Action>) {
-        let held: Vec<Held> = self.absences().flat_map(|it| it.take(|_| true)).collect();
+        let held: Vec<Held> = self.absences.iter_mut().flat_map(|it| it.take(|_| true)).collect();
         for held in held {
             self.settle_held(now, held, error, actions);
         }
@@ -364,7 +354,7 @@ impl Router {
 
     /// Does `asker` wait for something that waits for a seat?
     pub(crate) fn waits_for_absent(&mut self, asker: Seat) -> bool {
-        self.absences().any(|it| it.held.iter().any(|held| held.is_awaited_by(asker)))
+        self.absences.iter_mut().any(|it| it.held.iter().any(|held| held.is_awaited_by(asker)))
             || self
                 .pending
                 .barriers()
@@ -373,7 +363,7 @@ impl Router {
 
     /// Nobody is left to hear what this seat asked.
     pub(crate) fn forget_asker(&mut self, seat: Seat) {
-        for absence in self.absences() {
+        for absence in self.absences.iter_mut() {
             absence.take(|held| held.is_awaited_by(seat));
         }
         self.take_behind_barriers(|held| held.is_awaited_by(seat));
@@ -389,7 +379,7 @@ impl Router {
             }) => *asker == from && asked == id,
             _ => false,
         };
-        let mut found: Vec<Held> = self.absences().flat_map(|it| it.take(is_it)).collect();
+        let mut found: Vec<Held> = self.absences.iter_mut().flat_map(|it| it.take(is_it)).collect();
         found.extend(self.take_behind_barriers(is_it));
         for held in &found {
             let Held::Letter(letter) = held else { continue };
@@ -423,15 +413,15 @@ impl Router {
 
     pub(crate) fn forward(&mut self, now: Time, mut parcel: Parcel, actions: &mut Vec<Action>) {
         while let Some(&seat) = parcel.via.first() {
-            match self.state(seat) {
-                Some(SeatState::Away(_)) => {
+            match self.life(seat) {
+                Some(life) if life.is_away() => {
                     parcel.message = parcel.message.detached();
                     if let Some(absence) = self.absence_mut(seat) {
                         absence.hold(Held::Answer(parcel));
                     }
                     return;
                 }
-                Some(SeatState::Live | SeatState::Greeting { .. }) => {
+                Some(Life::Live { .. } | Life::Greeting { .. }) => {
                     parcel.via.remove(0);
                     let toward = parcel.toward;
                     return self.send_barrier(now, seat, toward, Held::Answer(parcel), actions);

@@ -15,7 +15,7 @@ use crate::absence::{Held, Letter};
 use crate::event::{Action, Time};
 use crate::pending::{Ask, Purpose};
 use crate::router::{Router, answer};
-use crate::seat::{Role, Seat, SeatState};
+use crate::seat::{Role, Seat};
 
 const UPDATE: &str = "session/update";
 
@@ -145,8 +145,8 @@ impl Router {
         };
         // A component that is not initialized yet is sent nothing but its greeting.
         let stands = matches!(
-            self.state(seat),
-            Some(SeatState::Live | SeatState::Away(_) | SeatState::Greeting { again: true, .. })
+            self.life(seat),
+            Some(life) if life.has_stood()
         );
         stands && self.is_spared(seat, letter.toward, call) && self.can_go_around(seat)
     }

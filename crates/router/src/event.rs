@@ -24,7 +24,7 @@ pub enum Event {
     /// `from` has read.
     Supplied { from: Seat, toward: Side, message: Message },
     /// A component that did not survive its first greeting was started again, with another one.
-    Again(Seat),
+    Again { seat: Seat, why: Exit },
     /// Nothing more will come from `seat`, ever: the chain ends.
     Left { seat: Seat, why: Exit },
     /// Nothing more will come from who sat at `seat`; the chain goes on, as planned. Of the questions
@@ -43,10 +43,14 @@ pub enum Event {
     Tick,
 }
 
-/// What becomes of a seat whose occupant has parted.
+/// What becomes of a seat whose component has parted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plan {
-    Restart,
+    /// Another component is started at this time; so many were tried in a row.
+    Restart {
+        at: Time,
+        attempts: u32,
+    },
     Bypass,
 }
 

@@ -10,7 +10,7 @@ use crate::absence::Letter;
 use crate::event::{Action, Level, Notice, Time};
 use crate::pending::{Ask, Purpose};
 use crate::router::{Asker, Router, answer};
-use crate::seat::{Greeted, Role, Seat, SeatState};
+use crate::seat::{Greeted, Life, Role, Seat};
 
 impl Router {
     pub(crate) fn on_initialize(
@@ -34,9 +34,9 @@ impl Router {
             for seat in self.chain.seats() {
                 actions.push(Action::Start(seat));
             }
-            self.seats.fill(SeatState::Waiting);
+            self.lives.fill(Life::Starting);
         }
-        if let Some(SeatState::Greeting { forwarded, .. }) = self.state_mut(from) {
+        if let Some(Life::Greeting { forwarded, .. }) = self.life_mut(from) {
             *forwarded = true;
         }
         if let Some(outcome) = self.remembered(from) {
@@ -44,7 +44,7 @@ impl Router {
             return answer(from, Side::Editor, id, outcome, actions);
         }
         let to = self.neighbour(from, Side::Agent);
-        if let Some(to) = to.filter(|to| self.absence(*to).is_some()) {
+        if let Some(to) = to.filter(|to| self.is_away(*to)) {
             self.hold(to, Letter::new(from, Side::Agent, Message::Request { id, call }));
             return;
         }
@@ -69,17 +69,15 @@ impl Router {
                 return answer(asker, Side::Editor, id, outcome, actions);
             }
         };
-        match self.state_mut(to) {
-            Some(SeatState::Closed(exit)) => {
-                let exit = exit.clone();
-                let outcome = Outcome::Error(self.chain.death_notice(to, &exit, None));
-                return answer(asker, Side::Editor, id, outcome, actions);
-            }
+        if let (Some(Life::Closed), Some(exit)) = (self.life(to), self.last_exit(to)) {
+            let outcome = Outcome::Error(self.chain.death_notice(to, exit, None));
+            return answer(asker, Side::Editor, id, outcome, actions);
+        }
+        match self.life_mut(to) {
             Some(state) => {
                 let params = call.params.as_ref().map(|params| params.detached());
-                let again =
-                    matches!(state, SeatState::Live | SeatState::Greeting { again: true, .. });
-                *state = SeatState::Greeting { params: params.clone(), forwarded: false, again };
+                let again = state.is_up();
+                *state = Life::Greeting { params: params.clone(), forwarded: false, again };
                 self.greeted[to.index() - 1] = Greeted { asked: params, ..Greeted::default() };
                 self.turn = Some((to, now.plus(self.chain.greeting_limit)));
             }
@@ -110,8 +108,8 @@ impl Router {
         if let Some(greeted) = self.greeted.get_mut(seat.index().wrapping_sub(1)) {
             greeted.answered = Some(outcome.detached());
         }
-        let params = match self.state(seat) {
-            Some(SeatState::Greeting { params, forwarded: false, .. })
+        let params = match self.life(seat) {
+            Some(Life::Greeting { params, forwarded: false, .. })
                 if self.chain.role(seat) == Role::Proxy && self.successor_waits(seat) =>
             {
                 Some(params.clone())
@@ -122,7 +120,7 @@ impl Router {
             // A proxy that answers without having initialised its successor. The oldest documents
             // describe such proxies, so do its part. (That it is a proxy is its dialect's care.)
             (Outcome::Result(result), Some(params)) => {
-                self.set_live(seat);
+                self.set_live(now, seat);
                 let text = "answered initialize without initializing its successor".to_owned();
                 actions.push(Action::Report(Notice { level: Level::Warn, seat, text }));
                 let kept = instead.unwrap_or(Outcome::Result(result));
@@ -137,24 +135,22 @@ impl Router {
         };
         // Back to who asked, if it owes an answer of its own: it may have given it already, or have
         // asked unbidden.
-        self.turn = match self.state(ask.asker) {
-            Some(SeatState::Greeting { .. }) => {
-                Some((ask.asker, now.plus(self.chain.greeting_limit)))
-            }
+        self.turn = match self.life(ask.asker) {
+            Some(Life::Greeting { .. }) => Some((ask.asker, now.plus(self.chain.greeting_limit))),
             _ => self.turn.filter(|(whose, _)| *whose != seat),
         };
         match &outcome {
             Outcome::Result(result) => {
-                self.set_live(seat);
+                self.set_live(now, seat);
                 if ask.asker == Seat::OUTER {
                     self.outer.v2 = acp::speaks_v2(result);
                 }
             }
             // It may be greeted again: the editor is free to try once more. Who was live stays so.
             Outcome::Error(_) => {
-                if let Some(state @ SeatState::Greeting { .. }) = self.state_mut(seat) {
-                    let again = matches!(state, SeatState::Greeting { again: true, .. });
-                    *state = if again { SeatState::Live } else { SeatState::Waiting };
+                if let Some(state @ Life::Greeting { .. }) = self.life_mut(seat) {
+                    let again = matches!(state, Life::Greeting { again: true, .. });
+                    *state = if again { Life::Live { since: now } } else { Life::Starting };
                 }
             }
         }
@@ -235,19 +231,17 @@ impl Router {
         seat.is_component() && self.chain.role(seat) == Role::Proxy
     }
 
-    fn set_live(&mut self, seat: Seat) {
+    fn set_live(&mut self, now: Time, seat: Seat) {
         // Waiting: of two greetings at once, the first was refused.
-        if let Some(state @ (SeatState::Greeting { .. } | SeatState::Waiting)) =
-            self.state_mut(seat)
-        {
-            *state = SeatState::Live;
+        if let Some(state @ (Life::Greeting { .. } | Life::Starting)) = self.life_mut(seat) {
+            *state = Life::Live { since: now };
         }
     }
 
     fn successor_waits(&self, seat: Seat) -> bool {
         match self.neighbour(seat, Side::Agent) {
             Some(Seat::OUTER) => !self.outer.successor_greeted,
-            Some(next) => matches!(self.state(next), Some(SeatState::Waiting)),
+            Some(next) => matches!(self.life(next), Some(Life::Starting)),
             None => false,
         }
     }

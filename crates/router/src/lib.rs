@@ -33,5 +33,5 @@ pub mod seat;
 pub use around::Kind;
 pub use event::{Action, Ending, Event, Level, Notice, Plan, Time};
 pub use router::Router;
-pub use seat::{Chain, Component, Exit, Greeted, How, Mode, Role, Seat, SeatState, TakesUpdates};
+pub use seat::{Chain, Component, Exit, Greeted, How, Life, Mode, Role, Seat, TakesUpdates};
 pub use wire::Outcome;

@@ -44,7 +44,7 @@ impl Chain {
         plan: Plan,
     ) -> Json {
         let consequence = match plan {
-            Plan::Restart => "is being restarted",
+            Plan::Restart { .. } => "is being restarted",
             Plan::Bypass => "is left out from now on",
         };
         let remedy = format!("it {} and {consequence}; send again", exit.verb());

@@ -3,19 +3,23 @@
 use wire::message::error_object;
 use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 
-use crate::absence::Letter;
+use crate::absence::{Absence, Letter};
 use crate::around::Detours;
 use crate::barrier::{Mark, Passage};
 use crate::event::{Action, Ending, Event, Level, Notice, Time};
 use crate::pending::{Ask, Gist, Pending, Purpose};
-use crate::seat::{Chain, Exit, Greeted, How, Role, Seat, SeatState};
+use crate::seat::{Chain, Exit, Greeted, How, Life, Role, Seat};
 
 /// Decides; never acts. See the crate's documentation.
 #[derive(Debug)]
 pub struct Router {
     pub(crate) chain: Chain,
     /// One per component; the outer pipe is `outer`.
-    pub(crate) seats: Vec<SeatState>,
+    pub(crate) lives: Vec<Life>,
+    /// By component: how the last one in its seat ended.
+    pub(crate) exits: Vec<Option<Exit>>,
+    /// By component: what waits for it.
+    pub(crate) absences: Vec<Absence>,
     pub(crate) greeted: Vec<Greeted>,
     pub(crate) outer: Outer,
     pub(crate) pending: Pending,
@@ -72,7 +76,9 @@ impl Router {
         Router {
             detours: chain.components.iter().map(|_| Detours::default()).collect(),
             passages: chain.components.iter().map(|_| Passage::default()).collect(),
-            seats: vec![SeatState::Empty; chain.components.len()],
+            lives: vec![Life::Empty; chain.components.len()],
+            exits: vec![None; chain.components.len()],
+            absences: chain.components.iter().map(|_| Absence::default()).collect(),
             greeted: vec![Greeted::default(); chain.components.len()],
             chain,
             outer: Outer::default(),
@@ -116,8 +122,7 @@ impl Router {
 
     /// Has this component ever answered `initialize`, so that it can be greeted again?
     pub fn has_stood(&self, seat: Seat) -> bool {
-        matches!(self.state(seat), Some(SeatState::Live | SeatState::Away(_)))
-            || matches!(self.state(seat), Some(SeatState::Greeting { again: true, .. }))
+        self.life(seat).is_some_and(Life::has_stood)
     }
 
     /// The open question that was asked with this id.
@@ -206,7 +211,8 @@ impl Router {
             Event::Left { seat: Seat::OUTER, why } => self.on_outer_left(now, &why, actions),
             Event::Left { seat, why } => self.on_left(now, seat, why, actions),
             // What it had asked, nobody waits for any more; what it owes is still owed.
-            Event::Again(seat) => {
+            Event::Again { seat, why } => {
+                self.note_exit(seat, why);
                 self.pending.forget(seat);
                 self.renew_passage(seat);
             }
@@ -382,7 +388,7 @@ impl Router {
         match ask.purpose {
             Purpose::Pass => self.on_answer(now, ask, outcome, extras, actions),
             Purpose::Greeting { .. } => self.on_greeted(now, ask, outcome, extras, actions),
-            Purpose::Return => self.on_return_answered(from, outcome, actions),
+            Purpose::Return => self.on_return_answered(now, from, outcome, actions),
             Purpose::Barrier(_) => {
                 self.pending.restore(&id, ask);
                 self.barrier_through(now, from, &id, actions);
@@ -455,12 +461,13 @@ impl Router {
         let Some(to) = self.neighbour(from, toward) else {
             return Err("nobody is in that direction".into());
         };
-        match self.state(to) {
-            Some(SeatState::Empty | SeatState::Waiting) => {
+        match self.life(to) {
+            Some(Life::Empty | Life::Starting) => {
                 Err(format!("{} is not initialized yet", self.chain.describe(to)))
             }
-            Some(SeatState::Closed(exit)) => {
-                Err(format!("{} {}", self.chain.describe(to), exit.what()))
+            Some(Life::Closed) => {
+                let what = self.last_exit(to).map(Exit::what).unwrap_or_default();
+                Err(format!("{} {what}", self.chain.describe(to)))
             }
             Some(_) | None => Ok(to),
         }
@@ -469,7 +476,7 @@ impl Router {
     /// Who is next to a seat, among those who are not left out.
     pub(crate) fn neighbour(&self, seat: Seat, toward: Side) -> Option<Seat> {
         let mut next = self.chain.neighbour(seat, toward)?;
-        while let Some(SeatState::Bypassed) = self.state(next) {
+        while let Some(Life::Bypassed) = self.life(next) {
             next = self.chain.neighbour(next, toward)?;
         }
         Some(next)
@@ -482,19 +489,45 @@ impl Router {
 
     fn neighbour_exit(&self, from: Seat, toward: Side) -> Option<(Seat, &Exit)> {
         let seat = self.neighbour(from, toward)?;
-        match self.state(seat)? {
-            SeatState::Closed(exit) => Some((seat, exit)),
+        match self.life(seat)? {
+            Life::Closed => Some((seat, self.last_exit(seat)?)),
             _ => None,
         }
     }
 
     /// The state of a component; the outer pipe has none.
-    pub fn state(&self, seat: Seat) -> Option<&SeatState> {
-        self.seats.get(seat.index().checked_sub(1)?)
+    pub fn life(&self, seat: Seat) -> Option<&Life> {
+        self.lives.get(seat.index().checked_sub(1)?)
     }
 
-    pub(crate) fn state_mut(&mut self, seat: Seat) -> Option<&mut SeatState> {
-        self.seats.get_mut(seat.index().checked_sub(1)?)
+    pub(crate) fn life_mut(&mut self, seat: Seat) -> Option<&mut Life> {
+        self.lives.get_mut(seat.index().checked_sub(1)?)
+    }
+
+    /// How the last component of a seat ended.
+    pub fn last_exit(&self, seat: Seat) -> Option<&Exit> {
+        self.exits.get(seat.index().checked_sub(1)?)?.as_ref()
+    }
+
+    pub(crate) fn note_exit(&mut self, seat: Seat, why: Exit) {
+        if let Some(exit) = self.exits.get_mut(seat.index().wrapping_sub(1)) {
+            *exit = Some(why);
+        }
+    }
+
+    /// When something is due in the life of a component: a start, or an answer. Nothing is started in a chain
+    /// that ends.
+    pub fn life_deadline(&self) -> Option<Time> {
+        let counts = |life: &&Life| !(self.is_ending() && matches!(life, Life::Away { .. }));
+        self.lives.iter().filter(counts).filter_map(Life::deadline).min()
+    }
+
+    /// A component that learns has given a sign of life: its time for the next answer begins now.
+    pub fn renew_lesson(&mut self, now: Time, seat: Seat) {
+        let limit = self.chain.greeting_limit;
+        if let Some(Life::Learning { until }) = self.life_mut(seat) {
+            *until = now.plus(limit);
+        }
     }
 
     fn on_outer_left(&mut self, now: Time, why: &Exit, actions: &mut Vec<Action>) {
@@ -513,16 +546,17 @@ impl Router {
     }
 
     pub(crate) fn on_left(&mut self, now: Time, seat: Seat, why: Exit, actions: &mut Vec<Action>) {
-        let Some(state) = self.state_mut(seat) else { return };
-        if matches!(state, SeatState::Closed(_)) {
+        let Some(state) = self.life_mut(seat) else { return };
+        if matches!(state, Life::Closed) {
             return;
         }
         self.turn = self.turn.filter(|(whose, _)| *whose != seat);
         let error = self.chain.death_notice(seat, &why, None);
         self.refuse_held(now, seat, &error, actions);
-        if let Some(state) = self.state_mut(seat) {
-            *state = SeatState::Closed(why.clone());
+        if let Some(state) = self.life_mut(seat) {
+            *state = Life::Closed;
         }
+        self.note_exit(seat, why.clone());
         self.pending.forget(seat);
         self.forget_asker(seat);
         self.renew_passage(seat);
@@ -533,9 +567,10 @@ impl Router {
             self.give_up(now, ask, error, actions);
         }
         let starting = greeting
-            || self.seats.iter().any(|it| {
-                matches!(it, SeatState::Empty | SeatState::Waiting | SeatState::Greeting { .. })
-            });
+            || self
+                .lives
+                .iter()
+                .any(|it| matches!(it, Life::Empty | Life::Starting | Life::Greeting { .. }));
         let line = self.chain.obituary(seat, &why, None);
         // A chain that never stood has nothing to wait for: the editor hears of it at once, in our
         // own words, whatever the proxies in between would make of it.

@@ -2,7 +2,7 @@
 
 use wire::{Json, Outcome, Side};
 
-use crate::absence::Absence;
+use crate::event::Time;
 
 /// A place in the chain. Seat 0 is the outer pipe: the editor, or the conductor above us. The
 /// components sit from 1 on, in the order of the command line. Who sits there may die; the seat
@@ -149,25 +149,62 @@ pub struct Greeted {
     pub successor: Option<Outcome>,
 }
 
-/// Where a seat is in its life. Data exists only in the state it belongs to.
+/// Where a seat is in its life. The router writes it; all else reads it. Data exists only in the state that it
+/// belongs to. How the last component of a seat ended is [`Router::last_exit`](crate::Router::last_exit).
 #[derive(Debug, Clone)]
-pub enum SeatState {
+pub enum Life {
     /// Not started yet.
     Empty,
     /// Started; its turn in the handshake has not come.
-    Waiting,
+    Starting,
     /// Was sent `initialize` with these params; `forwarded` once it sent its own to its successor;
     /// `again` if it was live before.
     Greeting { params: Option<Json>, forwarded: bool, again: bool },
-    /// Answered `initialize`.
-    Live,
-    /// Its occupant has left and another is to take its place: what is said to it waits (see
-    /// `absence`).
-    Away(Absence),
+    /// Answered `initialize`, or was told all that it must know; since when.
+    Live { since: Time },
+    /// Its component has failed, and the next one is started at this time, after so many attempts. What is
+    /// sent to it waits (see `absence`).
+    Away { at: Time, attempts: u32 },
+    /// The next component was started and sent `initialize`, and has until then to answer.
+    Returning { until: Time },
+    /// It has answered, and is told what it must know; until when the next answer is due.
+    Learning { until: Time },
     /// Left out for good: its neighbours are neighbours now.
     Bypassed,
     /// Gone for good.
-    Closed(Exit),
+    Closed,
+}
+
+impl Life {
+    /// Its component has failed, and the next one cannot be sent messages yet.
+    pub fn is_away(&self) -> bool {
+        matches!(self, Life::Away { .. } | Life::Returning { .. } | Life::Learning { .. })
+    }
+
+    /// Has a component in this seat ever answered `initialize`, so that it can be greeted again?
+    pub fn has_stood(&self) -> bool {
+        self.is_up() || self.is_away()
+    }
+
+    /// It can be sent messages.
+    pub fn is_up(&self) -> bool {
+        matches!(self, Life::Live { .. } | Life::Greeting { again: true, .. })
+    }
+
+    /// There is no component, for now or for ever.
+    pub fn is_vacant(&self) -> bool {
+        matches!(self, Life::Away { .. } | Life::Bypassed | Life::Closed)
+    }
+
+    /// When something is due: a start, or an answer.
+    pub fn deadline(&self) -> Option<Time> {
+        match self {
+            Life::Away { at: time, .. }
+            | Life::Returning { until: time }
+            | Life::Learning { until: time } => Some(*time),
+            _ => None,
+        }
+    }
 }
 
 /// Why nothing more comes from a seat.

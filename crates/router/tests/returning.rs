@@ -52,7 +52,8 @@ fn a_new_component_learns_between_its_greeting_and_the_messages_that_wait() {
     assert!(!talk.0.learns(AGENT));
 
     let why = Exit { how: How::Status(1), last_words: Vec::new() };
-    talk.handle(Event::Parted { seat: AGENT, why, plan: Plan::Restart, lost: Vec::new() });
+    let plan = Plan::Restart { at: Time(0), attempts: 1 };
+    talk.handle(Event::Parted { seat: AGENT, why, plan, lost: Vec::new() });
     let waits = talk.says(Seat::OUTER, Side::Agent, r#"{"jsonrpc":"2.0","method":"a"}"#);
     assert_eq!((waits, talk.0.held(AGENT).0), (vec![], 1));
 

@@ -129,7 +129,7 @@ impl Stage {
         let last_words = if words.is_empty() { Vec::new() } else { vec![words.to_owned()] };
         let (plan, what) = match what.strip_prefix("for good ") {
             Some(what) => (Plan::Bypass, what),
-            None => (Plan::Restart, what),
+            None => (Plan::Restart { at: self.now, attempts: 1 }, what),
         };
         let number = |prefix| what.strip_prefix(prefix).and_then(|it| it.trim().parse().ok());
         let seat = self.cast.players[player].seat;

@@ -4,7 +4,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use engine::Port;
-use router::{Role as Part, Seat, SeatState};
+use router::{Life as SeatLife, Role as Part, Seat};
 
 use super::{Component, Editor, Life, Mcp, Mode, Queue, Role, State, Status, VERSION};
 use crate::run::Shell;
@@ -55,15 +55,8 @@ impl Shell {
     fn chain_state(&self) -> State {
         let router = self.router();
         let stands = |seat: Seat| {
-            matches!(
-                router.state(seat),
-                Some(
-                    SeatState::Live
-                        | SeatState::Greeting { again: true, .. }
-                        | SeatState::Away(_)
-                        | SeatState::Bypassed
-                )
-            )
+            let life = router.life(seat);
+            life.is_some_and(|it| it.has_stood() || matches!(it, SeatLife::Bypassed))
         };
         match router.is_ending() {
             true => State::Ending,
@@ -76,12 +69,9 @@ impl Shell {
         let (router, place) = (self.router(), &self.seats[seat.index()]);
         let (core, peer) = (self.core.supervisor(), self.core.peer_at(seat));
         let chain = router.chain();
-        let state = router.state(seat);
+        let state = router.life(seat);
         let over = router.is_ending() && place.occupant.is_none() && peer.since.is_some();
-        let exit = match state {
-            Some(SeatState::Closed(exit)) => Some(exit),
-            _ => core.last_exit(seat).or(peer.previous.as_ref()),
-        };
+        let exit = router.last_exit(seat);
         let (held_messages, held_bytes) = router.held(seat);
         Component {
             number: seat.index(),
@@ -95,13 +85,15 @@ impl Shell {
             guard: chain.component(seat).is_some_and(|it| it.guard),
             policy: core.policy(seat).map_or("", |it| survival::words(&it)).to_owned(),
             state: match state {
-                Some(SeatState::Closed(_)) => Life::Lost,
+                Some(SeatLife::Closed) => Life::Lost,
                 _ if over => Life::Ended,
-                Some(SeatState::Empty | SeatState::Waiting) | None => Life::Waiting,
-                Some(SeatState::Greeting { .. }) => Life::Greeting,
-                Some(SeatState::Live) => Life::Live,
-                Some(SeatState::Away(_)) => Life::Restarting,
-                Some(SeatState::Bypassed) => Life::Bypassed,
+                Some(SeatLife::Empty | SeatLife::Starting) | None => Life::Waiting,
+                Some(SeatLife::Greeting { .. }) => Life::Greeting,
+                Some(SeatLife::Live { .. }) => Life::Live,
+                Some(
+                    SeatLife::Away { .. } | SeatLife::Returning { .. } | SeatLife::Learning { .. },
+                ) => Life::Restarting,
+                Some(SeatLife::Bypassed) => Life::Bypassed,
             },
             pid: place.occupant.as_ref().and_then(|it| it.pid()),
             // Who has left and has not been replaced was not started again.

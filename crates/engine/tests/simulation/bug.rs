@@ -2,7 +2,7 @@
 //! which are about links and processes, in its outputs.
 
 use engine::{Action, Event, Output, Supervisor, Tamper};
-use router::{Ending, How, Seat, SeatState};
+use router::{Ending, How, Life, Seat};
 use wire::{Call, Json, Message, Outcome, Side};
 
 use crate::pen::{is_mcp, payload_of, serial, text};
@@ -392,7 +392,7 @@ fn good_answer(action: &Action) -> Option<Event> {
 }
 
 fn is_away(supervisor: &Supervisor, seat: Seat) -> bool {
-    matches!(supervisor.router().state(seat), Some(SeatState::Away(_)))
+    supervisor.router().life(seat).is_some_and(Life::is_away)
 }
 
 fn is_guard(supervisor: &Supervisor, seat: Seat) -> bool {

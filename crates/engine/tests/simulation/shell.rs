@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use engine::{Input, Output, Seen};
 use mcp::Caller;
-use router::{How, Seat, SeatState};
+use router::{How, Life, Seat};
 use wire::Message;
 
 use crate::agent::Agent;
@@ -319,8 +319,8 @@ impl World {
     pub fn has_tools(&self) -> bool {
         let provider = self.cast.proxies.iter().position(|(kind, _)| kind.has_server());
         provider.is_some_and(|at| {
-            let state = self.core.router().state(Seat(at as u16 + 1));
-            !matches!(state, Some(SeatState::Bypassed | SeatState::Closed(_)))
+            let state = self.core.router().life(Seat(at as u16 + 1));
+            !matches!(state, Some(Life::Bypassed | Life::Closed))
         })
     }
 }

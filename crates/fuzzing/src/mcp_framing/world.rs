@@ -284,7 +284,7 @@ impl World {
                 Event::Called { ticket, caller } => it.called(ticket, caller, steps),
                 Event::Heard { caller, line } => it.heard(world.now, caller, &line, steps),
                 Event::HungUp(caller) => it.hung_up(caller, steps),
-                Event::Left { seat, .. } | Event::Again(seat) => it.left(seat, steps),
+                Event::Left { seat, .. } | Event::Again { seat, .. } => it.left(seat, steps),
                 Event::Admitted { ticket, place } => it.admitted(world.now, ticket, place, steps),
                 Event::Tick => it.tick(world.now, steps),
                 Event::Stop => {}

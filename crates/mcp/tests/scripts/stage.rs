@@ -291,7 +291,7 @@ impl Stage {
                 }
                 self.take(steps);
             }
-            Event::Left { seat, .. } | Event::Again(seat) => {
+            Event::Left { seat, .. } | Event::Again { seat, .. } => {
                 let mut steps = Vec::new();
                 self.exchange.left(seat, &mut steps);
                 self.take(steps);

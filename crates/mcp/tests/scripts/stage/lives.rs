@@ -172,7 +172,7 @@ impl Stage {
             let message = Message::notification(acp::CANCEL_REQUEST, params);
             self.route(Event::Arrived { from: seat, toward: Side::Agent, message });
         }
-        self.route(Event::Again(seat));
+        self.route(Event::Again { seat, why: Exit::new(How::Status(1)) });
         // What waits has not been delivered, and is not answered.
         let waits = |lives: &Lives, id: &Id| {
             lives.away[&seat].iter().any(|it| {

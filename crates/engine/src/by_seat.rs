@@ -1,0 +1,57 @@
+//! Something for each component of a chain.
+
+use std::ops::Range;
+
+use router::Seat;
+
+#[derive(Debug)]
+pub struct BySeat<T>(Vec<T>);
+
+impl<T: Default> BySeat<T> {
+    pub fn new(count: usize) -> BySeat<T> {
+        BySeat(std::iter::repeat_with(T::default).take(count).collect())
+    }
+}
+
+impl<T> BySeat<T> {
+    /// The outer pipe has none.
+    pub fn get(&self, seat: Seat) -> Option<&T> {
+        self.0.get(seat.index().checked_sub(1)?)
+    }
+
+    pub fn get_mut(&mut self, seat: Seat) -> Option<&mut T> {
+        self.0.get_mut(seat.index().checked_sub(1)?)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.0.iter()
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.0.iter_mut()
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Those of the components between the editor and this seat. All of them are before the outer pipe, which
+    /// is also behind the last component of a chain that is a proxy.
+    pub fn before(&self, seat: Seat) -> &[T] {
+        &self.0[self.range_before(seat)]
+    }
+
+    pub fn before_mut(&mut self, seat: Seat) -> &mut [T] {
+        let range = self.range_before(seat);
+        &mut self.0[range]
+    }
+
+    /// Those of the components between this one and the agent.
+    pub fn behind(&self, seat: Seat) -> &[T] {
+        &self.0[seat.index()..]
+    }
+
+    fn range_before(&self, seat: Seat) -> Range<usize> {
+        0..seat.index().checked_sub(1).unwrap_or(self.0.len())
+    }
+}
