@@ -11,7 +11,7 @@
 //! # Layout
 //! - [`config`]: what the user asked for; [`builtin`]: components of our own, by name
 //! - [`survival`]: what is to happen when a component fails
-//! - [`mod@run`]: the loop that everything goes through
+//! - [`mod@run`]: the loop that everything goes through; `wind_down`: the end of it
 //! - [`mod@explain`]: what each component turned out to be
 //! - [`link`], [`lines`]: the pipe to one peer; bytes into lines
 //! - [`place`]: what the shell has for a seat
@@ -47,6 +47,7 @@ mod strangers;
 pub mod survival;
 pub mod tap;
 pub mod terminal;
+mod wind_down;
 
 pub use config::{Config, Limits, Spec};
 pub use explain::explain;

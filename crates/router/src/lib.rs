@@ -8,7 +8,7 @@
 //! - [`event`]: the closed list of what can happen and what can be done about it
 //! - [`seat`]: the places of a chain, who sits there and what became of them
 //! - [`pending`]: which questions are open, who asked, who owes the answer
-//! - [`router`]: the rules
+//! - [`router`]: the rules; `view`: what can be seen of it
 //! - `greeting`: the rules for `initialize`
 //! - [`absence`]: the rules for a seat whose occupant is replaced or left out
 //! - [`around`]: the rules for messages that go around a component
@@ -29,6 +29,7 @@ mod obituary;
 pub mod pending;
 pub mod router;
 pub mod seat;
+mod view;
 
 pub use around::Kind;
 pub use event::{Action, Ending, Event, Level, Notice, Plan, Time};
