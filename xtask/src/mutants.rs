@@ -44,8 +44,8 @@ const ENOUGH: f64 = 95.0;
 /// The first pass plays this much of the simulations. They read these variables.
 const SHORT: [(&str, &str); 3] = [("SIM_SCHEDULES", "600"), ("SEEDS", "120"), ("EVERY", "60")];
 
-/// Tests with these words in their names are not run. They plant bugs in the players to test the
-/// simulations, so they do not check the core, and they are slow.
+/// Tests with these words in their names are not run. They plant bugs in the decisions of
+/// the core to test the simulations, so they do not check the core, and they are slow.
 const SKIPPED: [&str; 1] = ["every_planted_bug"];
 
 /// The same for the first pass: slow tests whose variables do not shorten them.

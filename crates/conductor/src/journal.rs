@@ -80,7 +80,7 @@ fn open(path: &Path) -> Result<File, String> {
     Ok(file)
 }
 
-/// The journal of a chain that runs. When dropped, it waits until everything is written, but not for ever.
+/// The journal of a chain that runs. When dropped, it waits a few seconds until everything is written.
 #[derive(Debug)]
 pub(crate) struct Journal {
     recorder: Recorder,

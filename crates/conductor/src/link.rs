@@ -21,9 +21,9 @@ pub struct Link {
     writer: Option<Writer>,
     /// The writer may hold what it took.
     unflushed: bool,
-    /// The core wants what comes from here.
+    /// False while the core has paused this link.
     pub read: bool,
-    /// The core knows that something is here that it does not want yet.
+    /// The core was told that unread lines wait here.
     pub waits: bool,
 }
 
@@ -44,7 +44,7 @@ impl Link {
         self.writer = Some(writer);
     }
 
-    /// Nothing can be written, or nothing is to be.
+    /// Nothing is queued, or the peer does not read any more.
     pub fn is_idle(&self, queued: usize) -> bool {
         self.writer.is_none() || (queued == 0 && !self.unflushed)
     }

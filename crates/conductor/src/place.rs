@@ -12,10 +12,10 @@ pub struct Place {
     pub link: Link,
     pub relay: Option<Link>,
     pub dock: Option<Dock>,
-    /// As long as it runs.
+    /// The process or the resident, as long as it runs.
     pub occupant: Option<Occupant>,
     pub words: Words,
-    /// Which of the components that sat here, counted from the first.
+    /// How many components this seat has had before.
     pub life: u32,
 }
 
@@ -46,6 +46,8 @@ impl Place {
     pub fn occupy(&mut self, occupant: Occupant, reader: Reader, writer: Writer) {
         self.words = occupant.words().clone();
         self.occupant = Some(occupant);
+        (self.relay, self.dock) = (None, None);
+        (self.link.read, self.link.waits) = (true, false);
         self.link.attach(reader, writer);
     }
 }

@@ -3,7 +3,7 @@
 //! One task owns the core and all links, so there is one order of events and one writer per link.
 //! Each round it reads what the links have, hands it to the core line by line, performs what the core wants
 //! done, and then writes each queue once: the more there is to do, the more goes into one write. It
-//! never waits for a peer, and it decides nothing: all of that is the core's (crate `engine`).
+//! never waits for a peer. The core (crate `engine`) makes all decisions.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -82,7 +82,7 @@ pub(crate) struct Shell {
     pub(crate) began: Instant,
     /// The time of this round: what is handled together happens at once.
     pub(crate) now: Time,
-    /// What happened while outputs were performed.
+    /// Inputs that came up while outputs were performed.
     pub(crate) inputs: VecDeque<Input>,
     /// MCP clients that have called.
     pub(crate) clients: Clients,
@@ -158,6 +158,7 @@ impl Shell {
                 self.join(seat, life, stream);
                 busy = true;
             }
+            self.report_words();
             for seat in self.all_seats() {
                 busy |= self.read(seat, Port::Main, cx) | self.read(seat, Port::Relay, cx);
             }
@@ -212,7 +213,7 @@ impl Shell {
         self.now = Time(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX));
     }
 
-    /// Something has happened: the core is told, and what it wants is done.
+    /// Hands an input to the core, records both sides in the journal, and performs the outputs.
     pub(crate) fn handle(&mut self, input: Input) {
         let mut next = Some(input);
         while let Some(input) = next {
@@ -242,7 +243,11 @@ impl Shell {
                 }
             }
             Output::Kill(seat) => self.place(seat).occupant.iter().for_each(Occupant::kill),
-            Output::End(seat) => *self.place(seat) = Place::new(self.config.limits.line),
+            Output::End(seat) => {
+                // The core counts the same. What still comes from the old component is not of this life.
+                let life = self.place(seat).life + 1;
+                *self.place(seat) = Place { life, ..Place::new(self.config.limits.line) };
+            }
             Output::Close(link) => {
                 self.place(link.seat).port(link.port).into_iter().for_each(Link::close);
             }
@@ -317,7 +322,7 @@ impl Shell {
     /// Reads once from a link and hands over the lines that came. Says whether anything was done.
     fn read(&mut self, seat: Seat, port: Port, cx: &mut Context<'_>) -> bool {
         let Some(link) = self.seats[seat.index()].port(port) else { return false };
-        // Lines that were read before they were wanted.
+        // Lines that were read while the link was paused.
         let busy = link.read && link.waits;
         if busy {
             self.take_lines(seat, port);
@@ -327,7 +332,7 @@ impl Shell {
 
     fn fill(&mut self, seat: Seat, port: Port, cx: &mut Context<'_>) -> bool {
         let Some(link) = self.seats[seat.index()].port(port) else { return false };
-        // Of a peer that is not wanted one chunk is read, to know that it has something to say.
+        // Of a paused link one chunk is read, so that the core can be told that something waits.
         if !link.read && !link.lines.is_empty() {
             return false;
         }
@@ -348,7 +353,7 @@ impl Shell {
         true
     }
 
-    /// A peer has closed its end: what it wrote before is handed over, whether it is wanted or not.
+    /// A peer has closed its end. The lines that it wrote before are handed over, even if the link is paused.
     fn on_end(&mut self, seat: Seat, port: Port) {
         let life = self.place(seat).life;
         if let Some(link) = self.place(seat).port(port) {
@@ -377,7 +382,7 @@ impl Shell {
         self.settle();
     }
 
-    /// Tells the core whether a link that it does not want to be read has something to say.
+    /// Tells the core whether unread lines wait on a link that it has paused.
     fn report_waiting(&mut self, seat: Seat, port: Port) {
         let Some(link) = self.place(seat).port(port) else { return };
         let waits = !link.lines.is_empty() && !link.read;
@@ -387,7 +392,7 @@ impl Shell {
         }
     }
 
-    /// Hands over what happened while something else was done.
+    /// Hands over the inputs that came up while outputs were performed.
     fn settle(&mut self) {
         if let Some(input) = self.inputs.pop_front() {
             self.handle(input);

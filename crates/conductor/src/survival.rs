@@ -148,7 +148,7 @@ impl Config {
         let index = self.index_for("--on-crash", option.component.as_deref())?;
         for spec in Config::chosen(&mut self.components, index) {
             // A guard is left out only if it is named: what is said of all must not open a door. A chain
-            // may contain a guard, which the supervisor knows once the chain has answered `initialize`.
+            // may contain a guard, which the core knows once the chain has answered `initialize`.
             let opens = spec.guard && option.what.may_bypass();
             let all = spec.on_crash.is_none() && !opens;
             if index.is_some() || all {

@@ -14,7 +14,7 @@ use crate::place::Place;
 use crate::run::Shell;
 
 /// How long the last of the components may take to be reaped once they are killed.
-const BURIAL: Duration = Duration::from_secs(1);
+const REAP_LIMIT: Duration = Duration::from_secs(1);
 
 impl Shell {
     /// After the end: the outer pipe gets what is queued for it, then the components are ended, at
@@ -25,7 +25,7 @@ impl Shell {
     /// Not all could be written to the outer pipe: there is no room for it.
     pub(crate) async fn wind_down(mut self) -> Result<(), String> {
         self.end_components().await;
-        // Those of the last lives have been looked after when these ended, and a guard does it for all.
+        // For processes that earlier components of a seat have left behind. A guard process does this, too.
         if let (Some(mark), None) = (self.config.ties.mark, self.config.ties.guard)
             && self.seats.iter().any(|place| place.life > 0)
         {
@@ -49,7 +49,7 @@ impl Shell {
             return;
         }
         self.seats.iter().filter_map(|place| place.occupant.as_ref()).for_each(Occupant::kill);
-        let _ = tokio::time::timeout(BURIAL, self.gone()).await;
+        let _ = tokio::time::timeout(REAP_LIMIT, self.gone()).await;
     }
 
     /// Writes what is queued for a seat. Ready when it is written, or cannot be.
@@ -71,7 +71,7 @@ impl Shell {
         }
     }
 
-    /// Waits until all processes have ended; what they still say goes nowhere.
+    /// Waits until all processes have ended. Their output is discarded.
     async fn gone(&mut self) {
         poll_fn(|cx| {
             self.show_status(cx);

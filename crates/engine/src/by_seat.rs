@@ -1,4 +1,4 @@
-//! Something for each component of a chain.
+//! A table with one value for each component of a chain.
 
 use std::ops::Range;
 
@@ -35,8 +35,8 @@ impl<T> BySeat<T> {
         self.0.len()
     }
 
-    /// Those of the components between the editor and this seat. All of them are before the outer pipe, which
-    /// is also behind the last component of a chain that is a proxy.
+    /// The values of the components between the editor and this seat. For the outer pipe these are all
+    /// values: in a chain that is a proxy, the outer pipe also comes after the last component.
     pub fn before(&self, seat: Seat) -> &[T] {
         &self.0[self.range_before(seat)]
     }
@@ -46,7 +46,7 @@ impl<T> BySeat<T> {
         &mut self.0[range]
     }
 
-    /// Those of the components between this one and the agent.
+    /// The values of the components between this seat and the agent.
     pub fn behind(&self, seat: Seat) -> &[T] {
         &self.0[seat.index()..]
     }

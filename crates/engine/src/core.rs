@@ -14,7 +14,7 @@ use crate::peer::Peer;
 use crate::supervisor::Supervisor;
 use crate::tamper::Tamper;
 
-/// Decides; never acts. See the crate's documentation.
+/// The core of one chain: inputs go in, outputs come out. See the crate's documentation.
 #[derive(Debug)]
 pub struct Core {
     pub(crate) setup: Setup,
@@ -24,7 +24,7 @@ pub struct Core {
     pub(crate) now: Time,
     /// Kept, so that a busy chain allocates nothing per message.
     actions: Vec<Action>,
-    /// What happened while something else was done.
+    /// Events that came up while the actions of another event were performed.
     later: VecDeque<Event>,
     /// The `initialize` that waits for the chain to be completed.
     pub(crate) extension: Option<Message>,
@@ -249,7 +249,7 @@ impl Core {
         out.push(Output::Close(link));
     }
 
-    /// Something has happened: the chain decides, and what it says is done.
+    /// Hands an event to the stages and performs their actions.
     pub(crate) fn apply(&mut self, event: Event, out: &mut Outputs) {
         let mut next = Some(event);
         // Nothing follows the end.
@@ -261,6 +261,9 @@ impl Core {
             self.decide(event, &mut actions);
             for action in actions.drain(..) {
                 self.perform(action, out);
+                if self.finished {
+                    break;
+                }
             }
             self.actions = actions;
             next = self.later.pop_front();
@@ -343,8 +346,8 @@ impl Core {
         peer.gauge_queue(link, self.setup.marks, out);
     }
 
-    /// Acts on the end of peers, once everything that they said has been handled; but a component
-    /// that did not survive its first greeting is begun anew with another one.
+    /// Acts on the end of peers, once all their lines have been handled. A component that did not survive its
+    /// first greeting is restarted with another greeting.
     fn see_off(&mut self, out: &mut Outputs) {
         for seat in self.seats() {
             if self.finished {
@@ -372,9 +375,6 @@ impl Core {
             self.peer(seat).fate.left = true;
             self.end(seat, how, out);
         }
-        if let Some(event) = self.later.pop_front() {
-            self.apply(event, out);
-        }
     }
 
     fn on_tick(&mut self, out: &mut Outputs) {
@@ -393,8 +393,8 @@ impl Core {
         self.apply(Event::Tick, out);
     }
 
-    /// A component cannot act while its output waits to be read or its input to be written. If it is not read
-    /// and has written nothing, its silence is its own.
+    /// A component cannot act while its output waits to be read or its input to be written. A component
+    /// that is paused and has written nothing could act, and is not excused.
     fn excuse_the_silent(&mut self, out: &Outputs) {
         for seat in self.seats() {
             let peer = &self.peers[seat.index()];
@@ -408,8 +408,8 @@ impl Core {
         }
     }
 
-    /// How full the queue of a seat is, with what waits for its next component. While that one learns,
-    /// those around it are listened to for longer: it may need an answer of theirs.
+    /// How full the queue of a seat is, with the messages that are held for its next component. While that
+    /// component learns, its neighbours are paused later: it may need an answer from them.
     fn gauge(&self, seat: Seat, out: &Outputs) -> Gauge {
         let peer = &self.peers[seat.index()];
         let (_, held) = self.router().held(seat);
@@ -429,15 +429,16 @@ impl Core {
 
     /// Pauses the peers that feed a full queue, and lets them go on when it has drained.
     fn regulate(&mut self, out: &mut Outputs) {
+        if self.finished {
+            return;
+        }
         let marks = self.setup.marks;
-        let paused = |peer: &Peer| peer.ports().any(|port| peer.pipe(port).paused);
-        if self.listens
-            && !self.peers.iter().any(paused)
-            && !self.seats().any(|seat| self.gauge(seat, out).full)
+        // Most of the time there is nothing to do, and this is asked for every line.
+        if self.listens && !self.peers.iter().any(Peer::is_regulated) && !self.router().holds_any()
         {
             return;
         }
-        // What is left out feeds nobody: its neighbours are neighbours.
+        // A component that is bypassed feeds no queue: those around it are neighbours.
         let there = |seat: &Seat| !matches!(self.router().life(*seat), Some(Life::Bypassed));
         let seats: Vec<Seat> = self.seats().filter(there).collect();
         let gauges: Vec<_> = seats.iter().map(|seat| self.gauge(*seat, out)).collect();
@@ -451,6 +452,8 @@ impl Core {
         }
         if let Some(index) = verdict.stuck {
             self.give_up_stuck(seats[index], gauges[index].queued, out);
+            // Its neighbours may go on. It cannot be stuck again: its queue is empty.
+            return self.regulate(out);
         }
         let listens = gauges.iter().all(|it| it.queued <= marks.listen);
         if listens != self.listens {
@@ -460,17 +463,21 @@ impl Core {
     }
 
     fn pause(&mut self, seat: Seat, pause: bool, out: &mut Outputs) {
+        let now = self.now;
         let peer = &mut self.peers[seat.index()];
         for port in peer.ports() {
             let pipe = peer.pipe_mut(port);
             if pipe.paused != pause {
                 pipe.paused = pause;
+                if !pause {
+                    peer.fate.restart(now);
+                }
                 out.push(Output::Read { link: Link { seat, port }, read: !pause });
             }
         }
     }
 
-    /// A peer does not read, and everybody else has to wait for it.
+    /// A component does not read, and all others wait for it. It is treated as if it had ended.
     fn give_up_stuck(&mut self, seat: Seat, queued: usize, out: &mut Outputs) {
         let (now, link) = (self.now, Link::main(seat));
         out.clear(link);

@@ -1,4 +1,4 @@
-//! The closed list of what can happen to the core, and of what it wants done.
+//! What the core tells the stages, and what they want done. (`input` has the lists of the shell.)
 
 use bytes::Bytes;
 use mcp::{Caller, Place, Ticket};
@@ -14,7 +14,7 @@ pub enum Event {
         toward: Side,
         message: Message,
     },
-    /// Nothing more will come from who sits at `seat`.
+    /// The component at `seat` has ended, or is treated as if it had.
     Left {
         seat: Seat,
         why: Exit,
@@ -24,7 +24,7 @@ pub enum Event {
         seat: Seat,
         why: Exit,
     },
-    /// An MCP client has called, said a line, or left.
+    /// An MCP client has connected, has sent a line, or has left.
     Called {
         ticket: Ticket,
         caller: Caller,
@@ -50,13 +50,13 @@ pub enum Event {
 pub enum Action {
     /// Start the component of this seat, with a fresh link.
     Start(Seat),
-    /// End whatever is left of who sat there, at once. Nothing more is heard of it.
+    /// Kill what is left of the component, at once. Nothing more is read from it.
     End(Seat),
     /// Write a message to a seat's link.
     Deliver { to: Seat, toward: Side, message: Message },
-    /// Say something to an MCP client.
+    /// Send a message to an MCP client.
     Tell { caller: Caller, message: Message },
-    /// End the call of an MCP client.
+    /// End the connection of an MCP client.
     HangUp(Caller),
     /// Open a place where MCP clients with this ticket can connect, and report it with
     /// [`Event::Admitted`].
@@ -65,7 +65,7 @@ pub enum Action {
     Revoke(Ticket),
     /// Remember that this component crashes on this kind of message.
     Spare { seat: Seat, kind: Kind },
-    /// Tell the people who run this.
+    /// Tell the user who runs the conductor.
     Report(Notice),
     /// The chain is over: write out what is queued, end the components. No action follows.
     Finish(Ending),

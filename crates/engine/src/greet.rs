@@ -70,9 +70,9 @@ impl Core {
         (!unknown).then(|| behind.iter().map(|it| it.name.clone()).collect())
     }
 
-    /// Ends what is left of the component in a seat, and makes the seat ready for the next one. That is
-    /// greeted as the last one wanted to be, as long as it understands that: another program may have
-    /// been put in its place on disk. If it did not, the greetings are tried anew, one for each start.
+    /// Ends what is left of the component in a seat, and makes the seat ready for the next component. The next
+    /// component gets the greeting that the last one understood. If the last one did not understand its greeting
+    /// (another program may have replaced it on disk), the other greetings are tried, one for each start.
     pub(crate) fn renew(&mut self, seat: Seat, out: &mut Outputs) {
         let peer = &self.peers[seat.index()];
         let spoken = &peer.dialect;
@@ -137,7 +137,7 @@ impl Core {
             self.setup.facts.get(seat.index() - 1).is_some_and(|it| it.generation.is_some());
         let Some(proxy) = peer.dialect.proxy() else { return };
         if proxy.guess_failed() && !pinned {
-            out.push(Output::Learn { seat, greeting: None });
+            forget(&mut self.setup, seat, out);
         }
         if let Some(greeting) = proxy.understood() {
             peer.learned = true;
@@ -152,7 +152,7 @@ impl Core {
         if seat.is_component()
             && self.peers[seat.index()].dialect.proxy().is_some_and(Proxy::is_guess)
         {
-            out.push(Output::Learn { seat, greeting: None });
+            forget(&mut self.setup, seat, out);
         }
     }
 
@@ -178,7 +178,7 @@ impl Core {
         }
     }
 
-    /// Looks after greetings that meet with silence.
+    /// Pokes or kills components that do not react to their greeting.
     pub(crate) fn mind_silence(&mut self, out: &mut Outputs) {
         let deadline = self.router().greeting_deadline();
         for index in 1..self.peers.len() {
@@ -203,7 +203,7 @@ impl Core {
         let peer = &mut self.peers[seat.index()];
         peer.restart_silence();
         if peer.dialect.proxy().is_some_and(Proxy::wants_restart) {
-            // Its end is noticed like any other; then it is begun anew.
+            // Its end is handled like any other; then it is restarted with another greeting.
             out.push(Output::Kill(seat));
         }
         if peer.dialect.proxy().is_some_and(Proxy::wants_successor) && !peer.awaits_relay {
@@ -263,4 +263,12 @@ impl Core {
             }
         }
     }
+}
+
+/// Forgets the greeting that a component understood in an earlier run: it did not understand it in this one.
+fn forget(setup: &mut Setup, seat: Seat, out: &mut Outputs) {
+    if let Some(facts) = setup.facts.get_mut(seat.index() - 1) {
+        facts.greeting = None;
+    }
+    out.push(Output::Learn { seat, greeting: None });
 }

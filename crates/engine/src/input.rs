@@ -37,7 +37,7 @@ pub struct Setup {
 /// What is known of a component before it is started.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
-    /// The generation of the proxy protocol that it speaks, if somebody has said so.
+    /// The generation of the proxy protocol that it speaks, if the user has set it.
     pub generation: Option<Generation>,
     /// The greeting that it understood in an earlier run.
     pub greeting: Option<Greeting>,
@@ -147,7 +147,7 @@ pub enum Input {
     },
     /// The chain as it is completed, or why it cannot be.
     Extended(Result<Box<Setup>, String>),
-    /// An MCP client has called, has sent a line, or has left.
+    /// An MCP client has connected, has sent a line, or has left.
     Called {
         ticket: Ticket,
         caller: Caller,
@@ -202,13 +202,13 @@ pub enum Output {
     Spare { seat: Seat, kind: Kind },
     /// Tell the user who runs the conductor.
     Report(Notice),
-    /// For those who watch.
+    /// For the tap.
     Seen(Seen),
     /// The chain is over: write out what is queued, end the components. No output follows.
     Finish(Ending),
 }
 
-/// What those who watch a chain are shown.
+/// What the tap is shown.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Seen {
     /// A message has come from a seat, without its envelope.
@@ -255,7 +255,7 @@ impl Outputs {
         }
     }
 
-    /// Nobody will read what is queued.
+    /// Drops what is queued: the peer does not read any more.
     pub(crate) fn clear(&mut self, link: Link) {
         if let Some(queue) = self.queues.get_mut(link.index()) {
             queue.clear();

@@ -20,7 +20,7 @@
 //! - [`core`](mod@core): the one way in
 //! - [`peer`]: what is known of the peer behind a link; `greet`: how components are greeted
 //! - `bad_line`: lines that cannot be taken; `lost`: to which requests lost answers were
-//! - [`flow`]: which peers are not read
+//! - `flow`: which peers are not read
 //! - [`stages`]: the stages of a message, and how it goes from one to the next
 //! - [`supervisor`](mod@supervisor), [`event`]: the state of the stages, and what moves them
 //! - [`policy`]: what is to be done when a component fails, and how long to wait for one
@@ -34,8 +34,8 @@
 //! - `turn`: what goes on after a prompt is answered, in ACP version 2
 //! - `watchdog`: components that are alive and silent
 //! - `telling`: what the user in front of the editor is told
-//! - `by_seat`: something for each component
-//! - [`tamper`]: a seam for tests that plant faults
+//! - `by_seat`: a table with one value for each component
+//! - [`tamper`]: lets tests plant faults
 //!
 //! Pure: no clock, no I/O, no randomness but that of a seed.
 
@@ -45,7 +45,7 @@ mod by_seat;
 mod cancelled;
 pub mod core;
 pub mod event;
-pub mod flow;
+mod flow;
 mod greet;
 pub mod input;
 pub mod journal;

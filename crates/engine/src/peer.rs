@@ -1,4 +1,4 @@
-//! A seat's peer as the core knows it: what is spoken on its links, and what points to its end.
+//! What the core knows of the peer in a seat: the dialects of its links, its process, and signs of its end.
 
 use router::{How, Time};
 use wire::dialect::{Generation, Greeting, Proxy};
@@ -172,10 +172,10 @@ impl Peer {
     pub fn started(&mut self, now: Time) {
         self.running = true;
         self.since = Some(now);
-        self.main_pipe = Pipe { open: true, writable: true, ..Pipe::default() };
+        self.opened();
     }
 
-    /// The pipe of the editor is there from the beginning.
+    /// The main link can be read and written. That of the editor is from the beginning.
     pub fn opened(&mut self) {
         self.main_pipe = Pipe { open: true, writable: true, ..Pipe::default() };
     }
@@ -207,7 +207,7 @@ impl Peer {
 
     /// It has more to say and is not read.
     fn is_held(&self) -> bool {
-        self.main_pipe.paused && self.main_pipe.open
+        self.main_pipe.open && (self.main_pipe.paused || self.main_pipe.waits)
     }
 
     /// How it ended, once everything that it said has been handled.
@@ -272,7 +272,13 @@ impl Peer {
 
     /// Whether [`silence`](Peer::silence) has to be looked after.
     pub fn may_be_silent(&self) -> bool {
-        self.quiet.is_some() || self.awaits_first_word()
+        self.quiet.is_some() || (!self.learned && self.awaits_first_word())
+    }
+
+    /// Whether flow control has to look at it: a queue is full, or a link is not read.
+    pub fn is_regulated(&self) -> bool {
+        let is_it = |pipe: &Pipe| pipe.full || pipe.paused;
+        is_it(&self.main_pipe) || is_it(&self.relay_pipe)
     }
 
     /// When to look after a silence again.
@@ -310,6 +316,11 @@ impl Peer {
 }
 
 impl Fate {
+    /// What was not read before can be read now: the time for the rest of the output begins.
+    pub fn restart(&mut self, now: Time) {
+        self.since = self.since.map(|_| now);
+    }
+
     pub fn ended(&mut self, now: Time, how: How) {
         self.since.get_or_insert(now);
         self.how.get_or_insert(how);

@@ -80,7 +80,7 @@ impl Pace {
     const NONE: Pace = Pace { most: 0, within: 0, first: 0, longest: 0, stable: 0 };
 
     /// How long to wait before the restart after so many in a row. `random` takes away up to half:
-    /// who failed together need not come back together.
+    /// components that failed together do not restart together.
     pub fn delay(&self, attempt: u32, random: u64) -> u64 {
         let factor = 1_u64.checked_shl(attempt.saturating_sub(1)).unwrap_or(u64::MAX);
         let delay = self.first.saturating_mul(factor).min(self.longest);

@@ -83,7 +83,7 @@ enum Verdict {
 }
 
 impl Supervisor {
-    /// Nothing more comes from who sat at this seat.
+    /// A component has ended.
     pub(crate) fn on_left(&mut self, seat: Seat, why: Exit, actions: &mut Vec<Action>) {
         let verdict = self.judge(seat);
         // Before anything is said in the place of the component: that is not its own doing.
@@ -153,8 +153,7 @@ impl Supervisor {
         }
         let since = match self.router.life(seat) {
             Some(Life::Bypassed | Life::Closed) => return Verdict::Ignore,
-            Some(Life::Live { since }) => Some(*since),
-            _ => None,
+            life => life.and_then(Life::live_since),
         };
         let wanted = match policy.restart {
             Restart::Never => false,
@@ -202,7 +201,7 @@ impl Supervisor {
         }
     }
 
-    /// Whoever sat there is gone: those who wait for it are told, and the people.
+    /// A component is gone: the askers that wait for it are told, and the user.
     fn part(
         &mut self,
         seat: Seat,
@@ -220,7 +219,7 @@ impl Supervisor {
         );
         let line = format!("{}; it {consequence}", chain.obituary(seat, &why, None));
         self.warn(seat, line, actions);
-        // Who fails while it is being restarted has been told of already.
+        // The user already knows of a component that fails while it is being restarted.
         let again = plan != Plan::Bypass && !self.is_up(seat);
         if !again {
             self.tell_editor(seat, &told, actions);
@@ -236,6 +235,9 @@ impl Supervisor {
             }
             stopped = record.stopped();
             record.parted();
+        }
+        if let Some(lessons) = self.lessons.get_mut(seat) {
+            *lessons = Lessons::default();
         }
         self.route(router::Event::Parted { seat, why, plan, lost }, actions);
         self.orphan(seat, asked, actions);
@@ -513,12 +515,12 @@ impl Supervisor {
         true
     }
 
-    /// Whoever comes there has yet to be told what it must know.
+    /// The next component in this seat has not begun to learn.
     pub(crate) fn is_untaught(&self, seat: Seat) -> bool {
         matches!(self.router.life(seat), Some(Life::Away { .. } | Life::Returning { .. }))
     }
 
-    /// Nobody sits there who could be spoken to.
+    /// There is no component in this seat.
     pub(crate) fn is_vacant(&self, seat: Seat) -> bool {
         self.router.life(seat).is_some_and(Life::is_vacant)
     }

@@ -33,7 +33,7 @@ pub enum Stage {
     Sessions,
     /// What a restarted component is told, and sessions that the agent has lost (`recovery`).
     Lessons,
-    /// Sessions that nobody has (`orphan`).
+    /// Sessions that no component before them knows (`orphan`).
     Orphans,
 }
 
@@ -77,10 +77,10 @@ impl Supervisor {
         message: Message,
         actions: &mut Vec<Action>,
     ) {
-        self.walk_on(Stage::Turns, from, toward, message, actions);
+        self.walk_on(Stage::Blame, from, toward, message, actions);
     }
 
-    /// A message of a stage's own goes on toward the router, when what is going on is done.
+    /// Queues a message of a stage's own: after the current event it goes on toward the router.
     pub(crate) fn inject(&mut self, stage: Stage, from: Seat, toward: Side, message: Message) {
         self.later(Todo::Inject { stage, from, toward, message });
     }
@@ -103,7 +103,8 @@ impl Supervisor {
         self.take(steps, actions);
     }
 
-    /// Takes a message through these stages. Gives what is left of it for the router.
+    /// Takes a message through these stages. Gives what is left of it for the router. A stage that has nothing to
+    /// do with a message does not move it: this is the path of every update.
     fn walk_in(
         &mut self,
         stages: &[Stage],
@@ -119,10 +120,13 @@ impl Supervisor {
                 Stage::Watch => self.sign_of_life(from),
                 Stage::Blame => self.blame_arrived(from, toward, &message),
                 Stage::Turns => self.turn_arrived(from, toward, &message),
+                Stage::Mcp if !self.mcp_minds(&message) => {}
                 Stage::Mcp => message = self.mcp_arrived(from, toward, message, steps)?,
                 Stage::Notes => self.editor_says(from, toward, &message, actions),
                 Stage::Sessions => self.session_arrived(from, toward, &message),
+                Stage::Lessons if !self.router.learns(from) => {}
                 Stage::Lessons => message = self.on_lesson(from, toward, message, actions)?,
+                Stage::Orphans if self.orphans.is_empty() => {}
                 Stage::Orphans => {
                     message = self.on_orphan_answer(from, message, actions)?;
                     message = self.unless_of_orphan(from, toward, message, actions)?;
@@ -167,14 +171,17 @@ impl Supervisor {
         let mut steps = Vec::new();
         for stage in stages.iter().rev() {
             match stage {
-                Stage::Orphans => self.claim_orphan(to, &message),
+                Stage::Orphans => {}
                 Stage::Lessons => {
                     if self.is_for_lost_session(to, toward, &message) {
                         return;
                     }
+                    // Only what reaches the component claims a session that nobody has.
+                    self.claim_orphan(to, &message);
                 }
                 Stage::Sessions => self.session_delivered(to, toward, &message),
                 Stage::Notes => self.editor_hears(to, toward, &message),
+                Stage::Mcp if !self.mcp_minds_delivery(to, &message) => {}
                 Stage::Mcp => match self.mcp_delivered(to, toward, message, &mut steps) {
                     Some(left) => message = left,
                     None => return self.take(steps, actions),
@@ -191,6 +198,14 @@ impl Supervisor {
         self.take(steps, actions);
     }
 
+    fn mcp_minds(&self, message: &Message) -> bool {
+        self.exchange.as_ref().is_some_and(|exchange| exchange.minds(message))
+    }
+
+    fn mcp_minds_delivery(&self, to: Seat, message: &Message) -> bool {
+        self.exchange.as_ref().is_some_and(|exchange| exchange.minds_delivery(to, message))
+    }
+
     fn mcp_arrived(
         &mut self,
         from: Seat,
@@ -198,13 +213,10 @@ impl Supervisor {
         message: Message,
         steps: &mut Vec<Step>,
     ) -> Option<Message> {
-        let dialect = self.dialects[from.index()];
+        let hop = Hop { seat: from, toward, dialect: self.dialects[from.index()] };
         match &mut self.exchange {
-            Some(exchange) if exchange.minds(&message) => {
-                let hop = Hop { seat: from, toward, dialect };
-                exchange.arrived(self.now, hop, message, steps)
-            }
-            _ => Some(message),
+            Some(exchange) => exchange.arrived(self.now, hop, message, steps),
+            None => Some(message),
         }
     }
 
@@ -215,13 +227,10 @@ impl Supervisor {
         message: Message,
         steps: &mut Vec<Step>,
     ) -> Option<Message> {
-        let dialect = self.dialects[to.index()];
+        let hop = Hop { seat: to, toward, dialect: self.dialects[to.index()] };
         match &mut self.exchange {
-            Some(exchange) if exchange.minds_delivery(to, &message) => {
-                let hop = Hop { seat: to, toward, dialect };
-                exchange.deliver(self.now, hop, message, steps)
-            }
-            _ => Some(message),
+            Some(exchange) => exchange.deliver(self.now, hop, message, steps),
+            None => Some(message),
         }
     }
 
@@ -277,6 +286,14 @@ impl Supervisor {
             Some(record) => record.arrived(toward, message),
             None => self.ended_beyond(message),
         };
+        if !self.lost.is_empty()
+            && self.is_agent(from)
+            && let Message::Response { outcome: Outcome::Result(result), .. } = message
+            && let Some(session) = session_of(result)
+        {
+            // A restarted agent may give a new session the id of a lost one.
+            self.lost.remove(&session);
+        }
         if let Some(session) = ended {
             // If a component dies that this is passed through, the next one need not be told of the session.
             self.records.iter_mut().for_each(|record| record.forget(&session));

@@ -1,4 +1,4 @@
-//! The way in, and the way of a message through the core.
+//! The state of the stages, and what an event does to it.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -19,7 +19,7 @@ use crate::telling::Telling;
 use crate::turn::Turns;
 use crate::watchdog::Signs;
 
-/// Decides; never acts. See the crate's documentation.
+/// The stages with their tables, the router and the exchange. [`Core`](crate::Core) hands it events.
 #[derive(Debug)]
 pub struct Supervisor {
     pub(crate) router: Router,
@@ -41,7 +41,7 @@ pub struct Supervisor {
     /// By seat: what is spoken there.
     pub(crate) dialects: Vec<Spoken>,
     pub(crate) now: Time,
-    /// What happened while something else was done.
+    /// What is done after the current event.
     todo: VecDeque<Todo>,
     /// Kept, so that a busy chain allocates nothing per message.
     decided: Vec<router::Action>,
@@ -51,7 +51,7 @@ pub struct Supervisor {
     finished: bool,
 }
 
-/// What is done once what is going on is done.
+/// What is done after the current event.
 #[derive(Debug)]
 pub(crate) enum Todo {
     /// A message of a stage's own goes on toward the router.
@@ -98,17 +98,17 @@ impl Supervisor {
     }
 
     /// See [`Router::take_any_version`].
-    pub fn take_any_version(&mut self) {
+    pub(crate) fn take_any_version(&mut self) {
         self.router.take_any_version();
     }
 
     /// See [`Router::restart_barrier_limit`].
-    pub fn restart_barrier_limit(&mut self, now: Time, seat: Seat) {
+    pub(crate) fn restart_barrier_limit(&mut self, now: Time, seat: Seat) {
         self.router.restart_barrier_limit(now, seat);
     }
 
     /// See [`Router::tell_guards`].
-    pub fn tell_guards(&mut self) {
+    pub(crate) fn tell_guards(&mut self) {
         self.router.tell_guards();
     }
 
@@ -134,7 +134,7 @@ impl Supervisor {
     }
 
     /// How many of them a component has been told of.
-    pub fn sessions_at(&self, seat: Seat) -> usize {
+    fn sessions_at(&self, seat: Seat) -> usize {
         self.records.get(seat).map_or(0, |record| record.sessions().len())
     }
 
@@ -171,7 +171,7 @@ impl Supervisor {
             .collect()
     }
 
-    /// The one way in. What is to be done is appended to `actions`, in order.
+    /// Handles an event. What is to be done is appended to `actions`, in order.
     pub fn handle(&mut self, now: Time, event: Event, actions: &mut Vec<Action>) {
         if self.finished {
             return;
@@ -206,7 +206,7 @@ impl Supervisor {
         self.settle(actions);
     }
 
-    /// Does what has come up in the meantime.
+    /// Does what was put off until after the current event.
     fn settle(&mut self, actions: &mut Vec<Action>) {
         while let Some(todo) = self.todo.pop_front().filter(|_| !self.finished) {
             match todo {
@@ -231,7 +231,7 @@ impl Supervisor {
                     actions.push(Action::Start(seat));
                 }
                 router::Action::Returned { seat, outcome } => {
-                    self.todo.push_back(Todo::Returned { seat, outcome });
+                    self.later(Todo::Returned { seat, outcome });
                 }
                 router::Action::Report(notice) => actions.push(Action::Report(notice)),
                 router::Action::Finish(ending) => {
@@ -243,7 +243,7 @@ impl Supervisor {
         self.decided = decided;
     }
 
-    /// Something is done once what is going on is done.
+    /// Does this after the current event.
     pub(crate) fn later(&mut self, todo: Todo) {
         self.todo.push_back(todo);
     }

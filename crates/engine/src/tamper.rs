@@ -1,7 +1,7 @@
-//! A seam for tests: a planted fault between the links of a chain and its decisions.
+//! Lets a test plant a fault between the links of a chain and the decisions of its core.
 //!
 //! A simulation proves something only if it fails when the core is wrong. So a test plants a wrong decision
-//! at the one place that every event and every action passes. Programs never plant one.
+//! at the one place that every event and every action passes. The program itself never does.
 
 use crate::event::{Action, Event};
 use crate::supervisor::Supervisor;

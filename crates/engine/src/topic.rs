@@ -1,10 +1,10 @@
-//! What a supervisor knows of ACP beside the topics of [`wire::acp`].
+//! What the core knows of ACP beside the topics of [`wire::acp`].
 
 use wire::{Call, Id, Json};
 
 pub use wire::acp::{PROMPT, Topic, session_of, session_of_call, topic};
 
-/// Is this how we ask for reasons of our own?
+/// Whether this is the id of a request that the core itself has sent.
 pub fn is_lesson(id: &Id) -> bool {
     id.text().is_some_and(|id| id.starts_with("r:"))
 }

@@ -1,8 +1,8 @@
-//! Who is alive and says nothing.
+//! Components that are alive and silent.
 //!
-//! A component is to blame for a question that it owes only while it waits for nobody itself: in a
-//! chain where everybody waits for the next one, that is the last of them. The editor is never to
-//! blame: people take their time.
+//! Only a component that is not waiting on another one is considered stuck. In a chain where each component
+//! waits for the next one, that is the last component. The editor is never considered stuck: a user may take
+//! any time.
 
 use std::collections::BTreeSet;
 
@@ -42,8 +42,8 @@ fn is_work(method: &str) -> bool {
 }
 
 impl Supervisor {
-    /// Who has been silent for too long. A shell that knows the last words of that component tells its
-    /// end, with [`Event::Left`](crate::Event::Left).
+    /// A component that has been silent for too long. [`Core`](crate::Core) adds its last words and reports its
+    /// end with [`Event::Left`](crate::Event::Left).
     pub fn overdue(&self, now: Time) -> Option<(Seat, How)> {
         let late =
             || self.router.chain().seats().find_map(|seat| Some((seat, self.late(seat, now)?)));
@@ -78,7 +78,7 @@ impl Supervisor {
         self.router.renew_lesson(now, seat);
     }
 
-    /// With whom patience will be over first, and what for.
+    /// The component whose time limit ends first: when, and for what.
     fn silence(&self) -> Option<(Time, Seat, How)> {
         let watch = self.rules.watch;
         let unanswered = match (watch.answer, watch.prompt) {

@@ -5,7 +5,7 @@
 //! | [`Parted`](crate::Event::Parted) | is vacant | waits |
 //! | [`Returned`](crate::Event::Returned) | is sent the `initialize` it was sent before; what it sends to its successor is answered from memory | waits |
 //! | [`Resumed`](crate::Event::Resumed) | is live: it has been told all that it must know | is delivered, in order |
-//! | [`Bypassed`](crate::Event::Bypassed) | is not there any more | goes to whoever is next |
+//! | [`Bypassed`](crate::Event::Bypassed) | is left out | goes to the next seat |
 //!
 //! What the one who left owed is answered with an error, unless it had passed the question on as it
 //! was: then the answer of the next one is delivered to who asked in the first place. That answer must
@@ -254,7 +254,7 @@ impl Router {
         actions.push(Action::Deliver { to: seat, toward: Side::Agent, message });
     }
 
-    /// It has answered. Who decides what it must know is told.
+    /// The next component has answered `initialize`. The core is told, and decides what it must learn.
     pub(crate) fn on_return_answered(
         &mut self,
         now: Time,

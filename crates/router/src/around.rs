@@ -299,6 +299,10 @@ impl Router {
             })
     }
 
+    pub(crate) fn holds_around(&self) -> bool {
+        self.detours.iter().any(|detours| detours.held.0 > 0)
+    }
+
     pub(crate) fn held_around(&self, seat: Seat) -> (usize, usize) {
         self.detours(seat).map_or((0, 0), |detours| detours.held)
     }

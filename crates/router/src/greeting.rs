@@ -76,7 +76,7 @@ impl Router {
         match self.life_mut(to) {
             Some(state) => {
                 let params = call.params.as_ref().map(|params| params.detached());
-                let again = state.is_up();
+                let again = state.live_since();
                 *state = Life::Greeting { params: params.clone(), forwarded: false, again };
                 self.greeted[to.index() - 1] = Greeted { asked: params, ..Greeted::default() };
                 self.turn = Some((to, now.plus(self.chain.greeting_limit)));
@@ -149,8 +149,10 @@ impl Router {
             // It may be greeted again: the editor is free to try once more. Who was live stays so.
             Outcome::Error(_) => {
                 if let Some(state @ Life::Greeting { .. }) = self.life_mut(seat) {
-                    let again = matches!(state, Life::Greeting { again: true, .. });
-                    *state = if again { Life::Live { since: now } } else { Life::Starting };
+                    *state = match state.live_since() {
+                        Some(since) => Life::Live { since },
+                        None => Life::Starting,
+                    };
                 }
             }
         }
@@ -234,7 +236,7 @@ impl Router {
     fn set_live(&mut self, now: Time, seat: Seat) {
         // Waiting: of two greetings at once, the first was refused.
         if let Some(state @ (Life::Greeting { .. } | Life::Starting)) = self.life_mut(seat) {
-            *state = Life::Live { since: now };
+            *state = Life::Live { since: state.live_since().unwrap_or(now) };
         }
     }
 

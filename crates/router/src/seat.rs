@@ -158,8 +158,8 @@ pub enum Life {
     /// Started; its turn in the handshake has not come.
     Starting,
     /// Was sent `initialize` with these params; `forwarded` once it sent its own to its successor;
-    /// `again` if it was live before.
-    Greeting { params: Option<Json>, forwarded: bool, again: bool },
+    /// `again` if it was live before, and since when.
+    Greeting { params: Option<Json>, forwarded: bool, again: Option<Time> },
     /// Answered `initialize`, or was told all that it must know; since when.
     Live { since: Time },
     /// Its component has failed, and the next one is started at this time, after so many attempts. What is
@@ -188,7 +188,15 @@ impl Life {
 
     /// It can be sent messages.
     pub fn is_up(&self) -> bool {
-        matches!(self, Life::Live { .. } | Life::Greeting { again: true, .. })
+        self.live_since().is_some()
+    }
+
+    /// Since when it can be sent messages.
+    pub fn live_since(&self) -> Option<Time> {
+        match self {
+            Life::Live { since } | Life::Greeting { again: Some(since), .. } => Some(*since),
+            _ => None,
+        }
     }
 
     /// There is no component, for now or for ever.

@@ -17,7 +17,7 @@ impl Router {
         self.chain.any_version = true;
     }
 
-    /// Tells whoever greets this chain whether it contains a guard (see [`wire::guards`]).
+    /// From now on, the answer to `initialize` says whether this chain contains a guard (see [`wire::guards`]).
     pub fn tell_guards(&mut self) {
         self.tells_guards = true;
     }
@@ -55,6 +55,11 @@ impl Router {
     /// Has a seat asked something with this method that is not answered yet?
     pub fn asks_method(&self, asker: Seat, method: &str) -> bool {
         self.pending.asks_method(asker, method)
+    }
+
+    /// Whether a message waits for a component, or may have to.
+    pub fn holds_any(&self) -> bool {
+        self.lives.iter().any(Life::is_away) || self.holds_around()
     }
 
     /// How many questions are open.

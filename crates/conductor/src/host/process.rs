@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -58,20 +59,33 @@ pub struct Process {
 
 /// The end of what a component said on the side: stderr, and noise on stdout.
 #[derive(Debug, Clone, Default)]
-pub struct Words(Arc<Mutex<VecDeque<String>>>);
+pub struct Words(Arc<Spoken>);
+
+#[derive(Debug, Default)]
+struct Spoken {
+    lines: Mutex<VecDeque<String>>,
+    /// There are lines. Asked in every round of the loop, so it takes no lock.
+    any: AtomicBool,
+}
 
 impl Words {
     pub fn push(&self, line: String) {
-        let mut words = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut words = self.0.lines.lock().unwrap_or_else(PoisonError::into_inner);
         if words.len() == LAST_WORDS {
             words.pop_front();
         }
         words.push_back(line);
+        self.0.any.store(true, Ordering::Release);
     }
 
     /// What was said since the last time.
     pub fn take(&self) -> Vec<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect()
+        if !self.0.any.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        let mut words = self.0.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        self.0.any.store(false, Ordering::Release);
+        words.drain(..).collect()
     }
 }
 

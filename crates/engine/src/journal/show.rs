@@ -26,7 +26,7 @@ fn event(chain: &Chain, input: &Input) -> String {
             format!("{} has sent nothing that is not read", link_name(chain, *link))
         }
         Input::Ended { link, rest } => {
-            let rest = rest.as_ref().map(|it| format!(", behind {}", label(it)));
+            let rest = rest.as_ref().map(|it| format!(" after {}", label(it)));
             format!("{} closed its output{}", link_name(chain, *link), rest.unwrap_or_default())
         }
         Input::Written { link, count } => {
@@ -102,8 +102,15 @@ fn action(chain: &Chain, output: &Output) -> String {
         Output::HangUp(caller) => format!("disconnect MCP client {}", caller.0),
         Output::Admit { ticket, kind } => format!("open ticket {} ({})", ticket.0, kind.name()),
         Output::Revoke(ticket) => format!("revoke ticket {}", ticket.0),
-        Output::Learn { seat, greeting } => format!("{} understands {greeting:?}", name(seat)),
-        Output::Spare { seat, kind } => format!("{} crashes on {}", name(seat), kind.method),
+        Output::Learn { seat, greeting: Some(greeting) } => {
+            format!("remember that {} understands {greeting:?}", name(seat))
+        }
+        Output::Learn { seat, greeting: None } => {
+            format!("forget which greeting {} understands", name(seat))
+        }
+        Output::Spare { seat, kind } => {
+            format!("remember that {} crashes on {}", name(seat), kind.method)
+        }
         Output::Report(notice) => {
             format!("{:?}, {}: {}", notice.level, name(&notice.seat), cut(&notice.text))
         }

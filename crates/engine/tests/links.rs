@@ -1,0 +1,136 @@
+//! What the core makes of links that end, pause and go on.
+
+use bytes::Bytes;
+use engine::{
+    Core, Facts, Input, Line, Link, Marks, Output, Outputs, Pace, Policy, Restart, Rules, Setup,
+    Then, Watch,
+};
+use router::{Chain, Component, How, Mode, Seat, Time};
+
+const EDITOR: Seat = Seat::OUTER;
+const AGENT: Seat = Seat(1);
+
+/// A chain of an editor and an agent.
+struct Play {
+    core: Core,
+    out: Outputs,
+    now: Time,
+}
+
+impl Play {
+    fn new(watch: Watch) -> Play {
+        let policy = Policy {
+            restart: Restart::Always,
+            then: Then::Stop,
+            pace: Pace::default(),
+            named: false,
+        };
+        let core = Core::new(Setup {
+            chain: Chain {
+                mode: Mode::Agent,
+                components: vec![Component::new("agent", "agent")],
+                greeting_limit: 60_000,
+                grace: 2_000,
+                any_version: false,
+            },
+            rules: Rules { policies: vec![policy], watch, tell_editor: false, seed: 1 },
+            bridge: None,
+            word: String::new(),
+            nested: false,
+            longest_line: 1_000_000,
+            marks: Marks { high: 1_000, low: 100, ..Marks::USUAL },
+            facts: vec![Facts::default()],
+            watched: false,
+        });
+        Play { core, out: Outputs::default(), now: Time(0) }
+    }
+
+    fn handle(&mut self, input: Input) -> Vec<Output> {
+        self.core.handle(self.now, input, &mut self.out);
+        std::mem::take(&mut self.out.list)
+    }
+
+    fn line(&mut self, seat: Seat, line: &str) -> Vec<Output> {
+        let line = Line::Text(Bytes::copy_from_slice(line.as_bytes()));
+        self.handle(Input::Line { link: Link::main(seat), line })
+    }
+
+    /// The peer reads everything that waits for it.
+    fn read(&mut self, seat: Seat) -> (String, Vec<Output>) {
+        let link = Link::main(seat);
+        let (slices, count) = self.out.queue(link).expect("a queue").slices();
+        let text = String::from_utf8(slices[..count].concat()).expect("UTF-8");
+        let outputs = self.handle(Input::Written { link, count: text.len() });
+        (text, outputs)
+    }
+
+    /// The editor and the agent agree on this version.
+    fn greet(&mut self, version: u8, capabilities: &str) {
+        self.line(
+            EDITOR,
+            &format!(
+                r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":{version}}}}}"#
+            ),
+        );
+        self.read(AGENT);
+        self.line(
+            AGENT,
+            &format!(
+                r#"{{"jsonrpc":"2.0","id":"c:1","result":{{"protocolVersion":{version}{capabilities}}}}}"#
+            ),
+        );
+        self.read(EDITOR);
+    }
+}
+
+/// The editor reads slowly, so the agent is paused. It writes the rest of its turn and exits. The rest is read
+/// when the editor goes on, however long ago the exit was.
+#[test]
+fn a_component_that_ended_while_it_was_paused_is_read_to_its_end() {
+    let mut play = Play::new(Watch::default());
+    play.greet(1, r#","agentCapabilities":{}"#);
+    play.line(EDITOR, r#"{"jsonrpc":"2.0","id":2,"method":"session/prompt","params":{}}"#);
+    play.read(AGENT);
+    let long = "x".repeat(2_000);
+    let update =
+        format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"t":"{long}"}}}}"#);
+    let link = Link::main(AGENT);
+    assert_eq!(play.line(AGENT, &update), [Output::Read { link, read: false }]);
+    play.handle(Input::Waits { link, waits: true });
+    play.handle(Input::Exited { seat: AGENT, life: 0, how: How::Status(0) });
+    play.now = Time(5_000);
+    let (text, outputs) = play.read(EDITOR);
+    assert_eq!(
+        (text.trim_end(), &outputs[..]),
+        (&update[..], &[Output::Read { link, read: true }][..])
+    );
+    assert_eq!(play.handle(Input::Tick), []);
+    assert_eq!(play.line(AGENT, r#"{"jsonrpc":"2.0","id":"c:2","result":{}}"#), []);
+    let answered = play.read(EDITOR).0;
+    assert_eq!(answered.trim_end(), r#"{"jsonrpc":"2.0","id":2,"result":{}}"#);
+    play.handle(Input::Waits { link, waits: false });
+    let ended = play.handle(Input::Ended { link, rest: None });
+    assert!(ended.contains(&Output::End(AGENT)), "{ended:?}");
+}
+
+/// ACP version 2: a prompt that is answered in place of the component, after its cancellation, does not become a
+/// turn when the component answers late.
+#[test]
+fn a_late_answer_to_a_cancelled_prompt_begins_no_turn() {
+    let limit = Some(1_000);
+    let mut play = Play::new(Watch { answer: None, prompt: limit, cancel: limit });
+    play.greet(2, r#","capabilities":{}"#);
+    let prompt = r#"{"jsonrpc":"2.0","id":2,"method":"session/prompt","params":{"sessionId":"s"}}"#;
+    play.line(EDITOR, prompt);
+    let cancel = r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":2}}"#;
+    play.line(EDITOR, cancel);
+    play.read(AGENT);
+    // A sign of life, so that the time for the prompt is not over before that for the cancellation.
+    play.now = Time(900);
+    play.line(AGENT, r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s"}}"#);
+    play.now = play.core.deadline().expect("the cancellation has a limit");
+    play.handle(Input::Tick);
+    assert!(play.read(EDITOR).0.contains("-32800"));
+    play.line(AGENT, r#"{"jsonrpc":"2.0","id":"c:2","result":{}}"#);
+    assert_eq!(play.core.deadline(), None, "nothing is waited for");
+}
