@@ -175,7 +175,8 @@ impl Scene {
         signal(self.stage.conductor.component(words), libc::SIGKILL);
     }
 
-    /// Who of these is left when the conductor has ended.
+    /// Which of these processes are left when the conductor has ended. The end of a process that is not our child is
+    /// no event that a test could wait for, so it is polled.
     fn left_behind(&mut self, pids: &[u32]) -> String {
         let status = self.stage.conductor.status();
         let end = Instant::now() + THEIRS;

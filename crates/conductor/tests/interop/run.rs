@@ -106,6 +106,7 @@ impl Drop for Run {
     }
 }
 
+/// Asks again and again: other processes write the files that are waited for.
 fn within<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let end = Instant::now() + limit;
     loop {

@@ -40,7 +40,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// The member of an object. One that is missing is read as `null`.
+/// The member of an object. A missing member is read as `null`.
 pub(super) fn member<T: Codec>(json: &Json, key: &str) -> Result<T, String> {
     let value = json.member(key).unwrap_or(Json::NULL);
     T::read(&value).map_err(|why| within(key, &why))

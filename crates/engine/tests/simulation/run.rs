@@ -140,7 +140,7 @@ impl World {
         let overdue = self.core.supervisor().overdue(self.now);
         if let Some((seat, how)) = overdue.filter(|_| self.bug != Some(Bug::Blind)) {
             let stalled = self.links[seat.index()].state == State::Stalled;
-            // Who is to blame that a cancellation is not honoured, is not always clear.
+            // It is not always clear which component ignores a cancellation.
             let excused = stalled || self.cast.nature.stubborn;
             if !excused {
                 return Err(format!("{seat:?} is given up for nothing: {how:?}"));

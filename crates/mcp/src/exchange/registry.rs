@@ -60,7 +60,7 @@ impl Registry {
         self.all.len()
     }
 
-    /// The server that a consumer means. One that speaks SCP knows it by its name.
+    /// The server that a consumer means. A consumer that speaks SCP knows it by its name.
     pub fn find(&self, form: Form, server: &str) -> Option<String> {
         let by_name = || {
             let named = self.all.iter().filter(|(_, it)| it.name == server);
@@ -249,7 +249,7 @@ impl Registry {
             return Vec::new();
         };
         let session = match outcome {
-            // One that nobody has named is never closed: its servers stay as long as the chain.
+            // A session without a known id is never closed: its servers stay as long as the chain.
             Outcome::Result(result) => {
                 Some(session_of(result).or(declared.session).unwrap_or_default())
             }

@@ -267,8 +267,8 @@ fn a_barrier_releases_the_older_ones_first() {
     );
 }
 
-/// No barrier reaches the editor, however many are late. One that comes out late is not swallowed, so
-/// the component is sent barriers again.
+/// No barrier reaches the editor, however many are late. A barrier that comes out late was not
+/// swallowed, so the component is sent barriers again.
 #[test]
 fn late_barriers_go_no_further() {
     let mut script = String::new();

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Who sits at the end of the chain.
+/// The agent at the end of the chain.
 pub struct Agent {
     /// The form it speaks itself; without one it has MCP clients.
     pub form: Option<Form>,
