@@ -3,11 +3,11 @@
 //! Each step is a process of its own (`cargo xtask test --only STEP`), so that steps can run side by side
 //! and the output of each is in a file of its own.
 
+mod excerpt;
 mod runner;
 mod targets;
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -26,9 +26,6 @@ const CARGO_DENY: Published =
 
 /// How often a long run says that it is still there.
 const STILL_RUNNING: Duration = Duration::from_secs(60);
-
-/// How much of a failed step's output is shown.
-const LAST_LINES: usize = 40;
 
 const fn own(name: &'static str, about: &'static str) -> Step {
     Step { name, about, lane: Lane::Own, needs: &[], after: &[] }
@@ -161,7 +158,7 @@ impl Screen {
     fn still_running(&self) {
         let running = self.running.lock().expect("nobody panics with it");
         let names = running.iter().map(|(name, since)| {
-            let last = last_lines(&log(&self.logs, name), 1).pop().unwrap_or_default();
+            let last = excerpt::last_line(&log(&self.logs, name));
             let last: String = last.trim().chars().take(60).collect();
             format!("{name} ({}) {last}", time(since.elapsed()))
         });
@@ -186,21 +183,10 @@ impl Progress for Screen {
         eprintln!("[{number:2}/{}] {name}: {end}", self.count);
         if *outcome == Outcome::Failed {
             let path = log(&self.logs, name);
-            let lines = last_lines(&path, LAST_LINES);
+            let lines = excerpt::of(&path);
             eprintln!("{}\n        all of it is in {}", lines.join("\n"), path.display());
         }
     }
-}
-
-/// The end of a file, as far as it can be read.
-fn last_lines(path: &Path, count: usize) -> Vec<String> {
-    let Ok(file) = File::open(path) else { return Vec::new() };
-    let lines: Vec<String> = BufReader::new(file)
-        .split(b'\n')
-        .map_while(Result::ok)
-        .map(|line| String::from_utf8_lossy(&line).into_owned())
-        .collect();
-    lines[lines.len().saturating_sub(count)..].to_vec()
 }
 
 /// The work of one step.

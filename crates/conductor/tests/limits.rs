@@ -240,7 +240,11 @@ fn a_proxy_that_writes_without_reading_is_not_stuck() {
     let from_agent = notification("_agent", &format!(r#"["{{n}}","{}"]"#, "x".repeat(SIZE)));
     agent.order(json!({"repeat": from_agent, "count": COUNT}));
     let mut input = stage.editor.take_stdin();
-    let writer = std::thread::spawn(move || input.write_all(&numbered(COUNT, SIZE)));
+    // The writer returns the pipe: a chain ends when its editor closes it.
+    let writer = std::thread::spawn(move || {
+        input.write_all(&numbered(COUNT, SIZE)).expect("the conductor reads");
+        input
+    });
     for n in 0..COUNT * 10 {
         assert_eq!(stage.editor.line(), notification("up", &format!("[{n}]")));
     }
@@ -256,7 +260,7 @@ fn a_proxy_that_writes_without_reading_is_not_stuck() {
         }
     }
     assert_eq!(from_editor.wrong, None);
-    writer.join().expect("no panic").expect("the conductor reads");
+    drop(writer.join().expect("no panic"));
 }
 
 /// Checklist 56.
