@@ -5,8 +5,9 @@
 
 use bytes::Bytes;
 use driver::{Driver, Proxy};
+use engine::{Facts, Link, Output, Setup};
 use router::{Chain, Component, Mode, Seat, Time};
-use testkit::hub::{Hub, Output};
+use testkit::shell::{Effect, Shell, setup};
 use testkit::{diff, notation};
 use wire::dialect::Generation;
 
@@ -133,15 +134,16 @@ const AGENT: Seat = Seat(3);
 
 /// A conductor with two proxies, and what the editor and the agent have heard.
 struct Table {
-    hub: Hub,
+    shell: Shell,
     proxies: [Driver<Transparent>; 2],
     log: Vec<String>,
 }
 
 #[track_caller]
 fn play(names: [&str; 2], script: &str) {
+    let facts = names.map(|name| Facts { generation: Generation::named(name), ..Facts::default() });
     let mut table = Table {
-        hub: Hub::of_generations(chain(), &names.map(|name| Generation::named(name).unwrap())),
+        shell: Shell::new(Setup { facts: facts.into(), ..setup(chain()) }),
         proxies: [Driver::new(Transparent), Driver::new(Transparent)],
         log: Vec::new(),
     };
@@ -180,22 +182,20 @@ impl Table {
         let mut said = vec![(from, line)];
         while !said.is_empty() {
             let (from, line) = said.remove(0);
-            let mut out = Vec::new();
-            self.hub.line(Time(0), from, &line, &mut out);
-            for output in out {
-                match output {
-                    Output::Line { to: Seat(proxy @ (1 | 2)), line } => {
+            for effect in self.shell.line(Time(0), from, line) {
+                match effect {
+                    Effect::Line { to: Link { seat: Seat(proxy @ (1 | 2)), .. }, line } => {
                         let mut lines = Vec::new();
                         self.proxies[usize::from(proxy) - 1].handle(&line, &mut lines);
                         let lines = lines.split(|&byte| byte == b'\n').filter(|it| !it.is_empty());
                         said.extend(lines.map(|it| (Seat(proxy), Bytes::copy_from_slice(it))));
                     }
-                    Output::Line { to, line } => {
-                        let who = if to == EDITOR { "editor" } else { "agent" };
+                    Effect::Line { to, line } => {
+                        let who = if to.seat == EDITOR { "editor" } else { "agent" };
                         self.log.push(format!("{who} < {}", notation::text(&line, 0)));
                     }
-                    Output::Start(_) => {}
-                    other => self.log.push(format!("{other:?}")),
+                    Effect::Output(Output::Start { .. }) => {}
+                    Effect::Output(other) => self.log.push(format!("{other:?}")),
                 }
             }
         }

@@ -7,10 +7,19 @@
 //! editor p1 p2 agent           a chain that ends with an agent
 //! outer p1 p2                  a conductor that is itself a proxy; `outer` is the one above it
 //! editor p1 inner(q1 q2) agent one conductor as a proxy of another
+//! editor p1:P4 p2 agent        p1 speaks generation P4; the others speak the current one
+//! editor p1+restart p2 agent   p1 is restarted when it fails; the chain stops when another one fails
 //! ```
+//!
+//! A component with `+once` is restarted once, and left out when it fails again. A component with `+bypass` is left
+//! out when it fails. Restarts have no delay: a restart is due at once, and waits for the next tick.
 
+use engine::{Facts, Pace, Policy, Restart, Rules, Setup, Then};
 use router::{Chain, Component, Mode, Seat};
 use wire::Side;
+use wire::dialect::Generation;
+
+use crate::shell;
 
 /// How long a component may take with its part of the handshake, in every test's chain.
 pub const GREETING_LIMIT: u64 = 60_000;
@@ -29,6 +38,8 @@ pub struct Cast {
 #[derive(Debug, Clone)]
 pub struct Table {
     pub chain: Chain,
+    /// By component: the generation that it speaks, and what to do when it fails.
+    manners: Vec<(Generation, Policy)>,
     pub seats: Vec<Sitter>,
     /// For a nested conductor: where it sits itself.
     pub parent: Option<(usize, Seat)>,
@@ -82,6 +93,46 @@ impl Part {
     }
 }
 
+impl Table {
+    /// How this conductor begins. `seed` tells it from the others.
+    pub fn setup(&self, seed: u64) -> Setup {
+        let setup = shell::setup(self.chain.clone());
+        let facts = setup.facts.iter().zip(&self.manners);
+        let facts = facts.map(|(facts, (generation, _))| Facts {
+            generation: facts.generation.map(|_| *generation),
+            ..facts.clone()
+        });
+        let policies = self.manners.iter().map(|(_, policy)| *policy).collect();
+        let rules = Rules { policies, seed, ..setup.rules };
+        Setup { facts: facts.collect(), rules, ..setup }
+    }
+
+    /// The generation that a proxy speaks.
+    pub fn generation(&self, seat: Seat) -> Generation {
+        let known = seat.index().checked_sub(1).and_then(|index| self.manners.get(index));
+        known.map_or(Generation::CURRENT, |(generation, _)| *generation)
+    }
+}
+
+/// The name of a component, the generation that it speaks, and what to do when it fails.
+fn manners(word: &str) -> (&str, (Generation, Policy)) {
+    let (word, survival) = word.split_once('+').unwrap_or((word, "stop"));
+    let (name, generation) = word.split_once(':').unwrap_or((word, Generation::CURRENT.name()));
+    let generation = Generation::named(generation).expect("a generation");
+    let pace = Pace { first: 0, ..Pace::default() };
+    let policy = match survival {
+        "restart" => Policy { restart: Restart::Always, then: Then::Stop, pace, named: false },
+        "once" => {
+            let pace = Pace { most: 1, ..pace };
+            Policy { restart: Restart::Always, then: Then::Bypass, pace, named: false }
+        }
+        "bypass" => Policy { restart: Restart::Never, then: Then::Bypass, pace, named: true },
+        "stop" => Policy::STOP,
+        other => panic!("what is to be done when {name:?} fails? {other:?}"),
+    };
+    (name, (generation, policy))
+}
+
 impl Cast {
     /// # Panics
     /// If the text is not a cast.
@@ -116,8 +167,10 @@ impl Cast {
             grace: GRACE,
             any_version: false,
         };
-        self.conductors.push(Table { chain, seats: vec![outer], parent });
-        while let Some(name) = words.next_if(|word| *word != ")") {
+        self.conductors.push(Table { chain, manners: Vec::new(), seats: vec![outer], parent });
+        while let Some(word) = words.next_if(|word| *word != ")") {
+            let (name, manners) = manners(word);
+            self.conductors[index].manners.push(manners);
             let seat = Seat(self.conductors[index].seats.len() as u16);
             let component = Component::new(name, format!("run-{name}"));
             self.conductors[index].chain.components.push(component);

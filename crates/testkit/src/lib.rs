@@ -8,6 +8,7 @@ pub mod notation;
 pub mod peers;
 pub mod rpc;
 pub mod script;
+pub mod shell;
 pub mod sim;
 #[cfg(unix)]
 pub mod stage;

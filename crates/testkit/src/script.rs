@@ -22,24 +22,25 @@
 //! | `p1 cannot start: why` | `finished clean` |
 //! | `editor leaves` (it still reads) | `finished failed: text` |
 //! | `editor hangs up` | `inner finished clean` (a nested conductor) |
-//! | `p1 parts signal 9` (another one comes) | |
-//! | `p1 parts for good signal 9` (none does) | |
-//! | `p1 returns`, `p1 resumes`, `p1 is bypassed` | |
-//! | `p1 reads P4` (the updates that its SDKs can read) | |
-//! | `p1 is spared a`, `p1 is spared ~b` (methods toward the agent, the editor) | |
+//! | `p1 returns` (the time for its restart has come) | |
 //! | `time 60000` (milliseconds since the start) | |
 //! | `stop` | |
+//!
+//! Before all else, `p1 is spared a` and `p1 is spared ~b` say that p1 has crashed in an earlier run on these
+//! methods, toward the agent or the editor, so the core spares it them.
 //!
 //! What follows `# ` is a comment.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use router::{Ending, Event, Exit, How, Plan, Seat, Time};
+use engine::{Input, Output};
+use router::{Ending, Exit, How, Kind, Level, Notice, Seat, Time};
+use wire::dialect::Generation;
 use wire::{Message, Side};
 
 use crate::cast::{Cast, Part, Sitter};
-use crate::hub::{Hub, Output};
+use crate::shell::{Effect, Shell};
 use crate::{diff, notation};
 
 /// Plays the script from the very beginning.
@@ -48,7 +49,8 @@ use crate::{diff, notation};
 /// If anything else happens than the script says.
 #[track_caller]
 pub fn check(cast: &str, script: &str) {
-    Stage::new(cast).play(script);
+    let script = Script::parse(script);
+    Stage::new(cast, &script).play(&script);
 }
 
 /// Plays the script with a chain whose components have all answered `initialize`.
@@ -57,17 +59,50 @@ pub fn check(cast: &str, script: &str) {
 /// If anything else happens than the script says.
 #[track_caller]
 pub fn check_live(cast: &str, script: &str) {
-    let mut stage = Stage::new(cast);
+    let script = Script::parse(script);
+    let mut stage = Stage::new(cast, &script);
     stage.shake_hands();
-    stage.play(script);
+    stage.play(&script);
 }
 
 /// The `initialize` of a chain that [`check_live`] has set up.
 const HELLO: &str = r#"{"protocolVersion":1}"#;
 
+/// The lines of a script.
+struct Script {
+    /// Who is spared what, from the beginning.
+    spared: Vec<(String, Kind)>,
+    lines: Vec<String>,
+}
+
+impl Script {
+    fn parse(script: &str) -> Script {
+        let mut lines: Vec<String> = script.lines().filter_map(tidy).collect();
+        let mut spared = Vec::new();
+        lines.retain(|line| match line.split_once(" is spared ") {
+            Some((who, what)) => {
+                spared.push((who.to_owned(), kind(what)));
+                false
+            }
+            None => true,
+        });
+        Script { spared, lines }
+    }
+}
+
+/// A kind of message: a method toward the agent, or `~` and a method toward the editor.
+fn kind(text: &str) -> Kind {
+    let (toward, method) = match text.strip_prefix('~') {
+        Some(method) => (Side::Editor, method),
+        None => (Side::Agent, text),
+    };
+    Kind { toward, method: method.to_owned(), update: None }
+}
+
 struct Stage {
     cast: Cast,
-    hubs: Vec<Hub>,
+    /// By conductor.
+    shells: Vec<Shell>,
     now: Time,
     /// For each conductor: how many ids it had made when the script began, and has made now.
     ids: Vec<(u64, u64)>,
@@ -81,18 +116,23 @@ struct Entry {
 }
 
 impl Stage {
-    fn new(cast: &str) -> Stage {
+    fn new(cast: &str, script: &Script) -> Stage {
         let cast = Cast::parse(cast);
-        let mut hubs: Vec<Hub> =
-            cast.conductors.iter().map(|table| Hub::new(table.chain.clone())).collect();
-        (0_u64..).zip(&mut hubs).for_each(|(seed, hub)| hub.set_seed(seed));
-        Stage { ids: vec![(0, 0); hubs.len()], cast, hubs, now: Time(0), log: Vec::new() }
+        let mut setups: Vec<_> =
+            (0_u64..).zip(&cast.conductors).map(|(seed, table)| table.setup(seed)).collect();
+        for (who, kind) in &script.spared {
+            let player = &cast.players[cast.player(who)];
+            let facts = &mut setups[player.conductor].facts[player.seat.index() - 1];
+            facts.crashes_on.push(kind.clone());
+        }
+        let shells: Vec<Shell> = setups.into_iter().map(Shell::new).collect();
+        Stage { ids: vec![(0, 0); shells.len()], cast, shells, now: Time(0), log: Vec::new() }
     }
 
     #[track_caller]
-    fn play(&mut self, script: &str) {
-        let lines: Vec<String> = script.lines().filter_map(tidy).collect();
-        for line in &lines {
+    fn play(&mut self, script: &Script) {
+        let lines = &script.lines;
+        for line in lines {
             if !expected(line) {
                 self.log(line.clone(), None);
                 self.act(line);
@@ -102,7 +142,7 @@ impl Stage {
             diff::matches(line, &entry.text)
                 || entry.raw.as_ref().is_some_and(|raw| diff::matches(line, raw))
         };
-        if let Some(diff) = diff::diff(&lines, &self.log, same, |entry| entry.text.clone()) {
+        if let Some(diff) = diff::diff(lines, &self.log, same, |entry| entry.text.clone()) {
             panic!("the conversation went differently (- expected, + actual):\n{diff}");
         }
     }
@@ -111,15 +151,10 @@ impl Stage {
     fn act(&mut self, line: &str) {
         let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
         match first {
-            "stop" => return self.event(0, Event::Stop),
+            "stop" => return self.with_shell(0, |shell, now| shell.handle(now, Input::Stop)),
             "time" => {
                 self.now = Time(rest.parse().expect("time needs milliseconds"));
-                for hub in 0..self.hubs.len() {
-                    if self.hubs[hub].router().deadline().is_some_and(|it| it <= self.now) {
-                        self.event(hub, Event::Tick);
-                    }
-                }
-                return;
+                return (0..self.shells.len()).for_each(|it| self.with_shell(it, Shell::tick));
             }
             _ => {}
         }
@@ -127,12 +162,7 @@ impl Stage {
         let (verb, rest) = rest.split_once(' ').unwrap_or((rest, ""));
         let (what, words) = rest.split_once(": ").unwrap_or((rest, ""));
         let last_words = if words.is_empty() { Vec::new() } else { vec![words.to_owned()] };
-        let (plan, what) = match what.strip_prefix("for good ") {
-            Some(what) => (Plan::Bypass, what),
-            None => (Plan::Restart { at: self.now, attempts: 1 }, what),
-        };
         let number = |prefix| what.strip_prefix(prefix).and_then(|it| it.trim().parse().ok());
-        let seat = self.cast.players[player].seat;
         let how = match (verb, what) {
             (">", _) => {
                 let base = self.ids[self.cast.players[player].conductor].0;
@@ -140,56 +170,23 @@ impl Stage {
             }
             ("leaves", "") => How::ClosedOutput,
             ("hangs", "up") => How::ClosedInput,
-            ("cannot", "start") => {
-                let why = Exit::new(How::NotStarted(words.to_owned()));
-                return self.leave(player, why);
-            }
-            ("returns", "") => {
-                self.hubs[self.cast.players[player].conductor].renew(seat);
-                return self.meet(player, Event::Returned(seat));
-            }
-            ("resumes", "") => return self.meet(player, Event::Resumed(seat)),
-            ("reads", generation) => {
-                return self.hubs[self.cast.players[player].conductor].reads(seat, generation);
-            }
-            ("is", what) if what.starts_with("spared ") => {
-                let hub = &mut self.hubs[self.cast.players[player].conductor];
-                let what = what.trim_start_matches("spared ");
-                return match what.strip_prefix("~") {
-                    Some(what) => hub.spare(seat, Side::Editor, what),
-                    None => hub.spare(seat, Side::Agent, what),
-                };
-            }
-            ("is", "bypassed") => return self.meet(player, Event::Bypassed(seat)),
-            ("dies" | "parts", _) => match (number("status "), number("signal ")) {
+            ("cannot", "start") => How::NotStarted(words.to_owned()),
+            ("returns", "") => return self.with_shell(self.seat(player).0, Shell::tick),
+            ("dies", _) => match (number("status "), number("signal ")) {
                 (Some(status), _) => How::Status(status),
                 (_, Some(signal)) => How::Signal(signal),
                 _ => panic!("how does it die? {line:?}"),
             },
             _ => panic!("what is this? {line:?}"),
         };
-        let why = Exit { how, last_words };
-        match verb {
-            "parts" => self.meet(player, Event::Parted { seat, why, plan, lost: Vec::new() }),
-            _ => self.leave(player, why),
-        }
-    }
-
-    /// Something happens to the seat of a player.
-    fn meet(&mut self, player: usize, event: Event) {
-        self.event(self.cast.players[player].conductor, event);
+        let (index, seat) = self.seat(player);
+        self.with_shell(index, |shell, now| shell.leave(now, seat, Exit { how, last_words }));
     }
 
     fn send(&mut self, player: usize, line: &Bytes) {
-        let (hub, seat) = self.seat(player);
-        let mut out = Vec::new();
-        self.hubs[hub].line(self.now, seat, line, &mut out);
-        self.perform(hub, out);
-    }
-
-    fn leave(&mut self, player: usize, why: Exit) {
-        let (hub, seat) = self.seat(player);
-        self.event(hub, Event::Left { seat, why });
+        let (index, seat) = self.seat(player);
+        let line = respelt(line, Generation::CURRENT, self.cast.conductors[index].generation(seat));
+        self.with_shell(index, |shell, now| shell.line(now, seat, line));
     }
 
     fn seat(&self, player: usize) -> (usize, Seat) {
@@ -197,84 +194,86 @@ impl Stage {
         (player.conductor, player.seat)
     }
 
-    fn event(&mut self, hub: usize, event: Event) {
-        let mut out = Vec::new();
-        self.hubs[hub].event(self.now, event, &mut out);
-        self.perform(hub, out);
-    }
-
-    /// Does what a conductor said, and what others around the table say to that.
-    fn perform(&mut self, hub: usize, out: Vec<Output>) {
-        let mut todo: VecDeque<(usize, Output)> = out.into_iter().map(|it| (hub, it)).collect();
-        while let Some((hub, output)) = todo.pop_front() {
-            let mut out = Vec::new();
-            let mut next = hub;
-            if let Output::Line { line, .. } = &output {
-                self.count(hub, line);
-            }
-            match output {
-                Output::Line { to, line } => match self.cast.conductors[hub].seats[to.index()] {
-                    Sitter::Player(player) => self.deliver(player, &line),
-                    Sitter::Conductor(other) => {
-                        next = other;
-                        let from = self.seat_of(hub, other);
-                        self.hubs[other].line(self.now, from, &line, &mut out);
-                    }
-                },
-                Output::Start(seat) => {
-                    let name = self.name(hub, seat).to_owned();
-                    match self.log.last_mut() {
-                        Some(entry) if entry.text.starts_with("started ") => {
-                            entry.text += &format!(" {name}");
+    /// Something happens to a conductor. Others around the table react to what it does.
+    fn with_shell(&mut self, index: usize, act: impl FnOnce(&mut Shell, Time) -> Vec<Effect>) {
+        let effects = act(&mut self.shells[index], self.now);
+        let mut todo: VecDeque<(usize, Effect)> =
+            effects.into_iter().map(|it| (index, it)).collect();
+        while let Some((index, effect)) = todo.pop_front() {
+            match effect {
+                Effect::Line { to, line } => {
+                    self.count(index, &line);
+                    match self.cast.conductors[index].seats[to.seat.index()] {
+                        Sitter::Player(player) => self.deliver(player, &line),
+                        Sitter::Conductor(other) => {
+                            let from = self.seat_of(index, other);
+                            let effects = self.shells[other].line(self.now, from, line);
+                            todo.extend(effects.into_iter().map(|it| (other, it)));
                         }
-                        _ => self.log(format!("started {name}"), None),
                     }
                 }
-                Output::Warn { seat, text } => {
-                    self.log(format!("warned of {}: {text}", self.name(hub, seat)), None);
-                }
-                Output::Finish(ending) => {
-                    self.finish(hub, &ending);
-                    for other in 0..self.hubs.len() {
-                        let seat = self.seat_of(hub, other);
+                Effect::Output(Output::Finish(ending)) => {
+                    self.finish(index, &ending);
+                    for other in 0..self.shells.len() {
+                        let seat = self.seat_of(index, other);
                         let how = match &ending {
                             _ if seat == Seat::OUTER => How::ClosedOutput,
                             Ending::Clean => How::Status(0),
                             Ending::Failed(_) => How::Status(1),
                         };
-                        if self.are_linked(hub, other) {
-                            let event = Event::Left { seat, why: Exit::new(how) };
-                            let mut out = Vec::new();
-                            self.hubs[other].event(self.now, event, &mut out);
-                            todo.extend(out.into_iter().map(|it| (other, it)));
+                        if self.are_linked(index, other) {
+                            let effects = self.shells[other].leave(self.now, seat, Exit::new(how));
+                            todo.extend(effects.into_iter().map(|it| (other, it)));
                         }
                     }
                 }
+                Effect::Output(output) => self.perform(index, output),
             }
-            todo.extend(out.into_iter().map(|it| (next, it)));
+        }
+    }
+
+    fn perform(&mut self, index: usize, output: Output) {
+        match output {
+            Output::Start { seat, .. } => {
+                let name = self.name(index, seat).to_owned();
+                match self.log.last_mut() {
+                    Some(entry) if entry.text.starts_with("started ") => {
+                        entry.text += &format!(" {name}");
+                    }
+                    _ => self.log(format!("started {name}"), None),
+                }
+            }
+            Output::Report(Notice { level: Level::Warn, seat, text }) => {
+                self.log(format!("warned of {}: {text}", self.name(index, seat)), None);
+            }
+            // In a script, a component that ends leaves nothing behind.
+            Output::Report(_) | Output::End(_) => {}
+            output => self.log(format!("{output:?}"), None),
         }
     }
 
     /// Keeps count of the ids that a conductor makes.
-    fn count(&mut self, hub: usize, line: &Bytes) {
+    fn count(&mut self, index: usize, line: &Bytes) {
         if let Ok(Message::Request { id, .. }) = Message::parse(line)
             && let Some(number) =
                 id.text().and_then(|it| it.strip_prefix("c:").and_then(|it| it.parse().ok()))
         {
-            self.ids[hub].1 = self.ids[hub].1.max(number);
+            self.ids[index].1 = self.ids[index].1.max(number);
         }
     }
 
     fn deliver(&mut self, player: usize, line: &Bytes) {
-        let hub = self.cast.players[player].conductor;
+        let (index, seat) = self.seat(player);
         let name = &self.cast.players[player].name;
-        let text = format!("{name} < {}", notation::text(line, self.ids[hub].0));
+        let spoken = self.cast.conductors[index].generation(seat);
+        let current = respelt(line, spoken, Generation::CURRENT);
+        let text = format!("{name} < {}", notation::text(&current, self.ids[index].0));
         let raw = format!("{name} < {}", String::from_utf8_lossy(line));
         self.log(text, Some(raw));
     }
 
-    fn finish(&mut self, hub: usize, ending: &Ending) {
-        let who = match self.cast.conductors[hub].parent {
+    fn finish(&mut self, index: usize, ending: &Ending) {
+        let who = match self.cast.conductors[index].parent {
             Some((parent, seat)) => format!("{} ", self.name(parent, seat)),
             None => String::new(),
         };
@@ -300,10 +299,10 @@ impl Stage {
         is_parent(one, other) || is_parent(other, one)
     }
 
-    fn name(&self, hub: usize, seat: Seat) -> &str {
-        match self.cast.conductors[hub].seats[seat.index()] {
+    fn name(&self, index: usize, seat: Seat) -> &str {
+        match self.cast.conductors[index].seats[seat.index()] {
             Sitter::Player(player) => &self.cast.players[player].name,
-            Sitter::Conductor(_) => self.cast.conductors[hub].chain.name(seat),
+            Sitter::Conductor(_) => self.cast.conductors[index].chain.name(seat),
         }
     }
 
@@ -342,6 +341,24 @@ impl Stage {
         self.log.clear();
         self.ids.iter_mut().for_each(|(base, made)| *base = *made);
     }
+}
+
+/// A line of one generation as another one spells it. Scripts are written in the current generation; of the others,
+/// they know P4, which differs in the names of two methods.
+fn respelt(line: &Bytes, from: Generation, to: Generation) -> Bytes {
+    let methods = |generation| match generation {
+        Generation::P5 => [r#""method":"proxy/successor""#, r#""method":"proxy/initialize""#],
+        Generation::P4 => [r#""method":"_proxy/successor""#, r#""method":"_proxy/initialize""#],
+        other => panic!("scripts do not know {other:?}"),
+    };
+    if from == to {
+        return line.clone();
+    }
+    let mut text = String::from_utf8_lossy(line).into_owned();
+    for (from, to) in methods(from).into_iter().zip(methods(to)) {
+        text = text.replacen(from, to, 1);
+    }
+    text.into()
 }
 
 /// A line of a script with one space between its parts; `None` if there is nothing in it.

@@ -7,22 +7,24 @@ use testkit::script::{check, check_live};
 #[test]
 fn a_new_proxy_is_greeted_and_its_successor_is_not() {
     check_live(
-        "editor p1 agent",
+        "editor p1+restart agent",
         r##"
-        p1 parts signal 9
+        p1 dies signal 9
+        warned of p1: …; it is being restarted
         p1 returns
+        started p1
         p1     < proxy/initialize #1 {"protocolVersion":1,"_meta":{"mcp_acp_transport":true}}
         p1     > ~initialize 7 {"protocolVersion":1}
         p1     < result 7 {"protocolVersion":1}
         p1     > result #1 {"protocolVersion":1}
-        p1 resumes
+        warned of p1: proxy 'p1' is running again
         editor > session/new 5 {}
         p1     < session/new #2 {}
         "##,
     );
 }
 
-/// The editor is told when the proxy is replaced. When it is left out, the next component is greeted.
+/// A proxy that has never stood is not restarted: the chain ends. When it is left out, the next component is greeted.
 #[test]
 fn a_proxy_that_dies_before_it_passes_the_greeting_on() {
     let opening = r##"
@@ -30,40 +32,49 @@ fn a_proxy_that_dies_before_it_passes_the_greeting_on() {
         started p1 agent
         p1     < proxy/initialize #1 …
     "##;
-    let replaced = r##"
-        p1 parts signal 9
-        editor < error 0 …is being restarted…
+    let fatal = r##"
+        p1 dies signal 9
+        editor < error 0 …was killed by signal 9 (SIGKILL) while answering initialize…
+        finished failed: proxy 'p1' (command: run-p1) was killed by signal 9 (SIGKILL)
     "##;
-    check("editor p1 agent", &format!("{opening}{replaced}"));
+    check("editor p1+restart agent", &format!("{opening}{fatal}"));
     let left_out = r##"
-        p1 parts for good signal 9
-        p1 is bypassed
+        p1 dies signal 9
+        warned of p1: …; it is left out from now on
         agent  < initialize #2 {"protocolVersion":1}
         agent  > result #2 {"protocolVersion":1}
         editor < result 0 {"protocolVersion":1}
     "##;
-    check("editor p1 agent", &format!("{opening}{left_out}"));
+    check("editor p1+bypass agent", &format!("{opening}{left_out}"));
 }
 
 #[test]
 fn what_is_said_to_one_who_is_away_waits_in_order() {
     check_live(
-        "editor p1 agent",
+        "editor p1+restart agent",
         r##"
-        p1 parts status 3
+        editor > session/new 4 {}
+        p1     < session/new #1 {}
+        p1     > result #1 {"sessionId":"s"}
+        editor < result 4 {"sessionId":"s"}
+        p1 dies status 3
+        warned of p1: …; it is being restarted
         editor > a 5 {}
         agent  > x
         editor > b
         p1 returns
-        p1     < proxy/initialize #1 …
+        started p1
+        p1     < proxy/initialize #2 …
         agent  > y 6 {}
-        p1     > result #1 {"protocolVersion":1}
+        p1     > result #2 {"protocolVersion":1}
+        p1     < session/new r:1 {}
         editor > c
-        p1 resumes
-        p1     < a #2 {}
+        p1     > result r:1 {"sessionId":"s"}
+        warned of p1: proxy 'p1' is running again
+        p1     < a #3 {}
         p1     < ~x
         p1     < b
-        p1     < ~y #3 {}
+        p1     < ~y #4 {}
         p1     < c
         "##,
     );
@@ -73,20 +84,22 @@ fn what_is_said_to_one_who_is_away_waits_in_order() {
 #[test]
 fn what_it_had_in_hand_is_answered_with_an_error() {
     check_live(
-        "editor p1 agent",
+        "editor p1+restart agent",
         r##"
         editor > session/prompt 5 {"text":"hi"}
         p1     < session/prompt #1 {"text":"hi"}
         agent  > fs/read_text_file 6 {}
         p1     < ~fs/read_text_file #2 {}
-        p1 parts status 3: oh no
+        p1 dies status 3: oh no
+        warned of p1: …; it is being restarted
         editor < error 5 {"code":-32603,"message":"proxy 'p1' (command: run-p1) ended with status 3 while answering session/prompt; its last words: \"oh no\"; it crashed and is being restarted; send again","data":{"component":"p1","command":"run-p1","cause":"ended with status 3","status":3,"lastWords":["oh no"],"remedy":"it crashed and is being restarted; send again"}}
         agent  < error 6 …is being restarted…
         p1 returns
+        started p1
         p1     < proxy/initialize #3 …
         p1     > result #1 {"late":true}          # of the life before: nobody waits for it
         p1     > result #3 {"protocolVersion":1}
-        p1 resumes
+        warned of p1: proxy 'p1' is running again
         "##,
     );
 }
@@ -95,19 +108,21 @@ fn what_it_had_in_hand_is_answered_with_an_error() {
 #[test]
 fn what_it_had_passed_on_is_answered_behind_what_was_said_before() {
     check_live(
-        "editor p1 agent",
+        "editor p1+restart agent",
         r##"
         editor > session/prompt 5 {"text":["hi"]}
         p1     < session/prompt #1 {"text":["hi"]}
         p1     > ~session/prompt 0 {"text":["more","hi"]}
         agent  < session/prompt #2 {"text":["more","hi"]}
-        p1 parts signal 9
+        p1 dies signal 9
+        warned of p1: …; it is being restarted
         agent  > session/update {"n":1}
         agent  > result #2 {"done":true}
         p1 returns
+        started p1
         p1     < proxy/initialize #3 …
         p1     > result #3 {"protocolVersion":1}
-        p1 resumes
+        warned of p1: proxy 'p1' is running again
         p1     < ~session/update {"n":1}
         p1     < ~_conductor/barrier #4 {"token":"#4","chain":"0"}
         p1     > session/update {"n":1}
@@ -123,17 +138,19 @@ fn what_it_had_passed_on_is_answered_behind_what_was_said_before() {
 #[test]
 fn a_barrier_that_is_refused_has_come_through() {
     check_live(
-        "editor p1 agent",
+        "editor p1+restart agent",
         r##"
         editor > a 5 {}
         p1     < a #1 {}
         p1     > ~a 0 {}
         agent  < a #2 {}
-        p1 parts signal 9
+        p1 dies signal 9
+        warned of p1: …; it is being restarted
         p1 returns
+        started p1
         p1     < proxy/initialize #3 …
         p1     > result #3 {"protocolVersion":1}
-        p1 resumes
+        warned of p1: proxy 'p1' is running again
         agent  > result #2 {}
         p1     < ~_conductor/barrier #4 …
         p1     > error #4 {"code":-32601,"message":"what?"}
@@ -145,17 +162,19 @@ fn a_barrier_that_is_refused_has_come_through() {
 #[test]
 fn a_barrier_that_is_swallowed_is_not_waited_for_long() {
     check_live(
-        "editor p1 agent",
+        "editor p1+restart agent",
         r##"
         editor > a 5 {}
         p1     < a #1 {}
         p1     > ~a 0 {}
         agent  < a #2 {}
-        p1 parts signal 9
+        p1 dies signal 9
+        warned of p1: …; it is being restarted
         p1 returns
+        started p1
         p1     < proxy/initialize #3 …
         p1     > result #3 {"protocolVersion":1}
-        p1 resumes
+        warned of p1: proxy 'p1' is running again
         agent  > result #2 {}
         p1     < ~_conductor/barrier #4 …
         time 2000
@@ -170,18 +189,20 @@ fn a_barrier_that_is_swallowed_is_not_waited_for_long() {
 #[test]
 fn what_it_had_asked_for_itself_is_taken_back() {
     check_live(
-        "editor p1 agent",
+        "editor p1+restart agent",
         r##"
         editor > session/prompt 5 {"text":"hi"}
         p1     < session/prompt #1 {"text":"hi"}
-        p1     > ~session/prompt 0 {"text":"be kind"}
-        agent  < session/prompt #2 {"text":"be kind"}
+        p1     > ~session/prompt 0 {"sessionId":"s","text":"be kind"}
+        agent  < session/prompt #2 {"sessionId":"s","text":"be kind"}
         p1     > session/request_permission 1 {}
         editor < session/request_permission #3 {}
-        p1 parts signal 9
+        p1 dies signal 9
+        warned of p1: …; it is being restarted
         editor < error 5 …
         agent  < $/cancel_request {"requestId":"#2"}
         editor < $/cancel_request {"requestId":"#3"}
+        agent  < session/cancel {"sessionId":"s"}
         agent  > result #2 {}
         editor > result #3 {}
         "##,
@@ -192,7 +213,7 @@ fn what_it_had_asked_for_itself_is_taken_back() {
 #[test]
 fn a_cancellation_outlives_who_was_to_pass_it_on() {
     check_live(
-        "editor p1 agent",
+        "editor p1+restart agent",
         r##"
         editor > a 5 {}
         p1     < a #1 {}
@@ -200,7 +221,8 @@ fn a_cancellation_outlives_who_was_to_pass_it_on() {
         agent  < a #2 {}
         editor > $/cancel_request {"requestId":5}
         p1     < $/cancel_request {"requestId":"#1"}
-        p1 parts signal 9
+        p1 dies signal 9
+        warned of p1: …; it is being restarted
         agent  < $/cancel_request {"requestId":"#2"}
         "##,
     );
@@ -209,17 +231,19 @@ fn a_cancellation_outlives_who_was_to_pass_it_on() {
 #[test]
 fn what_waits_can_be_cancelled() {
     check_live(
-        "editor p1 agent",
+        "editor p1+restart agent",
         r##"
-        p1 parts signal 9
+        p1 dies signal 9
+        warned of p1: …; it is being restarted
         editor > a 5 {}
         editor > b 6 {}
         editor > $/cancel_request {"requestId":5}
         editor < error 5 {"code":-32800,"message":"the request was cancelled"}
         p1 returns
+        started p1
         p1     < proxy/initialize #1 …
         p1     > result #1 {"protocolVersion":1}
-        p1 resumes
+        warned of p1: proxy 'p1' is running again
         p1     < b #2 {}
         "##,
     );
@@ -228,22 +252,27 @@ fn what_waits_can_be_cancelled() {
 #[test]
 fn the_neighbours_of_one_who_is_left_out_are_neighbours() {
     check_live(
-        "editor p1 p2 agent",
+        "editor p1 p2+once agent",
         r##"
         p1     > ~passed 0 {"x":1}
         p2     < passed #1 {"x":1}
         p2     > ~passed 0 {"x":1}
         agent  < passed #2 {"x":1}
-        p2 parts for good signal 9
+        p2 dies signal 9
+        warned of p2: …; it is being restarted
         p1     > ~held 1 {}
         agent  > update
         agent  > result #2 {"late":1}
-        p2 is bypassed
-        agent  < held #3 {}
+        p2 returns
+        started p2
+        p2     < proxy/initialize #3 …
+        p2 dies signal 9
+        warned of p2: …; it is left out from now on
+        agent  < held #4 {}
         p1     < ~update
         p1     < result 0 {"late":1}
         agent  > more 6 {}
-        p1     < ~more #4 {}
+        p1     < ~more #5 {}
         "##,
     );
 }
@@ -251,21 +280,25 @@ fn the_neighbours_of_one_who_is_left_out_are_neighbours() {
 #[test]
 fn who_dies_again_while_it_comes_back_loses_nothing_that_waits() {
     check_live(
-        "editor p1 agent",
+        "editor p1+restart agent",
         r##"
-        p1 parts signal 9
+        p1 dies signal 9
+        warned of p1: …; it is being restarted
         editor > a 5 {}
         p1 returns
+        started p1
         p1     < proxy/initialize #1 …
         p1     > ~own 0 {}
         agent  < own #2 {}
-        p1 parts signal 9
+        p1 dies signal 9
+        warned of p1: …; it is being restarted
         agent  < $/cancel_request {"requestId":"#2"}
         p1 returns
+        started p1
         p1     < proxy/initialize #3 …
         p1     > result #1 {"stale":true}
         p1     > result #3 {"protocolVersion":1}
-        p1 resumes
+        warned of p1: proxy 'p1' is running again
         p1     < a #4 {}
         "##,
     );
@@ -275,21 +308,29 @@ fn who_dies_again_while_it_comes_back_loses_nothing_that_waits() {
 #[test]
 fn an_answer_does_not_overtake_what_waits_for_one_who_learns() {
     check_live(
-        "editor p1 agent",
+        "editor p1+restart agent",
         r##"
-        p1 parts signal 9
+        editor > session/new 4 {}
+        p1     < session/new #1 {}
+        p1     > result #1 {"sessionId":"s"}
+        editor < result 4 {"sessionId":"s"}
+        p1 dies signal 9
+        warned of p1: …; it is being restarted
         editor > a 5 {}
         agent  > update
         p1 returns
-        p1     < proxy/initialize #1 …
-        p1     > result #1 {"protocolVersion":1}
+        started p1
+        p1     < proxy/initialize #2 …
+        p1     > result #2 {"protocolVersion":1}
+        p1     < session/new r:1 {}
         p1     > ~own 0 {}
-        agent  < own #2 {}
-        agent  > result #2 {}
+        agent  < own #3 {}
+        agent  > result #3 {}
         p1     < ~update
         p1     < result 0 {}
-        p1 resumes
-        p1     < a #3 {}
+        p1     > result r:1 {"sessionId":"s"}
+        warned of p1: proxy 'p1' is running again
+        p1     < a #4 {}
         "##,
     );
 }
@@ -297,13 +338,14 @@ fn an_answer_does_not_overtake_what_waits_for_one_who_learns() {
 #[test]
 fn a_chain_that_ends_answers_what_waits() {
     check_live(
-        "editor p1 agent",
+        "editor p1+restart agent",
         r##"
         editor > passed 4 {}
         p1     < passed #1 {}
         p1     > ~passed 0 {}
         agent  < passed #2 {}
-        p1 parts signal 9
+        p1 dies signal 9
+        warned of p1: …; it is being restarted
         editor > a 5 {}
         agent  > result #2 {"late":1}
         stop

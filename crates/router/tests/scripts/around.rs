@@ -34,9 +34,8 @@ pub(crate) fn play(cast: &str, script: &str) {
 #[test]
 fn an_update_that_a_proxy_cannot_read_goes_around_it_in_order() {
     play(
-        "editor p1 agent",
+        "editor p1:P4 agent",
         r##"
-        p1 reads P4
         agent  > chunk 1
         p1     < ~chunk 1
         agent  > usage 1
@@ -58,9 +57,8 @@ fn an_update_that_a_proxy_cannot_read_goes_around_it_in_order() {
 #[test]
 fn updates_with_nothing_between_them_share_a_barrier() {
     play(
-        "editor p1 agent",
+        "editor p1:P4 agent",
         r##"
-        p1 reads P3
         agent  > usage 1
         p1     < ~_conductor/barrier #1 {"token":"#1","chain":"0"}
         agent  > usage 2
@@ -85,9 +83,8 @@ fn updates_with_nothing_between_them_share_a_barrier() {
 #[test]
 fn an_answer_does_not_overtake_an_update_that_goes_around() {
     play(
-        "editor p1 agent",
+        "editor p1:P4 agent",
         r##"
-        p1 reads P4
         editor > session/prompt 5 {}
         p1     < session/prompt #1 {}
         p1     > ~session/prompt 0 {}
@@ -109,10 +106,8 @@ fn an_answer_does_not_overtake_an_update_that_goes_around() {
 #[test]
 fn it_goes_around_several_proxies_and_through_those_that_can_read_it() {
     play(
-        "editor p1 p2 p3 agent",
+        "editor p1:P4 p2 p3:P4 agent",
         r##"
-        p1 reads P4
-        p3 reads P3
         agent  > usage 1
         p3     < ~_conductor/barrier #1 {"token":"#1","chain":"0"}
         p3     > result #1 {}
@@ -128,24 +123,26 @@ fn it_goes_around_several_proxies_and_through_those_that_can_read_it() {
 #[test]
 fn a_proxy_that_dies_or_swallows_the_barrier_holds_nothing_up() {
     play(
-        "editor p1 p2 agent",
+        "editor p1:P4 p2:P4+once agent",
         r##"
-        p1 reads P4
-        p2 reads P4
         agent  > usage 1
         p2     < ~_conductor/barrier #1 {"token":"#1","chain":"0"}
         agent  > usage 2
-        p2 parts status 1
+        p2 dies status 1
+        warned of p2: …; it is being restarted
         p1     < ~_conductor/barrier #2 {"token":"#2","chain":"0"}
         agent  > usage 3                                    #! # waits for the next p2
         time 2000
         editor < usage 1
         editor < usage 2
+        started p2
+        p2     < proxy/initialize #3 …
         p1     > _conductor/barrier 0 {"token":"#2","chain":"0"}       #! # too late, and goes no further
         p1     < result 0 {}
-        p2 is bypassed
-        p1     < ~_conductor/barrier #3 {"token":"#3","chain":"0"}
-        p1     > result #3 {}
+        p2 dies status 1
+        warned of p2: …; it is left out from now on
+        p1     < ~_conductor/barrier #4 {"token":"#4","chain":"0"}
+        p1     > result #4 {}
         editor < usage 3
         "##,
     );
@@ -154,17 +151,18 @@ fn a_proxy_that_dies_or_swallows_the_barrier_holds_nothing_up() {
 #[test]
 fn what_waits_for_a_restarted_proxy_goes_around_the_new_one() {
     play(
-        "editor p1 agent",
+        "editor p1:P4+restart agent",
         r##"
-        p1 reads P4
-        p1 parts status 1
+        p1 dies status 1
+        warned of p1: …; it is being restarted
         agent  > chunk 1
         agent  > usage 2
         agent  > chunk 3
         p1 returns
+        started p1
         p1     < proxy/initialize #1 …
         p1     > result #1 {"protocolVersion":1}
-        p1 resumes
+        warned of p1: proxy 'p1' is running again
         p1     < ~chunk 1
         p1     < ~_conductor/barrier #2 {"token":"#2","chain":"0"}
         p1     < ~chunk 3
@@ -179,9 +177,8 @@ fn what_waits_for_a_restarted_proxy_goes_around_the_new_one() {
 #[test]
 fn a_conductor_that_is_a_proxy_itself_does_the_same() {
     play(
-        "outer p1",
+        "outer p1:P4",
         r##"
-        p1 reads P4
         outer > ~session/update {"update":{"sessionUpdate":"usage_update"}}
         p1    < ~_conductor/barrier #1 {"token":"#1","chain":"0"}
         p1    > result #1 {}
@@ -243,9 +240,8 @@ fn a_request_on_its_way_around_can_be_cancelled() {
 #[test]
 fn a_proxy_may_be_spared_barriers() {
     play(
-        "editor p1 agent",
+        "editor p1:P4 agent",
         r##"
-        p1 reads P4
         p1 is spared ~_conductor/barrier
         agent  > usage 1
         editor < usage 1
@@ -256,9 +252,8 @@ fn a_proxy_may_be_spared_barriers() {
 #[test]
 fn a_chain_that_ends_brings_what_waits() {
     play(
-        "editor p1 agent",
+        "editor p1:P4 agent",
         r##"
-        p1 reads P4
         p1 is spared session/prompt
         editor > a
         p1     < a

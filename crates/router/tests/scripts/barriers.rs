@@ -5,7 +5,7 @@ use super::around::play;
 const B1: &str = r##"p1 < ~_conductor/barrier #1 {"token":"#1","chain":"0"}"##;
 
 fn check(script: &str) {
-    play("editor p1 agent", &format!("p1 reads P4\n{script}").replace("BARRIER_1", B1));
+    play("editor p1:P4+restart agent", &script.replace("BARRIER_1", B1));
 }
 
 /// However long it takes: it has the chunk that the update must not overtake.
@@ -312,9 +312,8 @@ fn a_barrier_of_any_chain_ends_before_the_editor() {
 #[test]
 fn a_barrier_of_the_chain_around_is_passed_on() {
     play(
-        "outer p1",
+        "outer p1:P4",
         r##"
-        p1 reads P4
         outer > ~session/update {"update":{"sessionUpdate":"usage_update"}}
         p1    < ~_conductor/barrier #1 {"token":"#1","chain":"0"}
         outer > ~_conductor/barrier 5 {"token":"#1","chain":"9"}
@@ -340,11 +339,13 @@ fn a_component_that_is_replaced_is_sent_barriers_again() {
         p1     > chunk 2
         editor < usage 1
         editor < chunk 2
-        p1 parts status 1
+        p1 dies status 1
+        warned of p1: …; it is being restarted
         p1 returns
+        started p1
         p1     < proxy/initialize #2 …
         p1     > result #2 {"protocolVersion":1}
-        p1 resumes
+        warned of p1: proxy 'p1' is running again
         agent  > usage 3
         p1     < ~_conductor/barrier #3 {"token":"#3","chain":"0"}
         "##,

@@ -174,6 +174,8 @@ fn a_component_that_never_answers_its_handshake_is_named() {
         editor > initialize 0 {"protocolVersion":1}
         started p1 agent
         p1     < proxy/initialize #1 {"protocolVersion":1,"_meta":{"mcp_acp_transport":true}}
+        time 2000
+        p1     < $/cancel_request {"requestId":"none"}        # some programs notice only now that they are broken
         time 59999
         p1     > ~initialize 0 {"protocolVersion":1}
         agent  < initialize #2 {"protocolVersion":1}

@@ -1,0 +1,191 @@
+//! A shell without processes, pipes and a clock: it drives the core as the real shell does, and a test plays all
+//! peers.
+//!
+//! Inputs go in; lines and outputs come out. A peer reads what is written to it at once.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+use engine::{Core, Facts, Input, Line, Link, Marks, Output, Outputs, Policy, Rules, Seen, Setup};
+use router::{Chain, Exit, How, Mode, Role, Seat, Time};
+use wire::dialect::Generation;
+
+/// What came of an input.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// A peer has read this line.
+    Line { to: Link, line: Bytes },
+    /// The core wants this done. [`Output::Seen`] is left out.
+    Output(Output),
+}
+
+/// Changes what goes into the core and what comes out of it. A test plants a fault with it.
+pub trait Meddler {
+    /// Called before an input is handled. `None` drops the input.
+    fn before(&mut self, input: Input) -> Option<Input> {
+        Some(input)
+    }
+
+    /// Called with everything that came of the input.
+    fn after(&mut self, effects: &mut Vec<Effect>);
+}
+
+#[allow(missing_debug_implementations)] // a meddler has nothing to show
+pub struct Shell {
+    core: Core,
+    out: Outputs,
+    /// By seat: how many components were there before.
+    lives: Vec<u32>,
+    meddler: Option<Box<dyn Meddler>>,
+}
+
+/// A chain whose proxies speak the current generation. It stops when a component fails, and has no MCP bridge.
+pub fn setup(chain: Chain) -> Setup {
+    let facts = chain.seats().map(|seat| Facts {
+        generation: (chain.role(seat) == Role::Proxy).then_some(Generation::CURRENT),
+        ..Facts::default()
+    });
+    Setup {
+        facts: facts.collect(),
+        rules: Rules {
+            policies: vec![Policy::STOP; chain.components.len()],
+            watch: engine::Watch::default(),
+            tell_editor: false,
+            seed: 0,
+        },
+        bridge: None,
+        word: "word".into(),
+        nested: chain.mode == Mode::Proxy,
+        longest_line: usize::MAX,
+        marks: Marks::USUAL,
+        watched: true,
+        chain,
+    }
+}
+
+impl Shell {
+    pub fn new(setup: Setup) -> Shell {
+        let lives = vec![0; setup.chain.components.len() + 1];
+        // What is seen tells the order of lines for different peers.
+        let core = Core::new(Setup { watched: true, ..setup });
+        Shell { core, out: Outputs::default(), lives, meddler: None }
+    }
+
+    pub fn with_meddler(setup: Setup, meddler: Box<dyn Meddler>) -> Shell {
+        Shell { meddler: Some(meddler), ..Shell::new(setup) }
+    }
+
+    pub fn core(&self) -> &Core {
+        &self.core
+    }
+
+    /// A line has come from a peer.
+    pub fn line(&mut self, now: Time, from: Seat, line: Bytes) -> Vec<Effect> {
+        self.handle(now, Input::Line { link: Link::main(from), line: Line::Text(line) })
+    }
+
+    /// A peer has ended, or has closed one of its pipes.
+    pub fn leave(&mut self, now: Time, seat: Seat, why: Exit) -> Vec<Effect> {
+        let (link, life) = (Link::main(seat), self.lives[seat.index()]);
+        let inputs = match why.how {
+            How::NotStarted(why) => vec![Input::NotStarted { seat, life, why }],
+            How::ClosedOutput => vec![Input::Ended { link, rest: None }],
+            How::ClosedInput => vec![Input::Unread(link)],
+            how => vec![
+                Input::Words { seat, life, lines: why.last_words },
+                Input::Ended { link, rest: None },
+                Input::Exited { seat, life, how },
+            ],
+        };
+        inputs.into_iter().flat_map(|input| self.handle(now, input)).collect()
+    }
+
+    /// Time has passed.
+    ///
+    /// # Panics
+    /// If what is due stays due.
+    pub fn tick(&mut self, now: Time) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        for _ in 0..1_000 {
+            if self.core.deadline().is_none_or(|due| due > now) {
+                return effects;
+            }
+            effects.extend(self.handle(now, Input::Tick));
+        }
+        panic!("what is due at {now:?} stays due")
+    }
+
+    /// Something else has happened.
+    pub fn handle(&mut self, now: Time, input: Input) -> Vec<Effect> {
+        let input = match &mut self.meddler {
+            Some(meddler) => meddler.before(input),
+            None => Some(input),
+        };
+        input.into_iter().for_each(|input| self.core.handle(now, input, &mut self.out));
+        let mut effects = self.effects(now);
+        if let Some(meddler) = &mut self.meddler {
+            meddler.after(&mut effects);
+        }
+        effects
+    }
+
+    /// What the core wants done, in order. Lines are in the order in which their messages were delivered. A line
+    /// that a dialect has written by itself comes with the next line for that peer, or at the end.
+    fn effects(&mut self, now: Time) -> Vec<Effect> {
+        let mut lines = self.write_all(now);
+        let mut effects = Vec::new();
+        let mut next = |seat: Seat, effects: &mut Vec<Effect>| {
+            for to in [Link::main(seat), Link::relay(seat)] {
+                if let Some(line) = lines.get_mut(&to).and_then(VecDeque::pop_front) {
+                    effects.push(Effect::Line { to, line });
+                    return true;
+                }
+            }
+            false
+        };
+        let list = std::mem::take(&mut self.out.list);
+        let seats = || (0..self.lives.len() as u16).map(Seat);
+        for output in list {
+            match output {
+                Output::Seen(Seen::Delivered { seat, .. }) => {
+                    next(seat, &mut effects);
+                }
+                Output::Seen(_) => {}
+                // What is queued is written before the end.
+                Output::Finish(_) => {
+                    seats().for_each(|seat| while next(seat, &mut effects) {});
+                    effects.push(Effect::Output(output));
+                }
+                output => effects.push(Effect::Output(output)),
+            }
+        }
+        seats().for_each(|seat| while next(seat, &mut effects) {});
+        for effect in &effects {
+            if let Effect::Output(Output::Start { seat, life }) = effect {
+                self.lives[seat.index()] = *life;
+            }
+        }
+        effects
+    }
+
+    /// Writes all queues, and reports it.
+    fn write_all(&mut self, now: Time) -> BTreeMap<Link, VecDeque<Bytes>> {
+        let mut lines = BTreeMap::<Link, VecDeque<Bytes>>::new();
+        let links = (0..self.lives.len() as u16).map(Seat);
+        let links = links.flat_map(|seat| [Link::main(seat), Link::relay(seat)]);
+        for link in links {
+            let mut text = Vec::new();
+            while let Some(queue) = self.out.queue(link).filter(|it| !it.is_empty()) {
+                let (slices, count) = queue.slices();
+                let part = slices[..count].concat();
+                text.extend_from_slice(&part);
+                self.core.handle(now, Input::Written { link, count: part.len() }, &mut self.out);
+            }
+            assert!(text.is_empty() || text.ends_with(b"\n"), "a line does not end: {text:?}");
+            let new = text.split_inclusive(|&byte| byte == b'\n');
+            let new = new.map(|line| Bytes::copy_from_slice(&line[..line.len() - 1]));
+            lines.entry(link).or_default().extend(new);
+        }
+        lines
+    }
+}
