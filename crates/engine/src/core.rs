@@ -11,14 +11,14 @@ use crate::event::{Action, Event};
 use crate::flow::{self, Gauge};
 use crate::input::{Input, Line, Link, Output, Outputs, Port, Seen, Setup};
 use crate::peer::Peer;
-use crate::supervisor::Supervisor;
+use crate::stages::Stages;
 use crate::tamper::Tamper;
 
 /// The core of one chain: inputs go in, outputs come out. See the crate's documentation.
 #[derive(Debug)]
 pub struct Core {
     pub(crate) setup: Setup,
-    pub(crate) supervisor: Supervisor,
+    pub(crate) stages: Stages,
     /// By seat: the outer pipe, then the components.
     pub(crate) peers: Vec<Peer>,
     pub(crate) now: Time,
@@ -37,9 +37,9 @@ pub struct Core {
 
 impl Core {
     pub fn new(setup: Setup) -> Core {
-        let supervisor = make_supervisor(&setup);
+        let stages = make_stages(&setup);
         let mut core = Core {
-            supervisor,
+            stages,
             setup,
             peers: Vec::new(),
             now: Time::default(),
@@ -59,12 +59,12 @@ impl Core {
         self.tamper = Some(tamper);
     }
 
-    pub fn supervisor(&self) -> &Supervisor {
-        &self.supervisor
+    pub fn stages(&self) -> &Stages {
+        &self.stages
     }
 
     pub fn router(&self) -> &Router {
-        self.supervisor.router()
+        self.stages.router()
     }
 
     pub fn chain(&self) -> &Chain {
@@ -101,7 +101,7 @@ impl Core {
             return None;
         }
         let peers = self.peers.iter().flat_map(|it| [it.patience(), it.silence_deadline()]);
-        peers.flatten().chain(self.supervisor.deadline()).min()
+        peers.flatten().chain(self.stages.deadline()).min()
     }
 
     /// The one way in. What is to be done is appended to `out`, in order.
@@ -272,13 +272,13 @@ impl Core {
 
     fn decide(&mut self, event: Event, actions: &mut Vec<Action>) {
         let Some(tamper) = &mut self.tamper else {
-            return self.supervisor.handle(self.now, event, actions);
+            return self.stages.handle(self.now, event, actions);
         };
-        if let Some(event) = tamper.before(event, &self.supervisor) {
-            self.supervisor.handle(self.now, event, actions);
+        if let Some(event) = tamper.before(event, &self.stages) {
+            self.stages.handle(self.now, event, actions);
         }
-        for event in tamper.after(actions, &self.supervisor) {
-            self.supervisor.handle(self.now, event, actions);
+        for event in tamper.after(actions, &self.stages) {
+            self.stages.handle(self.now, event, actions);
         }
     }
 
@@ -379,14 +379,14 @@ impl Core {
 
     fn on_tick(&mut self, out: &mut Outputs) {
         let now = self.now;
-        if self.supervisor.deadline().is_none_or(|due| due > now) {
+        if self.stages.deadline().is_none_or(|due| due > now) {
             return;
         }
         for _ in 0..self.peers.len() {
             if self.finished {
                 return;
             }
-            let Some((seat, how)) = self.supervisor.overdue(now) else { break };
+            let Some((seat, how)) = self.stages.overdue(now) else { break };
             self.give_up(seat, how, out);
         }
         self.excuse_the_silent(out);
@@ -403,7 +403,7 @@ impl Core {
                 peer.pipe(port).is_held_up() || queued > 0
             });
             if is_excused {
-                self.supervisor.restart_barrier_limit(self.now, seat);
+                self.stages.restart_barrier_limit(self.now, seat);
             }
         }
     }
@@ -446,7 +446,7 @@ impl Core {
         for (&seat, pause) in seats.iter().zip(verdict.paused) {
             let peer = &self.peers[seat.index()];
             if peer.ports().any(|port| peer.pipe(port).is_held_up()) {
-                self.supervisor.restart_barrier_limit(self.now, seat);
+                self.stages.restart_barrier_limit(self.now, seat);
             }
             self.pause(seat, pause, out);
         }
@@ -493,13 +493,13 @@ impl Core {
     }
 }
 
-pub(crate) fn make_supervisor(setup: &Setup) -> Supervisor {
+pub(crate) fn make_stages(setup: &Setup) -> Stages {
     let chain = setup.chain.clone();
     let bridge = setup.bridge.filter(|_| mcp::exchange::is_of_use(&chain));
     let exchange = bridge.map(|policy| Exchange::new(chain.clone(), policy, &setup.word));
-    let mut supervisor = Supervisor::new(chain, setup.rules.clone(), exchange);
+    let mut stages = Stages::new(chain, setup.rules.clone(), exchange);
     if setup.nested {
-        supervisor.tell_guards();
+        stages.tell_guards();
     }
-    supervisor
+    stages
 }

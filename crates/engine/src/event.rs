@@ -41,7 +41,7 @@ pub enum Event {
     },
     /// The conductor was asked to end.
     Stop,
-    /// The [`deadline`](crate::Supervisor::deadline) has come.
+    /// The [`deadline`](crate::stages::Stages::deadline) has come.
     Tick,
 }
 

@@ -4,7 +4,7 @@ use router::{Exit, How, Mode, Role, Seat};
 use wire::dialect::{Generation, Greeting, Outer, Plain, Proxy, Relay};
 use wire::{Dialect, Json, Message, Outcome, Side, code};
 
-use crate::core::{Core, make_supervisor};
+use crate::core::{Core, make_stages};
 use crate::event::Event;
 use crate::input::{Facts, Link, Output, Outputs, Setup};
 use crate::peer::{Peer, Silence};
@@ -27,7 +27,7 @@ impl Core {
         for seat in &seats {
             let facts = self.facts(*seat);
             for kind in facts.crashes_on {
-                self.supervisor.spare(*seat, kind);
+                self.stages.spare(*seat, kind);
             }
             let peer = Peer::new(self.greet_with(*seat));
             self.peers.push(peer);
@@ -43,7 +43,7 @@ impl Core {
 
     pub(crate) fn note_dialect(&mut self, seat: Seat) {
         let spoken = self.peers[seat.index()].dialect.spoken();
-        self.supervisor.set_dialect(seat, spoken);
+        self.stages.set_dialect(seat, spoken);
     }
 
     /// The dialect to greet a component with.
@@ -126,7 +126,7 @@ impl Core {
         let peer = &mut self.peers[seat.index()];
         if seat == Seat::OUTER {
             if peer.dialect.generation().is_some_and(Generation::any_version) {
-                self.supervisor.take_any_version();
+                self.stages.take_any_version();
             }
             return;
         }
@@ -249,7 +249,7 @@ impl Core {
         let Some(initialize) = self.extension.take() else { return };
         match setup {
             Ok(setup) => {
-                self.supervisor = make_supervisor(&setup);
+                self.stages = make_stages(&setup);
                 self.setup = *setup;
                 self.seat_peers();
                 let event =

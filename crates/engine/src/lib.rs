@@ -21,54 +21,36 @@
 //! - [`peer`]: what is known of the peer behind a link; `greet`: how components are greeted
 //! - `bad_line`: lines that cannot be taken; `lost`: to which requests lost answers were
 //! - `flow`: which peers are not read
-//! - [`stages`]: the stages of a message, and how it goes from one to the next
-//! - [`supervisor`](mod@supervisor), [`event`]: the state of the stages, and what moves them
+//! - [`stages`]: the list of the stages, the events that move them, and how a message goes from one to the next. Each
+//!   stage is a module there: `gate`, `watch`, `blame`, `turns`, `mcp`, `notes`, `sessions`, `lessons`, `orphans`;
+//!   `failure` says what becomes of a component that fails
+//! - [`event`]: what the links tell the stages, and what the stages want done
 //! - [`policy`]: what is to be done when a component fails, and how long to wait for one
 //! - `topic`: the methods that the core acts on
-//! - `record`: what the next component in a seat must be told; `kept`: how much of that is kept
 //! - [`journal`]: inputs and outputs as text, and their replay
-//! - `recovery`: how a component fails, and how its successor learns
-//! - `blame`: which kind of message a component crashes on
-//! - `cancelled`: requests that were cancelled and are not answered
-//! - `orphan`: sessions that nobody has
-//! - `turn`: what goes on after a prompt is answered, in ACP version 2
-//! - `watchdog`: components that are alive and silent
-//! - `telling`: what the user in front of the editor is told
-//! - `by_seat`: a table with one value for each component
 //! - [`tamper`]: lets tests plant faults
 //!
 //! Pure: no clock, no I/O, no randomness but that of a seed.
 
 mod bad_line;
-mod blame;
-mod by_seat;
-mod cancelled;
 pub mod core;
 pub mod event;
 mod flow;
 mod greet;
 pub mod input;
 pub mod journal;
-mod kept;
 mod lost;
-mod orphan;
 pub mod peer;
 pub mod policy;
 pub mod queue;
-mod record;
-mod recovery;
 pub mod stages;
-pub mod supervisor;
 pub mod tamper;
-mod telling;
 mod topic;
-mod turn;
-mod watchdog;
 
 pub use core::Core;
 pub use event::{Action, Event};
 pub use flow::Marks;
 pub use input::{Facts, Input, Line, Link, Output, Outputs, Port, Seen, Setup};
 pub use policy::{Pace, Policy, Restart, Rules, Then, Watch};
-pub use supervisor::Supervisor;
+pub use stages::{Stage, Stages};
 pub use tamper::Tamper;

@@ -1,39 +1,68 @@
 //! The stages that a message passes between the link that it comes on and the router, and between the router
 //! and the link that it leaves on.
 //!
-//! Each stage has its own state. On the way in it looks at a message, and passes it on or takes it. On the way
-//! out the stages come in the opposite order. A message that a stage makes up itself begins at the place of
-//! that stage, so it passes only the stages that come after it.
+//! On the way in, a stage looks at a message and [passes it on or takes it](Flow). On the way out the stages come
+//! in the opposite order. A message that a stage makes up itself begins at the place of that stage, so it passes
+//! only the stages that come after it (`walk`).
+//!
+//! Each stage keeps its state in a type of its own, with private fields, in a module of its own. What a failure
+//! means for all of them is in `failure`.
 
-use mcp::{Hop, Step};
-use router::Seat;
-use router::pending::Gist;
-use wire::{Id, Message, Outcome, Side};
+mod blame;
+mod by_seat;
+mod failure;
+mod gate;
+mod lessons;
+mod mcp;
+mod notes;
+mod orphans;
+mod sessions;
+mod turns;
+mod walk;
+mod watch;
 
-use crate::event::Action;
-use crate::supervisor::{Supervisor, Todo};
-use crate::topic::{Topic, session_of};
+use std::collections::VecDeque;
+use std::fmt;
+
+use ::mcp::Exchange;
+use router::{Chain, Level, Notice, Role, Router, Seat, TakesUpdates, Time};
+use wire::dialect::{Generation, Spoken};
+use wire::{Id, Json, Message, Outcome, Side};
+
+use crate::event::{Action, Event};
+use crate::policy::{Policy, Rules};
+use blame::Blames;
+use failure::Failures;
+use gate::Gate;
+use lessons::Lessons;
+use mcp::Mcp;
+use notes::Notes;
+use orphans::Orphans;
+use sessions::Sessions;
+use turns::Turns;
+use watch::Watchdog;
 
 /// A stage, in the order of the way in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// What may pass at the moment: nothing goes to a seat without a component.
+    /// What may pass at the moment: messages for a seat are held on command, and dropped if the seat has no
+    /// component.
     Gate,
-    /// Signs of life (`watchdog`).
+    /// Signs of life.
     Watch,
-    /// Which kind of message a component crashes on (`blame`).
+    /// Which kind of message a component crashes on.
     Blame,
-    /// Turns in ACP version 2 (`turn`).
+    /// Turns in ACP version 2.
     Turns,
     /// MCP over ACP (crate `mcp`).
     Mcp,
-    /// What is told to the user in front of the editor (`telling`).
+    /// What is told to the user in front of the editor.
     Notes,
-    /// What the next component in a seat must be told (`record`).
+    /// What the next component in a seat must be told.
     Sessions,
-    /// What a restarted component is told, and sessions that the agent has lost (`recovery`).
+    /// What a restarted component is told, and sessions that the agent has lost.
     Lessons,
-    /// Sessions that no component before them knows (`orphan`).
+    /// Sessions that no component before them knows.
     Orphans,
 }
 
@@ -52,274 +81,288 @@ impl Stage {
     ];
 }
 
-impl Supervisor {
-    /// A message has come from a component or from the outer pipe.
-    pub(crate) fn on_arrived(
-        &mut self,
-        from: Seat,
-        toward: Side,
-        message: Message,
-        actions: &mut Vec<Action>,
-    ) {
-        let mut steps = Vec::new();
-        let left = self.walk_in(&Stage::ALL, from, toward, message, &mut steps, actions);
-        if let Some(message) = left {
-            self.route(router::Event::Arrived { from, toward, message }, actions);
-        }
-        self.take(steps, actions);
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Stage::Gate => "gate",
+            Stage::Watch => "watch",
+            Stage::Blame => "blame",
+            Stage::Turns => "turns",
+            Stage::Mcp => "mcp",
+            Stage::Notes => "notes",
+            Stage::Sessions => "sessions",
+            Stage::Lessons => "lessons",
+            Stage::Orphans => "orphans",
+        })
+    }
+}
+
+/// What a stage does with a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    Pass,
+    /// The message goes no further. The stage keeps it, answers it, or drops it.
+    Taken,
+}
+
+/// Takes a message out of its way through the stages.
+fn take(message: &mut Message) -> Message {
+    std::mem::replace(message, Message::response(Id::NULL, Outcome::Result(Json::NULL)))
+}
+
+/// One end of a hop: the seat that a message comes from or goes to, and the direction that it travels in.
+#[derive(Debug, Clone, Copy)]
+struct Hop {
+    seat: Seat,
+    toward: Side,
+}
+
+/// What every stage needs: the time, and the list of what is to be done.
+#[derive(Debug, Default)]
+struct Cx {
+    now: Time,
+    out: Vec<Action>,
+    /// How many requests of our own were sent.
+    asked: u64,
+}
+
+impl Cx {
+    /// An id for a request of our own.
+    fn next_id(&mut self) -> Id {
+        self.asked += 1;
+        Id::string(&format!("r:{}", self.asked))
     }
 
-    /// A message is made up in the place of a component. It is no sign of life.
-    pub(crate) fn supply(
-        &mut self,
-        from: Seat,
-        toward: Side,
-        message: Message,
-        actions: &mut Vec<Action>,
-    ) {
-        self.walk_on(Stage::Blame, from, toward, message, actions);
+    fn warn(&mut self, seat: Seat, text: String) {
+        self.out.push(Action::Report(Notice { level: Level::Warn, seat, text }));
     }
+}
 
-    /// Queues a message of a stage's own: after the current event it goes on toward the router.
-    pub(crate) fn inject(&mut self, stage: Stage, from: Seat, toward: Side, message: Message) {
-        self.later(Todo::Inject { stage, from, toward, message });
-    }
+/// The stages and the router. [`Core`](crate::Core) hands them events, and performs their actions.
+#[derive(Debug)]
+pub struct Stages {
+    cx: Cx,
+    rules: Rules,
+    gate: Gate,
+    watch: Watchdog,
+    blame: Blames,
+    turns: Turns,
+    mcp: Mcp,
+    notes: Notes,
+    sessions: Sessions,
+    lessons: Lessons,
+    orphans: Orphans,
+    failures: Failures,
+    router: Router,
+    /// What is done after the current event.
+    todo: VecDeque<Todo>,
+    /// Kept, so that a busy chain allocates nothing per message.
+    decided: Vec<router::Action>,
+    finished: bool,
+}
 
-    /// A message that a stage has made up goes on toward the router.
-    pub(crate) fn walk_on(
-        &mut self,
-        stage: Stage,
-        from: Seat,
-        toward: Side,
-        message: Message,
-        actions: &mut Vec<Action>,
-    ) {
-        let mut steps = Vec::new();
-        let next = &Stage::ALL[stage as usize + 1..];
-        let left = self.walk_in(next, from, toward, message, &mut steps, actions);
-        if let Some(message) = left {
-            self.route(router::Event::Supplied { from, toward, message }, actions);
-        }
-        self.take(steps, actions);
-    }
+/// What is done after the current event.
+#[derive(Debug)]
+enum Todo {
+    /// A message of a stage's own goes on toward the router.
+    Inject { stage: Stage, hop: Hop, message: Message },
+    /// A component that was started again has answered `initialize`.
+    Returned { seat: Seat, outcome: Outcome },
+}
 
-    /// Takes a message through these stages. Gives what is left of it for the router. A stage that has nothing to
-    /// do with a message does not move it: this is the path of every update.
-    fn walk_in(
-        &mut self,
-        stages: &[Stage],
-        from: Seat,
-        toward: Side,
-        mut message: Message,
-        steps: &mut Vec<Step>,
-        actions: &mut Vec<Action>,
-    ) -> Option<Message> {
-        for stage in stages {
-            match stage {
-                Stage::Gate => {}
-                Stage::Watch => self.sign_of_life(from),
-                Stage::Blame => self.blame_arrived(from, toward, &message),
-                Stage::Turns => self.turn_arrived(from, toward, &message),
-                Stage::Mcp if !self.mcp_minds(&message) => {}
-                Stage::Mcp => message = self.mcp_arrived(from, toward, message, steps)?,
-                Stage::Notes => self.editor_says(from, toward, &message, actions),
-                Stage::Sessions => self.session_arrived(from, toward, &message),
-                Stage::Lessons if !self.router.learns(from) => {}
-                Stage::Lessons => message = self.on_lesson(from, toward, message, actions)?,
-                Stage::Orphans if self.orphans.is_empty() => {}
-                Stage::Orphans => {
-                    message = self.on_orphan_answer(from, message, actions)?;
-                    message = self.unless_of_orphan(from, toward, message, actions)?;
-                }
-            }
-        }
-        Some(message)
-    }
-
-    /// The router delivers a message.
-    pub(crate) fn deliver(
-        &mut self,
-        to: Seat,
-        toward: Side,
-        message: Message,
-        actions: &mut Vec<Action>,
-    ) {
-        self.walk_out(&Stage::ALL, to, toward, message, actions);
-    }
-
-    /// A message of a stage's own goes on toward the link.
-    pub(crate) fn send_from(
-        &mut self,
-        stage: Stage,
-        to: Seat,
-        toward: Side,
-        message: Message,
-        actions: &mut Vec<Action>,
-    ) {
-        self.walk_out(&Stage::ALL[..stage as usize], to, toward, message, actions);
-    }
-
-    /// Takes a message through these stages, the last one first, and to the link.
-    fn walk_out(
-        &mut self,
-        stages: &[Stage],
-        to: Seat,
-        toward: Side,
-        mut message: Message,
-        actions: &mut Vec<Action>,
-    ) {
-        let mut steps = Vec::new();
-        for stage in stages.iter().rev() {
-            match stage {
-                Stage::Orphans => {}
-                Stage::Lessons => {
-                    if self.is_for_lost_session(to, toward, &message) {
-                        return;
-                    }
-                    // Only what reaches the component claims a session that nobody has.
-                    self.claim_orphan(to, &message);
-                }
-                Stage::Sessions => self.session_delivered(to, toward, &message),
-                Stage::Notes => self.editor_hears(to, toward, &message),
-                Stage::Mcp if !self.mcp_minds_delivery(to, &message) => {}
-                Stage::Mcp => match self.mcp_delivered(to, toward, message, &mut steps) {
-                    Some(left) => message = left,
-                    None => return self.take(steps, actions),
-                },
-                Stage::Turns => self.turn_delivered(to, toward, &message),
-                Stage::Blame => self.blame_delivered(to, toward, &message),
-                Stage::Watch => self.watch_delivered(to, &message),
-                // The next component would not understand it.
-                Stage::Gate if self.is_vacant(to) => return self.take(steps, actions),
-                Stage::Gate => {}
-            }
-        }
-        actions.push(Action::Deliver { to, toward, message });
-        self.take(steps, actions);
-    }
-
-    fn mcp_minds(&self, message: &Message) -> bool {
-        self.exchange.as_ref().is_some_and(|exchange| exchange.minds(message))
-    }
-
-    fn mcp_minds_delivery(&self, to: Seat, message: &Message) -> bool {
-        self.exchange.as_ref().is_some_and(|exchange| exchange.minds_delivery(to, message))
-    }
-
-    fn mcp_arrived(
-        &mut self,
-        from: Seat,
-        toward: Side,
-        message: Message,
-        steps: &mut Vec<Step>,
-    ) -> Option<Message> {
-        let hop = Hop { seat: from, toward, dialect: self.dialects[from.index()] };
-        match &mut self.exchange {
-            Some(exchange) => exchange.arrived(self.now, hop, message, steps),
-            None => Some(message),
+impl Stages {
+    pub fn new(chain: Chain, rules: Rules, exchange: Option<Exchange>) -> Stages {
+        let count = chain.components.len();
+        let mut router = Router::new(chain);
+        router.set_seed(rules.seed);
+        Stages {
+            cx: Cx::default(),
+            gate: Gate::new(count),
+            watch: Watchdog::new(count),
+            blame: Blames::new(count),
+            turns: Turns::new(count),
+            mcp: Mcp::new(count, exchange),
+            notes: Notes::default(),
+            sessions: Sessions::new(count),
+            lessons: Lessons::new(count),
+            orphans: Orphans::default(),
+            failures: Failures::new(count, rules.seed),
+            router,
+            todo: VecDeque::new(),
+            decided: Vec::new(),
+            rules,
+            finished: false,
         }
     }
 
-    fn mcp_delivered(
-        &mut self,
-        to: Seat,
-        toward: Side,
-        message: Message,
-        steps: &mut Vec<Step>,
-    ) -> Option<Message> {
-        let hop = Hop { seat: to, toward, dialect: self.dialects[to.index()] };
-        match &mut self.exchange {
-            Some(exchange) => exchange.deliver(self.now, hop, message, steps),
-            None => Some(message),
-        }
+    pub fn router(&self) -> &Router {
+        &self.router
     }
 
-    /// Performs what the exchange wants done. Its messages go on from its place.
-    pub(crate) fn take(&mut self, steps: Vec<Step>, actions: &mut Vec<Action>) {
-        for step in steps {
-            match step {
-                Step::Arrive { from, toward, message } => {
-                    self.inject(Stage::Mcp, from, toward, message);
-                }
-                Step::Deliver { to, toward, message } => {
-                    self.send_from(Stage::Mcp, to, toward, message, actions);
-                }
-                Step::Tell { caller, message } => actions.push(Action::Tell { caller, message }),
-                Step::HangUp(caller) => actions.push(Action::HangUp(caller)),
-                Step::Admit { ticket, kind } => actions.push(Action::Admit { ticket, kind }),
-                Step::Revoke(ticket) => actions.push(Action::Revoke(ticket)),
-                Step::Report(notice) => actions.push(Action::Report(notice)),
-            }
-        }
+    pub fn exchange(&self) -> Option<&Exchange> {
+        self.mcp.exchange()
     }
 
-    fn blame_arrived(&mut self, from: Seat, toward: Side, message: &Message) {
-        if let Some(blame) = self.blames.get_mut(from) {
-            blame.arrived(toward, message);
-        }
+    /// See [`Router::take_any_version`].
+    pub(crate) fn take_any_version(&mut self) {
+        self.router.take_any_version();
     }
 
-    fn blame_delivered(&mut self, to: Seat, toward: Side, message: &Message) {
-        if self.router.can_go_around(to)
-            && let Some(blame) = self.blames.get_mut(to)
-        {
-            blame.delivered(toward, message);
-        }
+    /// See [`Router::restart_barrier_limit`].
+    pub(crate) fn restart_barrier_limit(&mut self, now: Time, seat: Seat) {
+        self.router.restart_barrier_limit(now, seat);
     }
 
-    fn watch_delivered(&mut self, to: Seat, message: &Message) {
-        if let Message::Response { .. } = message
-            && let Some(signs) = self.signs.get_mut(to)
-        {
-            signs.freed(self.now);
-        }
+    /// See [`Router::tell_guards`].
+    pub(crate) fn tell_guards(&mut self) {
+        self.router.tell_guards();
     }
 
-    fn editor_hears(&mut self, to: Seat, toward: Side, message: &Message) {
-        if to == Seat::OUTER {
-            self.telling.editor_hears(toward, message);
+    /// What is spoken on the link of a seat has become clear.
+    pub fn set_dialect(&mut self, seat: Seat, spoken: Spoken) {
+        if !self.mcp.set_dialect(seat, spoken) {
+            return;
         }
-    }
-
-    fn session_arrived(&mut self, from: Seat, toward: Side, message: &Message) {
-        let ended = match self.records.get_mut(from) {
-            Some(record) => record.arrived(toward, message),
-            None => self.ended_beyond(message),
+        let Some(component) = self.router.chain().component(seat) else { return };
+        let known = spoken.generation().and_then(Generation::updates);
+        let reads = match component.updates {
+            TakesUpdates::Usual => known.filter(|it| it.fails),
+            TakesUpdates::All => None,
+            TakesUpdates::Known => known,
         };
-        if !self.lost.is_empty()
-            && self.is_agent(from)
-            && let Message::Response { outcome: Outcome::Result(result), .. } = message
-            && let Some(session) = session_of(result)
-        {
-            // A restarted agent may give a new session the id of a lost one.
-            self.lost.remove(&session);
-        }
-        if let Some(session) = ended {
-            // If a component dies that this is passed through, the next one need not be told of the session.
-            self.records.iter_mut().for_each(|record| record.forget(&session));
-            self.close_kept(&session);
-        }
+        self.router.set_updates(seat, reads);
     }
 
-    /// The session that an agent beyond this chain has ended with this.
-    fn ended_beyond(&self, message: &Message) -> Option<String> {
-        let Message::Response { id, outcome: Outcome::Result(_), .. } = message else {
+    /// How many sessions are live, as far as is known.
+    pub fn live_sessions(&self) -> usize {
+        self.sessions.live()
+    }
+
+    /// How many bytes of long requests and answers are kept, for tests.
+    pub fn kept(&self) -> usize {
+        self.sessions.kept()
+    }
+
+    /// What is to be done when a component fails.
+    pub fn policy(&self, seat: Seat) -> Option<Policy> {
+        let policy = *self.rules.policies.get(seat.index().checked_sub(1)?)?;
+        // A chain may turn out to contain a guard only when it answers its greeting.
+        let guard = self.router.chain().component(seat).is_some_and(|it| it.guard);
+        Some(if guard { policy.for_guard() } else { policy })
+    }
+
+    /// When to call [`handle`](Stages::handle) with [`Event::Tick`], if nothing happens before.
+    pub fn deadline(&self) -> Option<Time> {
+        if self.finished {
             return None;
-        };
-        let ask = self.router.question(id)?;
-        match &ask.gist {
-            Gist::Whole(params) if Topic::of(&ask.method) == Some(Topic::End) => session_of(params),
-            _ => None,
+        }
+        let stages = [self.mcp.deadline(), self.watch_deadline(), self.cancel_deadline()];
+        let router = [self.router.deadline(), self.router.life_deadline()];
+        stages.into_iter().chain(router).flatten().min()
+    }
+
+    /// How much is open, for tests: questions, what waits, what is recorded of things that are not
+    /// over, then the sizes of the exchange.
+    pub fn sizes(&self) -> Vec<usize> {
+        let held: usize = self.router.chain().seats().map(|seat| self.router.held(seat).0).sum();
+        let open = self.sessions.open() + self.turns.open() + self.orphans.len();
+        let exchange = self.mcp.exchange().into_iter().flat_map(Exchange::sizes);
+        [self.router.open_questions(), held, open, self.notes.open()]
+            .into_iter()
+            .chain(exchange)
+            .collect()
+    }
+
+    /// Handles an event, and appends what is to be done to `actions`, in order.
+    pub fn handle(&mut self, now: Time, event: Event, actions: &mut Vec<Action>) {
+        if self.finished {
+            return;
+        }
+        self.cx.now = now;
+        std::mem::swap(&mut self.cx.out, actions);
+        match event {
+            Event::Arrived { from, toward, message } => {
+                self.on_arrived(Hop { seat: from, toward }, message);
+            }
+            Event::Left { seat, why } => self.on_left(seat, why),
+            Event::Again { seat, why } => {
+                self.with_exchange(|it, _, steps| it.left(seat, steps));
+                self.route(router::Event::Again { seat, why });
+            }
+            Event::Called { ticket, caller } => {
+                self.with_exchange(|it, _, steps| it.called(ticket, caller, steps));
+            }
+            Event::Heard { caller, line } => {
+                self.with_exchange(|it, now, steps| it.heard(now, caller, &line, steps));
+            }
+            Event::HungUp(caller) => {
+                self.with_exchange(|it, _, steps| it.hung_up(caller, steps));
+            }
+            Event::Admitted { ticket, place } => {
+                self.with_exchange(|it, now, steps| it.admitted(now, ticket, place, steps));
+            }
+            Event::Stop => self.route(router::Event::Stop),
+            Event::Tick => self.on_tick(),
+        }
+        self.settle();
+        std::mem::swap(&mut self.cx.out, actions);
+    }
+
+    /// Does what was put off until after the current event.
+    fn settle(&mut self) {
+        while let Some(todo) = self.todo.pop_front().filter(|_| !self.finished) {
+            match todo {
+                Todo::Inject { stage, hop, message } => self.walk_on(stage, hop, message),
+                Todo::Returned { seat, outcome } => self.on_returned(seat, outcome),
+            }
         }
     }
 
-    fn session_delivered(&mut self, to: Seat, toward: Side, message: &Message) {
-        let keep = self.keep(to, toward, message);
-        let (now, router) = (self.now, &self.router);
-        if let Some(record) = self.records.get_mut(to) {
-            let method =
-                |id: &Id| Some(router.question(id).filter(|it| it.answerer == to)?.method.clone());
-            record.delivered(now, toward, message, method, keep);
+    /// Lets the router decide, and does what it says.
+    fn route(&mut self, event: router::Event) {
+        let mut decided = std::mem::take(&mut self.decided);
+        self.router.handle(self.cx.now, event, &mut decided);
+        for action in decided.drain(..) {
+            match action {
+                router::Action::Deliver { to, toward, message } => {
+                    self.deliver(Hop { seat: to, toward }, message);
+                }
+                router::Action::Start(seat) => self.cx.out.push(Action::Start(seat)),
+                router::Action::Returned { seat, outcome } => {
+                    self.todo.push_back(Todo::Returned { seat, outcome });
+                }
+                router::Action::Report(notice) => self.cx.out.push(Action::Report(notice)),
+                router::Action::Finish(ending) => {
+                    self.finished = true;
+                    self.cx.out.push(Action::Finish(ending));
+                }
+            }
         }
+        self.decided = decided;
+    }
+
+    fn on_tick(&mut self) {
+        let now = self.cx.now;
+        let due = |time: Option<Time>| time.is_some_and(|time| time <= now);
+        if due(self.router.deadline()) {
+            self.route(router::Event::Tick);
+        }
+        // Nothing follows the end.
+        if self.finished {
+            return;
+        }
+        if due(self.mcp.deadline()) {
+            self.with_exchange(|it, now, steps| it.tick(now, steps));
+        }
+        self.answer_cancelled();
+        self.start_what_is_due();
+    }
+
+    fn is_agent(&self, seat: Seat) -> bool {
+        seat.is_component() && self.router.chain().role(seat) == Role::Agent
+    }
+
+    fn warn(&mut self, seat: Seat, text: String) {
+        self.cx.warn(seat, text);
     }
 }

@@ -4,14 +4,14 @@
 //! at the one place that every event and every action passes. The program itself never does.
 
 use crate::event::{Action, Event};
-use crate::supervisor::Supervisor;
+use crate::stages::Stages;
 
 /// A planted fault.
 pub trait Tamper: std::fmt::Debug + Send {
     /// Called before an event is decided. `None` drops the event.
-    fn before(&mut self, event: Event, supervisor: &Supervisor) -> Option<Event>;
+    fn before(&mut self, event: Event, stages: &Stages) -> Option<Event>;
 
     /// Called after an event was decided, and before its actions are performed. The events that it returns are
     /// decided, too.
-    fn after(&mut self, actions: &mut Vec<Action>, supervisor: &Supervisor) -> Vec<Event>;
+    fn after(&mut self, actions: &mut Vec<Action>, stages: &Stages) -> Vec<Event>;
 }

@@ -1,7 +1,7 @@
 //! Work that must not grow with the square of what is open, and memory that must not grow with its size.
 //! Issue 11, items 25 and 26. There is no clock here: the sizes are such that quadratic work takes minutes.
 
-use engine::{Action, Event, Pace, Policy, Restart, Rules, Supervisor, Then, Watch};
+use engine::{Action, Event, Pace, Policy, Restart, Rules, Stages, Then, Watch};
 use router::{Chain, Component, Exit, How, Mode, Seat, Time};
 use wire::{Call, Id, Json, Message, Outcome, Side};
 
@@ -10,7 +10,7 @@ const AGENT: Seat = Seat(2);
 
 /// A proxy that passes everything on, and an agent, in front of an editor.
 struct Play {
-    core: Supervisor,
+    core: Stages,
     actions: Vec<Action>,
 }
 
@@ -33,7 +33,7 @@ impl Play {
             tell_editor: false,
             seed: 1,
         };
-        let mut play = Play { core: Supervisor::new(chain, rules, None), actions: Vec::new() };
+        let mut play = Play { core: Stages::new(chain, rules, None), actions: Vec::new() };
         let params = Json::trusted(r#"{"protocolVersion":1,"clientCapabilities":{}}"#);
         let asked = play.ask("init", "initialize", &params);
         let result = format!(r#"{{"protocolVersion":1,"agentCapabilities":{offers}}}"#);

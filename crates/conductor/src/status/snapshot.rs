@@ -26,8 +26,8 @@ impl Shell {
     pub(crate) fn snapshot(&self) -> Status {
         let router = self.router();
         let outer = self.core.peer_at(Seat::OUTER);
-        let supervisor = self.core.supervisor();
-        let servers = supervisor.exchange().map_or(0, mcp::Exchange::servers);
+        let stages = self.core.stages();
+        let servers = stages.exchange().map_or(0, mcp::Exchange::servers);
         let clients = self.clients.len();
         let directory = std::env::current_dir().unwrap_or_default();
         Status {
@@ -42,7 +42,7 @@ impl Shell {
             uptime_seconds: seconds(self.began.elapsed()),
             state: self.chain_state(),
             open_requests: router.open_questions(),
-            sessions: supervisor.sessions(),
+            sessions: stages.live_sessions(),
             components: router.chain().seats().map(|seat| self.component(seat)).collect(),
             editor: Editor {
                 out_bytes: self.core.queued(Seat::OUTER, &self.out),
@@ -67,7 +67,7 @@ impl Shell {
 
     fn component(&self, seat: Seat) -> Component {
         let (router, place) = (self.router(), &self.seats[seat.index()]);
-        let (core, peer) = (self.core.supervisor(), self.core.peer_at(seat));
+        let (core, peer) = (self.core.stages(), self.core.peer_at(seat));
         let chain = router.chain();
         let state = router.life(seat);
         let over = router.is_ending() && place.occupant.is_none() && peer.since.is_some();

@@ -1,7 +1,7 @@
 //! Faults to plant: each is a mistake that the core could make. Most are planted in its decisions; the last few,
 //! which are about links and processes, in its outputs.
 
-use engine::{Action, Event, Output, Supervisor, Tamper};
+use engine::{Action, Event, Output, Stages, Tamper};
 use router::{Ending, How, Life, Seat};
 use wire::{Call, Json, Message, Outcome, Side};
 
@@ -111,7 +111,7 @@ impl Bug {
 pub struct Saboteur {
     bug: Bug,
     event: Option<Event>,
-    /// What is done in place of what the supervisor would have done.
+    /// What is done in place of what the stages would have done.
     instead: Option<Action>,
     /// What was answered with an error.
     refused: Vec<Action>,
@@ -138,7 +138,7 @@ impl Saboteur {
 }
 
 impl Tamper for Saboteur {
-    fn before(&mut self, event: Event, supervisor: &Supervisor) -> Option<Event> {
+    fn before(&mut self, event: Event, stages: &Stages) -> Option<Event> {
         self.event = Some(event.clone());
         if self.bug == Bug::LosePlace && matches!(event, Event::Admitted { .. }) {
             return None;
@@ -151,12 +151,12 @@ impl Tamper for Saboteur {
         let Event::Arrived { from, toward, message } = &event else { return Some(event) };
         let instead = match (self.bug, message) {
             (Bug::LoseAnswer, Message::Response { id, .. })
-                if supervisor.router().question(id).is_some_and(|it| it.asker != Seat::SELF) =>
+                if stages.router().question(id).is_some_and(|it| it.asker != Seat::SELF) =>
             {
                 None
             }
             (Bug::ForwardInitialize, Message::Request { call, .. })
-                if is_away(supervisor, *from) && call.is("initialize") =>
+                if is_away(stages, *from) && call.is("initialize") =>
             {
                 Some((Seat(from.0 + 1), Side::Agent))
             }
@@ -168,20 +168,20 @@ impl Tamper for Saboteur {
             (Bug::GuardPassed, Message::Request { call, .. })
                 if call.is("session/prompt")
                     && *toward == Side::Agent
-                    && is_away(supervisor, Seat(from.0 + 1))
-                    && is_guard(supervisor, Seat(from.0 + 1)) =>
+                    && is_away(stages, Seat(from.0 + 1))
+                    && is_guard(stages, Seat(from.0 + 1)) =>
             {
                 Some((Seat(from.0 + 2), Side::Agent))
             }
             _ => return Some(event),
         };
         self.instead = instead
-            .filter(|(to, _)| to.index() <= supervisor.router().chain().components.len())
+            .filter(|(to, _)| to.index() <= stages.router().chain().components.len())
             .map(|(to, toward)| Action::Deliver { to, toward, message: message.clone() });
         None
     }
 
-    fn after(&mut self, actions: &mut Vec<Action>, supervisor: &Supervisor) -> Vec<Event> {
+    fn after(&mut self, actions: &mut Vec<Action>, stages: &Stages) -> Vec<Event> {
         let mut events = Vec::new();
         actions.extend(self.instead.take());
         let left = matches!(self.event, Some(Event::Left { .. }));
@@ -305,7 +305,7 @@ impl Tamper for Saboteur {
                     }
                 }
             }
-            Bug::EndForNothing if left && !supervisor.router().is_ending() => {
+            Bug::EndForNothing if left && !stages.router().is_ending() => {
                 actions.push(Action::Finish(Ending::Clean));
             }
             _ => {}
@@ -391,12 +391,12 @@ fn good_answer(action: &Action) -> Option<Event> {
     Some(Event::Arrived { from: *to, toward: Side::Editor, message })
 }
 
-fn is_away(supervisor: &Supervisor, seat: Seat) -> bool {
-    supervisor.router().life(seat).is_some_and(Life::is_away)
+fn is_away(stages: &Stages, seat: Seat) -> bool {
+    stages.router().life(seat).is_some_and(Life::is_away)
 }
 
-fn is_guard(supervisor: &Supervisor, seat: Seat) -> bool {
-    supervisor.router().chain().component(seat).is_some_and(|it| it.guard)
+fn is_guard(stages: &Stages, seat: Seat) -> bool {
+    stages.router().chain().component(seat).is_some_and(|it| it.guard)
 }
 
 impl Bug {

@@ -137,7 +137,7 @@ impl World {
 
     fn tick(&mut self, time: Time) -> Check {
         self.now = self.now.max(time);
-        let overdue = self.core.supervisor().overdue(self.now);
+        let overdue = self.core.stages().overdue(self.now);
         if let Some((seat, how)) = overdue.filter(|_| self.bug != Some(Bug::Blind)) {
             let stalled = self.links[seat.index()].state == State::Stalled;
             // It is not always clear which component ignores a cancellation.
@@ -227,17 +227,17 @@ impl World {
         if let Some(seat) = self.links.iter().position(|link| !link.reading) {
             return Err(format!("seat {seat} is not read again"));
         }
-        let sizes = self.core.supervisor().sizes();
+        let sizes = self.core.stages().sizes();
         if sizes.iter().any(|size| *size > 0) {
             return Err(format!("something is left: {sizes:?}"));
         }
         if self.desk.len() > 0 {
             return Err(format!("{} places are open that nobody needs", self.desk.len()));
         }
-        if self.core.supervisor().sessions() > 0 {
+        if self.core.stages().live_sessions() > 0 {
             return Err(format!(
                 "{} closed sessions are remembered",
-                self.core.supervisor().sessions()
+                self.core.stages().live_sessions()
             ));
         }
         if let Some(time) = self.core.deadline() {
@@ -272,8 +272,8 @@ impl World {
     }
 
     fn check_end(&mut self) -> Check {
-        if self.core.supervisor().deadline().is_some()
-            || self.core.supervisor().router().open_questions() > 0
+        if self.core.stages().deadline().is_some()
+            || self.core.stages().router().open_questions() > 0
         {
             return Err("it has ended and waits for something".into());
         }

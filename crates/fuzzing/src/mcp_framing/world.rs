@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use engine::{Action, Event, Rules, Supervisor, Then, Watch};
+use engine::{Action, Event, Rules, Stages, Then, Watch};
 use mcp::form::connection_of;
 use mcp::{Exchange, Hop, Kind, Policy, Step, Ticket};
 use router::{Chain, Component, Exit, How, Mode, Role, Seat, Time};
@@ -41,7 +41,7 @@ pub struct World {
 #[allow(clippy::large_enum_variant)] // there is one
 pub enum Core {
     /// All of it, as the shell runs it.
-    Whole(Supervisor),
+    Whole(Stages),
     /// The exchange, to which anything may happen.
     Exchange(Exchange),
 }
@@ -115,7 +115,7 @@ impl World {
                 }
                 let watch = Watch::default();
                 let rules = Rules { policies, watch, tell_editor: false, seed: 1 };
-                let mut core = Supervisor::new(chain.clone(), rules, Some(exchange));
+                let mut core = Stages::new(chain.clone(), rules, Some(exchange));
                 for (index, sitter) in sitters.iter().enumerate() {
                     core.set_dialect(Seat(index as u16), sitter.dialect);
                 }

@@ -8,11 +8,12 @@
 
 use std::collections::VecDeque;
 
-use router::{Exit, How, Kind, Seat, TakesUpdates};
+use router::{Exit, How, Kind, Router, Seat, TakesUpdates};
 use wire::{Call, Id, Json, Message, Side, acp};
 
+use super::by_seat::BySeat;
+use super::{Flow, Hop, Stages};
 use crate::event::Action;
-use crate::supervisor::Supervisor;
 
 /// So many messages come into question: the oldest ones that the component has not dealt with.
 const MOST: usize = 32;
@@ -20,8 +21,41 @@ const MOST: usize = 32;
 /// So many kinds of message are told apart.
 const MOST_KINDS: usize = 128;
 
+/// What each component may crash on.
+#[derive(Debug)]
+pub(super) struct Blames {
+    by_seat: BySeat<Blame>,
+}
+
+impl Blames {
+    pub fn new(count: usize) -> Blames {
+        Blames { by_seat: BySeat::new(count) }
+    }
+
+    pub fn arrived(&mut self, hop: Hop, message: &Message) -> Flow {
+        if let Some(blame) = self.by_seat.get_mut(hop.seat) {
+            blame.arrived(hop.toward, message);
+        }
+        Flow::Pass
+    }
+
+    pub fn delivered(&mut self, router: &Router, hop: Hop, message: &Message) -> Flow {
+        if router.can_go_around(hop.seat)
+            && let Some(blame) = self.by_seat.get_mut(hop.seat)
+        {
+            blame.delivered(hop.toward, message);
+        }
+        Flow::Pass
+    }
+
+    /// A component is gone. Gives the kind of message that it has crashed on for the second time.
+    pub fn crashed(&mut self, seat: Seat, why: &Exit) -> Option<Kind> {
+        self.by_seat.get_mut(seat)?.crashed(why)
+    }
+}
+
 #[derive(Debug, Default)]
-pub struct Blame {
+struct Blame {
     /// The kinds of message that the component was ever sent. A message is looked up here by comparison,
     /// so that a stream of updates allocates nothing.
     known: Vec<Known>,
@@ -50,7 +84,7 @@ const LONGEST_BEGINNING: usize = 256;
 
 impl Blame {
     /// The component is sent something.
-    pub fn delivered(&mut self, toward: Side, message: &Message) {
+    fn delivered(&mut self, toward: Side, message: &Message) {
         let (id, call) = match message {
             Message::Request { id, call } => (Some(id), call),
             Message::Notification(call) => (None, call),
@@ -99,7 +133,7 @@ impl Blame {
 
     /// The component says something. If it passes on what it was sent, it has dealt with that and all that
     /// came before it.
-    pub fn arrived(&mut self, toward: Side, message: &Message) {
+    fn arrived(&mut self, toward: Side, message: &Message) {
         if self.open.is_empty() {
             return;
         }
@@ -120,7 +154,7 @@ impl Blame {
     }
 
     /// The component is gone. Gives the kind of message that it has crashed on for the second time.
-    pub fn crashed(&mut self, why: &Exit) -> Option<Kind> {
+    fn crashed(&mut self, why: &Exit) -> Option<Kind> {
         let open = std::mem::take(&mut self.open);
         if !is_own_fault(&why.how) {
             return None;
@@ -146,9 +180,9 @@ impl Blame {
     }
 }
 
-impl Supervisor {
+impl Stages {
     /// A component has crashed on one kind of message for the second time: it is spared that kind.
-    pub(crate) fn blame(&mut self, seat: Seat, kind: Kind, actions: &mut Vec<Action>) {
+    pub(super) fn spare_from_now_on(&mut self, seat: Seat, kind: Kind) {
         let takes = self.router.chain().component(seat).map(|it| it.updates);
         if takes == Some(TakesUpdates::All) || !self.router.spare(seat, kind.clone()) {
             return;
@@ -159,9 +193,9 @@ impl Supervisor {
              (--updates {name}=all changes that)",
             self.router.chain().describe(seat),
         );
-        self.warn(seat, text.clone(), actions);
-        self.tell_editor(seat, &text, actions);
-        actions.push(Action::Spare { seat, kind });
+        self.warn(seat, text.clone());
+        self.tell_editor(seat, &text);
+        self.cx.out.push(Action::Spare { seat, kind });
     }
 
     /// A component is spared a kind of message that it crashed on in an earlier run.

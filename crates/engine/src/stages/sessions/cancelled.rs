@@ -9,8 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use router::{Seat, Time};
 use wire::{Id, Message, Outcome, Side, code};
 
-use crate::event::Action;
-use crate::supervisor::Supervisor;
+use crate::stages::{Hop, Stages};
 use crate::topic::Topic;
 
 /// The cancelled requests of one component. Whether one is overdue is asked after every message, so they are
@@ -72,9 +71,9 @@ impl Cancelled {
     }
 }
 
-impl Supervisor {
+impl Stages {
     /// When the next cancelled request is to be answered in place of the component that owes the answer.
-    pub(crate) fn cancel_deadline(&self) -> Option<Time> {
+    pub(in crate::stages) fn cancel_deadline(&self) -> Option<Time> {
         let limit = self.rules.watch.cancel?;
         let seats = self.router.chain().seats();
         let due = seats.flat_map(|seat| self.overdue_since(seat, limit));
@@ -84,7 +83,7 @@ impl Supervisor {
     /// Of each method with cancelled requests: since when a component should have stopped the oldest, and how
     /// much time it has for that.
     fn overdue_since(&self, seat: Seat, limit: u64) -> impl Iterator<Item = (&str, Time, u64)> {
-        let record = self.records.get(seat);
+        let record = self.sessions.record(seat);
         let record = record.filter(|it| !it.cancelled.is_empty() && self.is_up(seat));
         record.into_iter().flat_map(move |record| {
             record.cancelled.oldest().map(move |(method, at)| {
@@ -99,12 +98,12 @@ impl Supervisor {
     }
 
     /// Answers the requests that were cancelled too long ago.
-    pub(crate) fn answer_cancelled(&mut self, actions: &mut Vec<Action>) {
+    pub(in crate::stages) fn answer_cancelled(&mut self) {
         let Some(limit) = self.rules.watch.cancel else { return };
-        let now = self.now;
+        let now = self.cx.now;
         let mut late = Vec::new();
         for seat in self.router.chain().seats() {
-            let Some(record) = self.records.get(seat) else { continue };
+            let Some(record) = self.sessions.record(seat) else { continue };
             for (method, since, time) in self.overdue_since(seat, limit) {
                 if since.plus(time) <= now {
                     let time = Time(now.0.saturating_sub(time));
@@ -120,27 +119,27 @@ impl Supervisor {
                 "{who} went on with {count} cancelled {method} for too long: answered with error {}",
                 code::CANCELLED
             );
-            self.warn(seat, text, actions);
+            self.warn(seat, text);
             for id in ids {
-                self.answer_in_place(seat, &method, id, actions);
+                self.answer_in_place(seat, &method, id);
             }
         }
     }
 
     /// Answers a cancelled request in place of a component. The answer that may come later is dropped; a
     /// session that it sets up is closed.
-    fn answer_in_place(&mut self, seat: Seat, method: &str, id: Id, actions: &mut Vec<Action>) {
+    fn answer_in_place(&mut self, seat: Seat, method: &str, id: Id) {
         let asked = Some(method).filter(|it| Topic::of(it) == Some(Topic::SetUp));
         let asked = asked.and_then(|_| {
             let asked = self.asked_as(seat, &id)?;
-            Some((asked, self.records.get(seat)?.opening(&id)?.clone()))
+            Some((asked, self.sessions.record(seat)?.opening(&id)?.clone()))
         });
         let refusal = Outcome::error(code::CANCELLED, "the request was cancelled");
         let answer = Message::response(id.clone(), refusal);
-        self.supply(seat, Side::Editor, answer, actions);
+        self.supply(Hop { seat, toward: Side::Editor }, answer);
         if let Some((asked, set_up)) = asked {
-            self.await_orphan(asked);
-            if let Some(record) = self.records.get_mut(seat) {
+            self.orphans.await_answer(asked);
+            if let Some(record) = self.sessions.record_mut(seat) {
                 record.is_late(&id, set_up);
             }
         }

@@ -4,11 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use router::Seat;
-use wire::{Id, Json, Message, Side, acp};
+use wire::{Call, Id, Json, Message, Side, acp};
 
-use crate::event::Action;
-use crate::stages::Stage;
-use crate::supervisor::Supervisor;
+use super::{Flow, Hop, Stage, Stages};
 use crate::topic::{Topic, session_of_call, topic};
 
 /// How many notes wait for one session at most; older ones are dropped.
@@ -18,7 +16,7 @@ const MOST_NOTES: usize = 3;
 const MOST_SESSIONS: usize = 256;
 
 #[derive(Debug, Default)]
-pub struct Telling {
+pub(super) struct Notes {
     /// The editor's prompts that are not answered, by its own ids: in which session.
     prompts: BTreeMap<Id, String>,
     /// What is to be said in a session when it is used again.
@@ -33,14 +31,17 @@ struct Note {
     text: String,
 }
 
-impl Telling {
-    pub fn editor_hears(&mut self, toward: Side, message: &Message) {
-        if toward == Side::Editor
+impl Notes {
+    /// The editor is told something: it may be the answer to a prompt.
+    pub fn delivered(&mut self, hop: Hop, message: &Message) -> Flow {
+        if hop.seat == Seat::OUTER
+            && hop.toward == Side::Editor
             && !self.prompts.is_empty()
             && let Message::Response { id, .. } = message
         {
             self.prompts.remove(id);
         }
+        Flow::Pass
     }
 
     /// How many prompts are open, for tests.
@@ -74,75 +75,75 @@ impl Telling {
     }
 }
 
-impl Supervisor {
+impl Stages {
     /// The editor says something: it may be what a note has waited for.
-    pub(crate) fn editor_says(
-        &mut self,
-        from: Seat,
-        toward: Side,
-        message: &Message,
-        actions: &mut Vec<Action>,
-    ) {
-        if from != Seat::OUTER || toward != Side::Agent || !self.rules.tell_editor {
-            return;
+    pub(super) fn notes_arrived(&mut self, hop: Hop, message: &Message) -> Flow {
+        let is_editor = hop.seat == Seat::OUTER && hop.toward == Side::Agent;
+        if is_editor
+            && self.rules.tell_editor
+            && let Message::Request { id, call } = message
+        {
+            self.editor_asks(id, call);
         }
-        let Message::Request { id, call } = message else { return };
+        Flow::Pass
+    }
+
+    fn editor_asks(&mut self, id: &Id, call: &Call) {
         if call.is(acp::INITIALIZE) {
             let notices = ["clientCapabilities", "capabilities"].iter().any(|capabilities| {
                 let at = [*capabilities, "session", "notices"];
                 call.params.as_ref().and_then(|it| it.at(&at)).is_some_and(|it| !it.is_null())
             });
-            self.telling.notices = notices;
+            self.notes.notices = notices;
         }
         match topic(call) {
             Some(Topic::Prompt) => {
                 let Some(session) = session_of_call(call) else { return };
-                for note in self.telling.waiting.remove(&session).unwrap_or_default() {
-                    self.say(&session, &note, actions);
+                for note in self.notes.waiting.remove(&session).unwrap_or_default() {
+                    self.say(&session, &note);
                 }
-                self.telling.prompts.insert(id.detached(), session);
+                self.notes.prompts.insert(id.detached(), session);
             }
             Some(Topic::End) => {
                 if let Some(session) = session_of_call(call) {
-                    self.telling.waiting.remove(&session);
+                    self.notes.waiting.remove(&session);
                 }
             }
             _ => {}
         }
     }
 
-    fn say(&mut self, session: &str, note: &Note, actions: &mut Vec<Action>) {
+    fn say(&mut self, session: &str, note: &Note) {
         // In version 2 every editor takes notices.
-        let notices = self.telling.notices || self.speaks_v2(Seat(1));
-        let message = Telling::update(session, note, notices);
-        self.send_from(Stage::Notes, Seat::OUTER, Side::Editor, message, actions);
+        let notices = self.notes.notices || self.speaks_v2(Seat(1));
+        let message = Notes::update(session, note, notices);
+        let hop = Hop { seat: Seat::OUTER, toward: Side::Editor };
+        self.send_from(Stage::Notes, hop, message);
     }
 
     /// Tells the people in front of the editor what became of a component.
-    pub(crate) fn tell_editor(&mut self, seat: Seat, text: &str, actions: &mut Vec<Action>) {
+    pub(super) fn tell_editor(&mut self, seat: Seat, text: &str) {
         if !self.rules.tell_editor {
             return;
         }
         let component = self.router.chain().name(seat).to_owned();
         let note = Note { component, text: text.to_owned() };
-        let mut now: BTreeSet<String> = self.telling.prompts.values().cloned().collect();
-        now.extend(self.sessions_with_turns());
+        let mut now: BTreeSet<String> = self.notes.prompts.values().cloned().collect();
+        now.extend(self.turns.sessions());
         for session in &now {
-            self.say(session, &note, actions);
+            self.say(session, &note);
         }
         // The first component knows the sessions as the editor does.
-        let first = self.records.iter().map(|record| record.sessions());
-        let first = first.into_iter().find(|sessions| !sessions.is_empty()).unwrap_or_default();
-        let others = first.iter().map(|it| it.session.clone());
+        let others = self.sessions.of_first().iter().map(|it| it.session.clone());
         for session in others.filter(|it| !now.contains(it)) {
-            let waiting = self.telling.waiting.entry(session).or_default();
+            let waiting = self.notes.waiting.entry(session).or_default();
             waiting.push(note.clone());
             if waiting.len() > MOST_NOTES {
                 waiting.remove(0);
             }
         }
-        while self.telling.waiting.len() > MOST_SESSIONS {
-            self.telling.waiting.pop_first();
+        while self.notes.waiting.len() > MOST_SESSIONS {
+            self.notes.waiting.pop_first();
         }
     }
 }

@@ -7,29 +7,59 @@
 use std::collections::BTreeSet;
 
 use router::pending::{Ask, Gist, Purpose};
-use router::{How, Life, Seat, Time};
+use router::{How, Life, Router, Seat, Time};
+use wire::Message;
 
-use crate::supervisor::Supervisor;
+use super::by_seat::BySeat;
+use super::{Cx, Flow, Hop, Stages};
 use crate::topic::{PROMPT, Topic, session_of};
 
-/// When a component gave signs of life.
+/// When the components gave signs of life.
+#[derive(Debug)]
+pub(super) struct Watchdog {
+    signs: BySeat<Signs>,
+}
+
 #[derive(Debug, Default)]
-pub struct Signs {
-    /// When it last sent something.
+struct Signs {
+    /// When the component last sent something.
     heard: Time,
     /// When something that it waited for came.
     freed: Time,
 }
 
-impl Signs {
-    /// Something that the component waited for has come.
-    pub fn freed(&mut self, now: Time) {
-        self.freed = now;
+impl Watchdog {
+    pub fn new(count: usize) -> Watchdog {
+        Watchdog { signs: BySeat::new(count) }
     }
 
-    /// The last of them.
-    pub fn last(&self) -> Time {
-        self.heard.max(self.freed)
+    /// Whatever a component sends is a sign of life.
+    pub fn arrived(&mut self, cx: &Cx, router: &mut Router, hop: Hop) -> Flow {
+        router.restart_barrier_limit(cx.now, hop.seat);
+        if let Some(signs) = self.signs.get_mut(hop.seat) {
+            signs.heard = cx.now;
+        }
+        router.renew_lesson(cx.now, hop.seat);
+        Flow::Pass
+    }
+
+    pub fn delivered(&mut self, cx: &Cx, hop: Hop, message: &Message) -> Flow {
+        if let Message::Response { .. } = message
+            && let Some(signs) = self.signs.get_mut(hop.seat)
+        {
+            signs.freed = cx.now;
+        }
+        Flow::Pass
+    }
+
+    /// What the components before a seat have waited for has come.
+    pub fn freed_before(&mut self, cx: &Cx, seat: Seat) {
+        self.signs.before_mut(seat).iter_mut().for_each(|signs| signs.freed = cx.now);
+    }
+
+    /// The last sign of life of a component, or the end of its last wait.
+    pub fn last(&self, seat: Seat) -> Option<Time> {
+        self.signs.get(seat).map(|signs| signs.heard.max(signs.freed))
     }
 }
 
@@ -41,7 +71,7 @@ fn is_work(method: &str) -> bool {
         || method.contains("mcp/")
 }
 
-impl Supervisor {
+impl Stages {
     /// A component that has been silent for too long. [`Core`](crate::Core) adds its last words and reports its
     /// end with [`Event::Left`](crate::Event::Left).
     pub fn overdue(&self, now: Time) -> Option<(Seat, How)> {
@@ -58,24 +88,14 @@ impl Supervisor {
         match self.router.life(seat)? {
             Life::Returning { until } if *until <= now => Some(How::Silent(limit)),
             Life::Learning { until } if *until <= now => {
-                let method = self.lessons.get(seat)?.method();
-                Some(How::Unresponsive { method, limit })
+                Some(How::Unresponsive { method: self.lessons.method(seat), limit })
             }
             _ => None,
         }
     }
 
-    pub(crate) fn watch_deadline(&self) -> Option<Time> {
+    pub(super) fn watch_deadline(&self) -> Option<Time> {
         self.silence().map(|(due, ..)| due)
-    }
-
-    pub(crate) fn sign_of_life(&mut self, seat: Seat) {
-        let now = self.now;
-        self.router.restart_barrier_limit(now, seat);
-        if let Some(signs) = self.signs.get_mut(seat) {
-            signs.heard = now;
-        }
-        self.router.renew_lesson(now, seat);
     }
 
     /// The component whose time limit ends first: when, and for what.
@@ -97,7 +117,7 @@ impl Supervisor {
         let mut first: Option<(Time, u64, &Ask)> = None;
         // What it had asked before cannot be for this: a proxy that waits for an agent is to blame all
         // the same if the agent waits for a tool of that proxy.
-        let seats = (0..=self.signs.len() as u16).map(Seat);
+        let seats = (0..=self.router.chain().components.len() as u16).map(Seat);
         let mut waits: Vec<bool> = seats.map(|seat| self.router.asks_absent(seat)).collect();
         for ask in self.router.asks().rev() {
             if let Some(limit) = self.patience(ask).filter(|_| !waits[ask.answerer.index()])
@@ -125,7 +145,7 @@ impl Supervisor {
     }
 
     fn owed_since(&self, ask: &Ask) -> Time {
-        let Some(signs) = self.signs.get(ask.answerer) else { return ask.at };
+        let Some(signs) = self.watch.signs.get(ask.answerer) else { return ask.at };
         // Time that it spent waiting for others is not its own.
         let since = ask.at.max(signs.freed);
         if is_work(&ask.method) { since.max(signs.heard) } else { since }
@@ -133,7 +153,7 @@ impl Supervisor {
 
     /// Since when a component goes on with a turn that was cancelled (`session/cancel`).
     fn uncancelled(&self, seat: Seat, limit: u64) -> Option<(Time, Seat, How)> {
-        let record = self.records.get(seat).filter(|_| self.is_up(seat))?;
+        let record = self.sessions.record(seat).filter(|_| self.is_up(seat))?;
         let cancelled = record.prompts.values().filter_map(|it| Some((it.cancelled?, it)));
         let mut cancelled = cancelled.peekable();
         cancelled.peek()?;
@@ -156,14 +176,14 @@ impl Supervisor {
     /// Since when a component should have stopped what was cancelled at this time. A proxy that has passed it
     /// on could not stop before the next component did, which takes at most `limit`. What an agent waits for
     /// is part of what it should have stopped.
-    pub(crate) fn should_have_stopped(&self, seat: Seat, cancelled: Time, limit: u64) -> Time {
-        match self.signs.get(seat).filter(|_| !self.is_agent(seat)) {
+    pub(super) fn should_have_stopped(&self, seat: Seat, cancelled: Time, limit: u64) -> Time {
+        match self.watch.signs.get(seat).filter(|_| !self.is_agent(seat)) {
             Some(signs) => cancelled.max(signs.freed.min(cancelled.plus(limit))),
             None => cancelled,
         }
     }
 
-    pub(crate) fn is_up(&self, seat: Seat) -> bool {
+    pub(super) fn is_up(&self, seat: Seat) -> bool {
         self.router.life(seat).is_some_and(Life::is_up)
     }
 }

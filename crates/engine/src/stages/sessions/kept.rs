@@ -7,11 +7,9 @@
 
 use std::collections::BTreeSet;
 
-use router::Seat;
 use wire::{Json, Message, Outcome, Side};
 
-use crate::record::Record;
-use crate::supervisor::Supervisor;
+use super::{Hop, Record, Sessions};
 use crate::topic::{Topic, topic};
 
 /// What is not longer than this is always kept.
@@ -32,12 +30,12 @@ pub enum Keep {
     Nothing,
 }
 
-impl Supervisor {
+impl Sessions {
     /// How much of a message that is delivered to a component can be kept.
-    pub(crate) fn keep(&self, to: Seat, toward: Side, message: &Message) -> Keep {
-        let Some(record) = self.records.get(to) else { return Keep::All };
+    pub(super) fn keep(&self, hop: Hop, message: &Message) -> Keep {
+        let Some(record) = self.records.get(hop.seat) else { return Keep::All };
         let said = match message {
-            Message::Request { call, .. } if toward == Side::Agent => {
+            Message::Request { call, .. } if hop.toward == Side::Agent => {
                 call.params.as_ref().filter(|_| topic(call) == Some(Topic::SetUp))
             }
             Message::Response { id, outcome: Outcome::Result(it) | Outcome::Error(it), .. } => {
@@ -57,7 +55,7 @@ impl Supervisor {
     }
 
     /// How many bytes of long requests and answers are kept.
-    pub fn kept(&self) -> usize {
+    pub(in crate::stages) fn kept(&self) -> usize {
         let all = self.records.iter().flat_map(Record::long);
         // What is shared counts once.
         let places: BTreeSet<(usize, usize)> =

@@ -31,10 +31,6 @@ impl<T> BySeat<T> {
         self.0.iter_mut()
     }
 
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
     /// The values of the components between the editor and this seat. For the outer pipe these are all
     /// values: in a chain that is a proxy, the outer pipe also comes after the last component.
     pub fn before(&self, seat: Seat) -> &[T] {

@@ -4,20 +4,75 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use router::{Exit, How, Seat, Time};
+use router::{Exit, How, Router, Seat, Time};
 use wire::message::error_object;
 use wire::{Id, Json, Message, Outcome, Side, acp, code};
 
-use crate::event::Action;
-use crate::supervisor::Supervisor;
+use super::by_seat::BySeat;
+use super::{Cx, Flow, Hop, Stages};
 use crate::topic::{PROMPT, Topic, session_of_call, topic};
 
 /// No more turns than these are kept for each component.
 const MOST_TURNS: usize = 256;
 
+/// The turns that go on.
+#[derive(Debug)]
+pub(super) struct Turns {
+    by_seat: BySeat<SeatTurns>,
+    /// Behind a chain that is a proxy itself.
+    beyond: SeatTurns,
+}
+
+impl Turns {
+    pub fn new(count: usize) -> Turns {
+        Turns { by_seat: BySeat::new(count), beyond: SeatTurns::default() }
+    }
+
+    fn of(&mut self, seat: Seat) -> Option<&mut SeatTurns> {
+        match seat.is_component() {
+            true => self.by_seat.get_mut(seat),
+            false => Some(&mut self.beyond),
+        }
+    }
+
+    /// A component says something. True if a turn of it has ended with that.
+    fn arrived(&mut self, hop: Hop, message: &Message) -> bool {
+        let turns = self.of(hop.seat).filter(|turns| !turns.is_empty());
+        turns.is_some_and(|turns| turns.arrived(hop.toward, message))
+    }
+
+    /// A component is told something.
+    pub fn delivered(&mut self, cx: &Cx, router: &Router, hop: Hop, message: &Message) -> Flow {
+        // What leaves the chain was agreed on with its components.
+        let agreed = if hop.seat.is_component() { hop.seat } else { Seat(1) };
+        if hop.toward == Side::Agent
+            && let Some(turns) = self.of(hop.seat)
+        {
+            turns.delivered(cx.now, message, || speaks_v2(router, agreed));
+        }
+        Flow::Pass
+    }
+
+    /// How much is open, for tests.
+    pub fn open(&self) -> usize {
+        self.by_seat.iter().chain([&self.beyond]).map(SeatTurns::open).sum()
+    }
+
+    /// The sessions in which something goes on, as the editor knows them.
+    pub fn sessions(&self) -> BTreeSet<String> {
+        let going = self.by_seat.iter().map(|it| &it.going).find(|it| !it.is_empty());
+        going.into_iter().flat_map(|going| going.keys().cloned()).collect()
+    }
+
+    /// The turns that go on between a seat and the agent.
+    fn behind(&self, seat: Seat) -> impl Iterator<Item = &BTreeMap<String, Turn>> {
+        self.by_seat.behind(seat).iter().chain([&self.beyond]).map(|it| &it.going)
+    }
+}
+
 /// What goes on at a component.
 #[derive(Debug, Default)]
-pub struct Turns {
+struct SeatTurns {
     /// Prompts that it has yet to accept, by the id it was asked with.
     asked: BTreeMap<Id, Asked>,
     /// Turns that go on, by session.
@@ -41,7 +96,7 @@ struct Turn {
     cancelled: Option<Time>,
 }
 
-impl Turns {
+impl SeatTurns {
     fn is_empty(&self) -> bool {
         self.asked.is_empty() && self.going.is_empty()
     }
@@ -139,75 +194,35 @@ fn idle(session: &str, reason: &str, error: Option<Json>) -> Message {
     Message::notification("session/update", params)
 }
 
-impl Supervisor {
+impl Stages {
     /// Whether a component has agreed to ACP version 2.
-    pub(crate) fn speaks_v2(&self, seat: Seat) -> bool {
+    pub(super) fn speaks_v2(&self, seat: Seat) -> bool {
         speaks_v2(&self.router, seat)
     }
 
     /// How many turns go on at a component after it has answered their prompts, as in ACP version 2.
     pub fn turns_at(&self, seat: Seat) -> usize {
-        self.turns.get(seat).map_or(0, Turns::going)
+        self.turns.by_seat.get(seat).map_or(0, SeatTurns::going)
     }
 
-    /// A component says something.
-    pub(crate) fn turn_arrived(&mut self, from: Seat, toward: Side, message: &Message) {
-        let turns = match from.is_component() {
-            true => self.turns.get_mut(from),
-            false => Some(&mut self.beyond),
-        };
-        let Some(turns) = turns.filter(|turns| !turns.is_empty()) else { return };
-        if turns.arrived(toward, message) {
-            self.freed_before(from);
+    pub(super) fn turns_arrived(&mut self, hop: Hop, message: &Message) -> Flow {
+        if self.turns.arrived(hop, message) {
+            self.watch.freed_before(&self.cx, hop.seat);
         }
-    }
-
-    /// What the components before this one have waited for has come.
-    fn freed_before(&mut self, seat: Seat) {
-        let now = self.now;
-        self.signs.before_mut(seat).iter_mut().for_each(|signs| signs.freed(now));
-    }
-
-    /// A component is told something.
-    pub(crate) fn turn_delivered(&mut self, to: Seat, toward: Side, message: &Message) {
-        if toward != Side::Agent {
-            return;
-        }
-        let (now, router) = (self.now, &self.router);
-        // What leaves the chain was agreed on with its components.
-        let agreed = if to.is_component() { to } else { Seat(1) };
-        let turns = match to.is_component() {
-            true => self.turns.get_mut(to),
-            false => Some(&mut self.beyond),
-        };
-        if let Some(turns) = turns {
-            turns.delivered(now, message, || speaks_v2(router, agreed));
-        }
-    }
-
-    /// The sessions in which something goes on, as the editor knows them.
-    pub(crate) fn sessions_with_turns(&self) -> BTreeSet<String> {
-        let going = self.turns.iter().map(|it| &it.going).find(|it| !it.is_empty());
-        going.into_iter().flat_map(|going| going.keys().cloned()).collect()
+        Flow::Pass
     }
 
     /// The turn whose component will have been silent, or have ignored its cancellation, for too long first.
-    pub(crate) fn overdue_turn(&self) -> Option<(Time, Seat, How)> {
+    pub(super) fn overdue_turn(&self) -> Option<(Time, Seat, How)> {
         let seats = self.router.chain().seats();
         let seats = seats.filter(|seat| self.turns_at(*seat) > 0 && self.is_up(*seat));
         seats.filter_map(|seat| self.overdue_turn_at(seat)).min_by_key(|(due, ..)| *due)
     }
 
     fn overdue_turn_at(&self, seat: Seat) -> Option<(Time, Seat, How)> {
-        let (turns, signs) = (self.turns.get(seat)?, self.signs.get(seat)?);
+        let (turns, last) = (self.turns.by_seat.get(seat)?, self.watch.last(seat)?);
         let watch = self.rules.watch;
-        let behind: Vec<&BTreeMap<String, Turn>> = self
-            .turns
-            .behind(seat)
-            .iter()
-            .map(|it| &it.going)
-            .chain([&self.beyond.going])
-            .collect();
+        let behind: Vec<&BTreeMap<String, Turn>> = self.turns.behind(seat).collect();
         // Only a component that is not waiting on another one is considered stuck.
         let waits = self.router.asks_absent(seat);
         let asked = self.router.asks().filter(|ask| ask.asker == seat).map(|ask| ask.at);
@@ -218,7 +233,7 @@ impl Supervisor {
             if waits || newest.is_some_and(|newest| newest >= turn.since) {
                 return None;
             }
-            let due = turn.since.max(signs.last()).plus(limit);
+            let due = turn.since.max(last).plus(limit);
             Some((due, seat, How::Unresponsive { method: PROMPT.to_owned(), limit }))
         });
         let prompts = self.router.asks_method(seat, PROMPT);
@@ -235,20 +250,13 @@ impl Supervisor {
 
     /// A component is gone: the turns that went on there end, and those who wait for them are told. A turn that
     /// a component behind it works on goes on, unless the chain ends.
-    pub(crate) fn end_turns(
-        &mut self,
-        seat: Seat,
-        why: &Exit,
-        chain_ends: bool,
-        actions: &mut Vec<Action>,
-    ) {
-        let Some(turns) = self.turns.get_mut(seat) else { return };
+    pub(super) fn end_turns(&mut self, seat: Seat, why: &Exit, chain_ends: bool) {
+        let Some(turns) = self.turns.by_seat.get_mut(seat) else { return };
         let going = std::mem::take(turns).going;
-        let behind = self.turns.behind(seat).iter().chain([&self.beyond]);
-        let elsewhere: BTreeSet<String> =
-            behind.flat_map(|turns| turns.going.keys().cloned()).collect();
+        let behind = self.turns.behind(seat);
+        let elsewhere: BTreeSet<String> = behind.flat_map(|it| it.keys().cloned()).collect();
         if !going.is_empty() {
-            self.freed_before(seat);
+            self.watch.freed_before(&self.cx, seat);
         }
         for (session, turn) in going {
             if elsewhere.contains(&session) && !chain_ends {
@@ -263,7 +271,7 @@ impl Supervisor {
                     idle(&session, "error", Some(error))
                 }
             };
-            self.supply(seat, Side::Editor, message, actions);
+            self.supply(Hop { seat, toward: Side::Editor }, message);
         }
     }
 }
@@ -285,13 +293,13 @@ mod tests {
         Message::parse(&Bytes::copy_from_slice(text.as_bytes())).unwrap()
     }
 
-    fn prompted(turns: &mut Turns, id: u8) {
+    fn prompted(turns: &mut SeatTurns, id: u8) {
         let text =
             r#"{"jsonrpc":"2.0","id":"c:N","method":"session/prompt","params":{"sessionId":"s"}}"#;
         turns.delivered(Time::default(), &message(&text.replace('N', &id.to_string())), || true);
     }
 
-    fn says(turns: &mut Turns, text: &str) -> bool {
+    fn says(turns: &mut SeatTurns, text: &str) -> bool {
         turns.arrived(Side::Editor, &message(text))
     }
 
@@ -305,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_turn_goes_on_from_the_answer_to_idle() {
-        let mut turns = Turns::default();
+        let mut turns = SeatTurns::default();
         prompted(&mut turns, 1);
         // This is about an earlier turn.
         assert!(!says(&mut turns, &state("idle")));
@@ -318,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_turn_may_be_over_when_its_prompt_is_answered() {
-        let mut turns = Turns::default();
+        let mut turns = SeatTurns::default();
         prompted(&mut turns, 1);
         says(&mut turns, &state("running"));
         says(&mut turns, &state("idle"));

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use router::Time;
 use wire::{Call, Id, Json, Message, Outcome, Side, acp};
 
-use crate::cancelled::Cancelled;
-use crate::kept::{Keep, SHORT};
-use crate::orphan::Untold;
+use super::cancelled::Cancelled;
+use super::kept::{Keep, SHORT};
+use crate::stages::orphans::Untold;
 use crate::topic::{Topic, is_lesson, session_of, session_of_call, topic};
 
 /// Of no more sessions than these it is kept, for each component, how they were set up: the newest.

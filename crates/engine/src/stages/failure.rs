@@ -1,0 +1,246 @@
+//! How a component fails, and what becomes of it: what that means for each stage.
+
+use router::{Exit, How, Life, Plan, Seat};
+use wire::{Id, Json, Message, Outcome, Side};
+
+use super::by_seat::BySeat;
+use super::sessions::Record;
+use super::{Hop, Stages};
+use crate::event::Action;
+use crate::policy::{Restart, Restarts, Then};
+
+/// How often the components have failed.
+#[derive(Debug)]
+pub(super) struct Failures {
+    restarts: BySeat<Restarts>,
+    /// From which the jitter of restarts is made.
+    random: u64,
+}
+
+impl Failures {
+    pub fn new(count: usize, seed: u64) -> Failures {
+        Failures { restarts: BySeat::new(count), random: seed | 1 }
+    }
+
+    /// xorshift64: all that the jitter of restarts needs.
+    fn random(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+}
+
+enum Verdict {
+    /// Nobody sits there any more.
+    Ignore,
+    /// The chain ends.
+    Stop,
+    Restart {
+        delay: u64,
+    },
+    Bypass,
+}
+
+impl Stages {
+    /// A component has ended.
+    pub(super) fn on_left(&mut self, seat: Seat, why: Exit) {
+        let verdict = self.judge(seat);
+        // Before anything is said in the place of the component: that is not its own doing.
+        let crashed_on = self.blame.crashed(seat, &why);
+        self.explain_stop(seat, &verdict);
+        let untold = self.sessions.record(seat).map(Record::untold).unwrap_or_default();
+        if let How::Uncancellable { .. } = why.how {
+            self.honour_cancellations(seat);
+        }
+        match verdict {
+            Verdict::Ignore => {}
+            Verdict::Stop => {
+                self.end_turns(seat, &why, true);
+                self.with_exchange(|it, _, steps| it.left(seat, steps));
+                self.route(router::Event::Left { seat, why });
+            }
+            Verdict::Restart { delay } => {
+                let text = "is being restarted";
+                let attempts = self.failures.restarts.get(seat).map_or(0, Restarts::attempts);
+                let plan = Plan::Restart { at: self.cx.now.plus(delay), attempts };
+                self.part(seat, why.clone(), plan, text);
+                if let Some(kind) = crashed_on {
+                    self.spare_from_now_on(seat, kind);
+                }
+                self.adopt_all(seat, untold);
+                self.with_exchange(|it, now, steps| it.parted(now, seat, steps));
+            }
+            Verdict::Bypass => {
+                let text = "is left out from now on";
+                self.part(seat, why, Plan::Bypass, text);
+                self.adopt_all(seat, untold);
+                if let Some(record) = self.sessions.record_mut(seat) {
+                    *record = Record::default();
+                }
+                self.with_exchange(|it, now, steps| it.bypassed(now, seat, steps));
+                self.route(router::Event::Bypassed(seat));
+            }
+        }
+    }
+
+    fn judge(&mut self, seat: Seat) -> Verdict {
+        let now = self.cx.now;
+        let random = self.failures.random();
+        let can = self.can_take_up(seat);
+        let Some(policy) = self.policy(seat) else { return Verdict::Stop };
+        let then = match policy.then {
+            Then::Bypass => Verdict::Bypass,
+            Then::Stop => Verdict::Stop,
+        };
+        if self.router.is_ending() {
+            return Verdict::Stop;
+        }
+        // What does not even start is a mistake to be corrected, not an accident to be survived. Only a
+        // component that the user has named may be left out: until a component has answered `initialize`,
+        // nobody knows whether it contains a guard.
+        let may_be_left_out = policy.restart == Restart::Never && policy.named;
+        if !self.router.has_stood(seat) && !may_be_left_out {
+            return match self.router.life(seat) {
+                Some(Life::Bypassed | Life::Closed) => Verdict::Ignore,
+                _ => Verdict::Stop,
+            };
+        }
+        let since = match self.router.life(seat) {
+            Some(Life::Bypassed | Life::Closed) => return Verdict::Ignore,
+            life => life.and_then(Life::live_since),
+        };
+        let wanted = match policy.restart {
+            Restart::Never => false,
+            Restart::IfItCan => can,
+            Restart::Always => true,
+        };
+        let restarts = self.failures.restarts.get_mut(seat);
+        match restarts.and_then(|it| it.failed(now, since, policy.pace, random)) {
+            Some(delay) if wanted => Verdict::Restart { delay },
+            _ => then,
+        }
+    }
+
+    /// Says in the log why a component is not left out although `bypass` was said of all components.
+    fn explain_stop(&mut self, seat: Seat, verdict: &Verdict) {
+        let Some(policy) = self.policy(seat).filter(|_| matches!(verdict, Verdict::Stop)) else {
+            return;
+        };
+        let bypass = policy.restart == Restart::Never && policy.then == Then::Bypass;
+        if bypass && !self.router.has_stood(seat) && !self.router.is_ending() {
+            let who = self.router.chain().describe(seat);
+            let text = format!(
+                "{who} has never answered initialize, so it may contain a guard and is not left out. \
+                 It would be left out if `bypass` were said of it by name"
+            );
+            self.warn(seat, text);
+        }
+    }
+
+    /// Would a fresh one be of use to those who have sessions with this one?
+    fn can_take_up(&self, seat: Seat) -> bool {
+        let Some(record) = self.sessions.record(seat) else { return false };
+        match self.is_agent(seat) {
+            false => true,
+            true if record.has_unknown => false,
+            true => record.is_idle() || self.resumption(seat).is_some(),
+        }
+    }
+
+    /// A component is gone: the askers that wait for it are told, and the user.
+    fn part(&mut self, seat: Seat, why: Exit, plan: Plan, consequence: &str) {
+        let chain = self.router.chain();
+        let told = format!(
+            "{} {}: it {}. It {consequence}.",
+            chain.describe(seat),
+            why.verb(),
+            why.what()
+        );
+        let line = format!("{}; it {consequence}", chain.obituary(seat, &why, None));
+        self.warn(seat, line);
+        // The user already knows of a component that fails while it is being restarted.
+        let again = plan != Plan::Bypass && !self.is_up(seat);
+        if !again {
+            self.tell_editor(seat, &told);
+        }
+        self.end_turns(seat, &why, false);
+        self.cx.out.push(Action::End(seat));
+        let asked = self.asked_by(seat);
+        let (mut lost, mut stopped) = (Vec::new(), Vec::new());
+        if let Some(record) = self.sessions.record_mut(seat) {
+            // A session that the next one in this seat has never heard of must not begin.
+            if plan != Plan::Bypass {
+                lost = record.owed_set_ups();
+            }
+            stopped = record.stopped();
+            record.parted();
+        }
+        self.lessons.parted(seat);
+        self.route(router::Event::Parted { seat, why, plan, lost });
+        self.orphan(seat, asked);
+        self.call_off_orphans();
+        self.cancel_on(seat, &stopped);
+    }
+
+    /// It may have died with a cancellation in its hands: the next one who works on a prompt of that
+    /// session is told. That need not be its successor, which may have come when the prompt had passed.
+    fn cancel_on(&mut self, seat: Seat, sessions: &[String]) {
+        for session in sessions {
+            let works = |at: Seat| {
+                let record = self.sessions.record(at).filter(|_| at > seat && self.is_up(at))?;
+                let prompts = &record.prompts;
+                let prompt = prompts.values().find(|it| it.session == *session)?;
+                Some((at, prompt.cancelled.is_some()))
+            };
+            let next = self.router.chain().seats().find_map(works);
+            if let Some((next, false)) = next {
+                self.send(next, Side::Agent, cancellation(session));
+            }
+        }
+    }
+
+    /// What a component that is gone had asked the agent to do, and nobody waits for, is not to be
+    /// done: the question itself is taken back by the router, and the turn is cancelled.
+    fn call_off_orphans(&mut self) {
+        for seat in self.router.chain().seats().collect::<Vec<_>>() {
+            let router = &self.router;
+            let Some(record) = self.sessions.record_mut(seat) else { continue };
+            record.cancelled.retain(|id| router.owes(seat, id));
+            let orphans: Vec<_> =
+                record.prompts.extract_if(.., |_, it| !router.owes(seat, &it.id)).collect();
+            for (_, prompt) in orphans {
+                self.send(seat, Side::Agent, cancellation(&prompt.session));
+            }
+        }
+    }
+
+    /// A component that does not stop a turn when it is told to is given up; but first the prompts are answered
+    /// as they would be by a component that stops.
+    fn honour_cancellations(&mut self, seat: Seat) {
+        let Some(record) = self.sessions.record_mut(seat) else { return };
+        let prompts = record.prompts.extract_if(.., |_, it| it.cancelled.is_some());
+        let stopped = Json::object([("stopReason", Some(Json::string("cancelled")))]);
+        let ids: Vec<Id> = prompts.map(|(_, it)| it.id).collect();
+        for id in ids {
+            let answer = Message::response(id, Outcome::Result(stopped.clone()));
+            self.supply(Hop { seat, toward: Side::Editor }, answer);
+        }
+    }
+
+    /// Starts those whose time has come.
+    pub(super) fn start_what_is_due(&mut self) {
+        for seat in self.router.chain().seats().collect::<Vec<_>>() {
+            let is_due = |life: &Life| matches!(life, Life::Away { at, .. } if *at <= self.cx.now);
+            if self.router.life(seat).is_some_and(is_due) && !self.router.is_ending() {
+                self.cx.out.push(Action::Start(seat));
+                self.route(router::Event::Returned(seat));
+            }
+        }
+    }
+}
+
+fn cancellation(session: &str) -> Message {
+    let params = Json::object([("sessionId", Some(Json::string(session)))]);
+    Message::notification("session/cancel", params)
+}

@@ -1,0 +1,112 @@
+//! MCP over ACP: the exchange (crate `mcp`) as a stage.
+
+use mcp::{Exchange, Step};
+use router::{Seat, Time};
+use wire::{Message, Spoken};
+
+use super::{Cx, Flow, Hop, Stage, Stages};
+use crate::event::Action;
+
+#[derive(Debug)]
+pub(super) struct Mcp {
+    /// `None` in a chain that has no use for it.
+    exchange: Option<Exchange>,
+    /// By seat: what is spoken there.
+    dialects: Vec<Spoken>,
+    /// What the exchange wants done because of the message that is on its way.
+    steps: Vec<Step>,
+}
+
+impl Mcp {
+    pub fn new(count: usize, exchange: Option<Exchange>) -> Mcp {
+        Mcp { exchange, dialects: vec![Spoken::Unknown; count + 1], steps: Vec::new() }
+    }
+
+    pub fn exchange(&self) -> Option<&Exchange> {
+        self.exchange.as_ref()
+    }
+
+    pub fn deadline(&self) -> Option<Time> {
+        self.exchange.as_ref().and_then(Exchange::deadline)
+    }
+
+    /// Notes what is spoken in a seat. Says whether that is new.
+    pub fn set_dialect(&mut self, seat: Seat, spoken: Spoken) -> bool {
+        std::mem::replace(&mut self.dialects[seat.index()], spoken) != spoken
+    }
+
+    /// Takes what the exchange wants done because of the last message.
+    pub fn take_steps(&mut self) -> Vec<Step> {
+        std::mem::take(&mut self.steps)
+    }
+
+    fn hop(&self, Hop { seat, toward }: Hop) -> mcp::Hop {
+        mcp::Hop { seat, toward, dialect: self.dialects[seat.index()] }
+    }
+
+    pub fn arrived(&mut self, cx: &Cx, hop: Hop, message: &mut Message) -> Flow {
+        let hop = self.hop(hop);
+        match self.exchange.as_mut().filter(|it| it.minds(message)) {
+            Some(exchange) => {
+                let taken = super::take(message);
+                pass(message, exchange.arrived(cx.now, hop, taken, &mut self.steps))
+            }
+            None => Flow::Pass,
+        }
+    }
+
+    pub fn delivered(&mut self, cx: &Cx, hop: Hop, message: &mut Message) -> Flow {
+        let hop = self.hop(hop);
+        match self.exchange.as_mut().filter(|it| it.minds_delivery(hop.seat, message)) {
+            Some(exchange) => {
+                let taken = super::take(message);
+                pass(message, exchange.deliver(cx.now, hop, taken, &mut self.steps))
+            }
+            None => Flow::Pass,
+        }
+    }
+}
+
+/// Puts back what the exchange has left of a message.
+fn pass(message: &mut Message, left: Option<Message>) -> Flow {
+    match left {
+        Some(left) => {
+            *message = left;
+            Flow::Pass
+        }
+        None => Flow::Taken,
+    }
+}
+
+impl Stages {
+    pub(super) fn with_exchange(&mut self, act: impl FnOnce(&mut Exchange, Time, &mut Vec<Step>)) {
+        if let Some(exchange) = &mut self.mcp.exchange {
+            let mut steps = Vec::new();
+            act(exchange, self.cx.now, &mut steps);
+            self.perform(steps);
+        }
+    }
+
+    /// Performs what the exchange wants done. Its messages go on from its place.
+    pub(super) fn perform(&mut self, steps: Vec<Step>) {
+        for step in steps {
+            match step {
+                Step::Arrive { from, toward, message } => {
+                    self.inject(Stage::Mcp, Hop { seat: from, toward }, message);
+                }
+                Step::Deliver { to, toward, message } => {
+                    self.send_from(Stage::Mcp, Hop { seat: to, toward }, message);
+                }
+                Step::Tell { caller, message } => {
+                    self.cx.out.push(Action::Tell { caller, message });
+                }
+                Step::HangUp(caller) => self.cx.out.push(Action::HangUp(caller)),
+                Step::Admit { ticket, kind } => {
+                    self.cx.out.push(Action::Admit { ticket, kind });
+                }
+                Step::Revoke(ticket) => self.cx.out.push(Action::Revoke(ticket)),
+                Step::Report(notice) => self.cx.out.push(Action::Report(notice)),
+            }
+        }
+    }
+}
