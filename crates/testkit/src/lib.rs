@@ -3,7 +3,6 @@ pub mod diff;
 #[cfg(unix)]
 pub mod drive;
 pub mod flow;
-pub mod hub;
 pub mod notation;
 pub mod peers;
 pub mod rpc;

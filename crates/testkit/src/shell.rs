@@ -21,10 +21,8 @@ pub enum Effect {
 
 /// Changes what goes into the core and what comes out of it. A test plants a fault with it.
 pub trait Meddler {
-    /// Called before an input is handled. `None` drops the input.
-    fn before(&mut self, input: Input) -> Option<Input> {
-        Some(input)
-    }
+    /// Called before an input is handled. What it gives is handled instead.
+    fn before(&mut self, input: Input) -> Vec<Input>;
 
     /// Called with everything that came of the input.
     fn after(&mut self, effects: &mut Vec<Effect>);
@@ -117,11 +115,11 @@ impl Shell {
 
     /// Something else has happened.
     pub fn handle(&mut self, now: Time, input: Input) -> Vec<Effect> {
-        let input = match &mut self.meddler {
+        let inputs = match &mut self.meddler {
             Some(meddler) => meddler.before(input),
-            None => Some(input),
+            None => vec![input],
         };
-        input.into_iter().for_each(|input| self.core.handle(now, input, &mut self.out));
+        inputs.into_iter().for_each(|input| self.core.handle(now, input, &mut self.out));
         let mut effects = self.effects(now);
         if let Some(meddler) = &mut self.meddler {
             meddler.after(&mut effects);

@@ -1,7 +1,7 @@
 //! Whole conversations, made up at random and checked by rules instead of by a script.
 //!
-//! A [`World`] is a [`cast`](crate::cast) of real routers and dialects with made-up players around
-//! them. Everybody is connected by queues of lines, and time is a number. A *schedule* is a list of
+//! A [`World`] is a [`cast`](crate::cast) of real cores, each driven by a [`shell`](crate::shell), with made-up players
+//! around them. Everybody is connected by queues of lines, and time is a number. A *schedule* is a list of
 //! [`Op`]s: somebody asks, answers, cancels, dies; one line moves on. Whatever the schedule, certain
 //! things must hold; the first one that does not is the [`Violation`].
 //!
@@ -77,9 +77,10 @@ fn play(seed: u64, bug: Option<Bug>, traced: bool) -> (World, Check) {
     let mut random = Random::new(seed);
     let cast = CASTS[random.below(CASTS.len())];
     let parsed = Cast::parse(cast);
-    let last = Seat(parsed.conductors[0].chain.components.len() as u16);
+    let chain = &parsed.conductors[0].chain;
+    let (mode, last) = (chain.mode, Seat(chain.components.len() as u16));
     let countdown = random.below(6);
-    let saboteur = bug.map(|bug| Saboteur::new(bug, countdown, last));
+    let saboteur = bug.map(|bug| Saboteur::new(bug, countdown, mode, last));
     let mut world = World::new(parsed, saboteur);
     if traced {
         world.trace = Some(vec![format!("seed {seed}: {cast}")]);

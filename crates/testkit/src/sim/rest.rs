@@ -1,7 +1,8 @@
 //! How a schedule comes to rest and to its end, and what must be true then.
 
 use bytes::Bytes;
-use router::{Event, Seat};
+use engine::Input;
+use router::Seat;
 
 use super::Check;
 use super::ledger::{What, violation};
@@ -43,7 +44,7 @@ impl World {
     /// # Errors
     /// The first rule that was broken.
     pub fn stop(&mut self, random: &mut Random) -> Check {
-        self.event(0, Event::Stop)?;
+        self.stop_conductor(0)?;
         loop {
             self.run_dry(random)?;
             if self.nodes.iter().all(|node| node.finished) {
@@ -89,7 +90,7 @@ impl World {
             return Ok(());
         }
         self.check_answers()?;
-        match self.nodes.iter().position(|node| node.hub.router().open_questions() > 0) {
+        match self.nodes.iter().position(|node| node.shell.core().router().open_questions() > 0) {
             Some(conductor) => violation(format!("conductor {conductor} has an open question")),
             None => Ok(()),
         }
@@ -102,19 +103,18 @@ impl World {
     pub fn check_end(&mut self) -> Check {
         self.check_answers()?;
         for conductor in 0..self.nodes.len() {
-            let node = &self.nodes[conductor];
-            if node.hub.router().open_questions() > 0 || node.hub.router().deadline().is_some() {
+            let core = self.nodes[conductor].shell.core();
+            if core.router().open_questions() > 0 || core.deadline().is_some() {
                 return violation(format!(
                     "conductor {conductor} has ended and waits for something"
                 ));
             }
             let line = Bytes::from_static(br#"{"id":0,"method":"too/late"}"#);
-            let mut out = Vec::new();
-            let hub = &mut self.nodes[conductor].hub;
-            hub.line(self.now, Seat::OUTER, &line, &mut out);
-            hub.event(self.now, Event::Stop, &mut out);
-            hub.event(self.now, Event::Tick, &mut out);
-            self.perform(conductor, out)?;
+            let shell = &mut self.nodes[conductor].shell;
+            let mut effects = shell.line(self.now, Seat::OUTER, line);
+            effects.extend(shell.handle(self.now, Input::Stop));
+            effects.extend(shell.handle(self.now, Input::Tick));
+            self.perform(conductor, effects)?;
         }
         Ok(())
     }

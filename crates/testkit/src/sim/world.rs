@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use router::{Ending, Event, Exit, How, Seat, Time};
+use engine::{Input, Output};
+use router::{Ending, Exit, How, Seat, Time};
 use wire::Side;
 
 use super::bug::Saboteur;
@@ -12,13 +13,13 @@ use super::op::Op;
 use super::player::State;
 use super::{Check, Violation};
 use crate::cast::{Cast, Part, Sitter};
-use crate::hub::{Hub, Output};
+use crate::shell::{Effect, Shell};
 use crate::stub::Frame;
 
 /// How a conductor says that somebody never did its part of the handshake.
 const SILENT: &str = "did not answer initialize";
 
-#[allow(missing_debug_implementations)] // a hub has nothing to show
+#[allow(missing_debug_implementations)] // a shell has nothing to show
 pub struct World {
     pub(super) cast: Cast,
     pub(super) players: Vec<State>,
@@ -36,7 +37,7 @@ pub struct World {
 
 /// A conductor, and what it was told and did.
 pub(super) struct Node {
-    pub(super) hub: Hub,
+    pub(super) shell: Shell,
     pub(super) finished: bool,
     /// It has heard that somebody left, or that it is to stop.
     disturbed: bool,
@@ -74,18 +75,17 @@ enum Item {
 
 impl World {
     pub fn new(cast: Cast, saboteur: Option<Saboteur>) -> World {
-        let mut nodes: Vec<Node> = cast
-            .conductors
-            .iter()
-            .map(|table| Node {
-                hub: Hub::new(table.chain.clone()),
+        let mut nodes: Vec<Node> = (0..)
+            .zip(&cast.conductors)
+            .map(|(seed, table)| Node {
+                shell: Shell::new(table.setup(seed)),
                 finished: false,
                 disturbed: false,
                 seats: table.seats.iter().map(|_| Place::default()).collect(),
             })
             .collect();
         if let Some(saboteur) = saboteur {
-            nodes[0].hub = Hub::with_meddler(cast.conductors[0].chain.clone(), Box::new(saboteur));
+            nodes[0].shell = Shell::with_meddler(cast.conductors[0].setup(0), Box::new(saboteur));
         }
         let mut links = Vec::new();
         let mut link = |to, speaker| {
@@ -175,7 +175,7 @@ impl World {
             }
             Op::Wait(what) => return self.wait(what),
             Op::Die(who, what) => self.die(player(who), what),
-            Op::Stop => return self.event(0, Event::Stop),
+            Op::Stop => return self.stop_conductor(0),
         }
         Ok(())
     }
@@ -239,11 +239,10 @@ impl World {
     fn wait(&mut self, what: u8) -> Check {
         if !what.is_multiple_of(4) {
             let conductor = usize::from(what) % self.nodes.len();
-            let mut out = Vec::new();
-            self.nodes[conductor].hub.event(self.now, Event::Tick, &mut out);
-            return match out.is_empty() {
+            let effects = self.nodes[conductor].shell.handle(self.now, Input::Tick);
+            return match effects.is_empty() {
                 true => Ok(()),
-                false => violation(format!("a tick before its time does something: {out:?}")),
+                false => violation(format!("a tick before its time does something: {effects:?}")),
             };
         }
         self.pass_time().map(drop)
@@ -251,14 +250,13 @@ impl World {
 
     /// Says whether there was a deadline.
     pub(super) fn pass_time(&mut self) -> Result<bool, Violation> {
-        let deadlines = self.nodes.iter().filter_map(|node| node.hub.router().deadline());
+        let deadlines = self.nodes.iter().filter_map(|node| node.shell.core().deadline());
         let Some(next) = deadlines.min() else { return Ok(false) };
         self.now = self.now.max(next);
         self.tell(|| format!("time {}", next.0));
         for conductor in 0..self.nodes.len() {
-            if self.nodes[conductor].hub.router().deadline().is_some_and(|it| it <= next) {
-                self.event(conductor, Event::Tick)?;
-            }
+            let effects = self.nodes[conductor].shell.tick(self.now);
+            self.perform(conductor, effects)?;
         }
         Ok(true)
     }
@@ -293,14 +291,16 @@ impl World {
                 if speaker.is_some() && !self.nodes[conductor].finished {
                     self.take(&line);
                 }
-                let mut out = Vec::new();
-                self.nodes[conductor].hub.line(self.now, seat, &line, &mut out);
-                self.perform(conductor, out)?;
+                let effects = self.nodes[conductor].shell.line(self.now, seat, line);
+                self.perform(conductor, effects)?;
             }
             (End::Conductor(conductor, seat), Item::End(why)) => {
-                self.nodes[conductor].seats[seat.index()].empty =
-                    seat.is_component() || why.how == How::ClosedInput;
-                self.event(conductor, Event::Left { seat, why })?;
+                // A component that has closed its output may still read. It is given up a second later.
+                let reads = why.how == How::ClosedOutput;
+                self.nodes[conductor].seats[seat.index()].empty = !reads;
+                self.disturb(conductor);
+                let effects = self.nodes[conductor].shell.leave(self.now, seat, why);
+                self.perform(conductor, effects)?;
             }
         }
         Ok(true)
@@ -317,27 +317,35 @@ impl World {
         }
     }
 
-    pub(super) fn event(&mut self, conductor: usize, event: Event) -> Check {
-        self.tell(|| format!("conductor {conductor}: {event:?}"));
-        if !matches!(event, Event::Tick) {
-            self.nodes[conductor].disturbed = true;
-            self.disturbed = true;
-        }
-        let mut out = Vec::new();
-        self.nodes[conductor].hub.event(self.now, event, &mut out);
-        self.perform(conductor, out)
+    /// A conductor is told to stop.
+    pub(super) fn stop_conductor(&mut self, conductor: usize) -> Check {
+        self.tell(|| format!("conductor {conductor} is told to stop"));
+        self.disturb(conductor);
+        let effects = self.nodes[conductor].shell.handle(self.now, Input::Stop);
+        self.perform(conductor, effects)
     }
 
-    pub(super) fn perform(&mut self, conductor: usize, out: Vec<Output>) -> Check {
-        for output in out {
+    fn disturb(&mut self, conductor: usize) {
+        self.nodes[conductor].disturbed = true;
+        self.disturbed = true;
+    }
+
+    pub(super) fn perform(&mut self, conductor: usize, effects: Vec<Effect>) -> Check {
+        for effect in effects {
             if self.nodes[conductor].finished {
                 return violation(format!(
-                    "conductor {conductor} goes on after its end: {output:?}"
+                    "conductor {conductor} goes on after its end: {effect:?}"
                 ));
             }
+            let output = match effect {
+                Effect::Line { to, line } => {
+                    self.deliver(conductor, to.seat, line)?;
+                    continue;
+                }
+                Effect::Output(output) => output,
+            };
             match output {
-                Output::Line { to, line } => self.deliver(conductor, to, line)?,
-                Output::Start(seat) => {
+                Output::Start { seat, .. } => {
                     let place = &mut self.nodes[conductor].seats[seat.index()];
                     if std::mem::replace(&mut place.started, true) {
                         return violation(format!("{seat:?} is started twice"));
@@ -347,8 +355,12 @@ impl World {
                         self.players[who].started = true;
                     }
                 }
-                Output::Warn { .. } => {}
+                Output::Report(notice) if notice.text.contains("sent a bad line") => {
+                    return violation(format!("a line is refused: {}", notice.text));
+                }
+                Output::Report(_) => {}
                 Output::Finish(ending) => self.finish(conductor, &ending)?,
+                output => return violation(format!("nobody has a reason for {output:?}")),
             }
         }
         Ok(())
