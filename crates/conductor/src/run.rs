@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use engine::queue::Queue;
-use engine::{Core, Input, Line, Output, Outputs, Port, Seen};
+use engine::{Command, Core, Input, Line, Output, Outputs, Port, Seen};
 use router::{Ending, Level, Notice, Router, Seat, Time};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -58,7 +58,7 @@ pub async fn run(
         if !stopped && stop.as_mut().poll(cx).is_ready() {
             stopped = true;
             shell.look_at_the_clock();
-            shell.handle(Input::Stop);
+            shell.handle(Input::Command(Command::Stop));
         }
         shell.poll(cx)
     })

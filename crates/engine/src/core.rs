@@ -158,7 +158,7 @@ impl Core {
             Input::Admitted { ticket, place } => {
                 self.apply(Event::Admitted { ticket, place }, out);
             }
-            Input::Stop => self.apply(Event::Stop, out),
+            Input::Command(command) => self.apply(Event::Command(command), out),
             Input::Tick => self.on_tick(out),
         }
         self.see_off(out);
@@ -287,12 +287,7 @@ impl Core {
             Action::Deliver { to, toward, message } => self.deliver(to, toward, &message, out),
             Action::Start(seat) => self.start(seat, out),
             Action::End(seat) => self.renew(seat, out),
-            Action::Tell { caller, message } => out.push(Output::Tell { caller, message }),
-            Action::HangUp(caller) => out.push(Output::HangUp(caller)),
-            Action::Admit { ticket, kind } => out.push(Output::Admit { ticket, kind }),
-            Action::Revoke(ticket) => out.push(Output::Revoke(ticket)),
-            Action::Spare { seat, kind } => out.push(Output::Spare { seat, kind }),
-            Action::Report(notice) => out.push(Output::Report(notice)),
+            Action::Output(output) => out.push(output),
             Action::Finish(ending) => {
                 self.finished = true;
                 self.seats().for_each(|seat| self.forget_guess(seat, out));
@@ -402,7 +397,7 @@ impl Core {
                 let queued = out.queued(Link { seat, port }) + peer.backlog(port);
                 peer.pipe(port).is_held_up() || queued > 0
             });
-            if is_excused {
+            if is_excused || self.stages.is_gate_closed(seat) {
                 self.stages.restart_barrier_limit(self.now, seat);
             }
         }
@@ -412,7 +407,7 @@ impl Core {
     /// component learns, its neighbours are paused later: it may need an answer from them.
     fn gauge(&self, seat: Seat, out: &Outputs) -> Gauge {
         let peer = &self.peers[seat.index()];
-        let (_, held) = self.router().held(seat);
+        let (_, held) = self.stages.held(seat);
         let marks = self.setup.marks;
         let most = if self.router().learns(seat) { marks.cap / 4 } else { marks.high };
         let mut gauge = Gauge { queued: 0, full: held > most, pending: false };
@@ -434,8 +429,7 @@ impl Core {
         }
         let marks = self.setup.marks;
         // Most of the time there is nothing to do, and this is asked for every line.
-        if self.listens && !self.peers.iter().any(Peer::is_regulated) && !self.router().holds_any()
-        {
+        if self.listens && !self.peers.iter().any(Peer::is_regulated) && !self.stages.holds_any() {
             return;
         }
         // A component that is bypassed feeds no queue: those around it are neighbours.

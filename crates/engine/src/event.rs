@@ -2,8 +2,10 @@
 
 use bytes::Bytes;
 use mcp::{Caller, Place, Ticket};
-use router::{Ending, Exit, Kind, Notice, Seat};
+use router::{Ending, Exit, Seat};
 use wire::{Message, Side};
+
+use crate::input::{Command, Output};
 
 /// What happened.
 #[derive(Debug, Clone)]
@@ -34,13 +36,13 @@ pub enum Event {
         line: Bytes,
     },
     HungUp(Caller),
-    /// The place that an [`Action::Admit`] asked for is open, or could not be opened.
+    /// The place that an [`Output::Admit`] asked for is open, or could not be opened.
     Admitted {
         ticket: Ticket,
         place: Result<Place, String>,
     },
-    /// The conductor was asked to end.
-    Stop,
+    /// The user wants something.
+    Command(Command),
     /// The [`deadline`](crate::stages::Stages::deadline) has come.
     Tick,
 }
@@ -54,19 +56,8 @@ pub enum Action {
     End(Seat),
     /// Write a message to a seat's link.
     Deliver { to: Seat, toward: Side, message: Message },
-    /// Send a message to an MCP client.
-    Tell { caller: Caller, message: Message },
-    /// End the connection of an MCP client.
-    HangUp(Caller),
-    /// Open a place where MCP clients with this ticket can connect, and report it with
-    /// [`Event::Admitted`].
-    Admit { ticket: Ticket, kind: mcp::Kind },
-    /// Take no more MCP clients with this ticket. Those that have connected stay.
-    Revoke(Ticket),
-    /// Remember that this component crashes on this kind of message.
-    Spare { seat: Seat, kind: Kind },
-    /// Tell the user who runs the conductor.
-    Report(Notice),
+    /// What concerns no link goes to the shell as it is.
+    Output(Output),
     /// The chain is over: write out what is queued, end the components. No action follows.
     Finish(Ending),
 }

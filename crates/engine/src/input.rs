@@ -162,10 +162,25 @@ pub enum Input {
         ticket: Ticket,
         place: Result<Place, String>,
     },
-    /// The conductor was asked to end.
-    Stop,
+    /// The user wants something.
+    Command(Command),
     /// The [`deadline`](crate::Core::deadline) has come.
     Tick,
+}
+
+/// What a user can want of a chain that runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Command {
+    /// End the chain.
+    Stop,
+    /// Replace a component by a fresh one, at once and whatever its policy is.
+    Restart(Seat),
+    /// Leave a proxy out.
+    Bypass(Seat),
+    /// Hold every message for a peer from now on.
+    Hold(Seat),
+    /// Deliver what is held for a peer, and hold no more.
+    Release(Seat),
 }
 
 /// What to do, in this order.

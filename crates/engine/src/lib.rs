@@ -50,7 +50,7 @@ mod topic;
 pub use core::Core;
 pub use event::{Action, Event};
 pub use flow::Marks;
-pub use input::{Facts, Input, Line, Link, Output, Outputs, Port, Seen, Setup};
+pub use input::{Command, Facts, Input, Line, Link, Output, Outputs, Port, Seen, Setup};
 pub use policy::{Pace, Policy, Restart, Rules, Then, Watch};
 pub use stages::{Stage, Stages};
 pub use tamper::Tamper;

@@ -10,6 +10,7 @@
 
 mod blame;
 mod by_seat;
+mod command;
 mod failure;
 mod gate;
 mod lessons;
@@ -30,6 +31,7 @@ use wire::dialect::{Generation, Spoken};
 use wire::{Id, Json, Message, Outcome, Side};
 
 use crate::event::{Action, Event};
+use crate::input::Output;
 use crate::policy::{Policy, Rules};
 use blame::Blames;
 use failure::Failures;
@@ -133,8 +135,12 @@ impl Cx {
         Id::string(&format!("r:{}", self.asked))
     }
 
+    fn push(&mut self, output: Output) {
+        self.out.push(Action::Output(output));
+    }
+
     fn warn(&mut self, seat: Seat, text: String) {
-        self.out.push(Action::Report(Notice { level: Level::Warn, seat, text }));
+        self.push(Output::Report(Notice { level: Level::Warn, seat, text }));
     }
 }
 
@@ -238,6 +244,22 @@ impl Stages {
         self.sessions.live()
     }
 
+    /// How many messages are held for a peer, and how many bytes.
+    pub fn held(&self, seat: Seat) -> (usize, usize) {
+        let (absent, gate) = (self.router.held(seat), self.gate.held(seat));
+        (absent.0 + gate.0, absent.1 + gate.1)
+    }
+
+    /// Whether any message is held, or may have to be.
+    pub(crate) fn holds_any(&self) -> bool {
+        self.router.holds_any() || self.gate.holds_any()
+    }
+
+    /// Messages for a peer are held by a command: it cannot act on them.
+    pub(crate) fn is_gate_closed(&self, seat: Seat) -> bool {
+        self.gate.is_closed(seat)
+    }
+
     /// How many bytes of long requests and answers are kept, for tests.
     pub fn kept(&self) -> usize {
         self.sessions.kept()
@@ -264,7 +286,7 @@ impl Stages {
     /// How much is open, for tests: questions, what waits, what is recorded of things that are not
     /// over, then the sizes of the exchange.
     pub fn sizes(&self) -> Vec<usize> {
-        let held: usize = self.router.chain().seats().map(|seat| self.router.held(seat).0).sum();
+        let held: usize = self.router.chain().seats().map(|seat| self.held(seat).0).sum();
         let open = self.sessions.open() + self.turns.open() + self.orphans.len();
         let exchange = self.mcp.exchange().into_iter().flat_map(Exchange::sizes);
         [self.router.open_questions(), held, open, self.notes.open()]
@@ -301,7 +323,7 @@ impl Stages {
             Event::Admitted { ticket, place } => {
                 self.with_exchange(|it, now, steps| it.admitted(now, ticket, place, steps));
             }
-            Event::Stop => self.route(router::Event::Stop),
+            Event::Command(command) => self.on_command(command),
             Event::Tick => self.on_tick(),
         }
         self.settle();
@@ -331,7 +353,7 @@ impl Stages {
                 router::Action::Returned { seat, outcome } => {
                     self.todo.push_back(Todo::Returned { seat, outcome });
                 }
-                router::Action::Report(notice) => self.cx.out.push(Action::Report(notice)),
+                router::Action::Report(notice) => self.cx.push(Output::Report(notice)),
                 router::Action::Finish(ending) => {
                     self.finished = true;
                     self.cx.out.push(Action::Finish(ending));

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use engine::journal::{Mismatch, Recorder, Replay, replay};
 use engine::{
-    Core, Facts, Input, Line, Link, Outputs, Pace, Policy, Restart, Rules, Setup, Then, Watch,
+    Command, Core, Facts, Input, Line, Link, Outputs, Pace, Policy, Restart, Rules, Setup, Then,
+    Watch,
 };
 use router::{Chain, Component, How, Mode, Seat, Time};
 use wire::dialect::Generation;
@@ -121,7 +122,10 @@ fn recorded() -> Vec<u8> {
     let started = play.tick();
     assert!(started.contains("Start { seat: Seat(1), life: 1 }"), "{started}");
     assert!(play.read(PROXY).contains("initialize"));
-    assert!(play.handle(Input::Stop).contains("Finish") || play.tick().contains("Finish"));
+    assert!(
+        play.handle(Input::Command(Command::Stop)).contains("Finish")
+            || play.tick().contains("Finish")
+    );
     play.read(Seat::OUTER);
     play.recorder.take()
 }

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use engine::{
-    Core, Facts, Input, Line, Link, Marks, Output, Outputs, Pace, Policy, Restart, Rules, Setup,
-    Then, Watch,
+    Command, Core, Facts, Input, Line, Link, Marks, Output, Outputs, Pace, Policy, Restart, Rules,
+    Setup, Then, Watch,
 };
 use router::{Chain, Component, How, Mode, Seat, Time};
 
@@ -133,4 +133,24 @@ fn a_late_answer_to_a_cancelled_prompt_begins_no_turn() {
     assert!(play.read(EDITOR).0.contains("-32800"));
     play.line(AGENT, r#"{"jsonrpc":"2.0","id":"c:2","result":{}}"#);
     assert_eq!(play.core.deadline(), None, "nothing is waited for");
+}
+
+/// A component cannot answer a request that is held. Its time begins when the request is released. Meanwhile
+/// the sender is held back as if the component did not read.
+#[test]
+fn a_component_is_not_overdue_while_its_messages_are_held() {
+    let mut play = Play::new(Watch { answer: Some(1_000), prompt: None, cancel: None });
+    play.greet(1, r#","agentCapabilities":{}"#);
+    assert_eq!(play.handle(Input::Command(Command::Hold(AGENT))), []);
+    let long = "x".repeat(2_000);
+    let ask = format!(r#"{{"jsonrpc":"2.0","id":2,"method":"m","params":{{"t":"{long}"}}}}"#);
+    let link = Link::main(EDITOR);
+    assert_eq!(play.line(EDITOR, &ask), [Output::Read { link, read: false }]);
+    assert_eq!((play.core.deadline(), play.read(AGENT).0.as_str()), (None, ""));
+    play.now = Time(5_000);
+    play.handle(Input::Command(Command::Release(AGENT)));
+    assert_eq!(play.core.deadline(), Some(Time(6_000)));
+    let (text, outputs) = play.read(AGENT);
+    assert!(text.contains(r#""method":"m""#), "{text}");
+    assert_eq!(outputs, [Output::Read { link, read: true }]);
 }

@@ -247,6 +247,8 @@ pub enum How {
     Unresponsive { method: String, limit: u64 },
     /// It has not honoured the cancellation of this method for so many milliseconds.
     Uncancellable { method: String, limit: u64 },
+    /// The user wanted it replaced, or left out.
+    Commanded,
     /// It would not read while so many bytes waited for it, and the rest of the chain had to wait.
     Stuck(usize),
 }
@@ -276,6 +278,7 @@ impl Exit {
             How::Uncancellable { method, limit } => {
                 format!("went on with {method} for {} after it was cancelled", seconds(*limit))
             }
+            How::Commanded => "was ended by a command".into(),
             How::Stuck(bytes) => format!("stopped reading while {} MiB waited for it", bytes >> 20),
         }
     }
@@ -288,6 +291,7 @@ impl Exit {
             | How::Refused(_)
             | How::Unresponsive { .. }
             | How::Uncancellable { .. } => "failed",
+            How::Commanded => "stopped",
             _ => "crashed",
         }
     }

@@ -24,7 +24,7 @@
 //! | `editor hangs up` | `inner finished clean` (a nested conductor) |
 //! | `p1 returns` (the time for its restart has come) | |
 //! | `time 60000` (milliseconds since the start) | |
-//! | `stop` | |
+//! | `stop`, `restart p1`, `bypass p1`, `hold p1`, `release p1` (commands) | |
 //!
 //! Before all else, `p1 is spared a` and `p1 is spared ~b` say that p1 has crashed in an earlier run on these
 //! methods, toward the agent or the editor, so the core spares it them.
@@ -34,7 +34,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use engine::{Input, Output};
+use engine::{Command, Input, Output};
 use router::{Ending, Exit, How, Kind, Level, Notice, Seat, Time};
 use wire::dialect::Generation;
 use wire::{Message, Side};
@@ -151,7 +151,17 @@ impl Stage {
     fn act(&mut self, line: &str) {
         let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
         match first {
-            "stop" => return self.with_shell(0, |shell, now| shell.handle(now, Input::Stop)),
+            "stop" => return self.command(0, Command::Stop),
+            "restart" | "bypass" | "hold" | "release" => {
+                let (index, seat) = self.seat(self.cast.player(rest));
+                let command = match first {
+                    "restart" => Command::Restart(seat),
+                    "bypass" => Command::Bypass(seat),
+                    "hold" => Command::Hold(seat),
+                    _ => Command::Release(seat),
+                };
+                return self.command(index, command);
+            }
             "time" => {
                 self.now = Time(rest.parse().expect("time needs milliseconds"));
                 return (0..self.shells.len()).for_each(|it| self.with_shell(it, Shell::tick));
@@ -181,6 +191,10 @@ impl Stage {
         };
         let (index, seat) = self.seat(player);
         self.with_shell(index, |shell, now| shell.leave(now, seat, Exit { how, last_words }));
+    }
+
+    fn command(&mut self, index: usize, command: Command) {
+        self.with_shell(index, |shell, now| shell.handle(now, Input::Command(command)));
     }
 
     fn send(&mut self, player: usize, line: &Bytes) {

@@ -72,7 +72,7 @@ impl Shell {
         let state = router.life(seat);
         let over = router.is_ending() && place.occupant.is_none() && peer.since.is_some();
         let exit = router.last_exit(seat);
-        let (held_messages, held_bytes) = router.held(seat);
+        let (held_messages, held_bytes) = core.held(seat);
         Component {
             number: seat.index(),
             name: chain.name(seat).to_owned(),

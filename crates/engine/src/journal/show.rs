@@ -5,7 +5,7 @@ use router::{Chain, Ending, Seat, Time};
 use wire::Message;
 
 use super::Effects;
-use crate::input::{Input, Line, Link, Output, Port, Seen};
+use crate::input::{Command, Input, Line, Link, Output, Port, Seen};
 
 /// Longer texts are cut.
 const LONGEST: usize = 100;
@@ -58,7 +58,13 @@ fn event(chain: &Chain, input: &Input) -> String {
             Ok(place) => format!("ticket {} is open: {place:?}", ticket.0),
             Err(why) => format!("ticket {} cannot be opened: {why}", ticket.0),
         },
-        Input::Stop => "stop".to_owned(),
+        Input::Command(command) => match command {
+            Command::Stop => "command: stop".to_owned(),
+            Command::Restart(seat) => format!("command: restart {}", name(seat)),
+            Command::Bypass(seat) => format!("command: bypass {}", name(seat)),
+            Command::Hold(seat) => format!("command: hold messages for {}", name(seat)),
+            Command::Release(seat) => format!("command: release messages for {}", name(seat)),
+        },
         Input::Tick => "tick".to_owned(),
     }
 }

@@ -10,7 +10,7 @@ use wire::{Id, Json, Message, Side, Spoken};
 
 use super::*;
 use crate::flow::Marks;
-use crate::input::{Facts, Line, Port, Seen};
+use crate::input::{Command, Facts, Line, Port, Seen};
 use crate::policy::{Pace, Policy, Restart, Rules, Then, Watch};
 
 fn written(value: &impl Codec) -> String {
@@ -146,7 +146,11 @@ fn every_input_returns() {
         Input::Admitted { ticket, place: Ok(stdio) },
         Input::Admitted { ticket, place: Ok(http) },
         Input::Admitted { ticket, place: Err("no".into()) },
-        Input::Stop,
+        Input::Command(Command::Stop),
+        Input::Command(Command::Restart(seat)),
+        Input::Command(Command::Bypass(seat)),
+        Input::Command(Command::Hold(seat)),
+        Input::Command(Command::Release(seat)),
         Input::Tick,
     ] {
         returns(&input);
@@ -159,6 +163,7 @@ fn every_input_returns() {
         How::ClosedOutput,
         How::ClosedInput,
         How::ClosedSuccessor,
+        How::Commanded,
         How::Silent(1),
         How::Refused("r".into()),
         How::Unresponsive { method: "m".into(), limit: 1 },

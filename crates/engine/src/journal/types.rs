@@ -12,7 +12,7 @@ use super::codec::{
 };
 use super::{Appended, Effects, Entry, Header};
 use crate::flow::Marks;
-use crate::input::{Facts, Input, Line, Link, Output, Port, Seen, Setup};
+use crate::input::{Command, Facts, Input, Line, Link, Output, Port, Seen, Setup};
 use crate::policy::{Pace, Policy, Restart, Rules, Then, Watch};
 
 object!(Header { journal, setup });
@@ -50,18 +50,19 @@ choice!(Line [] [Text] [TooLong { found, length }]);
 object!(Findings { messages, more_answers, is_damaged, looks_like_json });
 object!(Remains { ids, call, answer, jsonrpc });
 choice!(How
-    [ClosedOutput, ClosedInput, ClosedSuccessor]
+    [ClosedOutput, ClosedInput, ClosedSuccessor, Commanded]
     [NotStarted, Status, Signal, Ended, Silent, Refused, Stuck]
     [Unresponsive { method, limit }, Uncancellable { method, limit }]
 );
+choice!(Command [Stop] [Restart, Bypass, Hold, Release] []);
 choice!(Place
     []
     []
     [Stdio { program, port, variable, secret }, Http { url, secret }]
 );
 choice!(Input
-    [Stop, Tick]
-    [Unread, Extended, HungUp]
+    [Tick]
+    [Unread, Extended, HungUp, Command]
     [
         Line { link, line },
         Waits { link, waits },

@@ -13,7 +13,7 @@ use wire::{Call, Id, Json, Message, Side, acp};
 
 use super::by_seat::BySeat;
 use super::{Flow, Hop, Stages};
-use crate::event::Action;
+use crate::input::Output;
 
 /// So many messages come into question: the oldest ones that the component has not dealt with.
 const MOST: usize = 32;
@@ -195,7 +195,7 @@ impl Stages {
         );
         self.warn(seat, text.clone());
         self.tell_editor(seat, &text);
-        self.cx.out.push(Action::Spare { seat, kind });
+        self.cx.push(Output::Spare { seat, kind });
     }
 
     /// A component is spared a kind of message that it crashed on in an earlier run.

@@ -49,7 +49,6 @@ impl Stages {
         // Before anything is said in the place of the component: that is not its own doing.
         let crashed_on = self.blame.crashed(seat, &why);
         self.explain_stop(seat, &verdict);
-        let untold = self.sessions.record(seat).map(Record::untold).unwrap_or_default();
         if let How::Uncancellable { .. } = why.how {
             self.honour_cancellations(seat);
         }
@@ -61,27 +60,35 @@ impl Stages {
                 self.route(router::Event::Left { seat, why });
             }
             Verdict::Restart { delay } => {
-                let text = "is being restarted";
                 let attempts = self.failures.restarts.get(seat).map_or(0, Restarts::attempts);
                 let plan = Plan::Restart { at: self.cx.now.plus(delay), attempts };
-                self.part(seat, why.clone(), plan, text);
+                self.replace(seat, why, plan);
                 if let Some(kind) = crashed_on {
                     self.spare_from_now_on(seat, kind);
                 }
-                self.adopt_all(seat, untold);
-                self.with_exchange(|it, now, steps| it.parted(now, seat, steps));
             }
-            Verdict::Bypass => {
-                let text = "is left out from now on";
-                self.part(seat, why, Plan::Bypass, text);
-                self.adopt_all(seat, untold);
-                if let Some(record) = self.sessions.record_mut(seat) {
-                    *record = Record::default();
-                }
-                self.with_exchange(|it, now, steps| it.bypassed(now, seat, steps));
-                self.route(router::Event::Bypassed(seat));
-            }
+            Verdict::Bypass => self.leave_out(seat, why),
         }
+    }
+
+    /// A component is to be replaced by a fresh one.
+    pub(super) fn replace(&mut self, seat: Seat, why: Exit, plan: Plan) {
+        let untold = self.sessions.record(seat).map(Record::untold).unwrap_or_default();
+        self.part(seat, why, plan, "is being restarted");
+        self.adopt_all(seat, untold);
+        self.with_exchange(|it, now, steps| it.parted(now, seat, steps));
+    }
+
+    /// A component is left out from now on.
+    pub(super) fn leave_out(&mut self, seat: Seat, why: Exit) {
+        let untold = self.sessions.record(seat).map(Record::untold).unwrap_or_default();
+        self.part(seat, why, Plan::Bypass, "is left out from now on");
+        self.adopt_all(seat, untold);
+        if let Some(record) = self.sessions.record_mut(seat) {
+            *record = Record::default();
+        }
+        self.with_exchange(|it, now, steps| it.bypassed(now, seat, steps));
+        self.route(router::Event::Bypassed(seat));
     }
 
     fn judge(&mut self, seat: Seat) -> Verdict {
@@ -177,6 +184,8 @@ impl Stages {
             record.parted();
         }
         self.lessons.parted(seat);
+        // What was held for the component is not for the next one.
+        self.gate.open(seat);
         self.route(router::Event::Parted { seat, why, plan, lost });
         self.orphan(seat, asked);
         self.call_off_orphans();
@@ -233,10 +242,15 @@ impl Stages {
         for seat in self.router.chain().seats().collect::<Vec<_>>() {
             let is_due = |life: &Life| matches!(life, Life::Away { at, .. } if *at <= self.cx.now);
             if self.router.life(seat).is_some_and(is_due) && !self.router.is_ending() {
-                self.cx.out.push(Action::Start(seat));
-                self.route(router::Event::Returned(seat));
+                self.start(seat);
             }
         }
+    }
+
+    /// Starts a fresh component in a seat whose component is gone.
+    pub(super) fn start(&mut self, seat: Seat) {
+        self.cx.out.push(Action::Start(seat));
+        self.route(router::Event::Returned(seat));
     }
 }
 

@@ -1,21 +1,28 @@
-//! What may pass to a component at the moment.
+//! What may pass to a peer at the moment.
+//!
+//! The gate is the last stage before a link. It drops what is for a seat without a component, and it holds what
+//! is for a peer while a command says so. Messages for a component that is being restarted do not come here:
+//! the router keeps them, because some of them go elsewhere in the end (see `router::absence`).
 
 use std::collections::VecDeque;
 
-use router::{Life, Router};
+use router::{Life, Router, Seat};
 use wire::{Message, Side};
 
 use super::{Flow, Hop};
 
+/// What a message costs beside its text while it is held.
+const OVERHEAD: usize = 256;
+
 #[derive(Debug)]
 pub(super) struct Gate {
-    /// By seat: the messages that are held for it, while it is closed.
-    held: Vec<Option<VecDeque<(Side, Message)>>>,
+    /// By seat: the messages that are held, if the gate of that seat is closed.
+    closed: Vec<Option<VecDeque<(Side, Message)>>>,
 }
 
 impl Gate {
     pub fn new(count: usize) -> Gate {
-        Gate { held: std::iter::repeat_with(|| None).take(count + 1).collect() }
+        Gate { closed: std::iter::repeat_with(|| None).take(count + 1).collect() }
     }
 
     pub fn delivered(&mut self, router: &Router, hop: Hop, message: &mut Message) -> Flow {
@@ -23,12 +30,36 @@ impl Gate {
         if router.life(hop.seat).is_some_and(Life::is_vacant) {
             return Flow::Taken;
         }
-        match &mut self.held[hop.seat.index()] {
+        match &mut self.closed[hop.seat.index()] {
             Some(held) => {
                 held.push_back((hop.toward, super::take(message)));
                 Flow::Taken
             }
             None => Flow::Pass,
         }
+    }
+
+    /// Holds messages for a seat from now on.
+    pub fn close(&mut self, seat: Seat) {
+        self.closed[seat.index()].get_or_insert_default();
+    }
+
+    /// Holds no more messages for a seat. Gives those that were held, oldest first.
+    pub fn open(&mut self, seat: Seat) -> Option<VecDeque<(Side, Message)>> {
+        self.closed.get_mut(seat.index())?.take()
+    }
+
+    pub fn is_closed(&self, seat: Seat) -> bool {
+        self.closed[seat.index()].is_some()
+    }
+
+    /// How many messages are held for a seat, and how many bytes.
+    pub fn held(&self, seat: Seat) -> (usize, usize) {
+        let Some(held) = &self.closed[seat.index()] else { return (0, 0) };
+        (held.len(), held.iter().map(|(_, message)| message.size() + OVERHEAD).sum())
+    }
+
+    pub fn holds_any(&self) -> bool {
+        self.closed.iter().any(Option::is_some)
     }
 }

@@ -5,7 +5,7 @@ use router::{Seat, Time};
 use wire::{Message, Spoken};
 
 use super::{Cx, Flow, Hop, Stage, Stages};
-use crate::event::Action;
+use crate::input::Output;
 
 #[derive(Debug)]
 pub(super) struct Mcp {
@@ -97,15 +97,11 @@ impl Stages {
                 Step::Deliver { to, toward, message } => {
                     self.send_from(Stage::Mcp, Hop { seat: to, toward }, message);
                 }
-                Step::Tell { caller, message } => {
-                    self.cx.out.push(Action::Tell { caller, message });
-                }
-                Step::HangUp(caller) => self.cx.out.push(Action::HangUp(caller)),
-                Step::Admit { ticket, kind } => {
-                    self.cx.out.push(Action::Admit { ticket, kind });
-                }
-                Step::Revoke(ticket) => self.cx.out.push(Action::Revoke(ticket)),
-                Step::Report(notice) => self.cx.out.push(Action::Report(notice)),
+                Step::Tell { caller, message } => self.cx.push(Output::Tell { caller, message }),
+                Step::HangUp(caller) => self.cx.push(Output::HangUp(caller)),
+                Step::Admit { ticket, kind } => self.cx.push(Output::Admit { ticket, kind }),
+                Step::Revoke(ticket) => self.cx.push(Output::Revoke(ticket)),
+                Step::Report(notice) => self.cx.push(Output::Report(notice)),
             }
         }
     }

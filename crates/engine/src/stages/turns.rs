@@ -215,7 +215,7 @@ impl Stages {
     /// The turn whose component will have been silent, or have ignored its cancellation, for too long first.
     pub(super) fn overdue_turn(&self) -> Option<(Time, Seat, How)> {
         let seats = self.router.chain().seats();
-        let seats = seats.filter(|seat| self.turns_at(*seat) > 0 && self.is_up(*seat));
+        let seats = seats.filter(|seat| self.turns_at(*seat) > 0 && self.can_act(*seat));
         seats.filter_map(|seat| self.overdue_turn_at(seat)).min_by_key(|(due, ..)| *due)
     }
 

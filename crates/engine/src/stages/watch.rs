@@ -52,6 +52,13 @@ impl Watchdog {
         Flow::Pass
     }
 
+    /// A component can act again.
+    pub fn freed(&mut self, cx: &Cx, seat: Seat) {
+        if let Some(signs) = self.signs.get_mut(seat) {
+            signs.freed = cx.now;
+        }
+    }
+
     /// What the components before a seat have waited for has come.
     pub fn freed_before(&mut self, cx: &Cx, seat: Seat) {
         self.signs.before_mut(seat).iter_mut().for_each(|signs| signs.freed = cx.now);
@@ -136,7 +143,7 @@ impl Stages {
 
     /// How long an answer may take, if anybody of ours owes it.
     fn patience(&self, ask: &Ask) -> Option<u64> {
-        let ours = matches!(ask.purpose, Purpose::Pass) && self.is_up(ask.answerer);
+        let ours = matches!(ask.purpose, Purpose::Pass) && self.can_act(ask.answerer);
         let limit = match is_work(&ask.method) {
             true => self.rules.watch.prompt,
             false => self.rules.watch.answer,
@@ -153,7 +160,7 @@ impl Stages {
 
     /// Since when a component goes on with a turn that was cancelled (`session/cancel`).
     fn uncancelled(&self, seat: Seat, limit: u64) -> Option<(Time, Seat, How)> {
-        let record = self.sessions.record(seat).filter(|_| self.is_up(seat))?;
+        let record = self.sessions.record(seat).filter(|_| self.can_act(seat))?;
         let cancelled = record.prompts.values().filter_map(|it| Some((it.cancelled?, it)));
         let mut cancelled = cancelled.peekable();
         cancelled.peek()?;
@@ -181,6 +188,11 @@ impl Stages {
             Some(signs) => cancelled.max(signs.freed.min(cancelled.plus(limit))),
             None => cancelled,
         }
+    }
+
+    /// A component is live, and messages reach it.
+    pub(super) fn can_act(&self, seat: Seat) -> bool {
+        self.is_up(seat) && !self.gate.is_closed(seat)
     }
 
     pub(super) fn is_up(&self, seat: Seat) -> bool {

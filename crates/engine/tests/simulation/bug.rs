@@ -186,7 +186,7 @@ impl Tamper for Saboteur {
         actions.extend(self.instead.take());
         let left = matches!(self.event, Some(Event::Left { .. }));
         let resumed = actions.iter().any(
-            |action| matches!(action, Action::Report(it) if it.text.ends_with("is running again")),
+            |action| matches!(action, Action::Output(Output::Report(it)) if it.text.ends_with("is running again")),
         );
         match self.bug {
             Bug::AnswerTwice => repeat(actions, |it| matches!(it, Message::Response { .. })),

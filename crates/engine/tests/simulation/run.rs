@@ -1,7 +1,7 @@
 //! How a case is played to its end, and what must be true when nothing moves any more.
 
-use engine::Input;
 use engine::journal::Recorder;
+use engine::{Command, Input};
 use router::{How, Seat, Time};
 use wire::Message;
 
@@ -55,7 +55,7 @@ impl World {
         }
         if self.finished.is_none() {
             self.check_rest()?;
-            self.input(Input::Stop)?;
+            self.input(Input::Command(Command::Stop))?;
             self.settle()?;
             if self.finished.is_none() {
                 return Err("it does not end".into());
@@ -197,7 +197,7 @@ impl World {
             What::Absent => self.absent[seat] = true,
             What::Stop => {
                 self.disturb();
-                return self.input(Input::Stop);
+                return self.input(Input::Command(Command::Stop));
             }
             _ => {}
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use engine::{Action, Event, Rules, Stages, Then, Watch};
+use engine::{Action, Event, Output, Rules, Stages, Then, Watch};
 use mcp::form::connection_of;
 use mcp::{Exchange, Hop, Kind, Policy, Step, Ticket};
 use router::{Chain, Component, Exit, How, Mode, Role, Seat, Time};
@@ -287,7 +287,7 @@ impl World {
                 Event::Left { seat, .. } | Event::Again { seat, .. } => it.left(seat, steps),
                 Event::Admitted { ticket, place } => it.admitted(world.now, ticket, place, steps),
                 Event::Tick => it.tick(world.now, steps),
-                Event::Stop => {}
+                Event::Command(_) => {}
             }),
         }
         self.answer_at_once();
@@ -305,18 +305,19 @@ impl World {
                 self.sitters[seat.index()].vacate(is_there);
             }
             Action::Deliver { to, toward, message } => self.receive(to, toward, message),
-            Action::Tell { caller, message } => {
+            Action::Output(Output::Tell { caller, message }) => {
                 tell(|| format!("  client {} is told: {}", caller.0, message.to_line()));
                 self.ledger.told(caller, &message);
             }
-            Action::HangUp(caller) => {
+            Action::Output(Output::HangUp(caller)) => {
                 tell(|| format!("  client {} is hung up on", caller.0));
                 self.ledger.gone(caller);
             }
-            Action::Admit { ticket, kind } => self.desk.ask(ticket, kind),
-            Action::Revoke(ticket) => self.desk.revoke(ticket),
-            Action::Spare { kind, .. } => tell(|| format!("  spared {kind}")),
-            Action::Report(notice) => tell(|| format!("  {}", notice.text)),
+            Action::Output(Output::Admit { ticket, kind }) => self.desk.ask(ticket, kind),
+            Action::Output(Output::Revoke(ticket)) => self.desk.revoke(ticket),
+            Action::Output(Output::Spare { kind, .. }) => tell(|| format!("  spared {kind}")),
+            Action::Output(Output::Report(notice)) => tell(|| format!("  {}", notice.text)),
+            Action::Output(output) => tell(|| format!("  {output:?}")),
             Action::Finish(_) => self.finished = true,
         }
     }
@@ -341,11 +342,15 @@ impl World {
                     }
                 }
                 Step::Deliver { to, toward, message } => self.receive(to, toward, message),
-                Step::Tell { caller, message } => self.perform(Action::Tell { caller, message }),
-                Step::HangUp(caller) => self.perform(Action::HangUp(caller)),
-                Step::Admit { ticket, kind } => self.perform(Action::Admit { ticket, kind }),
-                Step::Revoke(ticket) => self.perform(Action::Revoke(ticket)),
-                Step::Report(notice) => self.perform(Action::Report(notice)),
+                Step::Tell { caller, message } => {
+                    self.perform(Action::Output(Output::Tell { caller, message }))
+                }
+                Step::HangUp(caller) => self.perform(Action::Output(Output::HangUp(caller))),
+                Step::Admit { ticket, kind } => {
+                    self.perform(Action::Output(Output::Admit { ticket, kind }))
+                }
+                Step::Revoke(ticket) => self.perform(Action::Output(Output::Revoke(ticket))),
+                Step::Report(notice) => self.perform(Action::Output(Output::Report(notice))),
             }
         }
     }

@@ -1,7 +1,7 @@
 //! How a schedule comes to rest and to its end, and what must be true then.
 
 use bytes::Bytes;
-use engine::Input;
+use engine::{Command, Input};
 use router::Seat;
 
 use super::Check;
@@ -112,7 +112,7 @@ impl World {
             let line = Bytes::from_static(br#"{"id":0,"method":"too/late"}"#);
             let shell = &mut self.nodes[conductor].shell;
             let mut effects = shell.line(self.now, Seat::OUTER, line);
-            effects.extend(shell.handle(self.now, Input::Stop));
+            effects.extend(shell.handle(self.now, Input::Command(Command::Stop)));
             effects.extend(shell.handle(self.now, Input::Tick));
             self.perform(conductor, effects)?;
         }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use engine::{Input, Output};
+use engine::{Command, Input, Output};
 use router::{Ending, Exit, How, Seat, Time};
 use wire::Side;
 
@@ -321,7 +321,7 @@ impl World {
     pub(super) fn stop_conductor(&mut self, conductor: usize) -> Check {
         self.tell(|| format!("conductor {conductor} is told to stop"));
         self.disturb(conductor);
-        let effects = self.nodes[conductor].shell.handle(self.now, Input::Stop);
+        let effects = self.nodes[conductor].shell.handle(self.now, Input::Command(Command::Stop));
         self.perform(conductor, effects)
     }
 

@@ -84,7 +84,7 @@ impl Stages {
     /// much time it has for that.
     fn overdue_since(&self, seat: Seat, limit: u64) -> impl Iterator<Item = (&str, Time, u64)> {
         let record = self.sessions.record(seat);
-        let record = record.filter(|it| !it.cancelled.is_empty() && self.is_up(seat));
+        let record = record.filter(|it| !it.cancelled.is_empty() && self.can_act(seat));
         record.into_iter().flat_map(move |record| {
             record.cancelled.oldest().map(move |(method, at)| {
                 let since = self.should_have_stopped(seat, at, limit);

@@ -1,0 +1,91 @@
+//! What a user can want of a chain that runs.
+
+use router::{Exit, How, Life, Plan, Seat};
+
+use super::Stages;
+use crate::event::Action;
+use crate::input::Command;
+
+impl Stages {
+    pub(super) fn on_command(&mut self, command: Command) {
+        let (seat, done) = match command {
+            Command::Stop => return self.route(router::Event::Stop),
+            Command::Restart(seat) => (seat, self.restart_now(seat)),
+            Command::Bypass(seat) => (seat, self.bypass_now(seat)),
+            Command::Hold(seat) => (seat, self.hold(seat)),
+            Command::Release(seat) => (seat, self.release(seat)),
+        };
+        if let Err(why) = done {
+            self.warn(seat, why);
+        }
+    }
+
+    /// Replaces a component by a fresh one.
+    fn restart_now(&mut self, seat: Seat) -> Result<(), String> {
+        match self.replaceable(seat, "restarted")? {
+            Life::Away { .. } => self.start(seat),
+            _ => {
+                let why = Exit::new(How::Commanded);
+                // No message is to blame for this end.
+                self.blame.crashed(seat, &why);
+                self.replace(seat, why, Plan::Restart { at: self.cx.now, attempts: 0 });
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves a proxy out, even if it is a guard: the user has named it.
+    fn bypass_now(&mut self, seat: Seat) -> Result<(), String> {
+        self.replaceable(seat, "left out")?;
+        if self.is_agent(seat) {
+            let who = self.router.chain().describe(seat);
+            return Err(format!("{who} cannot be left out: a chain needs its agent"));
+        }
+        self.leave_out(seat, Exit::new(How::Commanded));
+        Ok(())
+    }
+
+    /// Where a component is in its life, if a command can end it there.
+    fn replaceable(&self, seat: Seat, participle: &str) -> Result<Life, String> {
+        let Some(life) = self.router.life(seat) else {
+            return Err(format!("seat {} has no component that could be {participle}", seat.0));
+        };
+        let who = self.router.chain().describe(seat);
+        match life {
+            _ if self.router.is_ending() => {
+                Err(format!("{who} cannot be {participle}: the chain is about to end"))
+            }
+            Life::Bypassed | Life::Closed => {
+                Err(format!("{who} cannot be {participle}: it is out of the chain"))
+            }
+            life if life.has_stood() => Ok(life.clone()),
+            _ => Err(format!(
+                "{who} cannot be {participle} before it has answered initialize; try again then"
+            )),
+        }
+    }
+
+    fn hold(&mut self, seat: Seat) -> Result<(), String> {
+        if seat.index() > self.router.chain().components.len() {
+            return Err(format!("seat {} does not exist", seat.0));
+        }
+        if seat.is_component() && !self.is_up(seat) {
+            let who = self.router.chain().describe(seat);
+            return Err(format!("nothing can be held for {who} now: it is not live"));
+        }
+        self.gate.close(seat);
+        Ok(())
+    }
+
+    /// Delivers what is held. The time that the component has for it begins now.
+    fn release(&mut self, seat: Seat) -> Result<(), String> {
+        let Some(held) = self.gate.open(seat) else {
+            return Err(format!("no messages are held for seat {}", seat.0));
+        };
+        self.watch.freed(&self.cx, seat);
+        for (toward, message) in held {
+            self.cx.out.push(Action::Deliver { to: seat, toward, message });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,150 @@
+//! What a user can want of a chain that runs: issue 12, item 1.
+
+use testkit::script::{check, check_live};
+
+/// The policy of a component is about failures. A command counts for more.
+#[test]
+fn a_component_is_restarted_on_command_whatever_its_policy_is() {
+    for policy in ["", "+bypass", "+restart"] {
+        check_live(
+            &format!("editor p1{policy} agent"),
+            r##"
+            editor > session/new 4 {}
+            p1     < session/new #1 {}
+            p1     > result #1 {"sessionId":"s"}
+            editor < result 4 {"sessionId":"s"}
+            restart p1
+            warned of p1: proxy 'p1' (command: run-p1) was ended by a command; it is being restarted
+            editor > session/prompt 5 {"sessionId":"s"}
+            p1 returns
+            started p1
+            p1     < proxy/initialize #2 …
+            p1     > result #2 {"protocolVersion":1}
+            p1     < session/new r:1 {}
+            p1     > result r:1 {"sessionId":"s"}
+            warned of p1: proxy 'p1' is running again
+            p1     < session/prompt #3 {"sessionId":"s"}
+            "##,
+        );
+    }
+}
+
+#[test]
+fn a_request_that_a_restarted_component_had_is_answered() {
+    check_live(
+        "editor p1 agent",
+        r##"
+        editor > session/new 4 {}
+        p1     < session/new #1 {}
+        restart p1
+        warned of p1: …
+        editor < error 4 …was ended by a command while answering session/new; it stopped and is being restarted; send again…
+        "##,
+    );
+}
+
+/// The delay before a restart is for components that fail again and again. A user need not wait for it.
+#[test]
+fn a_component_that_waits_for_its_restart_is_started_at_once() {
+    check_live(
+        "editor p1+restart agent",
+        r##"
+        p1 dies signal 9
+        warned of p1: …; it is being restarted
+        restart p1
+        started p1
+        p1     < proxy/initialize #1 …
+        "##,
+    );
+}
+
+#[test]
+fn a_proxy_is_left_out_on_command() {
+    check_live(
+        "editor p1 p2 agent",
+        r##"
+        bypass p1
+        warned of p1: proxy 'p1' (command: run-p1) was ended by a command; it is left out from now on
+        editor > a 5 {}
+        p2     < a #1 {}
+        bypass p1
+        warned of p1: proxy 'p1' cannot be left out: it is out of the chain
+        restart p1
+        warned of p1: proxy 'p1' cannot be restarted: it is out of the chain
+        "##,
+    );
+}
+
+#[test]
+fn a_command_that_cannot_be_followed_says_why_and_changes_nothing() {
+    check_live(
+        "editor p1 agent",
+        r##"
+        bypass agent
+        warned of agent: agent 'agent' cannot be left out: a chain needs its agent
+        restart editor
+        warned of editor: seat 0 has no component that could be restarted
+        release p1
+        warned of p1: no messages are held for seat 1
+        editor > a 5 {}
+        p1     < a #1 {}
+        "##,
+    );
+    check(
+        "editor p1 agent",
+        r##"
+        editor > initialize 0 {"protocolVersion":1}
+        started p1 agent
+        p1     < proxy/initialize #1 …
+        restart p1
+        warned of p1: proxy 'p1' cannot be restarted before it has answered initialize; try again then
+        hold p1
+        warned of p1: nothing can be held for proxy 'p1' now: it is not live
+        p1     > ~initialize 0 {"protocolVersion":1}
+        agent  < initialize #2 {"protocolVersion":1}
+        "##,
+    );
+}
+
+/// Messages in both directions keep their order.
+#[test]
+fn messages_are_held_for_a_component_until_they_are_released() {
+    check_live(
+        "editor p1 agent",
+        r##"
+        hold p1
+        editor > a 5 {}
+        agent  > u {"n":1}
+        editor > b {}
+        p1     > ~c {}
+        agent  < c {}
+        release p1
+        p1     < a #1 {}
+        p1     < ~u {"n":1}
+        p1     < b {}
+        editor > d {}
+        p1     < d {}
+        "##,
+    );
+}
+
+/// The gate opens when the component is gone: its next life must be told of the sessions.
+#[test]
+fn what_was_held_for_a_component_is_not_for_the_next_one() {
+    check_live(
+        "editor p1+restart agent",
+        r##"
+        hold p1
+        editor > a {}
+        p1 dies signal 9
+        warned of p1: …
+        p1 returns
+        started p1
+        p1     < proxy/initialize #1 …
+        p1     > result #1 {"protocolVersion":1}
+        warned of p1: proxy 'p1' is running again
+        editor > b {}
+        p1     < b {}
+        "##,
+    );
+}
