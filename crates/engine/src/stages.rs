@@ -83,6 +83,13 @@ impl Stage {
     ];
 }
 
+/// The way of a message from link to link, for people.
+pub fn way() -> String {
+    let stages: Vec<String> = Stage::ALL.iter().map(Stage::to_string).collect();
+    let back: Vec<&str> = stages.iter().rev().map(String::as_str).collect();
+    format!("dialect → {} → router → {} → dialect", stages.join(" → "), back.join(" → "))
+}
+
 impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -386,5 +393,29 @@ impl Stages {
 
     fn warn(&mut self, seat: Seat, text: String) {
         self.cx.warn(seat, text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// ARCHITECTURE.md has a picture of the stages, and a table with a line for each of them.
+    #[test]
+    fn the_architecture_shows_the_stages_in_order() {
+        let text = include_str!("../../../ARCHITECTURE.md");
+        let way = way();
+        let (into, out) = way.split_once(" → router → ").unwrap();
+        let picture = format!("line ─▶ {} ─▶", into.replace('→', "─▶"));
+        assert!(text.contains(&picture), "{picture}");
+        let back: Vec<&str> = out.split(" → ").collect();
+        let back: Vec<&str> = back.into_iter().rev().collect();
+        let picture = format!("bytes ◀─ {} ◀─", back.join(" ◀─ "));
+        assert!(text.contains(&picture), "{picture}");
+        let rows: Vec<usize> = Stage::ALL
+            .iter()
+            .map(|stage| text.find(&format!("\n| {stage} | `{stage}.rs`")).expect("a row"))
+            .collect();
+        assert!(rows.is_sorted(), "{rows:?}");
     }
 }
