@@ -114,3 +114,90 @@ pub fn lowered_to_v1(params: &Json) -> Json {
         None => params,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(text: &str) -> Json {
+        Json::parse(text.to_owned()).expect("JSON")
+    }
+
+    #[test]
+    fn methods_have_the_topics_that_the_core_acts_on() {
+        for (method, topic) in [
+            ("session/new", Some(Topic::SetUp)),
+            ("session/load", Some(Topic::SetUp)),
+            ("session/resume", Some(Topic::SetUp)),
+            ("session/fork", Some(Topic::SetUp)),
+            ("session/close", Some(Topic::End)),
+            ("session/delete", Some(Topic::End)),
+            ("session/prompt", Some(Topic::Prompt)),
+            ("session/cancel", Some(Topic::CancelSession)),
+            ("authenticate", Some(Topic::Authenticate)),
+            ("auth/login", Some(Topic::Authenticate)),
+            ("logout", Some(Topic::LogOut)),
+            ("auth/logout", Some(Topic::LogOut)),
+            ("$/cancel_request", Some(Topic::CancelRequest)),
+            ("session/update", None),
+            ("session/list", None),
+            ("initialize", None),
+        ] {
+            assert_eq!(super::topic(&Call::new(method, Json::EMPTY)), topic, "{method}");
+        }
+    }
+
+    #[test]
+    fn a_session_is_named_by_a_string() {
+        let call = |params: &str| session_of_call(&Call::new("x", json(params)));
+        assert_eq!(call(r#"{"sessionId":"s\u0031"}"#).as_deref(), Some("s1"));
+        assert_eq!(call(r#"{"sessionId":1}"#), None);
+        assert_eq!(call("{}"), None);
+        assert_eq!(session_of(&json(r#"{"sessionId":""}"#)).as_deref(), Some(""));
+    }
+
+    /// Checklist 12, 13: a version is a number, however large.
+    #[test]
+    fn only_whole_numbers_are_versions() {
+        let version =
+            |value: &str| protocol_version(&json(&format!(r#"{{"protocolVersion":{value}}}"#)));
+        assert_eq!([version("0"), version("1"), version("99")], [Some(0), Some(1), Some(99)]);
+        assert_eq!(version("70000"), Some(u16::MAX));
+        for value in ["-1", "1.0", "1e2", "null", r#""1""#, r#""0.1.0""#, "[]"] {
+            assert_eq!(version(value), None, "{value}");
+        }
+        assert_eq!(protocol_version(&Json::EMPTY), None);
+    }
+
+    /// Some agents of version 1 echo any number.
+    #[test]
+    fn a_v2_connection_needs_the_number_and_the_field_that_only_v2_has() {
+        assert!(speaks_v2(&json(r#"{"protocolVersion":2,"info":{}}"#)));
+        assert!(speaks_v2(&json(r#"{"protocolVersion":3,"info":{}}"#)));
+        assert!(!speaks_v2(&json(r#"{"protocolVersion":1,"info":{}}"#)));
+        assert!(!speaks_v2(&json(r#"{"protocolVersion":2}"#)));
+        assert!(!speaks_v2(&json(r#"{"info":{}}"#)));
+    }
+
+    #[test]
+    fn a_cancellation_names_a_request_and_can_be_rewritten() {
+        let params = json(r#"{"requestId":7,"x": 1.10}"#);
+        assert_eq!(cancelled_id(&params), Some(Id::from(7)));
+        assert_eq!(cancelled_id(&json(r#"{"requestId":{}}"#)), None);
+        assert_eq!(cancelled_id(&Json::EMPTY), None);
+        let rewritten = cancel_params(&params, &Id::string("c:1"));
+        assert_eq!(rewritten.as_str(), r#"{"requestId":"c:1","x": 1.10}"#);
+    }
+
+    #[test]
+    fn a_request_for_version_1_keeps_what_both_versions_have() {
+        for same in [r#"{"protocolVersion":1,"info":{}}"#, r#"{"protocolVersion":"0.1.0"}"#, "{}"] {
+            assert_eq!(lowered_to_v1(&json(same)), json(same));
+        }
+        let v2 = r#"{"protocolVersion":2,"capabilities":{"x":1},"_meta":{"t":1}}"#;
+        let v1 = r#"{"protocolVersion":1,"_meta":{"t":1},"clientCapabilities":{}}"#;
+        assert_eq!(lowered_to_v1(&json(v2)).as_str(), v1);
+        let both = r#"{"protocolVersion":2,"clientCapabilities":{"fs":{}},"info":{}}"#;
+        assert_eq!(lowered_to_v1(&json(both)).as_str(), both.replace(":2", ":1"));
+    }
+}

@@ -89,6 +89,22 @@ mod tests {
         }
     }
 
+    #[test]
+    fn only_what_is_in_the_way_of_the_flag_is_hidden() {
+        for (result, hidden) in [
+            (
+                r#"{"_meta":{"x":1,"conductor":{"more":1,"guards":0}}}"#,
+                r#"{"_meta":{"x":1,"conductor":{"more":1}}}"#,
+            ),
+            (r#"{"_meta":{"conductor":{"guards":{"a":null}}}}"#, r#"{"_meta":{"conductor":{}}}"#),
+            (r#"{"v":1,"_meta":{"x":1,"conductor":3}}"#, r#"{"v":1,"_meta":{"x":1}}"#),
+            (r#"{"v":1,"_meta":3}"#, r#"{"v":1}"#),
+            (r#"{"v":1,"_meta":{"conductor":{}}}"#, r#"{"v":1,"_meta":{"conductor":{}}}"#),
+        ] {
+            assert_eq!(hide(&Json::trusted(result)).as_str(), hidden);
+        }
+    }
+
     /// A proxy in the inner chain may drop all that the successor said beside the protocol.
     #[test]
     fn an_answer_without_meta_has_a_flag_as_well() {

@@ -236,6 +236,24 @@ fn a_request_on_its_way_around_can_be_cancelled() {
     );
 }
 
+/// What a proxy that is spared a request does later shows whether it has swallowed the barrier.
+#[test]
+fn a_request_that_goes_around_is_not_overtaken_if_the_barrier_is_swallowed() {
+    play(
+        "editor p1 agent",
+        r##"
+        p1 is spared a
+        editor > a 5 {}
+        p1     < _conductor/barrier #1 {"token":"#1","chain":"0"}
+        editor > b
+        p1     < b
+        p1     > ~b
+        agent  < a #2 {}
+        agent  < b
+        "##,
+    );
+}
+
 /// A proxy that crashes even on a barrier is sent none: what goes around it goes at once.
 #[test]
 fn a_proxy_may_be_spared_barriers() {

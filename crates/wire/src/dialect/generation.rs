@@ -199,7 +199,7 @@ impl Generation {
             // A draft between two documents, like P1 in all but the first word.
             return matches!(rest, "send" | "receive").then_some(Generation::P1);
         }
-        if !method.starts_with("proxy/") && !method.starts_with("_proxy/") {
+        if !method.starts_with("_proxy/") {
             return None;
         }
         let uses = |it: &Generation| {
@@ -255,6 +255,9 @@ mod tests {
         for spoken in generations.into_iter().chain([Spoken::Plain, Spoken::Unknown]) {
             assert_eq!(Spoken::named(&spoken.to_string()), Some(spoken));
         }
+        assert_eq!(generations.map(Spoken::generation), Generation::ALL.map(Some));
+        assert_eq!([Spoken::Plain, Spoken::Unknown].map(Spoken::generation), [None; 2]);
+        assert!(Generation::P0.about().contains("SCP"));
     }
 
     #[test]

@@ -222,6 +222,21 @@ mod tests {
         assert_eq!(take_acceptance(&kept, None), kept);
     }
 
+    /// Checklist 14: a version is taken out with the key if it came along with the key.
+    #[test]
+    fn a_version_that_did_not_come_with_the_acceptance_stays() {
+        let apart = json(
+            r#"{"agentCapabilities":{"_meta":{"symposium":{"proxy":true}}},"_meta":{"symposium":{"version":"1.0"}}}"#,
+        );
+        let rest = r#"{"agentCapabilities":{},"_meta":{"symposium":{"version":"1.0"}}}"#;
+        assert_eq!(take_acceptance(&apart, None).as_str(), rest);
+        let base = json(r#"{"agentCapabilities":{}}"#);
+        assert_eq!(take_acceptance(&apart, Some(&base)).as_str(), rest);
+        let more = json(r#"{"_meta":{"symposium":{"version":"1.0","proxy":true,"more":1}}}"#);
+        let rest = r#"{"_meta":{"symposium":{"version":"1.0","more":1}}}"#;
+        assert_eq!(take_acceptance(&more, None).as_str(), rest);
+    }
+
     /// Checklist 3, 26: a value that the editor has at one of the places is the agent's to see, however
     /// a proxy treats what is offered there.
     #[test]
@@ -286,5 +301,11 @@ mod tests {
         for place in [OFFERS[1], OFFERS[2], OFFERS[3]] {
             assert_eq!(withdrawn(&put_at(&params, place), place), params, "{place:?}");
         }
+        // A conductor that does not know our generation offers the role at several places.
+        let offers = put_at(&put_at(&params, OFFERS[2]), OFFERS[3]);
+        assert_eq!(withdrawn(&offers, OFFERS[2]), params);
+        // Whatever the value at the place is by which the offer was recognised.
+        let odd = params.with_at(OFFERS[2], Some(&Json::trusted("1")));
+        assert_eq!(withdrawn(&odd, OFFERS[2]).at(OFFERS[2]), None);
     }
 }

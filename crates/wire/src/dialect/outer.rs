@@ -12,7 +12,7 @@ use crate::message::{Call, Id, Message, Outcome, Parts, Side, code};
 use crate::sink::Sink;
 
 /// The link to a conductor whose proxy we are.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Outer {
     generation: Option<Generation>,
     /// The greeting that we have yet to answer.
@@ -54,11 +54,11 @@ const NOT_GREETED: &str =
 
 impl Outer {
     pub fn unknown() -> Outer {
-        Outer::default()
+        Outer { generation: None, greeted: None, mcp_offered: false, scp: None }
     }
 
     pub fn pinned(generation: Generation) -> Outer {
-        Outer { generation: Some(generation), ..Outer::default() }
+        Outer { generation: Some(generation), ..Outer::unknown() }
     }
 
     pub fn generation(&self) -> Option<Generation> {

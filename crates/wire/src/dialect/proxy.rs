@@ -261,7 +261,6 @@ impl Proxy {
             State::Unknown(Some(probe)) if !(opened.id.is_some() && opened.call.is(INITIALIZE)) => {
                 probe.hint = Some(opened.generation);
             }
-            State::Known(generation) if generation.spells_like(opened.generation) => {}
             _ => self.adopt(opened.generation, out),
         }
         if let Some(id) = &opened.id

@@ -84,6 +84,17 @@ mod tests {
     }
 
     #[test]
+    fn what_the_component_changes_beside_the_places_stays() {
+        // Another value where the place could be.
+        check(r#"{"_meta":4}"#, r#"{"_meta":3}"#, r#"{"_meta":4}"#);
+        check(r#"{"_meta":{"proxy":true}}"#, "3", "{}");
+        // It has emptied an object, and it has removed one that was empty.
+        check(r#"{"_meta":{},"v":1}"#, r#"{"_meta":{"t":1}}"#, r#"{"_meta":{},"v":1}"#);
+        check(r#"{"v":1}"#, r#"{"_meta":{},"v":1}"#, r#"{"_meta":{},"v":1}"#);
+        check(r#"{"v":1}"#, r#"{"_meta":{"t":1}}"#, r#"{"v":1}"#);
+    }
+
+    #[test]
     fn a_place_gets_the_value_that_was_there_before() {
         let base = r#"{"_meta":{ "proxy" : 1.10, "t":1},"v":1}"#;
         // Kept, changed, removed with its object, moved.

@@ -48,10 +48,17 @@ mod tests {
                 }
             }
         }
+        let older = Json::trusted(r#"{"_meta":{"mcp_acp_transport":true}}"#);
+        let place_of =
+            |result: &Json, generation| missing(result, generation).map(|(place, _)| place);
+        assert_eq!(place_of(&older, Generation::P5), Some(Generation::P5.table().mcp_word));
         let v2 = Json::trusted(r#"{"info":{},"_meta":{"mcp_acp_transport":true}}"#);
         let (place, yes) = missing(&v2, Generation::P5).unwrap();
         let heard = v2.with_at(place, Some(&yes)).to_string();
         assert!(heard.contains(r#""session":{"mcp":{"acp":{}}}"#), "{heard}");
+        let said =
+            Json::trusted(r#"{"info":{},"agentCapabilities":{"mcpCapabilities":{"acp":true}}}"#);
+        assert_eq!(place_of(&said, Generation::P2), Some(Generation::P2.table().mcp_word));
     }
 
     #[test]

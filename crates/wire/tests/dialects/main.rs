@@ -3,8 +3,10 @@
 //! A test is a conversation on one link, written as the lines that cross it:
 //! `canonical` messages are what the router sees.
 
+mod attempts;
 mod own;
 mod probing;
+mod scp;
 
 use bytes::Bytes;
 use wire::dialect::{Dialect, Generation, Outer, Proxy};
@@ -210,6 +212,17 @@ fn a_conductor_of_every_generation_is_answered_in_kind() {
     );
 }
 
+/// A conductor that offers nothing is not answered as if it had, and a known one is spoken to before it greets.
+#[test]
+fn mcp_over_acp_is_accepted_only_where_it_is_offered() {
+    let mut link = Link::to(Outer::unknown());
+    link.hears(&INITIALIZE.replace(r#""initialize""#, r#""proxy/initialize""#));
+    link.sends(Side::Editor, RESULT, &[RESULT]);
+    let mut link = Link::to(Outer::pinned(Generation::P1));
+    assert_eq!(link.0.spoken().name(), "P1");
+    assert!(link.says(Side::Agent, UPDATE)[0].contains("_proxy/successor/send/notification"));
+}
+
 /// A conductor that greets as P3 does may spell its envelopes as P2 does, and then gets them so.
 #[test]
 fn a_conductor_is_answered_in_the_envelopes_that_it_sends() {
@@ -235,6 +248,7 @@ fn envelopes_that_make_no_sense_are_refused() {
         "-32600",
     );
     link.refuses(r#"{"id":1,"method":"proxy/initialize","params":{}}"#, "-32600");
+    link.refuses(r#"{"method":"proxy/initialize","params":{}}"#, "");
     link.refuses(r#"{"id":1,"method":"proxy/successor","params":{"params":{}}}"#, "-32602");
     link.refuses(
         r#"{"id":1,"method":"proxy/successor","params":{"method":"x","params":3}}"#,

@@ -118,7 +118,7 @@ fn an_agent_in_a_proxys_place_is_found_out() {
 }
 
 /// The answer to the greeting with this id: an error with this code.
-fn error(id: &str, code: i64, message: &str) -> String {
+pub(crate) fn error(id: &str, code: i64, message: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":"{id}","error":{{"code":{code},"message":"{message}"}}}}"#)
 }
 
@@ -211,6 +211,8 @@ fn what_a_proxy_sends_before_its_own_initialize_only_tells_how_it_spells() {
     link.hears(&echo("$/cancel_request").replace(r#""id":1,"#, ""));
     assert_eq!(link.0.spoken().name(), "unknown");
     link.hears(&echo("proxy/initialize"));
+    link.hears(&echo("session/new"));
+    assert_eq!(link.0.spoken().name(), "unknown");
     // With a hint, no error is taken for a final no.
     let (heard, said) = link.hears(r#"{"id":"c:1","error":{"code":-32603,"message":"refused"}}"#);
     assert_eq!(heard, None);
@@ -299,7 +301,7 @@ fn only_an_answer_or_an_envelope_speaks_for_a_guess() {
         for mut link in guesses() {
             link.says(Side::Agent, INITIALIZE);
             link.hears(words);
-            assert!(link.proxy().awaits_first_word(), "{words}");
+            assert!(link.proxy().awaits_first_word() && link.proxy().is_guess(), "{words}");
         }
         let mut unknown = Link::to(Proxy::unknown("x"));
         unknown.says(Side::Agent, INITIALIZE);
@@ -322,7 +324,10 @@ fn a_guess_that_ends_the_component_begins_the_probe_anew() {
         for next in ["\"proxy/initialize", "_proxy/initialize", r#""method":"initialize""#] {
             let mut out = Vec::new();
             assert!(link.proxy().can_begin_again() && link.proxy().begin_again(&mut out));
-            assert!(lines(out)[0].contains(next));
+            assert!(lines(out)[0].contains(next) && !link.proxy().is_guess());
+            let failed = link.proxy().failed_greetings();
+            let present = failed.last().map(|it| format!(r#""{}""#, it.method()));
+            assert!(present.is_some_and(|it| it.contains(next.trim_start_matches(r#""method":"#))));
         }
         assert_eq!(link.proxy().failed_greetings(), generation::Greeting::ALL);
         assert!(!link.proxy().can_begin_again() && !link.proxy().begin_again(&mut Vec::new()));
@@ -368,4 +373,85 @@ fn a_restarted_proxy_is_met_in_its_own_spelling() {
         assert_eq!(link.0.spoken().name(), examples.name);
         link.sends(Side::Editor, UPDATE, &[examples.received]);
     }
+}
+
+const NO: &str = r#"{"code":-32601,"message":"no"}"#;
+
+/// What the user is told of greetings in vain: nothing, if all there is to tell is one end.
+#[test]
+fn the_greetings_that_were_tried_are_told() {
+    let mut link = Link::to(Proxy::unknown("x"));
+    assert_eq!(link.proxy().tried(), None);
+    link.says(Side::Agent, INITIALIZE);
+    assert_eq!(link.proxy().tried(), None);
+    assert!(link.proxy().begin_again(&mut Vec::new()));
+    assert_eq!(link.proxy().tried(), None);
+    link.hears(&format!(r#"{{"id":"c:1~1","error":{NO}}}"#));
+    let told = format!("proxy/initialize: it ended; _proxy/initialize: the error {NO}");
+    assert_eq!(link.proxy().tried(), Some(told));
+
+    let mut link = Link::to(Proxy::unknown("x"));
+    link.says(Side::Agent, INITIALIZE);
+    link.hears(&format!(r#"{{"id":"c:1","error":{NO}}}"#));
+    assert_eq!(link.proxy().tried(), Some(format!("proxy/initialize: the error {NO}")));
+
+    let mut link = Link::to(Proxy::unknown("x"));
+    link.says(Side::Agent, INITIALIZE);
+    for told in [None, Some("proxy/initialize: it ended; _proxy/initialize: it ended")] {
+        assert!(link.proxy().begin_again(&mut Vec::new()));
+        assert_eq!(link.proxy().tried().as_deref(), told);
+    }
+    // Long answers are shortened.
+    let long = format!(r#"{{"id":"c:1~2","result":"{}"}}"#, "x".repeat(500));
+    let (heard, _) = link.hears(&long);
+    let error = heard.unwrap().1;
+    assert!(
+        error.contains("initialize with the proxy capability: the result") && error.len() < 700
+    );
+    assert_eq!(link.proxy().tried(), None, "the probe is over");
+}
+
+/// Only a refusal with a reason of the component's own counts as one.
+#[test]
+fn a_refused_greeting_is_told_from_an_unknown_one() {
+    for (code, own) in [(-32000, true), (-32603, true), (-32601, false), (-32600, false)] {
+        let mut link = Link::to(Proxy::unknown("x"));
+        link.says(Side::Agent, INITIALIZE);
+        assert!(!link.proxy().was_refused());
+        link.hears(&format!(r#"{{"id":"c:1","error":{{"code":{code},"message":"no"}}}}"#));
+        assert_eq!(link.proxy().was_refused(), own, "{code}");
+    }
+}
+
+/// A component that has said nothing is sent a harmless line, which it may notice.
+#[test]
+fn only_a_silent_component_is_poked() {
+    let mut link = Link::to(Proxy::unknown("x"));
+    let poked = |link: &mut Link| {
+        let mut out = Vec::new();
+        link.proxy().poke(&mut out);
+        lines(out).len()
+    };
+    assert_eq!(poked(&mut link), 0);
+    link.says(Side::Agent, INITIALIZE);
+    assert_eq!(poked(&mut link), 1);
+    link.hears(UPDATE);
+    assert_eq!(poked(&mut link), 0);
+}
+
+/// A component that is given up is told nothing more of the greeting, and its late answer concerns nobody.
+#[test]
+fn a_greeting_that_is_no_longer_waited_for_is_answered_with_an_error() {
+    let mut link = Link::to(Proxy::unknown("x"));
+    assert!(link.proxy().stop_waiting(&mut Vec::new()).is_none());
+    link.says(Side::Agent, INITIALIZE);
+    link.sends(Side::Agent, UPDATE, &[]);
+    let mut out = Vec::new();
+    let (side, answer) = link.proxy().stop_waiting(&mut out).unwrap();
+    let answer = answer.to_line();
+    assert!(side == Side::Editor && answer.contains(r#""id":"c:1","error""#), "{answer}");
+    assert!(answer.contains("proxy/initialize: no answer"), "{answer}");
+    assert_eq!(lines(out), [UPDATE], "what waited is sent");
+    assert_eq!(link.hears(RESULT), (None, vec![]));
+    assert!(!link.proxy().can_begin_again() && !link.proxy().awaits_first_word());
 }

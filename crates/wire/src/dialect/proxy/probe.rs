@@ -402,10 +402,10 @@ impl Proxy {
     /// The component ended, or was ended, over a greeting that it did not understand. If there is another
     /// one to try on a fresh start, appends it.
     pub fn begin_again(&mut self, out: &mut dyn Sink) -> bool {
-        let State::Unknown(Some(probe)) = &mut self.state else { return false };
-        if self.pin.is_some() || !probe.can_begin_again() {
+        if !self.can_begin_again() {
             return false;
         }
+        let State::Unknown(Some(probe)) = &mut self.state else { return false };
         if !std::mem::take(&mut probe.restart) {
             self.note_failure(ENDED.to_owned(), None);
         }

@@ -1,0 +1,122 @@
+//! What the router reports about messages that go around a component. The scripts show only the messages.
+
+use bytes::Bytes;
+use router::{Chain, Component, Kind, Mode, Router, Seat, Time};
+use testkit::hub::Hub;
+use wire::{Call, Json, Message, Side};
+
+const P1: Seat = Seat(1);
+const GUARD: Seat = Seat(2);
+const AGENT: Seat = Seat(3);
+
+fn chain() -> Chain {
+    let names = ["p1", "guard", "agent"];
+    let component = |name| Component { guard: name == "guard", ..Component::new(name, name) };
+    Chain {
+        mode: Mode::Agent,
+        components: names.map(component).into(),
+        greeting_limit: 1000,
+        grace: 1000,
+        any_version: false,
+    }
+}
+
+/// A chain whose components can all read what the SDKs of generation P4 can read.
+fn hub() -> Hub {
+    let mut hub = Hub::new(chain());
+    [P1, GUARD, AGENT].into_iter().for_each(|seat| hub.reads(seat, "P4"));
+    hub
+}
+
+fn says(hub: &mut Hub, from: Seat, line: &str) {
+    let mut out = Vec::new();
+    hub.line(Time(0), from, &Bytes::copy_from_slice(line.as_bytes()), &mut out);
+}
+
+/// The chain is initialised; the agent gives this result.
+fn initialize(hub: &mut Hub, result: &str) {
+    let initialize = r#"{"id":0,"method":"initialize","params":{"protocolVersion":2,"info":{}}}"#;
+    says(hub, Seat::OUTER, initialize);
+    let passed_on = |id: u8| {
+        format!(
+            r#"{{"id":{id},"method":"proxy/successor","params":{{"method":"initialize","params":{{"protocolVersion":2,"info":{{}}}}}}}}"#
+        )
+    };
+    says(hub, P1, &passed_on(1));
+    says(hub, GUARD, &passed_on(2));
+    for (from, id) in [(AGENT, 3), (GUARD, 2), (P1, 1)] {
+        says(hub, from, &format!(r#"{{"id":"c:{id}","result":{result}}}"#));
+    }
+}
+
+fn kind(method: &str) -> Kind {
+    Kind { toward: Side::Agent, method: method.to_owned(), update: None }
+}
+
+#[test]
+fn the_updates_that_go_around_a_proxy_are_listed() {
+    let mut hub = hub();
+    let around = hub.router().updates_around(P1);
+    assert!(around.contains(&"usage_update") && !around.contains(&"plan"), "{around:?}");
+    initialize(&mut hub, r#"{"protocolVersion":1}"#);
+    assert_eq!(hub.router().updates_around(P1), around);
+    // Nothing goes around a guard or the agent, nor around a proxy whose SDKs read everything.
+    for seat in [GUARD, AGENT, Seat::OUTER] {
+        assert!(hub.router().updates_around(seat).is_empty(), "{seat:?}");
+    }
+    assert!(Router::new(chain()).updates_around(P1).is_empty());
+}
+
+/// In ACP version 2 the schema itself has room for what is new.
+#[test]
+fn no_update_goes_around_a_proxy_in_acp_version_2() {
+    let mut hub = hub();
+    initialize(&mut hub, r#"{"protocolVersion":2,"info":{}}"#);
+    assert!(hub.router().updates_around(P1).is_empty());
+}
+
+#[test]
+fn a_proxy_is_spared_a_kind_of_message_once_and_a_limited_number_of_kinds() {
+    let mut router = Router::new(chain());
+    assert!(!router.spare(GUARD, kind("a")) && !router.spare(AGENT, kind("a")));
+    assert!(!router.spare(Seat::OUTER, kind("a")) && !router.spare(Seat(9), kind("a")));
+    assert!(router.spare(P1, kind("a")));
+    assert!(!router.spare(P1, kind("a")), "it is spared this kind already");
+    let new = (0..100).filter(|n| router.spare(P1, kind(&n.to_string()))).count();
+    assert_eq!((new, router.spared(P1).len()), (31, 32));
+    assert!(router.spared(GUARD).is_empty() && router.spared(Seat::OUTER).is_empty());
+}
+
+/// A message is of a kind if its direction, its method and the kind of its update are the same.
+#[test]
+fn only_messages_of_the_same_kind_are_spared() {
+    let mut router = Router::new(chain());
+    let update = |kind: &str| {
+        let params = format!(r#"{{"update":{{"sessionUpdate":"{kind}"}}}}"#);
+        Call::new("session/update", Json::trusted(params))
+    };
+    let plan = Message::Notification(update("plan"));
+    let spared = Kind::of(Side::Editor, &plan).expect("a kind");
+    assert_eq!(spared.update.as_deref(), Some("plan"));
+    assert!(router.spare(P1, spared) && router.spare(P1, kind("a")));
+    let a = Call::new("a", Json::EMPTY);
+    assert!(router.is_spared(P1, Side::Editor, &update("plan")));
+    assert!(router.is_spared(P1, Side::Agent, &a));
+    assert!(!router.is_spared(P1, Side::Editor, &update("tool_call")));
+    assert!(!router.is_spared(P1, Side::Editor, &Call::new("session/update", Json::EMPTY)));
+    assert!(!router.is_spared(P1, Side::Agent, &update("plan")));
+    assert!(!router.is_spared(P1, Side::Editor, &a) && !router.is_spared(GUARD, Side::Agent, &a));
+}
+
+/// Names are remembered, so their length is limited. An answer has no kind.
+#[test]
+fn a_message_with_a_very_long_name_has_no_kind() {
+    let of = |method: &str| {
+        Kind::of(Side::Agent, &Message::notification(method, Json::EMPTY)).map(|it| it.method)
+    };
+    let longest = "x".repeat(128);
+    assert_eq!(of(&longest), Some(longest.clone()));
+    assert_eq!(of(&"x".repeat(129)), None);
+    let answer = Message::parse(&Bytes::from_static(br#"{"id":1,"result":{}}"#)).unwrap();
+    assert_eq!(Kind::of(Side::Agent, &answer), None);
+}
