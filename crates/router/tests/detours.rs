@@ -1,8 +1,8 @@
 //! What the router reports about messages that go around a component. The scripts show only the messages.
 
 use bytes::Bytes;
-use router::{Chain, Component, Kind, Mode, Router, Seat, Time};
-use testkit::hub::Hub;
+use router::{Chain, Component, Event, Kind, Mode, Router, Seat, Time};
+use wire::dialect::Generation;
 use wire::{Call, Json, Message, Side};
 
 const P1: Seat = Seat(1);
@@ -22,30 +22,31 @@ fn chain() -> Chain {
 }
 
 /// A chain whose components can all read what the SDKs of generation P4 can read.
-fn hub() -> Hub {
-    let mut hub = Hub::new(chain());
-    [P1, GUARD, AGENT].into_iter().for_each(|seat| hub.reads(seat, "P4"));
-    hub
+fn router() -> Router {
+    let mut router = Router::new(chain());
+    for seat in [P1, GUARD, AGENT] {
+        router.set_updates(seat, Generation::P4.updates());
+    }
+    router
 }
 
-fn says(hub: &mut Hub, from: Seat, line: &str) {
-    let mut out = Vec::new();
-    hub.line(Time(0), from, &Bytes::copy_from_slice(line.as_bytes()), &mut out);
+fn says(router: &mut Router, from: Seat, toward: Side, line: &str) {
+    let message = Message::parse(&Bytes::copy_from_slice(line.as_bytes())).expect("a message");
+    router.handle(Time(0), Event::Arrived { from, toward, message }, &mut Vec::new());
 }
 
 /// The chain is initialised; the agent gives this result.
-fn initialize(hub: &mut Hub, result: &str) {
-    let initialize = r#"{"id":0,"method":"initialize","params":{"protocolVersion":2,"info":{}}}"#;
-    says(hub, Seat::OUTER, initialize);
-    let passed_on = |id: u8| {
+fn initialize(router: &mut Router, result: &str) {
+    let initialize = |id: u8| {
         format!(
-            r#"{{"id":{id},"method":"proxy/successor","params":{{"method":"initialize","params":{{"protocolVersion":2,"info":{{}}}}}}}}"#
+            r#"{{"id":{id},"method":"initialize","params":{{"protocolVersion":2,"info":{{}}}}}}"#
         )
     };
-    says(hub, P1, &passed_on(1));
-    says(hub, GUARD, &passed_on(2));
+    for (from, id) in [(Seat::OUTER, 0), (P1, 1), (GUARD, 2)] {
+        says(router, from, Side::Agent, &initialize(id));
+    }
     for (from, id) in [(AGENT, 3), (GUARD, 2), (P1, 1)] {
-        says(hub, from, &format!(r#"{{"id":"c:{id}","result":{result}}}"#));
+        says(router, from, Side::Editor, &format!(r#"{{"id":"c:{id}","result":{result}}}"#));
     }
 }
 
@@ -55,14 +56,14 @@ fn kind(method: &str) -> Kind {
 
 #[test]
 fn the_updates_that_go_around_a_proxy_are_listed() {
-    let mut hub = hub();
-    let around = hub.router().updates_around(P1);
+    let mut router = router();
+    let around = router.updates_around(P1);
     assert!(around.contains(&"usage_update") && !around.contains(&"plan"), "{around:?}");
-    initialize(&mut hub, r#"{"protocolVersion":1}"#);
-    assert_eq!(hub.router().updates_around(P1), around);
+    initialize(&mut router, r#"{"protocolVersion":1}"#);
+    assert_eq!(router.updates_around(P1), around);
     // Nothing goes around a guard or the agent, nor around a proxy whose SDKs read everything.
     for seat in [GUARD, AGENT, Seat::OUTER] {
-        assert!(hub.router().updates_around(seat).is_empty(), "{seat:?}");
+        assert!(router.updates_around(seat).is_empty(), "{seat:?}");
     }
     assert!(Router::new(chain()).updates_around(P1).is_empty());
 }
@@ -70,9 +71,9 @@ fn the_updates_that_go_around_a_proxy_are_listed() {
 /// In ACP version 2 the schema itself has room for what is new.
 #[test]
 fn no_update_goes_around_a_proxy_in_acp_version_2() {
-    let mut hub = hub();
-    initialize(&mut hub, r#"{"protocolVersion":2,"info":{}}"#);
-    assert!(hub.router().updates_around(P1).is_empty());
+    let mut router = router();
+    initialize(&mut router, r#"{"protocolVersion":2,"info":{}}"#);
+    assert!(router.updates_around(P1).is_empty());
 }
 
 #[test]
