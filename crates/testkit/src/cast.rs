@@ -12,7 +12,8 @@
 //! ```
 //!
 //! A component with `+once` is restarted once, and left out when it fails again. A component with `+bypass` is left
-//! out when it fails. Restarts have no delay: a restart is due at once, and waits for the next tick.
+//! out when it fails. Restarts have no delay: a restart is due at once, and waits for the next tick. A component may be
+//! restarted a thousand times.
 
 use engine::{Facts, Pace, Policy, Restart, Rules, Setup, Then};
 use router::{Chain, Component, Mode, Seat};
@@ -115,11 +116,14 @@ impl Table {
 }
 
 /// The name of a component, the generation that it speaks, and what to do when it fails.
-fn manners(word: &str) -> (&str, (Generation, Policy)) {
+///
+/// # Panics
+/// If the word says something else.
+pub fn manners(word: &str) -> (&str, (Generation, Policy)) {
     let (word, survival) = word.split_once('+').unwrap_or((word, "stop"));
     let (name, generation) = word.split_once(':').unwrap_or((word, Generation::CURRENT.name()));
     let generation = Generation::named(generation).expect("a generation");
-    let pace = Pace { first: 0, ..Pace::default() };
+    let pace = Pace { most: 1_000, first: 0, ..Pace::default() };
     let policy = match survival {
         "restart" => Policy { restart: Restart::Always, then: Then::Stop, pace, named: false },
         "once" => {

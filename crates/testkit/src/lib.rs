@@ -4,6 +4,7 @@ pub mod diff;
 pub mod drive;
 pub mod flow;
 pub mod notation;
+pub mod peer;
 pub mod peers;
 pub mod rpc;
 pub mod script;

@@ -98,6 +98,12 @@ impl Shell {
         inputs.into_iter().flat_map(|input| self.handle(now, input)).collect()
     }
 
+    /// The relay that an SCP proxy has started connects.
+    pub fn join_relay(&mut self, now: Time, seat: Seat) -> Vec<Effect> {
+        let life = self.lives[seat.index()];
+        self.handle(now, Input::RelayJoined { seat, life })
+    }
+
     /// Time has passed.
     ///
     /// # Panics

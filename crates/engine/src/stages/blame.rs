@@ -213,6 +213,7 @@ fn may_go_around(call: &Call) -> bool {
     !call.is(acp::INITIALIZE)
         && !call.is(acp::CANCEL_REQUEST)
         && !call.method.name().contains("mcp/")
+        && !call.is("_scp/mcp")
 }
 
 /// Whether a component ended by its own doing. What kills others from outside (a user, the kernel when

@@ -6,6 +6,11 @@ use crate::stage::*;
 
 const PROXIES: [&str; 7] = ["P5", "P4", "P3", "P3t", "P2", "P1", "P0"];
 
+/// What an SCP proxy answers to `initialize`, and what of it the others are told.
+const SCP_PROXY: &str = r#"{"protocolVersion":1,"agentCapabilities":{}}"#;
+const SCP_PROXY_TOLD: &str =
+    r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}}}"#;
+
 /// The agent says this; a proxy gets, and passes on, that.
 #[track_caller]
 fn told(agent: &str, version: &str, expected: &str) {
@@ -18,14 +23,30 @@ fn told(agent: &str, version: &str, expected: &str) {
         stage.say("p2", &format!(r#"~initialize 1 {{"protocolVersion":{version}}}"#));
         let third = stage.see("agent", "initialize ? …");
         stage.say("agent", &format!("result {third} {agent}"));
-        stage.see("p2", &format!("result 1 {expected}"));
-        // It passes on what it was told, or what the agent would have said without us.
+        stage.see("p2", &format!("result 1 {}", in_words_of(dialect, expected)));
+        // It passes on what it was told, or what the agent would have said without us. An SCP proxy has answered
+        // in its own name before it had a successor.
         stage.say("p2", &format!("result {second} {agent}"));
-        stage.see("p1", &format!("result 1 {expected}"));
-        stage.say("p1", &format!("result {first} {agent}"));
-        stage.see("editor", &format!("result 1 {expected}"));
+        let (passed, told) = match dialect {
+            "P0" => (SCP_PROXY, SCP_PROXY_TOLD),
+            _ => (agent, expected),
+        };
+        stage.see("p1", &format!("result 1 {told}"));
+        stage.say("p1", &format!("result {first} {passed}"));
+        stage.see("editor", &format!("result 1 {told}"));
         stage.quiet();
     }
+}
+
+/// A proxy is told in the words of its generation, too.
+fn in_words_of(dialect: &str, result: &str) -> String {
+    let place: &[&str] = match dialect {
+        "P4" | "P3" => &["agentCapabilities", "_meta", "symposium", "mcp_acp_transport"],
+        "P3t" => &["capabilities", "mcp_acp_transport"],
+        "P2" | "P1" => &["_meta", "mcp_acp_transport"],
+        _ => return result.to_owned(),
+    };
+    json(result).with_at(place, Some(&wire::Json::TRUE)).to_string()
 }
 
 /// Checklist 74.
@@ -92,8 +113,8 @@ fn errors_pass_and_a_second_greeting_is_answered_too() {
 /// nothing.
 #[test]
 fn editors_of_the_oldest_generation_are_told_nothing() {
-    let mut stage = Stage::before_greeting("p1:P2 agent", Policy::Auto);
-    stage.take_any_version();
+    let any_version = |setup: &mut engine::Setup| setup.chain.any_version = true;
+    let mut stage = Stage::of_setup("p1:P2 agent", Policy::Auto, any_version);
     let hello = r#"{"protocolVersion":"0.1.0"}"#;
     stage.say("editor", &format!("initialize 1 {hello}"));
     let first = stage.see("p1", "initialize ? …");

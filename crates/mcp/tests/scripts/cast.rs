@@ -134,11 +134,18 @@ impl Provider {
     /// Deals with what has come. Says whether anything had.
     pub fn pump(&mut self, stage: &mut Stage) -> bool {
         let mut busy = false;
-        while let Some((toward, message)) = stage.next(&self.who) {
+        while self.step(stage) {
             busy = true;
-            self.take(stage, toward, message);
         }
         busy
+    }
+
+    /// Deals with the next message. Says whether there was any.
+    pub fn step(&mut self, stage: &mut Stage) -> bool {
+        let next = stage.next(&self.who);
+        let any = next.is_some();
+        next.into_iter().for_each(|(toward, message)| self.take(stage, toward, message));
+        any
     }
 
     fn take(&mut self, stage: &mut Stage, toward: Side, message: Message) {

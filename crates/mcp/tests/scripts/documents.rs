@@ -320,7 +320,7 @@ fn m7_passes_a_native_agent_unchanged() {
     stage.say("agent", &format!("mcp/message 6 {said}"));
     let id = stage.see("p1", &format!("~mcp/message ? {said}"));
     stage.say("agent", r#"$/cancel_request {"requestId":6}"#);
-    stage.see("p1", &format!(r#"~$/cancel_request {{"requestId":"{id}"}}"#));
+    stage.see("p1", &format!(r#"$/cancel_request {{"requestId":"{id}"}}"#));
     stage.say("p1", &format!(r#"error {id} {{"code":-32800,"message":"cancelled"}}"#));
     stage.see("agent", r#"error 6 {"code":-32800,"message":"cancelled"}"#);
     stage.quiet();
@@ -404,7 +404,7 @@ fn cancellations_in_the_words_of_mcp_reach_stateless_servers_in_those_of_acp() {
     stage.say("p1", &format!(r#"result {id} {{"result":{{}}}}"#));
     let id = stage.see("p1", r#"~mcp/message ? …"tools/call"…"#);
     stage.say("agent", r#"_mcp/client_to_server/notification {"url":"acp:U","message":{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"m1"}}}"#);
-    stage.see("p1", &format!(r#"~$/cancel_request {{"requestId":"{id}"}}"#));
+    stage.see("p1", &format!(r#"$/cancel_request {{"requestId":"{id}"}}"#));
     stage.say("p1", &format!(r#"error {id} {{"code":-32800,"message":"cancelled"}}"#));
     stage.see(
         "agent",

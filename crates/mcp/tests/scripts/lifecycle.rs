@@ -219,7 +219,7 @@ fn a_client_that_hangs_up_takes_back_what_it_asked_and_disconnects() {
         stage.told(client, "roots/list ?…");
         stage.hang_up(client);
         stage.see("p1", r#"error 7 {"code":-32603,"message":"the MCP client has left"}"#);
-        stage.see("p1", &format!(r#"~$/cancel_request {{"requestId":"{call}"}}"#));
+        stage.see("p1", &format!(r#"$/cancel_request {{"requestId":"{call}"}}"#));
         stage.see("p1", &format!("~{cancelled}"));
         let goodbye = stage.see("p1", &format!("~{disconnect}"));
         if !goodbye.is_empty() {
@@ -341,18 +341,18 @@ fn a_provider_may_close_a_connection() {
 fn a_provider_that_leaves_owes_nothing() {
     for consumer in consumers() {
         let providers = vec![Provider::new("p1", Form::M3, &[("N", "U")])];
-        let mut world = World::new("p1:P4 agent", consumer, providers);
+        let mut world = World::new("p1:P4+stop agent", consumer, providers);
         let entries = world.session("S");
         let line = world.line(&entries[0]);
         let first = world.ask(&line, "tools/list", "{}");
         let second = world.ask(&line, "tools/list", "{}");
-        world.stage.leave("p1");
+        world.stage.die("p1");
         world.agent.pump(&mut world.stage);
         for name in [first, second] {
             let outcome = world.agent.outcomes.remove(&name);
             assert!(matches!(outcome, Some(Outcome::Error(_))), "{consumer:?}: {outcome:?}");
         }
-        let [.., talks, watched] = world.stage.exchange.sizes();
+        let [.., talks, watched] = world.stage.exchange().sizes();
         assert_eq!([talks, watched], [0, 0]);
     }
 }
@@ -414,11 +414,11 @@ fn a_server_may_take_its_question_back() {
     stage.see("p1", "~_mcp/message …");
     stage.say("p1", r#"~_mcp/message 7 {"connectionId":"V","method":"roots/list","params":{}}"#);
     let asked = stage.told(client, "roots/list ? {}");
-    stage.say("p1", r#"~$/cancel_request {"requestId":7}"#);
+    stage.say("p1", r#"$/cancel_request {"requestId":7}"#);
     stage.told(client, &format!(r#"notifications/cancelled {{"requestId":"{asked}"}}"#));
     stage.see("p1", r#"error 7 {"code":-32800,…}"#);
     stage.hear(client, &format!("result {asked} {{}}"));
-    stage.say("p1", r#"~$/cancel_request {"requestId":7}"#);
+    stage.say("p1", r#"$/cancel_request {"requestId":7}"#);
     stage.quiet();
 }
 

@@ -1,7 +1,7 @@
 //! The exchange as conversations, with the numbers of the conformance checklist.
 //!
-//! Pure and fast: `stage` runs the router and the exchange as the shell does, and the tests play
-//! everybody else, line by line, or with the `cast`: consumers and providers of every form.
+//! Pure and fast: `stage` drives the core as the shell does, and the tests play all peers, line by line, or with the
+//! `cast`: consumers and providers of every form.
 
 mod capabilities;
 mod cast;

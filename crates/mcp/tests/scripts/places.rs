@@ -136,13 +136,13 @@ fn what_waits_for_an_agent_that_dies_is_not_delivered_to_the_next_one() {
     stage.say("editor", &format!("session/new 1 {SERVERS}"));
     stage.say("editor", r#"session/prompt 2 {"sessionId":"other"}"#);
     stage.say("editor", r#"session/cancel {"sessionId":"other"}"#);
-    stage.die("agent", false);
+    stage.die("agent");
     stage.see("editor", "error 1 …");
     stage.see("editor", "error 2 …");
     // What is said to it now is for the next one.
     stage.say("editor", &format!("session/new 3 {SERVERS}"));
     stage.boot("agent", STDIO);
-    stage.come_back("agent");
+    stage.is_back("agent");
     stage.quiet();
     // The place of the request that is lost is not needed.
     assert_eq!(stage.asked_of_shell().len(), 2);
@@ -158,27 +158,31 @@ fn what_waits_for_an_agent_that_dies_is_not_delivered_to_the_next_one() {
 
 #[test]
 fn what_waits_for_an_agent_that_leaves_for_good_is_forgotten() {
-    let mut stage = slow("p1:P5 agent", STDIO);
+    let mut stage = slow("p1:P5 agent+stop", STDIO);
+    // The chain does not end before this is answered.
+    stage.say("editor", "_x/wait 9 {}");
+    stage.see("p1", "_x/wait ? {}");
     stage.say("p1", &format!("~session/new 1 {TWO_SERVERS}"));
     stage.shell_answers(0);
-    stage.leave("agent");
+    stage.die("agent");
     stage.see("p1", "error 1 …");
     stage.shell_answers(0);
     assert_eq!((stage.desk.admitted, stage.desk.revoked), (2, 2));
-    let [tickets, .., held, _, _, watched] = stage.exchange.sizes();
+    let [tickets, .., held, _, _, watched] = stage.exchange().sizes();
     assert_eq!([tickets, held, watched], [0; 3]);
 }
 
 #[test]
 fn a_server_that_is_gone_before_its_place_is_open_is_left_out() {
-    let mut stage = slow("p1:P5 p2:P5 agent", STDIO);
+    let mut stage = slow("p1:P5+once p2:P5 agent", STDIO);
     stage.say("p1", &format!("~session/new 5 {SERVERS}"));
     stage.see("p2", &format!("session/new ? {SERVERS}"));
     stage.say("p2", &format!("~session/new 6 {TWO_SERVERS}"));
     assert_eq!(stage.asked_of_shell().len(), 2);
     // The first server is of the one that dies, the second is not.
-    stage.die("p1", false);
-    stage.bypass("p1");
+    stage.die("p1");
+    stage.die_again("p1");
+    assert!(stage.is_left_out("p1"));
     stage.shell_answers(0);
     assert_eq!((stage.tickets().len(), stage.desk.revoked), (0, 1), "nobody needs this place");
     stage.quiet_at("agent");

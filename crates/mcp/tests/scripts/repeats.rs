@@ -303,7 +303,7 @@ fn retries_are_cancelled_with_the_request() {
     stage.wait(1_000);
     let again = stage.see("p1", "~_mcp/message ? …");
     stage.hear(client, r#"notifications/cancelled {"requestId":2}"#);
-    let cancel = |id: &str| format!(r#"~$/cancel_request {{"requestId":"{id}"}}"#);
+    let cancel = |id: &str| format!(r#"$/cancel_request {{"requestId":"{id}"}}"#);
     let told = |id: &str| format!(r#"~_mcp/message {{…"requestId":"{id}"}}}}"#);
     stage.see("p1", &cancel(&first));
     stage.see("p1", &cancel(&again));

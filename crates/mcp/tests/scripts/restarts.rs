@@ -183,28 +183,26 @@ fn what_the_new_server_says_comes_over_the_old_connection() {
 fn what_is_said_while_a_provider_is_away_is_heard_by_its_successor() {
     for consumer in all_consumers() {
         for form in FORMS {
-            for takes_back in [false, true] {
-                let mut world = world_of(consumer, form);
-                let entries = world.session("S");
-                let line = world.line(&entries[0]);
-                greet(&mut world, &line, form);
-                let lost = world.ask(&line, "tools/call", r#"{"name":"lost"}"#);
-                world.discover();
-                world.stage.die("p1", takes_back);
-                world.settle();
-                let outcome = world.agent.outcomes.remove(&lost);
-                assert!(matches!(outcome, Some(Outcome::Error(_))), "{outcome:?}");
-                let early = world.ask(&line, "tools/call", r#"{"name":"early"}"#);
-                world.revive("p1", &[("N", "U-new")]);
-                is_greeted(&mut world, form);
-                let said = hears(&mut world, consumer, "p1");
-                let name = said.call.params.clone().unwrap().member("name").unwrap();
-                assert_eq!(name.as_str(), r#""early""#);
-                world.result("p1", &said, "{}");
-                assert!(matches!(world.agent.outcomes.remove(&early), Some(Outcome::Result(_))));
-                assert!(world.provider("p1").heard.is_empty());
-                end(&mut world, &line);
-            }
+            let mut world = world_of(consumer, form);
+            let entries = world.session("S");
+            let line = world.line(&entries[0]);
+            greet(&mut world, &line, form);
+            let lost = world.ask(&line, "tools/call", r#"{"name":"lost"}"#);
+            world.discover();
+            world.stage.die("p1");
+            world.settle();
+            let outcome = world.agent.outcomes.remove(&lost);
+            assert!(matches!(outcome, Some(Outcome::Error(_))), "{outcome:?}");
+            let early = world.ask(&line, "tools/call", r#"{"name":"early"}"#);
+            world.revive("p1", &[("N", "U-new")]);
+            is_greeted(&mut world, form);
+            let said = hears(&mut world, consumer, "p1");
+            let name = said.call.params.clone().unwrap().member("name").unwrap();
+            assert_eq!(name.as_str(), r#""early""#);
+            world.result("p1", &said, "{}");
+            assert!(matches!(world.agent.outcomes.remove(&early), Some(Outcome::Result(_))));
+            assert!(world.provider("p1").heard.is_empty());
+            end(&mut world, &line);
         }
     }
 }
@@ -220,7 +218,7 @@ fn a_provider_that_dies_again_and_again_is_awaited() {
             greet(&mut world, &line, form);
             let new = [("N", "U-new")];
             // Before it was greeted, before it was told all, and after that.
-            world.stage.die("p1", true);
+            world.stage.die("p1");
             world.stage.die_again("p1");
             world.stage.boot("p1", STDIO);
             world.stage.die_again("p1");
@@ -230,12 +228,12 @@ fn a_provider_that_dies_again_and_again_is_awaited() {
             // After it was asked to open the connection: it never answers.
             world.provider("p1").reborn(&new);
             world.told_all("p1");
-            world.stage.come_back("p1");
+            world.stage.is_back("p1");
             let waits = world.agent.ask(&mut world.stage, &line, &call("tools/list", ""));
-            world.stage.die("p1", false);
+            world.stage.die("p1");
             // After that: it never answers the greeting.
             world.revive("p1", &new);
-            world.stage.die("p1", true);
+            world.stage.die("p1");
             world.settle();
             let outcome = world.agent.outcomes.remove(&waits);
             assert!(
@@ -262,7 +260,7 @@ fn a_server_that_is_offered_no_more_is_taken_from_its_consumers() {
     for consumer in some_consumers() {
         for form in [Form::M1, Form::M3, Form::M6, Form::M7] {
             for bypassed in [false, true] {
-                let cast = format!("p1:{} (x:P4) p2:P4 agent", dialect_of(form));
+                let cast = format!("p1:{}+once (x:P4) p2:P4 agent", dialect_of(form));
                 let providers = vec![
                     Provider::new("p1", form, &[("a", "U1"), ("b", "U2")]),
                     Provider::new("p2", Form::M6, &[("c", "U3")]),
@@ -274,11 +272,12 @@ fn a_server_that_is_offered_no_more_is_taken_from_its_consumers() {
                     greet(&mut world, line, form);
                 }
                 works(&mut world, &lines[2], "p2", "U3");
-                world.stage.die("p1", true);
+                world.stage.die("p1");
                 let early = world.ask(&lines[0], "tools/list", "{}");
                 let lost = match bypassed {
                     true => {
-                        world.stage.bypass("p1");
+                        world.stage.die_again("p1");
+                        assert!(world.stage.is_left_out("p1"));
                         world.settle();
                         2
                     }
@@ -343,19 +342,21 @@ fn servers_of_several_sessions_are_told_apart() {
                 let entries = world.session(session);
                 lines.extend(entries.iter().map(|entry| world.line(entry)));
             }
-            world.stage.die("p1", true);
+            world.stage.die("p1");
             let everything = new.map(named).concat();
             world.provider("p1").reborn(&everything);
             world.stage.boot("p1", STDIO);
-            // In the other order.
-            for (session, ids) in ["T", "S"].into_iter().zip([new[1], new[0]]) {
+            for ids in new {
                 let servers = named(ids).map(|(name, id)| (name.to_owned(), id.to_owned()));
                 world.provider("p1").servers = servers.to_vec();
-                world.stage.tell_of("p1", session);
-                world.settle();
+                // It is told of a session, passes that on, and answers.
+                let index = world.providers.iter().position(|it| it.who == "p1").unwrap();
+                for _ in 0..2 {
+                    assert!(world.providers[index].step(&mut world.stage));
+                }
             }
             world.provider("p1").reborn(&everything);
-            world.stage.come_back("p1");
+            world.stage.is_back("p1");
             world.settle();
             let [(a, b), (c, d)] = new;
             // By one id for both, the same server is meant, whichever it is for a session.
@@ -413,11 +414,11 @@ fn a_consumer_may_change_its_mind_while_its_provider_comes_back() {
                 let entries = world.session("S");
                 let line = world.line(&entries[0]);
                 greet(&mut world, &line, form);
-                world.stage.die("p1", true);
+                world.stage.die("p1");
                 world.provider("p1").reborn(&[("N", "U-new")]);
                 world.told_all("p1");
                 let early = world.agent.ask(&mut world.stage, &line, &call("tools/list", ""));
-                world.stage.come_back("p1");
+                world.stage.is_back("p1");
                 let late = world.agent.ask(&mut world.stage, &line, &call("tools/list", ""));
                 for name in [&early, &late] {
                     world.agent.cancel(&mut world.stage, &line, name);

@@ -131,7 +131,7 @@ fn what_is_asked_for_a_request_is_over_with_it() {
         }
         // The server has answered, so it has nothing to take back.
         stage.quiet();
-        let [_, _, _, _, asked, .., talks, watched] = stage.exchange.sizes();
+        let [_, _, _, _, asked, .., talks, watched] = stage.exchange().sizes();
         assert_eq!((asked, talks, watched), (0, if leaves { 0 } else { 1 }, 2), "but the session");
     }
 }

@@ -12,14 +12,16 @@
 //! more stories.
 
 mod deaths;
+mod dice;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use mcp::Caller;
 use mcp::form::Form;
 use wire::{Json, Outcome};
 
+use self::dice::Dice;
 use crate::cast::*;
 use crate::stage::*;
 use crate::world::*;
@@ -58,25 +60,6 @@ fn a_chain_without_retries_is_found_out() {
     assert!(caught, "answers are lost, nobody asks again, and nothing was noticed");
 }
 
-/// A linear congruential generator: enough to make up stories.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: usize) -> usize {
-        let factor = 6_364_136_223_846_793_005;
-        self.0 = self.0.wrapping_mul(factor).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % limit
-    }
-
-    fn one_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-
-    fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
-        (!from.is_empty()).then(|| &from[self.below(from.len())])
-    }
-}
-
 struct Play {
     dice: Dice,
     world: World,
@@ -101,6 +84,10 @@ struct Play {
     /// Who has died, and who was given up.
     away: Vec<String>,
     bypassed: Vec<String>,
+    /// Who is left out when it dies for the second time.
+    once: Vec<String>,
+    /// The lines on which the agent, or its client, has sent an `initialize`.
+    greeting: BTreeSet<String>,
     /// How many have died, at all and before a set-up.
     deaths: usize,
     deaths_before: BTreeMap<String, usize>,
@@ -130,6 +117,7 @@ impl Play {
         let mut cast = Vec::new();
         let mut providers = Vec::new();
         let mut sleepers = Vec::new();
+        let mut once = Vec::new();
         // Some of them have the same names and ids. They do not count their connections alike: who
         // does so may still mistake what was on its way before it began to (see `twins`).
         let names = ["tools", "tools", "more"];
@@ -149,7 +137,10 @@ impl Play {
             }
             provider.passes_unknown = dice.one_in(2);
             providers.push(provider);
-            cast.push(format!("{who}:{}", dialect_of(form)));
+            // Some are left out when they die for the second time.
+            let survival = if dice.one_in(4) { "once" } else { "restart" };
+            once.extend((survival == "once").then(|| who.clone()));
+            cast.push(format!("{who}:{}+{survival}", dialect_of(form)));
             if dice.one_in(3) {
                 sleepers.push(format!("x{number}"));
                 cast.push(format!("(x{number}:{})", ["P3", "P4", "P5"][dice.below(3)]));
@@ -177,6 +168,8 @@ impl Play {
             mortal: seed % 2 == 1,
             away: Vec::new(),
             bypassed: Vec::new(),
+            once,
+            greeting: BTreeSet::new(),
             deaths: 0,
             deaths_before: BTreeMap::new(),
             closing: Vec::new(),
@@ -270,11 +263,12 @@ impl Play {
         }
     }
 
-    /// Providers do not answer what their consumers will have given up.
+    /// Providers do not answer what their consumers will have given up. All else they answer in time.
     fn forget_what_is_given_up(&mut self) {
+        let World { providers, stage, .. } = &mut self.world;
+        while providers.iter_mut().fold(false, |busy, it| it.pump(stage) | busy) {}
         for index in 0..self.world.providers.len() {
-            let provider = &mut self.world.providers[index];
-            provider.pump(&mut self.world.stage);
+            let provider = &self.world.providers[index];
             for said in provider.owed.values().cloned().collect::<Vec<_>>() {
                 if self.may_be_lost(index, &said) {
                     self.lose(index, &said);
@@ -377,7 +371,10 @@ impl Play {
         let Some(line) = self.dice.pick(&self.lines).cloned() else { return };
         let stateless = self.world.agent.form == Some(Form::M7);
         let said = match self.dice.below(5) {
-            0 if !stateless => self.world.agent.hello(),
+            0 if !stateless => {
+                self.greeting.insert(format!("{line:?}"));
+                self.world.agent.hello()
+            }
             1 => call("tools/list", ""),
             2 => {
                 return self.world.agent.note(

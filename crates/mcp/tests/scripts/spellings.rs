@@ -221,7 +221,7 @@ fn a_request_id_that_is_in_use_is_refused() {
     stage.say("agent", &format!("mcp/message 5 {said}"));
     let call = stage.see("p1", r#"~_mcp/message ? …"tools/call"…"#);
     stage.say("agent", r#"$/cancel_request {"requestId":5}"#);
-    stage.see("p1", &format!(r#"~$/cancel_request {{"requestId":"{call}"}}"#));
+    stage.see("p1", &format!(r#"$/cancel_request {{"requestId":"{call}"}}"#));
     stage.see("p1", r#"~_mcp/message {…"notifications/cancelled"…"#);
     stage.see("agent", r#"error 5 {"code":-32800,…"#);
     stage.say("agent", &format!("mcp/message 6 {said}"));

@@ -1,8 +1,9 @@
-//! A chain without processes: the router and the exchange as the shell runs them, and everybody else
-//! played by the test.
+//! A chain without processes: the core, driven as the shell does it (`testkit::shell`), and all peers played by the
+//! test.
 //!
-//! The cast is a line such as `p1:P5 (p2:P4) agent`: the components with the dialects of their links.
-//! One in brackets passes everything on by itself. The editor is always there.
+//! The cast is a line such as `p1:P5 (p2:P4+once) agent`: the components with their generations, and what is to be
+//! done when they fail (`testkit::cast`); without a word on that, they are restarted. A component in brackets
+//! passes everything on by itself. The editor is always there.
 //!
 //! Lines are written as in the scripts of the router: `method id params` is a request, without an id it
 //! is a notification; `result id json` and `error id json` are answers. To and from a proxy, `~method`
@@ -18,9 +19,14 @@ pub use words::{id, json, parse, text, token};
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use mcp::{Caller, Exchange, Hop, Kind, Policy, Step, Ticket};
-use router::{Action, Chain, Component, Event, Exit, How, Mode, Router, Seat, Time};
-use wire::{Call, Id, Json, Message, Outcome, Side, Spoken, acp};
+use engine::{Facts, Input, Line, Link, Output, Port, Rules, Setup};
+use mcp::{Caller, Exchange, Kind, Policy, Ticket};
+use router::{Chain, Component, Mode, Seat};
+use testkit::cast::manners;
+use testkit::peer::{Peer, Read};
+use testkit::shell::{self, Effect, Shell};
+use wire::dialect::Generation;
+use wire::{Call, Id, Json, Message, Outcome, Side, acp};
 
 /// What an agent answers to `initialize`, by what it can.
 pub const STDIO: &str = r#"{"protocolVersion":1,"agentCapabilities":{}}"#;
@@ -34,12 +40,9 @@ pub const SCP: &str =
     r#"{"protocolVersion":1,"agentCapabilities":{},"_meta":{"symposium":{"version":"1.0"}}}"#;
 
 pub struct Stage {
-    router: Router,
-    pub exchange: Exchange,
-    now: Time,
+    shell: Shell,
+    now: router::Time,
     sitters: Vec<Sitter>,
-    /// What the exchange says to the router.
-    routed: VecDeque<Event>,
     told: BTreeMap<Caller, VecDeque<Message>>,
     pub hung_up: BTreeSet<Caller>,
     pub reports: Vec<String>,
@@ -48,13 +51,19 @@ pub struct Stage {
     journal: Vec<String>,
     /// The params of what the test looked at last.
     seen: Json,
-    lives: lives::Lives,
     clock_stopped: bool,
 }
 
 struct Sitter {
     name: String,
-    dialect: Spoken,
+    generation: Option<Generation>,
+    peer: Peer,
+    /// Its process runs.
+    runs: bool,
+    /// Its process is not the first one, and has not dealt with its greeting (see `boot`).
+    boots: bool,
+    /// It was started at all.
+    started: bool,
     /// Passes everything on by itself.
     transparent: bool,
     /// For now it does nothing.
@@ -84,15 +93,21 @@ impl Stage {
 
     /// A chain that nobody has spoken to yet.
     pub fn before_greeting(cast: &str, policy: Policy) -> Stage {
-        let mut sitters = vec![Sitter::new("editor", Spoken::Plain, false)];
-        for word in cast.split(' ') {
+        Stage::of_setup(cast, policy, |_| {})
+    }
+
+    /// The same, with a change to its setup.
+    pub fn of_setup(cast: &str, policy: Policy, change: impl FnOnce(&mut Setup)) -> Stage {
+        let mut sitters = vec![Sitter::new("editor", None, false)];
+        let mut policies = Vec::new();
+        let words: Vec<&str> = cast.split(' ').collect();
+        for (index, word) in words.iter().enumerate() {
             let bare = word.trim_matches(['(', ')']);
-            let (name, dialect) = bare.split_once(':').unwrap_or((bare, "plain"));
-            sitters.push(Sitter::new(
-                name,
-                Spoken::named(dialect).expect("a dialect"),
-                bare != word,
-            ));
+            let with = if bare.contains('+') { bare.to_owned() } else { format!("{bare}+restart") };
+            let (name, (generation, policy)) = manners(&with);
+            let generation = (index + 1 < words.len()).then_some(generation);
+            sitters.push(Sitter::new(name, generation, bare != *word));
+            policies.push(policy);
         }
         let component = |it: &Sitter| Component::new(it.name.clone(), it.name.clone());
         let chain = Chain {
@@ -102,12 +117,20 @@ impl Stage {
             grace: 1_000,
             any_version: false,
         };
+        let facts =
+            sitters[1..].iter().map(|it| Facts { generation: it.generation, ..Facts::default() });
+        let setup = shell::setup(chain);
+        let mut setup = Setup {
+            facts: facts.collect(),
+            rules: Rules { policies, ..setup.rules },
+            bridge: Some(policy),
+            ..setup
+        };
+        change(&mut setup);
         Stage {
-            router: Router::new(chain.clone()),
-            exchange: Exchange::new(chain, policy, "word"),
-            now: Time(0),
+            shell: Shell::new(setup),
+            now: router::Time(0),
             sitters,
-            routed: VecDeque::new(),
             told: BTreeMap::new(),
             hung_up: BTreeSet::new(),
             reports: Vec::new(),
@@ -115,9 +138,12 @@ impl Stage {
             callers: 0,
             journal: Vec::new(),
             seen: Json::NULL,
-            lives: lives::Lives::default(),
             clock_stopped: false,
         }
+    }
+
+    pub fn exchange(&self) -> &Exchange {
+        self.shell.core().stages().exchange().expect("there is a bridge")
     }
 
     /// The editor greets; every proxy does its part, and the agent answers with this.
@@ -138,11 +164,6 @@ impl Stage {
     /// The name of the last component.
     pub fn agent(&self) -> String {
         self.sitters.last().unwrap().name.clone()
-    }
-
-    /// As in chains of the oldest generations.
-    pub fn take_any_version(&mut self) {
-        self.router.take_any_version();
     }
 
     fn index(&self, who: &str) -> usize {
@@ -170,33 +191,31 @@ impl Stage {
     fn sends(&mut self, index: usize, toward: Side, message: Message) {
         let line = self.text(index, toward.opposite(), &message);
         self.journal.push(format!("{} > {line}", self.sitters[index].name));
-        self.handle(Event::Arrived { from: Seat(index as u16), toward, message });
-    }
-
-    /// A component leaves.
-    pub fn leave(&mut self, who: &str) {
-        let why = Exit::new(How::Status(1));
-        self.journal.push(format!("{who} leaves"));
-        self.handle(Event::Left { seat: self.seat(who), why });
-        self.pass_on();
+        for (port, line) in self.sitters[index].peer.write(toward, &message) {
+            let link = Link { seat: Seat(index as u16), port };
+            self.handle(Input::Line { link, line: Line::Text(line) });
+        }
     }
 
     /// Time passes.
     pub fn wait(&mut self, milliseconds: u64) {
         self.now = self.now.plus(milliseconds);
         self.journal.push(format!("{} ms", self.now.0));
-        while !self.clock_stopped && self.exchange.deadline().is_some_and(|it| it <= self.now) {
-            let mut steps = Vec::new();
-            self.exchange.tick(self.now, &mut steps);
-            self.take(steps);
-            self.settle();
+        if !self.clock_stopped {
+            self.tick();
         }
         self.pass_on();
     }
 
+    /// What is due is done.
+    fn tick(&mut self) {
+        let effects = self.shell.tick(self.now);
+        self.perform_all(effects);
+    }
+
     /// Waits until something is due. False if nothing ever is.
     pub fn skip_to_deadline(&mut self) -> bool {
-        let deadline = self.exchange.deadline().filter(|_| !self.clock_stopped);
+        let deadline = self.shell.core().deadline().filter(|_| !self.clock_stopped);
         if let Some(deadline) = deadline {
             self.wait(deadline.0.saturating_sub(self.now.0));
         }
@@ -205,7 +224,7 @@ impl Stage {
 
     /// Is a request to this component asked again, if it is not answered?
     pub fn repeats(&self, who: &str, asked: &str) -> bool {
-        self.exchange.repeats(self.seat(who), &id(asked))
+        self.exchange().repeats(self.seat(who), &id(asked))
     }
 
     /// A fault: nothing that is due is done from now on.
@@ -226,10 +245,7 @@ impl Stage {
         let caller = Caller(self.callers);
         self.told.insert(caller, VecDeque::new());
         self.journal.push(format!("client {} calls with ticket {}", caller.0, ticket.0));
-        let mut steps = Vec::new();
-        self.exchange.called(ticket, caller, &mut steps);
-        self.take(steps);
-        self.settle();
+        self.handle(Input::Called { ticket, caller });
         caller
     }
 
@@ -255,7 +271,7 @@ impl Stage {
     pub fn hear_raw(&mut self, caller: Caller, line: &str) {
         self.hear_at_once(caller, line);
         // It is held back for a moment, to go together with the next line; here none comes so soon.
-        if line.contains("\"notifications/initialized\"") && self.exchange.deadline().is_some() {
+        if line.contains("\"notifications/initialized\"") && self.exchange().deadline().is_some() {
             self.wait(200);
         }
     }
@@ -263,134 +279,95 @@ impl Stage {
     /// A client says a line, and may say more in the same moment.
     pub fn hear_at_once(&mut self, caller: Caller, line: &str) {
         self.journal.push(format!("client {} > {line}", caller.0));
-        let mut steps = Vec::new();
-        self.exchange.heard(self.now, caller, &line.to_owned().into(), &mut steps);
-        self.take(steps);
-        self.settle();
+        self.handle(Input::Heard { caller, line: line.to_owned().into() });
         self.pass_on();
     }
 
     pub fn hang_up(&mut self, caller: Caller) {
         self.journal.push(format!("client {} hangs up", caller.0));
-        let mut steps = Vec::new();
-        self.exchange.hung_up(caller, &mut steps);
-        self.take(steps);
-        self.settle();
+        self.handle(Input::HungUp(caller));
         self.pass_on();
     }
 
     // What the shell does.
 
-    fn handle(&mut self, event: Event) {
-        match event {
-            Event::Arrived { from, toward, message } => {
-                let mut steps = Vec::new();
-                let hop = Hop { seat: from, toward, dialect: self.sitters[from.index()].dialect };
-                let message = match self.exchange.minds(&message) {
-                    true => self.exchange.arrived(self.now, hop, message, &mut steps),
-                    false => Some(message),
-                };
-                if let Some(message) = message.and_then(|it| self.if_known(from, it)) {
-                    self.route(Event::Arrived { from, toward, message });
+    fn handle(&mut self, input: Input) {
+        let effects = self.shell.handle(self.now, input);
+        self.perform_all(effects);
+    }
+
+    fn perform_all(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Line { to, line } => self.read(to, &line),
+                Effect::Output(output) => self.perform(output),
+            }
+        }
+        self.answer_at_once();
+    }
+
+    fn perform(&mut self, output: Output) {
+        match output {
+            Output::Start { seat, .. } => self.sitters[seat.index()].begin(),
+            Output::OpenRelay { seat, life } => {
+                let servers = json(r#"{"servers":[{"name":"next","command":"/conductor"}]}"#);
+                self.handle(Input::RelayOpened { seat, life, servers: Ok(servers) });
+            }
+            Output::Tell { caller, message } => {
+                self.journal.push(format!("client {} < {}", caller.0, message.to_line()));
+                if !self.hung_up.contains(&caller) {
+                    self.told.entry(caller).or_default().push_back(message);
                 }
-                self.take(steps);
             }
-            Event::Left { seat, .. } | Event::Again { seat, .. } => {
-                let mut steps = Vec::new();
-                self.exchange.left(seat, &mut steps);
-                self.take(steps);
-                self.route(event);
+            Output::HangUp(caller) => {
+                self.journal.push(format!("client {} is hung up on", caller.0));
+                self.hung_up.insert(caller);
             }
-            event => self.route(event),
-        }
-        self.settle();
-    }
-
-    fn settle(&mut self) {
-        loop {
-            while let Some(event) = self.routed.pop_front() {
-                self.route(event);
-            }
-            if !self.answer_at_once() {
-                return;
-            }
+            Output::Admit { ticket, kind } => self.desk.ask(ticket, kind),
+            Output::Revoke(ticket) => self.desk.revoke(ticket),
+            Output::Report(notice) => self.reports.push(notice.text),
+            Output::End(seat) => self.sitters[seat.index()].end(),
+            // Here, all that is written is read at once.
+            Output::Read { .. } | Output::Listen(_) | Output::Spare { .. } | Output::Finish(_) => {}
+            output => self.fail(&format!("nobody has a reason for {output:?}")),
         }
     }
 
-    fn route(&mut self, event: Event) {
-        self.lives.on_event(&event);
-        let mut actions = Vec::new();
-        self.router.handle(self.now, event, &mut actions);
-        for action in actions {
-            self.perform(action);
-        }
-    }
-
-    fn perform(&mut self, action: Action) {
-        if let Some(action) = self.if_here(action) {
-            self.perform_here(action);
-        }
-    }
-
-    fn perform_here(&mut self, action: Action) {
-        match action {
-            Action::Deliver { to, toward, message }
-                if self.exchange.minds_delivery(to, &message) =>
-            {
-                let mut steps = Vec::new();
-                let hop = Hop { seat: to, toward, dialect: self.sitters[to.index()].dialect };
-                if let Some(message) = self.exchange.deliver(self.now, hop, message, &mut steps) {
-                    self.deliver(to, toward, message);
-                }
-                self.take(steps);
+    /// A peer reads a line.
+    fn read(&mut self, link: Link, line: &bytes::Bytes) {
+        let index = link.seat.index();
+        match self.sitters[index].peer.read(link.port, line) {
+            Read::Message(toward, message) => self.deliver(index, toward, message),
+            Read::Reply(line) => {
+                let link = Link { seat: link.seat, port: Port::Main };
+                self.handle(Input::Line { link, line: Line::Text(line) });
             }
-            Action::Deliver { to, toward, message } => self.deliver(to, toward, message),
-            Action::Report(notice) => self.reports.push(notice.text),
-            Action::Start(_) | Action::Returned { .. } | Action::Finish(_) => {}
+            Read::Join(toward, message) => {
+                self.join_relay(link.seat);
+                self.deliver(index, toward, message);
+            }
+            Read::Nothing => {}
         }
     }
 
-    fn deliver(&mut self, to: Seat, toward: Side, message: Message) {
-        let line = self.text(to.index(), toward, &message);
-        let sitter = &mut self.sitters[to.index()];
+    fn join_relay(&mut self, seat: Seat) {
+        let effects = self.shell.join_relay(self.now, seat);
+        self.perform_all(effects);
+    }
+
+    fn deliver(&mut self, index: usize, toward: Side, message: Message) {
+        let line = self.text(index, toward, &message);
+        let sitter = &mut self.sitters[index];
         self.journal.push(format!("{} < {line}", sitter.name));
         sitter.inbox.push_back((toward, message));
-    }
-
-    fn take(&mut self, steps: Vec<Step>) {
-        for step in steps {
-            match step {
-                Step::Arrive { from, toward, message } => {
-                    self.routed.push_back(Event::Arrived { from, toward, message });
-                }
-                Step::Deliver { to, toward, message } => {
-                    if self.lives.is_away(to) && to.index() + 1 < self.sitters.len() {
-                        self.fail(&format!("{to:?} is away, and is told {}", text(&message)));
-                    }
-                    self.deliver(to, toward, message);
-                }
-                Step::Tell { caller, message } => {
-                    self.journal.push(format!("client {} < {}", caller.0, message.to_line()));
-                    if !self.hung_up.contains(&caller) {
-                        self.told.entry(caller).or_default().push_back(message);
-                    }
-                }
-                Step::HangUp(caller) => {
-                    self.journal.push(format!("client {} is hung up on", caller.0));
-                    self.hung_up.insert(caller);
-                }
-                Step::Admit { ticket, kind } => self.desk.ask(ticket, kind),
-                Step::Revoke(ticket) => self.desk.revoke(ticket),
-                Step::Report(notice) => self.reports.push(notice.text),
-            }
-        }
     }
 
     // What transparent proxies do.
 
     fn pass_on(&mut self) {
         loop {
-            let ready = |it: &Sitter| it.transparent && !it.asleep && !it.inbox.is_empty();
+            let ready =
+                |it: &Sitter| it.transparent && !it.asleep && !it.boots && !it.inbox.is_empty();
             let Some(index) = self.sitters.iter().position(ready) else { return };
             if let Some((toward, message)) = self.sitters[index].inbox.pop_front() {
                 self.forwards(index, toward, message);
@@ -441,10 +418,11 @@ impl Stage {
 
     // What is expected.
 
-    /// The next message that somebody got.
+    /// The next message that somebody got. A component that was started again does nothing before `boot`.
     pub fn next(&mut self, who: &str) -> Option<(Side, Message)> {
         let index = self.index(who);
-        self.sitters[index].inbox.pop_front()
+        let sitter = &mut self.sitters[index];
+        if sitter.boots { None } else { sitter.inbox.pop_front() }
     }
 
     /// What somebody got so far is of no interest.
@@ -518,14 +496,15 @@ impl Stage {
     /// Nothing is open any more: no session, no client, no server, no question.
     #[track_caller]
     pub fn empty(&self) {
-        let sizes = self.exchange.sizes();
+        let sizes = self.exchange().sizes();
         if sizes != [0; 10] {
             self.fail(&format!("something is left open: {sizes:?}"));
         }
         let open = &self.desk.open;
         assert!(open.is_empty(), "tickets are good that nobody needs: {open:?}");
-        if self.router.open_questions() != 0 {
-            self.fail(&format!("{} questions are open", self.router.open_questions()));
+        let questions = self.shell.core().router().open_questions();
+        if questions != 0 {
+            self.fail(&format!("{questions} questions are open"));
         }
     }
 
@@ -571,15 +550,42 @@ impl Stage {
 }
 
 impl Sitter {
-    fn new(name: &str, dialect: Spoken, transparent: bool) -> Sitter {
+    fn new(name: &str, generation: Option<Generation>, transparent: bool) -> Sitter {
         Sitter {
             name: name.to_owned(),
-            dialect,
+            generation,
+            peer: Sitter::peer(name, generation),
+            runs: false,
+            boots: false,
+            started: false,
             transparent,
             asleep: false,
             inbox: VecDeque::new(),
             passed: BTreeMap::new(),
             last: 0,
         }
+    }
+
+    fn peer(name: &str, generation: Option<Generation>) -> Peer {
+        match generation {
+            Some(generation) => Peer::proxy(generation),
+            None if name == "editor" => Peer::editor(),
+            None => Peer::agent(),
+        }
+    }
+
+    /// Its process was started.
+    fn begin(&mut self) {
+        self.end();
+        self.runs = true;
+        self.boots = std::mem::replace(&mut self.started, true);
+    }
+
+    /// Its process has ended. Nothing of it is left.
+    fn end(&mut self) {
+        (self.runs, self.boots) = (false, false);
+        self.peer = Sitter::peer(&self.name, self.generation);
+        self.inbox.clear();
+        self.passed.clear();
     }
 }

@@ -14,44 +14,42 @@ use crate::world::*;
 fn an_agent_that_is_started_again_begins_anew() {
     for consumer in all_consumers() {
         for form in FORMS {
-            for takes_back in [false, true] {
-                let mut world = world_of(consumer, form);
-                let entries = world.session("S");
-                let line = world.line(&entries[0]);
-                greet(&mut world, &line, form);
-                works(&mut world, &line, "p1", "U");
-                world.agent.ask(&mut world.stage, &line, &call("tools/list", ""));
-                let (_, connecting) = world.agent.reach(&mut world.stage, &entries[0]);
-                world.discover();
-                let tickets = world.stage.tickets();
-                world.stage.die("agent", takes_back);
-                world.settle();
-                assert!(world.provider("p1").open.is_empty(), "{:?}", world.provider("p1").open);
-                world.provider("p1").heard.clear();
-                for said in world.provider("p1").owed.values().cloned().collect::<Vec<_>>() {
-                    world.result("p1", &said, "{}");
-                }
-                world.provider("p1").asked.clear();
-                assert!(world.stage.tickets().is_empty());
-                if let (None, Line::Client(caller)) = (consumer, &line) {
-                    assert!(world.stage.hung_up.contains(caller));
-                }
-                drop(connecting.map(|name| world.agent.outcomes.remove(&name)));
-                let given = world.revive_agent();
-                assert_eq!((given.len(), given[0].0.as_str()), (1, "S"));
-                assert!(world.stage.tickets().iter().all(|it| !tickets.contains(it)));
-                assert_eq!(world.stage.tickets().len(), tickets.len());
-                let line = world.line(&given[0].1[0]);
-                greet(&mut world, &line, form);
-                works(&mut world, &line, "p1", "U");
-                // And then its provider, and then itself.
-                world.restart("p1", &[("N", "U-new")]);
-                is_greeted(&mut world, form);
-                let given = world.restart_agent();
-                let line = world.line(&given[0].1[0]);
-                works(&mut world, &line, "p1", "U-new");
-                end(&mut world, &line);
+            let mut world = world_of(consumer, form);
+            let entries = world.session("S");
+            let line = world.line(&entries[0]);
+            greet(&mut world, &line, form);
+            works(&mut world, &line, "p1", "U");
+            world.agent.ask(&mut world.stage, &line, &call("tools/list", ""));
+            let (_, connecting) = world.agent.reach(&mut world.stage, &entries[0]);
+            world.discover();
+            let tickets = world.stage.tickets();
+            world.stage.die("agent");
+            world.settle();
+            assert!(world.provider("p1").open.is_empty(), "{:?}", world.provider("p1").open);
+            world.provider("p1").heard.clear();
+            for said in world.provider("p1").owed.values().cloned().collect::<Vec<_>>() {
+                world.result("p1", &said, "{}");
             }
+            world.provider("p1").asked.clear();
+            assert!(world.stage.tickets().is_empty());
+            if let (None, Line::Client(caller)) = (consumer, &line) {
+                assert!(world.stage.hung_up.contains(caller));
+            }
+            drop(connecting.map(|name| world.agent.outcomes.remove(&name)));
+            let given = world.revive_agent();
+            assert_eq!((given.len(), given[0].0.as_str()), (1, "S"));
+            assert!(world.stage.tickets().iter().all(|it| !tickets.contains(it)));
+            assert_eq!(world.stage.tickets().len(), tickets.len());
+            let line = world.line(&given[0].1[0]);
+            greet(&mut world, &line, form);
+            works(&mut world, &line, "p1", "U");
+            // And then its provider, and then itself.
+            world.restart("p1", &[("N", "U-new")]);
+            is_greeted(&mut world, form);
+            let given = world.restart_agent();
+            let line = world.line(&given[0].1[0]);
+            works(&mut world, &line, "p1", "U-new");
+            end(&mut world, &line);
         }
     }
 }
@@ -119,9 +117,9 @@ fn a_proxy_between_consumer_and_provider_may_be_started_again() {
                 world.agent.reach(&mut world.stage, &entries[0]);
             }
             world.discover();
-            world.stage.die("x", true);
+            world.stage.die("x");
             world.told_all("x");
-            world.stage.come_back("x");
+            world.stage.is_back("x");
             world.discover();
             assert!(goodbye.is_none_or(|name| world.agent.outcomes.remove(&name).is_some()));
             works(&mut world, &line, "p1", "U");
@@ -142,10 +140,11 @@ fn who_was_bypassed_is_not_offered_to_a_new_agent() {
             Provider::new("p1", Form::M3, &[("a", "U")]),
             Provider::new("p2", Form::M7, &[("b", "U")]),
         ];
-        let mut world = World::new("p1:P4 p2:P5 agent", consumer, providers);
+        let mut world = World::new("p1:P4+once p2:P5 agent", consumer, providers);
         world.session("S");
-        world.stage.die("p1", true);
-        world.stage.bypass("p1");
+        world.stage.die("p1");
+        world.stage.die_again("p1");
+        assert!(world.stage.is_left_out("p1"));
         // The other's server is not taken for its own when it comes back.
         world.restart("p2", &[("b", "U")]);
         let given = world.restart_agent();
@@ -185,7 +184,7 @@ fn the_connections_of_a_dead_proxy_are_closed() {
     let (side, message) = stage.next("p2").unwrap();
     stage.forward("p2", side, message);
     stage.see("agent", r#"result 4 {"connectionId":"W"}"#);
-    stage.die("p2", true);
+    stage.die("p2");
     let goodbye = stage.see("p1", r#"~mcp/disconnect ? {"connectionId":"V"}"#);
     stage.say("p1", &format!("result {goodbye} {{}}"));
     stage.quiet();

@@ -93,7 +93,7 @@ impl World {
 
     /// A provider dies, and another takes its place that calls its servers so.
     pub fn restart(&mut self, who: &str, servers: &[(&str, &str)]) {
-        self.stage.die(who, true);
+        self.stage.die(who);
         self.revive(who, servers);
     }
 
@@ -101,29 +101,22 @@ impl World {
     pub fn revive(&mut self, who: &str, servers: &[(&str, &str)]) {
         self.provider(who).reborn(servers);
         self.told_all(who);
-        self.stage.come_back(who);
+        self.stage.is_back(who);
         self.settle();
     }
 
-    /// A newcomer is told of all sessions.
+    /// A newcomer is greeted and told of all sessions. Then it is one of the chain.
     pub fn told_all(&mut self, who: &str) {
         self.stage.boot(who, STDIO);
-        for session in self.stage.sessions_of(who) {
-            self.stage.tell_of(who, &session);
-            self.pump(who);
-        }
-    }
-
-    fn pump(&mut self, who: &str) {
         if let Some(provider) = self.providers.iter_mut().find(|it| it.who == who) {
-            provider.pump(&mut self.stage);
+            while self.stage.learns(who) && provider.step(&mut self.stage) {}
         }
     }
 
     /// The agent dies, and another takes its place. Returns the servers it is given, by session.
     pub fn restart_agent(&mut self) -> Vec<(String, Vec<Json>)> {
         let who = self.stage.agent();
-        self.stage.die(&who, true);
+        self.stage.die(&who);
         self.revive_agent()
     }
 
@@ -132,14 +125,14 @@ impl World {
         self.agent.reborn();
         self.stage.boot(&who, Agent::greeting(self.agent.form));
         let mut given = Vec::new();
-        for session in self.stage.sessions_of(&who) {
-            self.stage.tell_of(&who, &session);
+        while self.stage.learns(&who) {
             self.agent.pump(&mut self.stage);
-            let (id, call) = self.agent.requests.pop_back().expect("it is told of the session");
+            let (id, call) = self.agent.requests.pop_back().expect("it is told of a session");
+            let session = call.params.as_ref().and_then(|it| it.member("sessionId"));
+            let session = session.and_then(|it| it.text().map(|it| it.into_owned()));
+            given.push((session.expect("the id of a session"), servers(&call)));
             self.stage.say(&who, &format!("result {id} {{}}"));
-            given.push((session, servers(&call)));
         }
-        self.stage.come_back(&who);
         self.settle();
         given
     }

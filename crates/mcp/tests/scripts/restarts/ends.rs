@@ -12,7 +12,7 @@ fn a_session_may_end_while_a_provider_is_away() {
             let line = world.line(&entries[0]);
             greet(&mut world, &line, form);
             world.editor_asks("session/close", r#"{"sessionId":"S"}"#);
-            world.stage.die("p1", true);
+            world.stage.die("p1");
             let (id, _) = world.agent.requests.pop_back().unwrap();
             world.agent_says(&id, "{}");
             let goodbye = world.agent.hang_up(&mut world.stage, &line);
@@ -32,13 +32,15 @@ fn a_session_that_was_not_set_up_yet_is_lost_with_its_provider() {
         let mut world = world_of(consumer, Form::M3);
         let (id, call) = world.begin_session();
         world.line(&servers(&call)[0]);
-        world.stage.die("p1", true);
+        world.stage.die("p1");
         world.settle();
         assert!(matches!(world.editor().answers["e1"], Outcome::Error(_)));
         world.revive("p1", &[("N", "U")]);
         world.agent_says(&id, r#"{"sessionId":"S"}"#);
-        // Only the agent knows of it.
-        world.close_session("S");
+        // Only the agent knows of it, and is told to close it.
+        let (close, call) = world.agent.requests.pop_back().expect("a request");
+        assert!(call.is("session/close"), "{call:?}");
+        world.agent_says(&close, "{}");
         world.stage.empty();
     }
 }
@@ -82,10 +84,10 @@ fn a_consumer_hears_of_a_connection_that_cannot_be_opened_again() {
             let entries = world.session("S");
             let line = world.line(&entries[0]);
             greet(&mut world, &line, form);
-            world.stage.die("p1", true);
+            world.stage.die("p1");
             world.provider("p1").reborn(&[("N", "U-new")]);
             world.told_all("p1");
-            world.stage.come_back("p1");
+            world.stage.is_back("p1");
             let waits = world.agent.ask(&mut world.stage, &line, &call("tools/list", ""));
             let no = r#"{"code":-32000,"message":"not again"}"#;
             match greeted {
@@ -148,39 +150,37 @@ fn clients_of_both_kinds_keep_their_calls() {
 #[test]
 fn what_a_dead_server_wanted_to_know_is_of_no_interest() {
     for consumer in [None, Some(Form::M3), Some(Form::M6)] {
-        for takes_back in [false, true] {
-            let mut world = world_of(consumer, Form::M7);
-            let entries = world.session("S");
-            let line = world.line(&entries[0]);
-            greet(&mut world, &line, Form::M7);
-            let before = world.stage.exchange.sizes();
-            let lost = world.ask(&line, "tools/call", r#"{"name":"t"}"#);
-            let said = world.heard("p1");
-            let asks =
-                r#"{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}}}"#;
-            world.result("p1", &said, asks);
-            let asked = world.agent.heard.pop_front().unwrap();
-            assert!(asked.call.is("roots/list"));
-            world.stage.die("p1", takes_back);
-            world.settle();
-            assert!(matches!(world.agent.outcomes.remove(&lost), Some(Outcome::Error(_))));
-            assert_eq!(world.stage.exchange.sizes(), before, "{consumer:?}");
-            world.agent.answer(&mut world.stage, &asked, r#"{"roots":[]}"#);
-            world.agent.heard.clear();
-            world.revive("p1", &[("N", "U-new")]);
-            world.discover();
-            assert!(world.provider("p1").heard.is_empty(), "nobody asks this one");
-            works(&mut world, &line, "p1", "U-new");
-            // The new one may ask, too: what the client can do is known.
-            let name = world.ask(&line, "tools/call", r#"{"name":"t"}"#);
-            let said = world.heard("p1");
-            world.result("p1", &said, asks);
-            let asked = world.agent.heard.pop_front().unwrap();
-            world.agent.answer(&mut world.stage, &asked, r#"{"roots":[]}"#);
-            let said = world.heard("p1");
-            world.result("p1", &said, "{}");
-            assert!(matches!(world.agent.outcomes.remove(&name), Some(Outcome::Result(_))));
-            end(&mut world, &line);
-        }
+        let mut world = world_of(consumer, Form::M7);
+        let entries = world.session("S");
+        let line = world.line(&entries[0]);
+        greet(&mut world, &line, Form::M7);
+        let before = world.stage.exchange().sizes();
+        let lost = world.ask(&line, "tools/call", r#"{"name":"t"}"#);
+        let said = world.heard("p1");
+        let asks =
+            r#"{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}}}"#;
+        world.result("p1", &said, asks);
+        let asked = world.agent.heard.pop_front().unwrap();
+        assert!(asked.call.is("roots/list"));
+        world.stage.die("p1");
+        world.settle();
+        assert!(matches!(world.agent.outcomes.remove(&lost), Some(Outcome::Error(_))));
+        assert_eq!(world.stage.exchange().sizes(), before, "{consumer:?}");
+        world.agent.answer(&mut world.stage, &asked, r#"{"roots":[]}"#);
+        world.agent.heard.clear();
+        world.revive("p1", &[("N", "U-new")]);
+        world.discover();
+        assert!(world.provider("p1").heard.is_empty(), "nobody asks this one");
+        works(&mut world, &line, "p1", "U-new");
+        // The new one may ask, too: what the client can do is known.
+        let name = world.ask(&line, "tools/call", r#"{"name":"t"}"#);
+        let said = world.heard("p1");
+        world.result("p1", &said, asks);
+        let asked = world.agent.heard.pop_front().unwrap();
+        world.agent.answer(&mut world.stage, &asked, r#"{"roots":[]}"#);
+        let said = world.heard("p1");
+        world.result("p1", &said, "{}");
+        assert!(matches!(world.agent.outcomes.remove(&name), Some(Outcome::Result(_))));
+        end(&mut world, &line);
     }
 }

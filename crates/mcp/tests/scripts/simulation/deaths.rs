@@ -36,8 +36,7 @@ impl Play {
         let mortals = self.mortals();
         let Some(who) = self.dice.pick(&mortals).cloned() else { return };
         self.deaths += 1;
-        let takes_back = self.dice.one_in(2);
-        self.world.stage.die(&who, takes_back);
+        self.world.stage.die(&who);
         if who == "agent" {
             self.world.agent.reborn();
             self.pending.clear();
@@ -47,7 +46,18 @@ impl Play {
         } else {
             self.new_life(&who, false);
         }
-        self.away.push(who);
+        self.is_away(who);
+    }
+
+    /// Notes what has become of one who has died.
+    fn is_away(&mut self, who: String) {
+        if !self.world.stage.is_left_out(&who) {
+            return self.away.push(who);
+        }
+        if let Some(provider) = self.world.providers.iter_mut().find(|it| it.who == who) {
+            provider.reborn(&[]);
+        }
+        self.bypassed.push(who);
     }
 
     /// A provider that was started again has other ids; sometimes it offers less, or speaks otherwise.
@@ -84,31 +94,24 @@ impl Play {
             return;
         }
         let index = self.dice.below(self.away.len());
-        let who = self.away[index].clone();
-        if who != "agent" && self.dice.one_in(5) {
-            self.away.remove(index);
-            self.bypassed.push(who.clone());
-            self.world.stage.bypass(&who);
-            if let Some(provider) = self.world.providers.iter_mut().find(|it| it.who == who) {
-                provider.reborn(&[]);
-            }
-            return;
+        let who = self.away.remove(index);
+        match self.dice.one_in(5) {
+            // It may have been left out since: it was started, and did not answer its greeting in time.
+            _ if self.world.stage.is_left_out(&who) => self.is_away(who),
+            true => self.dies_again(who),
+            false => self.comes_back(&who),
         }
-        if self.dice.one_in(5) {
-            return self.dies_again(&who);
-        }
-        self.away.remove(index);
-        self.comes_back(&who);
     }
 
-    fn dies_again(&mut self, who: &str) {
-        match (who, self.dice.below(2)) {
+    fn dies_again(&mut self, who: String) {
+        match (who.as_str(), self.dice.below(2)) {
             ("agent", _) => self.world.stage.boot("agent", Agent::greeting(self.world.agent.form)),
-            (_, 0) => self.world.stage.boot(who, STDIO),
-            _ => self.world.told_all(who),
+            (_, 0) => self.world.stage.boot(&who, STDIO),
+            _ => self.world.told_all(&who),
         }
-        self.world.stage.die_again(who);
-        self.new_life(who, true);
+        self.world.stage.die(&who);
+        self.new_life(&who, true);
+        self.is_away(who);
     }
 
     fn comes_back(&mut self, who: &str) {
@@ -120,13 +123,16 @@ impl Play {
             self.world.stage.slow_shell(self.slow);
         } else {
             self.world.told_all(who);
-            self.world.stage.come_back(who);
+            self.world.stage.is_back(who);
         }
     }
 
     pub(super) fn all_come_back(&mut self) {
         for who in std::mem::take(&mut self.away) {
-            self.comes_back(&who);
+            match self.world.stage.is_left_out(&who) {
+                true => self.is_away(who),
+                false => self.comes_back(&who),
+            }
         }
     }
 
@@ -148,7 +154,8 @@ impl Play {
         }
         self.kind = true;
         self.drain();
-        let here: Vec<String> = self.mortals().into_iter().filter(|it| it != "agent").collect();
+        let mut here = self.mortals();
+        here.retain(|it| it != "agent" && !self.once.contains(it));
         let Some(who) = self.dice.pick(&here).cloned() else { return };
         let mut good = Vec::new();
         let lines: Vec<Line> =
@@ -157,17 +164,19 @@ impl Play {
             good.extend(self.probe(&line).map(|found| (line, found)));
         }
         self.deaths += 1;
-        let takes_back = self.dice.one_in(2);
-        self.world.stage.die(&who, takes_back);
+        self.world.stage.die(&who);
         self.new_life(&who, true);
         self.comes_back(&who);
         self.drain();
         for (line, before) in good {
             let after = self.probe(&line);
-            let stateless = self.world.provider(&before.who).form == Form::M7;
+            let form = self.world.provider(&before.who).form;
+            // Without connections, it may have been greeted on another line, which is closed since.
+            let on_another = !form.connects() && !self.greeting.contains(&format!("{line:?}"));
+            let excused = form == Form::M7 || on_another || !before.greeted || self.lost_hellos;
             let same = |after: &Found| {
                 (&after.who, after.place) == (&before.who, before.place)
-                    && (after.greeted || stateless || !before.greeted || self.lost_hellos)
+                    && (after.greeted || excused)
             };
             if !after.as_ref().is_some_and(same) {
                 let why = format!("{line:?} led to {before:?}, and now to {after:?}");

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use engine::Input;
 use mcp::{Kind, Place, Ticket};
 
 use super::Stage;
@@ -53,7 +54,7 @@ impl Stage {
     /// The shell answers only when the test says so, or at once again.
     pub fn slow_shell(&mut self, slow: bool) {
         self.desk.slow = slow;
-        self.settle();
+        self.answer_at_once();
         self.pass_on();
     }
 
@@ -65,25 +66,20 @@ impl Stage {
     /// The shell answers one of the questions.
     pub fn shell_answers(&mut self, which: usize) {
         self.answer_one(which);
-        self.settle();
         self.pass_on();
     }
 
-    /// Answers the oldest question, if the shell is not slow. Says whether there was one.
-    pub(super) fn answer_at_once(&mut self) -> bool {
-        let any = !self.desk.slow && !self.desk.asked.is_empty();
-        if any {
+    /// Answers all questions, if the shell is not slow.
+    pub(super) fn answer_at_once(&mut self) {
+        while !self.desk.slow && !self.desk.asked.is_empty() {
             self.answer_one(0);
         }
-        any
     }
 
     fn answer_one(&mut self, which: usize) {
         let (ticket, kind) = self.desk.asked.remove(which);
         let place = self.desk.open(kind, ticket);
         self.journal.push(format!("the shell: ticket {} {:?}", ticket.0, place));
-        let mut steps = Vec::new();
-        self.exchange.admitted(self.now, ticket, place, &mut steps);
-        self.take(steps);
+        self.handle(Input::Admitted { ticket, place });
     }
 }

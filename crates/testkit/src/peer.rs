@@ -1,0 +1,162 @@
+//! The peer at the other end of a link: what it reads and writes, in any generation.
+//!
+//! An SCP proxy (P0) has two links, and its handshake differs: it answers `initialize`, is told its successor with
+//! `_scp/proxy`, starts a relay as its successor, and initializes it. A [`Peer`] does that by itself. To its user, a
+//! proxy of each generation gets `initialize`, sends its own to its successor, and then answers.
+
+use bytes::Bytes;
+use engine::Port;
+use wire::dialect::{Generation, Outer, Plain, Proxy};
+use wire::{Call, Dialect, Id, Json, Message, Outcome, Side, acp};
+
+/// A peer of a conductor.
+#[derive(Debug)]
+pub struct Peer {
+    dialect: Dialect,
+    scp: Option<Scp>,
+}
+
+/// What an SCP proxy remembers.
+#[derive(Debug, Default)]
+struct Scp {
+    /// The `initialize` that it has answered.
+    greeting: Option<Call>,
+    /// The requests that came on the second link and are to be answered there.
+    relayed: Vec<Id>,
+    /// The `initialize` that it has sent to its successor.
+    initialize: Option<Id>,
+}
+
+/// What comes of a line that a peer has read.
+#[derive(Debug)]
+pub enum Read {
+    /// The peer has got a message that travels toward this side.
+    Message(Side, Message),
+    /// The peer answers by itself, on its first link.
+    Reply(Bytes),
+    /// An SCP proxy has started its relay, which connects. Then the peer has got this message.
+    Join(Side, Message),
+    Nothing,
+}
+
+const POKE: &[u8] =
+    br#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":"none"}}"#;
+
+/// The request that tells an SCP proxy its successor.
+const SCP_PROXY: &str = "_scp/proxy";
+
+impl Peer {
+    pub fn editor() -> Peer {
+        Peer { dialect: Plain::agent().into(), scp: None }
+    }
+
+    pub fn agent() -> Peer {
+        Peer { dialect: Plain::editor().into(), scp: None }
+    }
+
+    /// A conductor whose proxy we are.
+    pub fn conductor() -> Peer {
+        Peer { dialect: Proxy::pinned("us", Generation::CURRENT).into(), scp: None }
+    }
+
+    pub fn proxy(generation: Generation) -> Peer {
+        let scp = (generation == Generation::P0).then(Scp::default);
+        Peer { dialect: Outer::pinned(generation).into(), scp }
+    }
+
+    /// A line has come.
+    ///
+    /// # Panics
+    /// If the peer cannot read it.
+    pub fn read(&mut self, port: Port, line: &Bytes) -> Read {
+        // A component that does not react to its greeting is sent a line that means nothing.
+        if **line == *POKE {
+            return Read::Nothing;
+        }
+        if let Some(scp) = &mut self.scp {
+            return scp.read(port, line);
+        }
+        match self.dialect.decode(line, &mut Vec::new()) {
+            Ok(Some((toward, message))) => Read::Message(toward, message),
+            Ok(None) => Read::Nothing,
+            Err(why) => panic!("a peer cannot read {line:?}: {why:?}"),
+        }
+    }
+
+    /// The lines that a message becomes.
+    pub fn write(&mut self, toward: Side, message: &Message) -> Vec<(Port, Bytes)> {
+        if let Some(scp) = &mut self.scp {
+            return vec![(scp.port(toward, message), message.to_line().into())];
+        }
+        let mut text = Vec::new();
+        self.dialect.encode(toward, message, &mut text);
+        let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        lines.map(|line| (Port::Main, Bytes::copy_from_slice(line))).collect()
+    }
+}
+
+impl Scp {
+    fn read(&mut self, port: Port, line: &Bytes) -> Read {
+        let message = match Message::parse(line) {
+            Ok(message) => message,
+            Err(why) => panic!("an SCP proxy cannot read {line:?}: {why:?}"),
+        };
+        match (port, message) {
+            (Port::Main, Message::Request { id, call }) if call.is(acp::INITIALIZE) => {
+                self.greeting = Some(call);
+                let result = r#"{"protocolVersion":1,"agentCapabilities":{},"_meta":{"symposium":{"version":"1.0","proxy":true}}}"#;
+                let answer = Message::response(id, Outcome::Result(Json::trusted(result)));
+                Read::Reply(answer.to_line().into())
+            }
+            (Port::Main, Message::Request { id, call }) if call.is(SCP_PROXY) => {
+                let call = self.greeting.clone().expect("initialize comes before _scp/proxy");
+                Read::Join(Side::Agent, Message::Request { id, call })
+            }
+            (Port::Main, message) => Read::Message(Side::Agent, message),
+            (Port::Relay, Message::Response { id, outcome, extras }) => {
+                let greeted = self.initialize.take_if(|it| *it == id).is_some();
+                let outcome = match outcome {
+                    Outcome::Result(result) if greeted => Outcome::Result(without_scp(&result)),
+                    outcome => outcome,
+                };
+                Read::Message(Side::Editor, Message::Response { id, outcome, extras })
+            }
+            (Port::Relay, message) => {
+                if let Message::Request { id, .. } = &message {
+                    self.relayed.push(id.detached());
+                }
+                Read::Message(Side::Editor, message)
+            }
+        }
+    }
+
+    /// The link on which a message goes.
+    fn port(&mut self, toward: Side, message: &Message) -> Port {
+        match message {
+            Message::Response { id, .. } => {
+                match self.relayed.iter().position(|relayed| relayed == id) {
+                    Some(index) => {
+                        self.relayed.remove(index);
+                        Port::Relay
+                    }
+                    None => Port::Main,
+                }
+            }
+            _ if toward == Side::Editor => Port::Main,
+            Message::Request { id, call } if call.is(acp::INITIALIZE) => {
+                self.initialize = Some(id.detached());
+                Port::Relay
+            }
+            _ => Port::Relay,
+        }
+    }
+}
+
+/// The answer to `initialize` without what tells an SCP proxy that its successor is the last of its chain.
+fn without_scp(result: &Json) -> Json {
+    let result = result.with_at(&["_meta", "symposium"], None);
+    match result.member("_meta") {
+        Some(meta) if meta.keys().is_empty() => result.with_at(&["_meta"], None),
+        _ => result,
+    }
+}
