@@ -171,4 +171,24 @@ mod tests {
             assert!(Abilities::of(&with_mcp_over_acp(&result)).native.is_some());
         }
     }
+
+    /// What was added for the oldest generations is taken back, and nothing else.
+    #[test]
+    fn the_older_word_is_taken_back_with_the_object_that_held_it() {
+        for result in [
+            r#"{"protocolVersion":"0.1.0"}"#,
+            r#"{"protocolVersion":"0.1.0","_meta":{"t":1.10}}"#,
+            r#"{"protocolVersion":"0.1.0","_meta":3}"#,
+        ] {
+            let result = Json::trusted(result);
+            assert!(is_oldest(&result));
+            let told = with_mcp_over_acp(&result);
+            if result.at(&["_meta"]).is_none_or(|meta| meta.is_object()) {
+                assert_eq!(Abilities::of(&told).native, Some(Native::Older));
+                assert_eq!(without_mcp_over_acp(&told), result);
+            }
+            assert_eq!(without_mcp_over_acp(&result), result);
+        }
+        assert!(!is_oldest(&Json::trusted(r#"{"protocolVersion":1}"#)));
+    }
 }

@@ -345,20 +345,10 @@ impl Router {
         }
     }
 
-    /// Has a seat asked something that waits for another one to return?
+    /// Whether `asker` waits for something that waits for another component to return, or to go around it.
     pub fn asks_absent(&self, asker: Seat) -> bool {
-        let held = self.chain.seats().filter_map(|seat| self.absence(seat));
-        held.flat_map(|absence| &absence.held).any(|held| held.is_awaited_by(asker))
-            || self.waits_to_go_around(asker)
-    }
-
-    /// Does `asker` wait for something that waits for a seat?
-    pub(crate) fn waits_for_absent(&mut self, asker: Seat) -> bool {
-        self.absences.iter_mut().any(|it| it.held.iter().any(|held| held.is_awaited_by(asker)))
-            || self
-                .pending
-                .barriers()
-                .any(|(_, held)| held.iter().any(|it| it.is_awaited_by(asker)))
+        let mut held = self.absences.iter().flat_map(|absence| &absence.held);
+        held.any(|held| held.is_awaited_by(asker)) || self.waits_to_go_around(asker)
     }
 
     /// Nobody is left to hear what this seat asked.

@@ -292,7 +292,7 @@ impl Router {
 
     /// Whether `asker` has asked something that waits behind a barrier.
     pub(crate) fn waits_to_go_around(&self, asker: Seat) -> bool {
-        self.detours.iter().any(|detours| detours.held.0 > 0)
+        self.holds_around()
             && self.pending.asks().any(|ask| match &ask.purpose {
                 Purpose::Barrier(held) => held.iter().any(|it| it.is_awaited_by(asker)),
                 _ => false,

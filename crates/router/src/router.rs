@@ -486,7 +486,7 @@ impl Router {
     fn settle(&mut self, now: Time, actions: &mut Vec<Action>) {
         let Phase::Closing { until, .. } = &self.phase else { return };
         let in_time = *until > now;
-        if in_time && (self.pending.waits(Seat::OUTER) || self.waits_for_absent(Seat::OUTER)) {
+        if in_time && (self.pending.waits(Seat::OUTER) || self.asks_absent(Seat::OUTER)) {
             return;
         }
         let Phase::Closing { ending, error, .. } =

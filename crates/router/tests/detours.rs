@@ -1,7 +1,7 @@
 //! What the router reports about messages that go around a component. The scripts show only the messages.
 
 use bytes::Bytes;
-use router::{Chain, Component, Event, Kind, Mode, Router, Seat, Time};
+use router::{Action, Chain, Component, Event, Kind, Mode, Router, Seat, Time};
 use wire::dialect::Generation;
 use wire::{Call, Json, Message, Side};
 
@@ -30,9 +30,11 @@ fn router() -> Router {
     router
 }
 
-fn says(router: &mut Router, from: Seat, toward: Side, line: &str) {
+fn says(router: &mut Router, from: Seat, toward: Side, line: &str) -> Vec<Action> {
     let message = Message::parse(&Bytes::copy_from_slice(line.as_bytes())).expect("a message");
-    router.handle(Time(0), Event::Arrived { from, toward, message }, &mut Vec::new());
+    let mut actions = Vec::new();
+    router.handle(Time(0), Event::Arrived { from, toward, message }, &mut actions);
+    actions
 }
 
 /// The chain is initialised; the agent gives this result.
@@ -120,4 +122,33 @@ fn a_message_with_a_very_long_name_has_no_kind() {
     assert_eq!(of(&"x".repeat(129)), None);
     let answer = Message::parse(&Bytes::from_static(br#"{"id":1,"result":{}}"#)).unwrap();
     assert_eq!(Kind::of(Side::Agent, &answer), None);
+}
+
+/// The watchdog does not run for a component that waits, and flow control counts what waits.
+#[test]
+fn messages_that_wait_to_go_around_a_proxy_are_counted() {
+    let mut router = router();
+    initialize(&mut router, r#"{"protocolVersion":1}"#);
+    assert!(router.spare(P1, kind("a")));
+    assert!(!router.holds_any() && router.held(P1) == (0, 0));
+    let ask = |id| format!(r#"{{"id":{id},"method":"a","params":{{"text":"some text"}}}}"#);
+    let sent = says(&mut router, Seat::OUTER, Side::Agent, &ask(5));
+    let [Action::Deliver { to: P1, message: Message::Request { id: barrier, .. }, .. }] = &sent[..]
+    else {
+        panic!("a barrier is sent: {sent:?}");
+    };
+    let (count, bytes) = router.held(P1);
+    assert_eq!(count, 1);
+    assert!((20..2000).contains(&bytes), "{bytes} bytes");
+    assert_eq!(says(&mut router, Seat::OUTER, Side::Agent, &ask(6)), []);
+    assert_eq!(router.held(P1), (2, 2 * bytes));
+    assert!(router.holds_any());
+    assert!(router.asks_absent(Seat::OUTER));
+    assert!(!router.asks_absent(AGENT) && !router.asks_absent(P1));
+    assert!(router.held(GUARD) == (0, 0) && router.held(Seat::OUTER) == (0, 0));
+    let passed =
+        says(&mut router, P1, Side::Editor, &format!(r#"{{"id":{barrier},"result":{{}}}}"#));
+    assert!(matches!(&passed[..], [Action::Deliver { to: GUARD, .. }, Action::Deliver { .. }]));
+    assert!(!router.holds_any() && !router.asks_absent(Seat::OUTER));
+    assert_eq!(router.held(P1), (0, 0));
 }

@@ -55,7 +55,13 @@ fn a_new_component_learns_between_its_greeting_and_the_messages_that_wait() {
     let plan = Plan::Restart { at: Time(0), attempts: 1 };
     talk.handle(Event::Parted { seat: AGENT, why, plan, lost: Vec::new() });
     let waits = talk.says(Seat::OUTER, Side::Agent, r#"{"jsonrpc":"2.0","method":"a"}"#);
-    assert_eq!((waits, talk.0.held(AGENT).0), (vec![], 1));
+    let (count, bytes) = talk.0.held(AGENT);
+    assert_eq!((waits, count), (vec![], 1));
+    assert!((5..1000).contains(&bytes), "{bytes} bytes");
+    assert!(talk.0.holds_any() && !talk.0.asks_absent(Seat::OUTER), "nobody waits for an answer");
+    talk.says(Seat::OUTER, Side::Agent, r#"{"jsonrpc":"2.0","id":7,"method":"a"}"#);
+    assert!(talk.0.asks_absent(Seat::OUTER) && !talk.0.asks_absent(AGENT));
+    assert!(talk.0.held(AGENT).1 > bytes);
 
     let greeting = asked(&talk.handle(Event::Returned(AGENT)));
     assert!(!talk.0.learns(AGENT));
@@ -68,6 +74,8 @@ fn a_new_component_learns_between_its_greeting_and_the_messages_that_wait() {
     assert!(talk.0.learns(AGENT));
 
     let delivered = talk.handle(Event::Resumed(AGENT));
-    assert!(matches!(&delivered[..], [Action::Deliver { to: AGENT, .. }]), "{delivered:?}");
+    let to_agent = |it: &Action| matches!(it, Action::Deliver { to: AGENT, .. });
+    assert!(delivered.len() == 2 && delivered.iter().all(to_agent), "{delivered:?}");
+    assert!(!talk.0.holds_any() && !talk.0.asks_absent(Seat::OUTER));
     assert_eq!((talk.0.learns(AGENT), talk.0.held(AGENT)), (false, (0, 0)));
 }

@@ -9,6 +9,7 @@
 //! editor p1 inner(q1 q2) agent one conductor as a proxy of another
 //! editor p1:P4 p2 agent        p1 speaks generation P4; the others speak the current one
 //! editor p1+restart p2 agent   p1 is restarted when it fails; the chain stops when another one fails
+//! editor p1! p2 agent          p1 is a guard
 //! ```
 //!
 //! A component with `+once` is restarted once, and left out when it fails again. A component with `+bypass` is left
@@ -173,10 +174,12 @@ impl Cast {
         };
         self.conductors.push(Table { chain, manners: Vec::new(), seats: vec![outer], parent });
         while let Some(word) = words.next_if(|word| *word != ")") {
-            let (name, manners) = manners(word);
+            let guard = word.contains('!');
+            let word = word.replace('!', "");
+            let (name, manners) = manners(&word);
             self.conductors[index].manners.push(manners);
             let seat = Seat(self.conductors[index].seats.len() as u16);
-            let component = Component::new(name, format!("run-{name}"));
+            let component = Component { guard, ..Component::new(name, format!("run-{name}")) };
             self.conductors[index].chain.components.push(component);
             let sitter = if words.next_if_eq(&"(").is_some() {
                 let above = Sitter::Conductor(index);

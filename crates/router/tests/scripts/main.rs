@@ -6,6 +6,7 @@ mod around;
 mod barriers;
 mod cancellation;
 mod ending;
+mod guards;
 mod handshake;
 mod nesting;
 mod routing;

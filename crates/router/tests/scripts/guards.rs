@@ -1,0 +1,151 @@
+//! Guards: how a chain says that it contains one, and what is never done to one.
+
+use testkit::script::{check, check_live};
+
+/// The conductor above must not leave this chain out.
+#[test]
+fn a_chain_that_is_a_proxy_says_that_it_contains_a_guard() {
+    for (cast, result) in [
+        ("outer p1!", r#"{"protocolVersion":1,"_meta":{"conductor":{"guards":true}}}"#),
+        ("outer p1", r#"{"protocolVersion":1}"#),
+    ] {
+        let script = r##"
+        outer  > proxy/initialize 0 {"protocolVersion":1}
+        started p1
+        p1     < proxy/initialize #1 …
+        p1     > ~initialize 0 {"protocolVersion":1}
+        outer  < ~initialize #2 {"protocolVersion":1}
+        outer  > result #2 {"protocolVersion":1}
+        p1     < result 0 {"protocolVersion":1}
+        p1     > result #1 {"protocolVersion":1}
+        outer  < result 0 RESULT
+        "##;
+        check(cast, &script.replace("RESULT", result));
+    }
+}
+
+/// The editor has no use for it.
+#[test]
+fn an_editor_is_not_told_of_a_guard() {
+    check(
+        "editor p1! agent",
+        r##"
+        editor > initialize 0 {"protocolVersion":1}
+        started p1 agent
+        p1     < proxy/initialize #1 …
+        p1     > ~initialize 0 {"protocolVersion":1}
+        agent  < initialize #2 {"protocolVersion":1}
+        agent  > result #2 {"protocolVersion":1}
+        p1     < result 0 …
+        p1     > result #1 {"protocolVersion":1,"agentCapabilities":{}}
+        editor < result 0 {"protocolVersion":1,"agentCapabilities":{}}
+        "##,
+    );
+}
+
+/// A component that is such a chain is a guard from then on: no message goes around it. The flag is taken out of
+/// its answer, and what the agent says in the same place is for the editor.
+#[test]
+fn a_component_that_contains_a_guard_is_a_guard() {
+    for (flag, delivered) in [
+        ("true", "p1 < a #3 {}"),
+        ("false", r##"p1 < _conductor/barrier #3 {"token":"#3","chain":"0"}"##),
+    ] {
+        let script = r##"
+        p1 is spared a
+        editor > initialize 0 {"protocolVersion":1}
+        started p1 agent
+        p1     < proxy/initialize #1 …
+        p1     > ~initialize 0 {"protocolVersion":1}
+        agent  < initialize #2 {"protocolVersion":1}
+        agent  > result #2 {"protocolVersion":1,"_meta":{"conductor":{"guards":7},"x":1}}
+        p1     < result 0 {"protocolVersion":1,"_meta":{"conductor":{},"x":1}}
+        p1     > result #1 {"protocolVersion":1,"_meta":{"conductor":{"guards":FLAG},"x":1}}
+        editor < result 0 {"protocolVersion":1,"_meta":{"conductor":{"guards":7},"x":1}}
+        editor > a 1 {}
+        DELIVERED
+        "##;
+        check("editor p1 agent", &script.replace("FLAG", flag).replace("DELIVERED", delivered));
+    }
+}
+
+/// Whatever is known of its crashes, and whatever its policy is: its user has to say so.
+#[test]
+fn nothing_goes_around_a_guard() {
+    check_live(
+        "editor p1! agent",
+        r##"
+        p1 is spared a
+        editor > a 5 {}
+        p1     < a #1 {}
+        p1     > ~a 0 {}
+        agent  < a #2 {}
+        "##,
+    );
+}
+
+/// While a guard is away everything waits, also an answer that would go past it.
+#[test]
+fn an_answer_does_not_go_past_a_guard_that_is_away() {
+    check_live(
+        "editor p1!+restart agent",
+        r##"
+        editor > a 5 {}
+        p1     < a #1 {}
+        p1     > ~a 0 {}
+        agent  < a #2 {}
+        p1 dies signal 9
+        warned of p1: …; it is being restarted
+        editor < error 5 …
+        agent  < $/cancel_request {"requestId":"#2"}
+        agent  > result #2 {}
+        agent  > b
+        p1 returns
+        started p1
+        p1     < proxy/initialize #3 …
+        p1     > result #3 {"protocolVersion":1}
+        warned of p1: proxy 'p1' is running again
+        p1     < ~b
+        "##,
+    );
+}
+
+/// A chain could not add to such a result that it contains a guard.
+#[test]
+fn a_result_of_initialize_that_is_no_object_is_an_error_for_a_proxy() {
+    check(
+        "editor p1 agent",
+        r##"
+        editor > initialize 0 {"protocolVersion":1}
+        started p1 agent
+        p1     < proxy/initialize #1 …
+        p1     > ~initialize 0 {"protocolVersion":1}
+        agent  < initialize #2 {"protocolVersion":1}
+        agent  > result #2 [1]
+        p1     < error 0 {"code":-32603,"message":"component 'agent' answered initialize with something that is not an object: …"}
+        "##,
+    );
+    check(
+        "outer p1",
+        r##"
+        outer  > proxy/initialize 0 {"protocolVersion":1}
+        started p1
+        p1     < proxy/initialize #1 …
+        p1     > ~initialize 0 {"protocolVersion":1}
+        outer  < ~initialize #2 {"protocolVersion":1}
+        outer  > result #2 [1]
+        p1     < error 0 {"code":-32603,"message":"the successor of this chain answered initialize with something that is not an object: …"}
+        "##,
+    );
+    // Nothing is added to the answer of an agent alone.
+    check(
+        "editor agent",
+        r##"
+        editor > initialize 0 {"protocolVersion":1}
+        started agent
+        agent  < initialize #1 {"protocolVersion":1}
+        agent  > result #1 [1]
+        editor < result 0 [1]
+        "##,
+    );
+}
