@@ -2,7 +2,7 @@
 
 use wire::{Call, Id, Json};
 
-pub use wire::acp::{PROMPT, Topic, session_of, session_of_call, topic};
+pub use wire::acp::{PROMPT, SessionId, Topic, session_of, session_of_call, topic};
 
 /// Whether this is the id of a request that the core itself has sent.
 pub fn is_lesson(id: &Id) -> bool {
@@ -34,14 +34,13 @@ impl Resumption {
     }
 
     /// The request that takes up a session which was set up with this call.
-    pub fn call(self, set_up: &Call, session: &str) -> Call {
+    pub fn call(self, set_up: &Call, session: &SessionId) -> Call {
         let method = match self {
             Resumption::Resume => "session/resume",
             Resumption::Load => "session/load",
         };
         let params = set_up.params.clone().unwrap_or(Json::EMPTY);
-        let session = Json::string(session);
-        let params = params.with_at(&["sessionId"], Some(&session));
+        let params = params.with_at(&["sessionId"], Some(&session.json()));
         // Whoever has the session has its history.
         let params = params.with_at(&["replayFrom"], None);
         Call { method: method.into(), params: Some(params), extras: set_up.extras.clone() }
@@ -89,7 +88,8 @@ mod tests {
     #[test]
     fn what_set_a_session_up_takes_it_up_again() {
         let params = Json::trusted(r#"{"cwd":"/w","mcpServers":[],"big":12345678901234567890}"#);
-        let call = Resumption::Load.call(&Call::new("session/new", params), "s 1");
+        let call =
+            Resumption::Load.call(&Call::new("session/new", params), &SessionId::from("s 1"));
         assert_eq!(call.method.name(), "session/load");
         let text = call.params.unwrap();
         assert_eq!(text.member("sessionId").unwrap().as_str(), r#""s 1""#);

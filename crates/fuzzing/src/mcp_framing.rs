@@ -198,7 +198,7 @@ impl Play {
                     0 => it.parted(world.now, seat, steps),
                     1 => it.returned(world.now, seat, steps),
                     2 => it.bypassed(world.now, seat, steps),
-                    _ => it.session_lost(world.now, SESSIONS[seat.index() % 3], steps),
+                    _ => it.session_lost(world.now, &SESSIONS[seat.index() % 3].into(), steps),
                 });
             }
             _ => {}

@@ -5,6 +5,7 @@
 //! on the session having an id, or on its set-up having been answered.
 
 use router::{Level, Notice, Seat, Time};
+use wire::acp::SessionId;
 use wire::message::error_object;
 use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 
@@ -99,7 +100,7 @@ impl Bridge {
     }
 
     /// A session has had its first answer. An agent that has not called by now may never do so.
-    pub(crate) fn on_prompted(&mut self, session: &str, steps: &mut Vec<Step>) {
+    pub(crate) fn on_prompted(&mut self, session: &SessionId, steps: &mut Vec<Step>) {
         let Some((tickets, kind)) = self.sessions.judge(session) else { return };
         let declared: Vec<_> =
             tickets.iter().filter_map(|ticket| self.tickets.get(*ticket)).collect();
@@ -120,7 +121,7 @@ impl Bridge {
         }
     }
 
-    pub(crate) fn end_session(&mut self, session: &str, steps: &mut Vec<Step>) {
+    pub(crate) fn end_session(&mut self, session: &SessionId, steps: &mut Vec<Step>) {
         let tickets = self.sessions.end(session);
         self.release(&tickets, steps);
     }

@@ -1,6 +1,7 @@
 //! The parts of the exchange, and the way of a message through them.
 
 use router::{Chain, Mode, Notice, Role, Seat, Time};
+use wire::acp::SessionId;
 use wire::{Call, Id, Message, Outcome, Side, Spoken, acp, code};
 
 use crate::bridge::{Bridge, Policy, Verdict, no_such};
@@ -379,7 +380,7 @@ impl Exchange {
     }
 
     /// A session is over, though nobody has said so.
-    pub fn session_lost(&mut self, now: Time, session: &str, steps: &mut Vec<Step>) {
+    pub fn session_lost(&mut self, now: Time, session: &SessionId, steps: &mut Vec<Step>) {
         self.in_order(steps, |exchange, steps| {
             exchange.bridge.end_session(session, steps);
             exchange.end_session(now, session, steps);
@@ -488,7 +489,7 @@ impl Exchange {
         }
     }
 
-    fn end_session(&mut self, now: Time, session: &str, steps: &mut Vec<Step>) {
+    fn end_session(&mut self, now: Time, session: &SessionId, steps: &mut Vec<Step>) {
         for key in self.registry.end_session(session) {
             self.drop_if_unused(now, &key, steps);
         }

@@ -10,6 +10,7 @@ use std::task::{Poll, Waker};
 
 use driver::{Call, Id, Json, Outcome, Request, Side};
 use serde::Serialize;
+use wire::acp::SessionId;
 
 use crate::calls::{Subject, ToolCalls};
 use crate::error::{Error, Result};
@@ -67,7 +68,7 @@ pub(crate) struct Shared {
     /// How many ids of messages were given.
     pub messages: Cell<u64>,
     /// The ids of the messages that handlers are saying, by session, in ACP version 2.
-    pub saying: RefCell<BTreeMap<String, String>>,
+    pub saying: RefCell<BTreeMap<SessionId, String>>,
     pub waker: RefCell<Option<Waker>>,
 }
 
@@ -75,13 +76,13 @@ pub(crate) struct Shared {
 #[derive(Default)]
 pub(crate) struct Wanted {
     /// The session whose cancellation is that of the request, too: of a prompt, for an agent.
-    session: Option<String>,
+    session: Option<SessionId>,
     cancelled: Cell<bool>,
     wakers: RefCell<Vec<Waker>>,
 }
 
 impl Wanted {
-    pub fn in_session(session: Option<String>) -> Wanted {
+    pub fn in_session(session: Option<SessionId>) -> Wanted {
         Wanted { session, ..Wanted::default() }
     }
 

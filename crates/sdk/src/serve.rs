@@ -18,6 +18,7 @@ use driver::{Call, Driver, Id, Json, Message, Outbox, Outcome, Request, Side, Ta
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use wire::acp::SessionId;
 use wire::acp::session_of_call;
 
 use crate::context::{Command, Cx, Shared, Task, Wanted};
@@ -59,7 +60,7 @@ enum Then {
     Give(Giver<Result<Json>>),
     /// It accepts a prompt, in ACP version 2.
     Turn {
-        session: String,
+        session: SessionId,
         own: bool,
     },
 }
@@ -159,7 +160,7 @@ impl Front {
     /// A prompt was sent to the agent, whose turn a handler waits for.
     fn run(
         &mut self,
-        session: String,
+        session: SessionId,
         tag: Tag,
         of: Option<&Id>,
         own: bool,

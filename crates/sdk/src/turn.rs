@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 
 use driver::{Call, Json, Request, Tag};
+use wire::acp::SessionId;
 
 use crate::error::{Error, Result};
 use crate::signal::Giver;
@@ -48,7 +49,7 @@ struct Run {
 
 /// A prompt of the editor that is being handled.
 pub(crate) struct Prompted {
-    pub session: String,
+    pub session: SessionId,
     /// Until it is answered.
     pub request: Option<Request>,
     /// A prompt was sent to the agent for it.

@@ -1,5 +1,9 @@
 //! The few shapes of ACP that a conductor reads or edits. Everything else is opaque.
 
+use std::borrow::Borrow;
+use std::fmt;
+use std::ops::Deref;
+
 use crate::json::Json;
 use crate::message::{Call, Id};
 
@@ -50,13 +54,50 @@ pub fn topic(call: &Call) -> Option<Topic> {
     Topic::of(&call.method.name())
 }
 
+/// The id of a session, as the agent has made it up. Empty while it is not known.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SessionId(String);
+
+impl SessionId {
+    /// The id as a JSON string.
+    pub fn json(&self) -> Json {
+        Json::string(&self.0)
+    }
+}
+
+impl From<&str> for SessionId {
+    fn from(text: &str) -> SessionId {
+        SessionId(text.to_owned())
+    }
+}
+
+impl Deref for SessionId {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for SessionId {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// The session that params, or a result, name.
-pub fn session_of(json: &Json) -> Option<String> {
-    json.member("sessionId")?.text().map(|text| text.into_owned())
+pub fn session_of(json: &Json) -> Option<SessionId> {
+    Some(SessionId(json.member("sessionId")?.text()?.into_owned()))
 }
 
 /// The session that the params of a call name.
-pub fn session_of_call(call: &Call) -> Option<String> {
+pub fn session_of_call(call: &Call) -> Option<SessionId> {
     call.params.as_ref().and_then(session_of)
 }
 

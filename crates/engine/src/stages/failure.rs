@@ -8,6 +8,7 @@ use super::sessions::Record;
 use super::{Hop, Stages};
 use crate::event::Action;
 use crate::policy::{Restart, Restarts, Then};
+use crate::topic::SessionId;
 
 /// How often the components have failed.
 #[derive(Debug)]
@@ -194,7 +195,7 @@ impl Stages {
 
     /// It may have died with a cancellation in its hands: the next one who works on a prompt of that
     /// session is told. That need not be its successor, which may have come when the prompt had passed.
-    fn cancel_on(&mut self, seat: Seat, sessions: &[String]) {
+    fn cancel_on(&mut self, seat: Seat, sessions: &[SessionId]) {
         for session in sessions {
             let works = |at: Seat| {
                 let record = self.sessions.record(at).filter(|_| at > seat && self.is_up(at))?;
@@ -254,7 +255,7 @@ impl Stages {
     }
 }
 
-fn cancellation(session: &str) -> Message {
-    let params = Json::object([("sessionId", Some(Json::string(session)))]);
+fn cancellation(session: &SessionId) -> Message {
+    let params = Json::object([("sessionId", Some(session.json()))]);
     Message::notification("session/cancel", params)
 }

@@ -12,7 +12,7 @@ use wire::{Call, Id, Json, Message, Outcome, Side, code};
 use super::by_seat::BySeat;
 use super::sessions::{Copy, Record, SetUp};
 use super::{Flow, Hop, Stage, Stages};
-use crate::topic::{Resumption, Topic, is_state, session_of_call, topic};
+use crate::topic::{Resumption, SessionId, Topic, is_state, session_of_call, topic};
 
 /// Of so many lost sessions it is remembered why they are; of others the agent itself may say that it does
 /// not know them.
@@ -27,7 +27,7 @@ const NOT_KEPT: &str =
 pub(super) struct Lessons {
     by_seat: BySeat<Taught>,
     /// Sessions that the agent could not take up again, and why.
-    lost: BTreeMap<String, String>,
+    lost: BTreeMap<SessionId, String>,
 }
 
 /// What a component that was restarted is told: one lesson after the other.
@@ -54,7 +54,7 @@ impl Lessons {
     }
 
     /// The agent has this session, perhaps again.
-    pub fn is_not_lost(&mut self, session: &str) {
+    pub fn is_not_lost(&mut self, session: &SessionId) {
         self.lost.remove(session);
     }
 
@@ -77,7 +77,7 @@ struct Asked {
 #[derive(Debug, Clone)]
 struct Lesson {
     call: Call,
-    session: Option<String>,
+    session: Option<SessionId>,
     /// What the old one asked its successor for it: the new one gets the same answers.
     copies: Vec<Copy>,
     /// What it says of this session meanwhile has been said before.
@@ -253,7 +253,7 @@ impl Stages {
                 .map_or("its login".to_owned(), |session| format!("session '{session}'"));
             let who = self.router.chain().describe(seat);
             self.warn(seat, format!("{who} could not take up {what} again: {why}"));
-            if let Some(session) = lesson.session.as_deref().filter(|_| self.is_agent(seat)) {
+            if let Some(session) = lesson.session.as_ref().filter(|_| self.is_agent(seat)) {
                 self.lose(seat, session, &why);
             }
         }
@@ -271,7 +271,7 @@ impl Stages {
     }
 
     /// The agent does not know this session any more.
-    fn lose(&mut self, seat: Seat, session: &str, why: &str) {
+    fn lose(&mut self, seat: Seat, session: &SessionId, why: &str) {
         let chain = self.router.chain();
         let cause = self.router.last_exit(seat).map(Exit::what);
         let text = format!(

@@ -7,7 +7,7 @@ use router::Seat;
 use wire::{Call, Id, Json, Message, Side, acp};
 
 use super::{Flow, Hop, Stage, Stages};
-use crate::topic::{Topic, session_of_call, topic};
+use crate::topic::{SessionId, Topic, session_of_call, topic};
 
 /// How many notes wait for one session at most; older ones are dropped.
 const MOST_NOTES: usize = 3;
@@ -18,9 +18,9 @@ const MOST_SESSIONS: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     /// The editor's prompts that are not answered, by its own ids: in which session.
-    prompts: BTreeMap<Id, String>,
+    prompts: BTreeMap<Id, SessionId>,
     /// What is to be said in a session when it is used again.
-    waiting: BTreeMap<String, Vec<Note>>,
+    waiting: BTreeMap<SessionId, Vec<Note>>,
     /// The editor says that it can show notices.
     notices: bool,
 }
@@ -49,7 +49,7 @@ impl Notes {
         self.prompts.len()
     }
 
-    fn update(session: &str, note: &Note, notices: bool) -> Message {
+    fn update(session: &SessionId, note: &Note, notices: bool) -> Message {
         let text = |text: &str| Some(Json::string(text));
         let component = Json::object([("component", text(&note.component))]);
         let meta = Some(Json::object([("conductor", Some(component))]));
@@ -113,7 +113,7 @@ impl Stages {
         }
     }
 
-    fn say(&mut self, session: &str, note: &Note) {
+    fn say(&mut self, session: &SessionId, note: &Note) {
         // In version 2 every editor takes notices.
         let notices = self.notes.notices || self.speaks_v2(Seat(1));
         let message = Notes::update(session, note, notices);
@@ -128,7 +128,7 @@ impl Stages {
         }
         let component = self.router.chain().name(seat).to_owned();
         let note = Note { component, text: text.to_owned() };
-        let mut now: BTreeSet<String> = self.notes.prompts.values().cloned().collect();
+        let mut now: BTreeSet<SessionId> = self.notes.prompts.values().cloned().collect();
         now.extend(self.turns.sessions());
         for session in &now {
             self.say(session, &note);

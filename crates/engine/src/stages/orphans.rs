@@ -9,7 +9,7 @@ use router::pending::{Ask, Gist};
 use wire::{Call, Id, Json, Message, Outcome, Side, code};
 
 use super::{Flow, Hop, Stage, Stages};
-use crate::topic::{Topic, is_lesson, session_of, session_of_call, topic};
+use crate::topic::{SessionId, Topic, is_lesson, session_of, session_of_call, topic};
 
 /// Of no more cancelled requests than these a late answer is waited for.
 const MOST_ORPHANS: usize = 1024;
@@ -19,7 +19,7 @@ const MOST_ORPHANS: usize = 1024;
 struct Orphan {
     /// Who is next to the one who would have had it.
     first: Seat,
-    session: Option<String>,
+    session: Option<SessionId>,
     state: State,
 }
 
@@ -29,7 +29,7 @@ pub struct Asked {
     first: Seat,
     id: Id,
     /// If the request names it.
-    session: Option<String>,
+    session: Option<SessionId>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -52,12 +52,12 @@ fn takes_up(method: &str) -> bool {
 /// A session that a component had in its hands when it died.
 #[derive(Debug)]
 pub struct Untold {
-    session: String,
+    session: SessionId,
     is_new: bool,
 }
 
 impl Untold {
-    pub fn new(session: String, method: &str) -> Untold {
+    pub fn new(session: SessionId, method: &str) -> Untold {
         Untold { session, is_new: !takes_up(method) }
     }
 }
@@ -80,7 +80,7 @@ impl Orphans {
     }
 
     /// A session has ended: no component will take it up again.
-    pub fn close_kept(&mut self, session: &str) {
+    pub fn close_kept(&mut self, session: &SessionId) {
         let is_it = |it: &Orphan| it.session.as_deref() == Some(session);
         self.list.retain(|it| !(it.state == State::Kept && is_it(it)));
     }
@@ -160,7 +160,7 @@ impl Stages {
         }
     }
 
-    fn adopt(&mut self, before: Seat, session: String) {
+    fn adopt(&mut self, before: Seat, session: SessionId) {
         match self.router.successor(before) {
             // Nobody is there who knows it; who comes is not told.
             Some(first) if self.is_untaught(first) => {
@@ -252,7 +252,7 @@ impl Stages {
     }
 
     /// Nobody knows this session any more.
-    pub(super) fn forget_session(&mut self, session: &str) {
+    pub(super) fn forget_session(&mut self, session: &SessionId) {
         self.sessions.forget(session);
         self.with_exchange(|it, now, steps| it.session_lost(now, session, steps));
     }

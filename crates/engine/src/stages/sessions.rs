@@ -10,7 +10,7 @@ use wire::{Id, Message, Outcome};
 
 use super::by_seat::BySeat;
 use super::{Cx, Flow, Hop, Stages};
-use crate::topic::{Topic, session_of};
+use crate::topic::{SessionId, Topic, session_of};
 pub(super) use record::{Copy, Record, SetUp};
 
 #[derive(Debug)]
@@ -44,13 +44,13 @@ impl Sessions {
     }
 
     /// Whether a component between the editor and this seat has a session.
-    pub fn is_known_before(&self, seat: Seat, session: &str) -> bool {
-        let has = |record: &Record| record.sessions().iter().any(|it| it.session == session);
+    pub fn is_known_before(&self, seat: Seat, session: &SessionId) -> bool {
+        let has = |record: &Record| record.sessions().iter().any(|it| it.session == *session);
         self.records.before(seat).iter().any(has)
     }
 
     /// No component has this session any more.
-    pub fn forget(&mut self, session: &str) {
+    pub fn forget(&mut self, session: &SessionId) {
         self.records.iter_mut().for_each(|record| record.forget(session));
     }
 
@@ -95,7 +95,7 @@ impl Stages {
     }
 
     /// The session that an agent beyond this chain has ended with this.
-    fn ended_beyond(&self, message: &Message) -> Option<String> {
+    fn ended_beyond(&self, message: &Message) -> Option<SessionId> {
         let Message::Response { id, outcome: Outcome::Result(_), .. } = message else {
             return None;
         };

@@ -10,7 +10,7 @@ use wire::{Id, Json, Message, Outcome, Side, acp, code};
 
 use super::by_seat::BySeat;
 use super::{Cx, Flow, Hop, Stages};
-use crate::topic::{PROMPT, Topic, session_of_call, topic};
+use crate::topic::{PROMPT, SessionId, Topic, session_of, session_of_call, topic};
 
 /// No more turns than these are kept for each component.
 const MOST_TURNS: usize = 256;
@@ -59,13 +59,13 @@ impl Turns {
     }
 
     /// The sessions in which something goes on, as the editor knows them.
-    pub fn sessions(&self) -> BTreeSet<String> {
+    pub fn sessions(&self) -> BTreeSet<SessionId> {
         let going = self.by_seat.iter().map(|it| &it.going).find(|it| !it.is_empty());
         going.into_iter().flat_map(|going| going.keys().cloned()).collect()
     }
 
     /// The turns that go on between a seat and the agent.
-    fn behind(&self, seat: Seat) -> impl Iterator<Item = &BTreeMap<String, Turn>> {
+    fn behind(&self, seat: Seat) -> impl Iterator<Item = &BTreeMap<SessionId, Turn>> {
         self.by_seat.behind(seat).iter().chain([&self.beyond]).map(|it| &it.going)
     }
 }
@@ -76,12 +76,12 @@ struct SeatTurns {
     /// Prompts that it has yet to accept, by the id it was asked with.
     asked: BTreeMap<Id, Asked>,
     /// Turns that go on, by session.
-    going: BTreeMap<String, Turn>,
+    going: BTreeMap<SessionId, Turn>,
 }
 
 #[derive(Debug)]
 struct Asked {
-    session: String,
+    session: SessionId,
     at: Time,
     cancelled: Option<Time>,
     /// It has reported work since, and then that it is idle.
@@ -170,7 +170,7 @@ impl SeatTurns {
 }
 
 /// The session of an update that reports a state, and whether the state is idle.
-fn state(params: &Json) -> Option<(String, bool)> {
+fn state(params: &Json) -> Option<(SessionId, bool)> {
     let update = params.member("update")?;
     let says = |key: &str, word: &str| {
         update.member(key).as_ref().and_then(Json::text).is_some_and(|it| it == word)
@@ -178,11 +178,11 @@ fn state(params: &Json) -> Option<(String, bool)> {
     if !says("sessionUpdate", "state_update") {
         return None;
     }
-    Some((params.member("sessionId")?.text()?.into_owned(), says("state", "idle")))
+    Some((session_of(params)?, says("state", "idle")))
 }
 
 /// The report that a session is idle, with why the turn ended.
-fn idle(session: &str, reason: &str, error: Option<Json>) -> Message {
+fn idle(session: &SessionId, reason: &str, error: Option<Json>) -> Message {
     let text = |text: &str| Some(Json::string(text));
     let update = Json::object([
         ("sessionUpdate", text("state_update")),
@@ -222,7 +222,7 @@ impl Stages {
     fn overdue_turn_at(&self, seat: Seat) -> Option<(Time, Seat, How)> {
         let (turns, last) = (self.turns.by_seat.get(seat)?, self.watch.last(seat)?);
         let watch = self.rules.watch;
-        let behind: Vec<&BTreeMap<String, Turn>> = self.turns.behind(seat).collect();
+        let behind: Vec<&BTreeMap<SessionId, Turn>> = self.turns.behind(seat).collect();
         // Only a component that is not waiting on another one is considered stuck.
         let waits = self.router.asks_absent(seat);
         let asked = self.router.asks().filter(|ask| ask.asker == seat).map(|ask| ask.at);
@@ -254,7 +254,7 @@ impl Stages {
         let Some(turns) = self.turns.by_seat.get_mut(seat) else { return };
         let going = std::mem::take(turns).going;
         let behind = self.turns.behind(seat);
-        let elsewhere: BTreeSet<String> = behind.flat_map(|it| it.keys().cloned()).collect();
+        let elsewhere: BTreeSet<SessionId> = behind.flat_map(|it| it.keys().cloned()).collect();
         if !going.is_empty() {
             self.watch.freed_before(&self.cx, seat);
         }

@@ -12,7 +12,7 @@ use wire::Message;
 
 use super::by_seat::BySeat;
 use super::{Cx, Flow, Hop, Stages};
-use crate::topic::{PROMPT, Topic, session_of};
+use crate::topic::{PROMPT, SessionId, Topic, session_of};
 
 /// When the components gave signs of life.
 #[derive(Debug)]
@@ -166,13 +166,13 @@ impl Stages {
         cancelled.peek()?;
         // The sessions whose prompts it has passed on; `None` is one that is not known.
         let own = self.router.asks().filter(|it| it.asker == seat && it.method == PROMPT);
-        let passed_on: BTreeSet<Option<String>> = own
+        let passed_on: BTreeSet<Option<SessionId>> = own
             .map(|ask| match &ask.gist {
                 Gist::Whole(params) => session_of(params),
                 _ => None,
             })
             .collect();
-        let passes_on = |session: &String| {
+        let passes_on = |session: &SessionId| {
             passed_on.contains(&None) || passed_on.contains(&Some(session.clone()))
         };
         let at = cancelled.filter(|(_, it)| !passes_on(&it.session)).map(|(at, _)| at).min()?;

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use wire::acp::SessionId;
+
 use crate::ports::{Kind, Ticket};
 
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
-    all: BTreeMap<String, Session>,
+    all: BTreeMap<SessionId, Session>,
 }
 
 #[derive(Debug)]
@@ -23,13 +25,13 @@ impl Sessions {
     }
 
     /// A session is set up. Gives the tickets that it had before.
-    pub fn begin(&mut self, session: String, tickets: Vec<Ticket>, kind: Kind) -> Vec<Ticket> {
+    pub fn begin(&mut self, session: SessionId, tickets: Vec<Ticket>, kind: Kind) -> Vec<Ticket> {
         let before = self.all.insert(session, Session { tickets, kind, judged: false });
         before.map(|session| session.tickets).unwrap_or_default()
     }
 
     /// A session is over. Gives its tickets.
-    pub fn end(&mut self, session: &str) -> Vec<Ticket> {
+    pub fn end(&mut self, session: &SessionId) -> Vec<Ticket> {
         self.all.remove(session).map(|session| session.tickets).unwrap_or_default()
     }
 
@@ -40,7 +42,7 @@ impl Sessions {
 
     /// A session has had its first answer: it is known now whether the agent calls. Gives its tickets and their
     /// kind; `None` if it was known before.
-    pub fn judge(&mut self, session: &str) -> Option<(&[Ticket], Kind)> {
+    pub fn judge(&mut self, session: &SessionId) -> Option<(&[Ticket], Kind)> {
         let session = self.all.get_mut(session).filter(|session| !session.judged)?;
         session.judged = true;
         Some((&session.tickets, session.kind))

@@ -1,6 +1,7 @@
 //! Requests that set up a session, as the agent gets them: each server of the chain is declared in a way that
 //! the agent understands. A server that is bridged needs a place, which the shell has to open first.
 
+use wire::acp::SessionId;
 use wire::{Call, Outcome, acp, code};
 
 use super::refusal::is_about_servers;
@@ -15,7 +16,7 @@ use crate::ports::{Kind, Place, Ticket};
 pub(crate) struct SetUp {
     /// As it came, to be tried again in another way.
     original: Call,
-    session: Option<String>,
+    session: Option<SessionId>,
     tickets: Vec<Ticket>,
     kind: Option<Kind>,
     /// It was refused once already, with this error.

@@ -1,5 +1,6 @@
 //! What a component was asked, and why its answer is waited for.
 
+use wire::acp::SessionId;
 use wire::{Call, Id, Outcome, code};
 
 use crate::bridge::SetUp;
@@ -11,8 +12,8 @@ pub enum Watch {
     /// The agent says what it can do.
     Initialize,
     SetUp(Box<SetUp>),
-    Close(String),
-    Prompt(String),
+    Close(SessionId),
+    Prompt(SessionId),
     /// A provider answers what a consumer, or we ourselves, asked.
     Question(Question),
 }

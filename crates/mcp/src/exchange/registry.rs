@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use router::Seat;
-use wire::acp::session_of;
+use wire::acp::{SessionId, session_of};
 use wire::{Call, Id, Outcome, Spoken};
 
 use super::Hop;
@@ -31,7 +31,7 @@ pub struct Registry {
 #[derive(Debug)]
 struct Declared {
     /// The session that the request names.
-    session: Option<String>,
+    session: Option<SessionId>,
     servers: Vec<String>,
     /// Of a seat that was started anew: what it declares. Only the answer says for which session.
     again: Vec<Offer>,
@@ -147,7 +147,7 @@ impl Registry {
     }
 
     /// A session is over. Gives the servers that it used.
-    pub fn end_session(&mut self, session: &str) -> Vec<String> {
+    pub fn end_session(&mut self, session: &SessionId) -> Vec<String> {
         let used = self.all.iter_mut();
         used.filter_map(|(key, server)| server.uses.sessions.remove(session).then(|| key.clone()))
             .collect()
@@ -334,7 +334,13 @@ impl Registry {
     /// A seat that was started anew has declared servers for a session that stands: they are those that
     /// it had before, known by their names. Of several with one name, the one with the same id is meant,
     /// or else the first. What it had not offered before, nobody in this session will ever see.
-    fn declared_again(&mut self, seat: Seat, session: &str, offers: &[Offer], dialect: Spoken) {
+    fn declared_again(
+        &mut self,
+        seat: Seat,
+        session: &SessionId,
+        offers: &[Offer],
+        dialect: Spoken,
+    ) {
         let of_it = |server: &Server| server.seat == seat && server.uses.sessions.contains(session);
         let has_come_back = |servers: &BTreeMap<String, Server>, offer: &Offer| {
             let same = |it: &Server| of_it(it) && !it.missing && it.native == offer.id;

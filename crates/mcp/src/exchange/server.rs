@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use router::Seat;
+use wire::acp::SessionId;
 use wire::{Generation, Json, Spoken};
 
 use crate::declaration::{Offer, Spelling};
@@ -54,7 +55,7 @@ pub enum Words {
 pub struct Uses {
     /// Set-up requests that are not answered yet.
     pub pending: usize,
-    pub sessions: BTreeSet<String>,
+    pub sessions: BTreeSet<SessionId>,
 }
 
 impl Server {

@@ -9,7 +9,7 @@ use wire::{Call, Id, Json, Message, Outcome, Side, acp};
 use super::cancelled::Cancelled;
 use super::kept::{Keep, SHORT};
 use crate::stages::orphans::Untold;
-use crate::topic::{Topic, is_lesson, session_of, session_of_call, topic};
+use crate::topic::{SessionId, Topic, is_lesson, session_of, session_of_call, topic};
 
 /// Of no more sessions than these it is kept, for each component, how they were set up: the newest.
 const MOST_SESSIONS: usize = 256;
@@ -34,7 +34,7 @@ pub struct Record {
     forgotten: usize,
     /// Sessions that are not known may have been forgotten.
     has_forgotten: bool,
-    ending: BTreeMap<Id, String>,
+    ending: BTreeMap<Id, SessionId>,
     /// Logins it has yet to answer; `None` is the opposite.
     logging_in: BTreeMap<Id, Option<Call>>,
     /// How somebody has logged in.
@@ -43,7 +43,7 @@ pub struct Record {
     pub prompts: BTreeMap<Id, Prompt>,
     /// Sessions in which the last thing it was told is to stop. It need not be at work there itself: it
     /// may have come when the prompt had passed.
-    stopped: BTreeSet<String>,
+    stopped: BTreeSet<SessionId>,
     /// Requests of which it was told that they are cancelled.
     pub cancelled: Cancelled,
 }
@@ -55,7 +55,7 @@ pub struct SetUp {
     pub call: Call,
     /// Whether all of it is kept. If not, nobody can be told of it again.
     pub kept: bool,
-    pub session: String,
+    pub session: SessionId,
     /// What the component asked its successor for it, and the answers.
     pub copies: Vec<Copy>,
     /// How many requests of this kind came before it.
@@ -71,7 +71,7 @@ pub struct Copy {
 #[derive(Debug, Clone)]
 pub struct Prompt {
     pub id: Id,
-    pub session: String,
+    pub session: SessionId,
     /// When it was told that the turn is cancelled.
     pub cancelled: Option<Time>,
 }
@@ -239,7 +239,7 @@ impl Record {
     }
 
     /// The component says something. Gives the session that it has ended with that.
-    pub fn arrived(&mut self, toward: Side, message: &Message) -> Option<String> {
+    pub fn arrived(&mut self, toward: Side, message: &Message) -> Option<SessionId> {
         match message {
             Message::Request { id, call }
                 if toward == Side::Agent
@@ -286,7 +286,7 @@ impl Record {
         }
     }
 
-    fn has_answered(&mut self, id: &Id, outcome: &Outcome) -> Option<String> {
+    fn has_answered(&mut self, id: &Id, outcome: &Outcome) -> Option<SessionId> {
         self.prompts.remove(id);
         self.cancelled.remove(id);
         self.late.remove(id);
@@ -327,14 +327,14 @@ impl Record {
     }
 
     /// In which sessions it was told to stop, and not to go on since.
-    pub fn stopped(&self) -> Vec<String> {
+    pub fn stopped(&self) -> Vec<SessionId> {
         self.stopped.iter().cloned().collect()
     }
 
     /// Nobody will take up this session again.
-    pub fn forget(&mut self, session: &str) {
+    pub fn forget(&mut self, session: &SessionId) {
         self.stopped.remove(session);
-        self.sessions.retain(|it| it.session != session);
+        self.sessions.retain(|it| it.session != *session);
     }
 
     /// Sessions that its successor has set up for it, of which it has not told those who asked.
