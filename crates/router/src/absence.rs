@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 
 use crate::copies::Asked;
-use crate::event::{Action, Plan, Time};
+use crate::event::{Action, Cx, Plan, Time};
 use crate::pending::{Ask, Gist, Purpose};
 use crate::router::{Router, answer};
 use crate::seat::{Exit, Life, Seat};
@@ -140,16 +140,15 @@ impl Router {
     /// The occupant of a seat has left; another will come, or the seat will be left out.
     pub(crate) fn on_parted(
         &mut self,
-        now: Time,
         seat: Seat,
         why: Exit,
         (plan, lost): (Plan, Vec<Id>),
-        actions: &mut Vec<Action>,
+        cx: &mut Cx<'_>,
     ) {
         let Some(state) = self.life_mut(seat) else { return };
         let (at, attempts) = match plan {
             Plan::Restart { at, attempts } => (at, attempts),
-            Plan::Bypass => (now, 0),
+            Plan::Bypass => (cx.now, 0),
         };
         match state {
             Life::Closed | Life::Bypassed => return,
@@ -167,7 +166,7 @@ impl Router {
             .into_iter()
             .partition(|(_, ask)| matches!(ask.purpose, Purpose::Barrier(_)));
         for (_, ask) in barriers {
-            self.let_through(now, seat, ask, actions);
+            self.let_through(seat, ask, cx);
         }
         self.renew_passage(seat);
         let copies = match guard {
@@ -181,7 +180,7 @@ impl Router {
                 (purpose, Some((id, mut copy))) => {
                     // It may have died with the cancellation in its hands.
                     if ask.cancelled {
-                        self.withdraw(&id, &copy, actions);
+                        self.withdraw(&id, &copy, cx);
                     }
                     let mut via = std::mem::take(&mut copy.via);
                     via.push(seat);
@@ -197,7 +196,7 @@ impl Router {
                 {
                     if let Some(outcome) = self.successor_answer(seat) {
                         let outcome = self.heard_by(seat, outcome);
-                        self.on_greeted(now, Ask { purpose, ..ask }, outcome, None, actions);
+                        self.on_greeted(Ask { purpose, ..ask }, outcome, None, cx);
                     }
                 }
                 // Nobody else has heard of it: it goes to the next one instead.
@@ -215,12 +214,12 @@ impl Router {
                     let (to, toward) = (ask.asker, ask.toward.opposite());
                     let (via, owed) = (Vec::new(), None);
                     let parcel = Parcel { from: seat, to, toward, via, owed, message };
-                    self.bring(now, parcel, actions);
+                    self.bring(parcel, cx);
                 }
             }
         }
         for (id, ask) in asked.rest() {
-            self.withdraw(&id, &ask, actions);
+            self.withdraw(&id, &ask, cx);
         }
     }
 
@@ -230,50 +229,44 @@ impl Router {
     }
 
     /// Nobody waits any more for what this question asks.
-    fn withdraw(&self, id: &Id, ask: &Ask, actions: &mut Vec<Action>) {
+    fn withdraw(&self, id: &Id, ask: &Ask, cx: &mut Cx<'_>) {
         let listens = matches!(self.life(ask.answerer), Some(Life::Live { .. }) | None);
         if listens && !ask.cancelled {
             let params = Json::object([("requestId", Some(id.json().clone()))]);
             let message = Message::notification(acp::CANCEL_REQUEST, params);
-            actions.push(Action::Deliver { to: ask.answerer, toward: ask.toward, message });
+            cx.out.push(Action::Deliver { to: ask.answerer, toward: ask.toward, message });
         }
     }
 
     /// Another one sits there now: it is greeted as the last one was.
-    pub(crate) fn on_returned(&mut self, now: Time, seat: Seat, actions: &mut Vec<Action>) {
-        let until = now.plus(self.chain.greeting_limit);
+    pub(crate) fn on_returned(&mut self, seat: Seat, cx: &mut Cx<'_>) {
+        let until = cx.now.plus(self.chain.greeting_limit);
         match self.life_mut(seat) {
             Some(life) if life.is_away() => *life = Life::Returning { until },
             _ => return,
         }
         let params = self.greeted[seat.index() - 1].asked.clone();
-        let ask = self.own_ask(now, seat, Side::Agent, acp::INITIALIZE, Purpose::Return);
+        let ask = self.own_ask(cx.now, seat, Side::Agent, acp::INITIALIZE, Purpose::Return);
         let id = self.pending.open(ask);
         let call = Call::new(acp::INITIALIZE, params);
         let message = Message::Request { id, call };
-        actions.push(Action::Deliver { to: seat, toward: Side::Agent, message });
+        cx.out.push(Action::Deliver { to: seat, toward: Side::Agent, message });
     }
 
     /// The next component has answered `initialize`. The core is told, and decides what it must learn.
-    pub(crate) fn on_return_answered(
-        &mut self,
-        now: Time,
-        seat: Seat,
-        outcome: Outcome,
-        actions: &mut Vec<Action>,
-    ) {
-        let outcome = self.note_guard(seat, outcome, actions);
+    pub(crate) fn on_return_answered(&mut self, seat: Seat, outcome: Outcome, cx: &mut Cx<'_>) {
+        let outcome = self.note_guard(seat, outcome, cx);
         if !self.is_away(seat) {
             return;
         }
         if let Outcome::Result(_) = &outcome {
-            let until = now.plus(self.chain.greeting_limit);
+            let until = cx.now.plus(self.chain.greeting_limit);
             if let Some(life) = self.life_mut(seat) {
                 *life = Life::Learning { until };
             }
             self.greeted[seat.index() - 1].answered = Some(outcome.detached());
         }
-        actions.push(Action::Returned { seat, outcome });
+        cx.out.push(Action::Returned { seat, outcome });
     }
 
     /// The answer to the `initialize` that a new occupant sends to its successor: the one that the
@@ -287,16 +280,16 @@ impl Router {
     }
 
     /// It can be spoken to: what has waited is delivered.
-    pub(crate) fn on_resumed(&mut self, now: Time, seat: Seat, actions: &mut Vec<Action>) {
-        self.release(now, seat, Life::Live { since: now }, actions);
+    pub(crate) fn on_resumed(&mut self, seat: Seat, cx: &mut Cx<'_>) {
+        self.release(seat, Life::Live { since: cx.now }, cx);
     }
 
     /// The chain closes over the gap: what has waited goes to whoever is next.
-    pub(crate) fn on_bypassed(&mut self, now: Time, seat: Seat, actions: &mut Vec<Action>) {
-        self.release(now, seat, Life::Bypassed, actions);
+    pub(crate) fn on_bypassed(&mut self, seat: Seat, cx: &mut Cx<'_>) {
+        self.release(seat, Life::Bypassed, cx);
     }
 
-    fn release(&mut self, now: Time, seat: Seat, next: Life, actions: &mut Vec<Action>) {
+    fn release(&mut self, seat: Seat, next: Life, cx: &mut Cx<'_>) {
         let Some(absence) = self.absence_mut(seat).map(std::mem::take) else { return };
         if let Some(life) = self.life_mut(seat) {
             *life = next;
@@ -305,43 +298,37 @@ impl Router {
             match held {
                 Held::Letter(letter) if letter.past.is_empty() => {
                     let Letter { from, toward, message, .. } = letter;
-                    self.on_message(now, from, toward, message, actions);
+                    self.on_message(from, toward, message, cx);
                 }
-                held => self.go_on(now, held, actions),
+                held => self.go_on(held, cx),
             }
         }
     }
 
     /// A seat is gone for good: what waits for it is answered with this error.
-    pub(crate) fn refuse_held(
-        &mut self,
-        now: Time,
-        seat: Seat,
-        error: &Json,
-        actions: &mut Vec<Action>,
-    ) {
+    pub(crate) fn refuse_held(&mut self, seat: Seat, error: &Json, cx: &mut Cx<'_>) {
         let held = self.absence_mut(seat).map(|absence| absence.take(|_| true));
         for held in held.into_iter().flatten() {
-            self.settle_held(now, held, error, actions);
+            self.settle_held(held, error, cx);
         }
     }
 
     /// The chain ends: what waits anywhere is answered with this error.
-    pub(crate) fn refuse_all_held(&mut self, now: Time, error: &Json, actions: &mut Vec<Action>) {
+    pub(crate) fn refuse_all_held(&mut self, error: &Json, cx: &mut Cx<'_>) {
         let held: Vec<Held> = self.absences.iter_mut().flat_map(|it| it.take(|_| true)).collect();
         for held in held {
-            self.settle_held(now, held, error, actions);
+            self.settle_held(held, error, cx);
         }
     }
 
-    fn settle_held(&mut self, now: Time, held: Held, error: &Json, actions: &mut Vec<Action>) {
+    fn settle_held(&mut self, held: Held, error: &Json, cx: &mut Cx<'_>) {
         match held {
             Held::Letter(Letter { from, toward, message: Message::Request { id, .. }, .. }) => {
                 let outcome = Outcome::Error(error.clone());
-                answer(from, toward.opposite(), id, outcome, actions);
+                answer(from, toward.opposite(), id, outcome, cx);
             }
             Held::Letter(_) => {}
-            Held::Answer(parcel) => self.bring(now, parcel, actions),
+            Held::Answer(parcel) => self.bring(parcel, cx),
         }
     }
 
@@ -360,7 +347,7 @@ impl Router {
     }
 
     /// Takes back a question that waits for a seat; says whether there was one.
-    pub(crate) fn cancel_held(&mut self, from: Seat, id: &Id, actions: &mut Vec<Action>) -> bool {
+    pub(crate) fn cancel_held(&mut self, from: Seat, id: &Id, cx: &mut Cx<'_>) -> bool {
         let is_it = |held: &Held| match held {
             Held::Letter(Letter {
                 from: asker,
@@ -374,7 +361,7 @@ impl Router {
         for held in &found {
             let Held::Letter(letter) = held else { continue };
             let outcome = Outcome::error(code::CANCELLED, "the request was cancelled");
-            answer(from, letter.toward.opposite(), id.clone(), outcome, actions);
+            answer(from, letter.toward.opposite(), id.clone(), outcome, cx);
         }
         !found.is_empty()
     }
@@ -382,11 +369,10 @@ impl Router {
     /// An answer has come: it goes to who asked, behind all that its sender said before.
     pub(crate) fn on_answer(
         &mut self,
-        now: Time,
         ask: Ask,
         outcome: Outcome,
         extras: Option<Box<[u8]>>,
-        actions: &mut Vec<Action>,
+        cx: &mut Cx<'_>,
     ) {
         let owed = self.owed_with(&ask);
         let message = Message::Response { id: ask.asker_id, outcome, extras };
@@ -398,10 +384,10 @@ impl Router {
             owed,
             message,
         };
-        self.forward(now, parcel, actions);
+        self.forward(parcel, cx);
     }
 
-    pub(crate) fn forward(&mut self, now: Time, mut parcel: Parcel, actions: &mut Vec<Action>) {
+    pub(crate) fn forward(&mut self, mut parcel: Parcel, cx: &mut Cx<'_>) {
         while let Some(&seat) = parcel.via.first() {
             match self.life(seat) {
                 Some(life) if life.is_away() => {
@@ -414,29 +400,29 @@ impl Router {
                 Some(Life::Live { .. } | Life::Greeting { .. }) => {
                     parcel.via.remove(0);
                     let toward = parcel.toward;
-                    return self.send_barrier(now, seat, toward, Held::Answer(parcel), actions);
+                    return self.send_barrier(seat, toward, Held::Answer(parcel), cx);
                 }
                 _ => drop(parcel.via.remove(0)),
             }
         }
-        self.bring(now, parcel, actions);
+        self.bring(parcel, cx);
     }
 
     /// Hands an answer over. Should its receiver still be learning, it first gets what the sender
     /// said before.
-    pub(crate) fn bring(&mut self, now: Time, parcel: Parcel, actions: &mut Vec<Action>) {
+    pub(crate) fn bring(&mut self, parcel: Parcel, cx: &mut Cx<'_>) {
         let Parcel { from, to, toward, owed, message, .. } = parcel;
         let before = |held: &Held| matches!(held, Held::Letter(it) if it.at() == from);
         let earlier = self.absence_mut(to).map(|absence| absence.take(before));
         for held in earlier.into_iter().flatten() {
             if let Held::Letter(letter) = held {
-                self.hand_over(now, letter, to, actions);
+                self.hand_over(letter, to, cx);
             }
         }
         if let Some(owed) = owed {
-            self.note_answer(to, toward, owed, actions);
+            self.note_answer(to, toward, owed, cx.out);
         }
-        actions.push(Action::Deliver { to, toward, message });
+        cx.out.push(Action::Deliver { to, toward, message });
     }
 
     pub(crate) fn own_ask(

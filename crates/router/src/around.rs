@@ -12,7 +12,7 @@ use wire::dialect::updates::{self, Updates};
 use wire::{Call, Id, Json, Message, Outcome, Side};
 
 use crate::absence::{Held, Letter};
-use crate::event::{Action, Time};
+use crate::event::{Action, Cx};
 use crate::pending::{Ask, Purpose};
 use crate::router::{Router, answer};
 use crate::seat::{Role, Seat};
@@ -170,20 +170,14 @@ impl Router {
     }
 
     /// Sends a message on past a component, behind all that the component was sent before.
-    pub(crate) fn around(
-        &mut self,
-        now: Time,
-        seat: Seat,
-        mut letter: Letter,
-        actions: &mut Vec<Action>,
-    ) {
+    pub(crate) fn around(&mut self, seat: Seat, mut letter: Letter, cx: &mut Cx<'_>) {
         letter.message = letter.message.detached();
         letter.past.push(seat);
         let toward = letter.toward;
         let held = Held::Letter(letter);
-        match self.shared_barrier(seat, toward, actions) {
+        match self.shared_barrier(seat, toward, cx.out) {
             Some(id) => self.load(seat, &id, held),
-            None => self.send_barrier(now, seat, toward, held, actions),
+            None => self.send_barrier(seat, toward, held, cx),
         }
     }
 
@@ -232,45 +226,33 @@ impl Router {
     }
 
     /// A barrier has come through, or never will: what waited behind it goes on.
-    pub(crate) fn let_through(
-        &mut self,
-        now: Time,
-        seat: Seat,
-        ask: Ask,
-        actions: &mut Vec<Action>,
-    ) {
+    pub(crate) fn let_through(&mut self, seat: Seat, ask: Ask, cx: &mut Cx<'_>) {
         let Purpose::Barrier(held) = ask.purpose else { return };
         for held in self.unload(seat, held) {
-            self.go_on(now, held, actions);
+            self.go_on(held, cx);
         }
     }
 
-    pub(crate) fn go_on(&mut self, now: Time, held: Held, actions: &mut Vec<Action>) {
+    pub(crate) fn go_on(&mut self, held: Held, cx: &mut Cx<'_>) {
         match held {
-            Held::Letter(letter) => self.route(now, letter, actions),
-            Held::Answer(parcel) => self.forward(now, parcel, actions),
+            Held::Letter(letter) => self.route(letter, cx),
+            Held::Answer(parcel) => self.forward(parcel, cx),
         }
     }
 
     /// The chain ends: no barrier is waited for any more. A notification goes on to the next component
     /// that it does not go around, a request is refused.
-    pub(crate) fn go_on_at_the_end(
-        &mut self,
-        now: Time,
-        held: Held,
-        error: &Json,
-        actions: &mut Vec<Action>,
-    ) {
+    pub(crate) fn go_on_at_the_end(&mut self, held: Held, error: &Json, cx: &mut Cx<'_>) {
         match held {
-            Held::Answer(parcel) => self.bring(now, parcel, actions),
+            Held::Answer(parcel) => self.bring(parcel, cx),
             Held::Letter(Letter { from, toward, message: Message::Request { id, .. }, .. }) => {
-                answer(from, toward.opposite(), id, Outcome::Error(error.clone()), actions);
+                answer(from, toward.opposite(), id, Outcome::Error(error.clone()), cx);
             }
             Held::Letter(mut letter) => {
                 while let Some(to) = self.neighbour(letter.at(), letter.toward) {
                     if to == Seat::OUTER || !self.goes_around(to, &letter) {
                         let Letter { toward, message, .. } = letter;
-                        return actions.push(Action::Deliver { to, toward, message });
+                        return cx.out.push(Action::Deliver { to, toward, message });
                     }
                     letter.past.push(to);
                 }

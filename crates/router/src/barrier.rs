@@ -31,7 +31,7 @@ use std::hash::Hasher;
 use wire::{Call, Id, Json, Message, Outcome, Side, acp};
 
 use crate::absence::Held;
-use crate::event::{Action, Time};
+use crate::event::{Action, Cx, Time};
 use crate::pending::{Ask, Purpose};
 use crate::router::{Router, answer};
 use crate::seat::{Mode, Seat};
@@ -245,28 +245,21 @@ impl Router {
     }
 
     /// Sends a barrier through a component; this goes on when it has come through.
-    pub(crate) fn send_barrier(
-        &mut self,
-        now: Time,
-        seat: Seat,
-        toward: Side,
-        held: Held,
-        actions: &mut Vec<Action>,
-    ) {
+    pub(crate) fn send_barrier(&mut self, seat: Seat, toward: Side, held: Held, cx: &mut Cx<'_>) {
         let spared = self.is_spared(seat, toward, &Call::new(BARRIER, Json::EMPTY));
         let swallows = self.passage(seat).is_some_and(|it| it.swallows);
         let sent = !spared && !swallows;
-        let ask = self.own_ask(now, seat, toward, BARRIER, Purpose::Barrier(Vec::new()));
+        let ask = self.own_ask(cx.now, seat, toward, BARRIER, Purpose::Barrier(Vec::new()));
         let id = self.pending.open(ask);
         self.load(seat, &id, held);
         self.set_shared_barrier(seat, &id, toward);
-        let what = Marked::Barrier { id: id.clone(), at: now, sent };
-        self.marks.push(Mark { position: actions.len(), seat, toward, what });
+        let what = Marked::Barrier { id: id.clone(), at: cx.now, sent };
+        self.marks.push(Mark { position: cx.out.len(), seat, toward, what });
         if sent {
             let chain = Some(self.chain_id().json().clone());
             let params = Json::object([("token", Some(id.json().clone())), ("chain", chain)]);
             let message = Message::Request { id, call: Call::new(BARRIER, params) };
-            actions.push(Action::Deliver { to: seat, toward, message });
+            cx.out.push(Action::Deliver { to: seat, toward, message });
         }
     }
 
@@ -328,16 +321,15 @@ impl Router {
     /// waits behind that barrier goes on now.
     pub(crate) fn note_sign(
         &mut self,
-        now: Time,
         from: Seat,
         toward: Side,
         message: &Message,
-        actions: &mut Vec<Action>,
+        cx: &mut Cx<'_>,
     ) {
         let of_barrier =
             matches!(message, Message::Response { id, .. } if self.pending.is_barrier(from, id));
         let Some(passage) = self.passage(from) else { return };
-        passage.heard = now;
+        passage.heard = cx.now;
         let swallowed = match message {
             _ if passage.lanes.iter().all(Lane::is_empty) => return,
             Message::Notification(call) if call.is(acp::CANCEL_REQUEST) => return,
@@ -354,11 +346,11 @@ impl Router {
             }
         };
         passage.swallows |= !swallowed.is_empty();
-        self.release_barriers(now, from, swallowed, actions);
+        self.release_barriers(from, swallowed, cx);
     }
 
     /// Releases what goes around components that are sent no barriers, as soon as nothing is before it.
-    pub(crate) fn release_reached(&mut self, now: Time, actions: &mut Vec<Action>) {
+    pub(crate) fn release_reached(&mut self, cx: &mut Cx<'_>) {
         for index in 0..self.passages.len() {
             let passage = &mut self.passages[index];
             if passage.lanes.iter().all(|lane| lane.barriers.is_empty()) {
@@ -371,20 +363,14 @@ impl Router {
                 let count = unsent.take_while(|it| !it.sent).count();
                 reached.extend(lane.take_first(count, 0));
             }
-            self.release_barriers(now, seat, reached, actions);
+            self.release_barriers(seat, reached, cx);
         }
     }
 
-    fn release_barriers(
-        &mut self,
-        now: Time,
-        seat: Seat,
-        barriers: Vec<Id>,
-        actions: &mut Vec<Action>,
-    ) {
+    fn release_barriers(&mut self, seat: Seat, barriers: Vec<Id>, cx: &mut Cx<'_>) {
         for id in barriers {
             if let Some(ask) = self.pending.close(seat, &id) {
-                self.let_through(now, seat, ask, actions);
+                self.let_through(seat, ask, cx);
             }
         }
     }
@@ -392,12 +378,11 @@ impl Router {
     /// A barrier comes out of a component. Says whether it goes no further.
     pub(crate) fn on_barrier(
         &mut self,
-        now: Time,
         from: Seat,
         toward: Side,
         id: &Id,
         call: &Call,
-        actions: &mut Vec<Action>,
+        cx: &mut Cx<'_>,
     ) -> bool {
         if !call.is(BARRIER) || !from.is_component() {
             return false;
@@ -407,32 +392,26 @@ impl Router {
         if !ours && self.chain.mode == Mode::Proxy {
             return false;
         }
-        answer(from, toward.opposite(), id.clone(), Outcome::Result(Json::EMPTY), actions);
+        answer(from, toward.opposite(), id.clone(), Outcome::Result(Json::EMPTY), cx);
         if let Some(token) = member("token").filter(|_| ours) {
-            self.barrier_through(now, from, &token, actions);
+            self.barrier_through(from, &token, cx);
         }
         true
     }
 
     /// A barrier has come through, perhaps late.
-    pub(crate) fn barrier_through(
-        &mut self,
-        now: Time,
-        seat: Seat,
-        id: &Id,
-        actions: &mut Vec<Action>,
-    ) {
+    pub(crate) fn barrier_through(&mut self, seat: Seat, id: &Id, cx: &mut Cx<'_>) {
         let Some(passage) = self.passage(seat) else { return };
         passage.swallows = false;
         let through = passage.lanes.iter_mut().find_map(|lane| lane.take_through(id));
-        self.release_barriers(now, seat, through.unwrap_or_default(), actions);
+        self.release_barriers(seat, through.unwrap_or_default(), cx);
     }
 
     /// Gives up the barriers of components that have been silent for too long.
-    pub(crate) fn give_up_barriers(&mut self, now: Time, actions: &mut Vec<Action>) {
+    pub(crate) fn give_up_barriers(&mut self, cx: &mut Cx<'_>) {
         for index in 0..self.passages.len() {
-            let (seat, given_up) = (Seat(index as u16 + 1), self.passages[index].expire(now));
-            self.release_barriers(now, seat, given_up, actions);
+            let (seat, given_up) = (Seat(index as u16 + 1), self.passages[index].expire(cx.now));
+            self.release_barriers(seat, given_up, cx);
         }
     }
 }

@@ -15,6 +15,13 @@ impl Time {
     }
 }
 
+/// What all rules need: the time, and the list of what is to be done.
+#[derive(Debug)]
+pub(crate) struct Cx<'a> {
+    pub now: Time,
+    pub out: &'a mut Vec<Action>,
+}
+
 /// What happened.
 #[derive(Debug, Clone)]
 pub enum Event {

@@ -7,24 +7,17 @@
 use wire::{Call, Id, Message, Outcome, Side, acp, code, guards};
 
 use crate::absence::Letter;
-use crate::event::{Action, Level, Notice, Time};
+use crate::event::{Action, Cx, Level, Notice, Time};
 use crate::pending::{Ask, Purpose};
 use crate::router::{Asker, Router, answer};
 use crate::seat::{Greeted, Life, Role, Seat};
 
 impl Router {
-    pub(crate) fn on_initialize(
-        &mut self,
-        now: Time,
-        from: Seat,
-        id: Id,
-        call: Call,
-        actions: &mut Vec<Action>,
-    ) {
+    pub(crate) fn on_initialize(&mut self, from: Seat, id: Id, call: Call, cx: &mut Cx<'_>) {
         let call = if from == Seat::OUTER && !self.chain.any_version {
             match relayable(call) {
                 Ok(call) => call,
-                Err(outcome) => return answer(from, Side::Editor, id, outcome, actions),
+                Err(outcome) => return answer(from, Side::Editor, id, outcome, cx),
             }
         } else {
             call
@@ -32,7 +25,7 @@ impl Router {
         if !self.outer.began {
             self.outer.began = true;
             for seat in self.chain.seats() {
-                actions.push(Action::Start(seat));
+                cx.out.push(Action::Start(seat));
             }
             self.lives.fill(Life::Starting);
         }
@@ -41,37 +34,36 @@ impl Router {
         }
         if let Some(outcome) = self.remembered(from) {
             let outcome = self.heard_by(from, outcome);
-            return answer(from, Side::Editor, id, outcome, actions);
+            return answer(from, Side::Editor, id, outcome, cx);
         }
         let to = self.neighbour(from, Side::Agent);
         if let Some(to) = to.filter(|to| self.is_away(*to)) {
             self.hold(to, Letter::new(from, Side::Agent, Message::Request { id, call }));
             return;
         }
-        self.greet(now, from, id, call, None, actions);
+        self.greet(from, id, call, None, cx);
     }
 
     /// Passes `initialize` on to the component after `before`, in the name of `asker`.
     fn greet(
         &mut self,
-        now: Time,
         before: Seat,
         id: Id,
         call: Call,
         instead: Option<(Seat, Outcome)>,
-        actions: &mut Vec<Action>,
+        cx: &mut Cx<'_>,
     ) {
         let asker = instead.as_ref().map_or(before, |(asker, _)| *asker);
         let to = match self.neighbour(before, Side::Agent) {
             Some(seat) => seat,
             None => {
                 let outcome = Outcome::error(code::INVALID_REQUEST, "the agent has no successor");
-                return answer(asker, Side::Editor, id, outcome, actions);
+                return answer(asker, Side::Editor, id, outcome, cx);
             }
         };
         if let (Some(Life::Closed), Some(exit)) = (self.life(to), self.last_exit(to)) {
             let outcome = Outcome::Error(self.chain.death_notice(to, exit, None));
-            return answer(asker, Side::Editor, id, outcome, actions);
+            return answer(asker, Side::Editor, id, outcome, cx);
         }
         match self.life_mut(to) {
             Some(state) => {
@@ -79,7 +71,7 @@ impl Router {
                 let again = state.live_since();
                 *state = Life::Greeting { params: params.clone(), forwarded: false, again };
                 self.greeted[to.index() - 1] = Greeted { asked: params, ..Greeted::default() };
-                self.turn = Some((to, now.plus(self.chain.greeting_limit)));
+                self.turn = Some((to, cx.now.plus(self.chain.greeting_limit)));
             }
             None => {
                 // Our successor's successors may take their time: that is the outer conductor's care.
@@ -89,22 +81,21 @@ impl Router {
         }
         let asker = Asker { seat: asker, id, toward: Side::Agent };
         let purpose = Purpose::Greeting { instead: instead.map(|(_, outcome)| outcome) };
-        self.ask(now, asker, call, to, purpose, actions);
+        self.ask(asker, call, to, purpose, cx);
     }
 
     /// A component, or the successor of the last one, has answered `initialize`.
     pub(crate) fn on_greeted(
         &mut self,
-        now: Time,
         ask: Ask,
         outcome: Outcome,
         extras: Option<Box<[u8]>>,
-        actions: &mut Vec<Action>,
+        cx: &mut Cx<'_>,
     ) {
         let seat = ask.answerer;
         let outcome = self.with_an_object(ask.asker, seat, outcome);
         let Purpose::Greeting { instead } = ask.purpose else { return };
-        let outcome = self.note_guard(seat, outcome, actions);
+        let outcome = self.note_guard(seat, outcome, cx);
         if let Some(greeted) = self.greeted.get_mut(seat.index().wrapping_sub(1)) {
             greeted.answered = Some(outcome.detached());
         }
@@ -120,12 +111,12 @@ impl Router {
             // A proxy that answers without having initialised its successor. The oldest documents
             // describe such proxies, so do its part. (That it is a proxy is its dialect's care.)
             (Outcome::Result(result), Some(params)) => {
-                self.set_live(now, seat);
+                self.set_live(cx.now, seat);
                 let text = "answered initialize without initializing its successor".to_owned();
-                actions.push(Action::Report(Notice { level: Level::Warn, seat, text }));
+                cx.out.push(Action::Report(Notice { level: Level::Warn, seat, text }));
                 let kept = instead.unwrap_or(Outcome::Result(result));
                 let call = Call::new(acp::INITIALIZE, params);
-                return self.greet(now, seat, ask.asker_id, call, Some((ask.asker, kept)), actions);
+                return self.greet(seat, ask.asker_id, call, Some((ask.asker, kept)), cx);
             }
             (outcome, _) => outcome,
         };
@@ -136,12 +127,14 @@ impl Router {
         // Back to who asked, if it owes an answer of its own: it may have given it already, or have
         // asked unbidden.
         self.turn = match self.life(ask.asker) {
-            Some(Life::Greeting { .. }) => Some((ask.asker, now.plus(self.chain.greeting_limit))),
+            Some(Life::Greeting { .. }) => {
+                Some((ask.asker, cx.now.plus(self.chain.greeting_limit)))
+            }
             _ => self.turn.filter(|(whose, _)| *whose != seat),
         };
         match &outcome {
             Outcome::Result(result) => {
-                self.set_live(now, seat);
+                self.set_live(cx.now, seat);
                 if ask.asker == Seat::OUTER {
                     self.outer.v2 = acp::speaks_v2(result);
                 }
@@ -166,7 +159,7 @@ impl Router {
             outcome => self.heard_by(ask.asker, outcome),
         };
         let message = Message::Response { id: ask.asker_id, outcome, extras };
-        actions.push(Action::Deliver { to: ask.asker, toward: Side::Editor, message });
+        cx.out.push(Action::Deliver { to: ask.asker, toward: Side::Editor, message });
     }
 
     fn has_guard_to_tell(&self) -> bool {
@@ -175,12 +168,7 @@ impl Router {
 
     /// A component that is a chain may say that it contains a guard: then it is a guard itself, from now on
     /// and whatever takes its place. Gives its answer without that.
-    pub(crate) fn note_guard(
-        &mut self,
-        seat: Seat,
-        outcome: Outcome,
-        actions: &mut Vec<Action>,
-    ) -> Outcome {
+    pub(crate) fn note_guard(&mut self, seat: Seat, outcome: Outcome, cx: &mut Cx<'_>) -> Outcome {
         let Some(index) = seat.index().checked_sub(1).filter(|_| self.is_proxy(seat)) else {
             return outcome;
         };
@@ -194,7 +182,7 @@ impl Router {
         if let Some(component) = component {
             component.guard = true;
             let text = "contains a guard: nothing passes without it".to_owned();
-            actions.push(Action::Report(Notice { level: Level::Debug, seat, text }));
+            cx.out.push(Action::Report(Notice { level: Level::Debug, seat, text }));
         }
         Outcome::Result(rest)
     }

@@ -6,7 +6,7 @@ use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 use crate::absence::{Absence, Letter};
 use crate::around::Detours;
 use crate::barrier::{Mark, Passage};
-use crate::event::{Action, Ending, Event, Level, Notice, Time};
+use crate::event::{Action, Cx, Ending, Event, Level, Notice, Time};
 use crate::pending::{Ask, Gist, Pending, Purpose};
 use crate::seat::{Chain, Exit, Greeted, How, Life, Role, Seat};
 
@@ -121,16 +121,17 @@ impl Router {
             return;
         }
         let first = actions.len();
+        let cx = &mut Cx { now, out: actions };
         match event {
             Event::Arrived { from, toward, message } => {
-                self.note_sign(now, from, toward, &message, actions);
-                self.on_message(now, from, toward, message, actions);
+                self.note_sign(from, toward, &message, cx);
+                self.on_message(from, toward, message, cx);
             }
             Event::Supplied { from, toward, message } => {
-                self.on_message(now, from, toward, message, actions);
+                self.on_message(from, toward, message, cx);
             }
-            Event::Left { seat: Seat::OUTER, why } => self.on_outer_left(now, &why, actions),
-            Event::Left { seat, why } => self.on_left(now, seat, why, actions),
+            Event::Left { seat: Seat::OUTER, why } => self.on_outer_left(&why, cx),
+            Event::Left { seat, why } => self.on_left(seat, why, cx),
             // What it had asked, nobody waits for any more; what it owes is still owed.
             Event::Again { seat, why } => {
                 self.note_exit(seat, why);
@@ -138,111 +139,95 @@ impl Router {
                 self.renew_passage(seat);
             }
             Event::Parted { seat, why, plan, lost } => {
-                self.on_parted(now, seat, why, (plan, lost), actions);
+                self.on_parted(seat, why, (plan, lost), cx);
             }
-            Event::Returned(seat) => self.on_returned(now, seat, actions),
-            Event::Resumed(seat) => self.on_resumed(now, seat, actions),
-            Event::Bypassed(seat) => self.on_bypassed(now, seat, actions),
+            Event::Returned(seat) => self.on_returned(seat, cx),
+            Event::Resumed(seat) => self.on_resumed(seat, cx),
+            Event::Bypassed(seat) => self.on_bypassed(seat, cx),
             Event::Stop => self.close(now, Ending::Clean, stopping()),
-            Event::Tick => self.on_tick(now, actions),
+            Event::Tick => self.on_tick(cx),
         }
-        self.note_deliveries(actions, first);
+        self.note_deliveries(cx.out, first);
         loop {
-            let released = actions.len();
-            self.release_reached(now, actions);
-            if actions.len() == released && self.marks.is_empty() {
+            let released = cx.out.len();
+            self.release_reached(cx);
+            if cx.out.len() == released && self.marks.is_empty() {
                 break;
             }
-            self.note_deliveries(actions, released);
+            self.note_deliveries(cx.out, released);
         }
-        self.settle(now, actions);
+        self.settle(cx);
     }
 
     pub(crate) fn on_message(
         &mut self,
-        now: Time,
         from: Seat,
         toward: Side,
         message: Message,
-        actions: &mut Vec<Action>,
+        cx: &mut Cx<'_>,
     ) {
         match message {
-            Message::Request { id, call } => self.on_request(now, from, toward, id, call, actions),
-            Message::Notification(call) => self.on_notification(now, from, toward, call, actions),
+            Message::Request { id, call } => self.on_request(from, toward, id, call, cx),
+            Message::Notification(call) => self.on_notification(from, toward, call, cx),
             Message::Response { id, outcome, extras } => {
-                self.on_response(now, from, id, outcome, extras, actions);
+                self.on_response(from, id, outcome, extras, cx);
             }
         }
     }
 
-    fn on_request(
-        &mut self,
-        now: Time,
-        from: Seat,
-        toward: Side,
-        id: Id,
-        call: Call,
-        actions: &mut Vec<Action>,
-    ) {
+    fn on_request(&mut self, from: Seat, toward: Side, id: Id, call: Call, cx: &mut Cx<'_>) {
         if id.is_null() && self.outer.v2 {
             let why = "a request id must not be null in ACP v2";
-            return self.refuse(from, toward, id, code::INVALID_REQUEST, why, actions);
+            return self.refuse(from, toward, id, code::INVALID_REQUEST, why, cx);
         }
         if let Phase::Closing { error, .. } = &self.phase
             && from == Seat::OUTER
         {
             let outcome = Outcome::Error(error.clone());
-            return answer(from, toward.opposite(), id, outcome, actions);
+            return answer(from, toward.opposite(), id, outcome, cx);
         }
         if toward == Side::Agent && call.is(acp::INITIALIZE) {
-            return self.on_initialize(now, from, id, call, actions);
+            return self.on_initialize(from, id, call, cx);
         }
         if !self.outer.began {
             let why = "not initialized: the first request must be initialize";
-            return self.refuse(from, toward, id, code::INVALID_REQUEST, why, actions);
+            return self.refuse(from, toward, id, code::INVALID_REQUEST, why, cx);
         }
-        if self.on_barrier(now, from, toward, &id, &call, actions) {
+        if self.on_barrier(from, toward, &id, &call, cx) {
             return;
         }
         let letter = Letter::new(from, toward, Message::Request { id, call });
-        self.route(now, letter, actions);
+        self.route(letter, cx);
     }
 
-    fn on_notification(
-        &mut self,
-        now: Time,
-        from: Seat,
-        toward: Side,
-        call: Call,
-        actions: &mut Vec<Action>,
-    ) {
+    fn on_notification(&mut self, from: Seat, toward: Side, call: Call, cx: &mut Cx<'_>) {
         if call.is(acp::CANCEL_REQUEST) {
-            return self.on_cancel(from, call, actions);
+            return self.on_cancel(from, call, cx);
         }
         if !self.outer.began {
             let text = dropped(&call, "it came before initialize");
-            return actions.push(Action::Report(Notice { level: Level::Debug, seat: from, text }));
+            return cx.out.push(Action::Report(Notice { level: Level::Debug, seat: from, text }));
         }
         let letter = Letter::new(from, toward, Message::Notification(call));
-        self.route(now, letter, actions);
+        self.route(letter, cx);
     }
 
     /// Finds out where a request or a notification goes next from where it is.
-    pub(crate) fn route(&mut self, now: Time, letter: Letter, actions: &mut Vec<Action>) {
+    pub(crate) fn route(&mut self, letter: Letter, cx: &mut Cx<'_>) {
         let (at, toward) = (letter.at(), letter.toward);
         match &letter.message {
             Message::Request { id, .. } => match self.receiver(at, toward) {
-                Ok(to) => self.pass(now, letter, to, actions),
+                Ok(to) => self.pass(letter, to, cx),
                 Err(outcome) => {
-                    answer(letter.from, toward.opposite(), id.clone(), outcome, actions);
+                    answer(letter.from, toward.opposite(), id.clone(), outcome, cx);
                 }
             },
             Message::Notification(call) => match self.listener(at, toward) {
-                Ok(to) => self.pass(now, letter, to, actions),
+                Ok(to) => self.pass(letter, to, cx),
                 Err(why) => {
                     let (level, seat) = (Level::Debug, letter.from);
                     let text = dropped(call, &why);
-                    actions.push(Action::Report(Notice { level, seat, text }));
+                    cx.out.push(Action::Report(Notice { level, seat, text }));
                 }
             },
             Message::Response { .. } => {}
@@ -250,69 +235,62 @@ impl Router {
     }
 
     /// Hands a request or a notification over, or keeps it for one who cannot be spoken to now.
-    fn pass(&mut self, now: Time, letter: Letter, to: Seat, actions: &mut Vec<Action>) {
+    fn pass(&mut self, letter: Letter, to: Seat, cx: &mut Cx<'_>) {
         if let Some(letter) = self.hold(to, letter) {
-            self.hand_over(now, letter, to, actions);
+            self.hand_over(letter, to, cx);
         }
     }
 
-    pub(crate) fn hand_over(
-        &mut self,
-        now: Time,
-        letter: Letter,
-        to: Seat,
-        actions: &mut Vec<Action>,
-    ) {
+    pub(crate) fn hand_over(&mut self, letter: Letter, to: Seat, cx: &mut Cx<'_>) {
         if self.goes_around(to, &letter) {
-            return self.around(now, to, letter, actions);
+            return self.around(to, letter, cx);
         }
         let Letter { from, toward, message, past } = letter;
         match message {
             Message::Request { id, call } => {
                 let asker = Asker { seat: from, id, toward };
                 let via = past.into_iter().rev().collect();
-                self.ask_via(now, asker, call, to, (Purpose::Pass, via), actions);
+                self.ask_via(asker, call, to, (Purpose::Pass, via), cx);
             }
-            message => actions.push(Action::Deliver { to, toward, message }),
+            message => cx.out.push(Action::Deliver { to, toward, message }),
         }
     }
 
     /// Ids in a cancellation are those of one link: look it up, pass it on under the id of the next.
-    fn on_cancel(&mut self, from: Seat, call: Call, actions: &mut Vec<Action>) {
+    fn on_cancel(&mut self, from: Seat, call: Call, cx: &mut Cx<'_>) {
         let params = call.params.unwrap_or(Json::NULL);
         let Some(id) = acp::cancelled_id(&params) else { return };
-        if self.cancel_held(from, &id, actions) {
+        if self.cancel_held(from, &id, cx) {
             return;
         }
         for (ours, ask) in self.pending.find(from, &id) {
             if !std::mem::replace(&mut ask.cancelled, true) {
                 let params = acp::cancel_params(&params, &ours);
                 let message = Message::notification(acp::CANCEL_REQUEST, params);
-                actions.push(Action::Deliver { to: ask.answerer, toward: ask.toward, message });
+                cx.out.push(Action::Deliver { to: ask.answerer, toward: ask.toward, message });
             }
         }
     }
 
     fn on_response(
         &mut self,
-        now: Time,
         from: Seat,
         id: Id,
         outcome: Outcome,
         extras: Option<Box<[u8]>>,
-        actions: &mut Vec<Action>,
+        cx: &mut Cx<'_>,
     ) {
         let Some(ask) = self.pending.close(from, &id) else {
             let text = format!("answer {id} dropped: nobody waits for it");
-            return actions.push(Action::Report(Notice { level: Level::Debug, seat: from, text }));
+            return cx.out.push(Action::Report(Notice { level: Level::Debug, seat: from, text }));
         };
         match ask.purpose {
-            Purpose::Pass => self.on_answer(now, ask, outcome, extras, actions),
-            Purpose::Greeting { .. } => self.on_greeted(now, ask, outcome, extras, actions),
-            Purpose::Return => self.on_return_answered(now, from, outcome, actions),
+            Purpose::Pass => self.on_answer(ask, outcome, extras, cx),
+            Purpose::Greeting { .. } => self.on_greeted(ask, outcome, extras, cx),
+            Purpose::Return => self.on_return_answered(from, outcome, cx),
             Purpose::Barrier(_) => {
                 self.pending.restore(&id, ask);
-                self.barrier_through(now, from, &id, actions);
+                self.barrier_through(from, &id, cx);
             }
         }
     }
@@ -320,25 +298,23 @@ impl Router {
     /// Writes the question down and asks it.
     pub(crate) fn ask(
         &mut self,
-        now: Time,
         asker: Asker,
         call: Call,
         answerer: Seat,
         purpose: Purpose,
-        actions: &mut Vec<Action>,
+        cx: &mut Cx<'_>,
     ) {
-        self.ask_via(now, asker, call, answerer, (purpose, Vec::new()), actions);
+        self.ask_via(asker, call, answerer, (purpose, Vec::new()), cx);
     }
 
     /// The same; the answer goes past these, behind all that the answerer says to them before.
     fn ask_via(
         &mut self,
-        now: Time,
         asker: Asker,
         call: Call,
         answerer: Seat,
         (purpose, via): (Purpose, Vec<Seat>),
-        actions: &mut Vec<Action>,
+        cx: &mut Cx<'_>,
     ) {
         let toward = asker.toward;
         // Only proxies pass questions on.
@@ -354,13 +330,13 @@ impl Router {
             toward,
             method: call.method.name().into_owned(),
             gist,
-            at: now,
+            at: cx.now,
             cancelled: false,
             purpose,
             via,
         });
         let message = Message::Request { id, call };
-        actions.push(Action::Deliver { to: answerer, toward, message });
+        cx.out.push(Action::Deliver { to: answerer, toward, message });
     }
 
     /// Who can answer a request of `from` in that direction, or the answer it gets instead.
@@ -416,7 +392,7 @@ impl Router {
         }
     }
 
-    fn on_outer_left(&mut self, now: Time, why: &Exit, actions: &mut Vec<Action>) {
+    fn on_outer_left(&mut self, why: &Exit, cx: &mut Cx<'_>) {
         self.outer.left = true;
         if why.how == How::ClosedInput {
             // It does not even read: what it waits for can reach nobody.
@@ -426,19 +402,19 @@ impl Router {
         let text = format!("{} has left", self.chain.describe(Seat::OUTER));
         for (_, ask) in self.pending.abandon(Seat::OUTER) {
             let outcome = Outcome::error(code::INTERNAL_ERROR, &text);
-            answer(ask.asker, ask.toward.opposite(), ask.asker_id, outcome, actions);
+            answer(ask.asker, ask.toward.opposite(), ask.asker_id, outcome, cx);
         }
-        self.close(now, Ending::Clean, stopping());
+        self.close(cx.now, Ending::Clean, stopping());
     }
 
-    pub(crate) fn on_left(&mut self, now: Time, seat: Seat, why: Exit, actions: &mut Vec<Action>) {
+    pub(crate) fn on_left(&mut self, seat: Seat, why: Exit, cx: &mut Cx<'_>) {
         let Some(state) = self.life_mut(seat) else { return };
         if matches!(state, Life::Closed) {
             return;
         }
         self.turn = self.turn.filter(|(whose, _)| *whose != seat);
         let error = self.chain.death_notice(seat, &why, None);
-        self.refuse_held(now, seat, &error, actions);
+        self.refuse_held(seat, &error, cx);
         if let Some(state) = self.life_mut(seat) {
             *state = Life::Closed;
         }
@@ -450,7 +426,7 @@ impl Router {
         for (_, ask) in self.pending.abandon(seat) {
             greeting |= matches!(ask.purpose, Purpose::Greeting { .. });
             let error = self.chain.death_notice(seat, &why, Some(&ask.method));
-            self.give_up(now, ask, error, actions);
+            self.give_up(ask, error, cx);
         }
         let starting = greeting
             || self
@@ -461,13 +437,13 @@ impl Router {
         // A chain that never stood has nothing to wait for: the editor hears of it at once, in our
         // own words, whatever the proxies in between would make of it.
         let grace = if starting { 0 } else { self.chain.grace };
-        self.close_within(now, grace, Ending::Failed(line), error);
+        self.close_within(cx.now, grace, Ending::Failed(line), error);
     }
 
-    fn on_tick(&mut self, now: Time, actions: &mut Vec<Action>) {
-        self.give_up_barriers(now, actions);
-        if let Some((seat, how)) = self.overdue(now) {
-            self.on_left(now, seat, Exit::new(how), actions);
+    fn on_tick(&mut self, cx: &mut Cx<'_>) {
+        self.give_up_barriers(cx);
+        if let Some((seat, how)) = self.overdue(cx.now) {
+            self.on_left(seat, Exit::new(how), cx);
         }
     }
 
@@ -483,9 +459,9 @@ impl Router {
     }
 
     /// Ends a closing chain once the outer pipe waits for nothing, or has waited long enough.
-    fn settle(&mut self, now: Time, actions: &mut Vec<Action>) {
+    fn settle(&mut self, cx: &mut Cx<'_>) {
         let Phase::Closing { until, .. } = &self.phase else { return };
-        let in_time = *until > now;
+        let in_time = *until > cx.now;
         if in_time && (self.pending.waits(Seat::OUTER) || self.asks_absent(Seat::OUTER)) {
             return;
         }
@@ -496,45 +472,37 @@ impl Router {
         };
         self.turn = None;
         self.passages.iter_mut().for_each(|it| *it = Passage::default());
-        self.refuse_all_held(now, &error, actions);
+        self.refuse_all_held(&error, cx);
         for ask in self.pending.drain() {
-            self.give_up(now, ask, error.clone(), actions);
+            self.give_up(ask, error.clone(), cx);
         }
-        actions.push(Action::Finish(ending));
+        cx.out.push(Action::Finish(ending));
     }
 
     /// Nobody will answer this question: its asker is told.
-    fn give_up(&mut self, now: Time, ask: Ask, error: Json, actions: &mut Vec<Action>) {
+    fn give_up(&mut self, ask: Ask, error: Json, cx: &mut Cx<'_>) {
         match ask.purpose {
             Purpose::Return => {}
             Purpose::Barrier(held) => {
                 for held in self.unload(ask.answerer, held) {
-                    self.go_on_at_the_end(now, held, &error, actions);
+                    self.go_on_at_the_end(held, &error, cx);
                 }
             }
             Purpose::Pass | Purpose::Greeting { .. } => {
                 let outcome = Outcome::Error(error);
-                answer(ask.asker, ask.toward.opposite(), ask.asker_id, outcome, actions);
+                answer(ask.asker, ask.toward.opposite(), ask.asker_id, outcome, cx);
             }
         }
     }
 
-    fn refuse(
-        &self,
-        from: Seat,
-        toward: Side,
-        id: Id,
-        code: i64,
-        why: &str,
-        actions: &mut Vec<Action>,
-    ) {
-        answer(from, toward.opposite(), id, Outcome::error(code, why), actions);
+    fn refuse(&self, from: Seat, toward: Side, id: Id, code: i64, why: &str, cx: &mut Cx<'_>) {
+        answer(from, toward.opposite(), id, Outcome::error(code, why), cx);
     }
 }
 
 /// Answers a request in the conductor's own name.
-pub(crate) fn answer(to: Seat, toward: Side, id: Id, outcome: Outcome, actions: &mut Vec<Action>) {
-    actions.push(Action::Deliver { to, toward, message: Message::response(id, outcome) });
+pub(crate) fn answer(to: Seat, toward: Side, id: Id, outcome: Outcome, cx: &mut Cx<'_>) {
+    cx.out.push(Action::Deliver { to, toward, message: Message::response(id, outcome) });
 }
 
 fn dropped(call: &Call, why: &str) -> String {
