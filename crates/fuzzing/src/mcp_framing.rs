@@ -34,11 +34,11 @@ mod words;
 pub mod world;
 
 use bytes::Bytes;
-use engine::{Event, Pace, Restart, Then};
+use engine::{Input, Pace, Restart, Then};
 use mcp::form::Way;
 use mcp::{Caller, Kind, Policy, Ticket};
 use router::{Mode, Seat};
-use wire::{Generation, Id, Json, Message, Outcome, Side, Spoken, acp};
+use wire::{Generation, Id, Json, Message, Outcome, Side, acp};
 
 use self::words::{ABILITIES, DECLARATIONS, SET_UPS};
 use self::world::{Core, World, with_servers};
@@ -84,10 +84,10 @@ impl Play {
         let (mode, count) = *choices.of(&CHAINS).unwrap_or(&CHAINS[0]);
         let policy = *choices.of(&POLICIES).unwrap_or(&Policy::Auto);
         let abilities = choices.text_of(&ABILITIES);
-        let proxies: Vec<(Spoken, &str)> = (0..count)
+        let proxies: Vec<(Generation, &str)> = (0..count)
             .map(|_| {
-                let generation = choices.of(&DIALECTS).copied();
-                (generation.into(), choices.text_of(&DECLARATIONS))
+                let generation = choices.of(&DIALECTS).copied().unwrap_or(Generation::CURRENT);
+                (generation, choices.text_of(&DECLARATIONS))
             })
             .collect();
         let pace = Pace { most: 3, ..Pace::default() };
@@ -146,7 +146,7 @@ impl Play {
                 tickets.push((Ticket(999), Kind::Stdio));
                 let (ticket, kind) = tickets[choices.below(tickets.len())];
                 let caller = self.world.ledger.next(kind);
-                self.world.happen(Event::Called { ticket, caller });
+                self.world.happen(Input::Called { ticket, caller });
             }
             b'h' | b'H' => {
                 let Some(&caller) = choices.of(&self.world.ledger.callers()) else { return };
@@ -290,12 +290,12 @@ impl Play {
 
     fn hear(&mut self, caller: Caller, line: &Bytes) {
         self.world.ledger.heard(caller, line);
-        self.world.happen(Event::Heard { caller, line: line.clone() });
+        self.world.happen(Input::Heard { caller, line: line.clone() });
     }
 
     fn hang_up(&mut self, caller: Caller) {
         self.world.ledger.gone(caller);
-        self.world.happen(Event::HungUp(caller));
+        self.world.happen(Input::HungUp(caller));
     }
 
     /// What can be seen at any time.
@@ -329,8 +329,8 @@ impl Play {
             self.drain();
         }
         self.look();
-        let Core::Whole(core) = &self.world.core else { return };
-        let sizes = core.sizes();
+        let Core::Whole(shell) = &self.world.core else { return };
+        let sizes = shell.core().stages().sizes();
         let [questions, held, open, _, of_exchange @ ..] = &sizes[..] else { return };
         let [
             tickets,

@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use engine::Port;
 use wire::dialect::{Generation, Outer, Plain, Proxy};
-use wire::{Call, Dialect, Id, Json, Message, Outcome, Side, acp};
+use wire::{Call, Dialect, Id, Json, Message, Outcome, Rejection, Side, acp};
 
 /// A peer of a conductor.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct Peer {
 /// What an SCP proxy remembers.
 #[derive(Debug, Default)]
 struct Scp {
-    /// The `initialize` that it has answered.
+    /// The `initialize` that it has answered, until it is told its successor.
     greeting: Option<Call>,
     /// The requests that came on the second link and are to be answered there.
     relayed: Vec<Id>,
@@ -66,21 +66,18 @@ impl Peer {
 
     /// A line has come.
     ///
-    /// # Panics
+    /// # Errors
     /// If the peer cannot read it.
-    pub fn read(&mut self, port: Port, line: &Bytes) -> Read {
+    pub fn read(&mut self, port: Port, line: &Bytes) -> Result<Read, Rejection> {
         // A component that does not react to its greeting is sent a line that means nothing.
         if **line == *POKE {
-            return Read::Nothing;
+            return Ok(Read::Nothing);
         }
         if let Some(scp) = &mut self.scp {
-            return scp.read(port, line);
+            return Ok(scp.read(port, Message::parse(line)?));
         }
-        match self.dialect.decode(line, &mut Vec::new()) {
-            Ok(Some((toward, message))) => Read::Message(toward, message),
-            Ok(None) => Read::Nothing,
-            Err(why) => panic!("a peer cannot read {line:?}: {why:?}"),
-        }
+        let read = self.dialect.decode(line, &mut Vec::new())?;
+        Ok(read.map_or(Read::Nothing, |(toward, message)| Read::Message(toward, message)))
     }
 
     /// The lines that a message becomes.
@@ -96,11 +93,7 @@ impl Peer {
 }
 
 impl Scp {
-    fn read(&mut self, port: Port, line: &Bytes) -> Read {
-        let message = match Message::parse(line) {
-            Ok(message) => message,
-            Err(why) => panic!("an SCP proxy cannot read {line:?}: {why:?}"),
-        };
+    fn read(&mut self, port: Port, message: Message) -> Read {
         match (port, message) {
             (Port::Main, Message::Request { id, call }) if call.is(acp::INITIALIZE) => {
                 self.greeting = Some(call);
@@ -108,8 +101,10 @@ impl Scp {
                 let answer = Message::response(id, Outcome::Result(Json::trusted(result)));
                 Read::Reply(answer.to_line().into())
             }
-            (Port::Main, Message::Request { id, call }) if call.is(SCP_PROXY) => {
-                let call = self.greeting.clone().expect("initialize comes before _scp/proxy");
+            (Port::Main, Message::Request { id, call })
+                if call.is(SCP_PROXY) && self.greeting.is_some() =>
+            {
+                let call = self.greeting.take().unwrap_or(call);
                 Read::Join(Side::Agent, Message::Request { id, call })
             }
             (Port::Main, message) => Read::Message(Side::Agent, message),

@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use engine::{Action, Event, Output, Rules, Stages, Then, Watch};
+use bytes::Bytes;
+use engine::{Facts, Input, Line, Link, Output, Rules, Setup, Then};
 use mcp::form::connection_of;
 use mcp::{Exchange, Hop, Kind, Policy, Step, Ticket};
-use router::{Chain, Component, Exit, How, Mode, Role, Seat, Time};
-use wire::{Id, Json, Message, Outcome, Side, Spoken, acp};
+use router::{Chain, Component, Exit, How, Mode, Notice, Role, Seat, Time};
+use testkit::peer::{Peer, Read};
+use testkit::shell::{self, Effect, Shell};
+use wire::{Generation, Id, Json, Message, Outcome, Side, Spoken, acp};
 
 use super::desk::Desk;
 use super::ledger::Ledger;
@@ -16,7 +19,7 @@ use crate::story::tell;
 /// More than this moves in a story only if it moves in a circle.
 const MOST_MOVES: usize = 50_000;
 
-#[derive(Debug)]
+#[allow(missing_debug_implementations)] // a shell has nothing to show
 pub struct World {
     pub core: Core,
     pub chain: Chain,
@@ -37,18 +40,18 @@ pub struct World {
 }
 
 /// What is looked at.
-#[derive(Debug)]
-#[allow(clippy::large_enum_variant)] // there is one
+#[allow(missing_debug_implementations)] // a shell has nothing to show
 pub enum Core {
     /// All of it, as the shell runs it.
-    Whole(Stages),
+    Whole(Box<Shell>),
     /// The exchange, to which anything may happen.
-    Exchange(Exchange),
+    Exchange(Box<Exchange>),
 }
 
 #[derive(Debug)]
 pub struct Sitter {
-    pub dialect: Spoken,
+    generation: Option<Generation>,
+    peer: Peer,
     pub proxy: bool,
     /// What it adds to the servers of a session.
     pub declares: &'static str,
@@ -65,6 +68,7 @@ impl Sitter {
     /// Nobody sits there any more, or somebody who knows of nothing.
     fn vacate(&mut self, is_there: bool) {
         self.is_there = is_there;
+        self.peer = self.generation.map_or_else(Peer::agent, Peer::proxy);
         self.waiting.clear();
         self.inbox.clear();
         self.passed.clear();
@@ -76,7 +80,7 @@ impl World {
     /// rules, only the exchange is looked at.
     pub fn new(
         mode: Mode,
-        proxies: &[(Spoken, &'static str)],
+        proxies: &[(Generation, &'static str)],
         bridge: Policy,
         survival: Option<engine::Policy>,
         abilities: &'static str,
@@ -91,11 +95,18 @@ impl World {
         };
         let sitter = |seat: u16| {
             let known = usize::from(seat).checked_sub(1).and_then(|index| proxies.get(index));
-            let (dialect, declares) = known.copied().unwrap_or((Spoken::Plain, ""));
+            let generation = known.map(|(generation, _)| *generation);
+            let peer = match (generation, mode) {
+                (Some(generation), _) => Peer::proxy(generation),
+                (None, Mode::Agent) if seat == 0 => Peer::editor(),
+                (None, Mode::Proxy) => Peer::conductor(),
+                (None, Mode::Agent) => Peer::agent(),
+            };
             Sitter {
-                dialect,
+                generation,
+                peer,
                 proxy: seat > 0 && chain.role(Seat(seat)) == Role::Proxy,
-                declares,
+                declares: known.map_or("", |(_, declares)| declares),
                 is_there: true,
                 waiting: Vec::new(),
                 inbox: VecDeque::new(),
@@ -104,22 +115,20 @@ impl World {
             }
         };
         let sitters: Vec<Sitter> = (0..=count as u16).map(sitter).collect();
-        let exchange = Exchange::new(chain.clone(), bridge, "word");
         let core = match survival {
-            None => Core::Exchange(exchange),
+            None => Core::Exchange(Box::new(Exchange::new(chain.clone(), bridge, "word"))),
             Some(policy) => {
                 let mut policies = vec![policy; count];
                 if mode == Mode::Agent {
                     // Nobody can be left out whom nobody follows.
                     policies[count - 1].then = Then::Stop;
                 }
-                let watch = Watch::default();
-                let rules = Rules { policies, watch, tell_editor: false, seed: 1 };
-                let mut core = Stages::new(chain.clone(), rules, Some(exchange));
-                for (index, sitter) in sitters.iter().enumerate() {
-                    core.set_dialect(Seat(index as u16), sitter.dialect);
-                }
-                Core::Whole(core)
+                let facts = sitters[1..].iter();
+                let facts = facts.map(|it| Facts { generation: it.generation, ..Facts::default() });
+                let setup = shell::setup(chain.clone());
+                let rules = Rules { policies, seed: 1, ..setup.rules };
+                let setup = Setup { facts: facts.collect(), rules, bridge: Some(bridge), ..setup };
+                Core::Whole(Box::new(Shell::new(setup)))
             }
         };
         let mut world = World {
@@ -156,7 +165,7 @@ impl World {
 
     pub fn exchange(&self) -> &Exchange {
         match &self.core {
-            Core::Whole(core) => core.exchange().expect("there is one"),
+            Core::Whole(shell) => shell.core().stages().exchange().expect("there is one"),
             Core::Exchange(exchange) => exchange,
         }
     }
@@ -164,7 +173,7 @@ impl World {
     /// The chain comes to its end.
     pub fn is_ending(&self) -> bool {
         match &self.core {
-            Core::Whole(core) => self.finished || core.router().is_ending(),
+            Core::Whole(shell) => self.finished || shell.core().router().is_ending(),
             Core::Exchange(_) => false,
         }
     }
@@ -172,7 +181,7 @@ impl World {
     /// When something is due.
     pub fn deadline(&self) -> Option<Time> {
         match &self.core {
-            Core::Whole(core) => core.deadline(),
+            Core::Whole(shell) => shell.core().deadline(),
             Core::Exchange(exchange) => exchange.deadline(),
         }
     }
@@ -209,13 +218,13 @@ impl World {
     pub fn shell_answers(&mut self, which: usize) {
         let (ticket, place) = self.desk.answer(which);
         tell(|| format!("  the shell answers for {ticket:?}: {place:?}"));
-        self.happen(Event::Admitted { ticket, place });
+        self.happen(Input::Admitted { ticket, place });
     }
 
     fn answer_at_once(&mut self) {
         while !self.desk.slow && !self.finished && self.desk.asked() > 0 {
             let (ticket, place) = self.desk.answer(0);
-            self.handle(Event::Admitted { ticket, place });
+            self.handle(Input::Admitted { ticket, place });
         }
     }
 
@@ -227,8 +236,8 @@ impl World {
     // What the shell does.
 
     /// Something happens; everybody deals with what comes of it.
-    pub fn happen(&mut self, event: Event) {
-        self.handle(event);
+    pub fn happen(&mut self, input: Input) {
+        self.handle(input);
         self.pump();
     }
 
@@ -239,86 +248,137 @@ impl World {
     }
 
     fn arrive(&mut self, index: usize, toward: Side, message: Message) {
-        if self.sitters[index].is_there {
-            tell(|| format!("  seat {index} says toward {toward:?}: {}", message.to_line()));
-            self.handle(Event::Arrived { from: Seat(index as u16), toward, message });
+        if !self.sitters[index].is_there {
+            return;
+        }
+        tell(|| format!("  seat {index} says toward {toward:?}: {}", message.to_line()));
+        let seat = Seat(index as u16);
+        if !self.is_whole() {
+            self.with_exchange(|it, world, steps| {
+                let hop = Hop { seat, toward, dialect: world.dialect(seat) };
+                if let Some(message) = it.arrived(world.now, hop, message, steps) {
+                    reads_the_same(&message);
+                }
+            });
+            return self.answer_at_once();
+        }
+        for (port, line) in self.sitters[index].peer.write(toward, &message) {
+            self.handle(Input::Line { link: Link { seat, port }, line: Line::Text(line) });
         }
     }
 
     pub fn leave(&mut self, index: usize) {
-        if self.sitters[index].is_there {
-            self.sitters[index].vacate(false);
-            let why = Exit::new(How::Status(1));
-            self.happen(Event::Left { seat: Seat(index as u16), why });
+        if !self.sitters[index].is_there {
+            return;
         }
+        let seat = Seat(index as u16);
+        self.sitters[index].vacate(false);
+        let how = if index == 0 { How::ClosedInput } else { How::Status(1) };
+        self.with_shell(|shell, now| shell.leave(now, seat, Exit::new(how)));
+        self.with_exchange(|it, _, steps| it.left(seat, steps));
+        self.answer_at_once();
+        self.pump();
     }
 
     pub fn wait(&mut self, milliseconds: u64) {
         self.now = self.now.plus(milliseconds);
-        let due = |world: &World| world.deadline().is_some_and(|it| it <= world.now);
+        self.with_shell(Shell::tick);
         for _ in 0..10 {
-            if !due(self) {
-                return;
+            let due = match &self.core {
+                Core::Exchange(exchange) => exchange.deadline(),
+                Core::Whole(_) => None,
+            };
+            if due.is_none_or(|it| it > self.now) {
+                self.answer_at_once();
+                return self.pump();
             }
-            self.happen(Event::Tick);
+            self.with_exchange(|it, world, steps| it.tick(world.now, steps));
         }
         panic!("what is due is never done");
     }
 
-    fn handle(&mut self, event: Event) {
-        self.moves += 1;
-        assert!(self.moves < MOST_MOVES, "this never comes to rest");
-        match &mut self.core {
-            Core::Whole(core) => {
-                let mut actions = Vec::new();
-                core.handle(self.now, event, &mut actions);
-                actions.into_iter().for_each(|action| self.perform(action));
-            }
-            Core::Exchange(_) => self.with_exchange(|it, world, steps| match event {
-                Event::Arrived { from, toward, message } => {
-                    let hop = Hop { seat: from, toward, dialect: world.dialect(from) };
-                    if let Some(message) = it.arrived(world.now, hop, message, steps) {
-                        reads_the_same(&message);
-                    }
-                }
-                Event::Called { ticket, caller } => it.called(ticket, caller, steps),
-                Event::Heard { caller, line } => it.heard(world.now, caller, &line, steps),
-                Event::HungUp(caller) => it.hung_up(caller, steps),
-                Event::Left { seat, .. } | Event::Again { seat, .. } => it.left(seat, steps),
-                Event::Admitted { ticket, place } => it.admitted(world.now, ticket, place, steps),
-                Event::Tick => it.tick(world.now, steps),
-                Event::Command(_) => {}
-            }),
+    fn handle(&mut self, input: Input) {
+        if self.is_whole() {
+            self.with_shell(|shell, now| shell.handle(now, input));
+        } else {
+            self.with_exchange(|it, world, steps| match input {
+                Input::Called { ticket, caller } => it.called(ticket, caller, steps),
+                Input::Heard { caller, line } => it.heard(world.now, caller, &line, steps),
+                Input::HungUp(caller) => it.hung_up(caller, steps),
+                Input::Admitted { ticket, place } => it.admitted(world.now, ticket, place, steps),
+                input => panic!("an exchange is not told {input:?}"),
+            });
         }
         self.answer_at_once();
     }
 
-    fn dialect(&self, seat: Seat) -> Spoken {
-        self.sitters[seat.index()].dialect
+    /// Lets the whole core do something, and does what it says.
+    fn with_shell(&mut self, act: impl FnOnce(&mut Shell, Time) -> Vec<Effect>) {
+        self.moves += 1;
+        assert!(self.moves < MOST_MOVES, "this never comes to rest");
+        let Core::Whole(shell) = &mut self.core else { return };
+        for effect in act(shell, self.now) {
+            match effect {
+                Effect::Line { to, line } => self.read(to, &line),
+                Effect::Output(output) => self.perform(output),
+            }
+        }
     }
 
-    fn perform(&mut self, action: Action) {
-        match action {
-            Action::Start(seat) | Action::End(seat) => {
-                let is_there = matches!(action, Action::Start(_));
+    /// A peer reads a line.
+    fn read(&mut self, link: Link, line: &Bytes) {
+        let index = link.seat.index();
+        if !self.sitters[index].is_there {
+            return;
+        }
+        let reply = match self.sitters[index].peer.read(link.port, line) {
+            Ok(Read::Message(toward, message)) => {
+                return self.receive(link.seat, toward, message);
+            }
+            Ok(Read::Join(toward, message)) => {
+                self.with_shell(|shell, now| shell.join_relay(now, link.seat));
+                return self.receive(link.seat, toward, message);
+            }
+            Ok(Read::Reply(line)) => Some(line),
+            Ok(Read::Nothing) => None,
+            // Rude seats say what makes others refuse a message.
+            Err(rejection) => rejection.reply.map(|reply| reply.to_line().into()),
+        };
+        if let Some(line) = reply {
+            self.handle(Input::Line { link, line: Line::Text(line) });
+        }
+    }
+
+    fn dialect(&self, seat: Seat) -> Spoken {
+        self.sitters[seat.index()].generation.into()
+    }
+
+    fn perform(&mut self, output: Output) {
+        match output {
+            Output::Start { seat, .. } | Output::End(seat) => {
+                let is_there = matches!(output, Output::Start { .. });
                 tell(|| format!("  seat {} is there: {is_there}", seat.0));
                 self.sitters[seat.index()].vacate(is_there);
             }
-            Action::Deliver { to, toward, message } => self.receive(to, toward, message),
-            Action::Output(Output::Tell { caller, message }) => {
+            Output::OpenRelay { seat, life } => {
+                let servers = Json::trusted(r#"{"servers":[{"name":"next","command":"/x"}]}"#);
+                self.handle(Input::RelayOpened { seat, life, servers: Ok(servers) });
+            }
+            Output::Tell { caller, message } => {
                 tell(|| format!("  client {} is told: {}", caller.0, message.to_line()));
                 self.ledger.told(caller, &message);
             }
-            Action::Output(Output::HangUp(caller)) => {
+            Output::HangUp(caller) => {
                 tell(|| format!("  client {} is hung up on", caller.0));
                 self.ledger.gone(caller);
             }
-            Action::Output(Output::Admit { ticket, kind }) => self.desk.ask(ticket, kind),
-            Action::Output(Output::Revoke(ticket)) => self.desk.revoke(ticket),
-            Action::Output(Output::Spare { kind, .. }) => tell(|| format!("  spared {kind}")),
-            Action::Output(Output::Report(notice)) => tell(|| format!("  {}", notice.text)),
-            Action::Output(output) => tell(|| format!("  {output:?}")),
-            Action::Finish(_) => self.finished = true,
+            Output::Admit { ticket, kind } => self.desk.ask(ticket, kind),
+            Output::Revoke(ticket) => self.desk.revoke(ticket),
+            Output::Report(Notice { text, .. }) => tell(|| format!("  {text}")),
+            Output::Finish(_) => self.finished = true,
+            // Here, all that is written is read at once, and nothing is remembered.
+            Output::Read { .. } | Output::Listen(_) | Output::Spare { .. } => {}
+            output => panic!("nobody has a reason for {output:?}"),
         }
     }
 
@@ -327,7 +387,7 @@ impl World {
         let Core::Exchange(exchange) = &mut self.core else { return };
         // It is looked at from outside meanwhile.
         let chain = self.chain.clone();
-        let nobody = Exchange::new(chain, Policy::Auto, "word");
+        let nobody = Box::new(Exchange::new(chain, Policy::Auto, "word"));
         let mut exchange = std::mem::replace(exchange, nobody);
         let mut steps = Vec::new();
         act(&mut exchange, self, &mut steps);
@@ -342,15 +402,11 @@ impl World {
                     }
                 }
                 Step::Deliver { to, toward, message } => self.receive(to, toward, message),
-                Step::Tell { caller, message } => {
-                    self.perform(Action::Output(Output::Tell { caller, message }))
-                }
-                Step::HangUp(caller) => self.perform(Action::Output(Output::HangUp(caller))),
-                Step::Admit { ticket, kind } => {
-                    self.perform(Action::Output(Output::Admit { ticket, kind }))
-                }
-                Step::Revoke(ticket) => self.perform(Action::Output(Output::Revoke(ticket))),
-                Step::Report(notice) => self.perform(Action::Output(Output::Report(notice))),
+                Step::Tell { caller, message } => self.perform(Output::Tell { caller, message }),
+                Step::HangUp(caller) => self.perform(Output::HangUp(caller)),
+                Step::Admit { ticket, kind } => self.perform(Output::Admit { ticket, kind }),
+                Step::Revoke(ticket) => self.perform(Output::Revoke(ticket)),
+                Step::Report(notice) => self.perform(Output::Report(notice)),
             }
         }
     }

@@ -336,7 +336,7 @@ impl Stage {
     /// A peer reads a line.
     fn read(&mut self, link: Link, line: &bytes::Bytes) {
         let index = link.seat.index();
-        match self.sitters[index].peer.read(link.port, line) {
+        match self.sitters[index].peer.read(link.port, line).expect("a line that can be read") {
             Read::Message(toward, message) => self.deliver(index, toward, message),
             Read::Reply(line) => {
                 let link = Link { seat: link.seat, port: Port::Main };
