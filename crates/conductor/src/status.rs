@@ -108,6 +108,9 @@ pub struct Component {
     pub pid: Option<u32>,
     /// How often it was started again.
     pub restarts: u32,
+    /// When it is started again, if it has failed and waits for that.
+    #[serde(default)]
+    pub next_start: Option<NextStart>,
     /// Since its present life began.
     pub uptime_seconds: Option<f64>,
     /// How its last life ended, as the end of a sentence that begins with its name.
@@ -117,6 +120,15 @@ pub struct Component {
     /// The last lines that it wrote on standard error, twenty at most.
     pub last_words: Vec<String>,
     pub queue: Queue,
+}
+
+/// The next start of a component that has failed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NextStart {
+    /// How many starts in a row this will be, without a minute of uptime between them. 0 after a command.
+    pub attempt: u32,
+    pub in_seconds: f64,
 }
 
 /// What a component is in the chain.

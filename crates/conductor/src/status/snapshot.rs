@@ -6,7 +6,7 @@ use std::time::Duration;
 use engine::Port;
 use router::{Life as SeatLife, Role as Part, Seat};
 
-use super::{Component, Editor, Life, Mcp, Mode, Queue, Role, State, Status, VERSION};
+use super::{Component, Editor, Life, Mcp, Mode, NextStart, Queue, Role, State, Status, VERSION};
 use crate::run::Shell;
 use crate::survival;
 
@@ -98,6 +98,15 @@ impl Shell {
             pid: place.occupant.as_ref().and_then(|it| it.pid()),
             // Who has left and has not been replaced was not started again.
             restarts: peer.life.saturating_sub(u32::from(peer.since.is_none())),
+            next_start: match state {
+                Some(SeatLife::Away { at, attempts }) => Some(NextStart {
+                    attempt: *attempts,
+                    in_seconds: seconds(
+                        Duration::from_millis(at.0).saturating_sub(self.began.elapsed()),
+                    ),
+                }),
+                _ => None,
+            },
             uptime_seconds: peer.since.filter(|_| place.occupant.is_some()).map(|since| {
                 seconds(self.began.elapsed().saturating_sub(Duration::from_millis(since.0)))
             }),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Component, Found, State, Status};
+use super::{Component, Found, NextStart, State, Status};
 use crate::terminal::is_harmless;
 
 /// Lines are cut to about this, whatever they are shown on.
@@ -63,6 +63,7 @@ fn table(text: &mut String, components: &[Component]) {
         let _ = writeln!(text, "{}", cut(&row[HEAD.len() - 1], rest));
         if let Some(component) = index.checked_sub(1).and_then(|index| components.get(index)) {
             last_exit(text, component);
+            next_start(text, component);
         }
     }
 }
@@ -96,6 +97,13 @@ fn last_exit(text: &mut String, component: &Component) {
     let words = &component.exit_words;
     for line in &words[words.len().saturating_sub(WORDS)..] {
         let _ = writeln!(text, "       {}", cut(&printable(line), WIDTH - 7));
+    }
+}
+
+/// When a component that has failed is started again.
+fn next_start(text: &mut String, component: &Component) {
+    if let Some(NextStart { attempt, in_seconds }) = component.next_start {
+        let _ = writeln!(text, "     next start: attempt {attempt}, in {in_seconds:.1}s");
     }
 }
 
@@ -159,6 +167,7 @@ mod tests {
             state: Life::Live,
             pid: Some(100 + number as u32),
             restarts: 0,
+            next_start: None,
             uptime_seconds: Some(192.5),
             last_exit: None,
             exit_words: Vec::new(),
@@ -196,12 +205,14 @@ mod tests {
         agent.restarts = 12;
         agent.state = Life::Restarting;
         (agent.pid, agent.uptime_seconds) = (None, None);
+        agent.next_start = Some(NextStart { attempt: 3, in_seconds: 0.42 });
         agent.queue = Queue { out_bytes: 1_600_000, held_messages: 3, held_bytes: 9, owes: 1 };
         let expected = "\
 100  agent  up 1h 0m  1 open request  in /home/me
   #  name     role   speaks  pid  state       restarts  up      queue             owes  command
   1  sparkle  proxy  P5      101  live        0         3m 12s  0 B               0     builtin:sparkle
   2  agent    agent  plain   –    restarting  12        –       1.5 MiB + 3 held  1     agent --acp
+     next start: attempt 3, in 0.4s
 ";
         assert_eq!(
             shown(status(vec![component(1, "sparkle", "builtin:sparkle"), agent])),

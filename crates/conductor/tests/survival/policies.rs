@@ -288,6 +288,9 @@ fn a_restart_waits_as_long_as_it_is_told_to() {
     kill(&play.proxies[0]);
     let component = play.wait_for_state(1, "restarting");
     assert_eq!((&component["pid"], &component["restarts"]), (&Value::Null, &json!(0)));
+    let next = &component["nextStart"];
+    assert_eq!(next["attempt"], 1, "{component}");
+    assert!(next["inSeconds"].as_f64().is_some_and(|it| it > 60.0), "{component}");
     play.stage.editor.send(&request("1", PROMPT, r#"{"sessionId":"s"}"#));
     wait_until("the prompt waits", || {
         (play.status()["components"][0]["queue"]["heldMessages"] == 1).then_some(())
