@@ -27,14 +27,15 @@
 //! | `stop`, `restart p1`, `bypass p1`, `hold p1`, `release p1` (commands) | |
 //!
 //! Before all else, `p1 is spared a` and `p1 is spared ~b` say that p1 has crashed in an earlier run on these
-//! methods, toward the agent or the editor, so the core spares it them.
+//! methods, toward the agent or the editor, so the core spares it them. `limit answer 1000`, `limit prompt 1000` and
+//! `limit cancel 1000` say after how many milliseconds a silent component is considered stuck ([`Watch`]).
 //!
 //! What follows `# ` is a comment.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use engine::{Command, Input, Output};
+use engine::{Command, Input, Output, Watch};
 use router::{Ending, Exit, How, Kind, Level, Notice, Seat, Time};
 use wire::dialect::Generation;
 use wire::{Message, Side};
@@ -72,6 +73,7 @@ const HELLO: &str = r#"{"protocolVersion":1}"#;
 struct Script {
     /// Who is spared what, from the beginning.
     spared: Vec<(String, Kind)>,
+    watch: Watch,
     lines: Vec<String>,
 }
 
@@ -79,14 +81,26 @@ impl Script {
     fn parse(script: &str) -> Script {
         let mut lines: Vec<String> = script.lines().filter_map(tidy).collect();
         let mut spared = Vec::new();
-        lines.retain(|line| match line.split_once(" is spared ") {
-            Some((who, what)) => {
+        let mut watch = Watch::default();
+        lines.retain(|line| match (line.split_once(" is spared "), line.strip_prefix("limit ")) {
+            (Some((who, what)), _) => {
                 spared.push((who.to_owned(), kind(what)));
                 false
             }
-            None => true,
+            (None, Some(limit)) => {
+                let (what, limit) = limit.split_once(' ').expect("a limit has a name and a number");
+                let limit = Some(limit.parse().expect("a limit is a number of milliseconds"));
+                match what {
+                    "answer" => watch.answer = limit,
+                    "prompt" => watch.prompt = limit,
+                    "cancel" => watch.cancel = limit,
+                    other => panic!("there is no limit {other:?}"),
+                }
+                false
+            }
+            _ => true,
         });
-        Script { spared, lines }
+        Script { spared, watch, lines }
     }
 }
 
@@ -120,6 +134,7 @@ impl Stage {
         let cast = Cast::parse(cast);
         let mut setups: Vec<_> =
             (0_u64..).zip(&cast.conductors).map(|(seed, table)| table.setup(seed)).collect();
+        setups.iter_mut().for_each(|setup| setup.rules.watch = script.watch);
         for (who, kind) in &script.spared {
             let player = &cast.players[cast.player(who)];
             let facts = &mut setups[player.conductor].facts[player.seat.index() - 1];

@@ -1,0 +1,161 @@
+//! Sessions that no component has: the component that had asked for them is gone.
+
+use testkit::script::check_live;
+
+/// A proxy has passed on a request that sets up a session, and dies.
+const ASKED: &str = r##"
+        editor > METHOD 4 PARAMS
+        p1     < METHOD #1 PARAMS
+        p1     > ~METHOD 0 PARAMS
+        agent  < METHOD #2 PARAMS
+        p1 dies signal 9
+        warned of p1: …; it is being restarted
+        editor < error 4 …
+        agent  < $/cancel_request {"requestId":"#2"}
+"##;
+
+fn play(method: &str, params: &str, script: &str) {
+    let asked = ASKED.replace("METHOD", method).replace("PARAMS", params);
+    check_live("editor p1+restart agent", &format!("{asked}{script}"));
+}
+
+/// The session is set up all the same. It is closed, and what is said of it goes nowhere.
+#[test]
+fn a_session_that_nobody_waits_for_is_closed() {
+    play(
+        "session/new",
+        "{}",
+        r##"
+        agent  > result #2 {"sessionId":"s"}
+        agent  < session/close r:1 {"sessionId":"s"}
+        agent  > session/update {"sessionId":"s"}
+        agent  > fs/read_text_file 7 {"sessionId":"s"}
+        agent  < error 7 {"code":-32602,"message":"nobody has this session any more"}
+        agent  > result r:1 {}
+        "##,
+    );
+}
+
+/// The next proxy comes back, and gets what was said of other sessions meanwhile.
+const BACK: &str = r##"
+        p1 returns
+        started p1
+        p1     < proxy/initialize #3 …
+        p1     > result #3 {"protocolVersion":1}
+        warned of p1: proxy 'p1' is running again
+"##;
+
+#[test]
+fn only_what_is_said_of_that_session_goes_nowhere() {
+    let script = r##"
+        agent  > result #2 {"sessionId":"s"}
+        agent  < session/close r:1 {"sessionId":"s"}
+        agent  > session/update {"sessionId":"s","n":1}
+        agent  > session/update {"sessionId":"t","n":2}
+        agent  > other {"n":3}
+        BACK
+        p1     < ~session/update {"sessionId":"t","n":2}
+        p1     < ~other {"n":3}
+        agent  > session/update {"sessionId":"s","n":4}
+        p1     > session/update {"sessionId":"s","n":5}
+        editor < session/update {"sessionId":"s","n":5}
+        agent  > error r:1 {"code":-32601,"message":"no"}
+        agent  > session/update {"sessionId":"s","n":6}
+        p1     < ~session/update {"sessionId":"s","n":6}
+        "##;
+    play("session/new", "{}", &script.replace("BACK", BACK));
+}
+
+/// Nothing stands that would have to be closed.
+#[test]
+fn a_session_that_could_not_be_set_up_is_not_closed() {
+    let script = r##"
+        agent  > error #2 {"code":-32800,"message":"cancelled"}
+        BACK
+        agent  > session/update {"sessionId":"s","n":6}
+        p1     < ~session/update {"sessionId":"s","n":6}
+        "##;
+    play("session/new", "{}", &script.replace("BACK", BACK));
+}
+
+/// A session that was there before is not closed: the editor will send its request again.
+#[test]
+fn a_session_that_was_to_be_taken_up_waits_for_the_editor() {
+    for method in ["session/load", "session/resume"] {
+        let script = r##"
+        agent  > session/update {"sessionId":"s","n":1}
+        agent  > result #2 {}
+        agent  > session/update {"sessionId":"s","n":2}
+        BACK
+        agent  > session/update {"sessionId":"s","n":3}
+        editor > METHOD 5 {"sessionId":"s"}
+        p1     < METHOD #4 {"sessionId":"s"}
+        agent  > session/update {"sessionId":"s","n":4}
+        p1     > ~METHOD 1 {"sessionId":"s"}
+        agent  < METHOD #5 {"sessionId":"s"}
+        agent  > session/update {"sessionId":"s","n":5}
+        p1     < ~session/update {"sessionId":"s","n":5}
+        "##;
+        let script = script.replace("BACK", BACK).replace("METHOD", method);
+        play(method, r#"{"sessionId":"s"}"#, &script);
+    }
+}
+
+/// What is kept is given up when the session ends.
+#[test]
+fn a_kept_session_that_is_closed_is_forgotten() {
+    let script = r##"
+        agent  > result #2 {}
+        BACK
+        editor > session/close 5 {"sessionId":"s"}
+        p1     < session/close #4 {"sessionId":"s"}
+        p1     > ~session/close 1 {"sessionId":"s"}
+        agent  < session/close #5 {"sessionId":"s"}
+        agent  > result #5 {}
+        p1     < result 1 {}
+        p1     > result #4 {}
+        editor < result 5 {}
+        agent  > session/update {"sessionId":"s","n":5}
+        p1     < ~session/update {"sessionId":"s","n":5}
+        "##;
+    play("session/load", r#"{"sessionId":"s"}"#, &script.replace("BACK", BACK));
+}
+
+/// A session is closed through the component next to the one that asked for it. If that one cannot close it,
+/// or is gone, the next one is asked.
+#[test]
+fn a_session_is_closed_by_the_first_component_that_can() {
+    let asked = r##"
+        editor > session/new 4 {}
+        p1     < session/new #1 {}
+        p1     > ~session/new 0 {}
+        p2     < session/new #2 {}
+        p2     > ~session/new 0 {}
+        agent  < session/new #3 {}
+        agent  > result #3 {"sessionId":"s"}
+        p2     < result 0 {"sessionId":"s"}
+        p1 dies signal 9
+        warned of p1: …; it is being restarted
+        editor < error 4 …
+        p2     < $/cancel_request {"requestId":"#2"}
+        p2     > session/update {"sessionId":"s","n":1}
+        p2     > result #2 {"sessionId":"s"}
+        p2     < session/close r:1 {"sessionId":"s"}
+        p2     > session/update {"sessionId":"s","n":2}
+    "##;
+    let refuses = r##"
+        p2     > error r:1 {"code":-32601,"message":"no"}
+        agent  < session/close r:2 {"sessionId":"s"}
+        agent  > session/update {"sessionId":"s","n":3}
+        agent  > result r:2 {}
+    "##;
+    check_live("editor p1+restart p2 agent", &format!("{asked}{refuses}"));
+    let dies = r##"
+        p2 dies signal 9
+        warned of p2: …; it is being restarted
+        agent  < session/close r:2 {"sessionId":"s"}
+    "##;
+    check_live("editor p1+restart p2+restart agent", &format!("{asked}{dies}"));
+    let closes = "p2 > result r:1 {}";
+    check_live("editor p1+restart p2 agent", &format!("{asked}{closes}"));
+}

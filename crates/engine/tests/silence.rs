@@ -1,0 +1,282 @@
+//! Which component is considered stuck, and when.
+
+use testkit::script::check_live;
+
+/// The agent has the request; the proxy waits for the agent.
+#[test]
+fn the_last_component_that_owes_an_answer_is_considered_stuck() {
+    check_live(
+        "editor p1 agent",
+        r##"
+        limit answer 1000
+        editor > m 5 {}
+        p1     < m #1 {}
+        p1     > ~m 0 {}
+        agent  < m #2 {}
+        time 999
+        time 1000
+        p1     < error 0 …"agent 'agent' (command: run-agent) gave no sign of life for 1 s while it owed m; …
+        "##,
+    );
+}
+
+/// Time that a component spends waiting for others is not its own.
+#[test]
+fn the_time_of_a_proxy_begins_when_it_has_its_answer() {
+    check_live(
+        "editor p1 agent",
+        r##"
+        limit answer 1000
+        editor > m 5 {}
+        p1     < m #1 {}
+        p1     > ~m 0 {}
+        agent  < m #2 {}
+        time 900
+        agent  > result #2 {}
+        p1     < result 0 {}
+        time 1899
+        time 1900
+        editor < error 5 …"proxy 'p1' (command: run-p1) gave no sign of life for 1 s while it owed m; …
+        finished failed: …
+        "##,
+    );
+}
+
+/// The agent asks the proxy for something, so the proxy owes an answer although it waits for the agent.
+#[test]
+fn a_proxy_that_waits_for_the_agent_can_hold_up_the_agent() {
+    check_live(
+        "editor p1 agent",
+        r##"
+        limit answer 1000
+        limit prompt 5000
+        editor > session/prompt 5 {}
+        p1     < session/prompt #1 {}
+        p1     > ~session/prompt 0 {}
+        agent  < session/prompt #2 {}
+        time 500
+        agent  > _tool 7 {}
+        p1     < ~_tool #3 {}
+        time 1499
+        time 1500
+        editor < error 5 …"proxy 'p1' (command: run-p1) gave no sign of life for 1 s while it owed _tool; …
+        agent  < error 7 …
+        finished failed: …
+        "##,
+    );
+}
+
+/// A prompt may take long. A request that is not work has to be answered in time, whatever else is said.
+#[test]
+fn a_sign_of_life_counts_for_work_only() {
+    for work in ["session/prompt", "session/new", "session/load", "authenticate", "mcp/message"] {
+        let script = r##"
+        limit answer 1000
+        limit prompt 2000
+        editor > WORK 5 {}
+        agent  < WORK #1 {}
+        time 1900
+        agent  > u
+        editor < u
+        time 3899
+        time 3900
+        editor < error 5 …gave no sign of life for 2 s while it owed WORK; …
+        finished failed: …
+        "##;
+        check_live("editor agent", &script.replace("WORK", work));
+    }
+    check_live(
+        "editor agent",
+        r##"
+        limit answer 1000
+        limit prompt 2000
+        editor > m 6 {}
+        agent  < m #1 {}
+        time 900
+        agent  > u
+        editor < u
+        time 999
+        time 1000
+        editor < error 6 …gave no sign of life for 1 s while it owed m; …
+        finished failed: …
+        "##,
+    );
+}
+
+/// Of several requests, the one whose time ends first counts. Without a limit, nothing is waited for.
+#[test]
+fn each_kind_of_request_has_its_own_limit() {
+    check_live(
+        "editor agent",
+        r##"
+        limit prompt 3000
+        editor > m 6 {}
+        agent  < m #1 {}
+        time 100
+        editor > session/prompt 7 {}
+        agent  < session/prompt #2 {}
+        time 200
+        editor > session/prompt 8 {}
+        agent  < session/prompt #3 {}
+        time 3099
+        time 3100
+        editor < error 6 …
+        editor < error 7 …
+        editor < error 8 …
+        finished failed: …gave no sign of life for 3 s while it owed session/prompt
+        "##,
+    );
+}
+
+/// Neither the editor nor a component that waits for one that is away is considered stuck.
+#[test]
+fn a_component_that_waits_for_an_absent_one_is_not_stuck() {
+    check_live(
+        "editor p1 agent+restart",
+        r##"
+        limit answer 1000
+        editor > m 5 {}
+        p1     < m #1 {}
+        agent dies signal 9
+        warned of agent: …; it is being restarted
+        p1     > ~m 0 {}
+        agent returns
+        started agent
+        agent  < initialize #2 …
+        time 5000
+        agent  > result #2 {"protocolVersion":1}
+        warned of agent: agent 'agent' is running again
+        agent  < m #3 {}
+        time 5999
+        agent  > result #3 {}
+        p1     < result 0 {}
+        p1     > result #1 {}
+        editor < result 5 {}
+        agent  > _ask 9 {}
+        p1     < ~_ask #4 {}
+        p1     > _ask 9 {}
+        editor < _ask #5 {}
+        time 60000
+        "##,
+    );
+}
+
+/// Who has passed the cancellation on cannot stop before the next component has.
+#[test]
+fn a_component_that_goes_on_after_a_cancellation_is_considered_stuck() {
+    let cancelled = r##"
+        limit cancel 1000
+        editor > session/prompt 5 {"sessionId":"s"}
+        p1     < session/prompt #1 {"sessionId":"s"}
+        p1     > ~session/prompt 0 {"sessionId":"s"}
+        agent  < session/prompt #2 {"sessionId":"s"}
+        time 500
+        editor > session/cancel {"sessionId":"s"}
+        p1     < session/cancel {"sessionId":"s"}
+        time 600
+        p1     > ~session/cancel {"sessionId":"s"}
+        agent  < session/cancel {"sessionId":"s"}
+        time 1599
+        "##;
+    // The agent goes on, and is ended. Its answer is made up. Then the proxy has a second.
+    check_live(
+        "editor p1 agent",
+        &format!(
+            "{cancelled}{}",
+            r##"
+            agent  > u
+            p1     < ~u
+            time 1600
+            p1     < result 0 {"stopReason":"cancelled"}
+            time 2000
+            "##
+        ),
+    );
+    // The agent stops in time, and the proxy does not.
+    check_live(
+        "editor p1 agent",
+        &format!(
+            "{cancelled}{}",
+            r##"
+            agent  > result #2 {"stopReason":"cancelled"}
+            p1     < result 0 {"stopReason":"cancelled"}
+            time 2499
+            time 2500
+            editor < result 5 {"stopReason":"cancelled"}
+            finished failed: …
+            "##
+        ),
+    );
+}
+
+/// What is passed on of another session does not excuse a component.
+#[test]
+fn a_cancelled_turn_is_judged_by_its_own_session() {
+    check_live(
+        "editor p1 agent",
+        r##"
+        limit cancel 1000
+        editor > session/prompt 5 {"sessionId":"s"}
+        p1     < session/prompt #1 {"sessionId":"s"}
+        editor > session/prompt 6 {"sessionId":"t"}
+        p1     < session/prompt #2 {"sessionId":"t"}
+        p1     > ~session/prompt 0 {"sessionId":"t"}
+        agent  < session/prompt #3 {"sessionId":"t"}
+        editor > session/cancel {"sessionId":"s"}
+        p1     < session/cancel {"sessionId":"s"}
+        time 999
+        time 1000
+        editor < result 5 {"stopReason":"cancelled"}
+        editor < error 6 …
+        finished failed: …
+        "##,
+    );
+}
+
+/// A component that is restarted has a limit for its greeting, and for what it learns.
+#[test]
+fn a_component_that_does_not_come_back_in_time_is_considered_stuck() {
+    let away = r##"
+        editor > session/new 4 {}
+        p1     < session/new #1 {}
+        p1     > result #1 {"sessionId":"s"}
+        editor < result 4 {"sessionId":"s"}
+        p1 dies signal 9
+        warned of p1: …; it is being restarted
+        p1 returns
+        started p1
+        p1     < proxy/initialize #2 …
+        time 59999
+        p1     < $/cancel_request {"requestId":"none"}
+    "##;
+    check_live(
+        "editor p1+restart agent",
+        &format!(
+            "{away}{}",
+            r##"
+            time 60000
+            warned of p1: proxy 'p1' (command: run-p1) did not answer initialize within 60 s; …
+            started p1
+            p1     < proxy/initialize #3 …
+            "##
+        ),
+    );
+    check_live(
+        "editor p1+restart agent",
+        &format!(
+            "{away}{}",
+            r##"
+            p1     > result #2 {"protocolVersion":1}
+            p1     < session/new r:1 {}
+            time 100000
+            p1     > u
+            editor < u
+            time 159999
+            time 160000
+            warned of p1: …gave no sign of life for 60 s while it owed session/new…
+            started p1
+            p1     < proxy/initialize #3 …
+            "##
+        ),
+    );
+}

@@ -1,0 +1,216 @@
+//! Turns in ACP version 2: the answer to a prompt accepts it, and the turn goes on until the session is idle.
+
+use testkit::script::check;
+
+/// The handshake of a chain in ACP version 2; the script begins after it.
+fn play(cast: &str, script: &str) {
+    let (hello, v2) = (
+        r#"{"protocolVersion":2,"info":{}}"#,
+        r#"{"protocolVersion":2,"info":{},"capabilities":{}}"#,
+    );
+    let greeting = match cast.contains("p1") {
+        true => format!(
+            "editor > initialize 0 {hello}\nstarted p1 agent\np1 < proxy/initialize #1 …\n\
+             p1 > ~initialize 0 {hello}\nagent < initialize #2 …\nagent > result #2 {v2}\n\
+             p1 < result 0 …\np1 > result #1 {v2}\neditor < result 0 …\n"
+        ),
+        false => format!(
+            "editor > initialize 0 {hello}\nstarted agent\nagent < initialize #1 …\n\
+             agent > result #1 {v2}\neditor < result 0 …\n"
+        ),
+    };
+    let mut text = String::new();
+    for line in script.lines() {
+        // `agent > state idle` stands for the update that reports this state of session s.
+        let words: Vec<&str> = line.split_whitespace().collect();
+        text += &match words[..] {
+            [who, way, "state", state] => update(who, way, "", state),
+            [who, way, "~state", state] => update(who, way, "~", state),
+            _ => line.to_owned(),
+        };
+        text.push('\n');
+    }
+    // Limits come first.
+    let (limits, rest): (Vec<&str>, Vec<&str>) =
+        text.lines().partition(|line| line.trim().starts_with("limit "));
+    check(cast, &format!("{}\n{greeting}{}", limits.join("\n"), rest.join("\n")));
+}
+
+fn update(who: &str, way: &str, mark: &str, state: &str) -> String {
+    format!(
+        r#"{who} {way} {mark}session/update {{"sessionId":"s","update":{{"sessionUpdate":"state_update","state":"{state}"}}}}"#
+    )
+}
+
+/// The prompt was accepted, and the agent says nothing more.
+#[test]
+fn a_component_that_is_silent_in_a_turn_is_considered_stuck() {
+    play(
+        "editor agent",
+        r##"
+        limit prompt 1000
+        editor > session/prompt 5 {"sessionId":"s"}
+        agent  < session/prompt #2 {"sessionId":"s"}
+        agent  > result #2 {}
+        editor < result 5 {}
+        time 900
+        agent  > state running
+        editor < state running
+        time 1899
+        time 1900
+        editor < session/update {"sessionId":"s","update":{"sessionUpdate":"state_update","state":"idle","stopReason":"error","error":{"code":-32603,"message":"agent 'agent' (command: run-agent) gave no sign of life for 1 s while it owed session/prompt"}}}
+        finished failed: …
+        "##,
+    );
+}
+
+/// A turn that has ended is not waited for, nor is one of a session that is closed.
+#[test]
+fn nothing_is_waited_for_after_a_turn() {
+    for end in [
+        "agent > state idle\neditor < state idle",
+        "editor > session/close 6 {\"sessionId\":\"s\"}\nagent < session/close #3 {\"sessionId\":\"s\"}\n\
+         agent > result #3 {}\neditor < result 6 {}",
+    ] {
+        let script = r##"
+        limit prompt 1000
+        limit cancel 1000
+        editor > session/prompt 5 {"sessionId":"s"}
+        agent  < session/prompt #2 {"sessionId":"s"}
+        agent  > result #2 {}
+        editor < result 5 {}
+        END
+        time 60000
+        "##;
+        play("editor agent", &script.replace("END", end));
+    }
+}
+
+/// The agent has the turn; the proxy, which has accepted the prompt as well, waits for it.
+#[test]
+fn the_last_component_that_has_a_turn_is_considered_stuck() {
+    let turn = r##"
+        limit prompt 1000
+        limit cancel 700
+        editor > session/prompt 5 {"sessionId":"s"}
+        p1     < session/prompt #3 {"sessionId":"s"}
+        time 100
+        p1     > ~session/prompt 1 {"sessionId":"s"}
+        agent  < session/prompt #4 {"sessionId":"s"}
+        agent  > result #4 {}
+        p1     < result 1 {}
+        p1     > result #3 {}
+        editor < result 5 {}
+    "##;
+    let silent = r##"
+        time 1099
+        time 1100
+        p1     < ~session/update {"sessionId":"s","update":{"sessionUpdate":"state_update","state":"idle","stopReason":"error","error":{"code":-32603,"message":"agent 'agent' …
+        finished failed: …
+    "##;
+    play("editor p1 agent", &format!("{turn}{silent}"));
+    // The agent is done: then the time of the proxy begins.
+    let done = r##"
+        time 600
+        agent  > state idle
+        p1     < ~state idle
+        time 1599
+        time 1600
+        editor < session/update {"sessionId":"s","update":{"sessionUpdate":"state_update","state":"idle","stopReason":"error","error":{"code":-32603,"message":"proxy 'p1' …
+        finished failed: …
+    "##;
+    play("editor p1 agent", &format!("{turn}{done}"));
+    // A cancelled turn ends as cancelled, whoever is stuck.
+    let cancelled = r##"
+        time 300
+        editor > session/cancel {"sessionId":"s"}
+        p1     < session/cancel {"sessionId":"s"}
+        p1     > ~session/cancel {"sessionId":"s"}
+        agent  < session/cancel {"sessionId":"s"}
+        time 999
+        time 1000
+        p1     < ~session/update {"sessionId":"s","update":{"sessionUpdate":"state_update","state":"idle","stopReason":"cancelled"}}
+        finished failed: …
+    "##;
+    play("editor p1 agent", &format!("{turn}{cancelled}"));
+}
+
+/// A proxy in a turn that has asked something since waits for the answer.
+#[test]
+fn a_component_that_asks_during_its_turn_is_not_stuck() {
+    play(
+        "editor agent",
+        r##"
+        limit prompt 1000
+        editor > session/prompt 5 {"sessionId":"s"}
+        agent  < session/prompt #2 {"sessionId":"s"}
+        agent  > result #2 {}
+        editor < result 5 {}
+        time 500
+        agent  > session/request_permission 8 {"sessionId":"s"}
+        editor < session/request_permission #3 {"sessionId":"s"}
+        time 50000
+        editor > result #3 {}
+        agent  < result 8 {}
+        time 50999
+        time 51000
+        editor < session/update …"stopReason":"error"…
+        finished failed: …
+        "##,
+    );
+}
+
+/// A component dies in its turn: the end of the turn is told, unless a component behind it goes on with it.
+#[test]
+fn the_end_of_a_turn_is_told_when_its_component_dies() {
+    let turn = r##"
+        editor > session/prompt 5 {"sessionId":"s"}
+        p1     < session/prompt #3 {"sessionId":"s"}
+        p1     > ~session/prompt 1 {"sessionId":"s"}
+        agent  < session/prompt #4 {"sessionId":"s"}
+        agent  > result #4 {}
+        p1     < result 1 {}
+        p1     > result #3 {}
+        editor < result 5 {}
+    "##;
+    let agent = r##"
+        agent dies signal 9
+        warned of agent: …; it is being restarted
+        p1     < ~session/update …"state":"idle","stopReason":"error"…
+    "##;
+    play("editor p1 agent+restart", &format!("{turn}{agent}"));
+    let proxy = r##"
+        p1 dies signal 9
+        warned of p1: …; it is left out from now on
+        agent  > state idle
+        editor < state idle
+    "##;
+    play("editor p1+bypass agent", &format!("{turn}{proxy}"));
+    let stops = r##"
+        p1 dies signal 9
+        editor < session/update …"state":"idle","stopReason":"error"…
+        finished failed: …
+    "##;
+    play("editor p1 agent", &format!("{turn}{stops}"));
+}
+
+/// An agent of version 1 that answers with the version that it was asked for has no turns.
+#[test]
+fn a_prompt_of_version_1_ends_with_its_answer() {
+    check(
+        "editor agent",
+        r##"
+        limit prompt 1000
+        editor > initialize 0 {"protocolVersion":2,"info":{}}
+        started agent
+        agent  < initialize #1 …
+        agent  > result #1 {"protocolVersion":2,"agentCapabilities":{}}
+        editor < result 0 …
+        editor > session/prompt 5 {"sessionId":"s"}
+        agent  < session/prompt #2 {"sessionId":"s"}
+        agent  > result #2 {}
+        editor < result 5 {}
+        time 60000
+        "##,
+    );
+}
