@@ -1,8 +1,11 @@
 //! Work that must not grow with the square of what is open, and memory that must not grow with its size.
 //! Issue 11, items 25 and 26. There is no clock here: the sizes are such that quadratic work takes minutes.
 
-use engine::{Action, Event, Pace, Policy, Restart, Rules, Stages, Then, Watch};
+use engine::{Input, Line, Link, Output, Pace, Policy, Restart, Rules, Setup, Then, Watch};
 use router::{Chain, Component, Exit, How, Mode, Seat, Time};
+use testkit::peer::{Peer, Read};
+use testkit::shell::{self, Effect, Shell};
+use wire::dialect::Generation;
 use wire::{Call, Id, Json, Message, Outcome, Side};
 
 const PROXY: Seat = Seat(1);
@@ -10,8 +13,13 @@ const AGENT: Seat = Seat(2);
 
 /// A proxy that passes everything on, and an agent, in front of an editor.
 struct Play {
-    core: Stages,
-    actions: Vec<Action>,
+    shell: Shell,
+    now: Time,
+    /// By seat.
+    peers: [Peer; 3],
+    /// What each peer has heard.
+    heard: Vec<(Seat, Message)>,
+    outputs: Vec<Output>,
 }
 
 impl Play {
@@ -33,7 +41,13 @@ impl Play {
             tell_editor: false,
             seed: 1,
         };
-        let mut play = Play { core: Stages::new(chain, rules, None), actions: Vec::new() };
+        let mut play = Play {
+            shell: Shell::new(Setup { rules, ..shell::setup(chain) }),
+            now: Time(0),
+            peers: [Peer::editor(), Peer::proxy(Generation::CURRENT), Peer::agent()],
+            heard: Vec::new(),
+            outputs: Vec::new(),
+        };
         let params = Json::trusted(r#"{"protocolVersion":1,"clientCapabilities":{}}"#);
         let asked = play.ask("init", "initialize", &params);
         let result = format!(r#"{{"protocolVersion":1,"agentCapabilities":{offers}}}"#);
@@ -42,21 +56,46 @@ impl Play {
     }
 
     fn arrive(&mut self, from: Seat, toward: Side, message: Message) {
-        let event = Event::Arrived { from, toward, message };
-        self.core.handle(Time(0), event, &mut self.actions);
+        for (port, line) in self.peers[from.index()].write(toward, &message) {
+            let link = Link { seat: from, port };
+            let effects = self.shell.handle(self.now, Input::Line { link, line: Line::Text(line) });
+            self.take(effects);
+        }
+    }
+
+    fn take(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Line { to, line } => {
+                    let read = self.peers[to.seat.index()].read(to.port, &line);
+                    if let Read::Message(_, message) = read.expect("a line that can be read") {
+                        self.heard.push((to.seat, message));
+                    }
+                }
+                Effect::Output(output) => self.outputs.push(output),
+            }
+        }
     }
 
     /// The next request for a seat, and its id.
     fn request(&mut self, seat: Seat) -> (Id, Call) {
-        let mut found = None;
-        for action in self.actions.drain(..) {
-            if let Action::Deliver { to, message: Message::Request { id, call }, .. } = action
-                && to == seat
-            {
-                found = Some((id, call));
-            }
-        }
-        found.expect("a request")
+        let requests = self.heard.drain(..).filter_map(|(to, message)| match message {
+            Message::Request { id, call } if to == seat => Some((id, call)),
+            _ => None,
+        });
+        requests.last().expect("a request")
+    }
+
+    /// The answers that a seat has heard.
+    fn answers(&self, seat: Seat) -> impl Iterator<Item = &Outcome> {
+        self.heard.iter().filter_map(move |(to, message)| match message {
+            Message::Response { outcome, .. } if *to == seat => Some(outcome),
+            _ => None,
+        })
+    }
+
+    fn kept(&self) -> usize {
+        self.shell.core().stages().kept()
     }
 
     /// The editor asks, and the proxy passes it on. Gives the ids for the proxy and for the agent.
@@ -65,9 +104,6 @@ impl Play {
         self.arrive(Seat::OUTER, Side::Agent, Message::Request { id: Id::string(id), call });
         let (first, call) = self.request(PROXY);
         let own = Id::string(&format!("own {id}"));
-        // As it comes from the proxy: in a text of its own.
-        let params = call.params.map(|it| it.detached());
-        let call = Call { params, ..call };
         self.arrive(PROXY, Side::Agent, Message::Request { id: own, call });
         let (second, _) = self.request(AGENT);
         [first, second]
@@ -78,7 +114,7 @@ impl Play {
         let outcome = Outcome::Result(result.clone());
         self.arrive(AGENT, Side::Editor, Message::response(second, outcome.clone()));
         self.arrive(PROXY, Side::Editor, Message::response(first, outcome));
-        self.actions.clear();
+        self.heard.clear();
     }
 
     /// Sets a session up, whose request has so many bytes more than usual.
@@ -104,38 +140,44 @@ impl Play {
         let params = Json::object([("sessionId", Some(Json::string(session)))]);
         let call = Call::new("session/prompt", params);
         self.arrive(PROXY, Side::Agent, Message::Request { id: Id::string("refused"), call });
-        let answers = self.actions.drain(..).filter_map(|action| match action {
-            Action::Deliver {
-                to: PROXY,
-                message: Message::Response { outcome: Outcome::Error(error), .. },
-                ..
-            } => Some(error.to_string()),
-            _ => None,
+        let errors = self.answers(PROXY).filter_map(|outcome| match outcome {
+            Outcome::Error(error) => Some(error.to_string()),
+            Outcome::Result(_) => None,
         });
-        answers.last().expect("an error")
+        let error = errors.last().expect("an error");
+        self.heard.clear();
+        error
     }
 
     fn leave(&mut self, seat: Seat) {
-        let why = Exit::new(How::Status(1));
-        self.core.handle(Time(0), Event::Left { seat, why }, &mut self.actions);
+        self.outputs.clear();
+        self.heard.clear();
+        let effects = self.shell.leave(self.now, seat, Exit::new(How::Status(1)));
+        self.take(effects);
     }
 
     /// A component that has left is started again and greeted. Gives the sessions that it is told of.
     fn learn(&mut self, seat: Seat) -> Vec<String> {
-        self.actions.clear();
-        self.core.handle(Time(60_000), Event::Tick, &mut self.actions);
-        assert!(self.actions.contains(&Action::Start(seat)), "{:?}", self.actions);
-        let (id, _) = self.request(seat);
+        self.outputs.clear();
+        self.now = self.now.plus(30_000);
+        self.peers[seat.index()] =
+            if seat == PROXY { Peer::proxy(Generation::CURRENT) } else { Peer::agent() };
+        let effects = self.shell.tick(self.now);
+        self.take(effects);
+        let starts =
+            |output: &Output| matches!(output, Output::Start { seat: it, .. } if *it == seat);
+        assert!(self.outputs.iter().any(starts), "{:?}", self.outputs);
+        let (mut id, _) = self.request(seat);
         let result = r#"{"protocolVersion":1,"agentCapabilities":{"loadSession":true}}"#;
         let mut outcome = Outcome::Result(Json::trusted(result));
-        let (mut id, mut told) = (id, Vec::new());
+        let mut told = Vec::new();
         loop {
             self.arrive(seat, Side::Editor, Message::response(id, outcome));
-            let lesson = self.actions.iter().find_map(|action| match action {
-                Action::Deliver { to, message: Message::Request { id, call }, .. }
-                    if *to == seat && id.text().is_some_and(|it| it.starts_with("r:")) =>
+            let lesson = self.heard.drain(..).find_map(|(to, message)| match message {
+                Message::Request { id, call }
+                    if to == seat && id.text().is_some_and(|it| it.starts_with("r:")) =>
                 {
-                    Some((id.clone(), call.clone()))
+                    Some((id, call))
                 }
                 _ => None,
             });
@@ -143,7 +185,6 @@ impl Play {
             let name = call.params.as_ref().and_then(|it| it.member("session")).expect("its name");
             told.push(name.text().expect("a text").into_owned());
             (id, outcome) = (next, Outcome::Result(Json::EMPTY));
-            self.actions.clear();
         }
     }
 
@@ -151,7 +192,7 @@ impl Play {
         let params = Json::object([("requestId", Some(Json::string(id)))]);
         let message = Message::notification("$/cancel_request", params);
         self.arrive(from, Side::Agent, message);
-        self.actions.clear();
+        self.heard.clear();
     }
 }
 
@@ -170,15 +211,13 @@ fn cancelled_requests_that_nobody_answers_cost_the_others_nothing() {
     }
     for number in 0..4_000 {
         let asked = play.ask(&format!("round {number}"), "_x/ask", &params);
-        assert_eq!(play.core.deadline(), Some(Time(1_000)));
+        assert_eq!(play.shell.core().deadline(), Some(Time(1_000)));
         play.answer(asked, &params);
     }
     // All those are answered that the agent should have stopped.
-    play.core.handle(Time(1_000), Event::Tick, &mut play.actions);
-    let answers = play.actions.iter().filter(|it| {
-        matches!(it, Action::Deliver { to: PROXY, message: Message::Response { .. }, .. })
-    });
-    assert_eq!(answers.count(), 2_000);
+    let effects = play.shell.tick(Time(1_000));
+    play.take(effects);
+    assert_eq!(play.answers(PROXY).count(), 2_000);
 }
 
 const LOADS: &str = r#"{"loadSession":true}"#;
@@ -196,7 +235,7 @@ fn long_requests_are_kept_within_a_budget_and_once() {
     for name in names(0..20) {
         play.session(&name, 10 * MIB);
     }
-    assert!((60 * MIB..=64 * MIB).contains(&play.core.kept()), "{}", play.core.kept());
+    assert!((60 * MIB..=64 * MIB).contains(&play.kept()), "{}", play.kept());
     play.session("last", 0);
     for name in names(0..20) {
         play.turn(&name);
@@ -210,7 +249,6 @@ fn long_requests_are_kept_within_a_budget_and_once() {
     play.turn("s3");
     // A proxy is not told of them again, and the people are.
     play.leave(PROXY);
-    play.actions.clear();
     assert_eq!(play.learn(PROXY), kept);
     play.turn("s3");
     // Room that is given back can be used.
@@ -219,7 +257,7 @@ fn long_requests_are_kept_within_a_budget_and_once() {
         let asked = play.ask("close", "session/close", &params);
         play.answer(asked, &Json::EMPTY);
     }
-    assert_eq!(play.core.kept(), 0);
+    assert_eq!(play.kept(), 0);
 }
 
 /// However many sessions there are, an agent that can load sessions is restarted, and one that cannot is not.
@@ -249,7 +287,7 @@ fn a_forgotten_session_does_not_change_what_a_crash_does() {
             unable.answer(asked, &Json::EMPTY);
         }
         unable.leave(AGENT);
-        assert!(!unable.actions.contains(&Action::End(AGENT)), "{count}: it is restarted");
+        assert!(!unable.outputs.contains(&Output::End(AGENT)), "{count}: it is restarted");
     }
 }
 
@@ -264,17 +302,14 @@ fn open_requests_are_kept_within_a_budget() {
         let params = Json::object([("n", Some(Json::string(&format!("{number} {long}"))))]);
         asked.push(play.ask(&id, "_x/long", &params));
     }
-    assert!(play.core.router().kept() <= 16 * 1024 * 1024, "{}", play.core.router().kept());
+    let kept = |play: &Play| play.shell.core().router().kept();
+    assert!(kept(&play) <= 16 * 1024 * 1024, "{}", kept(&play));
     // The proxy dies, and the answers come all the same.
     play.leave(PROXY);
-    let refused = play.actions.iter().filter(|it| {
-        matches!(it, Action::Deliver { to: Seat::OUTER, message: Message::Response { .. }, .. })
-    });
-    assert_eq!(refused.count(), 0);
+    assert_eq!(play.answers(Seat::OUTER).count(), 0);
     for [_, second] in asked {
         let answer = Message::response(second, Outcome::Result(Json::EMPTY));
         play.arrive(AGENT, Side::Editor, answer);
-        play.actions.clear();
     }
-    assert_eq!(play.core.router().kept(), 0);
+    assert_eq!(kept(&play), 0);
 }
