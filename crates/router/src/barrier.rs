@@ -177,7 +177,11 @@ impl Lane {
 
 impl Passage {
     fn lane(&mut self, toward: Side) -> &mut Lane {
-        &mut self.lanes[usize::from(toward == Side::Agent)]
+        let [editor, agent] = &mut self.lanes;
+        match toward {
+            Side::Editor => editor,
+            Side::Agent => agent,
+        }
     }
 
     fn deadline(&self) -> Option<Time> {
@@ -326,8 +330,6 @@ impl Router {
         message: &Message,
         cx: &mut Cx<'_>,
     ) {
-        let of_barrier =
-            matches!(message, Message::Response { id, .. } if self.pending.is_barrier(from, id));
         let Some(passage) = self.passage(from) else { return };
         passage.heard = cx.now;
         let swallowed = match message {
@@ -338,7 +340,6 @@ impl Router {
                 let hash = hash(call);
                 passage.lane(toward).seen(|it| matches!(it, Entry::Ask(_, it) if *it == hash))
             }
-            Message::Response { .. } if of_barrier => return,
             Message::Response { id, .. } => {
                 let is_it =
                     |it: &Entry| matches!(it, Entry::Ask(it, _) | Entry::Answer(it) if it == id);

@@ -356,3 +356,124 @@ fn a_chain_that_ends_answers_what_waits() {
         "##,
     );
 }
+
+/// Nobody is left to hear the answer to what a dead component has asked.
+#[test]
+fn a_question_that_waits_dies_with_its_asker() {
+    check_live(
+        "editor p1+restart agent+restart",
+        r##"
+        agent dies signal 9
+        warned of agent: …; it is being restarted
+        p1     > ~a 0 {}
+        editor > b 5 {}
+        p1     < b #1 {}
+        p1     > ~b 1 {}
+        p1 dies signal 9
+        warned of p1: …; it is being restarted
+        editor < error 5 …
+        agent returns
+        started p1
+        p1     < proxy/initialize #2 …
+        started agent
+        agent  < initialize #3 …
+        agent  > result #3 {"protocolVersion":1}
+        warned of agent: agent 'agent' is running again
+        "##,
+    );
+}
+
+/// The question of the editor goes on with the copy that the dead proxy has passed on. That copy was
+/// cancelled by the proxy, so it is not cancelled twice.
+#[test]
+fn a_copy_that_was_cancelled_is_not_cancelled_again() {
+    check_live(
+        "editor p1+bypass agent",
+        r##"
+        editor > a 5 {}
+        p1     < a #1 {}
+        p1     > ~a 0 {}
+        agent  < a #2 {}
+        p1     > $/cancel_request {"requestId":0}
+        agent  < $/cancel_request {"requestId":"#2"}
+        p1 dies signal 9
+        warned of p1: …; it is left out from now on
+        editor > $/cancel_request {"requestId":5}
+        agent  > error #2 {"code":-32800,"message":"cancelled"}
+        editor < error 5 {"code":-32800,"message":"cancelled"}
+        "##,
+    );
+}
+
+/// What a dead component asked for itself is withdrawn, unless it has done so.
+#[test]
+fn the_questions_of_a_dead_component_are_cancelled_once() {
+    check_live(
+        "editor p1+restart agent",
+        r##"
+        p1     > ~a 0 {}
+        agent  < a #1 {}
+        p1     > ~b 1 {}
+        agent  < b #2 {}
+        p1     > $/cancel_request {"requestId":0}
+        agent  < $/cancel_request {"requestId":"#1"}
+        p1 dies signal 9
+        warned of p1: …; it is being restarted
+        agent  < $/cancel_request {"requestId":"#2"}
+        agent  > result #1 {}
+        agent  > result #2 {}
+        "##,
+    );
+}
+
+/// The agent has answered `initialize`, and is not asked twice.
+#[test]
+fn a_proxy_that_dies_with_the_answer_to_the_greeting_is_left_out() {
+    check(
+        "editor p1+bypass agent",
+        r##"
+        editor > initialize 0 {"protocolVersion":1}
+        started p1 agent
+        p1     < proxy/initialize #1 …
+        p1     > ~initialize 0 {"protocolVersion":1}
+        agent  < initialize #2 {"protocolVersion":1}
+        agent  > result #2 {"protocolVersion":1,"agentInfo":{}}
+        p1     < result 0 {"protocolVersion":1,"agentInfo":{}}
+        p1 dies signal 9
+        warned of p1: …; it is left out from now on
+        editor < result 0 {"protocolVersion":1,"agentInfo":{}}
+        editor > a
+        agent  < a
+        "##,
+    );
+}
+
+/// Checklist 104: what a new proxy sends to its successor is answered as its own successor has answered.
+#[test]
+fn a_new_proxy_hears_what_its_own_successor_said() {
+    check(
+        "editor p1+restart p2 agent",
+        r##"
+        editor > initialize 0 {"protocolVersion":1}
+        started p1 p2 agent
+        p1     < proxy/initialize #1 …
+        p1     > ~initialize 0 {"protocolVersion":1}
+        p2     < proxy/initialize #2 …
+        p2     > ~initialize 0 {"protocolVersion":1}
+        agent  < initialize #3 …
+        agent  > result #3 {"protocolVersion":1,"of":"agent"}
+        p2     < result 0 {"protocolVersion":1,"of":"agent"}
+        p2     > result #2 {"protocolVersion":1,"of":"p2"}
+        p1     < result 0 {"protocolVersion":1,"of":"p2"}
+        p1     > result #1 {"protocolVersion":1}
+        editor < result 0 {"protocolVersion":1}
+        p1 dies signal 9
+        warned of p1: …; it is being restarted
+        p1 returns
+        started p1
+        p1     < proxy/initialize #4 …
+        p1     > ~initialize 7 {"protocolVersion":1}
+        p1     < result 7 {"protocolVersion":1,"of":"p2"}
+        "##,
+    );
+}

@@ -289,3 +289,117 @@ fn a_chain_that_ends_brings_what_waits() {
         "##,
     );
 }
+
+/// A message that has gone around one proxy waits for another, and then goes on from where it was.
+#[test]
+fn a_message_that_has_gone_around_a_proxy_waits_for_the_next_one() {
+    play(
+        "editor p1+restart p2 agent",
+        r##"
+        p2 is spared ~u
+        p1 dies signal 9
+        warned of p1: …; it is being restarted
+        agent  > u {"n":1}
+        p2     < ~_conductor/barrier #1 {"token":"#1","chain":"0"}
+        p2     > result #1 {}
+        p1 returns
+        started p1
+        p1     < proxy/initialize #2 …
+        p1     > result #2 {"protocolVersion":1}
+        warned of p1: proxy 'p1' is running again
+        p1     < ~u {"n":1}
+        "##,
+    );
+}
+
+/// Only updates that travel toward the editor go around, and only those.
+#[test]
+fn messages_that_only_look_like_an_update_are_delivered() {
+    play(
+        "editor p1:P4 agent",
+        r##"
+        agent  > _x {"update":{"sessionUpdate":"usage_update","used":1,"size":9}}
+        p1     < ~_x {"update":{"sessionUpdate":"usage_update","used":1,"size":9}}
+        editor > usage 1
+        p1     < usage 1
+        "##,
+    );
+}
+
+/// Each direction has its own barrier.
+#[test]
+fn a_barrier_is_shared_in_one_direction_only() {
+    play(
+        "editor p1 agent",
+        r##"
+        p1 is spared a
+        p1 is spared ~b
+        editor > a
+        p1     < _conductor/barrier #1 {"token":"#1","chain":"0"}
+        agent  > b
+        p1     < ~_conductor/barrier #2 {"token":"#2","chain":"0"}
+        p1     > result #2 {}
+        editor < b
+        p1     > result #1 {}
+        agent  < a
+        "##,
+    );
+}
+
+/// What waits for a new proxy is delivered at once, and keeps its order all the same.
+#[test]
+fn a_barrier_is_not_shared_past_a_message_that_is_delivered_with_it() {
+    play(
+        "editor p1:P4+restart agent",
+        r##"
+        p1 dies status 1
+        warned of p1: …; it is being restarted
+        agent  > usage 1
+        agent  > usage 2
+        agent  > chunk 3
+        agent  > usage 4
+        p1 returns
+        started p1
+        p1     < proxy/initialize #1 …
+        p1     > result #1 {"protocolVersion":1}
+        warned of p1: proxy 'p1' is running again
+        p1     < ~_conductor/barrier #2 {"token":"#2","chain":"0"}
+        p1     < ~chunk 3
+        p1     < ~_conductor/barrier #3 {"token":"#3","chain":"0"}
+        p1     > result #2 {}
+        editor < usage 1
+        editor < usage 2
+        p1     > chunk 3
+        editor < chunk 3
+        p1     > result #3 {}
+        editor < usage 4
+        "##,
+    );
+}
+
+/// At the end of the chain an update still goes around every proxy that cannot read it, and to the one that can.
+#[test]
+fn a_chain_that_ends_brings_what_waits_past_all_proxies() {
+    for (cast, told) in [
+        ("editor p1:P4 p2:P4 agent", "editor < usage 1"),
+        (
+            "editor p1 p2:P4 agent",
+            r#"p1 < ~session/update {"sessionId":"s","update":{"sessionUpdate":"usage_update","used":1,"size":9}}"#,
+        ),
+    ] {
+        let script = r##"
+        editor > a 5 {}
+        p1     < a #1 {}
+        agent  > chunk 0
+        p2     < ~chunk 0
+        agent  > usage 1
+        p2     < ~_conductor/barrier #2 {"token":"#2","chain":"0"}
+        agent dies status 1
+        time 2000
+        editor < error 5 …
+        TOLD
+        finished failed: …
+        "##;
+        play(cast, &script.replace("TOLD", told));
+    }
+}

@@ -351,3 +351,23 @@ fn a_component_that_is_replaced_is_sent_barriers_again() {
         "##,
     );
 }
+
+/// A cancellation belongs to its link, so it is never passed on as it is: it keeps nothing back.
+#[test]
+fn a_cancellation_is_nothing_that_could_be_overtaken() {
+    check(
+        r##"
+        agent  > _ask 7 {}
+        p1     < ~_ask #1 {}
+        p1     > _ask 0 {}
+        editor < _ask #2 {}
+        agent  > $/cancel_request {"requestId":7}
+        p1     < $/cancel_request {"requestId":"#1"}
+        agent  > usage 2
+        p1     < ~_conductor/barrier #3 {"token":"#3","chain":"0"}
+        time 1999
+        time 2000
+        editor < usage 2
+        "##,
+    );
+}
