@@ -315,20 +315,20 @@ impl Stages {
             }
             Event::Left { seat, why } => self.on_left(seat, why),
             Event::Again { seat, why } => {
-                self.with_exchange(|it, _, steps| it.left(seat, steps));
+                self.with_exchange(|it, cx| it.left(seat, cx));
                 self.route(router::Event::Again { seat, why });
             }
             Event::Called { ticket, caller } => {
-                self.with_exchange(|it, _, steps| it.called(ticket, caller, steps));
+                self.with_exchange(|it, cx| it.called(ticket, caller, cx));
             }
             Event::Heard { caller, line } => {
-                self.with_exchange(|it, now, steps| it.heard(now, caller, &line, steps));
+                self.with_exchange(|it, cx| it.heard(caller, &line, cx));
             }
             Event::HungUp(caller) => {
-                self.with_exchange(|it, _, steps| it.hung_up(caller, steps));
+                self.with_exchange(|it, cx| it.hung_up(caller, cx));
             }
             Event::Admitted { ticket, place } => {
-                self.with_exchange(|it, now, steps| it.admitted(now, ticket, place, steps));
+                self.with_exchange(|it, cx| it.admitted(ticket, place, cx));
             }
             Event::Command(command) => self.on_command(command),
             Event::Tick => self.on_tick(),
@@ -381,7 +381,7 @@ impl Stages {
             return;
         }
         if due(self.mcp.deadline()) {
-            self.with_exchange(|it, now, steps| it.tick(now, steps));
+            self.with_exchange(|it, cx| it.tick(cx));
         }
         self.answer_cancelled();
         self.start_what_is_due();

@@ -194,11 +194,11 @@ impl Play {
             b'y' => {
                 let how = choices.below(4);
                 let seat = Seat(choices.below(self.world.sitters.len()) as u16);
-                self.world.with_exchange(|it, world, steps| match how {
-                    0 => it.parted(world.now, seat, steps),
-                    1 => it.returned(world.now, seat, steps),
-                    2 => it.bypassed(world.now, seat, steps),
-                    _ => it.session_lost(world.now, &SESSIONS[seat.index() % 3].into(), steps),
+                self.world.with_exchange(|it, _, cx| match how {
+                    0 => it.parted(seat, cx),
+                    1 => it.returned(seat, cx),
+                    2 => it.bypassed(seat, cx),
+                    _ => it.session_lost(&SESSIONS[seat.index() % 3].into(), cx),
                 });
             }
             _ => {}

@@ -10,7 +10,7 @@ use wire::message::error_object;
 use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 
 use crate::capability::{Abilities, Native};
-use crate::exchange::Step;
+use crate::exchange::{Cx, Step};
 use crate::form::Form;
 use crate::ids::{Ids, Purpose};
 use crate::ports::{Kind, Place, Ticket};
@@ -100,7 +100,7 @@ impl Bridge {
     }
 
     /// A session has had its first answer. An agent that has not called by now may never do so.
-    pub(crate) fn on_prompted(&mut self, session: &SessionId, steps: &mut Vec<Step>) {
+    pub(crate) fn on_prompted(&mut self, session: &SessionId, cx: &mut Cx<'_>) {
         let Some((tickets, kind)) = self.sessions.judge(session) else { return };
         let declared: Vec<_> =
             tickets.iter().filter_map(|ticket| self.tickets.get(*ticket)).collect();
@@ -117,13 +117,13 @@ impl Bridge {
             kind.other().name()
         );
         if self.transport.not_called(kind).is_some() {
-            self.report(text, steps);
+            self.report(text, cx);
         }
     }
 
-    pub(crate) fn end_session(&mut self, session: &SessionId, steps: &mut Vec<Step>) {
+    pub(crate) fn end_session(&mut self, session: &SessionId, cx: &mut Cx<'_>) {
         let tickets = self.sessions.end(session);
-        self.release(&tickets, steps);
+        self.release(&tickets, cx);
     }
 
     /// The shell has opened the place of a ticket, or could not.
@@ -131,42 +131,42 @@ impl Bridge {
         &mut self,
         ticket: Ticket,
         place: &Result<Place, String>,
-        steps: &mut Vec<Step>,
+        cx: &mut Cx<'_>,
     ) {
-        self.tickets.answered(ticket, place.is_ok(), steps);
+        self.tickets.answered(ticket, place.is_ok(), cx);
     }
 
     /// No client may connect with these tickets any more, and those that have are disconnected.
-    pub(crate) fn release(&mut self, tickets: &[Ticket], steps: &mut Vec<Step>) {
+    pub(crate) fn release(&mut self, tickets: &[Ticket], cx: &mut Cx<'_>) {
         for ticket in tickets {
-            self.tickets.release(*ticket, steps);
+            self.tickets.release(*ticket, cx);
         }
         for caller in self.clients.with_tickets(tickets) {
-            steps.push(Step::HangUp(caller));
-            self.on_hung_up(caller, steps);
+            cx.out.push(Step::HangUp(caller));
+            self.on_hung_up(caller, cx);
         }
     }
 
     /// The agent has died, and with it all who called in its name. What it will be given, it is given
     /// anew.
-    pub(crate) fn on_parted(&mut self, steps: &mut Vec<Step>) {
-        steps.extend(self.clients.clear().into_iter().map(Step::HangUp));
+    pub(crate) fn on_parted(&mut self, cx: &mut Cx<'_>) {
+        cx.out.extend(self.clients.clear().into_iter().map(Step::HangUp));
         self.requests.clear();
         self.sessions.clear();
-        self.tickets.release_all(steps);
+        self.tickets.release_all(cx);
     }
 
     /// A server is gone for good.
-    pub(crate) fn forget_server(&mut self, server: &str, steps: &mut Vec<Step>) {
-        self.release(&self.tickets.of_server(server), steps);
+    pub(crate) fn forget_server(&mut self, server: &str, cx: &mut Cx<'_>) {
+        self.release(&self.tickets.of_server(server), cx);
     }
 
-    fn report(&self, text: String, steps: &mut Vec<Step>) {
-        steps.push(Step::Report(Notice { level: Level::Warn, seat: self.far, text }));
+    fn report(&self, text: String, cx: &mut Cx<'_>) {
+        cx.out.push(Step::Report(Notice { level: Level::Warn, seat: self.far, text }));
     }
 
-    fn arrive(&self, message: Message, steps: &mut Vec<Step>) {
-        steps.push(Step::Arrive { from: self.far, toward: Side::Editor, message });
+    fn arrive(&self, message: Message, cx: &mut Cx<'_>) {
+        cx.out.push(Step::Arrive { from: self.far, toward: Side::Editor, message });
     }
 
     fn our_id(&self, number: u64) -> Id {
@@ -179,11 +179,11 @@ impl Bridge {
     }
 
     /// Asks something in the chain, in the agent's place.
-    fn ask(&mut self, asked: Asked, call: Call, steps: &mut Vec<Step>) {
+    fn ask(&mut self, asked: Asked, call: Call, cx: &mut Cx<'_>) {
         let number = self.ids.fresh();
         self.requests.insert(number, asked);
         let id = self.our_id(number);
-        self.arrive(Message::Request { id, call }, steps);
+        self.arrive(Message::Request { id, call }, cx);
     }
 
     /// When to call [`tick`](Bridge::tick).

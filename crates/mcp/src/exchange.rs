@@ -48,6 +48,13 @@ use registry::Registry;
 use talk::answer;
 use talks::Talks;
 
+/// What all parts of the exchange need: the time, and the list of what is to be done.
+#[derive(Debug)]
+pub struct Cx<'a> {
+    pub now: Time,
+    pub out: &'a mut Vec<Step>,
+}
+
 /// What to do, in this order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
@@ -176,29 +183,17 @@ impl Exchange {
 
     /// A message has come from a seat. What it returns goes on to the router, then the steps are
     /// done.
-    pub fn arrived(
-        &mut self,
-        now: Time,
-        hop: Hop,
-        message: Message,
-        steps: &mut Vec<Step>,
-    ) -> Option<Message> {
-        self.in_order(steps, |exchange, steps| exchange.on_arrived(now, hop, message, steps))
+    pub fn arrived(&mut self, hop: Hop, message: Message, cx: &mut Cx<'_>) -> Option<Message> {
+        self.in_order(cx, |exchange, cx| exchange.on_arrived(hop, message, cx))
     }
 
-    fn on_arrived(
-        &mut self,
-        now: Time,
-        hop: Hop,
-        message: Message,
-        steps: &mut Vec<Step>,
-    ) -> Option<Message> {
+    fn on_arrived(&mut self, hop: Hop, message: Message, cx: &mut Cx<'_>) -> Option<Message> {
         let (message, passing) = match without_mark(&message) {
             Some(unmarked) => (unmarked, true),
             None => (message, false),
         };
         if hop.toward == Side::Agent && !self.may_speak(hop.seat, &message, passing) {
-            self.refuse_to_speak(hop.seat, message, steps);
+            self.refuse_to_speak(hop.seat, message, cx);
             return None;
         }
         if passing {
@@ -206,12 +201,12 @@ impl Exchange {
         }
         match message {
             Message::Response { id, outcome, extras } => {
-                let id = self.first_try(now, hop.seat, id, &outcome, steps)?;
+                let id = self.first_try(hop.seat, id, &outcome, cx)?;
                 self.registry.passed(hop.seat, &id);
                 let Some(watch) = self.questions.take(&(hop.seat, id.clone())) else {
                     return Some(Message::Response { id, outcome, extras });
                 };
-                let outcome = self.on_watched(now, hop.seat, &id, watch, outcome, steps)?;
+                let outcome = self.on_watched(hop.seat, &id, watch, outcome, cx)?;
                 Some(Message::Response { id, outcome, extras })
             }
             Message::Request { id, mut call } => {
@@ -223,14 +218,14 @@ impl Exchange {
                         self.registry.declare(hop, &id, &mut call);
                     }
                     (Some(Topic::Mcp), Side::Agent) => {
-                        return self.on_provider(now, hop.seat, Some(id), call, steps);
+                        return self.on_provider(hop.seat, Some(id), call, cx);
                     }
                     (Some(Topic::Mcp), Side::Editor) if form::fault(&call).is_some() => {
                         let why = form::fault(&call).unwrap_or_default();
                         let why = format!("this mcp/message cannot be delivered: {why}");
                         let outcome = Outcome::error(code::INVALID_PARAMS, &why);
                         let message = Message::response(id, outcome);
-                        steps.push(Step::Deliver { to: hop.seat, toward: Side::Agent, message });
+                        cx.out.push(Step::Deliver { to: hop.seat, toward: Side::Agent, message });
                         return None;
                     }
                     (Some(Topic::Mcp), Side::Editor) if self.is_its_own(hop.seat, &call) => {
@@ -239,7 +234,7 @@ impl Exchange {
                             format!("{} does not know this method", self.chain.describe(hop.seat));
                         let outcome = Outcome::error(code::METHOD_NOT_FOUND, &why);
                         let message = Message::response(id, outcome);
-                        steps.push(Step::Deliver { to: hop.seat, toward: Side::Agent, message });
+                        cx.out.push(Step::Deliver { to: hop.seat, toward: Side::Agent, message });
                         return None;
                     }
                     (Some(Topic::Mcp), Side::Editor) => self.overhear(hop.seat, &call),
@@ -248,9 +243,7 @@ impl Exchange {
                 Some(Message::Request { id, call })
             }
             Message::Notification(call) => match (topic(&call), hop.toward) {
-                (Some(Topic::Mcp), Side::Agent) => {
-                    self.on_provider(now, hop.seat, None, call, steps)
-                }
+                (Some(Topic::Mcp), Side::Agent) => self.on_provider(hop.seat, None, call, cx),
                 (Some(Topic::Mcp), Side::Editor)
                     if form::fault(&call).is_some() || self.is_its_own(hop.seat, &call) =>
                 {
@@ -266,27 +259,15 @@ impl Exchange {
     }
 
     /// A message is to be delivered to a seat. What it returns is, then the steps are done.
-    pub fn deliver(
-        &mut self,
-        now: Time,
-        hop: Hop,
-        message: Message,
-        steps: &mut Vec<Step>,
-    ) -> Option<Message> {
+    pub fn deliver(&mut self, hop: Hop, message: Message, cx: &mut Cx<'_>) -> Option<Message> {
         if self.holds(hop.seat) {
             self.held.push(hop, message);
             return None;
         }
-        self.in_order(steps, |exchange, steps| exchange.deliver_now(now, hop, message, steps))
+        self.in_order(cx, |exchange, cx| exchange.deliver_now(hop, message, cx))
     }
 
-    fn deliver_now(
-        &mut self,
-        now: Time,
-        hop: Hop,
-        message: Message,
-        steps: &mut Vec<Step>,
-    ) -> Option<Message> {
+    fn deliver_now(&mut self, hop: Hop, message: Message, cx: &mut Cx<'_>) -> Option<Message> {
         let to_agent = hop.seat == self.far && hop.toward == Side::Agent;
         match message {
             Message::Response { id, outcome, extras } => {
@@ -294,14 +275,14 @@ impl Exchange {
                 if hop.seat == self.far
                     && let Some(number) = self.bridge.our_number(&id)
                 {
-                    self.bridge.on_answer(number, outcome, steps);
+                    self.bridge.on_answer(number, outcome, cx);
                     return None;
                 }
                 let outcome = self.on_greeted(hop.seat, &id, outcome);
                 for key in self.registry.answered(hop.seat, &id, &outcome) {
-                    self.drop_if_unused(now, &key, steps);
+                    self.drop_if_unused(&key, cx);
                 }
-                let outcome = self.on_consumer_answer(now, hop.seat, &id, outcome, steps)?;
+                let outcome = self.on_consumer_answer(hop.seat, &id, outcome, cx)?;
                 Some(Message::Response { id, outcome, extras })
             }
             Message::Request { id, mut call } => {
@@ -310,11 +291,11 @@ impl Exchange {
                         self.questions.watch(hop.seat, &id, Watch::Initialize);
                     }
                     (Some(Topic::SetUp), _) if to_agent && !self.beyond_us() => {
-                        return self.on_set_up(id, call, steps);
+                        return self.on_set_up(id, call, cx);
                     }
                     (Some(Topic::SetUp), Side::Agent) => {
                         if let Err(outcome) = self.pass_set_up(hop, to_agent, &id, &mut call) {
-                            answer(hop.seat, id, outcome, steps);
+                            answer(hop.seat, id, outcome, cx);
                             return None;
                         }
                     }
@@ -329,11 +310,11 @@ impl Exchange {
                         }
                     }
                     (Some(Topic::Mcp), Side::Agent) if to_agent => {
-                        return self.say_to_client(Some(id), call, steps);
+                        return self.say_to_client(Some(id), call, cx);
                     }
                     (Some(Topic::Mcp), Side::Agent) => call = self.unmistakable(hop.seat, call),
                     (Some(Topic::Mcp), Side::Editor) => {
-                        return self.on_consumer(now, hop.seat, Some(id), call, steps);
+                        return self.on_consumer(hop.seat, Some(id), call, cx);
                     }
                     _ => {}
                 }
@@ -343,47 +324,43 @@ impl Exchange {
                 (Some(Topic::Cancel), _) => {
                     let id = call.params.as_ref().and_then(acp::cancelled_id);
                     if let Some(id) = id {
-                        if self.bridge.withdraw(&id, steps) {
+                        if self.bridge.withdraw(&id, cx) {
                             return None;
                         }
-                        if self.on_cancel(now, hop.seat, &id, steps) {
+                        if self.on_cancel(hop.seat, &id, cx) {
                             return None;
                         }
                     }
                     Some(Message::Notification(call))
                 }
-                (Some(Topic::Mcp), Side::Agent) if to_agent => {
-                    self.say_to_client(None, call, steps)
-                }
+                (Some(Topic::Mcp), Side::Agent) if to_agent => self.say_to_client(None, call, cx),
                 (Some(Topic::Mcp), Side::Agent) => {
                     Some(Message::Notification(self.unmistakable(hop.seat, call)))
                 }
-                (Some(Topic::Mcp), Side::Editor) => {
-                    self.on_consumer(now, hop.seat, None, call, steps)
-                }
+                (Some(Topic::Mcp), Side::Editor) => self.on_consumer(hop.seat, None, call, cx),
                 _ => Some(Message::Notification(call)),
             },
         }
     }
 
     /// An MCP client has called, said a line, or left.
-    pub fn called(&mut self, ticket: Ticket, caller: Caller, steps: &mut Vec<Step>) {
-        self.bridge.on_called(ticket, caller, steps);
+    pub fn called(&mut self, ticket: Ticket, caller: Caller, cx: &mut Cx<'_>) {
+        self.bridge.on_called(ticket, caller, cx);
     }
 
-    pub fn heard(&mut self, now: Time, caller: Caller, line: &bytes::Bytes, steps: &mut Vec<Step>) {
-        self.in_order(steps, |it, steps| it.bridge.on_heard(now, caller, line, steps));
+    pub fn heard(&mut self, caller: Caller, line: &bytes::Bytes, cx: &mut Cx<'_>) {
+        self.in_order(cx, |it, cx| it.bridge.on_heard(caller, line, cx));
     }
 
-    pub fn hung_up(&mut self, caller: Caller, steps: &mut Vec<Step>) {
-        self.in_order(steps, |it, steps| it.bridge.on_hung_up(caller, steps));
+    pub fn hung_up(&mut self, caller: Caller, cx: &mut Cx<'_>) {
+        self.in_order(cx, |it, cx| it.bridge.on_hung_up(caller, cx));
     }
 
     /// A session is over, though nobody has said so.
-    pub fn session_lost(&mut self, now: Time, session: &SessionId, steps: &mut Vec<Step>) {
-        self.in_order(steps, |exchange, steps| {
-            exchange.bridge.end_session(session, steps);
-            exchange.end_session(now, session, steps);
+    pub fn session_lost(&mut self, session: &SessionId, cx: &mut Cx<'_>) {
+        self.in_order(cx, |exchange, cx| {
+            exchange.bridge.end_session(session, cx);
+            exchange.end_session(session, cx);
         });
     }
 
@@ -393,24 +370,24 @@ impl Exchange {
         deadlines.into_iter().flatten().min()
     }
 
-    pub fn tick(&mut self, now: Time, steps: &mut Vec<Step>) {
-        self.in_order(steps, |exchange, steps| exchange.on_tick(now, steps));
+    pub fn tick(&mut self, cx: &mut Cx<'_>) {
+        self.in_order(cx, |exchange, cx| exchange.on_tick(cx));
     }
 
-    fn on_tick(&mut self, now: Time, steps: &mut Vec<Step>) {
-        self.say_lost_hellos(steps);
+    fn on_tick(&mut self, cx: &mut Cx<'_>) {
+        self.say_lost_hellos(cx);
         let (registry, chain) = (&self.registry, &self.chain);
         let provider = |key: &str| registry.get(key).map(|server| chain.describe(server.seat));
-        self.bridge.tick(now, provider, steps);
-        self.talks_tick(now, steps);
+        self.bridge.tick(provider, cx);
+        self.talks_tick(cx);
     }
 
     /// A component has left for good, and the chain with it; or another has taken its place before the
     /// chain stood. What it had open is over. (Who waits for its answers is told by the router.)
-    pub fn left(&mut self, seat: Seat, steps: &mut Vec<Step>) {
+    pub fn left(&mut self, seat: Seat, cx: &mut Cx<'_>) {
         if seat == self.far {
             let tickets = self.held.clear();
-            self.bridge.release(&tickets, steps);
+            self.bridge.release(&tickets, cx);
         }
         self.questions.forget(seat);
         self.registry.left(seat);
@@ -449,16 +426,15 @@ impl Exchange {
 
     fn on_watched(
         &mut self,
-        now: Time,
         seat: Seat,
         id: &Id,
         watch: Watch,
         outcome: Outcome,
-        steps: &mut Vec<Step>,
+        cx: &mut Cx<'_>,
     ) -> Option<Outcome> {
         match (watch, outcome) {
             (Watch::Question(question), outcome) => {
-                self.on_provider_answer(now, seat, id, question, outcome, steps)
+                self.on_provider_answer(seat, id, question, outcome, cx)
             }
             (Watch::Initialize, Outcome::Result(result)) => {
                 self.bridge.introduced(Abilities::of(&result));
@@ -466,41 +442,41 @@ impl Exchange {
             }
             (Watch::SetUp(set_up), outcome) => {
                 let registry = &self.registry;
-                match self.bridge.on_set_up(*set_up, outcome, |id| registry.is_scp(id), steps) {
+                match self.bridge.on_set_up(*set_up, outcome, |id| registry.is_scp(id), cx) {
                     Verdict::Answer(outcome) => Some(outcome),
                     Verdict::Again(draft) => {
-                        self.place_again(now, id.clone(), draft, steps);
+                        self.place_again(id.clone(), draft, cx);
                         None
                     }
                 }
             }
             (Watch::Close(session), outcome) => {
                 if matches!(outcome, Outcome::Result(_)) {
-                    self.bridge.end_session(&session, steps);
-                    self.end_session(now, &session, steps);
+                    self.bridge.end_session(&session, cx);
+                    self.end_session(&session, cx);
                 }
                 Some(outcome)
             }
             (Watch::Prompt(session), outcome) => {
-                self.bridge.on_prompted(&session, steps);
+                self.bridge.on_prompted(&session, cx);
                 Some(outcome)
             }
             (Watch::Initialize, outcome) => Some(outcome),
         }
     }
 
-    fn end_session(&mut self, now: Time, session: &SessionId, steps: &mut Vec<Step>) {
+    fn end_session(&mut self, session: &SessionId, cx: &mut Cx<'_>) {
         for key in self.registry.end_session(session) {
-            self.drop_if_unused(now, &key, steps);
+            self.drop_if_unused(&key, cx);
         }
     }
 
     /// A server that no session needs is forgotten. What clients of the bridge have open ends with
     /// their own goodbye, which travels through the chain like everything they say.
-    fn drop_if_unused(&mut self, now: Time, key: &str, steps: &mut Vec<Step>) {
+    fn drop_if_unused(&mut self, key: &str, cx: &mut Cx<'_>) {
         if self.registry.is_unused(key) {
-            self.bridge.forget_server(key, steps);
-            self.close_talks_of(now, key, steps);
+            self.bridge.forget_server(key, cx);
+            self.close_talks_of(key, cx);
             if !self.talks.any(|talk| talk.server == key) {
                 self.registry.remove(key);
             }
@@ -508,12 +484,7 @@ impl Exchange {
     }
 
     /// What a provider says to its consumer, at the agent's hop.
-    fn say_to_client(
-        &mut self,
-        id: Option<Id>,
-        call: Call,
-        steps: &mut Vec<Step>,
-    ) -> Option<Message> {
+    fn say_to_client(&mut self, id: Option<Id>, call: Call, cx: &mut Cx<'_>) -> Option<Message> {
         let pass = |id, call| match id {
             Some(id) => Message::Request { id, call },
             None => Message::Notification(call),
@@ -524,20 +495,20 @@ impl Exchange {
         let connection = match form::read(&call) {
             Some((_, Word::Say { target: Target::Connection(connection), call: said, .. })) => {
                 if let Some(caller) = self.bridge.client_of(&connection) {
-                    self.bridge.tell(caller, id, said, steps);
+                    self.bridge.tell(caller, id, said, cx);
                     return None;
                 }
                 connection
             }
             Some((_, Word::Disconnect { connection })) => {
-                self.bridge.on_disconnected(&connection, steps);
+                self.bridge.on_disconnected(&connection, cx);
                 connection
             }
             _ => return Some(pass(id, call)),
         };
         let outcome = Outcome::Error(no_such(&format!("connection '{connection}'"), Form::M3));
         let message = Message::response(id?, outcome);
-        steps.push(Step::Arrive { from: self.far, toward: Side::Editor, message });
+        cx.out.push(Step::Arrive { from: self.far, toward: Side::Editor, message });
         None
     }
 }

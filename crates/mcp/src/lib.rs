@@ -45,5 +45,5 @@ pub mod ports;
 pub mod stateless;
 
 pub use bridge::Policy;
-pub use exchange::{Exchange, Hop, Step};
+pub use exchange::{Cx, Exchange, Hop, Step};
 pub use ports::{Caller, Kind, Place, Ticket};

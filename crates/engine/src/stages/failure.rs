@@ -57,7 +57,7 @@ impl Stages {
             Verdict::Ignore => {}
             Verdict::Stop => {
                 self.end_turns(seat, &why, true);
-                self.with_exchange(|it, _, steps| it.left(seat, steps));
+                self.with_exchange(|it, cx| it.left(seat, cx));
                 self.route(router::Event::Left { seat, why });
             }
             Verdict::Restart { delay } => {
@@ -77,7 +77,7 @@ impl Stages {
         let untold = self.sessions.record(seat).map(Record::untold).unwrap_or_default();
         self.part(seat, why, plan, "is being restarted");
         self.adopt_all(seat, untold);
-        self.with_exchange(|it, now, steps| it.parted(now, seat, steps));
+        self.with_exchange(|it, cx| it.parted(seat, cx));
     }
 
     /// A component is left out from now on.
@@ -88,7 +88,7 @@ impl Stages {
         if let Some(record) = self.sessions.record_mut(seat) {
             *record = Record::default();
         }
-        self.with_exchange(|it, now, steps| it.bypassed(now, seat, steps));
+        self.with_exchange(|it, cx| it.bypassed(seat, cx));
         self.route(router::Event::Bypassed(seat));
     }
 

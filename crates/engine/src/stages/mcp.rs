@@ -49,7 +49,14 @@ impl Mcp {
         match self.exchange.as_mut().filter(|it| it.minds(message)) {
             Some(exchange) => {
                 let taken = super::take(message);
-                pass(message, exchange.arrived(cx.now, hop, taken, &mut self.steps))
+                pass(
+                    message,
+                    exchange.arrived(
+                        hop,
+                        taken,
+                        &mut mcp::Cx { now: cx.now, out: &mut self.steps },
+                    ),
+                )
             }
             None => Flow::Pass,
         }
@@ -60,7 +67,14 @@ impl Mcp {
         match self.exchange.as_mut().filter(|it| it.minds_delivery(hop.seat, message)) {
             Some(exchange) => {
                 let taken = super::take(message);
-                pass(message, exchange.deliver(cx.now, hop, taken, &mut self.steps))
+                pass(
+                    message,
+                    exchange.deliver(
+                        hop,
+                        taken,
+                        &mut mcp::Cx { now: cx.now, out: &mut self.steps },
+                    ),
+                )
             }
             None => Flow::Pass,
         }
@@ -79,10 +93,10 @@ fn pass(message: &mut Message, left: Option<Message>) -> Flow {
 }
 
 impl Stages {
-    pub(super) fn with_exchange(&mut self, act: impl FnOnce(&mut Exchange, Time, &mut Vec<Step>)) {
+    pub(super) fn with_exchange(&mut self, act: impl FnOnce(&mut Exchange, &mut mcp::Cx<'_>)) {
         if let Some(exchange) = &mut self.mcp.exchange {
             let mut steps = Vec::new();
-            act(exchange, self.cx.now, &mut steps);
+            act(exchange, &mut mcp::Cx { now: self.cx.now, out: &mut steps });
             self.perform(steps);
         }
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use bytes::Bytes;
 use engine::{Facts, Input, Line, Link, Output, Rules, Setup, Then};
 use mcp::form::connection_of;
-use mcp::{Exchange, Hop, Kind, Policy, Step, Ticket};
+use mcp::{Cx, Exchange, Hop, Kind, Policy, Step, Ticket};
 use router::{Chain, Component, Exit, How, Mode, Notice, Role, Seat, Time};
 use testkit::peer::{Peer, Read};
 use testkit::shell::{self, Effect, Shell};
@@ -254,9 +254,9 @@ impl World {
         tell(|| format!("  seat {index} says toward {toward:?}: {}", message.to_line()));
         let seat = Seat(index as u16);
         if !self.is_whole() {
-            self.with_exchange(|it, world, steps| {
+            self.with_exchange(|it, world, cx| {
                 let hop = Hop { seat, toward, dialect: world.dialect(seat) };
-                if let Some(message) = it.arrived(world.now, hop, message, steps) {
+                if let Some(message) = it.arrived(hop, message, cx) {
                     reads_the_same(&message);
                 }
             });
@@ -275,7 +275,7 @@ impl World {
         self.sitters[index].vacate(false);
         let how = if index == 0 { How::ClosedInput } else { How::Status(1) };
         self.with_shell(|shell, now| shell.leave(now, seat, Exit::new(how)));
-        self.with_exchange(|it, _, steps| it.left(seat, steps));
+        self.with_exchange(|it, _, cx| it.left(seat, cx));
         self.answer_at_once();
         self.pump();
     }
@@ -292,7 +292,7 @@ impl World {
                 self.answer_at_once();
                 return self.pump();
             }
-            self.with_exchange(|it, world, steps| it.tick(world.now, steps));
+            self.with_exchange(|it, _, cx| it.tick(cx));
         }
         panic!("what is due is never done");
     }
@@ -301,11 +301,11 @@ impl World {
         if self.is_whole() {
             self.with_shell(|shell, now| shell.handle(now, input));
         } else {
-            self.with_exchange(|it, world, steps| match input {
-                Input::Called { ticket, caller } => it.called(ticket, caller, steps),
-                Input::Heard { caller, line } => it.heard(world.now, caller, &line, steps),
-                Input::HungUp(caller) => it.hung_up(caller, steps),
-                Input::Admitted { ticket, place } => it.admitted(world.now, ticket, place, steps),
+            self.with_exchange(|it, _, cx| match input {
+                Input::Called { ticket, caller } => it.called(ticket, caller, cx),
+                Input::Heard { caller, line } => it.heard(caller, &line, cx),
+                Input::HungUp(caller) => it.hung_up(caller, cx),
+                Input::Admitted { ticket, place } => it.admitted(ticket, place, cx),
                 input => panic!("an exchange is not told {input:?}"),
             });
         }
@@ -383,14 +383,14 @@ impl World {
     }
 
     /// Lets an exchange that is alone do something, and does what it says.
-    pub fn with_exchange(&mut self, act: impl FnOnce(&mut Exchange, &World, &mut Vec<Step>)) {
+    pub fn with_exchange(&mut self, act: impl FnOnce(&mut Exchange, &World, &mut Cx<'_>)) {
         let Core::Exchange(exchange) = &mut self.core else { return };
         // It is looked at from outside meanwhile.
         let chain = self.chain.clone();
         let nobody = Box::new(Exchange::new(chain, Policy::Auto, "word"));
         let mut exchange = std::mem::replace(exchange, nobody);
         let mut steps = Vec::new();
-        act(&mut exchange, self, &mut steps);
+        act(&mut exchange, self, &mut Cx { now: self.now, out: &mut steps });
         self.core = Core::Exchange(exchange);
         for step in steps {
             match step {
@@ -414,10 +414,10 @@ impl World {
     /// Something is to be delivered to a seat, if there is nobody but the exchange.
     pub fn deliver(&mut self, index: usize, toward: Side, message: Message) {
         let mut delivered = None;
-        self.with_exchange(|it, world, steps| {
+        self.with_exchange(|it, world, cx| {
             let seat = Seat(index as u16);
             let hop = Hop { seat, toward, dialect: world.dialect(seat) };
-            delivered = it.deliver(world.now, hop, message, steps);
+            delivered = it.deliver(hop, message, cx);
         });
         if let Some(message) = delivered {
             self.receive(Seat(index as u16), toward, message);

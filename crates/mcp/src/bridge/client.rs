@@ -7,7 +7,7 @@ use wire::{Call, Id, Json, Malformed, Message, Outcome, code};
 use super::limit::Limits;
 use super::requests::{Asked, Wanted};
 use super::{Bridge, OURS};
-use crate::exchange::{Step, cancelled, may_repeat};
+use crate::exchange::{Cx, Step, cancelled, may_repeat};
 use crate::form::{Address, Way, connection_of};
 use crate::ports::{Caller, Kind, Ticket};
 use crate::stateless::{self, CANCELLED, DISCOVER, INITIALIZE, INITIALIZED};
@@ -114,10 +114,10 @@ impl Client {
 
 impl Bridge {
     /// Somebody has called with a ticket.
-    pub fn on_called(&mut self, ticket: Ticket, caller: Caller, steps: &mut Vec<Step>) {
+    pub fn on_called(&mut self, ticket: Ticket, caller: Caller, cx: &mut Cx<'_>) {
         let Some(declared) = self.tickets.called(ticket) else {
             // It was revoked in the meantime.
-            return steps.push(Step::HangUp(caller));
+            return cx.out.push(Step::HangUp(caller));
         };
         self.transport.called(declared.kind);
         let client = Client {
@@ -139,13 +139,7 @@ impl Bridge {
     }
 
     /// A client has said a line.
-    pub fn on_heard(
-        &mut self,
-        now: Time,
-        caller: Caller,
-        line: &bytes::Bytes,
-        steps: &mut Vec<Step>,
-    ) {
+    pub fn on_heard(&mut self, caller: Caller, line: &bytes::Bytes, cx: &mut Cx<'_>) {
         if self.clients.get(caller).is_none() {
             return;
         }
@@ -157,30 +151,28 @@ impl Bridge {
                 if begins && client.hellos.len() >= MOST_HELLOS
                     || may_repeat(&call) && client.limits.is_full()
                 {
-                    return self.refuse_more(caller, id, steps);
+                    return self.refuse_more(caller, id, cx);
                 }
                 if begins {
-                    let until = now.plus(PATIENCE);
+                    let until = cx.now.plus(PATIENCE);
                     let (id, call) = (id.clone(), call.clone());
                     let (answered, lost) = (false, Lost::No);
                     client.hellos.push(Hello { id, call, until, answered, lost });
                 } else if may_repeat(&call) {
-                    client.limits.insert(&id, &call, now);
+                    client.limits.insert(&id, &call, cx.now);
                 }
-                self.say(caller, Some(id), call, steps);
+                self.say(caller, Some(id), call, cx);
             }
             Ok(Message::Notification(call)) if call.is(CANCELLED) => {
-                self.on_cancelled(caller, &call, steps);
+                self.on_cancelled(caller, &call, cx);
             }
             Ok(Message::Notification(call)) if call.is(INITIALIZED) => {
                 if let Some(client) = self.clients.get_mut(caller) {
-                    client.held = Some((call.detached(), now.plus(TOGETHER)));
+                    client.held = Some((call.detached(), cx.now.plus(TOGETHER)));
                 }
             }
-            Ok(Message::Notification(call)) => self.say(caller, None, call.detached(), steps),
-            Ok(Message::Response { id, outcome, .. }) => {
-                self.on_answered(caller, &id, outcome, steps)
-            }
+            Ok(Message::Notification(call)) => self.say(caller, None, call.detached(), cx),
+            Ok(Message::Response { id, outcome, .. }) => self.on_answered(caller, &id, outcome, cx),
             Err(why) => {
                 let (id, code) = match &why {
                     Malformed::NotJson(_) => (Id::NULL, code::PARSE_ERROR),
@@ -188,18 +180,18 @@ impl Bridge {
                     Malformed::AnswerWithoutId => return,
                 };
                 let outcome = Outcome::error(code, &why.to_string());
-                steps.push(Step::Tell { caller, message: Message::response(id, outcome) });
+                cx.out.push(Step::Tell { caller, message: Message::response(id, outcome) });
             }
         }
     }
 
     /// Passes on what a client says, connecting it first if need be.
-    fn say(&mut self, caller: Caller, id: Option<Id>, call: Call, steps: &mut Vec<Step>) {
-        self.say_held(caller, steps);
+    fn say(&mut self, caller: Caller, id: Option<Id>, call: Call, cx: &mut Cx<'_>) {
+        self.say_held(caller, cx);
         let Some(client) = self.clients.get_mut(caller) else { return };
         let early = client.is_early(id.as_ref());
         let waits = early || matches!(client.state, State::Connecting(_));
-        if waits && !self.may_wait(caller, id.as_ref(), &call, steps) {
+        if waits && !self.may_wait(caller, id.as_ref(), &call, cx) {
             return;
         }
         let Some(client) = self.clients.get_mut(caller) else { return };
@@ -213,32 +205,32 @@ impl Bridge {
                 let ready = ready.then(|| (None, Call::new(INITIALIZED, None)));
                 client.state = State::Connecting(unsaid.chain(ready).chain([(id, call)]).collect());
                 client.count_waiting();
-                self.ask(Asked::Connect(caller), connect, steps);
+                self.ask(Asked::Connect(caller), connect, cx);
             }
             State::Connecting(waiting) => waiting.push((id, call)),
             State::Connected(_) if early => client.early.push((id, call)),
             State::Connected(connection) => {
                 let connection = connection.clone();
-                self.send(caller, &connection, id, &call, steps);
+                self.send(caller, &connection, id, &call, cx);
             }
         }
     }
 
     /// Says what was held back to go together with the next message.
-    fn say_held(&mut self, caller: Caller, steps: &mut Vec<Step>) {
+    fn say_held(&mut self, caller: Caller, cx: &mut Cx<'_>) {
         let held = self.clients.get_mut(caller).and_then(|client| client.held.take());
         if let Some((call, _)) = held {
-            self.say(caller, None, call, steps);
+            self.say(caller, None, call, cx);
         }
     }
 
     /// Says what had to wait for the server's answer, unless it still has to.
-    fn say_early(&mut self, caller: Caller, steps: &mut Vec<Step>) {
+    fn say_early(&mut self, caller: Caller, cx: &mut Cx<'_>) {
         let Some(client) = self.clients.get_mut(caller) else { return };
         let early = std::mem::take(&mut client.early);
         client.count_waiting();
         for (id, call) in early {
-            self.say(caller, id, call, steps);
+            self.say(caller, id, call, cx);
         }
     }
 
@@ -248,13 +240,13 @@ impl Bridge {
         connection: &str,
         id: Option<Id>,
         call: &Call,
-        steps: &mut Vec<Step>,
+        cx: &mut Cx<'_>,
     ) {
         let address = Address { server: "", connection, request: "" };
         let call = OURS.say(Way::ToServer, address, id.as_ref(), call);
         match id {
-            Some(id) => self.ask(Asked::Call { caller, id, wanted: Wanted::Yes }, call, steps),
-            None => self.arrive(Message::Notification(call), steps),
+            Some(id) => self.ask(Asked::Call { caller, id, wanted: Wanted::Yes }, call, cx),
+            None => self.arrive(Message::Notification(call), cx),
         }
     }
 
@@ -270,24 +262,24 @@ impl Bridge {
     }
 
     /// Says them again, unless the server has heard them.
-    pub(crate) fn hello_again(&mut self, caller: Caller, heard: bool, steps: &mut Vec<Step>) {
+    pub(crate) fn hello_again(&mut self, caller: Caller, heard: bool, cx: &mut Cx<'_>) {
         let Some(client) = self.clients.get_mut(caller) else { return };
         let lost = client.hellos.iter().position(|hello| hello.lost == Lost::Now);
         let Some(index) = lost else { return };
         if heard {
             client.hellos.swap_remove(index);
-            return self.say_early(caller, steps);
+            return self.say_early(caller, cx);
         }
         let hello = &mut client.hellos[index];
         hello.lost = Lost::Before;
         let (id, call) = (hello.id.clone(), hello.call.clone());
-        self.say(caller, Some(id), call, steps);
+        self.say(caller, Some(id), call, cx);
     }
 
     /// The answer to one of our questions in the chain.
-    pub(crate) fn on_answer(&mut self, number: u64, outcome: Outcome, steps: &mut Vec<Step>) {
+    pub(crate) fn on_answer(&mut self, number: u64, outcome: Outcome, cx: &mut Cx<'_>) {
         match self.requests.take(number) {
-            Some(Asked::Connect(caller)) => self.on_connected(caller, outcome, steps),
+            Some(Asked::Connect(caller)) => self.on_connected(caller, outcome, cx),
             Some(Asked::Call { caller, id, wanted: Wanted::Yes }) => {
                 let Some(client) = self.clients.get_mut(caller) else { return };
                 client.answered(&id);
@@ -301,10 +293,12 @@ impl Bridge {
                 }
                 match hello.map(|index| client.hellos.swap_remove(index)) {
                     Some(Hello { answered: true, call, .. }) => {
-                        on_late_hello(caller, &call, &outcome, steps);
-                        self.say_early(caller, steps);
+                        on_late_hello(caller, &call, &outcome, cx);
+                        self.say_early(caller, cx);
                     }
-                    _ => steps.push(Step::Tell { caller, message: Message::response(id, outcome) }),
+                    _ => {
+                        cx.out.push(Step::Tell { caller, message: Message::response(id, outcome) })
+                    }
                 }
             }
             // Whoever cancels does not want the answer.
@@ -312,14 +306,14 @@ impl Bridge {
                 // Over HTTP, though, a request is a stream that has to end.
                 let over_http = |client: &Client| client.kind == Kind::Http;
                 if self.clients.get(caller).is_some_and(over_http) {
-                    steps.push(Step::Tell { caller, message: Message::response(id, outcome) });
+                    cx.out.push(Step::Tell { caller, message: Message::response(id, outcome) });
                 }
             }
             Some(Asked::Call { wanted: Wanted::No, .. }) | None => {}
         }
     }
 
-    fn on_connected(&mut self, caller: Caller, outcome: Outcome, steps: &mut Vec<Step>) {
+    fn on_connected(&mut self, caller: Caller, outcome: Outcome, cx: &mut Cx<'_>) {
         let connection = match &outcome {
             Outcome::Result(result) => connection_of(result),
             Outcome::Error(_) => None,
@@ -327,7 +321,7 @@ impl Bridge {
         let Some(client) = self.clients.get_mut(caller) else {
             // It has left in the meantime.
             if let Some(connection) = connection {
-                self.arrive(Message::Notification(OURS.disconnect(&connection).0), steps);
+                self.arrive(Message::Notification(OURS.disconnect(&connection).0), cx);
             }
             return;
         };
@@ -340,7 +334,7 @@ impl Bridge {
                 client.count_waiting();
                 self.clients.connect(connection, caller);
                 for (id, call) in waiting {
-                    self.say(caller, id, call, steps);
+                    self.say(caller, id, call, cx);
                 }
             }
             None => {
@@ -359,7 +353,7 @@ impl Bridge {
                     let Some(id) = id.filter(|id| !answered(id)) else { continue };
                     client.answered(&id);
                     let outcome = Outcome::Error(error.clone());
-                    steps.push(Step::Tell { caller, message: Message::response(id, outcome) });
+                    cx.out.push(Step::Tell { caller, message: Message::response(id, outcome) });
                 }
                 // A client that has its answer will not say its first words again.
                 let unsaid = |it: &Hello| it.answered && it.call.is(INITIALIZE);
@@ -370,7 +364,7 @@ impl Bridge {
 
     /// A client does not want an answer any more. What is answered already, be it by us, is not looked
     /// for.
-    fn on_cancelled(&mut self, caller: Caller, call: &Call, steps: &mut Vec<Step>) {
+    fn on_cancelled(&mut self, caller: Caller, call: &Call, cx: &mut Cx<'_>) {
         let id = call.params.as_ref().and_then(|params| Id::new(params.member("requestId")?));
         let (Some(id), Some(client)) = (id, self.clients.get_mut(caller)) else { return };
         if client.hellos.iter().any(|hello| hello.answered && hello.id == id) {
@@ -387,31 +381,31 @@ impl Bridge {
         if client.kind == Kind::Http {
             // Nobody else will answer, and the stream of the request has to end.
             let answer = Message::response(id.clone(), cancelled());
-            steps.extend((0..unsaid).map(|_| Step::Tell { caller, message: answer.clone() }));
+            cx.out.extend((0..unsaid).map(|_| Step::Tell { caller, message: answer.clone() }));
         }
-        self.cancel_open(caller, &id, Wanted::Cancelled, steps);
-        self.say_early(caller, steps);
+        self.cancel_open(caller, &id, Wanted::Cancelled, cx);
+        self.say_early(caller, cx);
     }
 
     /// A client has answered a question of the server.
-    fn on_answered(&mut self, caller: Caller, id: &Id, outcome: Outcome, steps: &mut Vec<Step>) {
+    fn on_answered(&mut self, caller: Caller, id: &Id, outcome: Outcome, cx: &mut Cx<'_>) {
         let Some(client) = self.clients.get_mut(caller) else { return };
         let Some(index) = client.owes.iter().position(|owed| owed == id) else { return };
         let id = client.owes.swap_remove(index);
-        self.arrive(Message::response(id, outcome), steps);
+        self.arrive(Message::response(id, outcome), cx);
     }
 
     /// A client has left, or was hung up on.
-    pub fn on_hung_up(&mut self, caller: Caller, steps: &mut Vec<Step>) {
+    pub fn on_hung_up(&mut self, caller: Caller, cx: &mut Cx<'_>) {
         let Some(client) = self.clients.remove(caller) else { return };
         for id in client.owes {
             let why = "the MCP client has left";
-            self.arrive(Message::response(id, Outcome::error(code::INTERNAL_ERROR, why)), steps);
+            self.arrive(Message::response(id, Outcome::error(code::INTERNAL_ERROR, why)), cx);
         }
-        self.cancel_all(caller, steps);
+        self.cancel_all(caller, cx);
         if let State::Connected(connection) = client.state {
             self.clients.disconnect(&connection);
-            self.arrive(Message::Notification(OURS.disconnect(&connection).0), steps);
+            self.arrive(Message::Notification(OURS.disconnect(&connection).0), cx);
         }
     }
 
@@ -427,13 +421,7 @@ impl Bridge {
     }
 
     /// The server says something to a client.
-    pub(crate) fn tell(
-        &mut self,
-        caller: Caller,
-        id: Option<Id>,
-        call: Call,
-        steps: &mut Vec<Step>,
-    ) {
+    pub(crate) fn tell(&mut self, caller: Caller, id: Option<Id>, call: Call, cx: &mut Cx<'_>) {
         let Some(client) = self.clients.get_mut(caller) else { return };
         let message = match id {
             Some(id) => {
@@ -442,46 +430,41 @@ impl Bridge {
             }
             None => Message::Notification(call),
         };
-        steps.push(Step::Tell { caller, message });
+        cx.out.push(Step::Tell { caller, message });
     }
 
     /// The server does not want an answer any more that a client owes. True if one does. The client
     /// will not answer, as MCP has it; in ACP there is an answer to everything.
-    pub(crate) fn withdraw(&mut self, id: &Id, steps: &mut Vec<Step>) -> bool {
+    pub(crate) fn withdraw(&mut self, id: &Id, cx: &mut Cx<'_>) -> bool {
         let Some((caller, client)) = self.clients.debtor(id) else { return false };
         client.owes.retain(|owed| owed != id);
         let params = Json::object([("requestId", Some(id.json().clone()))]);
         let message = Message::notification(CANCELLED, params);
-        steps.push(Step::Tell { caller, message });
-        self.arrive(Message::response(id.clone(), cancelled()), steps);
+        cx.out.push(Step::Tell { caller, message });
+        self.arrive(Message::response(id.clone(), cancelled()), cx);
         true
     }
 
     /// The provider has closed a connection.
-    pub(crate) fn on_disconnected(&mut self, connection: &str, steps: &mut Vec<Step>) {
+    pub(crate) fn on_disconnected(&mut self, connection: &str, cx: &mut Cx<'_>) {
         let Some(caller) = self.clients.disconnect(connection) else { return };
         if let Some(client) = self.clients.get_mut(caller) {
             client.state = State::Idle;
         }
-        steps.push(Step::HangUp(caller));
-        self.on_hung_up(caller, steps);
+        cx.out.push(Step::HangUp(caller));
+        self.on_hung_up(caller, cx);
     }
 
     /// Answers the first words of those who have waited long enough: with what every server has, and
     /// that it does not know what only stateless ones know.
-    pub fn tick(
-        &mut self,
-        now: Time,
-        provider: impl Fn(&str) -> Option<String>,
-        steps: &mut Vec<Step>,
-    ) {
-        self.give_up(now, provider, steps);
-        let due = |client: &Client| client.held.as_ref().is_some_and(|(_, until)| *until <= now);
+    pub fn tick(&mut self, provider: impl Fn(&str) -> Option<String>, cx: &mut Cx<'_>) {
+        self.give_up(provider, cx);
+        let due = |client: &Client| client.held.as_ref().is_some_and(|(_, until)| *until <= cx.now);
         for caller in self.clients.callers(due) {
-            self.say_held(caller, steps);
+            self.say_held(caller, cx);
         }
         for (caller, client) in self.clients.iter_mut() {
-            for hello in client.hellos.iter_mut().filter(|it| !it.answered && it.until <= now) {
+            for hello in client.hellos.iter_mut().filter(|it| !it.answered && it.until <= cx.now) {
                 hello.answered = true;
                 let outcome = if hello.call.is(DISCOVER) {
                     Outcome::Error(stateless::unknown_method(DISCOVER))
@@ -493,14 +476,14 @@ impl Bridge {
                     Outcome::Result(result)
                 };
                 let message = Message::response(hello.id.clone(), outcome);
-                steps.push(Step::Tell { caller, message });
+                cx.out.push(Step::Tell { caller, message });
             }
         }
     }
 }
 
 /// The provider's own answer to `initialize`, after we had given ours: what it offers may be new.
-fn on_late_hello(caller: Caller, asked: &Call, outcome: &Outcome, steps: &mut Vec<Step>) {
+fn on_late_hello(caller: Caller, asked: &Call, outcome: &Outcome, cx: &mut Cx<'_>) {
     let Some(Outcome::Result(result)) = asked.is(INITIALIZE).then_some(outcome) else { return };
     for (capability, method) in [
         ("tools", "notifications/tools/list_changed"),
@@ -509,7 +492,7 @@ fn on_late_hello(caller: Caller, asked: &Call, outcome: &Outcome, steps: &mut Ve
     ] {
         if result.at(&["capabilities", capability]).is_some() {
             let message = Message::notification(method, None);
-            steps.push(Step::Tell { caller, message });
+            cx.out.push(Step::Tell { caller, message });
         }
     }
 }

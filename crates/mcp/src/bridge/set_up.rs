@@ -8,7 +8,7 @@ use super::refusal::is_about_servers;
 use super::{Bridge, without_id};
 use crate::capability::Native;
 use crate::declaration::{Manner, Offer, Servers, Spelling};
-use crate::exchange::Step;
+use crate::exchange::Cx;
 use crate::ports::{Kind, Place, Ticket};
 
 /// A set-up request on its way to the agent.
@@ -72,7 +72,7 @@ impl Bridge {
         call: &Call,
         servers: Servers,
         scp: impl Fn(&str) -> bool,
-        steps: &mut Vec<Step>,
+        cx: &mut Cx<'_>,
     ) -> Result<Draft, Outcome> {
         let session = call.params.as_ref().and_then(acp::session_of);
         let set_up = SetUp {
@@ -82,7 +82,7 @@ impl Bridge {
             kind: None,
             refused: None,
         };
-        self.declare(set_up, servers, scp, None, steps)
+        self.declare(set_up, servers, scp, None, cx)
     }
 
     fn declare(
@@ -91,7 +91,7 @@ impl Bridge {
         servers: Servers,
         scp: impl Fn(&str) -> bool,
         kind: Option<Kind>,
-        steps: &mut Vec<Step>,
+        cx: &mut Cx<'_>,
     ) -> Result<Draft, Outcome> {
         let manners = self.manners(&servers, scp, kind)?;
         let mut draft = Draft { set_up, servers, edited: false, places: Vec::new() };
@@ -105,7 +105,7 @@ impl Bridge {
                 }
                 Declared::Bridged(kind) => {
                     let ticket = Ticket(self.ids.fresh());
-                    self.tickets.ask(ticket, kind, (&offer.id, &offer.name), steps);
+                    self.tickets.ask(ticket, kind, (&offer.id, &offer.name), cx);
                     draft.set_up.kind = Some(kind);
                     draft.set_up.tickets.push(ticket);
                     draft.places.push(Wanted { index, ticket, answer: None });
@@ -151,7 +151,7 @@ impl Bridge {
     pub(crate) fn complete(
         &mut self,
         draft: Draft,
-        steps: &mut Vec<Step>,
+        cx: &mut Cx<'_>,
     ) -> Result<(Call, SetUp), Outcome> {
         let Draft { mut set_up, mut servers, mut edited, places } = draft;
         let v2 = self.transport.is_v2();
@@ -165,7 +165,7 @@ impl Bridge {
                     entry.respell(&offer.name, &offer.id, &Manner::Bridged { place, v2 });
                 }
                 Some(Err(why)) => {
-                    self.release(&set_up.tickets, steps);
+                    self.release(&set_up.tickets, cx);
                     let why = format!(
                         "the MCP server '{}' cannot be offered to {}: {why}",
                         offer.name,
@@ -185,7 +185,7 @@ impl Bridge {
                 kind.other().name(),
                 kind.name()
             );
-            self.report(text, steps);
+            self.report(text, cx);
         }
         let mut call = set_up.original.clone();
         if edited {
@@ -200,12 +200,12 @@ impl Bridge {
         mut set_up: SetUp,
         outcome: Outcome,
         scp: impl Fn(&str) -> bool,
-        steps: &mut Vec<Step>,
+        cx: &mut Cx<'_>,
     ) -> Verdict {
         let Outcome::Result(result) = &outcome else {
             let declared = set_up.tickets.iter().filter_map(|ticket| self.tickets.get(*ticket));
             let names: Vec<String> = declared.map(|declared| declared.name.clone()).collect();
-            self.release(&set_up.tickets, steps);
+            self.release(&set_up.tickets, cx);
             let because =
                 |kind: &Kind| set_up.refused.is_none() && is_about_servers(&outcome, *kind, &names);
             let other =
@@ -213,7 +213,7 @@ impl Bridge {
             let servers = set_up.original.params.as_ref().and_then(Servers::find);
             if let (Some(other), Some(servers)) = (other, servers) {
                 let again = SetUp { refused: Some(outcome.clone()), tickets: Vec::new(), ..set_up };
-                return match self.declare(again, servers, scp, Some(other), steps) {
+                return match self.declare(again, servers, scp, Some(other), cx) {
                     Ok(draft) => Verdict::Again(Box::new(draft)),
                     Err(_) => Verdict::Answer(outcome),
                 };
@@ -227,9 +227,9 @@ impl Bridge {
         match (session, set_up.kind) {
             (Some(session), Some(kind)) => {
                 let before = self.sessions.begin(session, set_up.tickets, kind);
-                self.release(&before, steps);
+                self.release(&before, cx);
             }
-            (Some(session), None) => self.end_session(&session, steps),
+            (Some(session), None) => self.end_session(&session, cx),
             // Without a name it cannot be closed; it ends with the chain.
             (None, _) => {}
         }

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::exchange::Step;
+use crate::exchange::{Cx, Step};
 use crate::ports::{Kind, Ticket};
 
 #[derive(Debug, Default)]
@@ -41,36 +41,36 @@ impl Tickets {
         ticket: Ticket,
         kind: Kind,
         (server, name): (&str, &str),
-        steps: &mut Vec<Step>,
+        cx: &mut Cx<'_>,
     ) {
         let (server, name) = (server.to_owned(), name.to_owned());
         let declared = Declared { server, name, kind, called: false, place: State::Asked };
         self.all.insert(ticket, declared);
-        steps.push(Step::Admit { ticket, kind });
+        cx.out.push(Step::Admit { ticket, kind });
     }
 
     /// The shell has answered: the place is open, or could not be opened.
-    pub fn answered(&mut self, ticket: Ticket, is_open: bool, steps: &mut Vec<Step>) {
+    pub fn answered(&mut self, ticket: Ticket, is_open: bool, cx: &mut Cx<'_>) {
         if let Some(declared) = self.all.get_mut(&ticket) {
             declared.place = if is_open { State::Open } else { State::Failed };
         } else if self.unwanted.remove(&ticket) && is_open {
-            steps.push(Step::Revoke(ticket));
+            cx.out.push(Step::Revoke(ticket));
         }
     }
 
     /// A ticket is not needed any more.
-    pub fn release(&mut self, ticket: Ticket, steps: &mut Vec<Step>) {
+    pub fn release(&mut self, ticket: Ticket, cx: &mut Cx<'_>) {
         match self.all.remove(&ticket).map(|declared| declared.place) {
             Some(State::Asked) => drop(self.unwanted.insert(ticket)),
-            Some(State::Open) => steps.push(Step::Revoke(ticket)),
+            Some(State::Open) => cx.out.push(Step::Revoke(ticket)),
             Some(State::Failed) | None => {}
         }
     }
 
     /// No ticket is needed any more.
-    pub fn release_all(&mut self, steps: &mut Vec<Step>) {
+    pub fn release_all(&mut self, cx: &mut Cx<'_>) {
         for ticket in self.all.keys().copied().collect::<Vec<Ticket>>() {
-            self.release(ticket, steps);
+            self.release(ticket, cx);
         }
     }
 
@@ -105,20 +105,21 @@ mod tests {
     #[test]
     fn a_ticket_is_revoked_once_and_only_after_its_place_is_open() {
         let (mut tickets, mut steps) = (Tickets::default(), Vec::new());
+        let cx = &mut Cx { now: router::Time(0), out: &mut steps };
         for number in 1..=4 {
-            tickets.ask(Ticket(number), Kind::Http, ("server", "name"), &mut steps);
+            tickets.ask(Ticket(number), Kind::Http, ("server", "name"), cx);
         }
-        assert_eq!((steps.len(), tickets.len()), (4, 4));
-        steps.clear();
-        tickets.answered(Ticket(1), true, &mut steps);
-        tickets.answered(Ticket(2), false, &mut steps);
+        assert_eq!((cx.out.len(), tickets.len()), (4, 4));
+        cx.out.clear();
+        tickets.answered(Ticket(1), true, cx);
+        tickets.answered(Ticket(2), false, cx);
         assert_eq!(tickets.len(), 3);
-        tickets.release_all(&mut steps);
-        tickets.release(Ticket(1), &mut steps);
-        assert_eq!((&*steps, tickets.len()), (&[Step::Revoke(Ticket(1))][..], 2));
-        steps.clear();
-        tickets.answered(Ticket(3), true, &mut steps);
-        tickets.answered(Ticket(4), false, &mut steps);
-        assert_eq!((&*steps, tickets.len()), (&[Step::Revoke(Ticket(3))][..], 0));
+        tickets.release_all(cx);
+        tickets.release(Ticket(1), cx);
+        assert_eq!((&**cx.out, tickets.len()), (&[Step::Revoke(Ticket(1))][..], 2));
+        cx.out.clear();
+        tickets.answered(Ticket(3), true, cx);
+        tickets.answered(Ticket(4), false, cx);
+        assert_eq!((&**cx.out, tickets.len()), (&[Step::Revoke(Ticket(3))][..], 0));
     }
 }

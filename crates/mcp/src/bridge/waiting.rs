@@ -6,7 +6,7 @@ use wire::{Call, Id, Message, Outcome, code};
 
 use super::Bridge;
 use super::client::{Client, State};
-use crate::exchange::{MOST_WAITING, Step, size_of};
+use crate::exchange::{Cx, MOST_WAITING, Step, size_of};
 use crate::ports::Caller;
 
 impl Client {
@@ -29,7 +29,7 @@ impl Bridge {
         caller: Caller,
         id: Option<&Id>,
         call: &Call,
-        steps: &mut Vec<Step>,
+        cx: &mut Cx<'_>,
     ) -> bool {
         let Some(client) = self.clients.get_mut(caller) else { return false };
         if client.waiting + size_of(call) <= MOST_WAITING {
@@ -46,14 +46,14 @@ impl Bridge {
                 client.limits.remove(id);
                 let error = error_object(code::INTERNAL_ERROR, &why, None);
                 let message = Message::response(id.clone(), Outcome::Error(error));
-                steps.push(Step::Tell { caller, message });
+                cx.out.push(Step::Tell { caller, message });
             }
             None => {
                 let text =
                     format!("an MCP client of {} was disconnected: {why}", self.transport.agent());
-                steps.push(Step::Report(Notice { level: Level::Warn, seat: self.far, text }));
-                steps.push(Step::HangUp(caller));
-                self.on_hung_up(caller, steps);
+                cx.out.push(Step::Report(Notice { level: Level::Warn, seat: self.far, text }));
+                cx.out.push(Step::HangUp(caller));
+                self.on_hung_up(caller, cx);
             }
         }
         false

@@ -5,81 +5,81 @@
 //! what was said. So it declares its servers again, and before anybody speaks to it each conversation is
 //! opened again, with the first words that its consumer had for the one before.
 
-use router::{Level, Notice, Seat, Time};
+use router::{Level, Notice, Seat};
 use wire::message::error_object;
 use wire::{Call, Outcome, Side, code};
 
 use super::question::Question;
 use super::talk::*;
-use super::{Exchange, Hop, Step};
+use super::{Cx, Exchange, Hop, Step};
 use crate::form::{self, About, Form, Word, connection_of};
 use crate::stateless::{INITIALIZE, INITIALIZED};
 
 impl Exchange {
     /// A component has died. What it owed the router answers, so nothing is answered here; what it has
     /// provided waits for [`returned`](Exchange::returned) or [`bypassed`](Exchange::bypassed).
-    pub fn parted(&mut self, now: Time, seat: Seat, steps: &mut Vec<Step>) {
-        self.in_order(steps, |exchange, steps| exchange.on_parted(now, seat, steps));
+    pub fn parted(&mut self, seat: Seat, cx: &mut Cx<'_>) {
+        self.in_order(cx, |exchange, cx| exchange.on_parted(seat, cx));
     }
 
-    fn on_parted(&mut self, now: Time, seat: Seat, steps: &mut Vec<Step>) {
+    fn on_parted(&mut self, seat: Seat, cx: &mut Cx<'_>) {
         self.greetings.forget(seat);
         let provided = self.registry.parted(seat);
         let owed = self.questions.forget(seat);
         self.remember_hellos(owed);
         self.suspend_talks(seat);
         for key in provided {
-            self.drop_if_unused(now, &key, steps);
+            self.drop_if_unused(&key, cx);
         }
         if seat == self.far {
             // The router takes what waited as delivered: it answers the requests.
             self.held.clear();
-            self.bridge.on_parted(steps);
+            self.bridge.on_parted(cx);
         }
-        self.close_talks_through(now, seat, steps);
-        self.say_lost_hellos(steps);
+        self.close_talks_through(seat, cx);
+        self.say_lost_hellos(cx);
     }
 
     /// First words of clients that failed on their way to the server are said again.
-    pub(super) fn say_lost_hellos(&mut self, steps: &mut Vec<Step>) {
+    pub(super) fn say_lost_hellos(&mut self, cx: &mut Cx<'_>) {
         for (caller, connection) in self.bridge.lost_hellos() {
             let heard = self.talks.with(&connection).is_none_or(|talk| talk.begun.is_some())
                 || self.may_answer_late(&connection);
-            self.bridge.hello_again(caller, heard, steps);
+            self.bridge.hello_again(caller, heard, cx);
         }
     }
 
     /// Another has taken the place of a component that died, and has been told of every session.
-    pub fn returned(&mut self, now: Time, seat: Seat, steps: &mut Vec<Step>) {
-        self.in_order(steps, |exchange, steps| exchange.on_returned(now, seat, steps));
+    pub fn returned(&mut self, seat: Seat, cx: &mut Cx<'_>) {
+        self.in_order(cx, |exchange, cx| exchange.on_returned(seat, cx));
     }
 
-    fn on_returned(&mut self, now: Time, seat: Seat, steps: &mut Vec<Step>) {
+    fn on_returned(&mut self, seat: Seat, cx: &mut Cx<'_>) {
         let Some(missing) = self.registry.returned(seat) else { return };
         let who = self.chain.describe(seat);
         for (key, name) in missing {
             let text = format!("{who} was restarted and offers the MCP server '{name}' no more");
-            self.lose_server(now, &key, &text, steps);
-            steps.push(Step::Report(Notice { level: Level::Warn, seat, text }));
+            self.lose_server(&key, &text, cx);
+            cx.out.push(Step::Report(Notice { level: Level::Warn, seat, text }));
         }
         for number in self.talks.numbers(|talk| talk.seat == seat) {
-            self.open_again(now, number, steps);
+            self.open_again(number, cx);
         }
-        self.say_lost_hellos(steps);
+        self.say_lost_hellos(cx);
     }
 
     /// Nobody takes the place of a component that died: the chain closes over the gap, and what it
     /// has provided is gone.
-    pub fn bypassed(&mut self, now: Time, seat: Seat, steps: &mut Vec<Step>) {
-        self.in_order(steps, |exchange, steps| exchange.on_bypassed(now, seat, steps));
+    pub fn bypassed(&mut self, seat: Seat, cx: &mut Cx<'_>) {
+        self.in_order(cx, |exchange, cx| exchange.on_bypassed(seat, cx));
     }
 
-    fn on_bypassed(&mut self, now: Time, seat: Seat, steps: &mut Vec<Step>) {
-        self.on_parted(now, seat, steps);
+    fn on_bypassed(&mut self, seat: Seat, cx: &mut Cx<'_>) {
+        self.on_parted(seat, cx);
         let who = self.chain.describe(seat);
         for (key, name) in self.registry.bypassed(seat) {
             let text = format!("{who} is out of the chain, and with it its MCP server '{name}'");
-            self.lose_server(now, &key, &text, steps);
+            self.lose_server(&key, &text, cx);
         }
     }
 
@@ -130,7 +130,7 @@ impl Exchange {
 
     /// Ends, toward their providers, the conversations that a seat had, or knew of before anybody
     /// beyond it did; and those whose end may have been lost with it.
-    fn close_talks_through(&mut self, now: Time, seat: Seat, steps: &mut Vec<Step>) {
+    fn close_talks_through(&mut self, seat: Seat, cx: &mut Cx<'_>) {
         let bridged = self.bridge.native().is_none();
         let has_left = |talk: &Talk| match &talk.consumer {
             Consumer::Connection { id, .. } => {
@@ -145,7 +145,7 @@ impl Exchange {
             through && (self.distance(talk.told_to) <= beyond || has_left(talk))
         });
         for number in over {
-            self.close_talk(now, number, None, steps);
+            self.close_talk(number, None, cx);
         }
     }
 
@@ -154,7 +154,7 @@ impl Exchange {
         if seat == self.far { usize::MAX } else { seat.index() }
     }
 
-    fn open_again(&mut self, now: Time, number: u64, steps: &mut Vec<Step>) {
+    fn open_again(&mut self, number: u64, cx: &mut Cx<'_>) {
         let Some(talk) = self.talks.get(number) else { return };
         let Some(server) = self.registry.get(&talk.server) else { return };
         let theirs = match &talk.consumer {
@@ -162,15 +162,15 @@ impl Exchange {
             Consumer::Stateless => Form::M7,
         };
         let form = server.form_for(theirs);
-        self.open(now, number, form, None, None, steps);
+        self.open(number, form, None, None, cx);
     }
 
     /// A server is there no more, for this reason.
-    fn lose_server(&mut self, now: Time, key: &str, why: &str, steps: &mut Vec<Step>) {
+    fn lose_server(&mut self, key: &str, why: &str, cx: &mut Cx<'_>) {
         let error = error_object(code::INTERNAL_ERROR, why, None);
-        self.bridge.forget_server(key, steps);
+        self.bridge.forget_server(key, cx);
         for number in self.talks.numbers(|talk| talk.server == key) {
-            self.dismiss(now, number, &error, steps);
+            self.dismiss(number, &error, cx);
         }
         self.registry.remove(key);
     }

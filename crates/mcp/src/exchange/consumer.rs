@@ -1,6 +1,6 @@
 //! What consumers say: delivered to the provider in its own form, or answered here.
 
-use router::{Level, Notice, Seat, Time};
+use router::{Level, Notice, Seat};
 use wire::message::error_object;
 use wire::{Call, Id, Json, Message, Outcome, Side, code};
 
@@ -8,7 +8,7 @@ use super::operations::Operation;
 use super::question::{Question, Then};
 use super::questions::{Key, What};
 use super::talk::*;
-use super::{Exchange, LIMIT, Step, has_limit};
+use super::{Cx, Exchange, LIMIT, Step, has_limit};
 use crate::bridge::{cancel, no_such};
 use crate::form::{self, About, Address, Answer, Form, Target, Way, Word, named_server};
 use crate::stateless::{self, CANCELLED, Client, DISCOVER, INITIALIZE, INITIALIZED, PING};
@@ -17,11 +17,10 @@ impl Exchange {
     /// A consumer's message is to be delivered to a seat on its way to the provider.
     pub(super) fn on_consumer(
         &mut self,
-        now: Time,
         seat: Seat,
         id: Option<Id>,
         call: Call,
-        steps: &mut Vec<Step>,
+        cx: &mut Cx<'_>,
     ) -> Option<Message> {
         let Some((form, word)) = form::read(&call) else { return Some(message(id, call)) };
         let form = self.talks.recognize(form, &word);
@@ -33,7 +32,7 @@ impl Exchange {
             key.filter(|_| provider == Some(seat) && !theirs)
         };
         let until = match &word {
-            Word::Say { call, .. } => has_limit(call).then(|| now.plus(LIMIT)),
+            Word::Say { call, .. } => has_limit(call).then(|| cx.now.plus(LIMIT)),
             _ => None,
         };
         match word {
@@ -41,43 +40,36 @@ impl Exchange {
                 let Some(key) = mine(self, &server) else {
                     let what = format!("server '{server}'");
                     let call = form.spelt_out(call, &server);
-                    return self.not_here(seat, id, form, &what, call, steps);
+                    return self.not_here(seat, id, form, &what, call, cx);
                 };
                 let id = id?;
                 let consumer = Consumer::Connection { form, id: chosen.unwrap_or_default() };
                 let number = self.add_talk(&key, seat, consumer);
                 let form = self.registry.get(&key)?.form_for(form);
-                self.open(now, number, form, Some(id), Some(call), steps);
+                self.open(number, form, Some(id), Some(call), cx);
             }
             Word::Disconnect { connection } => {
                 let number = self.talks.number_of(&connection);
                 let Some(number) = number.filter(|it| self.is_at(seat, *it)) else {
                     let what = format!("connection '{connection}'");
-                    return self.not_here(seat, id, form, &what, call, steps);
+                    return self.not_here(seat, id, form, &what, call, cx);
                 };
-                self.close_talk(now, number, id, steps);
+                self.close_talk(number, id, cx);
             }
             Word::Say { target: Target::Connection(connection), call: said, id: inner } => {
                 let number = self.talks.number_of(&connection);
                 let Some(number) = number.filter(|it| self.is_at(seat, *it)) else {
                     let what = format!("connection '{connection}'");
-                    return self.not_here(seat, id, form, &what, call, steps);
+                    return self.not_here(seat, id, form, &what, call, cx);
                 };
                 let request = String::new();
                 let original = Some(call);
                 let item = Item { id, inner, request, call: said, original, until };
-                self.say(now, number, item, steps);
+                self.say(number, item, cx);
             }
             Word::Say { target: Target::Server(server), call: said, id: inner } => {
                 let Some(key) = mine(self, &server) else {
-                    return self.not_here(
-                        seat,
-                        id,
-                        form,
-                        &format!("server '{server}'"),
-                        call,
-                        steps,
-                    );
+                    return self.not_here(seat, id, form, &format!("server '{server}'"), call, cx);
                 };
                 let open = self.talks.iter().find(|(_, talk)| {
                     talk.server == key && matches!(talk.consumer, Consumer::Server { .. })
@@ -88,25 +80,18 @@ impl Exchange {
                         let number =
                             self.add_talk(&key, seat, Consumer::Server { form, id: server });
                         let form = self.registry.get(&key)?.form_for(form);
-                        self.open(now, number, form, None, None, steps);
+                        self.open(number, form, None, None, cx);
                         number
                     }
                 };
                 let request = String::new();
                 let original = Some(call);
                 let item = Item { id, inner, request, call: said, original, until };
-                self.say(now, number, item, steps);
+                self.say(number, item, cx);
             }
             Word::Say { target: Target::Operation { server, request }, call: said, id: inner } => {
                 let Some(key) = mine(self, &server) else {
-                    return self.not_here(
-                        seat,
-                        id,
-                        form,
-                        &format!("server '{server}'"),
-                        call,
-                        steps,
-                    );
+                    return self.not_here(seat, id, form, &format!("server '{server}'"), call, cx);
                 };
                 let server = self.registry.get_mut(&key)?;
                 server.called = named_server(&call);
@@ -126,17 +111,17 @@ impl Exchange {
                             true => Question::Passed { server: key, request },
                             false => Question::Trial { server: key, inner, request, call: said },
                         };
-                        self.questions.expect(now, (seat, id), question, until, what);
+                        self.questions.expect(cx.now, (seat, id), question, until, what);
                     }
                     return Some(message(id, call));
                 }
                 if let Some(id) = id.as_ref().filter(|_| stateless::would_connect(&said)) {
                     let error = stateless::unknown_method(DISCOVER);
-                    answer(seat, id.clone(), Outcome::Error(error), steps);
+                    answer(seat, id.clone(), Outcome::Error(error), cx);
                     return None;
                 }
                 let item = Item { id, inner, request, call: said, original: None, until };
-                self.say_stateless(now, &key, item, steps);
+                self.say_stateless(&key, item, cx);
             }
         }
         None
@@ -155,7 +140,7 @@ impl Exchange {
         form: Form,
         what: &str,
         call: Call,
-        steps: &mut Vec<Step>,
+        cx: &mut Cx<'_>,
     ) -> Option<Message> {
         if !self.is_end_of_road(seat) {
             let call = match self.registry.is_reborn(seat) && !self.is_anybodys(&call) {
@@ -164,7 +149,7 @@ impl Exchange {
             };
             return Some(message(id, call));
         }
-        answer(seat, id?, Outcome::Error(no_such(what, form)), steps);
+        answer(seat, id?, Outcome::Error(no_such(what, form)), cx);
         None
     }
 
@@ -179,13 +164,7 @@ impl Exchange {
     }
 
     /// What a stateless consumer says to a server with connections: all of it goes over one.
-    pub(super) fn say_stateless(
-        &mut self,
-        now: Time,
-        key: &str,
-        item: Item,
-        steps: &mut Vec<Step>,
-    ) {
+    pub(super) fn say_stateless(&mut self, key: &str, item: Item, cx: &mut Cx<'_>) {
         let open = |talk: &Talk| talk.server == key && matches!(talk.consumer, Consumer::Stateless);
         let found = self.talks.iter().find(|(_, talk)| open(talk)).map(|(number, _)| number);
         let number = match found {
@@ -194,7 +173,7 @@ impl Exchange {
                 let Some(server) = self.registry.get(key) else { return };
                 let (seat, form) = (server.seat, server.form_for(Form::M7));
                 let number = self.add_talk(key, seat, Consumer::Stateless);
-                self.open(now, number, form, None, None, steps);
+                self.open(number, form, None, None, cx);
                 number
             }
         };
@@ -204,14 +183,9 @@ impl Exchange {
                 item.request
             );
             let Some(talk) = self.talks.get(number) else { return };
-            return answer(
-                talk.seat,
-                id.clone(),
-                Outcome::error(code::INVALID_PARAMS, &why),
-                steps,
-            );
+            return answer(talk.seat, id.clone(), Outcome::error(code::INVALID_PARAMS, &why), cx);
         }
-        self.say(now, number, item, steps);
+        self.say(number, item, cx);
     }
 
     /// Is there a request of a stateless consumer with this `requestId`?
@@ -222,9 +196,9 @@ impl Exchange {
     }
 
     /// Says something to the provider, or answers it here.
-    pub(super) fn say(&mut self, now: Time, number: u64, item: Item, steps: &mut Vec<Step>) {
+    pub(super) fn say(&mut self, number: u64, item: Item, cx: &mut Cx<'_>) {
         let item = match item.call.is(INITIALIZE) {
-            true => self.on_new_connection(now, number, item, steps),
+            true => self.on_new_connection(number, item, cx),
             false => Some(item),
         };
         let Some(item) = item else { return };
@@ -237,7 +211,7 @@ impl Exchange {
                 }
                 let size = size_of(&item.call) + item.original.as_ref().map_or(0, size_of);
                 if talk.held + size > MOST_WAITING {
-                    return self.cannot_wait(number, item, steps);
+                    return self.cannot_wait(number, item, cx);
                 }
                 talk.held += size;
                 let call = item.call.detached();
@@ -252,7 +226,7 @@ impl Exchange {
                     talk.is_ready();
                 }
                 if matches!(talk.consumer, Consumer::Stateless) {
-                    return self.say_attached(now, number, form, &connection, item, steps);
+                    return self.say_attached(number, form, &connection, item, cx);
                 }
                 let (seat, unchanged) = (talk.seat, talk.is_alike(server));
                 let kept = server.keeps(form);
@@ -262,7 +236,7 @@ impl Exchange {
                     let error = stateless::unknown_method(DISCOVER);
                     let outcome =
                         close(talk, server, inner.as_ref(), Answer::Said(Outcome::Error(error)));
-                    return answer(seat, id.clone(), outcome, steps);
+                    return answer(seat, id.clone(), outcome, cx);
                 }
                 let address =
                     Address { server: server.address(form), connection: &connection, request: "" };
@@ -291,23 +265,16 @@ impl Exchange {
                     };
                     let question =
                         Question::Say { talk: number, form, inner, request, call, rounds: 0 };
-                    self.questions.expect(now, (seat, id), question, until, what);
+                    self.questions.expect(cx.now, (seat, id), question, until, what);
                 }
-                deliver(seat, Side::Editor, message(id, said), steps);
+                deliver(seat, Side::Editor, message(id, said), cx);
             }
-            State::Stateless(_) => self.say_detached(now, number, item, 0, steps),
+            State::Stateless(_) => self.say_detached(number, item, 0, cx),
         }
     }
 
     /// The consumer of a connection speaks to a stateless server.
-    pub(super) fn say_detached(
-        &mut self,
-        now: Time,
-        number: u64,
-        item: Item,
-        rounds: u8,
-        steps: &mut Vec<Step>,
-    ) {
+    pub(super) fn say_detached(&mut self, number: u64, item: Item, rounds: u8, cx: &mut Cx<'_>) {
         let Some(talk) = self.talks.get_mut(number) else { return };
         let Some(server) = self.registry.get(&talk.server) else { return };
         let State::Stateless(client) = &mut talk.state else { return };
@@ -318,7 +285,7 @@ impl Exchange {
             }
             // Stateless servers are told nothing that is not a request, but that one is taken back.
             if let Some(id) = self.taken_back(number, &item.call) {
-                deliver(seat, Side::Editor, cancel(&id), steps);
+                deliver(seat, Side::Editor, cancel(&id), cx);
             }
             return;
         };
@@ -330,16 +297,16 @@ impl Exchange {
                     let result = stateless::initialized(Some(&found), &talk.client(), &server.name);
                     let said = Answer::Said(Outcome::Result(result));
                     let outcome = close(talk, server, inner.as_ref(), said);
-                    answer(seat, id, outcome, steps);
+                    answer(seat, id, outcome, cx);
                 }
-                None => self.discover(now, number, Then::Hello { id, inner }, steps),
+                None => self.discover(number, Then::Hello { id, inner }, cx),
             }
             return;
         }
         if call.is(PING) || call.is(INITIALIZED) {
             let said = Answer::Said(Outcome::Result(Json::EMPTY));
             let outcome = close(talk, server, inner.as_ref(), said);
-            return answer(seat, id, outcome, steps);
+            return answer(seat, id, outcome, cx);
         }
         let detached = stateless::detached(&call, client);
         let request = format!("r-{}", self.ids.fresh());
@@ -352,12 +319,12 @@ impl Exchange {
         let what = What::say(Form::M7, server.address(Form::M7), "", &detached);
         let call = self.kept(seat, &call);
         let question = Question::Say { talk: number, form: Form::M7, inner, request, call, rounds };
-        self.questions.expect(now, (seat, &id), question, until, what);
-        deliver(seat, Side::Editor, Message::Request { id, call: said }, steps);
+        self.questions.expect(cx.now, (seat, &id), question, until, what);
+        deliver(seat, Side::Editor, Message::Request { id, call: said }, cx);
     }
 
     /// A message for a server that is not open yet, and for which too much waits already.
-    fn cannot_wait(&self, number: u64, item: Item, steps: &mut Vec<Step>) {
+    fn cannot_wait(&self, number: u64, item: Item, cx: &mut Cx<'_>) {
         let Some(talk) = self.talks.get(number) else { return };
         let Some(server) = self.registry.get(&talk.server) else { return };
         let why = format!(
@@ -370,11 +337,11 @@ impl Exchange {
             Some(id) => {
                 let error = error_object(code::INTERNAL_ERROR, &why, None);
                 let said = Answer::Said(Outcome::Error(error));
-                answer(talk.seat, id, close(talk, server, item.inner.as_ref(), said), steps);
+                answer(talk.seat, id, close(talk, server, item.inner.as_ref(), said), cx);
             }
             None => {
                 let text = format!("{} dropped: {why}", item.call.method.name());
-                steps.push(Step::Report(Notice { level: Level::Warn, seat: talk.seat, text }));
+                cx.out.push(Step::Report(Notice { level: Level::Warn, seat: talk.seat, text }));
             }
         }
     }
@@ -398,12 +365,11 @@ impl Exchange {
     /// A stateless consumer speaks to the server of a connection.
     pub(super) fn say_attached(
         &mut self,
-        now: Time,
         number: u64,
         form: Form,
         connection: &str,
         item: Item,
-        steps: &mut Vec<Step>,
+        cx: &mut Cx<'_>,
     ) {
         let Some(talk) = self.talks.get(number) else { return };
         let Some(server) = self.registry.get(&talk.server) else { return };
@@ -413,7 +379,7 @@ impl Exchange {
             let found = talk.hello.as_ref().map(stateless::discovered).unwrap_or(Json::EMPTY);
             let said = Answer::Said(Outcome::Result(found));
             let outcome = close(talk, server, inner.as_ref(), said);
-            return answer(seat, id, outcome, steps);
+            return answer(seat, id, outcome, cx);
         }
         let attached = stateless::attached(&call);
         let token = stateless::progress_token(&call);
@@ -428,8 +394,8 @@ impl Exchange {
             false => Call::new("", None),
         };
         let question = Question::Say { talk: number, form, inner, request: key, call, rounds: 0 };
-        self.questions.expect(now, (seat, &id), question, until, what);
-        deliver(seat, Side::Editor, Message::Request { id, call: said }, steps);
+        self.questions.expect(cx.now, (seat, &id), question, until, what);
+        deliver(seat, Side::Editor, Message::Request { id, call: said }, cx);
     }
 
     /// The request that a consumer takes back in MCP's own words, as its provider knows it. Only where

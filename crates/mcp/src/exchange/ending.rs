@@ -1,11 +1,11 @@
 //! How questions and conversations end before they are answered.
 
-use router::{Seat, Time};
+use router::Seat;
 use wire::{Call, Id, Json, Message, Outcome, Side};
 
 use super::question::{Question, Then};
 use super::talk::*;
-use super::{Exchange, Step};
+use super::{Cx, Exchange, Step};
 use crate::bridge::cancel;
 use crate::form::{Address, Form, Way};
 use crate::stateless::CANCELLED;
@@ -14,23 +14,17 @@ impl Exchange {
     /// A request that was delivered to a provider is cancelled. An MCP server with connections wants
     /// to be told in MCP's own words, too; then it does not answer, and we do. True if the provider
     /// does not know of the request.
-    pub(super) fn on_cancel(
-        &mut self,
-        now: Time,
-        seat: Seat,
-        id: &Id,
-        steps: &mut Vec<Step>,
-    ) -> bool {
-        if self.cancel_opening(now, seat, id, steps) {
+    pub(super) fn on_cancel(&mut self, seat: Seat, id: &Id, cx: &mut Cx<'_>) -> bool {
+        if self.cancel_opening(seat, id, cx) {
             return true;
         }
         let key = (seat, id.clone());
-        let copies = self.stop_repeating(now, &key, steps);
+        let copies = self.stop_repeating(&key, cx);
         for copy in &copies {
-            deliver(seat, Side::Editor, cancel(copy), steps);
+            deliver(seat, Side::Editor, cancel(copy), cx);
         }
         if !matches!(self.questions.get(&key), Some(Question::Say { .. })) {
-            return self.cancel_waiting(seat, id, steps);
+            return self.cancel_waiting(seat, id, cx);
         }
         let Some(Question::Say { talk, form, inner, request, .. }) =
             self.questions.take_question(&key)
@@ -48,15 +42,15 @@ impl Exchange {
             for id in [known_as].iter().chain(&copies) {
                 let params = Json::object([("requestId", Some(id.json().clone()))]);
                 let said = form.say(Way::ToServer, address, None, &Call::new(CANCELLED, params));
-                deliver(seat, Side::Editor, Message::Notification(said), steps);
+                deliver(seat, Side::Editor, Message::Notification(said), cx);
             }
         }
-        answer(seat, id.clone(), cancelled(), steps);
+        answer(seat, id.clone(), cancelled(), cx);
         false
     }
 
     /// The same for a connect: what is opened nevertheless is closed.
-    fn cancel_opening(&mut self, now: Time, seat: Seat, id: &Id, steps: &mut Vec<Step>) -> bool {
+    fn cancel_opening(&mut self, seat: Seat, id: &Id, cx: &mut Cx<'_>) -> bool {
         let opens = |talk: &Talk| talk.seat == seat && matches!(talk.state, State::Opening(_));
         if !self.talks.any(opens) {
             return false;
@@ -65,15 +59,15 @@ impl Exchange {
             let asked = *whose == seat && question.asked() == Some(id);
             question.talk().filter(|_| asked)
         });
-        let Some(talk) = found.and_then(|it| self.end_talk(now, it, &cancellation(), steps)) else {
+        let Some(talk) = found.and_then(|it| self.end_talk(it, &cancellation(), cx)) else {
             return false;
         };
-        self.drop_if_unused(now, &talk.server, steps);
+        self.drop_if_unused(&talk.server, cx);
         true
     }
 
     /// The same for a request that has not been said to the provider yet, or not again.
-    fn cancel_waiting(&mut self, seat: Seat, id: &Id, steps: &mut Vec<Step>) -> bool {
+    fn cancel_waiting(&mut self, seat: Seat, id: &Id, cx: &mut Cx<'_>) -> bool {
         let waits = |item: &Item| item.id.as_ref() == Some(id);
         let here = self.talks.numbers(|talk| talk.seat == seat);
         let found = here.iter().find_map(|number| {
@@ -82,52 +76,45 @@ impl Exchange {
         });
         let inputs = self.inputs.take(|it| it.id == *id && here.contains(&it.talk));
         for input in &inputs {
-            take_back(&self.ids, seat, input, steps);
+            take_back(&self.ids, seat, input, cx);
         }
         let known = found.is_some() || !inputs.is_empty();
         if known {
-            answer(seat, id.clone(), cancelled(), steps);
+            answer(seat, id.clone(), cancelled(), cx);
         }
         known
     }
 
     /// A consumer ends a conversation, perhaps with a request.
-    pub(super) fn close_talk(
-        &mut self,
-        now: Time,
-        number: u64,
-        asked: Option<Id>,
-        steps: &mut Vec<Step>,
-    ) {
-        let Some(talk) = self.end_talk(now, number, &closed(), steps) else { return };
+    pub(super) fn close_talk(&mut self, number: u64, asked: Option<Id>, cx: &mut Cx<'_>) {
+        let Some(talk) = self.end_talk(number, &closed(), cx) else { return };
         if let State::Open { form, connection } | State::Greeting { form, connection, .. } =
             &talk.state
         {
-            self.say_goodbye(now, talk.seat, *form, connection, steps);
+            self.say_goodbye(talk.seat, *form, connection, cx);
         }
         if let Some(id) = asked {
-            answer(talk.seat, id, Outcome::Result(Json::EMPTY), steps);
+            answer(talk.seat, id, Outcome::Result(Json::EMPTY), cx);
         }
-        self.drop_if_unused(now, &talk.server, steps);
+        self.drop_if_unused(&talk.server, cx);
     }
 
     /// Closes a connection to a provider, if it is one.
     pub(super) fn say_goodbye(
         &mut self,
-        now: Time,
         seat: Seat,
         form: Form,
         connection: &str,
-        steps: &mut Vec<Step>,
+        cx: &mut Cx<'_>,
     ) {
         if !form.connects() {
             return;
         }
         match form.disconnect(connection) {
             (call, true) => {
-                self.ask(now, seat, Question::Goodbye, call, None, steps);
+                self.ask(seat, Question::Goodbye, call, None, cx);
             }
-            (call, false) => deliver(seat, Side::Editor, Message::Notification(call), steps),
+            (call, false) => deliver(seat, Side::Editor, Message::Notification(call), cx),
         }
     }
 
@@ -137,19 +124,13 @@ impl Exchange {
     }
 
     /// A conversation is over: whoever waits for an answer gets this one.
-    pub(super) fn end_talk(
-        &mut self,
-        now: Time,
-        number: u64,
-        error: &Json,
-        steps: &mut Vec<Step>,
-    ) -> Option<Talk> {
+    pub(super) fn end_talk(&mut self, number: u64, error: &Json, cx: &mut Cx<'_>) -> Option<Talk> {
         let mut talk = self.remove_talk(number)?;
         let seat = talk.seat;
         let mut waiting: Vec<Id> = Vec::new();
         waiting.extend(talk.waiting_mut().into_iter().flatten().filter_map(|it| it.id.take()));
         for input in self.inputs.take(|it| it.talk == number) {
-            take_back(&self.ids, seat, &input, steps);
+            take_back(&self.ids, seat, &input, cx);
             waiting.push(input.id);
         }
         for (key, question) in self.questions.take_all(|it| it.talk() == Some(number)) {
@@ -158,18 +139,18 @@ impl Exchange {
                     waiting.extend(asked.clone());
                     let repeat = self.questions.forget_repeat(&key);
                     let copies = repeat.map(|repeat| repeat.copies).unwrap_or_default();
-                    self.expect_late(now, &key, copies, question, None);
+                    self.expect_late(cx.now, &key, copies, question, None);
                     continue;
                 }
                 Question::Discover { then: Then::Open { asked }, .. } => waiting.extend(asked),
                 Question::Discover { then: Then::Hello { id, .. }, .. } => waiting.push(id),
                 Question::Say { form, .. } => {
                     let id = key.1.clone();
-                    let copies = self.stop_repeating(now, &key, steps);
+                    let copies = self.stop_repeating(&key, cx);
                     if form == Form::M7 {
-                        deliver(seat, Side::Editor, cancel(&id), steps);
+                        deliver(seat, Side::Editor, cancel(&id), cx);
                         for copy in copies {
-                            deliver(seat, Side::Editor, cancel(&copy), steps);
+                            deliver(seat, Side::Editor, cancel(&copy), cx);
                         }
                     }
                     waiting.push(id);
@@ -183,36 +164,30 @@ impl Exchange {
                 | Question::Goodbye => {}
             }
             self.questions.lift_limit(&key);
-            self.stop_repeating(now, &key, steps);
+            self.stop_repeating(&key, cx);
         }
         for id in waiting {
-            answer(seat, id, Outcome::Error(error.clone()), steps);
+            answer(seat, id, Outcome::Error(error.clone()), cx);
         }
         Some(talk)
     }
 
     /// A conversation is over for a consumer that believes it open, and is told.
-    pub(super) fn dismiss(
-        &mut self,
-        now: Time,
-        number: u64,
-        error: &Json,
-        steps: &mut Vec<Step>,
-    ) -> Option<Talk> {
+    pub(super) fn dismiss(&mut self, number: u64, error: &Json, cx: &mut Cx<'_>) -> Option<Talk> {
         let told = self.talks.is_told(number);
-        let talk = self.end_talk(now, number, error, steps)?;
+        let talk = self.end_talk(number, error, cx)?;
         if let Consumer::Connection { form, id } = &talk.consumer
             && told
         {
             let message = Message::Notification(form.disconnect(id).0);
-            steps.push(Step::Arrive { from: talk.seat, toward: Side::Agent, message });
+            cx.out.push(Step::Arrive { from: talk.seat, toward: Side::Agent, message });
         }
         Some(talk)
     }
 
     /// Ends the conversations about a server. Those of the bridge's clients end by themselves, once
     /// they are open and the client knows.
-    pub(super) fn close_talks_of(&mut self, now: Time, server: &str, steps: &mut Vec<Step>) {
+    pub(super) fn close_talks_of(&mut self, server: &str, cx: &mut Cx<'_>) {
         let (bridged, far) = (self.bridge.native().is_none(), self.far);
         let ends_itself = |talk: &Talk| {
             bridged
@@ -221,7 +196,7 @@ impl Exchange {
                 && talk.told_to == far
         };
         for number in self.talks.numbers(|it| it.server == server && !ends_itself(it)) {
-            self.close_talk(now, number, None, steps);
+            self.close_talk(number, None, cx);
         }
     }
 }

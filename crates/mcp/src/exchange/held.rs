@@ -6,11 +6,11 @@
 
 use std::collections::VecDeque;
 
-use router::{Seat, Time};
+use router::Seat;
 use wire::{Id, Message, Side};
 
 use super::question::Watch;
-use super::{Exchange, Hop, Step};
+use super::{Cx, Exchange, Hop, Step};
 use crate::bridge::Draft;
 use crate::ports::{Place, Ticket};
 
@@ -85,12 +85,12 @@ impl Held {
 
     /// Moves what the exchange delivers to this seat behind what waits there. `from`: where the steps to look
     /// at begin.
-    fn hold_back(&mut self, seat: Seat, from: usize, steps: &mut Vec<Step>) {
+    fn hold_back(&mut self, seat: Seat, from: usize, cx: &mut Cx<'_>) {
         if self.is_empty() {
             return;
         }
         let held = |step: &mut Step| matches!(step, Step::Deliver { to, .. } if *to == seat);
-        for step in steps.extract_if(from.., held) {
+        for step in cx.out.extract_if(from.., held) {
             if let Step::Deliver { toward, message, .. } = step {
                 self.items.push_back(Item::Own { toward, message });
             }
@@ -107,75 +107,64 @@ impl Exchange {
     /// Does something that may deliver messages to a seat where others wait.
     pub(super) fn in_order<T>(
         &mut self,
-        steps: &mut Vec<Step>,
-        act: impl FnOnce(&mut Exchange, &mut Vec<Step>) -> T,
+        cx: &mut Cx<'_>,
+        act: impl FnOnce(&mut Exchange, &mut Cx<'_>) -> T,
     ) -> T {
-        let from = steps.len();
-        let done = act(self, steps);
-        self.held.hold_back(self.far, from, steps);
+        let from = cx.out.len();
+        let done = act(self, cx);
+        self.held.hold_back(self.far, from, cx);
         done
     }
 
     /// The shell has opened the place that a [`Step::Admit`] asked for, or says why it could not. It answers
     /// each of them once.
-    pub fn admitted(
-        &mut self,
-        now: Time,
-        ticket: Ticket,
-        place: Result<Place, String>,
-        steps: &mut Vec<Step>,
-    ) {
-        self.bridge.admitted(ticket, &place, steps);
+    pub fn admitted(&mut self, ticket: Ticket, place: Result<Place, String>, cx: &mut Cx<'_>) {
+        self.bridge.admitted(ticket, &place, cx);
         self.held.answered(ticket, &place);
-        self.release(now, steps);
+        self.release(cx);
     }
 
     /// A set-up request for the agent, whose turn it is. Gives it back if it waits for nothing.
-    pub(super) fn place(&mut self, id: Id, draft: Draft, steps: &mut Vec<Step>) -> Option<Message> {
+    pub(super) fn place(&mut self, id: Id, draft: Draft, cx: &mut Cx<'_>) -> Option<Message> {
         if !draft.is_complete() {
             self.held.push_set_up_first(id, draft);
             return None;
         }
-        match self.bridge.complete(draft, steps) {
+        match self.bridge.complete(draft, cx) {
             Ok((call, set_up)) => {
                 self.questions.watch(self.far, &id, Watch::SetUp(Box::new(set_up)));
                 Some(Message::Request { id, call })
             }
             Err(outcome) => {
                 let message = Message::response(id, outcome);
-                steps.push(Step::Arrive { from: self.far, toward: Side::Editor, message });
+                cx.out.push(Step::Arrive { from: self.far, toward: Side::Editor, message });
                 None
             }
         }
     }
 
     /// A set-up request is sent to the agent again, behind what waits.
-    pub(super) fn place_again(
-        &mut self,
-        now: Time,
-        id: Id,
-        draft: Box<Draft>,
-        steps: &mut Vec<Step>,
-    ) {
+    pub(super) fn place_again(&mut self, id: Id, draft: Box<Draft>, cx: &mut Cx<'_>) {
         self.held.items.push_back(Item::SetUp { id, draft });
-        self.release(now, steps);
+        self.release(cx);
     }
 
     /// Delivers what waits, up to the next set-up request that waits for the shell.
-    fn release(&mut self, now: Time, steps: &mut Vec<Step>) {
+    fn release(&mut self, cx: &mut Cx<'_>) {
         while let Some(item) = self.held.pop() {
             let mut then = Vec::new();
             let (toward, message) = match item {
-                Item::SetUp { id, draft } => (Side::Agent, self.place(id, *draft, steps)),
+                Item::SetUp { id, draft } => (Side::Agent, self.place(id, *draft, cx)),
                 Item::Own { toward, message } => (toward, Some(message)),
                 Item::Delivery { hop, message } => {
-                    (hop.toward, self.deliver_now(now, hop, message, &mut then))
+                    let mut cx = Cx { now: cx.now, out: &mut then };
+                    (hop.toward, self.deliver_now(hop, message, &mut cx))
                 }
             };
             if let Some(message) = message {
-                steps.push(Step::Deliver { to: self.far, toward, message });
+                cx.out.push(Step::Deliver { to: self.far, toward, message });
             }
-            steps.append(&mut then);
+            cx.out.append(&mut then);
         }
     }
 }

@@ -1,11 +1,11 @@
 //! What a server wants to know of its client before it can answer.
 
-use router::{Seat, Time};
+use router::Seat;
 use wire::{Call, Id, Json, Message, Outcome, Side};
 
 use super::inputs::Input;
 use super::talk::*;
-use super::{Exchange, LIMIT, Step, has_limit};
+use super::{Cx, Exchange, LIMIT, Step, has_limit};
 use crate::form::{Address, Answer, Form};
 use crate::ids::Purpose;
 use crate::stateless;
@@ -14,10 +14,9 @@ impl Exchange {
     /// A stateless server wants to know something before it answers.
     pub(super) fn ask_consumer(
         &mut self,
-        now: Time,
         mut input: Input,
         questions: Vec<(String, Call)>,
-        steps: &mut Vec<Step>,
+        cx: &mut Cx<'_>,
     ) {
         let Some(talk) = self.talks.get(input.talk) else { return };
         let (seat, consumer, server) = (talk.seat, talk.consumer.clone(), talk.server.clone());
@@ -27,38 +26,37 @@ impl Exchange {
             let Some(call) = to_consumer(&consumer, &server, Some(&id), &call) else { continue };
             input.answers.push((number, question, None));
             let message = Message::Request { id, call };
-            steps.push(Step::Arrive { from: seat, toward: Side::Agent, message });
+            cx.out.push(Step::Arrive { from: seat, toward: Side::Agent, message });
         }
         if input.answers.is_empty() {
-            return self.answer_server(now, input, steps);
+            return self.answer_server(input, cx);
         }
         let number = self.ids.fresh();
         self.inputs.insert(number, input);
     }
 
     /// Repeats a request to a stateless server, with what it wanted to know.
-    pub(super) fn answer_server(&mut self, now: Time, input: Input, steps: &mut Vec<Step>) {
+    pub(super) fn answer_server(&mut self, input: Input, cx: &mut Cx<'_>) {
         let answers =
             input.answers.into_iter().filter_map(|(_, name, answer)| Some((name, answer?)));
         let answers: Vec<(String, Json)> = answers.collect();
         let call = stateless::again(&input.call, &answers, input.state.as_ref());
         let (id, inner) = (Some(input.id), input.inner);
-        let until = has_limit(&call).then(|| now.plus(LIMIT));
+        let until = has_limit(&call).then(|| cx.now.plus(LIMIT));
         let item = Item { id, inner, request: String::new(), call, original: None, until };
-        self.say_detached(now, input.talk, item, input.rounds + 1, steps);
+        self.say_detached(input.talk, item, input.rounds + 1, cx);
     }
 
     /// A consumer's answer is to be delivered to a provider. What it returns is.
     pub(super) fn on_consumer_answer(
         &mut self,
-        now: Time,
         seat: Seat,
         id: &Id,
         outcome: Outcome,
-        steps: &mut Vec<Step>,
+        cx: &mut Cx<'_>,
     ) -> Option<Outcome> {
         if let Some(number) = self.ids.number(Purpose::Input, id) {
-            self.on_input(now, number, outcome, steps);
+            self.on_input(number, outcome, cx);
             return None;
         }
         let Some(reversed) = self.inputs.take_reversed(seat, id) else { return Some(outcome) };
@@ -67,13 +65,7 @@ impl Exchange {
         Some(reversed.provider.close(address, reversed.inner.as_ref(), answer))
     }
 
-    pub(super) fn on_input(
-        &mut self,
-        now: Time,
-        number: u64,
-        outcome: Outcome,
-        steps: &mut Vec<Step>,
-    ) {
+    pub(super) fn on_input(&mut self, number: u64, outcome: Outcome, cx: &mut Cx<'_>) {
         let Some(talk) = self.inputs.talk_of(number) else { return };
         let form = self.talks.get(talk).map_or(Form::M3, |talk| match &talk.consumer {
             Consumer::Connection { form, .. } | Consumer::Server { form, .. } => *form,
@@ -82,18 +74,18 @@ impl Exchange {
         match form.open(outcome) {
             Answer::Said(Outcome::Result(result)) => {
                 if let Some(input) = self.inputs.answered(number, &result) {
-                    self.answer_server(now, input, steps);
+                    self.answer_server(input, cx);
                 }
             }
             Answer::Said(Outcome::Error(error)) | Answer::Failed(error) => {
                 // The client will not say: that is the end of the operation.
                 let Some(input) = self.inputs.refused(number) else { return };
                 let Some(talk) = self.talks.get(input.talk) else { return };
-                take_back(&self.ids, talk.seat, &input, steps);
+                take_back(&self.ids, talk.seat, &input, cx);
                 let Some(server) = self.registry.get(&talk.server) else { return };
                 let said = Answer::Said(Outcome::Error(error));
                 let outcome = close(talk, server, input.inner.as_ref(), said);
-                answer(talk.seat, input.id, outcome, steps);
+                answer(talk.seat, input.id, outcome, cx);
             }
         }
     }

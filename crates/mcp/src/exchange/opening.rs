@@ -1,6 +1,6 @@
 //! How a conversation begins: in which form the provider can be spoken to, and with what.
 
-use router::{Seat, Time};
+use router::Seat;
 use wire::message::error_object;
 use wire::{Call, Id, Json, Message, Outcome, Side, code};
 
@@ -8,7 +8,7 @@ use super::question::{Question, Then, is_ignorance};
 use super::questions::What;
 use super::server::Server;
 use super::talk::*;
-use super::{Exchange, LIMIT, Step};
+use super::{Cx, Exchange, LIMIT};
 use crate::form::{self, Address, Answer, Form, Way};
 use crate::stateless::{self, INITIALIZED};
 
@@ -40,25 +40,24 @@ impl Exchange {
     /// `original` what it said.
     pub(super) fn open(
         &mut self,
-        now: Time,
         number: u64,
         form: Form,
         asked: Option<Id>,
         original: Option<Call>,
-        steps: &mut Vec<Step>,
+        cx: &mut Cx<'_>,
     ) {
         let Some(talk) = self.talks.get(number) else { return };
         let Some(server) = self.registry.get(&talk.server) else { return };
         if form == Form::M7 {
             if server.settled {
-                return self.on_stateless(now, number, asked, steps);
+                return self.on_stateless(number, asked, cx);
             }
             let then = Then::Open { asked };
-            return self.discover(now, number, then, steps);
+            return self.discover(number, then, cx);
         }
         if !form.connects() {
             let seat = talk.seat;
-            return self.on_open(now, seat, number, form, String::new(), asked, None, steps);
+            return self.on_open(seat, number, form, String::new(), asked, None, cx);
         }
         // Who says `_mcp/connect` may know only one of its spellings, and the provider another.
         let as_spelt = form::named_server(&form.connect(server.address(form), ""));
@@ -78,25 +77,24 @@ impl Exchange {
         let seat = talk.seat;
         let what = What::Connect { form, server: server.address(form).to_owned() };
         let question = Question::Connect { talk: number, form, asked, alike, chosen };
-        self.ask(now, seat, question, call, Some(what), steps);
+        self.ask(seat, question, call, Some(what), cx);
     }
 
     /// Asks a provider something of our own.
     pub(super) fn ask(
         &mut self,
-        now: Time,
         seat: Seat,
         question: Question,
         call: Call,
         what: Option<What>,
-        steps: &mut Vec<Step>,
+        cx: &mut Cx<'_>,
     ) {
         let id = Id::string(&format!("m:{}", self.ids.fresh()));
-        self.questions.expect(now, (seat, &id), question, Some(now.plus(LIMIT)), what);
-        deliver(seat, Side::Editor, Message::Request { id, call }, steps);
+        self.questions.expect(cx.now, (seat, &id), question, Some(cx.now.plus(LIMIT)), what);
+        deliver(seat, Side::Editor, Message::Request { id, call }, cx);
     }
 
-    pub(super) fn discover(&mut self, now: Time, number: u64, then: Then, steps: &mut Vec<Step>) {
+    pub(super) fn discover(&mut self, number: u64, then: Then, cx: &mut Cx<'_>) {
         let Some(talk) = self.talks.get(number) else { return };
         let Some(server) = self.registry.get(&talk.server) else { return };
         let request = format!("mcp-over-acp:{number}");
@@ -107,25 +105,24 @@ impl Exchange {
         let call = Form::M7.say(Way::ToServer, address, Some(&Id::NULL), &discover);
         let what = What::say(Form::M7, server.address(Form::M7), "", &discover);
         let question = Question::Discover { talk: number, then };
-        self.ask(now, talk.seat, question, call, what, steps);
+        self.ask(talk.seat, question, call, what, cx);
     }
 
     /// The provider can be spoken to.
     #[allow(clippy::too_many_arguments)] // it is where all that is known of a connection comes together
     pub(super) fn on_open(
         &mut self,
-        now: Time,
         seat: Seat,
         number: u64,
         form: Form,
         connection: String,
         asked: Option<Id>,
         result: Option<Json>,
-        steps: &mut Vec<Step>,
+        cx: &mut Cx<'_>,
     ) {
         let Some(talk) = self.talks.get_mut(number) else {
             // Nobody wants it any more.
-            return self.say_goodbye(now, seat, form, &connection, steps);
+            return self.say_goodbye(seat, form, &connection, cx);
         };
         if let Some(server) = self.registry.get_mut(&talk.server) {
             server.settle(form);
@@ -138,23 +135,22 @@ impl Exchange {
             self.talks.connect(seat, connection.clone(), number);
         }
         if hello {
-            return self.greet(now, number, form, connection, waiting, steps);
+            return self.greet(number, form, connection, waiting, cx);
         }
-        self.tell_connected(number, &connection, asked, result, steps);
+        self.tell_connected(number, &connection, asked, result, cx);
         for item in waiting {
-            self.say(now, number, item, steps);
+            self.say(number, item, cx);
         }
     }
 
     /// Says `initialize` to a server, in the place of a consumer that does not, or will not again.
     pub(super) fn greet(
         &mut self,
-        now: Time,
         number: u64,
         form: Form,
         connection: String,
         waiting: Vec<Item>,
-        steps: &mut Vec<Step>,
+        cx: &mut Cx<'_>,
     ) {
         let Some(talk) = self.talks.get_mut(number) else { return };
         let Some(server) = self.registry.get(&talk.server) else { return };
@@ -168,23 +164,17 @@ impl Exchange {
         let what = What::say(form, server.address(form), &connection, &hello);
         talk.state = State::Greeting { form, connection, waiting };
         let seat = talk.seat;
-        self.ask(now, seat, Question::Hello { talk: number, form }, call, what, steps);
+        self.ask(seat, Question::Hello { talk: number, form }, call, what, cx);
     }
 
     /// The provider has no connections; the consumer may believe that it has one.
-    pub(super) fn on_stateless(
-        &mut self,
-        now: Time,
-        number: u64,
-        asked: Option<Id>,
-        steps: &mut Vec<Step>,
-    ) {
+    pub(super) fn on_stateless(&mut self, number: u64, asked: Option<Id>, cx: &mut Cx<'_>) {
         let Some(talk) = self.talks.get_mut(number) else { return };
         let stateless = State::Stateless(talk.client());
         let State::Opening(waiting) = std::mem::replace(&mut talk.state, stateless) else { return };
-        self.tell_connected(number, "", asked, None, steps);
+        self.tell_connected(number, "", asked, None, cx);
         for item in waiting {
-            self.say(now, number, item, steps);
+            self.say(number, item, cx);
         }
     }
 
@@ -196,7 +186,7 @@ impl Exchange {
         connection: &str,
         asked: Option<Id>,
         result: Option<Json>,
-        steps: &mut Vec<Step>,
+        cx: &mut Cx<'_>,
     ) {
         if self.talks.is_told(number) {
             return;
@@ -222,42 +212,40 @@ impl Exchange {
             *id = free;
         }
         if let Some(id) = asked {
-            answer(seat, id, Outcome::Result(told), steps);
+            answer(seat, id, Outcome::Result(told), cx);
         }
     }
 
     /// A conversation could not be opened.
     pub(super) fn on_closed(
         &mut self,
-        now: Time,
         number: u64,
         asked: Option<Id>,
         error: &Json,
-        steps: &mut Vec<Step>,
+        cx: &mut Cx<'_>,
     ) {
         let Some(talk) = self.talks.get(number) else { return };
         let stateless = matches!(talk.consumer, Consumer::Stateless);
         let error = if stateless { backend_failed(error) } else { error.clone() };
         if let Some(id) = asked {
-            answer(talk.seat, id, Outcome::Error(error.clone()), steps);
+            answer(talk.seat, id, Outcome::Error(error.clone()), cx);
         }
-        if let Some(talk) = self.dismiss(now, number, &error, steps) {
+        if let Some(talk) = self.dismiss(number, &error, cx) {
             if let State::Greeting { form, connection, .. } = &talk.state {
-                self.say_goodbye(now, talk.seat, *form, connection, steps);
+                self.say_goodbye(talk.seat, *form, connection, cx);
             }
-            self.drop_if_unused(now, &talk.server, steps);
+            self.drop_if_unused(&talk.server, cx);
         }
     }
 
     /// A connect was refused: perhaps the provider speaks another form.
     pub(super) fn on_ignorance(
         &mut self,
-        now: Time,
         number: u64,
         form: Form,
         asked: Option<Id>,
         outcome: Outcome,
-        steps: &mut Vec<Step>,
+        cx: &mut Cx<'_>,
     ) {
         let server = self.talks.get(number).map(|talk| talk.server.clone());
         let server = server.and_then(|key| self.registry.get_mut(&key));
@@ -268,23 +256,22 @@ impl Exchange {
             |server: &&mut Server| is_ignorance(&outcome) && (unknown || !server.may_be(Form::M1));
         let next = server.filter(another).and_then(|it| it.rule_out(form));
         match (next, outcome) {
-            (Some(form), _) => self.open(now, number, form, asked, None, steps),
-            (None, Outcome::Error(error)) => self.on_closed(now, number, asked, &error, steps),
+            (Some(form), _) => self.open(number, form, asked, None, cx),
+            (None, Outcome::Error(error)) => self.on_closed(number, asked, &error, cx),
             (None, Outcome::Result(_)) => {
                 let why = "the provider of the MCP server did not say how it calls the connection";
                 let error = error_object(code::INTERNAL_ERROR, why, None);
-                self.on_closed(now, number, asked, &error, steps);
+                self.on_closed(number, asked, &error, cx);
             }
         }
     }
 
     pub(super) fn on_discovered(
         &mut self,
-        now: Time,
         number: u64,
         then: Then,
         outcome: Outcome,
-        steps: &mut Vec<Step>,
+        cx: &mut Cx<'_>,
     ) {
         let Some(talk) = self.talks.get_mut(number) else { return };
         let Some(server) = self.registry.get_mut(&talk.server) else { return };
@@ -293,33 +280,27 @@ impl Exchange {
             && let Some(form) = server.rule_out(Form::M7)
         {
             let asked = asked.clone();
-            return self.open(now, number, form, asked, None, steps);
+            return self.open(number, form, asked, None, cx);
         }
         server.settle(Form::M7);
         if let Answer::Said(Outcome::Result(found)) = Form::M7.open(outcome) {
             server.discovered = Some(found.detached());
         }
         match then {
-            Then::Open { asked } => self.on_stateless(now, number, asked, steps),
+            Then::Open { asked } => self.on_stateless(number, asked, cx),
             Then::Hello { id, inner } => {
                 let State::Stateless(client) = &talk.state else { return };
                 let found = server.discovered.as_ref();
                 let result = stateless::initialized(found, client, &server.name);
                 let said = Answer::Said(Outcome::Result(result));
                 let outcome = close(talk, server, inner.as_ref(), said);
-                answer(talk.seat, id, outcome, steps);
+                answer(talk.seat, id, outcome, cx);
             }
         }
     }
 
     /// The server of a connection has answered our own `initialize`.
-    pub(super) fn on_hello(
-        &mut self,
-        now: Time,
-        number: u64,
-        outcome: Outcome,
-        steps: &mut Vec<Step>,
-    ) {
+    pub(super) fn on_hello(&mut self, number: u64, outcome: Outcome, cx: &mut Cx<'_>) {
         let Some(talk) = self.talks.get_mut(number) else { return };
         let Some(server) = self.registry.get(&talk.server) else { return };
         let State::Greeting { form, connection, waiting } = &mut talk.state else { return };
@@ -327,7 +308,7 @@ impl Exchange {
         let result = match form.open(outcome) {
             Answer::Said(Outcome::Result(result)) => result.detached(),
             Answer::Said(Outcome::Error(error)) | Answer::Failed(error) => {
-                return self.on_closed(now, number, None, &error, steps);
+                return self.on_closed(number, None, &error, cx);
             }
         };
         let (connection, waiting) = (std::mem::take(connection), std::mem::take(waiting));
@@ -336,12 +317,12 @@ impl Exchange {
             let address =
                 Address { server: server.address(form), connection: &connection, request: "" };
             let initialized = form.say(Way::ToServer, address, None, &Call::new(INITIALIZED, None));
-            deliver(talk.seat, Side::Editor, Message::Notification(initialized), steps);
+            deliver(talk.seat, Side::Editor, Message::Notification(initialized), cx);
         }
         talk.hello = Some(result);
         talk.state = State::Open { form, connection };
         for item in waiting {
-            self.say(now, number, item, steps);
+            self.say(number, item, cx);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What providers say: their answers, and what they say by themselves.
 
-use router::{Seat, Time};
+use router::Seat;
 use wire::message::error_object;
 use wire::{Call, Id, Json, Message, Outcome, Side, code};
 
@@ -8,7 +8,7 @@ use super::inputs::{Input, Reversed};
 use super::question::{Question, is_ignorance};
 use super::server::Server;
 use super::talk::*;
-use super::{Exchange, LIMIT, Step, has_limit};
+use super::{Cx, Exchange, LIMIT, has_limit};
 use crate::bridge::no_such;
 use crate::form::{self, Address, Answer, Form, Target, Way, Word, connection_of};
 use crate::stateless::{self, INITIALIZE, Stage};
@@ -17,12 +17,11 @@ impl Exchange {
     /// A provider has answered. What it returns goes on to the consumer.
     pub(super) fn on_provider_answer(
         &mut self,
-        now: Time,
         seat: Seat,
         id: &Id,
         question: Question,
         outcome: Outcome,
-        steps: &mut Vec<Step>,
+        cx: &mut Cx<'_>,
     ) -> Option<Outcome> {
         self.questions.lift_limit(&(seat, id.clone()));
         match question {
@@ -43,20 +42,20 @@ impl Exchange {
                 match (found.or(taken.then_some(chosen)), outcome) {
                     (Some(connection), Outcome::Result(result)) => {
                         let result = (alike || taken && theirs).then_some(result);
-                        self.on_open(now, seat, talk, form, connection, asked, result, steps);
+                        self.on_open(seat, talk, form, connection, asked, result, cx);
                     }
-                    (_, outcome) => self.on_ignorance(now, talk, form, asked, outcome, steps),
+                    (_, outcome) => self.on_ignorance(talk, form, asked, outcome, cx),
                 }
                 None
             }
             Question::Discover { talk, then } => {
-                self.on_discovered(now, talk, then, outcome, steps);
+                self.on_discovered(talk, then, outcome, cx);
                 None
             }
             Question::Hello { talk, form } => {
                 match self.other_words(talk, form, true, &outcome) {
-                    Some(_) => self.greet_otherwise(now, talk, steps),
-                    None => self.on_hello(now, talk, outcome, steps),
+                    Some(_) => self.greet_otherwise(talk, cx),
+                    None => self.on_hello(talk, outcome, cx),
                 }
                 None
             }
@@ -68,7 +67,7 @@ impl Exchange {
                     let request = operation.map(|it| it.request).unwrap_or_default();
                     let id = Some(id.clone());
                     let item = Item { id, inner, request, call, original: None, until: None };
-                    self.say_otherwise(now, talk, item, steps);
+                    self.say_otherwise(talk, item, cx);
                     return None;
                 }
                 let Some(open) = self.talks.get_mut(talk) else { return Some(outcome) };
@@ -123,7 +122,7 @@ impl Exchange {
                                     rounds,
                                     answers: Vec::new(),
                                 };
-                                self.ask_consumer(now, input, questions, steps);
+                                self.ask_consumer(input, questions, cx);
                                 None
                             }
                         }
@@ -149,9 +148,9 @@ impl Exchange {
                         return Some(outcome);
                     }
                     let id = Some(id.clone());
-                    let until = has_limit(&call).then(|| now.plus(LIMIT));
+                    let until = has_limit(&call).then(|| cx.now.plus(LIMIT));
                     let item = Item { id, inner, request, call, original: None, until };
-                    self.say_stateless(now, &server, item, steps);
+                    self.say_stateless(&server, item, cx);
                     return None;
                 }
                 if let Some(server) = self.registry.get_mut(&server) {
@@ -171,13 +170,13 @@ impl Exchange {
                 if let Outcome::Result(result) = &outcome {
                     let connection = connection_of(result).unwrap_or(chosen);
                     if self.talks.of_provider(seat, &connection).is_none() {
-                        self.say_goodbye(now, seat, form, &connection, steps);
+                        self.say_goodbye(seat, form, &connection, cx);
                     }
                 }
                 None
             }
             Question::Spare { first, form, chosen } => {
-                self.on_spare(now, (seat, first), (form, chosen), &outcome, steps);
+                self.on_spare((seat, first), (form, chosen), &outcome, cx);
                 None
             }
             Question::Goodbye => None,
@@ -187,11 +186,10 @@ impl Exchange {
     /// A provider says something to its consumer. What it returns goes on.
     pub(super) fn on_provider(
         &mut self,
-        now: Time,
         seat: Seat,
         id: Option<Id>,
         call: Call,
-        steps: &mut Vec<Step>,
+        cx: &mut Cx<'_>,
     ) -> Option<Message> {
         let Some((form, word)) = form::read(&call) else { return Some(message(id, call)) };
         let (target, said, inner) = match word {
@@ -202,10 +200,10 @@ impl Exchange {
                 };
                 if let Some(id) = id {
                     let message = Message::response(id, Outcome::Result(Json::EMPTY));
-                    deliver(seat, Side::Editor, message, steps);
+                    deliver(seat, Side::Editor, message, cx);
                 }
-                let talk = self.end_talk(now, number, &closed(), steps)?;
-                self.drop_if_unused(now, &talk.server, steps);
+                let talk = self.end_talk(number, &closed(), cx)?;
+                self.drop_if_unused(&talk.server, cx);
                 let Consumer::Connection { form, id: known_as } = talk.consumer else {
                     return None;
                 };
@@ -237,7 +235,7 @@ impl Exchange {
                     _ => no_such("client that it could be for", form),
                 };
                 let message = Message::response(id?, Outcome::Error(error));
-                deliver(seat, Side::Editor, message, steps);
+                deliver(seat, Side::Editor, message, cx);
                 return None;
             }
             return Some(message(id, self.with_known_id(seat, &target, call)));
@@ -250,7 +248,7 @@ impl Exchange {
                         let said = Answer::Said(Outcome::Error(error));
                         let address = Address { server: "", connection: "", request: "" };
                         let outcome = form.close(address, inner.as_ref(), said);
-                        deliver(seat, Side::Editor, Message::response(id, outcome), steps);
+                        deliver(seat, Side::Editor, Message::response(id, outcome), cx);
                     }
                     None => {
                         let request = self.operations.meant(seat, number?, &said)?;

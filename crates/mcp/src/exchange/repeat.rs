@@ -15,7 +15,7 @@ use wire::{Call, Id, Json, Message, Outcome, Side, code};
 use super::question::{Question, Then};
 use super::questions::{Repeat, What};
 use super::talk::*;
-use super::{Exchange, Step};
+use super::{Cx, Exchange, Step};
 use crate::form::{Answer, Target};
 use crate::stateless::{DISCOVER, INITIALIZE, PING};
 
@@ -58,11 +58,10 @@ impl Exchange {
     /// of the first try. `None` for an answer that decides nothing.
     pub(super) fn first_try(
         &mut self,
-        now: Time,
         seat: Seat,
         id: Id,
         outcome: &Outcome,
-        steps: &mut Vec<Step>,
+        cx: &mut Cx<'_>,
     ) -> Option<Id> {
         let key = (seat, id.clone());
         let copy = self.questions.first_of(&key).cloned();
@@ -77,12 +76,12 @@ impl Exchange {
         match repeat.what {
             What::Connect { .. } => {
                 if let Some(question) = self.questions.take_question(&first) {
-                    self.expect_late(now, &first, repeat.copies, question, Some(&key.1));
+                    self.expect_late(cx.now, &first, repeat.copies, question, Some(&key.1));
                 }
                 Some(id)
             }
             What::Initialize { .. } => {
-                self.choose_connection(now, &first, repeat, &key.1, steps);
+                self.choose_connection(&first, repeat, &key.1, cx);
                 Some(first.1.clone())
             }
             What::Say { .. } => Some(first.1.clone()),
@@ -136,25 +135,25 @@ impl Exchange {
     }
 
     /// Does what is due: gives up, or asks again.
-    pub(super) fn talks_tick(&mut self, now: Time, steps: &mut Vec<Step>) {
-        for key in self.questions.take_overdue(now) {
-            self.give_up(now, key, steps);
+    pub(super) fn talks_tick(&mut self, cx: &mut Cx<'_>) {
+        for key in self.questions.take_overdue(cx.now) {
+            self.give_up(key, cx);
         }
-        self.give_up_waiting(now, steps);
-        for first in self.questions.take_retries(now) {
-            self.ask_again(now, first, steps);
+        self.give_up_waiting(cx);
+        for first in self.questions.take_retries(cx.now) {
+            self.ask_again(first, cx);
         }
     }
 
-    fn ask_again(&mut self, now: Time, first: (Seat, Id), steps: &mut Vec<Step>) {
+    fn ask_again(&mut self, first: (Seat, Id), cx: &mut Cx<'_>) {
         let number = self.ids.fresh();
         let id = Id::string(&format!("m:{number}"));
-        self.questions.await_retry(now, &first);
+        self.questions.await_retry(cx.now, &first);
         let Some(repeat) = self.questions.repeat(&first) else { return };
         let (call, tag) = repeat.what.again(number, &id);
         let seat = first.0;
         if let What::Initialize { form, .. } = repeat.what {
-            return self.open_spare(now, first, (id, form, tag), call, steps);
+            return self.open_spare(first, (id, form, tag), call, cx);
         }
         self.questions.add_copy(&first, &id, tag);
         let text = format!(
@@ -162,16 +161,16 @@ impl Exchange {
             self.chain.describe(seat),
             call.method.name()
         );
-        steps.push(Step::Report(Notice { level: Level::Debug, seat, text }));
-        deliver(seat, Side::Editor, Message::Request { id, call }, steps);
+        cx.out.push(Step::Report(Notice { level: Level::Debug, seat, text }));
+        deliver(seat, Side::Editor, Message::Request { id, call }, cx);
     }
 
     /// A provider has stayed silent for too long.
-    fn give_up(&mut self, now: Time, key: (Seat, Id), steps: &mut Vec<Step>) {
+    fn give_up(&mut self, key: (Seat, Id), cx: &mut Cx<'_>) {
         self.questions.lift_limit(&key);
         let repeat = self.questions.forget_repeat(&key);
         if let Some(repeat) = &repeat {
-            self.close_spares(now, key.0, repeat, steps);
+            self.close_spares(key.0, repeat, cx);
         }
         let Some(question) = self.questions.take_question(&key) else { return };
         let (seat, id) = (key.0, key.1.clone());
@@ -203,18 +202,18 @@ impl Exchange {
             Question::Connect { talk, ref asked, .. } => {
                 let asked = asked.clone();
                 let copies = repeat.map(|repeat| repeat.copies).unwrap_or_default();
-                self.expect_late(now, &key, copies, question, None);
+                self.expect_late(cx.now, &key, copies, question, None);
                 let error = silence(&self.chain.describe(seat), "the request to connect", server);
-                self.on_closed(now, talk, asked, &error, steps);
+                self.on_closed(talk, asked, &error, cx);
             }
             Question::Discover { talk, then: Then::Open { asked } } => {
-                self.on_closed(now, talk, asked, &error, steps);
+                self.on_closed(talk, asked, &error, cx);
             }
             Question::Discover { talk, then: Then::Hello { id, inner } } => {
                 let outcome = self.failure(talk, inner.as_ref(), &error);
-                answer(seat, id, outcome, steps);
+                answer(seat, id, outcome, cx);
             }
-            Question::Hello { talk, .. } => self.on_hello(now, talk, outcome, steps),
+            Question::Hello { talk, .. } => self.on_hello(talk, outcome, cx),
             Question::Say { talk, form, inner, request, call, .. } => {
                 self.operations.take(seat, request);
                 if call.is(INITIALIZE) {
@@ -222,28 +221,28 @@ impl Exchange {
                         talk.unanswered = true;
                     }
                     let late = Question::LateHello { talk, form, call };
-                    self.questions.expect(now, (seat, &id), late, Some(now.plus(LATE)), None);
+                    self.questions.expect(cx.now, (seat, &id), late, Some(cx.now.plus(LATE)), None);
                 }
                 let Outcome::Error(error) = outcome else { return };
                 let outcome = self.failure(talk, inner.as_ref(), &error);
-                answer(seat, id, outcome, steps);
+                answer(seat, id, outcome, cx);
             }
             Question::Trial { .. } | Question::Passed { .. } => {
-                answer(seat, id, Outcome::Error(backend_failed(&error)), steps);
+                answer(seat, id, Outcome::Error(backend_failed(&error)), cx);
             }
         }
     }
 
     /// Answers requests that have waited for too long to be said to the provider at all.
-    fn give_up_waiting(&mut self, now: Time, steps: &mut Vec<Step>) {
-        for (number, item) in self.talks.take_late(now) {
+    fn give_up_waiting(&mut self, cx: &mut Cx<'_>) {
+        for (number, item) in self.talks.take_late(cx.now) {
             let (Some(id), Some(talk)) = (item.id, self.talks.get(number)) else { continue };
             let seat = talk.seat;
             let server = self.registry.get(&talk.server).map_or("", |server| &server.name);
             let provider = self.chain.describe(seat);
             let error = silence(&provider, &item.call.method.name(), server);
             let outcome = self.failure(number, item.inner.as_ref(), &error);
-            answer(seat, id, outcome, steps);
+            answer(seat, id, outcome, cx);
         }
     }
 

@@ -4,7 +4,7 @@
 use router::{Level, Notice, Seat};
 use wire::{Call, Message, Outcome, Side};
 
-use super::{Exchange, Step, Topic, topic};
+use super::{Cx, Exchange, Step, Topic, topic};
 use crate::bridge::no_such;
 use crate::form::{self, About, Form, Word};
 
@@ -37,7 +37,7 @@ impl Exchange {
     }
 
     /// A component has spoken to the client of another component's server.
-    pub(super) fn refuse_to_speak(&self, seat: Seat, message: Message, steps: &mut Vec<Step>) {
+    pub(super) fn refuse_to_speak(&self, seat: Seat, message: Message, cx: &mut Cx<'_>) {
         let (id, call) = match message {
             Message::Request { id, call } => (Some(id), call),
             Message::Notification(call) => (None, call),
@@ -47,11 +47,11 @@ impl Exchange {
         let who = self.chain.describe(seat);
         let method = call.method.name();
         let text = format!("{method} of {who} dropped: the MCP {what} is not of its own");
-        steps.push(Step::Report(Notice { level: Level::Warn, seat, text }));
+        cx.out.push(Step::Report(Notice { level: Level::Warn, seat, text }));
         if let Some(id) = id {
             let error = no_such(&format!("{what} of {who}"), form);
             let message = Message::response(id, Outcome::Error(error));
-            steps.push(Step::Deliver { to: seat, toward: Side::Editor, message });
+            cx.out.push(Step::Deliver { to: seat, toward: Side::Editor, message });
         }
     }
 }

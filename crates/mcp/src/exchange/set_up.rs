@@ -2,7 +2,7 @@
 
 use wire::{Call, Generation, Id, Message, Outcome, Side, Spoken};
 
-use super::{Exchange, Hop, Step};
+use super::{Cx, Exchange, Hop, Step};
 use crate::bridge::without_id;
 use crate::declaration::{Manner, Offer, Servers, Spelling};
 
@@ -11,12 +11,7 @@ const CURRENT: Spoken = Spoken::Generation(Generation::P5);
 
 impl Exchange {
     /// A set-up request on its way to the agent.
-    pub(super) fn on_set_up(
-        &mut self,
-        id: Id,
-        call: Call,
-        steps: &mut Vec<Step>,
-    ) -> Option<Message> {
+    pub(super) fn on_set_up(&mut self, id: Id, call: Call, cx: &mut Cx<'_>) -> Option<Message> {
         let call = self.registry.without_lost(call);
         let Some(servers) = call.params.as_ref().and_then(Servers::find) else {
             return Some(Message::Request { id, call });
@@ -25,11 +20,11 @@ impl Exchange {
             return Some(Message::Request { id, call });
         }
         let registry = &self.registry;
-        match self.bridge.set_up(&call, servers, |id| registry.is_scp(id), steps) {
-            Ok(draft) => self.place(id, draft, steps),
+        match self.bridge.set_up(&call, servers, |id| registry.is_scp(id), cx) {
+            Ok(draft) => self.place(id, draft, cx),
             Err(outcome) => {
                 let message = Message::response(id, outcome);
-                steps.push(Step::Arrive { from: self.far, toward: Side::Editor, message });
+                cx.out.push(Step::Arrive { from: self.far, toward: Side::Editor, message });
                 None
             }
         }

@@ -5,44 +5,42 @@
 //! request. The first connection on which it is answered is used, and the others are closed. Forms
 //! without connections (M0, M1) get `initialize` once.
 
-use router::{Level, Notice, Seat, Time};
+use router::{Level, Notice, Seat};
 use wire::{Call, Id, Message, Outcome, Side};
 
 use super::question::Question;
 use super::questions::{Repeat, What};
 use super::repeat::LATE;
 use super::talk::*;
-use super::{Exchange, Step};
+use super::{Cx, Exchange, Step};
 use crate::form::{Address, Form, Way, connection_of};
 
 impl Exchange {
     /// Opens another connection for the `initialize` that was sent as `first`.
     pub(super) fn open_spare(
         &mut self,
-        now: Time,
         first: (Seat, Id),
         (id, form, chosen): (Id, Form, String),
         connect: Call,
-        steps: &mut Vec<Step>,
+        cx: &mut Cx<'_>,
     ) {
         let (seat, first) = first;
         let who = self.chain.describe(seat);
         let text = format!("{who} is silent: initialize is sent again on another connection");
-        steps.push(Step::Report(Notice { level: Level::Debug, seat, text }));
+        cx.out.push(Step::Report(Notice { level: Level::Debug, seat, text }));
         let question = Question::Spare { first, form, chosen };
-        self.questions.expect(now, (seat, &id), question, Some(now.plus(LATE)), None);
-        deliver(seat, Side::Editor, Message::Request { id, call: connect }, steps);
+        self.questions.expect(cx.now, (seat, &id), question, Some(cx.now.plus(LATE)), None);
+        deliver(seat, Side::Editor, Message::Request { id, call: connect }, cx);
     }
 
     /// A spare connection is open, or could not be opened. If `initialize` is still unanswered, it is
     /// sent there.
     pub(super) fn on_spare(
         &mut self,
-        now: Time,
         first: (Seat, Id),
         (form, chosen): (Form, String),
         outcome: &Outcome,
-        steps: &mut Vec<Step>,
+        cx: &mut Cx<'_>,
     ) {
         let Outcome::Result(result) = outcome else { return };
         let seat = first.0;
@@ -57,28 +55,27 @@ impl Exchange {
         let (Some(talk), Some(Repeat { what: What::Initialize { server, call, .. }, .. })) =
             (talk, repeat)
         else {
-            return self.say_goodbye(now, seat, form, &connection, steps);
+            return self.say_goodbye(seat, form, &connection, cx);
         };
         let address = Address { server, connection: &connection, request: "" };
         let call = form.say(Way::ToServer, address, Some(&id), call);
         self.questions.add_copy(&first, &id, connection.clone());
         self.talks.connect(seat, connection, talk);
-        deliver(seat, Side::Editor, Message::Request { id, call }, steps);
+        deliver(seat, Side::Editor, Message::Request { id, call }, cx);
     }
 
     /// `initialize` was answered on one connection: it is used from now on, and the others are closed.
     pub(super) fn choose_connection(
         &mut self,
-        now: Time,
         first: &(Seat, Id),
         mut repeat: Repeat,
         answered: &Id,
-        steps: &mut Vec<Step>,
+        cx: &mut Cx<'_>,
     ) {
         let seat = first.0;
         let chosen = repeat.copies.iter().position(|(id, _)| id == answered);
         let chosen = chosen.map(|index| repeat.copies.swap_remove(index).1);
-        self.close_spares(now, seat, &repeat, steps);
+        self.close_spares(seat, &repeat, cx);
         let (Some(chosen), Some(question)) = (chosen, self.questions.get(first)) else {
             return;
         };
@@ -90,46 +87,28 @@ impl Exchange {
             let before = std::mem::replace(connection, chosen.clone());
             let form = *form;
             self.questions.move_repeats(seat, &before, &chosen);
-            self.close_connection(now, seat, form, &before, steps);
+            self.close_connection(seat, form, &before, cx);
         }
     }
 
     /// Closes the spare connections of an `initialize`.
-    pub(super) fn close_spares(
-        &mut self,
-        now: Time,
-        seat: Seat,
-        repeat: &Repeat,
-        steps: &mut Vec<Step>,
-    ) {
+    pub(super) fn close_spares(&mut self, seat: Seat, repeat: &Repeat, cx: &mut Cx<'_>) {
         let What::Initialize { form, .. } = repeat.what else { return };
         for (_, connection) in &repeat.copies {
-            self.close_connection(now, seat, form, connection, steps);
+            self.close_connection(seat, form, connection, cx);
         }
     }
 
-    fn close_connection(
-        &mut self,
-        now: Time,
-        seat: Seat,
-        form: Form,
-        connection: &str,
-        steps: &mut Vec<Step>,
-    ) {
+    fn close_connection(&mut self, seat: Seat, form: Form, connection: &str, cx: &mut Cx<'_>) {
         self.talks.disconnect(seat, connection);
-        self.say_goodbye(now, seat, form, connection, steps);
+        self.say_goodbye(seat, form, connection, cx);
     }
 
     /// A request is not asked again. Gives the ids of its retries, as far as they have to be cancelled:
     /// those of `initialize` end with their connections.
-    pub(super) fn stop_repeating(
-        &mut self,
-        now: Time,
-        first: &(Seat, Id),
-        steps: &mut Vec<Step>,
-    ) -> Vec<Id> {
+    pub(super) fn stop_repeating(&mut self, first: &(Seat, Id), cx: &mut Cx<'_>) -> Vec<Id> {
         let Some(repeat) = self.questions.forget_repeat(first) else { return Vec::new() };
-        self.close_spares(now, first.0, &repeat, steps);
+        self.close_spares(first.0, &repeat, cx);
         match repeat.what {
             What::Initialize { .. } => Vec::new(),
             _ => repeat.copies.iter().map(|(id, _)| id.clone()).collect(),
@@ -140,10 +119,9 @@ impl Exchange {
     /// connection is opened for it. Gives back what may be sent on the open connection.
     pub(super) fn on_new_connection(
         &mut self,
-        now: Time,
         number: u64,
         item: Item,
-        steps: &mut Vec<Step>,
+        cx: &mut Cx<'_>,
     ) -> Option<Item> {
         let Some(talk) = self.talks.get_mut(number) else { return Some(item) };
         let State::Open { form, connection } = &talk.state else { return Some(item) };
@@ -159,8 +137,8 @@ impl Exchange {
         for (key, _) in self.questions.take_all(late) {
             self.questions.lift_limit(&key);
         }
-        self.close_connection(now, seat, form, &connection, steps);
-        self.open(now, number, form, None, None, steps);
+        self.close_connection(seat, form, &connection, cx);
+        self.open(number, form, None, None, cx);
         None
     }
 

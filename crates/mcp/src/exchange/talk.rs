@@ -8,9 +8,9 @@ use router::{Seat, Time};
 use wire::message::error_object;
 use wire::{Call, Id, Json, Message, Outcome, Side, code};
 
-use super::Step;
 use super::inputs::Input;
 use super::server::Server;
+use super::{Cx, Step};
 use crate::bridge::cancel;
 use crate::form::{Address, Answer, Form, Way};
 use crate::ids::{Ids, Purpose};
@@ -151,14 +151,14 @@ impl Talk {
     }
 }
 
-pub fn deliver(to: Seat, toward: Side, message: Message, steps: &mut Vec<Step>) {
-    steps.push(Step::Deliver { to, toward, message });
+pub fn deliver(to: Seat, toward: Side, message: Message, cx: &mut Cx<'_>) {
+    cx.out.push(Step::Deliver { to, toward, message });
 }
 
 /// Answers a request that was delivered to a seat, in its place.
-pub fn answer(seat: Seat, id: Id, outcome: Outcome, steps: &mut Vec<Step>) {
+pub fn answer(seat: Seat, id: Id, outcome: Outcome, cx: &mut Cx<'_>) {
     let message = Message::response(id, outcome);
-    steps.push(Step::Arrive { from: seat, toward: Side::Agent, message });
+    cx.out.push(Step::Arrive { from: seat, toward: Side::Agent, message });
 }
 
 pub fn message(id: Option<Id>, call: Call) -> Message {
@@ -169,10 +169,10 @@ pub fn message(id: Option<Id>, call: Call) -> Message {
 }
 
 /// A provider does not wait any more for what it, or we in its place, asked the consumer.
-pub fn take_back(ids: &Ids, seat: Seat, input: &Input, steps: &mut Vec<Step>) {
+pub fn take_back(ids: &Ids, seat: Seat, input: &Input, cx: &mut Cx<'_>) {
     for (number, ..) in input.answers.iter().filter(|(_, _, answer)| answer.is_none()) {
         let message = cancel(&ids.id(Purpose::Input, *number));
-        steps.push(Step::Arrive { from: seat, toward: Side::Agent, message });
+        cx.out.push(Step::Arrive { from: seat, toward: Side::Agent, message });
     }
 }
 

@@ -2,12 +2,11 @@
 //! `_mcp/notification` (M2), or `_mcp/message` (M3, M3t). The connect does not tell. What is refused
 //! as an unknown method was not done, so it is said again in the other words.
 
-use router::Time;
 use wire::{Outcome, code};
 
 use super::server::{Server, Words};
 use super::talk::*;
-use super::{Exchange, LIMIT, Step, has_limit};
+use super::{Cx, Exchange, LIMIT, has_limit};
 use crate::form::Form;
 
 impl Form {
@@ -60,23 +59,17 @@ impl Exchange {
     }
 
     /// Says a request again that was refused as an unknown method.
-    pub(super) fn say_otherwise(
-        &mut self,
-        now: Time,
-        number: u64,
-        item: Item,
-        steps: &mut Vec<Step>,
-    ) {
-        let until = has_limit(&item.call).then(|| now.plus(LIMIT));
-        self.say(now, number, Item { until, ..item }, steps);
+    pub(super) fn say_otherwise(&mut self, number: u64, item: Item, cx: &mut Cx<'_>) {
+        let until = has_limit(&item.call).then(|| cx.now.plus(LIMIT));
+        self.say(number, Item { until, ..item }, cx);
     }
 
     /// Says `initialize` of our own again that was refused as an unknown method.
-    pub(super) fn greet_otherwise(&mut self, now: Time, number: u64, steps: &mut Vec<Step>) {
+    pub(super) fn greet_otherwise(&mut self, number: u64, cx: &mut Cx<'_>) {
         let Some(talk) = self.talks.get_mut(number) else { return };
         let State::Greeting { form, connection, waiting } = &mut talk.state else { return };
         let (form, connection) = (*form, connection.clone());
         let waiting = std::mem::take(waiting);
-        self.greet(now, number, form, connection, waiting, steps);
+        self.greet(number, form, connection, waiting, cx);
     }
 }
