@@ -345,3 +345,55 @@ fn signal_name(signal: i32) -> &'static str {
         _ => "",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_told_in_words() {
+        let method = || "m".to_owned();
+        for (how, what, verb) in [
+            (How::NotStarted("why".into()), "could not be started: why", "crashed"),
+            (How::Status(3), "ended with status 3", "crashed"),
+            (How::Signal(1), "was killed by signal 1 (SIGHUP)", "crashed"),
+            (How::Signal(2), "was killed by signal 2 (SIGINT)", "crashed"),
+            (How::Signal(4), "was killed by signal 4 (SIGILL)", "crashed"),
+            (How::Signal(6), "was killed by signal 6 (SIGABRT)", "crashed"),
+            (How::Signal(9), "was killed by signal 9 (SIGKILL)", "crashed"),
+            (How::Signal(11), "was killed by signal 11 (SIGSEGV)", "crashed"),
+            (How::Signal(13), "was killed by signal 13 (SIGPIPE)", "crashed"),
+            (How::Signal(15), "was killed by signal 15 (SIGTERM)", "crashed"),
+            (How::Signal(10), "was killed by signal 10", "crashed"),
+            (How::Silent(1500), "did not answer initialize within 1500 ms", "failed"),
+            (How::Silent(2000), "did not answer initialize within 2 s", "failed"),
+            (How::Refused("no".into()), "refused to be initialized again: no", "failed"),
+            (
+                How::Unresponsive { method: method(), limit: 1000 },
+                "gave no sign of life for 1 s while it owed m",
+                "failed",
+            ),
+            (
+                How::Uncancellable { method: method(), limit: 1000 },
+                "went on with m for 1 s after it was cancelled",
+                "failed",
+            ),
+            (How::Commanded, "was ended by a command", "stopped"),
+            (How::Stuck(3 << 20), "stopped reading while 3 MiB waited for it", "failed"),
+        ] {
+            let exit = Exit::new(how);
+            assert_eq!((exit.what().as_str(), exit.verb()), (what, verb));
+        }
+        let tells = |how| Exit::new(how).tells_what_for();
+        assert!(tells(How::Silent(1)) && tells(How::NotStarted(String::new())));
+        assert!(!tells(How::Status(0)) && !tells(How::Commanded));
+        let remedy = |how| Exit::new(how).remedy();
+        assert!(remedy(How::NotStarted(String::new())).contains("PATH"));
+        assert!(remedy(How::Silent(1)).contains("--init-timeout"));
+        assert!(remedy(How::Stuck(1)).contains("hangs; start"));
+        assert!(
+            remedy(How::Unresponsive { method: method(), limit: 1 }).contains("--answer-limit")
+        );
+        assert!(remedy(How::Status(1)).contains("by hand"));
+    }
+}

@@ -1,0 +1,91 @@
+//! What the router reports about open questions.
+
+use bytes::Bytes;
+use router::{Action, Chain, Component, Event, Mode, Router, Seat, Time};
+use wire::{Id, Message, Side};
+
+const P1: Seat = Seat(1);
+const AGENT: Seat = Seat(2);
+
+fn says(router: &mut Router, from: Seat, toward: Side, line: &str) -> Vec<Action> {
+    let message = Message::parse(&Bytes::copy_from_slice(line.as_bytes())).expect("a message");
+    let mut actions = Vec::new();
+    router.handle(Time(0), Event::Arrived { from, toward, message }, &mut actions);
+    actions
+}
+
+/// A chain of a proxy and an agent, initialised.
+fn live() -> Router {
+    let mut router = Router::new(Chain {
+        mode: Mode::Agent,
+        components: vec![Component::new("p1", "p1"), Component::new("agent", "agent")],
+        greeting_limit: 1000,
+        grace: 1000,
+        any_version: false,
+    });
+    let initialize = r#"{"id":0,"method":"initialize","params":{"protocolVersion":1}}"#;
+    assert!(!router.has_begun());
+    for from in [Seat::OUTER, P1] {
+        says(&mut router, from, Side::Agent, initialize);
+    }
+    for (from, id) in [(AGENT, 2), (P1, 1)] {
+        let answer = format!(r#"{{"id":"c:{id}","result":{{"protocolVersion":1}}}}"#);
+        says(&mut router, from, Side::Editor, &answer);
+    }
+    assert!(router.has_begun() && router.open_questions() == 0 && router.kept() == 0);
+    router
+}
+
+/// The params of a question are kept to recognise it when a proxy passes it on. Short ones do not count.
+#[test]
+fn open_questions_are_counted_until_they_are_answered() {
+    let mut router = live();
+    let params = format!(r#"{{"text":"{}"}}"#, "x".repeat(2000));
+    let ask =
+        |id: u8, method: &str| format!(r#"{{"id":{id},"method":"{method}","params":{params}}}"#);
+    for (id, method) in [(5, "m"), (6, "m"), (7, "other")] {
+        says(&mut router, Seat::OUTER, Side::Agent, &ask(id, method));
+    }
+    assert_eq!(router.kept(), 3 * params.len());
+    assert_eq!((router.open_questions(), router.owed_by(P1), router.owed_by(AGENT)), (3, 3, 0));
+    assert!(router.asks_method(Seat::OUTER, "m") && !router.asks_method(P1, "m"));
+    let ids: Vec<Id> = router.questions().map(|(id, _)| id).collect();
+    assert_eq!(ids, ["c:3", "c:4", "c:5"].map(Id::string));
+    assert!(router.owes(P1, &ids[0]) && !router.owes(AGENT, &ids[0]));
+    assert_eq!(router.question(&ids[2]).map(|ask| ask.method.as_str()), Some("other"));
+
+    let mut answer = |from: Seat, id: &Id| {
+        says(&mut router, from, Side::Editor, &format!(r#"{{"id":{id},"result":{{}}}}"#));
+        (router.open_questions(), router.kept(), router.asks_method(Seat::OUTER, "m"))
+    };
+    let size = params.len();
+    // Only the component that was asked may answer.
+    assert_eq!(answer(AGENT, &ids[0]), (3, 3 * size, true));
+    assert_eq!(answer(P1, &ids[0]), (2, 2 * size, true));
+    assert_eq!(answer(P1, &ids[0]), (2, 2 * size, true));
+    assert_eq!(answer(P1, &ids[1]), (1, size, false));
+    assert_eq!(answer(P1, &ids[2]), (0, 0, false));
+    assert!(router.questions().next().is_none() && !router.owes(P1, &ids[2]));
+}
+
+#[test]
+fn the_size_of_what_is_kept_is_limited() {
+    let mut router = live();
+    let mut ask = |id: usize, length: usize| {
+        let text = "x".repeat(length - r#"{"text":""}"#.len());
+        let line = format!(r#"{{"id":{id},"method":"m","params":{{"text":"{text}"}}}}"#);
+        says(&mut router, Seat::OUTER, Side::Agent, &line);
+        router.kept()
+    };
+    assert_eq!(ask(1, 1024), 0);
+    assert_eq!(ask(2, 1025), 1025);
+    assert_eq!(ask(3, 64 * 1024 + 1), 1025);
+    assert_eq!(ask(4, 64 * 1024), 1025 + 64 * 1024);
+    for number in 0..300 {
+        ask(5 + number, 64 * 1024);
+    }
+    let most = 16 * 1024 * 1024;
+    let kept = ask(400, 64 * 1024);
+    assert!((most - 64 * 1024..=most).contains(&kept), "{kept} bytes");
+    assert_eq!(ask(401, most - kept), most, "as much as there is room for");
+}
