@@ -20,6 +20,8 @@
 //! Words after the policy: `tell` tells people, `watch` limits silence, `slow` lets the shell take its time,
 //! `order7` moves lines in a random order, made of 7, `split` writes lines in parts and reports the end of a
 //! process apart from the end of its output, `narrow` has small pipes and queues, so that peers are paused.
+//! With `passes`, `refuses` or `dies` the core has to find out which generation each proxy speaks; the word is
+//! what a proxy does with a greeting that it does not know.
 
 use std::fmt;
 

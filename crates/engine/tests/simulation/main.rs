@@ -14,6 +14,7 @@
 //! - `shell`: performs what the core wants done; `desk`: the places where MCP clients connect
 //! - `ledger`: what was said, and the rules for what may be heard
 //! - `editor`, `proxy` with `provider`, `agent` with `tool`: the players; `pen`: what they write with
+//! - `greeting`: components whose generation the core has to find out
 //! - `bug`: faults to plant, because a simulation that no fault can fail is worth nothing
 
 mod agent;
@@ -21,6 +22,7 @@ mod bug;
 mod case;
 mod desk;
 mod editor;
+mod greeting;
 mod ledger;
 mod link;
 mod pen;
@@ -97,6 +99,26 @@ fn without_faults_all_goes_well() {
         }
     }
     play_all("without faults", cases);
+}
+
+/// The core finds out which generation each proxy speaks.
+#[test]
+fn generations_are_found_out() {
+    let mut cases = Vec::new();
+    for cast in CASTS {
+        for reaction in ["passes", "refuses", "dies"] {
+            for scenario in ["short", "tool", "turns"] {
+                let policy = format!("restart {reaction}");
+                cases.push(Case::new(cast, scenario, &policy, &[]));
+            }
+        }
+        for reaction in ["passes", "refuses"] {
+            let policy = format!("restart {reaction}");
+            let deaths = schedules::singles(cast, "short", &policy, &[What::Die]);
+            cases.extend(thinned(deaths, 3));
+        }
+    }
+    play_all("unknown generations", cases);
 }
 
 #[test]

@@ -239,5 +239,10 @@ pub fn random(seed: u64) -> Case {
         let seat = 1 + random.below(count.into()) as u16;
         faults.push(fault(What::Absent, random.below(100), seat));
     }
+    if random.chance(3) {
+        // A proxy that dies of unknown greetings and of something else is soon given up.
+        let reactions = if faults.is_empty() { 3 } else { 2 };
+        policy.push_str([" passes", " refuses", " dies"][random.below(reactions)]);
+    }
     Case::new(&cast.join(" "), scenario, &policy, &faults)
 }

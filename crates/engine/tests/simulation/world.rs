@@ -19,6 +19,7 @@ use crate::bug::{Bug, Saboteur};
 use crate::case::{Case, Cast, Fault, What};
 use crate::desk::Desk;
 use crate::editor::Editor;
+use crate::greeting;
 use crate::ledger::{Check, Ledger, Life};
 use crate::link::{CallItem, CallLink, Item, Link, State};
 use crate::pen::{ClientDo, Pen};
@@ -125,10 +126,11 @@ impl World {
             seed: 7,
         };
         let count = chain.components.len();
-        let facts = cast
-            .proxies
-            .iter()
-            .map(|(_, generation)| Facts { generation: Some(*generation), ..Facts::default() });
+        let pinned = greeting::Reaction::of(case).is_none();
+        let facts = cast.proxies.iter().map(|(_, generation)| Facts {
+            generation: pinned.then_some(*generation),
+            ..Facts::default()
+        });
         let setup = Setup {
             facts: facts.collect(),
             chain,
@@ -302,6 +304,9 @@ impl World {
             |it: &&Fault| it.what == What::Loop && usize::from(it.seat) == seat && it.at == read;
         if let Some(fault) = self.case.faults.iter().find(deadly).copied() {
             return self.strike(fault);
+        }
+        if self.is_puzzled(seat, &line) {
+            return Ok(());
         }
         let link = &mut self.links[seat];
         let mut back = Vec::new();
