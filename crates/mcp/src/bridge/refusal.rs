@@ -148,6 +148,9 @@ mod tests {
             ("http is not supported", "", false),
             ("servers over http are disabled", "", false),
             ("transport type 'sse' unsupported", "", false),
+            // Four words apart, in either order.
+            ("transport type given is unsupported", "", false),
+            ("unsupported is the given transport", "", false),
             ("could not start 'tools'", "", true),
             (r#"could not start "tools""#, "", true),
             ("server tools failed", "", true),
@@ -174,6 +177,9 @@ mod tests {
             ("MCP server needs authentication", ""),
             ("transport error: connection refused (api.example.com)", ""),
             ("the model's SSE stream broke", ""),
+            // Five words apart.
+            ("transport type given here is unsupported", ""),
+            ("unsupported as of now the transport", ""),
             ("EPIPE: stdio closed while spawning git", ""),
             ("directory /srv/mcp/project does not exist", ""),
             (r"directory C:\srv\mcp does not exist", ""),

@@ -53,3 +53,21 @@ impl Exchange {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two components may use the same id.
+    #[test]
+    fn a_greeting_is_forgotten_with_the_component_that_waits_for_it() {
+        let mut greetings = Greetings::default();
+        let id = Id::from(1);
+        [Seat(1), Seat(2)].iter().for_each(|seat| greetings.asked(*seat, &id));
+        assert!(!greetings.answered(Seat(1), &Id::from(2)));
+        greetings.forget(Seat(1));
+        assert!(!greetings.answered(Seat(1), &id) && !greetings.is_empty());
+        assert!(greetings.answered(Seat(2), &id) && greetings.is_empty());
+        assert!(!greetings.answered(Seat(2), &id));
+    }
+}
