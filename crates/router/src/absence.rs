@@ -175,52 +175,54 @@ impl Router {
         };
         let copies = copies.into_iter().chain(std::iter::repeat(None));
         for ((_, ask), copy) in owed.into_iter().zip(copies) {
-            match (ask.purpose, copy) {
-                (Purpose::Return | Purpose::Barrier(_), _) => {}
-                (purpose, Some((id, mut copy))) => {
-                    // It may have died with the cancellation in its hands.
-                    if ask.cancelled {
-                        self.withdraw(&id, &copy, cx);
-                    }
-                    let mut via = std::mem::take(&mut copy.via);
-                    via.push(seat);
-                    via.extend(ask.via);
-                    let Ask { asker, asker_id, cancelled, .. } = ask;
-                    let cancelled = cancelled || copy.cancelled;
-                    let ask = Ask { asker, asker_id, cancelled, purpose, via, ..copy };
-                    self.pending.restore(&id, ask);
-                }
-                // The next one has answered already, and is not asked twice.
-                (purpose @ Purpose::Greeting { .. }, None)
-                    if plan == Plan::Bypass && self.successor_answer(seat).is_some() =>
-                {
-                    if let Some(outcome) = self.successor_answer(seat) {
-                        let outcome = self.heard_by(seat, outcome);
-                        self.on_greeted(Ask { purpose, ..ask }, outcome, None, cx);
-                    }
-                }
-                // Nobody else has heard of it: it goes to the next one instead.
-                (Purpose::Greeting { .. }, None)
-                    if plan == Plan::Bypass && matches!(ask.gist, Gist::Whole(_)) =>
-                {
-                    let Gist::Whole(params) = ask.gist else { continue };
-                    let call = Call::new(acp::INITIALIZE, params);
-                    let message = Message::Request { id: ask.asker_id, call };
-                    self.hold(seat, Letter::new(ask.asker, ask.toward, message));
-                }
-                (Purpose::Greeting { .. } | Purpose::Pass, None) => {
-                    let error = self.chain.crash_notice(seat, &why, Some(&ask.method), plan);
-                    let message = Message::response(ask.asker_id, Outcome::Error(error));
-                    let (to, toward) = (ask.asker, ask.toward.opposite());
-                    let (via, owed) = (Vec::new(), None);
-                    let parcel = Parcel { from: seat, to, toward, via, owed, message };
-                    self.bring(parcel, cx);
-                }
+            match copy {
+                _ if matches!(ask.purpose, Purpose::Return | Purpose::Barrier(_)) => {}
+                Some((id, copy)) => self.redirect(seat, ask, &id, copy, cx),
+                None => self.settle_owed(seat, ask, &why, plan, cx),
             }
         }
         for (id, ask) in asked.rest() {
             self.withdraw(&id, &ask, cx);
         }
+    }
+
+    /// A component that is gone had passed a question on: the answer goes to its asker.
+    fn redirect(&mut self, seat: Seat, ask: Ask, id: &Id, mut copy: Ask, cx: &mut Cx<'_>) {
+        // The component may have died with the cancellation in its hands.
+        if ask.cancelled {
+            self.withdraw(id, &copy, cx);
+        }
+        let mut via = std::mem::take(&mut copy.via);
+        via.push(seat);
+        via.extend(ask.via);
+        let Ask { asker, asker_id, cancelled, purpose, .. } = ask;
+        let cancelled = cancelled || copy.cancelled;
+        let ask = Ask { asker, asker_id, cancelled, purpose, via, ..copy };
+        self.pending.restore(id, ask);
+    }
+
+    /// A component that is gone had not passed a question on.
+    fn settle_owed(&mut self, seat: Seat, ask: Ask, why: &Exit, plan: Plan, cx: &mut Cx<'_>) {
+        let is_greeting = matches!(ask.purpose, Purpose::Greeting { .. });
+        if is_greeting && plan == Plan::Bypass {
+            // The next component has answered already, and is not asked twice.
+            if let Some(outcome) = self.successor_answer(seat) {
+                let outcome = self.heard_by(seat, outcome);
+                return self.on_greeted(ask, outcome, None, cx);
+            }
+            // No other component has heard of it: it goes to the next one instead.
+            if let Gist::Whole(params) = ask.gist {
+                let call = Call::new(acp::INITIALIZE, params);
+                let message = Message::Request { id: ask.asker_id, call };
+                self.hold(seat, Letter::new(ask.asker, ask.toward, message));
+                return;
+            }
+        }
+        let error = self.chain.crash_notice(seat, why, Some(&ask.method), plan);
+        let message = Message::response(ask.asker_id, Outcome::Error(error));
+        let (to, toward) = (ask.asker, ask.toward.opposite());
+        let (via, owed) = (Vec::new(), None);
+        self.bring(Parcel { from: seat, to, toward, via, owed, message }, cx);
     }
 
     /// What the next one has answered to the `initialize` of a seat.

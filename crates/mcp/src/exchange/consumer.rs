@@ -62,8 +62,7 @@ impl Exchange {
                     let what = format!("connection '{connection}'");
                     return self.not_here(seat, id, form, &what, call, cx);
                 };
-                let request = String::new();
-                let original = Some(call);
+                let (request, original) = (String::new(), Some(call));
                 let item = Item { id, inner, request, call: said, original, until };
                 self.say(number, item, cx);
             }
@@ -71,21 +70,8 @@ impl Exchange {
                 let Some(key) = mine(self, &server) else {
                     return self.not_here(seat, id, form, &format!("server '{server}'"), call, cx);
                 };
-                let open = self.talks.iter().find(|(_, talk)| {
-                    talk.server == key && matches!(talk.consumer, Consumer::Server { .. })
-                });
-                let number = match open {
-                    Some((number, _)) => number,
-                    None => {
-                        let number =
-                            self.add_talk(&key, seat, Consumer::Server { form, id: server });
-                        let form = self.registry.get(&key)?.form_for(form);
-                        self.open(number, form, None, None, cx);
-                        number
-                    }
-                };
-                let request = String::new();
-                let original = Some(call);
+                let number = self.talk_with_server(seat, &key, form, server, cx)?;
+                let (request, original) = (String::new(), Some(call));
                 let item = Item { id, inner, request, call: said, original, until };
                 self.say(number, item, cx);
             }
@@ -93,37 +79,72 @@ impl Exchange {
                 let Some(key) = mine(self, &server) else {
                     return self.not_here(seat, id, form, &format!("server '{server}'"), call, cx);
                 };
-                let server = self.registry.get_mut(&key)?;
-                server.called = named_server(&call);
-                if server.form_for(Form::M7) == Form::M7 {
-                    let settled = server.settled;
-                    let call = match server.called.as_ref() == Some(&server.spelt) {
-                        true => call,
-                        false => {
-                            let native = Json::string(&server.spelt);
-                            let params = call.params.map(|it| it.with_member("serverId", &native));
-                            Call { params, ..call }
-                        }
-                    };
-                    if let Some(id) = id.as_ref().filter(|_| !settled || until.is_some()) {
-                        let what = What::say(Form::M7, server.address(Form::M7), "", &said);
-                        let question = match settled {
-                            true => Question::Passed { server: key, request },
-                            false => Question::Trial { server: key, inner, request, call: said },
-                        };
-                        self.questions.expect(cx.now, (seat, id), question, until, what);
-                    }
-                    return Some(message(id, call));
-                }
-                if let Some(id) = id.as_ref().filter(|_| stateless::would_connect(&said)) {
-                    let error = stateless::unknown_method(DISCOVER);
-                    answer(seat, id.clone(), Outcome::Error(error), cx);
-                    return None;
-                }
-                let item = Item { id, inner, request, call: said, original: None, until };
-                self.say_stateless(&key, item, cx);
+                let item = Item { id, inner, request, call: said, original: Some(call), until };
+                return self.on_operation(seat, key, item, cx);
             }
         }
+        None
+    }
+
+    /// The conversation of a consumer that names a server and no connection. It is opened if there is none.
+    fn talk_with_server(
+        &mut self,
+        seat: Seat,
+        key: &str,
+        form: Form,
+        server: String,
+        cx: &mut Cx<'_>,
+    ) -> Option<u64> {
+        let open = self.talks.iter().find(|(_, talk)| {
+            talk.server == key && matches!(talk.consumer, Consumer::Server { .. })
+        });
+        if let Some((number, _)) = open {
+            return Some(number);
+        }
+        let number = self.add_talk(key, seat, Consumer::Server { form, id: server });
+        let form = self.registry.get(key)?.form_for(form);
+        self.open(number, form, None, None, cx);
+        Some(number)
+    }
+
+    /// A stateless consumer says something to a server. `item.original` is the message as it came.
+    fn on_operation(
+        &mut self,
+        seat: Seat,
+        key: String,
+        mut item: Item,
+        cx: &mut Cx<'_>,
+    ) -> Option<Message> {
+        let call = item.original.take()?;
+        let server = self.registry.get_mut(&key)?;
+        server.called = named_server(&call);
+        if server.form_for(Form::M7) == Form::M7 {
+            let Item { id, inner, request, call: said, until, .. } = item;
+            let settled = server.settled;
+            let call = match server.called.as_ref() == Some(&server.spelt) {
+                true => call,
+                false => {
+                    let native = Json::string(&server.spelt);
+                    let params = call.params.map(|it| it.with_member("serverId", &native));
+                    Call { params, ..call }
+                }
+            };
+            if let Some(id) = id.as_ref().filter(|_| !settled || until.is_some()) {
+                let what = What::say(Form::M7, server.address(Form::M7), "", &said);
+                let question = match settled {
+                    true => Question::Passed { server: key, request },
+                    false => Question::Trial { server: key, inner, request, call: said },
+                };
+                self.questions.expect(cx.now, (seat, id), question, until, what);
+            }
+            return Some(message(id, call));
+        }
+        if let Some(id) = item.id.as_ref().filter(|_| stateless::would_connect(&item.call)) {
+            let error = stateless::unknown_method(DISCOVER);
+            answer(seat, id.clone(), Outcome::Error(error), cx);
+            return None;
+        }
+        self.say_stateless(&key, item, cx);
         None
     }
 

@@ -13,6 +13,16 @@ use crate::bridge::no_such;
 use crate::form::{self, Address, Answer, Form, Target, Way, Word, connection_of};
 use crate::stateless::{self, INITIALIZE, Stage};
 
+/// What a consumer said, and under which id a provider has answered it.
+struct Said<'a> {
+    id: &'a Id,
+    talk: u64,
+    form: Form,
+    inner: Option<Id>,
+    call: Call,
+    rounds: u8,
+}
+
 impl Exchange {
     /// A provider has answered. What it returns goes on to the consumer.
     pub(super) fn on_provider_answer(
@@ -26,26 +36,7 @@ impl Exchange {
         self.questions.lift_limit(&(seat, id.clone()));
         match question {
             Question::Connect { talk, form, asked, alike, chosen } => {
-                let found = match &outcome {
-                    Outcome::Result(result) => connection_of(result),
-                    Outcome::Error(_) => None,
-                };
-                // A provider that takes the id it was given, or names none, is of the form M3t.
-                let chooses = matches!(form, Form::M2 | Form::M3 | Form::M3t);
-                let taken = chooses
-                    && matches!(outcome, Outcome::Result(_))
-                    && found.as_ref().is_none_or(|it| *it == chosen);
-                let form = if taken { Form::M3t } else { form };
-                let theirs = self.talks.get(talk).is_some_and(|it| {
-                    matches!(it.consumer, Consumer::Connection { form: Form::M3t, .. })
-                });
-                match (found.or(taken.then_some(chosen)), outcome) {
-                    (Some(connection), Outcome::Result(result)) => {
-                        let result = (alike || taken && theirs).then_some(result);
-                        self.on_open(seat, talk, form, connection, asked, result, cx);
-                    }
-                    (_, outcome) => self.on_ignorance(talk, form, asked, outcome, cx),
-                }
+                self.on_connect_answer(seat, (talk, form, asked, alike), chosen, outcome, cx);
                 None
             }
             Question::Discover { talk, then } => {
@@ -60,103 +51,14 @@ impl Exchange {
                 None
             }
             Question::Say { talk, form, inner, request, call, rounds } => {
-                let operation = self.operations.take(seat, request);
-                let kept = !call.method.name().is_empty();
-                let begins = call.is(INITIALIZE);
-                if kept && self.other_words(talk, form, begins, &outcome).is_some() {
-                    let request = operation.map(|it| it.request).unwrap_or_default();
-                    let id = Some(id.clone());
-                    let item = Item { id, inner, request, call, original: None, until: None };
-                    self.say_otherwise(talk, item, cx);
-                    return None;
-                }
-                let Some(open) = self.talks.get_mut(talk) else { return Some(outcome) };
-                if call.is(INITIALIZE) && form.is_good(&outcome) {
-                    open.begins(&call);
-                }
-                let open = &*open;
-                let Some(server) = self.registry.get(&open.server) else { return Some(outcome) };
-                match (&open.consumer, &open.state) {
-                    (Consumer::Stateless, _) => {
-                        let answer = match form.open(outcome) {
-                            Answer::Said(said) => Answer::Said(stateless::completed(said)),
-                            failed => failed,
-                        };
-                        Some(close(open, server, inner.as_ref(), answer))
-                    }
-                    (_, State::Stateless(client)) => {
-                        let said = match Form::M7.open(outcome) {
-                            Answer::Said(said) => said,
-                            Answer::Failed(error) => Outcome::Error(not_mcp(&error)),
-                        };
-                        let stage = match stateless::stands_for_itself(&call) {
-                            // The client is of that version, too.
-                            true => Stage::Done(said),
-                            false => stateless::stage(said, client),
-                        };
-                        match stage {
-                            Stage::Done(said) => {
-                                Some(close(open, server, inner.as_ref(), Answer::Said(said)))
-                            }
-                            Stage::Asks { .. }
-                                if rounds >= ROUNDS || call.method.name().is_empty() =>
-                            {
-                                let why = match rounds >= ROUNDS {
-                                    true => "the server asks back without end",
-                                    false => {
-                                        "the server asks back, and the request is too large to be repeated"
-                                    }
-                                };
-                                let error = error_object(code::INTERNAL_ERROR, why, None);
-                                let said = Answer::Said(Outcome::Error(error));
-                                Some(close(open, server, inner.as_ref(), said))
-                            }
-                            Stage::Asks { questions, state } => {
-                                let id = id.clone();
-                                let input = Input {
-                                    talk,
-                                    id,
-                                    call,
-                                    inner,
-                                    state,
-                                    rounds,
-                                    answers: Vec::new(),
-                                };
-                                self.ask_consumer(input, questions, cx);
-                                None
-                            }
-                        }
-                    }
-                    (
-                        Consumer::Connection { form: theirs, .. }
-                        | Consumer::Server { form: theirs, .. },
-                        _,
-                    ) if theirs.talks_like(form) && !matches!(form, Form::M0 | Form::M1) => {
-                        Some(outcome)
-                    }
-                    _ => Some(close(open, server, inner.as_ref(), form.open(outcome))),
-                }
+                let said = Said { id, talk, form, inner, call, rounds };
+                self.on_said(seat, said, request, outcome, cx)
             }
             Question::Trial { server, inner, request, call } => {
-                if is_ignorance(&outcome)
-                    && self
-                        .registry
-                        .get_mut(&server)
-                        .is_some_and(|it| it.rule_out(Form::M7).is_some())
-                {
-                    if stateless::would_connect(&call) {
-                        return Some(outcome);
-                    }
-                    let id = Some(id.clone());
-                    let until = has_limit(&call).then(|| cx.now.plus(LIMIT));
-                    let item = Item { id, inner, request, call, original: None, until };
-                    self.say_stateless(&server, item, cx);
-                    return None;
-                }
-                if let Some(server) = self.registry.get_mut(&server) {
-                    server.settle(Form::M7);
-                }
-                Some(outcome)
+                let id = Some(id.clone());
+                let until = has_limit(&call).then(|| cx.now.plus(LIMIT));
+                let item = Item { id, inner, request, call, original: None, until };
+                self.on_trial_answer(&server, item, outcome, cx)
             }
             Question::Passed { .. } => Some(outcome),
             Question::LateHello { talk, form, call } => {
@@ -183,6 +85,145 @@ impl Exchange {
         }
     }
 
+    /// A provider has answered a request to connect.
+    fn on_connect_answer(
+        &mut self,
+        seat: Seat,
+        (talk, form, asked, alike): (u64, Form, Option<Id>, bool),
+        chosen: String,
+        outcome: Outcome,
+        cx: &mut Cx<'_>,
+    ) {
+        let found = match &outcome {
+            Outcome::Result(result) => connection_of(result),
+            Outcome::Error(_) => None,
+        };
+        // A provider that takes the id it was given, or names none, is of the form M3t.
+        let chooses = matches!(form, Form::M2 | Form::M3 | Form::M3t);
+        let taken = chooses
+            && matches!(outcome, Outcome::Result(_))
+            && found.as_ref().is_none_or(|it| *it == chosen);
+        let form = if taken { Form::M3t } else { form };
+        let theirs = self
+            .talks
+            .get(talk)
+            .is_some_and(|it| matches!(it.consumer, Consumer::Connection { form: Form::M3t, .. }));
+        match (found.or(taken.then_some(chosen)), outcome) {
+            (Some(connection), Outcome::Result(result)) => {
+                let result = (alike || taken && theirs).then_some(result);
+                self.on_open(seat, talk, form, connection, asked, result, cx);
+            }
+            (_, outcome) => self.on_ignorance(talk, form, asked, outcome, cx),
+        }
+    }
+
+    /// A provider has answered what its consumer said.
+    fn on_said(
+        &mut self,
+        seat: Seat,
+        said: Said<'_>,
+        request: String,
+        outcome: Outcome,
+        cx: &mut Cx<'_>,
+    ) -> Option<Outcome> {
+        let Said { id, talk, form, inner, call, rounds } = said;
+        let operation = self.operations.take(seat, request);
+        let kept = !call.method.name().is_empty();
+        let begins = call.is(INITIALIZE);
+        if kept && self.other_words(talk, form, begins, &outcome).is_some() {
+            let request = operation.map(|it| it.request).unwrap_or_default();
+            let id = Some(id.clone());
+            let item = Item { id, inner, request, call, original: None, until: None };
+            self.say_otherwise(talk, item, cx);
+            return None;
+        }
+        let Some(open) = self.talks.get_mut(talk) else { return Some(outcome) };
+        if call.is(INITIALIZE) && form.is_good(&outcome) {
+            open.begins(&call);
+        }
+        let open = &*open;
+        let Some(server) = self.registry.get(&open.server) else { return Some(outcome) };
+        match (&open.consumer, &open.state) {
+            (Consumer::Stateless, _) => {
+                let answer = match form.open(outcome) {
+                    Answer::Said(said) => Answer::Said(stateless::completed(said)),
+                    failed => failed,
+                };
+                Some(close(open, server, inner.as_ref(), answer))
+            }
+            (_, State::Stateless(_)) => {
+                let said = Said { id, talk, form, inner, call, rounds };
+                self.on_stateless_answer(said, outcome, cx)
+            }
+            (
+                Consumer::Connection { form: theirs, .. } | Consumer::Server { form: theirs, .. },
+                _,
+            ) if theirs.talks_like(form) && !matches!(form, Form::M0 | Form::M1) => Some(outcome),
+            _ => Some(close(open, server, inner.as_ref(), form.open(outcome))),
+        }
+    }
+
+    /// A stateless server has answered what a consumer with a connection said: it may ask back.
+    fn on_stateless_answer(
+        &mut self,
+        said: Said<'_>,
+        outcome: Outcome,
+        cx: &mut Cx<'_>,
+    ) -> Option<Outcome> {
+        let Said { id, talk, inner, call, rounds, .. } = said;
+        let open = self.talks.get(talk)?;
+        let State::Stateless(client) = &open.state else { return Some(outcome) };
+        let server = self.registry.get(&open.server)?;
+        let answered = match Form::M7.open(outcome) {
+            Answer::Said(said) => said,
+            Answer::Failed(error) => Outcome::Error(not_mcp(&error)),
+        };
+        let stage = match stateless::stands_for_itself(&call) {
+            // The client is of that version, too.
+            true => Stage::Done(answered),
+            false => stateless::stage(answered, client),
+        };
+        let why = match stage {
+            Stage::Done(said) => {
+                return Some(close(open, server, inner.as_ref(), Answer::Said(said)));
+            }
+            Stage::Asks { .. } if rounds >= ROUNDS => "the server asks back without end",
+            Stage::Asks { .. } if call.method.name().is_empty() => {
+                "the server asks back, and the request is too large to be repeated"
+            }
+            Stage::Asks { questions, state } => {
+                let (id, answers) = (id.clone(), Vec::new());
+                let input = Input { talk, id, call, inner, state, rounds, answers };
+                self.ask_consumer(input, questions, cx);
+                return None;
+            }
+        };
+        let error = error_object(code::INTERNAL_ERROR, why, None);
+        Some(close(open, server, inner.as_ref(), Answer::Said(Outcome::Error(error))))
+    }
+
+    /// A server has answered a stateless request, and so shown whether it is stateless.
+    fn on_trial_answer(
+        &mut self,
+        server: &str,
+        item: Item,
+        outcome: Outcome,
+        cx: &mut Cx<'_>,
+    ) -> Option<Outcome> {
+        let provider = self.registry.get_mut(server);
+        if is_ignorance(&outcome) && provider.is_some_and(|it| it.rule_out(Form::M7).is_some()) {
+            if stateless::would_connect(&item.call) {
+                return Some(outcome);
+            }
+            self.say_stateless(server, item, cx);
+            return None;
+        }
+        if let Some(server) = self.registry.get_mut(server) {
+            server.settle(Form::M7);
+        }
+        Some(outcome)
+    }
+
     /// A provider says something to its consumer. What it returns goes on.
     pub(super) fn on_provider(
         &mut self,
@@ -198,16 +239,7 @@ impl Exchange {
                 let Some(number) = self.talks.of_provider(seat, &connection) else {
                     return Some(message(id, call));
                 };
-                if let Some(id) = id {
-                    let message = Message::response(id, Outcome::Result(Json::EMPTY));
-                    deliver(seat, Side::Editor, message, cx);
-                }
-                let talk = self.end_talk(number, &closed(), cx)?;
-                self.drop_if_unused(&talk.server, cx);
-                let Consumer::Connection { form, id: known_as } = talk.consumer else {
-                    return None;
-                };
-                return Some(Message::Notification(form.disconnect(&known_as).0));
+                return self.on_provider_disconnects(seat, id, number, cx);
             }
             Word::Connect { .. } => return Some(message(id, call)),
         };
@@ -241,28 +273,17 @@ impl Exchange {
             return Some(message(id, self.with_known_id(seat, &target, call)));
         };
         match &talk.consumer {
-            Consumer::Stateless => {
-                match id {
-                    Some(id) => {
-                        let error = stateless::unknown_method(&said.method.name());
-                        let said = Answer::Said(Outcome::Error(error));
-                        let address = Address { server: "", connection: "", request: "" };
-                        let outcome = form.close(address, inner.as_ref(), said);
-                        deliver(seat, Side::Editor, Message::response(id, outcome), cx);
-                    }
-                    None => {
-                        let request = self.operations.meant(seat, number?, &said)?;
-                        let server = self.registry.get(&talk.server);
-                        let called = server.and_then(|server| server.called.clone());
-                        let server = called.unwrap_or_else(|| form::prefixed(&talk.server));
-                        let address =
-                            Address { server: &server, connection: "", request: &request };
-                        let call = Form::M7.say(Way::ToClient, address, None, &said);
-                        return Some(Message::Notification(call));
-                    }
+            Consumer::Stateless => match id {
+                Some(id) => {
+                    let error = stateless::unknown_method(&said.method.name());
+                    let said = Answer::Said(Outcome::Error(error));
+                    let address = Address { server: "", connection: "", request: "" };
+                    let outcome = form.close(address, inner.as_ref(), said);
+                    deliver(seat, Side::Editor, Message::response(id, outcome), cx);
+                    None
                 }
-                None
-            }
+                None => self.for_stateless(seat, number?, &said),
+            },
             Consumer::Connection { form: theirs, id: visible }
                 if theirs.talks_like(form) && *visible == known_as =>
             {
@@ -281,6 +302,34 @@ impl Exchange {
                 Some(message(id, to_consumer))
             }
         }
+    }
+
+    /// A provider ends a connection. What it returns tells the consumer.
+    fn on_provider_disconnects(
+        &mut self,
+        seat: Seat,
+        id: Option<Id>,
+        number: u64,
+        cx: &mut Cx<'_>,
+    ) -> Option<Message> {
+        if let Some(id) = id {
+            let message = Message::response(id, Outcome::Result(Json::EMPTY));
+            deliver(seat, Side::Editor, message, cx);
+        }
+        let talk = self.end_talk(number, &closed(), cx)?;
+        self.drop_if_unused(&talk.server, cx);
+        let Consumer::Connection { form, id: known_as } = talk.consumer else { return None };
+        Some(Message::Notification(form.disconnect(&known_as).0))
+    }
+
+    /// A notification of a provider, for the stateless consumer of the request that it is about.
+    fn for_stateless(&self, seat: Seat, number: u64, said: &Call) -> Option<Message> {
+        let request = self.operations.meant(seat, number, said)?;
+        let talk = self.talks.get(number)?;
+        let called = self.registry.get(&talk.server).and_then(|server| server.called.clone());
+        let server = called.unwrap_or_else(|| form::prefixed(&talk.server));
+        let address = Address { server: &server, connection: "", request: &request };
+        Some(Message::Notification(Form::M7.say(Way::ToClient, address, None, said)))
     }
 
     /// Is a message of a provider's for nobody? What belongs to others passes; and what we know
