@@ -24,10 +24,33 @@ fn the_rules_hold_whatever_happens() {
     for seed in seeds {
         if let Err(violation) = sim::run(seed, None) {
             let told = sim::tell(seed, None);
-            panic!(
-                "{}\n\n{told}\n\nto replay: SIM_SEED={seed} cargo test -p router --test simulation",
-                violation.0
-            );
+            let replay = format!("SIM_SEED={seed} cargo test -p router --test simulation");
+            let steps = written(seed);
+            panic!("{}\n\n{told}\n\nto replay: {replay}\nstep by step: {steps}", violation.0);
+        }
+    }
+}
+
+/// Writes the journals of a schedule to files. Says how to step through them.
+fn written(seed: u64) -> String {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let mut steps = Vec::new();
+    for (conductor, journal) in sim::record(seed).into_iter().enumerate() {
+        let path = folder.join(format!("router-{conductor}.journal"));
+        if std::fs::write(&path, journal).is_ok() {
+            steps.push(format!("cargo xtask replay {path:?}"));
+        }
+    }
+    steps.join(", ")
+}
+
+#[test]
+fn every_schedule_replays_from_its_journals() {
+    for (seed, journal) in (0..200).flat_map(|it| sim::record(it).into_iter().map(move |j| (it, j)))
+    {
+        match engine::journal::replay(journal.split_inclusive(|byte| *byte == b'\n')) {
+            Ok(report) => assert!(!report.cut_off, "{seed}: {report:?}"),
+            Err(why) => panic!("schedule {seed}: {why}"),
         }
     }
 }

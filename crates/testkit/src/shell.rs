@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
+use engine::journal::Recorder;
 use engine::{Core, Facts, Input, Line, Link, Marks, Output, Outputs, Policy, Rules, Seen, Setup};
 use router::{Chain, Exit, How, Mode, Role, Seat, Time};
 use wire::dialect::Generation;
@@ -31,7 +32,11 @@ pub trait Meddler {
 #[allow(missing_debug_implementations)] // a meddler has nothing to show
 pub struct Shell {
     core: Core,
+    setup: Setup,
     out: Outputs,
+    /// What the core wants done, and is not done yet.
+    todo: Vec<Output>,
+    journal: Option<Recorder>,
     /// By seat: how many components were there before.
     lives: Vec<u32>,
     meddler: Option<Box<dyn Meddler>>,
@@ -65,8 +70,26 @@ impl Shell {
     pub fn new(setup: Setup) -> Shell {
         let lives = vec![0; setup.chain.components.len() + 1];
         // What is seen tells the order of lines for different peers.
-        let core = Core::new(Setup { watched: true, ..setup });
-        Shell { core, out: Outputs::default(), lives, meddler: None }
+        let setup = Setup { watched: true, ..setup };
+        Shell {
+            core: Core::new(setup.clone()),
+            setup,
+            out: Outputs::default(),
+            todo: Vec::new(),
+            journal: None,
+            lives,
+            meddler: None,
+        }
+    }
+
+    /// Writes a journal from now on. To be called before anything happens.
+    pub fn record(&mut self) {
+        self.journal = Some(Recorder::new(&self.setup));
+    }
+
+    /// The journal of everything that has happened, if it was wanted.
+    pub fn journal(&mut self) -> Vec<u8> {
+        self.journal.as_mut().map(Recorder::take).unwrap_or_default()
     }
 
     pub fn with_meddler(setup: Setup, meddler: Box<dyn Meddler>) -> Shell {
@@ -125,12 +148,20 @@ impl Shell {
             Some(meddler) => meddler.before(input),
             None => vec![input],
         };
-        inputs.into_iter().for_each(|input| self.core.handle(now, input, &mut self.out));
+        inputs.into_iter().for_each(|input| self.tell(now, input));
         let mut effects = self.effects(now);
         if let Some(meddler) = &mut self.meddler {
             meddler.after(&mut effects);
         }
         effects
+    }
+
+    /// Tells the core, and takes down what it wants done.
+    fn tell(&mut self, now: Time, input: Input) {
+        self.journal.iter_mut().for_each(|it| it.input(now, &input));
+        self.core.handle(now, input, &mut self.out);
+        self.journal.iter_mut().for_each(|it| it.outputs(&self.out));
+        self.todo.append(&mut self.out.list);
     }
 
     /// What the core wants done, in order. Lines are in the order in which their messages were delivered. A line
@@ -147,7 +178,7 @@ impl Shell {
             }
             false
         };
-        let list = std::mem::take(&mut self.out.list);
+        let list = std::mem::take(&mut self.todo);
         let seats = || (0..self.lives.len() as u16).map(Seat);
         for output in list {
             match output {
@@ -183,7 +214,7 @@ impl Shell {
                 let (slices, count) = queue.slices();
                 let part = slices[..count].concat();
                 text.extend_from_slice(&part);
-                self.core.handle(now, Input::Written { link, count: part.len() }, &mut self.out);
+                self.tell(now, Input::Written { link, count: part.len() });
             }
             assert!(text.is_empty() || text.ends_with(b"\n"), "a line does not end: {text:?}");
             let new = text.split_inclusive(|&byte| byte == b'\n');

@@ -73,6 +73,12 @@ pub fn tell(seed: u64, bug: Option<Bug>) -> String {
     format!("{told}\n{outcome:?}")
 }
 
+/// Plays a schedule again. Gives the journals of all its conductors.
+pub fn record(seed: u64) -> Vec<Vec<u8>> {
+    play(seed, None, true).0.journals()
+}
+
+/// `traced`: all of it is told and recorded.
 fn play(seed: u64, bug: Option<Bug>, traced: bool) -> (World, Check) {
     let mut random = Random::new(seed);
     let cast = CASTS[random.below(CASTS.len())];
@@ -84,6 +90,7 @@ fn play(seed: u64, bug: Option<Bug>, traced: bool) -> (World, Check) {
     let mut world = World::new(parsed, saboteur);
     if traced {
         world.trace = Some(vec![format!("seed {seed}: {cast}")]);
+        world.record();
     }
     let outcome = perform(&mut world, &mut random);
     (world, outcome)

@@ -11,13 +11,13 @@
 //! A seed replays exactly: `SEED=7 cargo test -p mcp --test scripts simulation`; `SEEDS=20000` tells
 //! more stories.
 
+mod checks;
 mod deaths;
 mod dice;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use mcp::Caller;
 use mcp::form::Form;
 use wire::{Json, Outcome};
 
@@ -42,9 +42,20 @@ fn whatever_happens_everything_is_answered_and_nothing_is_left() {
         }
     };
     for seed in seeds {
-        if let Err(why) = catch_unwind(AssertUnwindSafe(|| Play::new(seed).play())) {
+        if let Err(why) = catch_unwind(AssertUnwindSafe(|| Play::new(seed, false).play())) {
             eprintln!("SEED={seed}");
             resume_unwind(why);
+        }
+    }
+}
+
+#[test]
+fn every_story_replays_from_its_journal() {
+    for seed in 0..60 {
+        let journal = Play::new(seed, true).play();
+        match engine::journal::replay(journal.split_inclusive(|byte| *byte == b'\n')) {
+            Ok(report) => assert!(report.inputs > 0 && !report.cut_off, "{seed}: {report:?}"),
+            Err(why) => panic!("SEED={seed}: {why}"),
         }
     }
 }
@@ -53,7 +64,7 @@ fn whatever_happens_everything_is_answered_and_nothing_is_left() {
 #[test]
 fn a_chain_without_retries_is_found_out() {
     let caught = (0..200).map(|n| n * 3).any(|seed| {
-        let mut play = Play::new(seed);
+        let mut play = Play::new(seed, false);
         play.world.stage.stop_clock();
         catch_unwind(AssertUnwindSafe(|| play.play())).is_err()
     });
@@ -107,7 +118,7 @@ struct Play {
 }
 
 impl Play {
-    fn new(seed: u64) -> Play {
+    fn new(seed: u64, recorded: bool) -> Play {
         let mut dice = Dice(seed.wrapping_mul(7_919).wrapping_add(17));
         let consumer = [None, None, None]
             .into_iter()
@@ -151,7 +162,12 @@ impl Play {
             providers.push(Provider::new("editor", form, &[("tools", "UE")]));
         }
         cast.push("agent".into());
-        let world = World::new(&cast.join(" "), consumer, providers);
+        let mut stage = Stage::before_greeting(&cast.join(" "), mcp::Policy::Auto);
+        if recorded {
+            stage.record();
+        }
+        stage.begin(Agent::greeting(consumer));
+        let world = World::with_stage(stage, consumer, providers);
         Play {
             dice,
             world,
@@ -181,13 +197,15 @@ impl Play {
         }
     }
 
-    fn play(mut self) {
+    /// Gives the journal, if it is recorded.
+    fn play(mut self) -> Vec<u8> {
         self.world.stage.slow_shell(self.slow);
         for _ in 0..STEPS {
             self.step();
             self.someone_reads();
         }
         self.finish();
+        self.world.stage.recorded()
     }
 
     /// Somebody deals with what it got; the others have not come to it yet.
@@ -469,7 +487,7 @@ impl Play {
     }
 
     /// Everybody ends what it has begun.
-    fn finish(mut self) {
+    fn finish(&mut self) {
         self.all_come_back();
         for sleeper in self.sleepers.clone() {
             self.world.stage.sleep(&sleeper, false);
@@ -529,56 +547,6 @@ impl Play {
             provider.owed.retain(|name, said| *name != id && !inner(said));
         }
         heard
-    }
-
-    /// Clients who are still there, and still want to know, have been answered.
-    fn check_clients(&mut self) {
-        let here = |caller: Caller| {
-            let on_line = |it: &Line| matches!(it, Line::Client(it) if *it == caller);
-            self.lines.iter().any(on_line) && !self.world.stage.hung_up.contains(&caller)
-        };
-        for (name, line) in &self.asked {
-            let waits = matches!(line, Line::Client(it) if here(*it));
-            let answered = self.world.agent.outcomes.contains_key(name);
-            if waits && !answered && !self.excused.contains(name) {
-                self.world.stage.fail(&format!("a client was never answered {name}"));
-            }
-        }
-    }
-
-    fn check(&mut self) {
-        let world = &mut self.world;
-        for (name, line) in &self.asked {
-            let answered = world.agent.outcomes.contains_key(name);
-            if !answered && matches!(line, Line::Native { .. }) {
-                world.stage.fail(&format!("{name} was never answered"));
-            }
-        }
-        assert!(self.connecting.is_empty(), "{:?}", self.connecting);
-        for provider in &world.providers {
-            for (name, answer) in &provider.asked {
-                if answer.is_none() {
-                    world.stage.fail(&format!("{} never heard of {name}", provider.who));
-                }
-            }
-            if !provider.open.is_empty() {
-                world.stage.fail(&format!("{} still has {:?}", provider.who, provider.open));
-            }
-            assert!(provider.owed.is_empty());
-        }
-        for name in &self.editor_asked {
-            assert!(world.editor().answers.contains_key(name), "the editor never heard of {name}");
-        }
-        let strangers = world.editor().strangers.clone();
-        if !strangers.is_empty() {
-            world.stage.fail(&format!("the editor got messages for other servers: {strangers:?}"));
-        }
-        let dismissed = &world.agent.dismissed;
-        if !self.mortal && dismissed.len() > self.refused_hellos {
-            world.stage.fail(&format!("the agent was told that these are closed: {dismissed:?}"));
-        }
-        world.stage.quiet();
-        world.stage.empty();
     }
 }
 

@@ -12,8 +12,10 @@
 
 mod desk;
 mod lives;
+mod sitter;
 mod words;
 
+use sitter::Sitter;
 use words::fits;
 pub use words::{id, json, parse, text, token};
 
@@ -54,26 +56,6 @@ pub struct Stage {
     clock_stopped: bool,
 }
 
-struct Sitter {
-    name: String,
-    generation: Option<Generation>,
-    peer: Peer,
-    /// Its process runs.
-    runs: bool,
-    /// Its process is not the first one, and has not dealt with its greeting (see `boot`).
-    boots: bool,
-    /// It was started at all.
-    started: bool,
-    /// Passes everything on by itself.
-    transparent: bool,
-    /// For now it does nothing.
-    asleep: bool,
-    inbox: VecDeque<(Side, Message)>,
-    /// What it has passed on: its own id, and under which it was asked.
-    passed: BTreeMap<String, Id>,
-    last: u64,
-}
-
 impl Stage {
     /// A chain that stands: its agent has answered `initialize` with this.
     pub fn new(cast: &str, agent: &str) -> Stage {
@@ -82,13 +64,15 @@ impl Stage {
 
     pub fn with_policy(cast: &str, agent: &str, policy: Policy) -> Stage {
         let mut stage = Stage::before_greeting(cast, policy);
-        let version = Json::parse(agent.to_owned()).unwrap().member("protocolVersion").unwrap();
-        let version = version.as_str().to_owned();
-        stage.greet(&version, agent);
-        for sitter in &mut stage.sitters {
-            sitter.inbox.clear();
-        }
+        stage.begin(agent);
         stage
+    }
+
+    /// Everybody is greeted. The agent answers with this.
+    pub fn begin(&mut self, agent: &str) {
+        let version = json(agent).member("protocolVersion").unwrap().as_str().to_owned();
+        self.greet(&version, agent);
+        self.sitters.iter_mut().for_each(|sitter| sitter.inbox.clear());
     }
 
     /// A chain that nobody has spoken to yet.
@@ -140,6 +124,16 @@ impl Stage {
             seen: Json::NULL,
             clock_stopped: false,
         }
+    }
+
+    /// Writes a journal. To be called before anything happens.
+    pub fn record(&mut self) {
+        self.shell.record();
+    }
+
+    /// The journal, if it was wanted.
+    pub fn recorded(&mut self) -> Vec<u8> {
+        self.shell.journal()
     }
 
     pub fn exchange(&self) -> &Exchange {
@@ -546,46 +540,5 @@ impl Stage {
         let call = !matches!(message, Message::Response { .. });
         let envelope = if proxy && call && toward == Side::Editor { "~" } else { "" };
         format!("{envelope}{}", text(message))
-    }
-}
-
-impl Sitter {
-    fn new(name: &str, generation: Option<Generation>, transparent: bool) -> Sitter {
-        Sitter {
-            name: name.to_owned(),
-            generation,
-            peer: Sitter::peer(name, generation),
-            runs: false,
-            boots: false,
-            started: false,
-            transparent,
-            asleep: false,
-            inbox: VecDeque::new(),
-            passed: BTreeMap::new(),
-            last: 0,
-        }
-    }
-
-    fn peer(name: &str, generation: Option<Generation>) -> Peer {
-        match generation {
-            Some(generation) => Peer::proxy(generation),
-            None if name == "editor" => Peer::editor(),
-            None => Peer::agent(),
-        }
-    }
-
-    /// Its process was started.
-    fn begin(&mut self) {
-        self.end();
-        self.runs = true;
-        self.boots = std::mem::replace(&mut self.started, true);
-    }
-
-    /// Its process has ended. Nothing of it is left.
-    fn end(&mut self) {
-        (self.runs, self.boots) = (false, false);
-        self.peer = Sitter::peer(&self.name, self.generation);
-        self.inbox.clear();
-        self.passed.clear();
     }
 }

@@ -127,6 +127,16 @@ impl World {
         }
     }
 
+    /// Every conductor writes a journal.
+    pub fn record(&mut self) {
+        self.nodes.iter_mut().for_each(|node| node.shell.record());
+    }
+
+    /// The journals of all conductors.
+    pub fn journals(&mut self) -> Vec<Vec<u8>> {
+        self.nodes.iter_mut().map(|node| node.shell.journal()).collect()
+    }
+
     /// Makes one proxy lazy, if there is one of that number.
     pub fn set_lazy(&mut self, who: usize) {
         if let Some(player) = self.players.get_mut(who) {
