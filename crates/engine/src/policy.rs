@@ -150,6 +150,17 @@ mod tests {
     }
 
     #[test]
+    fn a_guard_is_left_out_only_if_it_is_named() {
+        let bypass = Policy { then: Then::Bypass, named: false, ..Policy::STOP };
+        let guard = bypass.for_guard();
+        assert_eq!((guard.restart, guard.then), (Restart::Always, Then::Stop));
+        let named = Policy { named: true, ..bypass }.for_guard();
+        assert_eq!((named.restart, named.then), (Restart::Never, Then::Bypass));
+        let stops = Policy::STOP.for_guard();
+        assert_eq!((stops.restart, stops.then), (Restart::Never, Then::Stop));
+    }
+
+    #[test]
     fn a_component_may_fail_so_often_in_so_much_time() {
         let mut restarts = Restarts::default();
         let mut failed = |now, since| restarts.failed(Time(now), since, PACE, 0);

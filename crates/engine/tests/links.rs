@@ -147,10 +147,13 @@ fn a_component_is_not_overdue_while_its_messages_are_held() {
     let link = Link::main(EDITOR);
     assert_eq!(play.line(EDITOR, &ask), [Output::Read { link, read: false }]);
     assert_eq!((play.core.deadline(), play.read(AGENT).0.as_str()), (None, ""));
+    assert_eq!(play.core.queued(AGENT, &play.out), 0);
     play.now = Time(5_000);
     play.handle(Input::Command(Command::Release(AGENT)));
     assert_eq!(play.core.deadline(), Some(Time(6_000)));
+    let queued = play.core.queued(AGENT, &play.out);
     let (text, outputs) = play.read(AGENT);
+    assert_eq!((queued, play.core.queued(AGENT, &play.out)), (text.len(), 0));
     assert!(text.contains(r#""method":"m""#), "{text}");
     assert_eq!(outputs, [Output::Read { link, read: true }]);
 }

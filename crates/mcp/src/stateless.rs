@@ -248,6 +248,14 @@ pub fn unknown_method(method: &str) -> Json {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn our_own_discovery_says_that_a_connection_would_do_better() {
+        assert!(super::would_connect(&super::discover(true)));
+        assert!(!super::would_connect(&super::discover(false)));
+        let other = super::Call { method: "tools/list".into(), ..super::discover(true) };
+        assert!(!super::would_connect(&other));
+    }
+
     use super::*;
 
     fn json(text: &str) -> Json {

@@ -28,7 +28,8 @@
 //!
 //! Before all else, `p1 is spared a` and `p1 is spared ~b` say that p1 has crashed in an earlier run on these
 //! methods, toward the agent or the editor, so the core spares it them. `limit answer 1000`, `limit prompt 1000` and
-//! `limit cancel 1000` say after how many milliseconds a silent component is considered stuck ([`Watch`]).
+//! `limit cancel 1000` say after how many milliseconds a silent component is considered stuck ([`Watch`]). `tell editor`: people in front of
+//! the editor are told what becomes of the components.
 //!
 //! What follows `# ` is a comment.
 
@@ -74,6 +75,7 @@ struct Script {
     /// Who is spared what, from the beginning.
     spared: Vec<(String, Kind)>,
     watch: Watch,
+    tell_editor: bool,
     lines: Vec<String>,
 }
 
@@ -82,6 +84,9 @@ impl Script {
         let mut lines: Vec<String> = script.lines().filter_map(tidy).collect();
         let mut spared = Vec::new();
         let mut watch = Watch::default();
+        let count = lines.len();
+        lines.retain(|line| line != "tell editor");
+        let tell_editor = lines.len() < count;
         lines.retain(|line| match (line.split_once(" is spared "), line.strip_prefix("limit ")) {
             (Some((who, what)), _) => {
                 spared.push((who.to_owned(), kind(what)));
@@ -100,7 +105,7 @@ impl Script {
             }
             _ => true,
         });
-        Script { spared, watch, lines }
+        Script { spared, watch, tell_editor, lines }
     }
 }
 
@@ -134,7 +139,9 @@ impl Stage {
         let cast = Cast::parse(cast);
         let mut setups: Vec<_> =
             (0_u64..).zip(&cast.conductors).map(|(seed, table)| table.setup(seed)).collect();
-        setups.iter_mut().for_each(|setup| setup.rules.watch = script.watch);
+        for setup in &mut setups {
+            (setup.rules.watch, setup.rules.tell_editor) = (script.watch, script.tell_editor);
+        }
         for (who, kind) in &script.spared {
             let player = &cast.players[cast.player(who)];
             let facts = &mut setups[player.conductor].facts[player.seat.index() - 1];

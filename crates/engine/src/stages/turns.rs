@@ -318,6 +318,10 @@ mod tests {
         // This is about an earlier turn.
         assert!(!says(&mut turns, &state("idle")));
         assert!(!says(&mut turns, ACCEPTED) && turns.going() == 1);
+        // Only an update that travels toward the editor reports a state.
+        let idle = state("idle");
+        assert!(!turns.arrived(Side::Agent, &message(&idle)));
+        assert!(!says(&mut turns, &idle.replace("session/update", "_own")) && turns.going() == 1);
         for other in ["running", "requires_action", "_own"] {
             assert!(!says(&mut turns, &state(other)) && turns.going() == 1);
         }

@@ -197,3 +197,12 @@ fn what_waits_for_a_server_that_is_being_opened_is_bounded() {
     stage.see("p1", "~_mcp/connect ? …");
     stage.quiet();
 }
+
+/// A request to connect is not said to a client: it is for the provider, wherever that is.
+#[test]
+fn any_component_may_ask_to_connect() {
+    let (mut stage, _) = bridged();
+    stage.say("p1", r#"~mcp/connect 7 {"acpId":"U"}"#);
+    stage.see("p2", r##"mcp/connect ? {"acpId":"U#theirs"}"##);
+    assert!(stage.reports.is_empty(), "{:?}", stage.reports);
+}

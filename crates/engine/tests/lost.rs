@@ -1,0 +1,144 @@
+//! What is lost: sessions that an agent cannot take up, answers that cannot be read, and what the people in front of
+//! the editor are told.
+
+use testkit::script::check_live;
+
+/// The agent cannot load sessions. What is said about the session is answered for it.
+#[test]
+fn requests_about_a_lost_session_are_answered() {
+    check_live(
+        "editor agent+restart",
+        r##"
+        editor > session/new 4 {}
+        agent  < session/new #1 {}
+        agent  > result #1 {"sessionId":"s"}
+        editor < result 4 {"sessionId":"s"}
+        agent dies signal 9
+        warned of agent: …; it is being restarted
+        agent returns
+        started agent
+        agent  < initialize #2 …
+        agent  > result #2 {"protocolVersion":1}
+        warned of agent: …
+        editor > session/prompt 5 {"sessionId":"s"}
+        editor < error 5 …
+        editor > session/cancel {"sessionId":"s"}
+        editor > session/prompt 6 {"sessionId":"t"}
+        agent  < session/prompt #4 {"sessionId":"t"}
+        editor > session/close 7 {"sessionId":"s"}
+        editor < result 7 {}
+        editor > session/prompt 8 {"sessionId":"s"}
+        agent  < session/prompt #6 {"sessionId":"s"}
+        "##,
+    );
+}
+
+/// A session that no component has is closed by the next component that knows it. One that is being restarted
+/// does not know it any more.
+#[test]
+fn a_session_is_not_closed_through_a_component_that_is_away() {
+    check_live(
+        "editor p1+restart p2+restart agent",
+        r##"
+        editor > session/new 4 {}
+        p1     < session/new #1 {}
+        p1     > ~session/new 0 {}
+        p2     < session/new #2 {}
+        p2     > ~session/new 0 {}
+        agent  < session/new #3 {}
+        agent  > result #3 {"sessionId":"s"}
+        p2     < result 0 {"sessionId":"s"}
+        p2     > result #2 {"sessionId":"s"}
+        p1     < result 0 {"sessionId":"s"}
+        p2 dies signal 9
+        warned of p2: …; it is being restarted
+        p1 dies signal 9
+        warned of p1: …; it is being restarted
+        editor < error 4 …
+        agent  < session/close r:1 {"sessionId":"s"}
+        "##,
+    );
+}
+
+/// An error without an id can only be the answer to the one request that is open.
+#[test]
+fn an_error_without_an_id_answers_the_only_request() {
+    check_live(
+        "editor agent",
+        r##"
+        editor > a 5 {}
+        agent  < a #1 {}
+        agent  > error null {"code":-32700,"message":"cannot parse"}
+        warned of agent: the line was the answer to one of 1 requests (a)
+        editor < error 5 …could not read a request, and said so without its id: -32700, \"cannot parse\"; …
+        editor > b 6 {}
+        agent  < b #2 {}
+        agent  > error null {"code":-32601,"message":"another error says nothing of the kind"}
+        "##,
+    );
+}
+
+#[test]
+fn the_asker_is_told_that_an_answer_could_not_be_read() {
+    check_live(
+        "editor agent",
+        r##"
+        editor > a 5 {}
+        agent  < a #1 {}
+        agent  > {"jsonrpc":"2.0","id":"#1","result":tru}
+        warned of agent: agent 'agent' sent a bad line: …
+        editor < error 5 {"code":-32603,"message":"agent 'agent' sent a bad line: …; so its answer could not be read; send the request again; …"}
+        "##,
+    );
+}
+
+/// A name behind a proxy means its successor.
+#[test]
+fn a_proxy_may_name_the_components_behind_it() {
+    check_live(
+        "editor p1 p2 agent",
+        r##"
+        p1     > {"jsonrpc":"2.0","id":0,"method":"proxy/successor","params":{"method":"a","peer":"agent"}}
+        p2     < a #1
+        p1     > {"jsonrpc":"2.0","id":1,"method":"proxy/successor","params":{"method":"a","peer":"p1"}}
+        warned of p1: …
+        p1     < error 1 …-32602…The names are: p2, agent…
+        "##,
+    );
+}
+
+const NOTE: &str = r#"editor < session/update {"sessionId":"SESSION","update":{"sessionUpdate":"agent_message_chunk",…"#;
+
+/// A session in which something goes on is told at once, another one before its next turn.
+#[test]
+fn people_are_told_of_a_restart_in_their_sessions() {
+    let script = r##"
+        tell editor
+        editor > session/new 1 {}
+        p1     < session/new #1 {}
+        p1     > result #1 {"sessionId":"s"}
+        editor < result 1 {"sessionId":"s"}
+        editor > session/new 2 {}
+        p1     < session/new #2 {}
+        p1     > result #2 {"sessionId":"t"}
+        editor < result 2 {"sessionId":"t"}
+        editor > session/prompt 3 {"sessionId":"t"}
+        p1     < session/prompt #3 {"sessionId":"t"}
+        p1     > result #3 {}
+        editor < result 3 {}
+        editor > session/prompt 4 {"sessionId":"s"}
+        p1     < session/prompt #4 {"sessionId":"s"}
+        p1     > session/update {"sessionId":"s","n":1}
+        editor < session/update {"sessionId":"s","n":1}
+        p1 dies signal 9
+        warned of p1: …; it is being restarted
+        NOTE_S
+        editor < error 4 …
+        editor > session/prompt 5 {"sessionId":"t"}
+        NOTE_T
+        editor > session/prompt 6 {"sessionId":"t"}
+        "##;
+    let note = |session: &str| NOTE.replace("SESSION", session);
+    let script = script.replace("NOTE_S", &note("s")).replace("NOTE_T", &note("t"));
+    check_live("editor p1+restart agent", &script);
+}
