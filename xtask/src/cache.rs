@@ -1,4 +1,5 @@
-//! Other people's programs that we measure and test against, kept outside the repository.
+//! What is kept outside the repository: other people's programs that we measure and test against, and builds of this
+//! project that take long in a fresh checkout.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -68,6 +69,55 @@ impl Published {
     }
 }
 
+/// More than this is not kept: about ten checkouts.
+const MOST_KEPT: u64 = 4 << 30;
+
+/// A target folder for what is built for other platforms, or with a fuzzer. In a fresh checkout only the crates of this
+/// project are compiled there; the dependencies are compiled already. Only one process at a time builds there; others
+/// wait.
+#[derive(Debug)]
+pub struct KeptBuilds {
+    target: PathBuf,
+    _lock: File,
+}
+
+impl KeptBuilds {
+    pub fn open() -> Result<KeptBuilds, String> {
+        let lock = lock("builds.lock", "another build for other platforms")?;
+        let target = cache().join("builds");
+        // Each checkout leaves its own crates there, and each change of a dependency its old version.
+        if size(&target) > MOST_KEPT {
+            fs::remove_dir_all(&target).map_err(at(&target))?;
+        }
+        Ok(KeptBuilds { target, _lock: lock })
+    }
+
+    /// Lets a Cargo command build there.
+    pub fn apply<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command.env("CARGO_TARGET_DIR", &self.target).env("CARGO_INCREMENTAL", "0")
+    }
+}
+
+/// How many bytes the files in a folder have.
+fn size(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let sizes = entries.filter_map(|entry| entry.metadata().ok().map(|it| (entry, it)));
+    sizes.map(|(entry, it)| if it.is_dir() { size(&entry.path()) } else { it.len() }).sum()
+}
+
+/// Locks a file in the cache. Says what it waits for.
+fn lock(name: &str, other: &str) -> Result<File, String> {
+    let cache = cache();
+    fs::create_dir_all(&cache).map_err(at(&cache))?;
+    let path = cache.join(name);
+    let lock = File::create(&path).map_err(at(&path))?;
+    if lock.try_lock().is_err() {
+        eprintln!("waiting for {other}");
+        lock.lock().map_err(at(&path))?;
+    }
+    Ok(lock)
+}
+
 /// Where third-party programs are compiled: one target folder for all of them, because they have many
 /// dependencies in common. Only one process at a time builds there; others wait.
 #[derive(Debug)]
@@ -78,15 +128,8 @@ pub struct Workshop {
 
 impl Workshop {
     pub fn open() -> Result<Workshop, String> {
-        let cache = cache();
-        fs::create_dir_all(&cache).map_err(at(&cache))?;
-        let path = cache.join("peers-target.lock");
-        let lock = File::create(&path).map_err(at(&path))?;
-        if lock.try_lock().is_err() {
-            eprintln!("waiting for another build of third-party programs");
-            lock.lock().map_err(at(&path))?;
-        }
-        Ok(Workshop { target: cache.join("peers-target"), _lock: lock })
+        let lock = lock("peers-target.lock", "another build of third-party programs")?;
+        Ok(Workshop { target: cache().join("peers-target"), _lock: lock })
     }
 
     /// Everything is built: gigabytes that are of no more use are removed. After a failure they stay,

@@ -3,6 +3,8 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
+use crate::tool::release;
+
 /// What the editor sends. The demo's agent streams three updates and answers.
 const CONVERSATION: [&str; 3] = [
     r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}"#,
@@ -11,23 +13,11 @@ const CONVERSATION: [&str; 3] = [
 ];
 
 pub fn run() -> Result<(), String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let build = ["build", "--quiet", "--release", "--package", "conductor", "--package", "testkit"];
-    let built = Command::new(&cargo).args(build).status().map_err(|error| error.to_string())?;
-    if !built.success() {
-        return Err("the demo cannot be built".into());
-    }
-    let metadata = Command::new(&cargo)
-        .args(["metadata", "--no-deps", "--format-version", "1"])
-        .output()
-        .map_err(|error| error.to_string())?;
-    let metadata: serde_json::Value =
-        serde_json::from_slice(&metadata.stdout).map_err(|error| error.to_string())?;
-    let target = metadata["target_directory"].as_str().ok_or("no target directory")?;
-    let binary = |name: &str| testkit::peers::quote(&format!("{target}/release/{name}"));
+    let programs = release()?;
+    let binary = |name: &str| testkit::peers::quote(&programs.join(name).display().to_string());
 
     println!("$ conductor agent transparent transparent stub_agent\n");
-    let mut conductor = Command::new(format!("{target}/release/conductor"))
+    let mut conductor = Command::new(programs.join("conductor"))
         .args(["agent", &binary("transparent"), &binary("transparent"), &binary("stub_agent")])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 use std::{env, fs};
 
-use crate::cache::{Profile, Published};
+use crate::cache::{KeptBuilds, Profile, Published};
 use crate::tool::need;
 
 pub const CARGO_FUZZ: Published =
@@ -34,7 +34,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     let fuzz = directory();
     let known = targets(&fuzz)?;
     let (seconds, chosen) = parse(arguments, &known)?;
-    fuzz_each(&fuzz, seconds, &chosen, &fuzz.join("corpus"))
+    fuzz_each(&fuzz, seconds, &chosen, &fuzz.join("corpus"), None)
 }
 
 /// All targets for a few seconds. What was collected on this machine is left alone: to read it may take
@@ -42,7 +42,8 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
 pub fn briefly() -> Result<(), String> {
     let fuzz = directory();
     let scratch = env::temp_dir().join(format!("conductor-fuzz-{}", process::id()));
-    let done = fuzz_each(&fuzz, BRIEFLY, &targets(&fuzz)?, &scratch);
+    let kept = KeptBuilds::open()?;
+    let done = fuzz_each(&fuzz, BRIEFLY, &targets(&fuzz)?, &scratch, Some(&kept));
     let _ = fs::remove_dir_all(&scratch);
     done
 }
@@ -51,14 +52,24 @@ fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("fuzz")
 }
 
-/// `collected` is where inputs are kept that reach something new.
-fn fuzz_each(fuzz: &Path, seconds: u64, chosen: &[String], collected: &Path) -> Result<(), String> {
+/// `collected` is where inputs are kept that reach something new. Without `kept` it builds in `fuzz/target`: to run for
+/// an hour must not keep other checkouts from building.
+fn fuzz_each(
+    fuzz: &Path,
+    seconds: u64,
+    chosen: &[String],
+    collected: &Path,
+    kept: Option<&KeptBuilds>,
+) -> Result<(), String> {
     // The fuzzer's engine is C++.
     need("c++", &["--version"], "g++")?;
     let program = CARGO_FUZZ.installed()?;
     let fuzzer = |verb: &str| {
         let mut command = Command::new(&program);
         command.args([verb, "--sanitizer", "none"]).current_dir(fuzz);
+        if let Some(kept) = kept {
+            kept.apply(&mut command);
+        }
         command
     };
     let mut build = fuzzer("build");

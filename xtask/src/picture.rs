@@ -7,6 +7,8 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 
+use crate::tool::release;
+
 /// What is run, as it stands in the picture.
 const ARGUMENTS: [&str; 4] = ["try", "--show-wire", "--prompt", "hello"];
 
@@ -38,7 +40,7 @@ pub fn run() -> Result<(), String> {
 
 /// Makes the picture without keeping it.
 pub fn make() -> Result<String, String> {
-    let program = build()?;
+    let program = release()?.join("conductor").display().to_string();
     let mut seen = Vec::new();
     for _ in 0..MOST_RUNS {
         let shown = record(&program)?;
@@ -49,24 +51,6 @@ pub fn make() -> Result<String, String> {
         seen.push(shown);
     }
     Err(format!("of {MOST_RUNS} runs, no two show the same"))
-}
-
-fn build() -> Result<String, String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args(["build", "--package", "conductor", "--bin", "conductor"])
-        .args(["--message-format", "json"])
-        .output()
-        .map_err(|error| error.to_string())?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
-    }
-    let executable = |line: &[u8]| {
-        let message: serde_json::Value = serde_json::from_slice(line).ok()?;
-        message["executable"].as_str().map(str::to_owned)
-    };
-    let found = output.stdout.split(|byte| *byte == b'\n').filter_map(executable).next_back();
-    found.ok_or_else(|| "cargo does not say where the program is".into())
 }
 
 fn record(program: &str) -> Result<String, String> {

@@ -3,6 +3,7 @@
 
 use std::process::Command;
 
+use crate::cache::KeptBuilds;
 use crate::test::DENY_WARNINGS;
 use crate::tool::{cargo, run, said};
 
@@ -45,13 +46,17 @@ fn is_there(target: &str) -> bool {
 
 /// All but the chores, which run where people develop.
 pub fn lint_macos() -> Result<(), String> {
-    run(clippy(MACOS).arg("--all-targets").args(DENY_WARNINGS))
+    lint(clippy(MACOS).arg("--all-targets"))
 }
 
 /// The programs and libraries; the tests that play processes are for Unix.
 pub fn lint_windows() -> Result<(), String> {
     let parts = ["--exclude", "testkit", "--lib", "--bins", "--examples"];
-    run(clippy(WINDOWS).args(parts).args(DENY_WARNINGS))
+    lint(clippy(WINDOWS).args(parts))
+}
+
+fn lint(clippy: &mut Command) -> Result<(), String> {
+    run(KeptBuilds::open()?.apply(clippy).args(DENY_WARNINGS))
 }
 
 fn clippy(target: &str) -> Command {

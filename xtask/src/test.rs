@@ -15,11 +15,11 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-use runner::{Done, Lane, Outcome, Progress, Step, time};
+use runner::{Done, Folder, Outcome, Progress, Step, time};
 
 use crate::cache::{Profile, Published, Workshop};
 use crate::tool::{at, cargo, need, run};
-use crate::{demo, fuzz, peers, picture, platforms, tidy, wine};
+use crate::{demo, fuzz, peers, picture, platforms, tidy, tool, wine};
 
 const CARGO_DENY: Published =
     Published { name: "cargo-deny", version: "0.20.2", profile: Profile::Dev };
@@ -27,54 +27,63 @@ const CARGO_DENY: Published =
 /// How often a long run says that it is still there.
 const STILL_RUNNING: Duration = Duration::from_secs(60);
 
-const fn own(name: &'static str, about: &'static str) -> Step {
-    Step { name, about, lane: Lane::Own, needs: &[], after: &[] }
+const fn step(name: &'static str, about: &'static str) -> Step {
+    Step { name, about, folder: Folder::Debug, needs: &[], after: &[], alone: false }
 }
 
 const fn theirs(name: &'static str, about: &'static str) -> Step {
-    Step { name, about, lane: Lane::ThirdParty, needs: &[], after: &[] }
+    Step { folder: Folder::ThirdParty, ..step(name, about) }
 }
 
-/// All steps. First what needs only a compiler, beside the build of other people's programs. The tests begin when
-/// that is over: some of them are about speed.
+const fn kept(name: &'static str, about: &'static str) -> Step {
+    Step { folder: Folder::Kept, ..step(name, about) }
+}
+
+const fn release(name: &'static str, about: &'static str) -> Step {
+    Step { folder: Folder::Release, ..step(name, about) }
+}
+
+/// All steps. Other people's programs come first: in the first run they take longest. Then everything that only has to
+/// be compiled, and at last the tests: some of them are about speed, so nothing runs beside them.
 const STEPS: [Step; 20] = [
     theirs("peers", "build third-party editors, proxies, agents and conductors to test against"),
     theirs("tools", "install cargo-deny and cargo-fuzz"),
     theirs("wine", "install Wine and a C compiler for Windows"),
-    own("format", "cargo fmt"),
-    own("tidy", "the house rules"),
-    own("fetch", "download all dependencies, of all platforms"),
-    own("lints", "clippy"),
-    own("platforms", "install the standard libraries of macOS and Windows"),
-    Step { needs: &["platforms"], ..own("macos", "clippy for macOS") },
-    Step { needs: &["platforms"], ..own("windows", "clippy for Windows") },
-    own("docs", "rustdoc without warnings"),
-    own("release", "build the program as it is shipped: tests about speed and memory use it"),
-    own("build-tests", "build all tests"),
+    step("format", "cargo fmt"),
+    step("tidy", "the house rules"),
+    step("fetch", "download all dependencies, of all platforms"),
+    release("release", "build the program as it is shipped: tests about speed and memory use it"),
+    step("lints", "clippy"),
+    step("docs", "rustdoc without warnings"),
+    step("build-tests", "build all tests"),
+    kept("platforms", "install the standard libraries of macOS and Windows"),
+    Step { needs: &["platforms"], ..kept("macos", "clippy for macOS") },
+    Step { needs: &["platforms"], ..kept("windows", "clippy for Windows") },
+    Step { needs: &["platforms", "wine"], ..kept("windows-run", "the Windows program under Wine") },
+    Step { needs: &["fetch", "tools"], ..kept("fuzz", "a short fuzz of each target") },
+    Step { needs: &["build-tests", "peers"], ..step("interop", "tests with third-party programs") },
+    release("demo", "a conversation through a real chain"),
+    release("picture", "make the README's picture"),
+    Step { needs: &["fetch", "tools"], ..step("licences", "licences and sources of dependencies") },
     Step {
         needs: &["build-tests"],
         after: &["peers", "tools", "wine"],
-        ..own("tests", "unit tests, scripts, simulations, real processes")
+        alone: true,
+        ..step("tests", "unit tests, scripts, simulations, real processes")
     },
-    Step { needs: &["build-tests", "peers"], ..own("interop", "tests with third-party programs") },
-    own("demo", "a conversation through a real chain"),
-    own("picture", "make the README's picture"),
-    Step { needs: &["fetch", "tools"], ..own("licences", "licences and sources of dependencies") },
-    Step { needs: &["platforms", "wine"], ..own("windows-run", "the Windows program under Wine") },
-    Step { needs: &["fetch", "tools"], ..own("fuzz", "a short fuzz of each target") },
 ];
 
 /// For people who just arrived: nothing of third parties, no optimised build.
 const QUICK: [Step; 4] = [
-    own("format", "cargo fmt"),
-    own("tidy", "the house rules"),
-    own("lints", "clippy"),
-    own("quick-tests", "all tests that need no third-party program and no optimised build"),
+    step("format", "cargo fmt"),
+    step("tidy", "the house rules"),
+    step("lints", "clippy"),
+    step("quick-tests", "all tests that need no third-party program and no optimised build"),
 ];
 
 const FULL_INTRODUCTION: &str = "\
 Everything that must pass. With 2 processors it takes about 40 minutes on a fresh machine, most of it to build
-other people's programs, which are kept; about 20 minutes when they are there. `--quick` takes some minutes.";
+other people's programs, which are kept; about 13 minutes when they are there. `--quick` takes some minutes.";
 
 const QUICK_INTRODUCTION: &str = "\
 Without third-party programs: about 8 minutes with 2 processors on a fresh machine, 3 when all is built.";
@@ -97,7 +106,7 @@ fn run_all(steps: &[Step], introduction: &str) -> Result<(), String> {
     fs::create_dir_all(&logs).map_err(at(&logs))?;
     eprintln!("{introduction}");
     eprintln!(
-        "Steps that wait for nothing run two at a time. Their output is in {}\n",
+        "Two steps run at a time, but the tests run alone. Their output is in {}\n",
         logs.display()
     );
     for (number, step) in (1..).zip(steps) {
@@ -213,8 +222,7 @@ fn only(name: &str) -> Result<(), String> {
             let mut doc = command(&["doc", "--workspace", "--no-deps"]);
             run(doc.env("RUSTDOCFLAGS", "--deny warnings"))
         }
-        // The demo's stubs, too: one build for all that is optimised.
-        "release" => run(&mut command(&["build", "--release", "-p", "conductor", "-p", "testkit"])),
+        "release" => tool::release().map(drop),
         "build-tests" => run(&mut command(&["test", "--workspace", "--no-run"])),
         "tests" => {
             tests(|target| !target.peers)?;

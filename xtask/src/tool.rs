@@ -2,9 +2,11 @@
 
 use std::env;
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
+
+use testkit::stage::RELEASE;
 
 pub fn cargo() -> impl AsRef<OsStr> {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
@@ -32,6 +34,17 @@ pub fn said(command: &mut Command) -> Result<String, String> {
 
 pub fn at(path: &Path) -> impl Fn(std::io::Error) -> String {
     move |error| format!("{}: {error}", path.display())
+}
+
+/// Builds the program as it is shipped, with two components of the tests. Says in which folder they are.
+pub fn release() -> Result<PathBuf, String> {
+    run(Command::new(cargo()).args(RELEASE))?;
+    let metadata =
+        said(Command::new(cargo()).args(["metadata", "--no-deps", "--format-version", "1"]))?;
+    let metadata: serde_json::Value =
+        serde_json::from_str(&metadata).map_err(|error| format!("cargo metadata: {error}"))?;
+    let target = metadata["target_directory"].as_str().ok_or("cargo names no target folder")?;
+    Ok(Path::new(target).join("release"))
 }
 
 /// Makes sure that a program is there, with the help of Debian's package manager if we may.

@@ -10,6 +10,7 @@ use std::{env, fs, thread};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::cache::KeptBuilds;
 use crate::platforms::WINDOWS;
 use crate::tool::{at, cargo, need, run, said};
 use editor::Editor;
@@ -214,17 +215,11 @@ impl Process {
 
 /// Puts the Windows program into `folder`, with what it needs there.
 fn build(folder: &Path) -> Result<(), String> {
-    let output = said(Command::new(cargo()).stderr(Stdio::inherit()).args([
-        "build",
-        "--target",
-        WINDOWS,
-        "--package",
-        "conductor",
-        "--bin",
-        "conductor",
-        "--message-format",
-        "json-render-diagnostics",
-    ]))?;
+    let kept = KeptBuilds::open()?;
+    let mut cargo = Command::new(cargo());
+    cargo.args(["build", "--target", WINDOWS, "--package", "conductor", "--bin", "conductor"]);
+    cargo.args(["--message-format", "json-render-diagnostics"]).stderr(Stdio::inherit());
+    let output = said(kept.apply(&mut cargo))?;
     let mut built = output.lines().filter_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
         message["executable"].as_str().map(PathBuf::from)

@@ -54,16 +54,33 @@ pub fn binary(name: &str) -> PathBuf {
     directory.join(name)
 }
 
+/// Builds what [`release`] gives. The same packages wherever it is built, because another choice has other features and is
+/// compiled again; and no further program, because each takes seconds to optimise.
+pub const RELEASE: [&str; 12] = [
+    "build",
+    "--release",
+    "--package",
+    "conductor",
+    "--package",
+    "testkit",
+    "--bin",
+    "conductor",
+    "--bin",
+    "transparent",
+    "--bin",
+    "stub_agent",
+];
+
 /// The path of a binary of this workspace as users get it: optimised, built on first use. For what
-/// is too much for a debug build.
+/// is too much for a debug build. There are only those that [`RELEASE`] names.
 pub fn release(name: &str) -> PathBuf {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     let directory = DIRECTORY.get_or_init(|| {
         let test = std::env::current_exe().expect("the path of the test");
         let target = test.ancestors().nth(3).expect("target/profile/deps/test");
         let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--release", "--bins"])
-            .args(["--package", "conductor", "--package", "testkit", "--target-dir"])
+            .args(RELEASE)
+            .args(["--quiet", "--target-dir"])
             .arg(target)
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .status();

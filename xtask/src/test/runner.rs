@@ -5,25 +5,35 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// How many steps run at a time. Most compile, and use two processors; the second one uses the moments in which the first
+/// one waits.
+const AT_A_TIME: usize = 2;
+
 /// One thing that must pass.
 #[derive(Debug, Clone, Copy)]
 pub struct Step {
     pub name: &'static str,
     /// What is run, in a few words.
     pub about: &'static str,
-    /// Steps of one lane run one after the other, the lanes side by side.
-    pub lane: Lane,
+    pub folder: Folder,
     /// Steps without which it makes no sense: it is skipped unless they passed.
     pub needs: &'static [&'static str],
     /// Steps that must be over before it begins, whatever came of them.
     pub after: &'static [&'static str],
+    /// No other step runs beside it: it has tests that measure time or memory.
+    pub alone: bool,
 }
 
+/// Where a step builds. Two steps of one folder never run side by side: Cargo would let one of them wait for the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lane {
-    /// This project.
-    Own,
-    /// What comes from others.
+pub enum Folder {
+    /// `target/debug`.
+    Debug,
+    /// `target/release`.
+    Release,
+    /// The builds of this project that are kept in the cache.
+    Kept,
+    /// The builds of third-party programs.
     ThirdParty,
 }
 
@@ -49,29 +59,40 @@ pub trait Progress: Sync {
     fn ended(&self, number: usize, done: &Done);
 }
 
-/// Runs all steps. `work` says whether a step passed. The answer has the order of the steps.
+/// Runs all steps, those first that come first in the list. `work` says whether a step passed. The answer has the
+/// order of the steps.
 pub fn run(
     steps: &[Step],
     work: impl Fn(&Step) -> bool + Sync,
     progress: &impl Progress,
 ) -> Vec<Done> {
     check(steps);
-    let board = Board { done: Mutex::new(vec![None; steps.len()]), changed: Condvar::new() };
+    let states = vec![State::Waiting; steps.len()];
+    let board = Board { steps, states: Mutex::new(states), changed: Condvar::new() };
     thread::scope(|scope| {
-        for lane in [Lane::Own, Lane::ThirdParty] {
-            let (board, work) = (&board, &work);
-            scope.spawn(move || {
-                let own = steps.iter().enumerate().filter(|(_, step)| step.lane == lane);
-                for (index, step) in own {
-                    let done = board.run(steps, step, index, work, progress);
+        for _ in 0..AT_A_TIME {
+            scope.spawn(|| {
+                while let Some(next) = board.next() {
+                    let (index, done) = match next {
+                        Next::Skip(index, needed) => (index, board.skipped(index, needed)),
+                        Next::Run(index) => {
+                            let step = &steps[index];
+                            progress.began(index + 1, step);
+                            let began = Instant::now();
+                            let passed = work(step);
+                            let outcome = if passed { Outcome::Passed } else { Outcome::Failed };
+                            (index, Done { name: step.name, outcome, took: began.elapsed() })
+                        }
+                    };
                     progress.ended(index + 1, &done);
-                    board.lock()[index] = Some(done);
+                    board.lock()[index] = State::Over(done);
                     board.changed.notify_all();
                 }
             });
         }
     });
-    board.lock().iter().flatten().cloned().collect()
+    let states = board.lock();
+    states.iter().filter_map(State::done).cloned().collect()
 }
 
 /// Steps wait only for earlier ones, so they cannot wait for each other in a circle.
@@ -84,49 +105,87 @@ fn check(steps: &[Step]) {
     }
 }
 
-/// What is over so far.
-struct Board {
-    done: Mutex<Vec<Option<Done>>>,
+#[derive(Debug, Clone)]
+enum State {
+    Waiting,
+    Running,
+    Over(Done),
+}
+
+impl State {
+    fn done(&self) -> Option<&Done> {
+        match self {
+            State::Over(done) => Some(done),
+            _ => None,
+        }
+    }
+}
+
+/// What a thread does next, with which step.
+enum Next {
+    Run(usize),
+    /// The named step is needed and did not pass.
+    Skip(usize, &'static str),
+}
+
+/// All steps and how far each of them is.
+struct Board<'a> {
+    steps: &'a [Step],
+    states: Mutex<Vec<State>>,
     changed: Condvar,
 }
 
-impl Board {
-    fn lock(&self) -> MutexGuard<'_, Vec<Option<Done>>> {
-        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+impl Board<'_> {
+    fn lock(&self) -> MutexGuard<'_, Vec<State>> {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn run(
-        &self,
-        steps: &[Step],
-        step: &Step,
-        index: usize,
-        work: &impl Fn(&Step) -> bool,
-        progress: &impl Progress,
-    ) -> Done {
-        for name in step.after {
-            self.wait_for(steps, name);
-        }
-        let missing = step.needs.iter().find(|name| self.wait_for(steps, name) != Outcome::Passed);
-        if let Some(name) = missing {
-            let outcome = Outcome::Skipped(name);
-            return Done { name: step.name, outcome, took: Duration::ZERO };
-        }
-        progress.began(index + 1, step);
-        let began = Instant::now();
-        let outcome = if work(step) { Outcome::Passed } else { Outcome::Failed };
-        Done { name: step.name, outcome, took: began.elapsed() }
-    }
-
-    /// Waits until the step `name` is over.
-    fn wait_for(&self, steps: &[Step], name: &str) -> Outcome {
-        let at = steps.iter().position(|step| step.name == name).expect("it was checked");
-        let mut done = self.lock();
+    /// Waits for the next step that can be run or skipped, and marks it as running. `None`: no step is left.
+    fn next(&self) -> Option<Next> {
+        let mut states = self.lock();
         loop {
-            if let Some(done) = &done[at] {
-                return done.outcome.clone();
+            let mut left = self.waiting(&states).peekable();
+            left.peek()?;
+            if let Some(next) = left.find_map(|index| self.look_at(index, &states)) {
+                drop(left);
+                let (Next::Run(index) | Next::Skip(index, _)) = next;
+                states[index] = State::Running;
+                return Some(next);
             }
-            done = self.changed.wait(done).unwrap_or_else(PoisonError::into_inner);
+            drop(left);
+            states = self.changed.wait(states).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    fn waiting<'s>(&self, states: &'s [State]) -> impl Iterator<Item = usize> + 's {
+        let all = states.iter().enumerate();
+        all.filter(|(_, state)| matches!(state, State::Waiting)).map(|(index, _)| index)
+    }
+
+    /// Whether a waiting step can begin now.
+    fn look_at(&self, index: usize, states: &[State]) -> Option<Next> {
+        let step = &self.steps[index];
+        let done = |name: &str| {
+            let at = self.steps.iter().position(|step| step.name == name).expect("it was checked");
+            states[at].done()
+        };
+        for name in step.needs {
+            if done(name).is_some_and(|it| it.outcome != Outcome::Passed) {
+                return Some(Next::Skip(index, name));
+            }
+        }
+        let all_over = step.needs.iter().chain(step.after).all(|name| done(name).is_some());
+        let mut running = self.steps.iter().zip(states);
+        let disturbed = running.any(|(other, state)| {
+            let conflict = step.alone || other.alone || other.folder == step.folder;
+            matches!(state, State::Running) && conflict
+        });
+        (all_over && !disturbed).then_some(Next::Run(index))
+    }
+
+    fn skipped(&self, index: usize, needed: &'static str) -> Done {
+        let outcome = Outcome::Skipped(needed);
+        Done { name: self.steps[index].name, outcome, took: Duration::ZERO }
     }
 }
 
@@ -174,7 +233,7 @@ mod tests {
     }
 
     const fn step(name: &'static str, needs: &'static [&'static str]) -> Step {
-        Step { name, about: "", lane: Lane::Own, needs, after: &[] }
+        Step { name, about: "", folder: Folder::Debug, needs, after: &[], alone: false }
     }
 
     fn outcomes(done: &[Done]) -> Vec<Outcome> {
@@ -203,16 +262,16 @@ mod tests {
     }
 
     #[test]
-    fn lanes_run_side_by_side_and_wait_where_they_must() {
-        let theirs = Step { lane: Lane::ThirdParty, ..step("theirs", &[]) };
+    fn two_folders_are_built_in_side_by_side_and_steps_wait_where_they_must() {
+        let theirs = Step { folder: Folder::ThirdParty, ..step("theirs", &[]) };
         let last = Step { after: &["theirs"], ..step("last", &[]) };
         let (sender, receiver) = mpsc::channel();
         let receiver = Mutex::new(receiver);
         let ran = Mutex::new(Vec::new());
         let work = |step: &Step| {
             match step.name {
-                "ours" => sender.send(()).expect("somebody waits"),
-                // Would wait for ever if the lanes did not run side by side.
+                "ours" => sender.send(()).expect("the other step waits"),
+                // Would wait for ever if the two did not run side by side.
                 "theirs" => receiver.lock().expect("one waits").recv().expect("ours has run"),
                 _ => {}
             }
@@ -223,6 +282,35 @@ mod tests {
         assert_eq!(outcomes(&done), [Outcome::Failed, Outcome::Passed, Outcome::Passed]);
         let ran = ran.lock().expect("nobody panicked");
         assert_eq!(ran.last(), Some(&"last"), "it runs after a failed step, too");
+    }
+
+    #[test]
+    fn steps_of_one_folder_and_steps_that_run_alone_have_no_company() {
+        let folders = [Folder::Debug, Folder::Release, Folder::Kept, Folder::ThirdParty];
+        let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+        let steps: Vec<Step> = (0..)
+            .zip(names)
+            .map(|(index, name)| Step {
+                folder: folders[index % folders.len()],
+                alone: index == 3,
+                ..step(name, &[])
+            })
+            .collect();
+        let running = Mutex::new(Vec::<Step>::new());
+        let work = |step: &Step| {
+            let mut now = running.lock().expect("nobody panicked");
+            now.push(*step);
+            assert!(now.len() <= AT_A_TIME);
+            assert!(now.len() == 1 || !now.iter().any(|it| it.alone), "{now:?}");
+            assert!(now.len() == 1 || now[0].folder != now[1].folder, "{now:?}");
+            drop(now);
+            thread::yield_now();
+            running.lock().expect("nobody panicked").retain(|it| it.name != step.name);
+            true
+        };
+        let done = run(&steps, work, &Silent);
+        assert!(done.iter().all(|it| it.outcome == Outcome::Passed));
+        assert_eq!(done.len(), names.len());
     }
 
     #[test]
