@@ -33,7 +33,8 @@ usage: cargo xtask CHORE
                    fuzz longer: ten minutes for each target; what it finds is kept as a test
   mutants [OPTION…]
                    test the core's tests: change the code at random places, and see whether they notice
-  replay FILE      step through the journal of a chain, and see whether it replays identically
+  replay FILE      step through the journal of a chain, and see whether it replays identically; of
+                   several files and folders, name the journals that do not
   bench [OPTION…]  measure the conductor against the reference conductor and bare pipes";
 
 fn main() -> ExitCode {

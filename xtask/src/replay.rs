@@ -1,18 +1,28 @@
-//! `cargo xtask replay FILE`: steps through the journal of a chain.
+//! `cargo xtask replay`: steps through the journal of a chain, or replays many journals and names those that differ.
 
-use std::fs::File;
+use std::any::Any;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 
 use engine::journal::{Replay, Report};
+
+use crate::tool::at;
 
 pub const USAGE: &str = "\
 replay FILE [--from N] [--to N] [--quiet]
       print each input of a journal (`conductor agent --journal FILE`) and what came of it, and tell
       whether the core of this source gives the same outputs and bytes. N are numbers of lines of
-      FILE; --quiet prints the result only";
+      FILE; --quiet prints the result only
+  replay FILE|FOLDER…
+      replay several journals, and all that are in the folders; name those that differ";
+
+/// What the names of journals end with in a folder.
+const EXTENSION: &str = "jsonl";
 
 pub fn run(arguments: &[String]) -> Result<(), String> {
-    let mut path = None;
+    let mut paths: Vec<&Path> = Vec::new();
     let (mut from, mut to, mut quiet) = (0, usize::MAX, false);
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
@@ -24,20 +34,144 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
             "--from" => from = number()?,
             "--to" => to = number()?,
             "--quiet" => quiet = true,
-            _ if path.is_none() => path = Some(word),
-            _ => return Err(USAGE.to_owned()),
+            option if option.starts_with("--") => return Err(USAGE.to_owned()),
+            path => paths.push(Path::new(path)),
         }
     }
-    let path = path.ok_or(USAGE)?;
-    let wanted = |line: usize| !quiet && (from..=to).contains(&line);
-    let report = replay(path, wanted).map_err(|why| format!("{path}: {why}"))?;
-    let Report { inputs, outputs, bytes, cut_off } = report;
-    let end = if cut_off { "; the last line has no end and was left out" } else { "" };
-    println!("{path}: replays identically: {inputs} inputs, {outputs} outputs, {bytes} bytes{end}");
-    Ok(())
+    match paths.as_slice() {
+        [] => Err(USAGE.to_owned()),
+        [path] if !path.is_dir() => {
+            let wanted = |line: usize| !quiet && (from..=to).contains(&line);
+            let report =
+                replay(path, wanted).map_err(|why| format!("{}: {why}", path.display()))?;
+            let (counts, end) = (counts(&report), end(&report));
+            println!("{}: replays identically: {counts}{end}", path.display());
+            Ok(())
+        }
+        paths => {
+            let summary = replay_all(&journals(paths)?);
+            println!("{summary}");
+            summary.result()
+        }
+    }
 }
 
-fn replay(path: &str, wanted: impl Fn(usize) -> bool) -> Result<Report, String> {
+/// What came of several journals.
+#[derive(Debug, Default)]
+pub struct Summary {
+    passed: usize,
+    total: Report,
+    /// Those whose last line has no end.
+    cut_off: usize,
+    failed: Vec<(PathBuf, String)>,
+}
+
+impl std::fmt::Display for Summary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (path, why) in &self.failed {
+            writeln!(f, "{}: {why}\n", path.display())?;
+        }
+        let Summary { passed, total, cut_off, failed } = self;
+        write!(
+            f,
+            "{passed} journals replay identically, {} do not: {}",
+            failed.len(),
+            counts(total)
+        )?;
+        if *cut_off > 0 {
+            write!(f, "; the last line of {cut_off} has no end")?;
+        }
+        Ok(())
+    }
+}
+
+impl Summary {
+    pub fn result(&self) -> Result<(), String> {
+        let names = self.failed.iter().map(|(path, _)| path.display().to_string());
+        match self.failed.len() {
+            0 => Ok(()),
+            count => {
+                let names = names.collect::<Vec<_>>().join("\n  ");
+                Err(format!("{count} journals do not replay identically:\n  {names}"))
+            }
+        }
+    }
+}
+
+/// Replays all journals, past those that fail.
+fn replay_all(paths: &[PathBuf]) -> Summary {
+    let mut summary = Summary::default();
+    for path in paths {
+        // A journal may be of a core that panicked.
+        let replayed = catch_unwind(AssertUnwindSafe(|| replay(path, |_| false)));
+        match replayed.unwrap_or_else(|panic| Err(told(panic.as_ref()))) {
+            Ok(report) => {
+                summary.passed += 1;
+                summary.cut_off += usize::from(report.cut_off);
+                summary.total.inputs += report.inputs;
+                summary.total.outputs += report.outputs;
+                summary.total.bytes += report.bytes;
+            }
+            Err(why) => summary.failed.push((path.clone(), why)),
+        }
+    }
+    summary
+}
+
+fn told(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    format!("the core panics: {}", text.unwrap_or("without a message"))
+}
+
+/// Replays the journals in a folder, and removes those that replay identically.
+pub fn replay_recorded(folder: &Path) -> Result<Summary, String> {
+    let paths = if folder.is_dir() { journals(&[folder])? } else { Vec::new() };
+    if paths.is_empty() {
+        return Err(format!("there is no journal in {}", folder.display()));
+    }
+    let summary = replay_all(&paths);
+    for path in paths.iter().filter(|it| !summary.failed.iter().any(|(failed, _)| failed == *it)) {
+        fs::remove_file(path).map_err(at(path))?;
+    }
+    Ok(summary)
+}
+
+/// The files among the paths, and the journals in the folders and their folders.
+fn journals(paths: &[&Path]) -> Result<Vec<PathBuf>, String> {
+    let mut found = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            found.push(path.to_path_buf());
+            continue;
+        }
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(path).map_err(at(path))? {
+            entries.push(entry.map_err(at(path))?.path());
+        }
+        entries.retain(|it| it.is_dir() || it.extension().is_some_and(|it| it == EXTENSION));
+        entries.sort();
+        let entries: Vec<&Path> = entries.iter().map(PathBuf::as_path).collect();
+        found.extend(journals(&entries)?);
+    }
+    Ok(found)
+}
+
+fn counts(report: &Report) -> String {
+    let Report { inputs, outputs, bytes, .. } = report;
+    format!("{inputs} inputs, {outputs} outputs, {bytes} bytes")
+}
+
+/// What is to be said of the last line.
+fn end(report: &Report) -> &'static str {
+    match (report.cut_off, report.last_input) {
+        (false, _) => "",
+        (true, true) => "; the last line has no end: its input was replayed and not compared",
+        (true, false) => "; the last line has no end and was left out",
+    }
+}
+
+fn replay(path: &Path, wanted: impl Fn(usize) -> bool) -> Result<Report, String> {
     let file = File::open(path).map_err(|error| error.to_string())?;
     let mut reader = BufReader::new(file);
     let mut line = Vec::new();
@@ -52,14 +186,36 @@ fn replay(path: &str, wanted: impl Fn(usize) -> bool) -> Result<Report, String> 
         return Ok(report);
     };
     while next(&mut line)? > 0 {
-        let Some(step) = replay.step(&line).map_err(|why| why.to_string())? else {
-            report.cut_off = true;
-            break;
-        };
-        report.add(&step);
-        if wanted(step.line) {
+        let step = replay.step(&line).map_err(|why| why.to_string())?;
+        report.add(step.as_ref());
+        if let Some(step) = step.filter(|it| wanted(it.line)) {
             replay.show(&step).iter().for_each(|it| println!("{:>6}  {it}", step.line));
         }
     }
     Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::stage::directory;
+
+    use super::*;
+
+    #[test]
+    fn journals_are_found_in_folders_and_those_that_differ_are_named() {
+        let folder = directory("xtask-replay");
+        let inner = folder.join("inner");
+        fs::create_dir(&inner).expect("a folder");
+        // A journal that its conductor only began to write, and what is none.
+        fs::write(inner.join("chain-1-0.jsonl"), "{\"journal\":1,").expect("a file");
+        fs::write(folder.join("chain-2-0.jsonl"), "{\"journal\":99}\n").expect("a file");
+        fs::write(folder.join("notes.txt"), "my notes").expect("a file");
+        let summary = replay_recorded(&folder).expect("a folder");
+        let text = summary.to_string();
+        assert!(text.contains("1 journals replay identically, 1 do not"), "{text}");
+        assert!(text.contains("chain-2-0.jsonl: line 1") && text.contains("version 99"), "{text}");
+        assert!(summary.result().expect_err("one differs").contains("chain-2-0.jsonl"));
+        let left = journals(&[&folder]).expect("a folder");
+        assert_eq!(left, [folder.join("chain-2-0.jsonl")], "those that pass are removed");
+    }
 }

@@ -19,7 +19,7 @@ use runner::{Done, Folder, Outcome, Progress, Step, time};
 
 use crate::cache::{Profile, Published, Workshop};
 use crate::tool::{at, cargo, need, run};
-use crate::{demo, fuzz, peers, picture, platforms, tidy, tool, wine};
+use crate::{demo, fuzz, peers, picture, platforms, replay, tidy, tool, wine};
 
 const CARGO_DENY: Published =
     Published { name: "cargo-deny", version: "0.20.2", profile: Profile::Dev };
@@ -45,7 +45,7 @@ const fn release(name: &'static str, about: &'static str) -> Step {
 
 /// All steps. Other people's programs come first: in the first run they take longest. Then everything that only has to
 /// be compiled, and at last the tests: some of them are about speed, so nothing runs beside them.
-const STEPS: [Step; 20] = [
+const STEPS: [Step; 21] = [
     theirs("peers", "build third-party editors, proxies, agents and conductors to test against"),
     theirs("tools", "install cargo-deny and cargo-fuzz"),
     theirs("wine", "install Wine and a C compiler for Windows"),
@@ -70,6 +70,10 @@ const STEPS: [Step; 20] = [
         after: &["peers", "tools", "wine"],
         alone: true,
         ..step("tests", "unit tests, scripts, simulations, real processes")
+    },
+    Step {
+        after: &["interop", "tests"],
+        ..step("replay", "the journals of all chains of the tests replay identically")
     },
 ];
 
@@ -102,7 +106,7 @@ pub fn start(arguments: &[String]) -> Result<(), String> {
 }
 
 fn run_all(steps: &[Step], introduction: &str) -> Result<(), String> {
-    let logs = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("target").join("xtask-test");
+    let logs = logs();
     fs::create_dir_all(&logs).map_err(at(&logs))?;
     eprintln!("{introduction}");
     eprintln!(
@@ -133,6 +137,11 @@ fn run_all(steps: &[Step], introduction: &str) -> Result<(), String> {
         true => Ok(()),
         false => Err(format!("The output of each step is in {}", logs.display())),
     }
+}
+
+/// Where the output of each step is.
+fn logs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("target").join("xtask-test")
 }
 
 /// Runs a step as a process of its own, with its output in a file. Says whether it passed.
@@ -225,11 +234,16 @@ fn only(name: &str) -> Result<(), String> {
         "release" => tool::release().map(drop),
         "build-tests" => run(&mut command(&["test", "--workspace", "--no-run"])),
         "tests" => {
-            tests(|target| !target.peers)?;
-            run(&mut command(&["test", "--workspace", "--doc"]))
+            let journals = empty_folder(&journals().join(name))?;
+            let ours = tests(&["--lib", "--bins"], |it| !it.peers && !it.slow, Some(&journals));
+            // To record takes time and memory, which is what these are about.
+            let slow = tests(&[], |it| !it.peers && it.slow, None);
+            let docs = run(&mut command(&["test", "--workspace", "--doc"]));
+            ours.and(slow).and(docs)
         }
-        "interop" => tests(|target| target.peers),
-        "quick-tests" => tests(|target| !target.peers && !target.slow),
+        "interop" => tests(&[], |it| it.peers, Some(&empty_folder(&journals().join(name))?)),
+        "replay" => replay_all(),
+        "quick-tests" => tests(&["--lib", "--bins"], |it| !it.peers && !it.slow, None),
         "demo" => demo::run(),
         // Whether it is still the same is for people to see.
         "picture" => picture::make().map(drop),
@@ -276,16 +290,41 @@ fn tools() -> Result<(), String> {
     Ok(())
 }
 
-/// Runs the test programs that are wanted, and the unit tests with those that need no peers. One that fails does
-/// not keep the others from running.
-fn tests(wanted: impl Fn(&targets::Target) -> bool) -> Result<(), String> {
+/// Runs the test programs that are wanted, and those that `more` names. One that fails does not keep the others from
+/// running. Their chains are recorded in `journals`.
+fn tests(
+    more: &[&str],
+    wanted: impl Fn(&targets::Target) -> bool,
+    journals: Option<&Path>,
+) -> Result<(), String> {
     let mut test = command(&["test", "--workspace", "--no-fail-fast"]);
-    let chosen: Vec<targets::Target> = targets::all()?.into_iter().filter(wanted).collect();
-    if chosen.iter().any(|it| !it.peers) {
-        test.args(["--lib", "--bins"]);
+    let chosen = targets::all()?.into_iter().filter(wanted);
+    test.args(more).args(chosen.flat_map(|it| ["--test".to_owned(), it.name]));
+    if let Some(folder) = journals {
+        test.env("CONDUCTOR_JOURNAL", folder);
     }
-    test.args(chosen.iter().flat_map(|it| ["--test", &it.name]));
     run(&mut test)
+}
+
+/// Where the chains of the tests are recorded, by step.
+fn journals() -> PathBuf {
+    logs().join("journals")
+}
+
+fn empty_folder(path: &Path) -> Result<PathBuf, String> {
+    if path.exists() {
+        fs::remove_dir_all(path).map_err(at(path))?;
+    }
+    fs::create_dir_all(path).map_err(at(path))?;
+    Ok(path.to_owned())
+}
+
+/// Journals that replay identically are removed: they have hundreds of megabytes.
+fn replay_all() -> Result<(), String> {
+    let nothing = |why| format!("{why}: run the steps tests and interop first");
+    let summary = replay::replay_recorded(&journals()).map_err(nothing)?;
+    println!("{summary}");
+    summary.result()
 }
 
 /// Licences and sources of all dependencies. The advisory database is fetched from the network, so

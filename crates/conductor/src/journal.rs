@@ -172,12 +172,47 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_full_disk_ends_the_journal_and_nothing_else() {
+    fn setup() -> Setup {
         let spec = Spec::parse("agent").expect("a command");
         let config = Config::new(Mode::Agent, vec![spec]);
-        let setup = config.setup(&crate::memory::Memory::default(), &Default::default());
-        let mut journal = Journal::write_to(Full(false), "journal".into(), &setup);
+        config.setup(&crate::memory::Memory::default(), &Default::default())
+    }
+
+    /// A file that the test can read.
+    #[derive(Clone, Default)]
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().expect("no thread panics with it").write(text)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_input_on_which_the_core_panics_is_in_the_journal() {
+        let file = Shared::default();
+        let mut journal = Journal::write_to(file.clone(), "journal".into(), &setup());
+        journal.input(Time(1), &Input::Tick);
+        journal.outputs(&Outputs::default());
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+            journal.input(Time(2), &Input::Tick);
+            panic!("the core panics");
+        }));
+        assert!(panicked.is_err());
+        let text = file.0.lock().expect("no thread panics with it");
+        assert!(text.ends_with(b"\n{\"at\":2,\"input\":\"Tick\""), "{text:?}");
+        let lines = text.split_inclusive(|byte| *byte == b'\n');
+        let report = engine::journal::replay(lines).expect("it replays identically");
+        assert_eq!((report.inputs, report.last_input), (2, true));
+    }
+
+    #[test]
+    fn a_full_disk_ends_the_journal_and_nothing_else() {
+        let mut journal = Journal::write_to(Full(false), "journal".into(), &setup());
         assert!(journal.flush(), "the header is written");
         let recorded = |journal: &mut Journal| {
             journal.input(Time(1), &Input::Tick);

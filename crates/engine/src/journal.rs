@@ -55,6 +55,16 @@ struct Entry {
     effects: Effects,
 }
 
+/// The beginning of an entry, which is written before the core handles the input.
+#[derive(Debug)]
+struct Begun {
+    at: Time,
+    input: Input,
+}
+
+/// What an entry has between its input and its effects.
+const EFFECTS: &[u8] = b",\"effects\":";
+
 /// What came of an input.
 #[derive(Debug)]
 pub struct Effects {
@@ -91,7 +101,8 @@ impl Recorder {
         Recorder { text, queues: Queues::default() }
     }
 
-    /// To be called before [`Core::handle`](crate::Core::handle).
+    /// To be called before [`Core::handle`](crate::Core::handle). If that panics, the journal ends with this input, and a
+    /// replay ends in the same panic.
     pub fn input(&mut self, now: Time, input: &Input) {
         self.text.extend_from_slice(b"{\"at\":");
         now.write(&mut self.text);
@@ -102,7 +113,7 @@ impl Recorder {
 
     /// To be called after it, before any output is taken out of the list.
     pub fn outputs(&mut self, out: &Outputs) {
-        self.text.extend_from_slice(b",\"effects\":");
+        self.text.extend_from_slice(EFFECTS);
         let mut effects = Object::begin(&mut self.text);
         effects.member("outputs", &out.list);
         effects.member("appended", &self.queues.appended(out));
@@ -110,7 +121,7 @@ impl Recorder {
         self.text.extend_from_slice(b"}\n");
     }
 
-    /// What was written since the last call. Only whole lines between two inputs.
+    /// What was written since the last call: whole lines, unless the core has not returned from the last input.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.text)
     }

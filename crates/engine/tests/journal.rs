@@ -149,12 +149,38 @@ fn a_journal_replays_identically() {
 fn the_end_of_a_journal_may_be_missing() {
     let journal = recorded();
     let report = replay(lines(&journal[..journal.len() - 5])).expect("it replays identically");
+    assert_eq!((report.inputs, report.cut_off), (lines(&journal).len() - 1, true));
+    assert!(report.last_input, "the input of the last line is whole");
+    // The input of the last line has no end, either.
+    let last = lines(&journal).last().map_or(0, |it| it.len());
+    let report =
+        replay(lines(&journal[..journal.len() - last + 12])).expect("it replays identically");
     assert_eq!((report.inputs, report.cut_off), (lines(&journal).len() - 2, true));
+    assert!(!report.last_input);
     // The first line has no end.
     for journal in [&b""[..], &journal[..50]] {
         let report = replay(lines(journal)).expect("there is nothing to replay");
         assert_eq!((report.inputs, report.cut_off), (0, true));
     }
+}
+
+/// The core has panicked: it has not come back from the last input.
+#[test]
+fn the_last_input_is_replayed_although_nothing_is_known_of_its_effects() {
+    let mut play = Play::new();
+    play.line(Seat::OUTER, br#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#);
+    let servers = wire::Json::parse(r#"{"a":1,"effects":{"b":[]}}"#).map_err(|why| why.to_string());
+    let input = Input::RelayOpened { seat: PROXY, life: 0, servers };
+    play.recorder.input(Time(20), &input);
+    let journal = play.recorder.take();
+    assert!(!journal.ends_with(b"\n"));
+    let lines = lines(&journal);
+    let mut replay = Replay::new(lines[0]).expect("a header").expect("a whole line");
+    let step = replay.step(lines[1]).expect("it replays identically").expect("a whole line");
+    assert!(step.compared);
+    let step = replay.step(lines[2]).expect("there is nothing to compare").expect("an input");
+    assert!(!step.compared && step.at == Time(20));
+    assert_eq!(format!("{:?}", step.input), format!("{input:?}"));
 }
 
 #[test]

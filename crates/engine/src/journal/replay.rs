@@ -7,7 +7,7 @@ use router::Time;
 use wire::Json;
 
 use super::codec::Codec;
-use super::{BEGINNING, Effects, Entry, Header, Queues, VERSION, show};
+use super::{BEGINNING, Begun, EFFECTS, Effects, Entry, Header, Queues, VERSION, show};
 use crate::core::Core;
 use crate::input::{Input, Outputs};
 
@@ -32,7 +32,10 @@ pub struct Step {
     pub line: usize,
     pub at: Time,
     pub input: Input,
+    /// What the replay came to.
     pub effects: Effects,
+    /// Whether the journal has the effects, too. The last input of a core that panicked has none.
+    pub compared: bool,
 }
 
 /// A journal that replays identically.
@@ -42,8 +45,10 @@ pub struct Report {
     pub outputs: usize,
     /// How many bytes were appended to the queues.
     pub bytes: usize,
-    /// The last line has no end: the program that wrote the journal was killed. The line is not replayed.
+    /// The last line has no end: the program that wrote the journal was killed or panicked.
     pub cut_off: bool,
+    /// The input of that line is whole. It was replayed, and there was nothing to compare its effects with.
+    pub last_input: bool,
 }
 
 /// Why a journal does not replay identically.
@@ -91,17 +96,20 @@ pub fn replay<T: AsRef<[u8]>>(lines: impl IntoIterator<Item = T>) -> Result<Repo
         return Ok(report);
     };
     for line in lines {
-        let Some(step) = replay.step(line.as_ref())? else {
-            report.cut_off = true;
-            break;
-        };
-        report.add(&step);
+        report.add(replay.step(line.as_ref())?.as_ref());
     }
     Ok(report)
 }
 
 impl Report {
-    pub fn add(&mut self, step: &Step) {
+    /// Counts what [`Replay::step`] gave.
+    pub fn add(&mut self, step: Option<&Step>) {
+        let Some(step) = step else {
+            self.cut_off = true;
+            return;
+        };
+        self.cut_off |= !step.compared;
+        self.last_input |= !step.compared;
         self.inputs += 1;
         self.outputs += step.effects.outputs.len();
         self.bytes += step.effects.appended.iter().map(|it| it.text.len()).sum::<usize>();
@@ -135,22 +143,26 @@ impl Replay {
         }))
     }
 
-    /// Replays the next line. `None` if it has no end.
+    /// Replays the next line. A line without an end is replayed if its input is whole, otherwise `None`.
     pub fn step(&mut self, line: &[u8]) -> Result<Option<Step>, Mismatch> {
         self.line += 1;
         let number = self.line;
-        if !line.ends_with(b"\n") {
-            return Ok(None);
-        }
-        let entry = Json::parse(line.to_vec()).map_err(|why| why.to_string());
-        let entry = entry.and_then(|json| Entry::read(&json));
-        let Entry { at, input, effects: recorded } =
-            entry.map_err(|why| Mismatch::Unreadable { line: number, why })?;
+        let (at, input, recorded) = if line.ends_with(b"\n") {
+            let entry = Json::parse(line.to_vec()).map_err(|why| why.to_string());
+            let entry = entry.and_then(|json| Entry::read(&json));
+            let Entry { at, input, effects } =
+                entry.map_err(|why| Mismatch::Unreadable { line: number, why })?;
+            (at, input, Some(effects))
+        } else {
+            let Some(Begun { at, input }) = begun(line) else { return Ok(None) };
+            (at, input, None)
+        };
         self.queues.expect(&input);
         self.core.handle(at, input.clone(), &mut self.out);
         let outputs = std::mem::take(&mut self.out.list);
         let effects = Effects { outputs, appended: self.queues.appended(&self.out) };
-        if let Some((recorded, replayed)) = difference(&recorded, &effects) {
+        let compared = recorded.is_some();
+        if let Some((recorded, replayed)) = recorded.and_then(|it| difference(&it, &effects)) {
             let chain = self.core.chain();
             let before = self.recent.iter().map(|(line, at, input)| {
                 format!("line {line}: {}", show::input(chain, *at, input))
@@ -167,7 +179,7 @@ impl Replay {
             self.recent.pop_front();
         }
         self.recent.push_back((number, at, input.clone()));
-        Ok(Some(Step { line: number, at, input, effects }))
+        Ok(Some(Step { line: number, at, input, effects, compared }))
     }
 
     /// A step in readable lines: the input, then what came of it.
@@ -177,6 +189,17 @@ impl Replay {
         show::effects(chain, &step.effects, &mut lines);
         lines
     }
+}
+
+/// The input of a line that has no end, if that is whole.
+fn begun(line: &[u8]) -> Option<Begun> {
+    // JSON inside the input may have a member of that name. Cut off there, the line is no JSON.
+    let found = line.windows(EFFECTS.len()).enumerate().filter(|(_, part)| *part == EFFECTS);
+    let mut ends = found.map(|(at, _)| at).chain([line.len()]);
+    ends.find_map(|end| {
+        let json = Json::parse([&line[..end], b"}"].concat()).ok()?;
+        Begun::read(&json).ok()
+    })
 }
 
 /// The first difference, as the journal spells it.

@@ -10,13 +10,14 @@ use wire::{Json, Side, Spoken};
 use super::codec::{
     Codec, Object, choice, expected, member, newtype, object, read_variant, within, write_variant,
 };
-use super::{Appended, Effects, Entry, Header};
+use super::{Appended, Begun, Effects, Entry, Header};
 use crate::flow::Marks;
 use crate::input::{Command, Facts, Input, Line, Link, Output, Port, Seen, Setup};
 use crate::policy::{Pace, Policy, Restart, Rules, Then, Watch};
 
 object!(Header { journal, setup });
 object!(Entry { at, input, effects });
+object!(Begun { at, input });
 object!(Effects { outputs, appended });
 object!(Appended { link, dropped, text });
 
