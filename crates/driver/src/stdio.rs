@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-use bytes::{Buf, BytesMut};
+use wire::lines::{Line, Lines};
 
 use crate::driver::Driver;
 use crate::proxy::Proxy;
@@ -14,25 +14,20 @@ const CHUNK: usize = 64 * 1024;
 pub fn run<P: Proxy>(proxy: P) -> io::Result<()> {
     let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
     let mut driver = Driver::new(proxy);
-    let (mut buffer, mut lines) = (BytesMut::new(), Vec::new());
+    // A proxy has no limit of its own: the conductor has one.
+    let (mut received, mut to_send) = (Lines::new(usize::MAX), Vec::new());
     let mut chunk = vec![0; CHUNK];
     loop {
         let count = input.read(&mut chunk)?;
         if count == 0 {
             return Ok(());
         }
-        let mut searched = buffer.len();
-        buffer.extend_from_slice(&chunk[..count]);
-        while let Some(length) = memchr::memchr(b'\n', &buffer[searched..]) {
-            let line = buffer.split_to(searched + length).freeze();
-            buffer.advance(1);
-            searched = 0;
-            if !line.trim_ascii().is_empty() {
-                driver.handle(&line, &mut lines);
-            }
+        received.room(count).extend_from_slice(&chunk[..count]);
+        while let Some(Line::Text(line)) = received.next_line() {
+            driver.handle(&line, &mut to_send);
         }
-        output.write_all(&lines)?;
+        output.write_all(&to_send)?;
         output.flush()?;
-        lines.clear();
+        to_send.clear();
     }
 }

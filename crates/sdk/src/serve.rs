@@ -13,13 +13,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::{Buf, BytesMut};
 use driver::{Call, Driver, Id, Json, Message, Outbox, Outcome, Request, Side, Tag};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use wire::acp::SessionId;
 use wire::acp::session_of_call;
+use wire::lines::{Line, Lines};
 
 use crate::context::{Command, Cx, Shared, Task, Wanted};
 use crate::error::{Error, Result, outcome};
@@ -493,29 +493,21 @@ pub(crate) async fn serve(
     mut writer: impl AsyncWrite + Unpin,
 ) -> io::Result<()> {
     let mut engine = Engine::new(proxy);
-    let (mut buffer, mut lines) = (BytesMut::new(), Vec::new());
-    // No newline stands before this position.
-    let mut searched = 0;
+    // A proxy has no limit of its own: the conductor has one.
+    let (mut received, mut lines) = (Lines::new(usize::MAX), Vec::new());
     loop {
-        while let Some(length) = memchr::memchr(b'\n', &buffer[searched..]) {
-            let line = buffer.split_to(searched + length).freeze();
-            buffer.advance(1);
-            searched = 0;
-            if !line.trim_ascii().is_empty() {
-                engine.handle(&line, &mut lines);
-                poll_fn(|cx| Poll::Ready(engine.advance(cx, &mut lines))).await;
-            }
+        while let Some(Line::Text(line)) = received.next_line() {
+            engine.handle(&line, &mut lines);
+            poll_fn(|cx| Poll::Ready(engine.advance(cx, &mut lines))).await;
         }
-        searched = buffer.len();
         if !lines.is_empty() {
             writer.write_all(&lines).await?;
             writer.flush().await?;
             lines.clear();
         }
-        buffer.reserve(CHUNK);
         // Whatever comes first: a chunk, or something that a handler has waited for.
         let count = {
-            let mut reading = std::pin::pin!(reader.read_buf(&mut buffer));
+            let mut reading = std::pin::pin!(reader.read_buf(received.room(CHUNK)));
             poll_fn(|cx| {
                 if engine.advance(cx, &mut lines) {
                     return Poll::Ready(Ok(None));

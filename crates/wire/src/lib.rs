@@ -2,6 +2,7 @@
 //!
 //! # Layout
 //! - [`json`]: check a text, find members, copy nothing
+//! - [`lines`]: bytes into lines
 //! - [`message`]: requests, notifications, answers; how a line becomes one and back
 //! - [`dialect`]: which lines a link carries, one file per generation of the proxy protocol
 //! - `sink`: where lines are written to
@@ -14,6 +15,7 @@ pub mod acp;
 pub mod dialect;
 pub mod guards;
 pub mod json;
+pub mod lines;
 pub mod message;
 mod sink;
 
