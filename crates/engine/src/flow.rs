@@ -84,9 +84,8 @@ pub fn judge(gauges: &[Gauge], ring: bool, cap: usize) -> Verdict {
         if feeds(x) < cap {
             paused[x] = false;
         } else {
-            // The editor is never given up, a component that does not read is.
-            stuck =
-                full_neighbours(x).chain(circle.iter().copied()).find(|&y| y > 0 && gauges[y].full);
+            // The editor is never given up, a component that does not read is. All of these queues are full.
+            stuck = full_neighbours(x).chain(circle.iter().copied()).find(|&y| y > 0);
         }
     }
     Verdict { paused, stuck }
@@ -149,6 +148,10 @@ mod tests {
     fn a_circle_that_reaches_the_cap_ends_with_a_component_given_up() {
         let at_cap = Gauge { queued: CAP, ..FLOODS };
         assert_eq!(judge(&[at_cap, at_cap], false, CAP).stuck, Some(1));
+        // Whatever waits for the editor, it is never given up.
+        let more = Gauge { queued: CAP + 1, ..FLOODS };
+        assert_eq!(judge(&[more, at_cap], false, CAP).stuck, Some(1));
+        assert_eq!(judge(&[at_cap, more], false, CAP).stuck, Some(1));
         assert_eq!(judge(&[STALLS, at_cap], false, CAP).stuck, None);
     }
 

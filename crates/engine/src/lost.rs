@@ -226,6 +226,16 @@ mod tests {
         lost.settle(closed, |it| open.contains(&it)).into_iter().map(|it| it.0).collect()
     }
 
+    /// The third request is answered: then both lost answers can only be to the first two.
+    #[test]
+    fn answers_that_mean_the_same_requests_are_counted_together() {
+        let mut lost = LostAnswers::default();
+        assert!(lost.add(&set([1, 2]), None, 1, "a") && lost.add(&set([1, 2, 3]), None, 1, "b"));
+        assert!(settle(&mut lost, 0, &set([1, 2, 3])).is_empty());
+        assert_eq!(settle(&mut lost, 10, &set([1, 2])), [1, 2]);
+        assert!(lost.is_empty());
+    }
+
     #[test]
     fn as_many_requests_are_settled_as_answers_are_lost() {
         let mut lost = LostAnswers::default();

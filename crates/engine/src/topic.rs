@@ -95,4 +95,19 @@ mod tests {
         assert_eq!(text.member("sessionId").unwrap().as_str(), r#""s 1""#);
         assert_eq!(text.member("big").unwrap().as_str(), "12345678901234567890");
     }
+
+    /// What is said in a session is not repeated to a component that takes the session up.
+    #[test]
+    fn updates_of_what_is_are_told_from_updates_of_what_was_said() {
+        let update = |kind: &str| {
+            Json::trusted(format!(r#"{{"sessionId":"s","update":{{"sessionUpdate":"{kind}"}}}}"#))
+        };
+        for kind in ["available_commands_update", "current_mode_update", "session_info_update"] {
+            assert!(is_state(&update(kind)), "{kind}");
+        }
+        for kind in ["agent_message_chunk", "tool_call", "plan", ""] {
+            assert!(!is_state(&update(kind)), "{kind}");
+        }
+        assert!(!is_state(&Json::EMPTY));
+    }
 }

@@ -133,6 +133,7 @@ fn a_late_answer_to_a_cancelled_prompt_begins_no_turn() {
     assert!(play.read(EDITOR).0.contains("-32800"));
     play.line(AGENT, r#"{"jsonrpc":"2.0","id":"c:2","result":{}}"#);
     assert_eq!(play.core.deadline(), None, "nothing is waited for");
+    assert_eq!(play.core.stages().turns_at(AGENT), 0);
 }
 
 /// A component cannot answer a request that is held. Its time begins when the request is released. Meanwhile
@@ -148,6 +149,8 @@ fn a_component_is_not_overdue_while_its_messages_are_held() {
     assert_eq!(play.line(EDITOR, &ask), [Output::Read { link, read: false }]);
     assert_eq!((play.core.deadline(), play.read(AGENT).0.as_str()), (None, ""));
     assert_eq!(play.core.queued(AGENT, &play.out), 0);
+    let (count, bytes) = play.core.stages().held(AGENT);
+    assert!(count == 1 && (2_000..3_000).contains(&bytes), "{count} messages, {bytes} bytes");
     play.now = Time(5_000);
     play.handle(Input::Command(Command::Release(AGENT)));
     assert_eq!(play.core.deadline(), Some(Time(6_000)));
@@ -156,4 +159,20 @@ fn a_component_is_not_overdue_while_its_messages_are_held() {
     assert_eq!((queued, play.core.queued(AGENT, &play.out)), (text.len(), 0));
     assert!(text.contains(r#""method":"m""#), "{text}");
     assert_eq!(outputs, [Output::Read { link, read: true }]);
+}
+
+/// A queue is full when it is longer than the mark.
+#[test]
+fn a_peer_is_paused_when_it_has_sent_more_than_the_mark() {
+    for (length, full) in [(1_000, false), (1_001, true)] {
+        let mut play = Play::new(Watch::default());
+        play.greet(1, r#","agentCapabilities":{}"#);
+        let update = |text: &str| {
+            format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"t":"{text}"}}}}"#)
+        };
+        let line = update(&"x".repeat(length - update("").len() - "\n".len()));
+        let link = Link::main(AGENT);
+        let paused = play.line(AGENT, &line).contains(&Output::Read { link, read: false });
+        assert_eq!((play.core.queued(EDITOR, &play.out), paused), (length, full));
+    }
 }

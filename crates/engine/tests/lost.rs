@@ -128,8 +128,10 @@ fn people_are_told_of_a_restart_in_their_sessions() {
         editor < result 3 {}
         editor > session/prompt 4 {"sessionId":"s"}
         p1     < session/prompt #4 {"sessionId":"s"}
-        p1     > session/update {"sessionId":"s","n":1}
-        editor < session/update {"sessionId":"s","n":1}
+        p1     > ~_ask 4 {}                    # its own request with the id of the prompt
+        agent  < _ask #5 {}
+        agent  > result #5 {}
+        p1     < result 4 {}
         p1 dies signal 9
         warned of p1: …; it is being restarted
         NOTE_S

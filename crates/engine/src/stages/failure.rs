@@ -259,3 +259,19 @@ fn cancellation(session: &SessionId) -> Message {
     let params = Json::object([("sessionId", Some(session.json()))]);
     Message::notification("session/cancel", params)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Components that fail together are not started together.
+    #[test]
+    fn the_jitter_of_restarts_differs_from_time_to_time() {
+        let mut failures = Failures::new(1, 7);
+        let drawn: Vec<u64> = (0..100).map(|_| failures.random() % 100).collect();
+        let different: std::collections::BTreeSet<&u64> = drawn.iter().collect();
+        assert!(different.len() > 50, "{drawn:?}");
+        let odd = drawn.iter().filter(|it| !it.is_multiple_of(2)).count();
+        assert!((30..70).contains(&odd), "{drawn:?}");
+    }
+}
