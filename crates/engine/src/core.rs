@@ -14,6 +14,15 @@ use crate::peer::Peer;
 use crate::stages::Stages;
 use crate::tamper::Tamper;
 
+/// A component that should have acted by now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Overdue {
+    /// The component is given up.
+    Silent(Seat, How),
+    /// The component has acted, and is not read. It gets more time.
+    HeldUp(Seat),
+}
+
 /// The core of one chain: inputs go in, outputs come out. See the crate's documentation.
 #[derive(Debug)]
 pub struct Core {
@@ -101,7 +110,8 @@ impl Core {
             return None;
         }
         let peers = self.peers.iter().flat_map(|it| [it.patience(), it.silence_deadline()]);
-        peers.flatten().chain(self.stages.deadline()).min()
+        let stopped = self.stopped_readers().map(|(_, due)| due);
+        peers.flatten().chain(stopped).chain(self.stages.deadline()).min()
     }
 
     /// The one way in. What is to be done is appended to `out`, in order.
@@ -120,6 +130,7 @@ impl Core {
             Input::Ended { link, rest } => self.on_ended(link, rest, out),
             Input::Written { link, count } => {
                 out.consume(link, count);
+                self.peers[link.seat.index()].note_read(now, link, out);
                 self.peers[link.seat.index()].gauge_queue(link, self.setup.marks, out);
             }
             Input::Unread(link) => self.on_unread(link, out),
@@ -338,6 +349,7 @@ impl Core {
         if let Some(dialect) = peer.dialect_at(link.port) {
             dialect.encode(toward, message, out.queue_mut(link));
         }
+        peer.pipe_mut(link.port).unread_since.get_or_insert(self.now);
         peer.gauge_queue(link, self.setup.marks, out);
     }
 
@@ -374,18 +386,55 @@ impl Core {
 
     fn on_tick(&mut self, out: &mut Outputs) {
         let now = self.now;
-        if self.stages.deadline().is_none_or(|due| due > now) {
+        let stopped = self.stopped_readers().map(|(_, due)| due);
+        if stopped.chain(self.stages.deadline()).all(|due| due > now) {
             return;
         }
         for _ in 0..self.peers.len() {
             if self.finished {
                 return;
             }
-            let Some((seat, how)) = self.stages.overdue(now) else { break };
-            self.give_up(seat, how, out);
+            match self.overdue(now, out) {
+                Some(Overdue::Silent(seat, how)) => self.give_up(seat, how, out),
+                Some(Overdue::HeldUp(seat)) => self.stages.excuse(now, seat),
+                None => break,
+            }
         }
         self.excuse_the_silent(out);
         self.apply(Event::Tick, out);
+    }
+
+    /// The next component that should have acted by now.
+    pub fn overdue(&self, now: Time, out: &Outputs) -> Option<Overdue> {
+        let stopped = self.stopped_readers().find(|(_, due)| *due <= now);
+        if let Some((seat, _)) = stopped {
+            return Some(Overdue::Silent(seat, How::Stuck(self.queued(seat, out))));
+        }
+        let (seat, how) = self.stages.overdue(now)?;
+        match how {
+            // It has acted. It is not read, because a peer that it writes to does not read.
+            How::Unresponsive { .. } if self.is_held_up(seat) => Some(Overdue::HeldUp(seat)),
+            how => Some(Overdue::Silent(seat, how)),
+        }
+    }
+
+    /// The components whose queues are full and that could read, and until when they have to.
+    fn stopped_readers(&self) -> impl Iterator<Item = (Seat, Time)> {
+        let watch = self.setup.rules.watch;
+        let limit = watch.prompt.into_iter().chain(watch.answer).max();
+        limit.into_iter().flat_map(move |limit| {
+            let seats = self.seats().skip(1).filter(|seat| !self.is_held_up(*seat));
+            seats.filter_map(move |seat| {
+                let unread = self.peers[seat.index()].full_since()?;
+                Some((seat, unread.max(self.stages.last_sign(seat)?).plus(limit)))
+            })
+        })
+    }
+
+    /// A peer has written something that is not read, so it cannot act.
+    fn is_held_up(&self, seat: Seat) -> bool {
+        let peer = &self.peers[seat.index()];
+        peer.ports().any(|port| peer.pipe(port).is_held_up())
     }
 
     /// A component cannot act while its output waits to be read or its input to be written. A component
@@ -438,8 +487,7 @@ impl Core {
         let gauges: Vec<_> = seats.iter().map(|seat| self.gauge(*seat, out)).collect();
         let verdict = flow::judge(&gauges, self.chain().mode == Mode::Proxy, marks.cap);
         for (&seat, pause) in seats.iter().zip(verdict.paused) {
-            let peer = &self.peers[seat.index()];
-            if peer.ports().any(|port| peer.pipe(port).is_held_up()) {
+            if self.is_held_up(seat) {
                 self.stages.restart_barrier_limit(self.now, seat);
             }
             self.pause(seat, pause, out);

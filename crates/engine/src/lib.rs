@@ -47,7 +47,7 @@ pub mod stages;
 pub mod tamper;
 mod topic;
 
-pub use core::Core;
+pub use core::{Core, Overdue};
 pub use event::{Action, Event};
 pub use flow::Marks;
 pub use input::{Command, Facts, Input, Line, Link, Output, Outputs, Port, Seen, Setup};

@@ -63,6 +63,8 @@ pub struct Pipe {
     pub paused: bool,
     /// It has sent something that is not read.
     pub waits: bool,
+    /// When it last read something, or the first message was queued that it has not read.
+    pub unread_since: Option<Time>,
     /// Its queue went over [`Marks::high`] and is not yet under [`Marks::low`].
     pub full: bool,
 }
@@ -305,6 +307,18 @@ impl Peer {
         self.quiet = None;
         self.life += 1;
         std::mem::take(&mut self.words)
+    }
+
+    /// Something that was queued for a link was read.
+    pub fn note_read(&mut self, now: Time, link: Link, out: &Outputs) {
+        let is_left = out.queued(link) + self.backlog(link.port) > 0;
+        self.pipe_mut(link.port).unread_since = is_left.then_some(now);
+    }
+
+    /// If its queue is full: since when it has read nothing.
+    pub fn full_since(&self) -> Option<Time> {
+        let pipes = [&self.main_pipe, &self.relay_pipe].into_iter();
+        pipes.filter(|pipe| pipe.full).filter_map(|pipe| pipe.unread_since).min()
     }
 
     /// A link was written to, or drained.

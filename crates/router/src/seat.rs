@@ -279,7 +279,10 @@ impl Exit {
                 format!("went on with {method} for {} after it was cancelled", seconds(*limit))
             }
             How::Commanded => "was ended by a command".into(),
-            How::Stuck(bytes) => format!("stopped reading while {} MiB waited for it", bytes >> 20),
+            How::Stuck(bytes) => match bytes >> 20 {
+                0 => format!("stopped reading while {} KiB waited for it", bytes.div_ceil(1024)),
+                mebibytes => format!("stopped reading while {mebibytes} MiB waited for it"),
+            },
         }
     }
 

@@ -89,6 +89,18 @@ impl Stages {
         self.router.overdue(now).or_else(late).or_else(silent)
     }
 
+    /// When a component that can be sent messages last gave a sign of life.
+    pub(crate) fn last_sign(&self, seat: Seat) -> Option<Time> {
+        self.watch.last(seat).filter(|_| self.can_act(seat))
+    }
+
+    /// A component cannot act, because it is not read: its time begins anew.
+    pub(crate) fn excuse(&mut self, now: Time, seat: Seat) {
+        self.cx.now = now;
+        self.watch.freed(&self.cx, seat);
+        self.router.renew_lesson(now, seat);
+    }
+
     /// What a component has not done in time to be spoken to again.
     fn late(&self, seat: Seat, now: Time) -> Option<How> {
         let limit = self.router.chain().greeting_limit;

@@ -1,7 +1,7 @@
 //! How a case is played to its end, and what must be true when nothing moves any more.
 
 use engine::journal::Recorder;
-use engine::{Command, Input};
+use engine::{Command, Input, Overdue};
 use router::{How, Seat, Time};
 use wire::Message;
 
@@ -137,8 +137,8 @@ impl World {
 
     fn tick(&mut self, time: Time) -> Check {
         self.now = self.now.max(time);
-        let overdue = self.core.stages().overdue(self.now);
-        if let Some((seat, how)) = overdue.filter(|_| self.bug != Some(Bug::Blind)) {
+        let overdue = self.core.overdue(self.now, &self.out);
+        if let Some(Overdue::Silent(seat, how)) = overdue.filter(|_| self.bug != Some(Bug::Blind)) {
             let stalled = self.links[seat.index()].state == State::Stalled;
             // It is not always clear which component ignores a cancellation.
             let excused = stalled || self.cast.nature.stubborn;

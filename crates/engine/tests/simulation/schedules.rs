@@ -231,8 +231,7 @@ pub fn random(seed: u64) -> Case {
     if random.chance(2) {
         policy.push_str(" split");
     }
-    // The watchdog does not know yet that a component is silent because it is not read.
-    if random.chance(3) && faults.iter().all(|fault| fault.what != What::Stall) {
+    if random.chance(3) {
         policy.push_str(" narrow");
     }
     if random.chance(6) {
