@@ -452,14 +452,15 @@ impl Core {
         }
     }
 
-    /// How full the queue of a seat is, with the messages that are held for its next component. While that
+    /// How full the queue of a seat is, with the messages that are held for it or for its next component. While that
     /// component learns, its neighbours are paused later: it may need an answer from them.
     fn gauge(&self, seat: Seat, out: &Outputs) -> Gauge {
         let peer = &self.peers[seat.index()];
         let (_, held) = self.stages.held(seat);
         let marks = self.setup.marks;
         let most = if self.router().learns(seat) { marks.cap / 4 } else { marks.high };
-        let mut gauge = Gauge { queued: 0, full: held > most, pending: false };
+        let closed = self.stages.is_gate_closed(seat);
+        let mut gauge = Gauge { queued: 0, full: held > most, pending: false, closed };
         for port in peer.ports() {
             let pipe = peer.pipe(port);
             let queued = out.queued(Link { seat, port }) + peer.backlog(port);

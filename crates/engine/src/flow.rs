@@ -42,6 +42,8 @@ pub struct Gauge {
     pub full: bool,
     /// The peer sent something that waits for us.
     pub pending: bool,
+    /// A command holds what is for the peer, so it is no fault of the peer that the queue is full.
+    pub closed: bool,
 }
 
 /// What to do with the links, by index.
@@ -67,7 +69,7 @@ pub fn judge(gauges: &[Gauge], ring: bool, cap: usize) -> Verdict {
 
     // A full queue whose peer is free to read is a reason to wait, for all who lead to it. The
     // conductor above always is: it has its own reasons not to read, and breaks its own circles.
-    let free = |y: usize| (ring && y == 0) || !(paused[y] && gauges[y].pending);
+    let free = |y: usize| (ring && y == 0) || gauges[y].closed || !(paused[y] && gauges[y].pending);
     let mut justified: Vec<bool> = (0..count).map(|y| gauges[y].full && free(y)).collect();
     for _ in 0..count {
         for x in 0..count {
@@ -98,10 +100,10 @@ mod tests {
     const HIGH: usize = Marks::USUAL.high;
     const CAP: usize = Marks::USUAL.cap;
 
-    const IDLE: Gauge = Gauge { queued: 0, full: false, pending: false };
-    const SENDS: Gauge = Gauge { queued: 0, full: false, pending: true };
-    const STALLS: Gauge = Gauge { queued: 2 * HIGH, full: true, pending: false };
-    const FLOODS: Gauge = Gauge { queued: 2 * HIGH, full: true, pending: true };
+    const IDLE: Gauge = Gauge { queued: 0, full: false, pending: false, closed: false };
+    const SENDS: Gauge = Gauge { queued: 0, full: false, pending: true, closed: false };
+    const STALLS: Gauge = Gauge { queued: 2 * HIGH, full: true, pending: false, closed: false };
+    const FLOODS: Gauge = Gauge { queued: 2 * HIGH, full: true, pending: true, closed: false };
 
     fn paused(gauges: &[Gauge]) -> Vec<usize> {
         let verdict = judge(gauges, false, CAP);

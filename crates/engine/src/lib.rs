@@ -23,7 +23,8 @@
 //! - `flow`: which peers are not read
 //! - [`stages`]: the list of the stages, the events that move them, and how a message goes from one to the next. Each
 //!   stage is a module there: `gate`, `watch`, `blame`, `turns`, `mcp`, `notes`, `sessions`, `lessons`, `orphans`;
-//!   `failure` says what becomes of a component that fails
+//!   `failure` says what becomes of a component that fails, `command` what a user can want, `walk` takes a message
+//!   through the stages, and `by_seat` is a table with one value for each component
 //! - [`event`]: what the links tell the stages, and what the stages want done
 //! - [`policy`]: what is to be done when a component fails, and how long to wait for one
 //! - `topic`: the methods that the core acts on

@@ -334,6 +334,9 @@ impl Stages {
             Event::Tick => self.on_tick(),
         }
         self.settle();
+        if self.router.is_ending() && !self.finished {
+            self.release_all();
+        }
         std::mem::swap(&mut self.cx.out, actions);
     }
 
@@ -362,6 +365,7 @@ impl Stages {
                 }
                 router::Action::Report(notice) => self.cx.push(Output::Report(notice)),
                 router::Action::Finish(ending) => {
+                    self.release_all();
                     self.finished = true;
                     self.cx.out.push(Action::Finish(ending));
                 }

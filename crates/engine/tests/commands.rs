@@ -86,6 +86,12 @@ fn a_command_that_cannot_be_followed_says_why_and_changes_nothing() {
         warned of editor: seat 0 has no component that could be restarted
         release p1
         warned of p1: no messages are held for seat 1
+        hold p1
+        editor > b {}
+        bypass p1
+        warned of p1: messages are held for proxy 'p1'; release them before it is left out
+        release p1
+        p1     < b {}
         editor > a 5 {}
         p1     < a #1 {}
         "##,
@@ -145,6 +151,45 @@ fn what_was_held_for_a_component_is_not_for_the_next_one() {
         warned of p1: proxy 'p1' is running again
         editor > b {}
         p1     < b {}
+        "##,
+    );
+}
+
+/// Every request is answered, also those whose answers are held when the chain ends.
+#[test]
+fn what_is_held_for_the_editor_is_delivered_when_the_chain_ends() {
+    for end in ["stop", "editor leaves"] {
+        check_live(
+            "editor p1 agent",
+            &format!(
+                r##"
+                hold editor
+                editor > a 5 {{}}
+                p1     < a #1 {{}}
+                p1     > result #1 {{}}
+                {end}
+                editor < result 5 {{}}
+                finished clean
+                "##
+            ),
+        );
+    }
+}
+
+#[test]
+fn a_component_that_is_being_started_is_not_restarted() {
+    check_live(
+        "editor p1+restart agent",
+        r##"
+        p1 dies signal 9
+        warned of p1: …
+        p1 returns
+        started p1
+        p1     < proxy/initialize #1 …
+        restart p1
+        warned of p1: proxy 'p1' is being started already
+        hold p1
+        warned of p1: nothing can be held for proxy 'p1' now: it is not live
         "##,
     );
 }

@@ -214,8 +214,8 @@ fn what_is_not_a_journal_is_refused() {
     let refused = |text: &str| replay(lines(text.as_bytes())).expect_err(text).to_string();
     assert!(refused("my notes").contains("line 1"));
     assert!(refused("{}\n").contains("does not begin as a journal does"));
-    assert!(refused("{\"journal\":2}\n").contains("version 2"));
-    assert!(refused("{\"journal\":1,\"setup\":{}}\n").contains("setup: chain: mode"));
+    assert!(refused("{\"journal\":1}\n").contains("version 1"));
+    assert!(refused("{\"journal\":2,\"setup\":{}}\n").contains("setup: chain: mode"));
     let journal = String::from_utf8(recorded()).expect("UTF-8");
     let header = journal.lines().next().expect("a header");
     let entry = r#"{"at":1,"input":{"Line":{"link":{"seat":"x"}}}}"#;

@@ -176,3 +176,18 @@ fn a_peer_is_paused_when_it_has_sent_more_than_the_mark() {
         assert_eq!((play.core.queued(EDITOR, &play.out), paused), (length, full));
     }
 }
+
+/// The limit for a cancellation begins when the component hears of it.
+#[test]
+fn a_cancellation_that_is_held_does_not_count_before_it_is_released() {
+    let mut play = Play::new(Watch { answer: None, prompt: None, cancel: Some(1_000) });
+    play.greet(1, r#","agentCapabilities":{}"#);
+    play.handle(Input::Command(Command::Hold(AGENT)));
+    let prompt = r#"{"jsonrpc":"2.0","id":2,"method":"session/prompt","params":{"sessionId":"s"}}"#;
+    play.line(EDITOR, prompt);
+    play.line(EDITOR, r#"{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s"}}"#);
+    assert_eq!(play.core.deadline(), None);
+    play.now = Time(5_000);
+    play.handle(Input::Command(Command::Release(AGENT)));
+    assert_eq!(play.core.deadline(), Some(Time(6_000)));
+}

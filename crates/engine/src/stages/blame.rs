@@ -48,6 +48,13 @@ impl Blames {
         Flow::Pass
     }
 
+    /// No message is to blame if the component ends now.
+    pub fn excuse(&mut self, seat: Seat) {
+        if let Some(blame) = self.by_seat.get_mut(seat) {
+            blame.open.clear();
+        }
+    }
+
     /// A component is gone. Gives the kind of message that it has crashed on for the second time.
     pub fn crashed(&mut self, seat: Seat, why: &Exit) -> Option<Kind> {
         self.by_seat.get_mut(seat)?.crashed(why)

@@ -24,11 +24,15 @@ impl Stages {
     fn restart_now(&mut self, seat: Seat) -> Result<(), String> {
         match self.replaceable(seat, "restarted")? {
             Life::Away { .. } => self.start(seat),
+            Life::Returning { .. } => {
+                let who = self.router.chain().describe(seat);
+                return Err(format!("{who} is being started already"));
+            }
             _ => {
                 let why = Exit::new(How::Commanded);
-                // No message is to blame for this end.
-                self.blame.crashed(seat, &why);
-                self.replace(seat, why, Plan::Restart { at: self.cx.now, attempts: 0 });
+                self.blame.excuse(seat);
+                let plan = Plan::Restart { at: self.cx.now, attempts: 0 };
+                self.replace(seat, why, plan, None);
             }
         }
         Ok(())
@@ -40,6 +44,10 @@ impl Stages {
         if self.is_agent(seat) {
             let who = self.router.chain().describe(seat);
             return Err(format!("{who} cannot be left out: a chain needs its agent"));
+        }
+        if self.gate.held(seat).0 > 0 {
+            let who = self.router.chain().describe(seat);
+            return Err(format!("messages are held for {who}; release them before it is left out"));
         }
         self.leave_out(seat, Exit::new(How::Commanded));
         Ok(())
@@ -69,8 +77,11 @@ impl Stages {
         if seat.index() > self.router.chain().components.len() {
             return Err(format!("seat {} does not exist", seat.0));
         }
+        let who = self.router.chain().describe(seat);
+        if self.router.is_ending() || !self.router.has_begun() {
+            return Err(format!("nothing can be held for {who}: the chain does not run"));
+        }
         if seat.is_component() && !self.is_up(seat) {
-            let who = self.router.chain().describe(seat);
             return Err(format!("nothing can be held for {who} now: it is not live"));
         }
         self.gate.close(seat);
@@ -82,10 +93,22 @@ impl Stages {
         let Some(held) = self.gate.open(seat) else {
             return Err(format!("no messages are held for seat {}", seat.0));
         };
-        self.watch.freed(&self.cx, seat);
+        self.watch.released(&self.cx, seat);
+        self.router.restart_barrier_limit(self.cx.now, seat);
         for (toward, message) in held {
             self.cx.out.push(Action::Deliver { to: seat, toward, message });
         }
         Ok(())
+    }
+
+    /// Opens all gates: what is held in a chain that ends would be lost.
+    pub(super) fn release_all(&mut self) {
+        if self.gate.holds_any() {
+            let seats = (0..=self.router.chain().components.len() as u16).map(Seat);
+            for seat in seats.filter(|seat| self.gate.is_closed(*seat)).collect::<Vec<_>>() {
+                // It is closed, so it can be released.
+                let _ = self.release(seat);
+            }
+        }
     }
 }

@@ -1,10 +1,10 @@
 //! How a component fails, and what becomes of it: what that means for each stage.
 
-use router::{Exit, How, Life, Plan, Seat};
-use wire::{Id, Json, Message, Outcome, Side};
+use router::{Exit, How, Kind, Life, Plan, Seat};
+use wire::{Json, Message, Outcome, Side};
 
 use super::by_seat::BySeat;
-use super::sessions::Record;
+use super::sessions::{Prompt, Record};
 use super::{Hop, Stages};
 use crate::event::Action;
 use crate::policy::{Restart, Restarts, Then};
@@ -33,7 +33,7 @@ impl Failures {
 }
 
 enum Verdict {
-    /// Nobody sits there any more.
+    /// The seat has no component any more.
     Ignore,
     /// The chain ends.
     Stop,
@@ -48,6 +48,10 @@ impl Stages {
     pub(super) fn on_left(&mut self, seat: Seat, why: Exit) {
         let verdict = self.judge(seat);
         // Before anything is said in the place of the component: that is not its own doing.
+        if self.gate.held(seat).0 > 0 {
+            // The component never got what is held for it.
+            self.blame.excuse(seat);
+        }
         let crashed_on = self.blame.crashed(seat, &why);
         self.explain_stop(seat, &verdict);
         if let How::Uncancellable { .. } = why.how {
@@ -63,19 +67,20 @@ impl Stages {
             Verdict::Restart { delay } => {
                 let attempts = self.failures.restarts.get(seat).map_or(0, Restarts::attempts);
                 let plan = Plan::Restart { at: self.cx.now.plus(delay), attempts };
-                self.replace(seat, why, plan);
-                if let Some(kind) = crashed_on {
-                    self.spare_from_now_on(seat, kind);
-                }
+                self.replace(seat, why, plan, crashed_on);
             }
             Verdict::Bypass => self.leave_out(seat, why),
         }
     }
 
     /// A component is to be replaced by a fresh one.
-    pub(super) fn replace(&mut self, seat: Seat, why: Exit, plan: Plan) {
+    /// `crashed_on`: the kind of message that it is to be spared.
+    pub(super) fn replace(&mut self, seat: Seat, why: Exit, plan: Plan, crashed_on: Option<Kind>) {
         let untold = self.sessions.record(seat).map(Record::untold).unwrap_or_default();
         self.part(seat, why, plan, "is being restarted");
+        if let Some(kind) = crashed_on {
+            self.spare_from_now_on(seat, kind);
+        }
         self.adopt_all(seat, untold);
         self.with_exchange(|it, cx| it.parted(seat, cx));
     }
@@ -146,12 +151,12 @@ impl Stages {
         }
     }
 
-    /// Would a fresh one be of use to those who have sessions with this one?
+    /// Whether a fresh component can go on with the sessions of this one.
     fn can_take_up(&self, seat: Seat) -> bool {
         let Some(record) = self.sessions.record(seat) else { return false };
         match self.is_agent(seat) {
             false => true,
-            true if record.has_unknown => false,
+            true if record.has_unknown() => false,
             true => record.is_idle() || self.resumption(seat).is_some(),
         }
     }
@@ -193,14 +198,13 @@ impl Stages {
         self.cancel_on(seat, &stopped);
     }
 
-    /// It may have died with a cancellation in its hands: the next one who works on a prompt of that
-    /// session is told. That need not be its successor, which may have come when the prompt had passed.
+    /// The component may have died before it passed a cancellation on. So the next component that works on a prompt
+    /// of that session is told. That need not be its successor, which may have been started after the prompt.
     fn cancel_on(&mut self, seat: Seat, sessions: &[SessionId]) {
         for session in sessions {
             let works = |at: Seat| {
                 let record = self.sessions.record(at).filter(|_| at > seat && self.is_up(at))?;
-                let prompts = &record.prompts;
-                let prompt = prompts.values().find(|it| it.session == *session)?;
+                let prompt = record.prompts().find(|it| it.session == *session)?;
                 Some((at, prompt.cancelled.is_some()))
             };
             let next = self.router.chain().seats().find_map(works);
@@ -216,10 +220,7 @@ impl Stages {
         for seat in self.router.chain().seats().collect::<Vec<_>>() {
             let router = &self.router;
             let Some(record) = self.sessions.record_mut(seat) else { continue };
-            record.cancelled.retain(|id| router.owes(seat, id));
-            let orphans: Vec<_> =
-                record.prompts.extract_if(.., |_, it| !router.owes(seat, &it.id)).collect();
-            for (_, prompt) in orphans {
+            for prompt in record.keep_owed(|id| router.owes(seat, id)) {
                 self.send(seat, Side::Agent, cancellation(&prompt.session));
             }
         }
@@ -229,10 +230,9 @@ impl Stages {
     /// as they would be by a component that stops.
     fn honour_cancellations(&mut self, seat: Seat) {
         let Some(record) = self.sessions.record_mut(seat) else { return };
-        let prompts = record.prompts.extract_if(.., |_, it| it.cancelled.is_some());
+        let prompts = record.take_cancelled();
         let stopped = Json::object([("stopReason", Some(Json::string("cancelled")))]);
-        let ids: Vec<Id> = prompts.map(|(_, it)| it.id).collect();
-        for id in ids {
+        for Prompt { id, .. } in prompts {
             let answer = Message::response(id, Outcome::Result(stopped.clone()));
             self.supply(Hop { seat, toward: Side::Editor }, answer);
         }

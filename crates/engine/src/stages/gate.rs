@@ -3,11 +3,14 @@
 //! The gate is the last stage before a link. It drops what is for a seat without a component, and it holds what
 //! is for a peer while a command says so. Messages for a component that is being restarted do not come here:
 //! the router keeps them, because some of them go elsewhere in the end (see `router::absence`).
+//!
+//! All gates open when the chain begins to end. The time limits of MCP requests (crate `mcp`) go on while a
+//! message is held.
 
 use std::collections::VecDeque;
 
 use router::{Life, Router, Seat};
-use wire::{Message, Side};
+use wire::{Message, Side, acp};
 
 use super::{Flow, Hop};
 
@@ -17,7 +20,13 @@ const OVERHEAD: usize = 256;
 #[derive(Debug)]
 pub(super) struct Gate {
     /// By seat: the messages that are held, if the gate of that seat is closed.
-    closed: Vec<Option<VecDeque<(Side, Message)>>>,
+    closed: Vec<Option<Held>>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    messages: VecDeque<(Side, Message)>,
+    bytes: usize,
 }
 
 impl Gate {
@@ -31,8 +40,11 @@ impl Gate {
             return Flow::Taken;
         }
         match &mut self.closed[hop.seat.index()] {
+            // Its time limit is the router's, which does not know the gate.
+            Some(_) if is_greeting(message) => Flow::Pass,
             Some(held) => {
-                held.push_back((hop.toward, super::take(message)));
+                held.bytes += message.size() + OVERHEAD;
+                held.messages.push_back((hop.toward, super::take(message)));
                 Flow::Taken
             }
             None => Flow::Pass,
@@ -46,7 +58,7 @@ impl Gate {
 
     /// Holds no more messages for a seat. Gives those that were held, oldest first.
     pub fn open(&mut self, seat: Seat) -> Option<VecDeque<(Side, Message)>> {
-        self.closed.get_mut(seat.index())?.take()
+        Some(self.closed.get_mut(seat.index())?.take()?.messages)
     }
 
     pub fn is_closed(&self, seat: Seat) -> bool {
@@ -55,11 +67,15 @@ impl Gate {
 
     /// How many messages are held for a seat, and how many bytes.
     pub fn held(&self, seat: Seat) -> (usize, usize) {
-        let Some(held) = &self.closed[seat.index()] else { return (0, 0) };
-        (held.len(), held.iter().map(|(_, message)| message.size() + OVERHEAD).sum())
+        let held = self.closed[seat.index()].as_ref();
+        held.map_or((0, 0), |held| (held.messages.len(), held.bytes))
     }
 
     pub fn holds_any(&self) -> bool {
         self.closed.iter().any(Option::is_some)
     }
+}
+
+fn is_greeting(message: &Message) -> bool {
+    matches!(message, Message::Request { call, .. } if call.is(acp::INITIALIZE))
 }

@@ -14,8 +14,8 @@ use super::sessions::{Copy, Record, SetUp};
 use super::{Flow, Hop, Stage, Stages};
 use crate::topic::{Resumption, SessionId, Topic, is_state, session_of_call, topic};
 
-/// Of so many lost sessions it is remembered why they are; of others the agent itself may say that it does
-/// not know them.
+/// The core remembers why so many sessions are lost. Of others, the agent itself may say that it does not know
+/// them.
 const MOST_LOST: usize = 1024;
 
 /// Why nobody can be told again of a session.
@@ -155,7 +155,7 @@ impl Stages {
     fn lessons_for_agent(&mut self, seat: Seat) -> VecDeque<Lesson> {
         let resumption = self.resumption(seat);
         let Some(record) = self.sessions.record(seat) else { return VecDeque::new() };
-        let login = record.login.clone();
+        let login = record.login().cloned();
         let login =
             login.map(|call| Lesson { call, session: None, copies: Vec::new(), repeats: false });
         let sessions = record.sessions().to_vec();
@@ -260,7 +260,7 @@ impl Stages {
         self.teach(seat);
     }
 
-    /// It knows what it must know.
+    /// A component has learnt everything that it must know.
     fn resume(&mut self, seat: Seat) {
         self.with_exchange(|it, cx| it.returned(seat, cx));
         // Before what has waited for the component.
@@ -273,12 +273,13 @@ impl Stages {
     /// The agent does not know this session any more.
     fn lose(&mut self, seat: Seat, session: &SessionId, why: &str) {
         let chain = self.router.chain();
-        let cause = self.router.last_exit(seat).map(Exit::what);
+        let exit = self.router.last_exit(seat);
         let text = format!(
-            "{} crashed ({}) and was restarted; it could not take up session '{session}' again: \
+            "{} {} ({}) and was restarted; it could not take up session '{session}' again: \
              {why}. Start a new session",
             chain.describe(seat),
-            cause.unwrap_or_default(),
+            exit.map_or("crashed", Exit::verb),
+            exit.map(Exit::what).unwrap_or_default(),
         );
         self.lessons.lost.insert(session.to_owned(), text);
         if self.lessons.lost.len() > MOST_LOST {
@@ -302,13 +303,13 @@ impl Stages {
             return false;
         };
         let Some(session) = session_of_call(call) else { return false };
-        // Who tries to take it up may succeed.
+        // A component that tries to take the session up may succeed.
         if topic(call) == Some(Topic::SetUp) {
             self.lessons.lost.remove(&session);
         }
         let Some(text) = self.lessons.lost.get(&session) else { return false };
         if let Message::Request { id, .. } = message {
-            // What is lost is easily closed.
+            // A lost session is closed without the agent.
             let outcome = match topic(call) == Some(Topic::End) {
                 true => Outcome::Result(Json::EMPTY),
                 false => Outcome::Error(error_object(code::NO_SUCH_SESSION, text, None)),

@@ -13,13 +13,11 @@ pub(super) struct Mcp {
     exchange: Option<Exchange>,
     /// By seat: what is spoken there.
     dialects: Vec<Spoken>,
-    /// What the exchange wants done because of the message that is on its way.
-    steps: Vec<Step>,
 }
 
 impl Mcp {
     pub fn new(count: usize, exchange: Option<Exchange>) -> Mcp {
-        Mcp { exchange, dialects: vec![Spoken::Unknown; count + 1], steps: Vec::new() }
+        Mcp { exchange, dialects: vec![Spoken::Unknown; count + 1] }
     }
 
     pub fn exchange(&self) -> Option<&Exchange> {
@@ -35,45 +33,44 @@ impl Mcp {
         std::mem::replace(&mut self.dialects[seat.index()], spoken) != spoken
     }
 
-    /// Takes what the exchange wants done because of the last message.
-    pub fn take_steps(&mut self) -> Vec<Step> {
-        std::mem::take(&mut self.steps)
-    }
-
     fn hop(&self, Hop { seat, toward }: Hop) -> mcp::Hop {
         mcp::Hop { seat, toward, dialect: self.dialects[seat.index()] }
     }
 
-    pub fn arrived(&mut self, cx: &Cx, hop: Hop, message: &mut Message) -> Flow {
+    pub fn arrived(
+        &mut self,
+        cx: &Cx,
+        hop: Hop,
+        message: &mut Message,
+        steps: &mut Vec<Step>,
+    ) -> Flow {
         let hop = self.hop(hop);
         match self.exchange.as_mut().filter(|it| it.minds(message)) {
             Some(exchange) => {
                 let taken = super::take(message);
                 pass(
                     message,
-                    exchange.arrived(
-                        hop,
-                        taken,
-                        &mut mcp::Cx { now: cx.now, out: &mut self.steps },
-                    ),
+                    exchange.arrived(hop, taken, &mut mcp::Cx { now: cx.now, out: steps }),
                 )
             }
             None => Flow::Pass,
         }
     }
 
-    pub fn delivered(&mut self, cx: &Cx, hop: Hop, message: &mut Message) -> Flow {
+    pub fn delivered(
+        &mut self,
+        cx: &Cx,
+        hop: Hop,
+        message: &mut Message,
+        steps: &mut Vec<Step>,
+    ) -> Flow {
         let hop = self.hop(hop);
         match self.exchange.as_mut().filter(|it| it.minds_delivery(hop.seat, message)) {
             Some(exchange) => {
                 let taken = super::take(message);
                 pass(
                     message,
-                    exchange.deliver(
-                        hop,
-                        taken,
-                        &mut mcp::Cx { now: cx.now, out: &mut self.steps },
-                    ),
+                    exchange.deliver(hop, taken, &mut mcp::Cx { now: cx.now, out: steps }),
                 )
             }
             None => Flow::Pass,

@@ -162,7 +162,7 @@ impl Stages {
 
     fn adopt(&mut self, before: Seat, session: SessionId) {
         match self.router.successor(before) {
-            // Nobody is there who knows it; who comes is not told.
+            // The seat has no component that knows the session, and the next one is not told of it.
             Some(first) if self.is_untaught(first) => {
                 if let Some(record) = self.sessions.record_mut(first) {
                     record.forget(&session);

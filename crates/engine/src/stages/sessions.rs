@@ -11,7 +11,7 @@ use wire::{Id, Message, Outcome};
 use super::by_seat::BySeat;
 use super::{Cx, Flow, Hop, Stages};
 use crate::topic::{SessionId, Topic, session_of};
-pub(super) use record::{Copy, Record, SetUp};
+pub(super) use record::{Copy, Prompt, Record, SetUp};
 
 #[derive(Debug)]
 pub(super) struct Sessions {

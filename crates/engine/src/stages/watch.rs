@@ -26,6 +26,8 @@ struct Signs {
     heard: Time,
     /// When something that it waited for came.
     freed: Time,
+    /// When messages that were held for it were released.
+    released: Time,
 }
 
 impl Watchdog {
@@ -50,6 +52,13 @@ impl Watchdog {
             signs.freed = cx.now;
         }
         Flow::Pass
+    }
+
+    /// Messages that were held for a component have reached it.
+    pub fn released(&mut self, cx: &Cx, seat: Seat) {
+        if let Some(signs) = self.signs.get_mut(seat) {
+            (signs.freed, signs.released) = (cx.now, cx.now);
+        }
     }
 
     /// A component can act again.
@@ -173,7 +182,7 @@ impl Stages {
     /// Since when a component goes on with a turn that was cancelled (`session/cancel`).
     fn uncancelled(&self, seat: Seat, limit: u64) -> Option<(Time, Seat, How)> {
         let record = self.sessions.record(seat).filter(|_| self.can_act(seat))?;
-        let cancelled = record.prompts.values().filter_map(|it| Some((it.cancelled?, it)));
+        let cancelled = record.prompts().filter_map(|it| Some((it.cancelled?, it)));
         let mut cancelled = cancelled.peekable();
         cancelled.peek()?;
         // The sessions whose prompts it has passed on; `None` is one that is not known.
@@ -196,9 +205,12 @@ impl Stages {
     /// on could not stop before the next component did, which takes at most `limit`. What an agent waits for
     /// is part of what it should have stopped.
     pub(super) fn should_have_stopped(&self, seat: Seat, cancelled: Time, limit: u64) -> Time {
-        match self.watch.signs.get(seat).filter(|_| !self.is_agent(seat)) {
-            Some(signs) => cancelled.max(signs.freed.min(cancelled.plus(limit))),
-            None => cancelled,
+        let Some(signs) = self.watch.signs.get(seat) else { return cancelled };
+        // It cannot have heard of the cancellation before.
+        let heard = cancelled.max(signs.released);
+        match self.is_agent(seat) {
+            true => heard,
+            false => heard.max(signs.freed.min(heard.plus(limit))),
         }
     }
 

@@ -84,9 +84,9 @@ impl Stages {
     /// much time it has for that.
     fn overdue_since(&self, seat: Seat, limit: u64) -> impl Iterator<Item = (&str, Time, u64)> {
         let record = self.sessions.record(seat);
-        let record = record.filter(|it| !it.cancelled.is_empty() && self.can_act(seat));
+        let record = record.filter(|it| !it.cancelled().is_empty() && self.can_act(seat));
         record.into_iter().flat_map(move |record| {
-            record.cancelled.oldest().map(move |(method, at)| {
+            record.cancelled().oldest().map(move |(method, at)| {
                 let since = self.should_have_stopped(seat, at, limit);
                 // A component that has passed such a request on stops when the next one does. It has twice
                 // the time: the next one may not have heard of the cancellation, because many old proxies
@@ -107,7 +107,7 @@ impl Stages {
             for (method, since, time) in self.overdue_since(seat, limit) {
                 if since.plus(time) <= now {
                     let time = Time(now.0.saturating_sub(time));
-                    let ids = record.cancelled.until(method, time);
+                    let ids = record.cancelled().until(method, time);
                     late.push((seat, method.to_owned(), ids));
                 }
             }

@@ -29,7 +29,7 @@ pub struct Record {
     /// What it has asked its successor for these and waits for, by its own id: of which, and which one of its copies.
     asked: BTreeMap<Id, (Id, usize)>,
     /// It was prompted in a session that was set up in a way that nobody knows.
-    pub has_unknown: bool,
+    has_unknown: bool,
     /// How many of its sessions are forgotten, because there were too many.
     forgotten: usize,
     /// Sessions that are not known may have been forgotten.
@@ -38,14 +38,14 @@ pub struct Record {
     /// Logins it has yet to answer; `None` is the opposite.
     logging_in: BTreeMap<Id, Option<Call>>,
     /// How somebody has logged in.
-    pub login: Option<Call>,
+    login: Option<Call>,
     /// Prompts that it has yet to answer, by the id it was asked with.
-    pub prompts: BTreeMap<Id, Prompt>,
+    prompts: BTreeMap<Id, Prompt>,
     /// Sessions in which the last thing it was told is to stop. It need not be at work there itself: it
     /// may have come when the prompt had passed.
     stopped: BTreeSet<SessionId>,
     /// Requests of which it was told that they are cancelled.
-    pub cancelled: Cancelled,
+    cancelled: Cancelled,
 }
 
 /// A session, and how it was set up.
@@ -115,6 +115,39 @@ fn short(outcome: &Outcome) -> Outcome {
 impl Record {
     pub fn sessions(&self) -> &[SetUp] {
         &self.sessions
+    }
+
+    /// Whether the component was prompted in a session that was set up in a way that the core has not seen.
+    pub fn has_unknown(&self) -> bool {
+        self.has_unknown
+    }
+
+    /// How the last user has logged in.
+    pub fn login(&self) -> Option<&Call> {
+        self.login.as_ref()
+    }
+
+    /// The prompts that the component has yet to answer.
+    pub fn prompts(&self) -> impl Iterator<Item = &Prompt> {
+        self.prompts.values()
+    }
+
+    /// The requests of which the component was told that they are cancelled.
+    pub fn cancelled(&self) -> &Cancelled {
+        &self.cancelled
+    }
+
+    /// Takes the prompts that are cancelled.
+    pub fn take_cancelled(&mut self) -> Vec<Prompt> {
+        let taken = self.prompts.extract_if(.., |_, it| it.cancelled.is_some());
+        taken.map(|(_, prompt)| prompt).collect()
+    }
+
+    /// Keeps only the requests that are still owed. Gives the prompts that are not.
+    pub fn keep_owed(&mut self, owes: impl Fn(&Id) -> bool) -> Vec<Prompt> {
+        self.cancelled.retain(&owes);
+        let gone = self.prompts.extract_if(.., |_, it| !owes(&it.id));
+        gone.map(|(_, prompt)| prompt).collect()
     }
 
     /// Has it no live session at all?
