@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use router::Mode;
 
+use crate::columns::Columns;
 use crate::config::Spec;
 use crate::host::resident::Resident;
 
@@ -88,11 +89,13 @@ fn is_executable(path: &Path) -> bool {
 
 /// The list of what there is, for people.
 pub fn list() -> String {
-    let mut text = String::new();
-    for entry in &components::catalog::ALL {
-        let role = if entry.agent { "agent" } else { "proxy" };
-        text.push_str(&format!("{:<11} {role}  {}\n", entry.name, entry.about()));
-    }
+    let role = |agent: bool| if agent { "agent" } else { "proxy" };
+    let rows: Vec<[String; 3]> = components::catalog::ALL
+        .iter()
+        .map(|entry| [entry.name.to_owned(), role(entry.agent).to_owned(), entry.about()])
+        .collect();
+    let columns = Columns::of(&rows);
+    let mut text: String = rows.iter().map(|row| columns.line(row) + "\n").collect();
     text.push_str(
         "\nUse one by its name in a chain, or as `builtin:NAME` if a command has the same name. With\n\
          options: conductor agent 'sparkle --hide' my-agent. `conductor component NAME --help` tells\n\

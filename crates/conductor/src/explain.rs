@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
+use crate::columns::Columns;
 use crate::config::Config;
 use crate::run::Shell;
 use crate::terminal::one_line;
@@ -190,15 +191,8 @@ impl fmt::Display for Report {
                 one_line(&row.error.clone().unwrap_or_else(|| row.answered.join(", "))),
             ]);
         }
-        let widths: Vec<usize> = (0..head.len() - 1)
-            .map(|column| table.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
-            .collect();
-        for row in &table {
-            for (cell, width) in row.iter().zip(&widths) {
-                write!(f, "{cell}{}  ", " ".repeat(width - cell.chars().count()))?;
-            }
-            writeln!(f, "{}", row[head.len() - 1])?;
-        }
+        let columns = Columns::of(&table);
+        table.iter().try_for_each(|row| writeln!(f, "{}", columns.line(row)))?;
         let offered = self.components.first().map(|row| row.offered.join(", ")).unwrap_or_default();
         writeln!(f, "\noffered to the first: {offered}")?;
         for row in &self.components {

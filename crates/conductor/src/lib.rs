@@ -27,6 +27,7 @@
 
 pub mod builtin;
 pub mod chat;
+mod columns;
 pub mod config;
 mod crashes;
 pub mod explain;

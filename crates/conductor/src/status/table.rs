@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::{Component, Found, NextStart, State, Status};
+use crate::columns::Columns;
 use crate::terminal::is_harmless;
 
 /// Lines are cut to about this, whatever they are shown on.
@@ -49,18 +50,13 @@ fn chain(status: &Status) -> String {
 }
 
 fn table(text: &mut String, components: &[Component]) {
-    let rows: Vec<[String; 11]> =
+    let mut rows: Vec<[String; 11]> =
         std::iter::once(HEAD.map(str::to_owned)).chain(components.iter().map(cells)).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths: Vec<usize> = (0..HEAD.len() - 1).filter_map(width).collect();
-    let before: usize = widths.iter().map(|width| width + 2).sum();
-    let rest = WIDTH.saturating_sub(before + 2).max(LEAST);
-    for (index, row) in rows.iter().enumerate() {
-        text.push_str("  ");
-        for (cell, width) in row.iter().zip(&widths) {
-            let _ = write!(text, "{cell}{}  ", " ".repeat(width - cell.chars().count()));
-        }
-        let _ = writeln!(text, "{}", cut(&row[HEAD.len() - 1], rest));
+    let columns = Columns::of(&rows);
+    let rest = WIDTH.saturating_sub(columns.before_last() + 2).max(LEAST);
+    for (index, row) in rows.iter_mut().enumerate() {
+        row[HEAD.len() - 1] = cut(&row[HEAD.len() - 1], rest);
+        let _ = writeln!(text, "  {}", columns.line(row));
         if let Some(component) = index.checked_sub(1).and_then(|index| components.get(index)) {
             last_exit(text, component);
             next_start(text, component);

@@ -1,0 +1,44 @@
+//! Tables for people: rows of cells become lines whose columns are aligned.
+
+/// What stands between two columns.
+const BETWEEN: &str = "  ";
+
+/// The widths of all columns of a table but the last one.
+#[derive(Debug)]
+pub(crate) struct Columns(Vec<usize>);
+
+impl Columns {
+    pub fn of<const N: usize>(rows: &[[String; N]]) -> Columns {
+        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+        Columns((0..N.saturating_sub(1)).filter_map(width).collect())
+    }
+
+    /// How many characters stand before the last column.
+    pub fn before_last(&self) -> usize {
+        self.0.iter().map(|width| width + BETWEEN.len()).sum()
+    }
+
+    /// A row of the table as a line, without a line break. The last cell is not padded.
+    pub fn line<const N: usize>(&self, row: &[String; N]) -> String {
+        let padded = row.iter().zip(&self.0).map(|(cell, width)| {
+            let missing = width.saturating_sub(cell.chars().count());
+            format!("{cell}{}{BETWEEN}", " ".repeat(missing))
+        });
+        padded.chain(row.last().cloned()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let rows =
+            [["name", "role", "about"], ["é", "proxy", "x"]].map(|row| row.map(String::from));
+        let columns = Columns::of(&rows);
+        assert_eq!(columns.before_last(), "name  proxy  ".len());
+        let lines = rows.each_ref().map(|row| columns.line(row));
+        assert_eq!(lines, ["name  role   about", "é     proxy  x"]);
+    }
+}
