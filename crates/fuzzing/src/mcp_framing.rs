@@ -141,6 +141,33 @@ impl Play {
                 }
             }
             b'k' | b'K' => self.answer(what == b'K', choices),
+            b'c' | b'h' | b'H' | b'u' => self.client_acts(what, choices),
+            b'w' => {
+                let time = choices.of(&TIMES).copied().unwrap_or_default();
+                self.world.wait(time);
+            }
+            b'l' => {
+                let index = choices.below(self.world.sitters.len());
+                self.world.leave(index);
+            }
+            b'z' => self.world.set_full(choices.below(2) == 0),
+            b'q' => match choices.below(4) {
+                0 => self.world.slow_shell(true),
+                1 => self.world.slow_shell(false),
+                _ if self.world.asked_of_shell() > 0 => {
+                    let which = choices.below(self.world.asked_of_shell());
+                    self.world.shell_answers(which);
+                }
+                _ => {}
+            },
+            b'd' | b'r' | b'y' => self.exchange_acts(what, choices),
+            _ => {}
+        }
+    }
+
+    /// A client calls, says a line, or hangs up.
+    fn client_acts(&mut self, what: u8, mut choices: Choices<'_>) {
+        match what {
             b'c' => {
                 let mut tickets = self.world.tickets();
                 tickets.push((Ticket(999), Kind::Stdio));
@@ -161,24 +188,13 @@ impl Play {
                     self.hang_up(caller);
                 }
             }
-            b'w' => {
-                let time = choices.of(&TIMES).copied().unwrap_or_default();
-                self.world.wait(time);
-            }
-            b'l' => {
-                let index = choices.below(self.world.sitters.len());
-                self.world.leave(index);
-            }
-            b'z' => self.world.set_full(choices.below(2) == 0),
-            b'q' => match choices.below(4) {
-                0 => self.world.slow_shell(true),
-                1 => self.world.slow_shell(false),
-                _ if self.world.asked_of_shell() > 0 => {
-                    let which = choices.below(self.world.asked_of_shell());
-                    self.world.shell_answers(which);
-                }
-                _ => {}
-            },
+            _ => {}
+        }
+    }
+
+    /// What can only be done to an exchange without a core around it, and what becomes of a seat.
+    fn exchange_acts(&mut self, what: u8, mut choices: Choices<'_>) {
+        match what {
             b'd' if !self.world.is_whole() => {
                 let index = choices.below(self.world.sitters.len());
                 let toward = [Side::Agent, Side::Editor][choices.below(2)];
@@ -283,7 +299,7 @@ impl Play {
         {
             let name = result.member("sessionId");
             let named = name.is_some_and(|it| it.is_string());
-            self.nameless |= mcp::declaration::sets_up(call) && !named;
+            self.nameless |= mcp::declaration::may_carry_servers(call) && !named;
         }
         self.world.answer(index, which, outcome);
     }

@@ -10,15 +10,16 @@
 //! {"tools":{"mcpServers":{"N":{"transport":"http","url":"acp:U","headers":{}}}}}
 //! ```
 
-use wire::{Call, Json};
+use wire::{Call, Json, acp};
 
 use crate::form::{bare, prefixed, url};
 use crate::ports::Place;
 
-/// The requests that may carry servers: all that set a session up.
-pub fn sets_up(call: &Call) -> bool {
+/// Whether a request may carry servers: those that set a session up do, and methods of later versions of ACP may. So it is
+/// more than `wire::acp::Topic::SetUp`.
+pub fn may_carry_servers(call: &Call) -> bool {
     let method = call.method.name();
-    method.starts_with("session/") && !matches!(&*method, "session/prompt" | "session/update")
+    method.starts_with("session/") && !matches!(&*method, acp::PROMPT | acp::UPDATE)
 }
 
 /// The servers of a set-up request.

@@ -6,7 +6,7 @@ use wire::{Call, Id, Message, Outcome, Side, Spoken, acp, code};
 
 use crate::bridge::{Bridge, Policy, Verdict, no_such};
 use crate::capability::Abilities;
-use crate::declaration::sets_up;
+use crate::declaration::may_carry_servers;
 use crate::form::{self, Form, Target, Word};
 use crate::ids::{Ids, Purpose};
 use crate::ports::{Caller, Kind, Ticket};
@@ -121,13 +121,13 @@ enum Topic {
 fn topic(call: &Call) -> Option<Topic> {
     let method = call.method.name();
     match &*method {
-        "session/update" => None,
-        "session/prompt" => Some(Topic::Prompt),
-        "session/close" | "session/delete" => Some(Topic::Close),
+        acp::UPDATE => None,
+        acp::PROMPT => Some(Topic::Prompt),
+        acp::CLOSE_SESSION | acp::DELETE_SESSION => Some(Topic::Close),
         acp::INITIALIZE => Some(Topic::Initialize),
         acp::CANCEL_REQUEST => Some(Topic::Cancel),
         _ if form::concerns(&method) => Some(Topic::Mcp),
-        _ if sets_up(call) => Some(Topic::SetUp),
+        _ if may_carry_servers(call) => Some(Topic::SetUp),
         _ => None,
     }
 }

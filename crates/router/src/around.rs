@@ -8,6 +8,7 @@
 //!
 //! Nothing goes around a guard, nor around the agent.
 
+use wire::acp::UPDATE;
 use wire::dialect::updates::{self, Updates};
 use wire::{Call, Id, Json, Message, Outcome, Side};
 
@@ -16,8 +17,6 @@ use crate::event::{Action, Cx};
 use crate::pending::{Ask, Purpose};
 use crate::router::{Router, answer};
 use crate::seat::{Role, Seat};
-
-const UPDATE: &str = "session/update";
 
 /// So many kinds of message may go around one component because it has crashed on them.
 const MOST_KINDS: usize = 32;

@@ -17,8 +17,7 @@ use driver::{Call, Driver, Id, Json, Message, Outbox, Outcome, Request, Side, Ta
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use wire::acp::SessionId;
-use wire::acp::session_of_call;
+use wire::acp::{self, SessionId, session_of_call};
 use wire::lines::{Line, Lines};
 
 use crate::context::{Command, Cx, Shared, Task, Wanted};
@@ -116,7 +115,7 @@ impl Front {
                     return reply.give(Err(why));
                 }
                 self.begins_turn(toward, &call);
-                let prompts = self.shared.is_v2() && call.is("session/prompt");
+                let prompts = self.shared.is_v2() && call.is(acp::PROMPT);
                 let session = session_of_call(&call).filter(|_| prompts && toward == Side::Agent);
                 let tag = out.ask(toward, call);
                 let cancelled = of.as_ref().is_some_and(|of| {
@@ -241,7 +240,7 @@ impl Front {
 
     /// In a new turn, an agent may use the ids of its tool calls again.
     fn begins_turn(&self, toward: Side, call: &Call) {
-        if self.decides && toward == Side::Agent && call.is("session/prompt") {
+        if self.decides && toward == Side::Agent && call.is(acp::PROMPT) {
             session_of_call(call).iter().for_each(|session| self.shared.calls.forget(session));
         }
     }
@@ -254,7 +253,7 @@ impl Front {
         handlers: Arc<[Handler]>,
         out: &mut Outbox<'_>,
     ) {
-        let prompt = self.shared.last && request.call.is("session/prompt");
+        let prompt = self.shared.last && request.call.is(acp::PROMPT);
         let session = if prompt { session_of_call(&request.call) } else { None };
         let wanted = Rc::new(Wanted::in_session(session));
         self.shared.handled.borrow_mut().insert(request.id().detached(), wanted.clone());
@@ -286,8 +285,7 @@ impl Front {
         request: Request,
         out: &mut Outbox<'_>,
     ) -> Option<Request> {
-        let is_turn =
-            self.shared.is_v2() && from == Side::Editor && request.call.is("session/prompt");
+        let is_turn = self.shared.is_v2() && from == Side::Editor && request.call.is(acp::PROMPT);
         let session = session_of_call(&request.call).filter(|_| is_turn);
         let Some(session) = session else { return Some(request) };
         let id = request.id().detached();
@@ -329,7 +327,7 @@ impl driver::Proxy for Front {
             Side::Agent => &*method == "mcp/message" && offers.owns(&request.call),
         };
         if from == Side::Editor
-            && matches!(&*method, "session/close" | "session/delete")
+            && matches!(&*method, acp::CLOSE_SESSION | acp::DELETE_SESSION)
             && let Some(session) = session_of_call(&request.call)
         {
             offers.forget(&session);
@@ -365,16 +363,16 @@ impl driver::Proxy for Front {
     }
 
     fn on_notification(&mut self, from: Side, mut call: Call, out: &mut Outbox<'_>) {
-        let watches = self.shared.is_v2() && from == Side::Agent && call.is("session/update");
+        let watches = self.shared.is_v2() && from == Side::Agent && call.is(acp::UPDATE);
         let state = if watches { turn::state(&call) } else { None };
         if let Some((session, idle, update)) = &state {
             self.turns.reported(session, *idle, update);
         }
-        if from == Side::Agent && call.is("session/update") && self.shared.sessions.keep(&call) {
+        if from == Side::Agent && call.is(acp::UPDATE) && self.shared.sessions.keep(&call) {
             return;
         }
         let method = call.method.name().into_owned();
-        if self.decides && from == Side::Agent && method == "session/update" {
+        if self.decides && from == Side::Agent && method == acp::UPDATE {
             self.shared.calls.update(&call, self.shared.is_v2());
         }
         let heard = self.notifications.get(&method).is_some_and(|it| !it[index(from)].is_empty());
@@ -391,7 +389,7 @@ impl driver::Proxy for Front {
             }
         }
         if self.shared.last && from == Side::Editor {
-            if method == "session/cancel" {
+            if method == acp::CANCEL_SESSION {
                 session_of_call(&call).iter().for_each(|id| self.shared.cancel_session(id));
             }
             return;

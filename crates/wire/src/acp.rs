@@ -16,6 +16,15 @@ pub const CANCEL_REQUEST: &str = "$/cancel_request";
 
 pub const PROMPT: &str = "session/prompt";
 
+/// What an agent tells about a session while it works.
+pub const UPDATE: &str = "session/update";
+
+/// Stops the turn of a session.
+pub const CANCEL_SESSION: &str = "session/cancel";
+
+pub const CLOSE_SESSION: &str = "session/close";
+pub const DELETE_SESSION: &str = "session/delete";
+
 /// The requests and notifications of ACP that the core acts on, by what they do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Topic {
@@ -35,13 +44,13 @@ impl Topic {
     /// The topic of a method; most methods have none.
     pub fn of(method: &str) -> Option<Topic> {
         match method {
-            "session/update" => None,
+            UPDATE => None,
             "session/new" | "session/load" | "session/resume" | "session/fork" => {
                 Some(Topic::SetUp)
             }
-            "session/close" | "session/delete" => Some(Topic::End),
+            CLOSE_SESSION | DELETE_SESSION => Some(Topic::End),
             PROMPT => Some(Topic::Prompt),
-            "session/cancel" => Some(Topic::CancelSession),
+            CANCEL_SESSION => Some(Topic::CancelSession),
             "authenticate" | "auth/login" => Some(Topic::Authenticate),
             "logout" | "auth/logout" => Some(Topic::LogOut),
             CANCEL_REQUEST => Some(Topic::CancelRequest),
