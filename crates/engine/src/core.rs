@@ -420,9 +420,7 @@ impl Core {
 
     /// The components whose queues are full and that could read, and until when they have to.
     fn stopped_readers(&self) -> impl Iterator<Item = (Seat, Time)> {
-        let watch = self.setup.rules.watch;
-        let limit = watch.prompt.into_iter().chain(watch.answer).max();
-        limit.into_iter().flat_map(move |limit| {
+        self.setup.rules.watch.prompt.into_iter().flat_map(move |limit| {
             let seats = self.seats().skip(1).filter(|seat| !self.is_held_up(*seat));
             seats.filter_map(move |seat| {
                 let unread = self.peers[seat.index()].full_since()?;
