@@ -1,7 +1,7 @@
 //! How a component fails, and what becomes of it: what that means for each stage.
 
 use router::{Exit, How, Kind, Life, Plan, Seat};
-use wire::{Json, Message, Outcome, Side};
+use wire::{Json, Message, Outcome, Side, acp};
 
 use super::by_seat::BySeat;
 use super::sessions::{Prompt, Record};
@@ -257,7 +257,7 @@ impl Stages {
 
 fn cancellation(session: &SessionId) -> Message {
     let params = Json::object([("sessionId", Some(session.json()))]);
-    Message::notification("session/cancel", params)
+    Message::notification(acp::CANCEL_SESSION, params)
 }
 
 #[cfg(test)]

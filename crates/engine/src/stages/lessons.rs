@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use router::{Exit, How, Life, Seat};
 use wire::message::error_object;
-use wire::{Call, Id, Json, Message, Outcome, Side, code};
+use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 
 use super::by_seat::BySeat;
 use super::sessions::{Copy, Record, SetUp};
@@ -223,7 +223,7 @@ impl Stages {
                 self.send(from, Side::Editor, Message::response(id.clone(), outcome));
                 Flow::Taken
             }
-            Message::Notification(call) if lesson.repeats && call.is("session/update") => {
+            Message::Notification(call) if lesson.repeats && call.is(acp::UPDATE) => {
                 let said_before = session_of_call(call) == lesson.session
                     && !call.params.as_ref().is_some_and(is_state);
                 if said_before { Flow::Taken } else { Flow::Pass }

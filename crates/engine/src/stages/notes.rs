@@ -71,7 +71,7 @@ impl Notes {
             }
         };
         let params = Json::object([("sessionId", text(session)), ("update", Some(update))]);
-        Message::notification("session/update", params)
+        Message::notification(acp::UPDATE, params)
     }
 }
 

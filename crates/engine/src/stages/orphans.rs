@@ -6,7 +6,7 @@
 
 use router::Seat;
 use router::pending::{Ask, Gist};
-use wire::{Call, Id, Json, Message, Outcome, Side, code};
+use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 
 use super::{Flow, Hop, Stage, Stages};
 use crate::topic::{SessionId, Topic, is_lesson, session_of, session_of_call, topic};
@@ -194,7 +194,7 @@ impl Stages {
             let params = Json::object([("sessionId", session)]);
             let id = self.cx.next_id();
             orphan.state = State::Closing(id.clone());
-            requests.push(Message::request(id, "session/close", params));
+            requests.push(Message::request(id, acp::CLOSE_SESSION, params));
         }
         for message in requests {
             self.send_from(Stage::Orphans, Hop { seat: first, toward: Side::Agent }, message);

@@ -128,7 +128,7 @@ impl SeatTurns {
                     .insert(asked.session, Turn { since: asked.at, cancelled: asked.cancelled });
                 false
             }
-            Message::Notification(call) if toward == Side::Editor && call.is("session/update") => {
+            Message::Notification(call) if toward == Side::Editor && call.is(acp::UPDATE) => {
                 let Some((session, idle)) = call.params.as_ref().and_then(state) else {
                     return false;
                 };
@@ -191,7 +191,7 @@ fn idle(session: &SessionId, reason: &str, error: Option<Json>) -> Message {
         ("error", error),
     ]);
     let params = Json::object([("sessionId", text(session)), ("update", Some(update))]);
-    Message::notification("session/update", params)
+    Message::notification(acp::UPDATE, params)
 }
 
 impl Stages {
