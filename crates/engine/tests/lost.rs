@@ -144,3 +144,31 @@ fn people_are_told_of_a_restart_in_their_sessions() {
     let script = script.replace("NOTE_S", &note("s")).replace("NOTE_T", &note("t"));
     check_live("editor p1+restart agent", &script);
 }
+
+/// Before its next turn a session is told of the last things only.
+#[test]
+fn people_are_told_of_the_last_restarts_only() {
+    let mut script = r##"
+        tell editor
+        editor > session/new 1 {}
+        p1     < session/new #1 {}
+        p1     > result #1 {"sessionId":"s"}
+        editor < result 1 {"sessionId":"s"}
+    "##
+    .to_owned();
+    for number in 1..=4 {
+        script += &format!(
+            "p1 dies status {number}\nwarned of p1: …\np1 returns\nstarted p1\np1 < proxy/initialize …\n\
+             p1 > result #{id} {{\"protocolVersion\":1}}\np1 < session/new r:{lesson} {{}}\n\
+             p1 > result r:{lesson} {{\"sessionId\":\"s\"}}\nwarned of p1: proxy 'p1' is running again\n",
+            id = number + 1,
+            lesson = 2 * number - 1
+        );
+    }
+    script += "editor > session/prompt 2 {\"sessionId\":\"s\"}\n";
+    for _ in 0..3 {
+        script += &format!("{}\n", NOTE.replace("SESSION", "s"));
+    }
+    script += "p1 < session/prompt #6 {\"sessionId\":\"s\"}\n";
+    check_live("editor p1+restart agent", &script);
+}

@@ -396,12 +396,8 @@ impl Record {
 
     /// How much is open, for tests.
     pub fn open(&self) -> usize {
-        self.opening.len()
-            + self.late.len()
-            + self.asked.len()
-            + self.ending.len()
-            + self.logging_in.len()
-            + self.prompts.len()
-            + self.cancelled.len()
+        let set_ups = [self.opening.len(), self.late.len(), self.asked.len(), self.ending.len()];
+        let others = [self.logging_in.len(), self.prompts.len(), self.cancelled.len()];
+        set_ups.into_iter().chain(others).sum()
     }
 }
