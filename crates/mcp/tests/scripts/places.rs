@@ -190,3 +190,20 @@ fn a_server_that_is_gone_before_its_place_is_open_is_left_out() {
     stage.see("agent", r#"session/new ? {"mcpServers":[{"name":"M",…"value":"s2"}]}]}"#);
     assert_eq!((stage.tickets().len(), stage.desk.revoked), (1, 1));
 }
+
+/// An agent that cannot start a server may say no more than its name.
+#[test]
+fn a_refusal_that_names_a_server_leads_to_another_transport() {
+    for (name, is_retried) in [("N", true), ("another", false)] {
+        let mut stage = Stage::new("agent", HTTP);
+        stage.say("editor", &format!("session/new 1 {SERVERS}"));
+        let refused = stage.see("agent", "session/new ? …");
+        let error = format!(r#"{{"code":-32602,"message":"could not start '{name}'"}}"#);
+        stage.say("agent", &format!("error {refused} {error}"));
+        match is_retried {
+            true => drop(stage.see("agent", &format!(r#"session/new {refused} …"command":…"#))),
+            false => drop(stage.see("editor", &format!("error 1 {error}"))),
+        }
+        stage.quiet();
+    }
+}

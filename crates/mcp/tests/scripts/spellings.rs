@@ -228,3 +228,13 @@ fn a_request_id_that_is_in_use_is_refused() {
     stage.see("p1", r#"~_mcp/message ? …"tools/call"…"#);
     stage.quiet();
 }
+
+/// A provider that lets its consumers choose the id of a connection gets the id that its consumer has chosen.
+#[test]
+fn the_id_that_a_consumer_has_chosen_reaches_the_provider() {
+    let entry = r#"{"type":"http","name":"N","url":"acp:U","headers":[]}"#;
+    let mut stage = declared("P4", NATIVE, entry);
+    stage.say("agent", r#"_mcp/connect 1 {"connectionId":"X","url":"acp:U"}"#);
+    stage.see("p1", r#"~_mcp/connect ? …"connectionId":"X"}"#);
+    stage.quiet();
+}
