@@ -111,10 +111,6 @@ impl Servers {
         self.entries.iter().any(|entry| entry.offer.is_some())
     }
 
-    pub fn names(&self) -> impl Iterator<Item = String> {
-        self.entries.iter().filter_map(Entry::name)
-    }
-
     /// The params with these servers instead of theirs.
     pub fn write(&self, params: &Json) -> Json {
         let servers = match self.map {
