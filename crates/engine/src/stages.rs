@@ -1,7 +1,7 @@
 //! The stages that a message passes between the link that it comes on and the router, and between the router
 //! and the link that it leaves on.
 //!
-//! On the way in, a stage looks at a message and [passes it on or takes it](Flow). On the way out the stages come
+//! On the way in, a stage looks at a message and passes it on or takes it (`Flow`). On the way out the stages come
 //! in the opposite order. A message that a stage makes up itself begins at the place of that stage, so it passes
 //! only the stages that come after it (`walk`).
 //!
