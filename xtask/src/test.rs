@@ -290,7 +290,7 @@ fn tools() -> Result<(), String> {
     Ok(())
 }
 
-/// Runs the test programs that are wanted, and those that `more` names. One that fails does not keep the others from
+/// Runs the test programs that are wanted, and those that `more` names. A program that fails does not keep the others from
 /// running. Their chains are recorded in `journals`.
 fn tests(
     more: &[&str],

@@ -33,7 +33,7 @@ fn requests_about_a_lost_session_are_answered() {
     );
 }
 
-/// A session that no component has is closed by the next component that knows it. One that is being restarted
+/// A session that no component has is closed by the next component that knows it. A component that is being restarted
 /// does not know it any more.
 #[test]
 fn a_session_is_not_closed_through_a_component_that_is_away() {

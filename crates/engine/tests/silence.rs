@@ -161,7 +161,7 @@ fn a_component_that_waits_for_an_absent_one_is_not_stuck() {
     );
 }
 
-/// Who has passed the cancellation on cannot stop before the next component has.
+/// A component that has passed the cancellation on cannot stop before the next component has.
 #[test]
 fn a_component_that_goes_on_after_a_cancellation_is_considered_stuck() {
     let cancelled = r##"

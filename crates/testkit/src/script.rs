@@ -72,7 +72,7 @@ const HELLO: &str = r#"{"protocolVersion":1}"#;
 
 /// The lines of a script.
 struct Script {
-    /// Who is spared what, from the beginning.
+    /// The kinds of message that components are spared from the beginning.
     spared: Vec<(String, Kind)>,
     watch: Watch,
     tell_editor: bool,

@@ -151,7 +151,7 @@ impl Stages {
         lessons
     }
 
-    /// An agent is asked to take its sessions up. One that does not offer that has lost them.
+    /// An agent is asked to take its sessions up. An agent that does not offer that has lost them.
     fn lessons_for_agent(&mut self, seat: Seat) -> VecDeque<Lesson> {
         let resumption = self.resumption(seat);
         let Some(record) = self.sessions.record(seat) else { return VecDeque::new() };

@@ -45,16 +45,12 @@ impl Mcp {
         steps: &mut Vec<Step>,
     ) -> Flow {
         let hop = self.hop(hop);
-        match self.exchange.as_mut().filter(|it| it.minds(message)) {
-            Some(exchange) => {
-                let taken = super::take(message);
-                pass(
-                    message,
-                    exchange.arrived(hop, taken, &mut mcp::Cx { now: cx.now, out: steps }),
-                )
-            }
-            None => Flow::Pass,
-        }
+        let Some(exchange) = self.exchange.as_mut().filter(|it| it.minds(message)) else {
+            return Flow::Pass;
+        };
+        let mut cx = mcp::Cx { now: cx.now, out: steps };
+        let left = exchange.arrived(hop, super::take(message), &mut cx);
+        pass(message, left)
     }
 
     pub fn delivered(
@@ -65,16 +61,11 @@ impl Mcp {
         steps: &mut Vec<Step>,
     ) -> Flow {
         let hop = self.hop(hop);
-        match self.exchange.as_mut().filter(|it| it.minds_delivery(hop.seat, message)) {
-            Some(exchange) => {
-                let taken = super::take(message);
-                pass(
-                    message,
-                    exchange.deliver(hop, taken, &mut mcp::Cx { now: cx.now, out: steps }),
-                )
-            }
-            None => Flow::Pass,
-        }
+        let relevant = |it: &&mut Exchange| it.minds_delivery(hop.seat, message);
+        let Some(exchange) = self.exchange.as_mut().filter(relevant) else { return Flow::Pass };
+        let mut cx = mcp::Cx { now: cx.now, out: steps };
+        let left = exchange.deliver(hop, super::take(message), &mut cx);
+        pass(message, left)
     }
 }
 

@@ -95,7 +95,7 @@ struct Play {
     /// Who has died, and who was given up.
     away: Vec<String>,
     bypassed: Vec<String>,
-    /// Who is left out when it dies for the second time.
+    /// The components that are left out when they die for the second time.
     once: Vec<String>,
     /// The lines on which the agent, or its client, has sent an `initialize`.
     greeting: BTreeSet<String>,

@@ -1,4 +1,4 @@
-//! Who sits in a seat, as the test plays it.
+//! The component in a seat, as the test plays it.
 
 use super::*;
 
