@@ -170,4 +170,15 @@ mod tests {
         assert_eq!(judge(&[FLOODS, FLOODS], true, CAP).paused, [true, true]);
         assert_eq!(judge(&[FLOODS], true, CAP).paused, [true]);
     }
+
+    /// Messages that a command holds are no reason to read more of them, or to give a component up.
+    #[test]
+    fn nobody_is_stuck_because_of_a_closed_gate() {
+        let closed = Gauge { queued: CAP, full: true, pending: true, closed: true };
+        let gauges = [FLOODS, closed, FLOODS];
+        let verdict = judge(&gauges, false, CAP);
+        assert_eq!(verdict, Verdict { paused: vec![true; 3], stuck: None });
+        let open = gauges.map(|gauge| Gauge { closed: false, ..gauge });
+        assert_ne!(judge(&open, false, CAP), verdict);
+    }
 }

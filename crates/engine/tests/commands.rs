@@ -193,3 +193,25 @@ fn a_component_that_is_being_started_is_not_restarted() {
         "##,
     );
 }
+
+/// A kind of message goes around a component that has crashed on it twice, but not if the component never got it.
+#[test]
+fn a_component_is_not_blamed_for_messages_that_were_held() {
+    let life = r##"
+        hold p1
+        agent  > u {}
+        p1 dies status 1
+        warned of p1: …; it is being restarted
+        restart p1
+        started p1
+        p1     < proxy/initialize #N …
+        p1     > result #N {"protocolVersion":1}
+        warned of p1: proxy 'p1' is running again
+    "##;
+    let end = r##"
+        agent  > u {}
+        p1     < ~u {}
+    "##;
+    let [first, second] = ["1", "2"].map(|number| life.replace('N', number));
+    check_live("editor p1+restart agent", &format!("{first}{second}{end}"));
+}
