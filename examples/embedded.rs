@@ -3,9 +3,9 @@
 //!
 //! `cargo run -p examples --bin example-embedded`
 
-use conductor::{Config, Ending, Mode, Resident, Sighting, Spec, Tap};
-use sdk::schema::PromptResponse;
-use sdk::{Json, Proxy, Side, Typed};
+use acp_conductor::{Config, Ending, Mode, Resident, Sighting, Spec, Tap};
+use acp_proxy::schema::PromptResponse;
+use acp_proxy::{Json, Proxy, Side, Typed};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
@@ -52,7 +52,7 @@ async fn main() {
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
     let (reader, writer) = tokio::io::split(theirs);
     let chain =
-        conductor::run(config, (Box::new(reader), Box::new(writer)), std::future::pending());
+        acp_conductor::run(config, (Box::new(reader), Box::new(writer)), std::future::pending());
     let (ending, said) = tokio::join!(chain, converse(ours));
     assert_eq!(ending, Ending::Clean);
     // This program is no component: its standard output is its own.

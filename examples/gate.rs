@@ -3,8 +3,8 @@
 //!
 //! `conductor agent --guard example-gate example-gate my-agent`
 
-use sdk::Proxy;
-use sdk::schema::ToolKind;
+use acp_proxy::Proxy;
+use acp_proxy::schema::ToolKind;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::io::Result<()> {

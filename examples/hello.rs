@@ -4,5 +4,5 @@
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::io::Result<()> {
-    sdk::Proxy::new("hello").serve_stdio().await
+    acp_proxy::Proxy::new("hello").serve_stdio().await
 }

@@ -2,7 +2,7 @@
 //!
 //! `conductor agent 'example-prefix Answer in one sentence.' my-agent`
 
-use sdk::Proxy;
+use acp_proxy::Proxy;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::io::Result<()> {

@@ -8,8 +8,8 @@
 //! answers to its own questions), the word in another spelling or case, split or encoded, in images or audio,
 //! and numbers.
 
-use sdk::schema::{ContentBlock, EmbeddedResourceResource};
-use sdk::{Call, Error, Json, Proxy, Side};
+use acp_proxy::schema::{ContentBlock, EmbeddedResourceResource};
+use acp_proxy::{Call, Error, Json, Proxy, Side};
 
 const STAND_IN: &str = "[somebody]";
 

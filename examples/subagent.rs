@@ -3,7 +3,7 @@
 //!
 //! `conductor agent example-subagent my-agent`
 
-use sdk::Proxy;
+use acp_proxy::Proxy;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::io::Result<()> {

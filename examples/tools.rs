@@ -2,7 +2,7 @@
 //!
 //! `conductor agent example-tools my-agent`
 
-use sdk::{JsonSchema, NoInput, Proxy};
+use acp_proxy::{JsonSchema, NoInput, Proxy};
 use serde::Deserialize;
 
 #[derive(Deserialize, JsonSchema)]

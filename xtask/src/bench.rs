@@ -193,7 +193,7 @@ impl Options {
 
 fn build() -> Result<(), String> {
     let status = Command::new(cargo())
-        .args(["build", "--release", "-p", "conductor", "-p", "testkit", "-p", "xtask"])
+        .args(["build", "--release", "-p", "acp-conductor", "-p", "testkit", "-p", "xtask"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status()
         .map_err(|error| format!("cargo build: {error}"))?;

@@ -31,13 +31,14 @@ pub const USAGE: &str = "[--sample N] [--seed N] [--jobs 1|2] [PATH…]
   PATH             only mutants of files whose path begins like this: crates/router";
 
 /// The packages of the core.
-const CORE: [&str; 4] = ["wire", "router", "mcp", "engine"];
+const CORE: [&str; 4] =
+    ["acp-wire", "acp-conductor-router", "acp-conductor-mcp", "acp-conductor-engine"];
 
 /// The code that decides. The rest of `wire` reads and writes JSON; fuzz targets test that part.
 const DECIDES: [&str; 6] = [
-    "crates/wire/src/dialect",
-    "crates/wire/src/acp.rs",
-    "crates/wire/src/guards.rs",
+    "crates/acp-wire/src/dialect",
+    "crates/acp-wire/src/acp.rs",
+    "crates/acp-wire/src/guards.rs",
     "crates/router/src/",
     "crates/mcp/src/",
     "crates/engine/src/",
@@ -422,13 +423,13 @@ mod tests {
             Options { sample: 1, seed: 1, jobs: 1, paths: words(paths) }.wants(name)
         };
         assert!(wants(&[], "crates/router/src/seat.rs:1:1: x"));
-        assert!(!wants(&[], "crates/wire/src/json.rs:1:1: x"));
+        assert!(!wants(&[], "crates/acp-wire/src/json.rs:1:1: x"));
         assert!(!wants(
             &[],
             "crates/router/src/around.rs:1:1: replace <impl Display for Kind>::fmt"
         ));
-        assert!(wants(&["crates/wire"], "crates/wire/src/dialect/p5.rs:1:1: x"));
-        assert!(!wants(&["crates/wire"], "crates/router/src/seat.rs:1:1: x"));
+        assert!(wants(&["crates/acp-wire"], "crates/acp-wire/src/dialect/p5.rs:1:1: x"));
+        assert!(!wants(&["crates/acp-wire"], "crates/router/src/seat.rs:1:1: x"));
     }
 
     #[test]
@@ -436,7 +437,10 @@ mod tests {
         let first = configuration(Tests::Own);
         assert!(first.contains("test_package = []\n") && first.contains("every_pair_of_lines"));
         let second = configuration(Tests::Core);
-        assert!(second.contains(r#"test_package = ["wire","router","#), "{second}");
+        assert!(
+            second.contains(r#"test_package = ["acp-wire","acp-conductor-router","#),
+            "{second}"
+        );
         let arguments = r#"["--tests","--","--skip","every_planted_bug"]"#;
         assert!(second.contains(arguments), "{second}");
     }

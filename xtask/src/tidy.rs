@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 /// Crates that must give the same actions for the same events, so that a simulation proves
 /// something and a trace can be replayed.
 const PURE: [&str; 5] = [
-    "crates/wire/src",
+    "crates/acp-wire/src",
     "crates/router/src",
     "crates/mcp/src",
     "crates/engine/src",
-    "crates/driver/src",
+    "crates/acp-proxy-core/src",
 ];
 
 /// The one file of a pure crate that may touch the world.
-const EXCEPTIONS: [&str; 1] = ["crates/driver/src/stdio.rs"];
+const EXCEPTIONS: [&str; 1] = ["crates/acp-proxy-core/src/stdio.rs"];
 
 /// What would make a pure crate depend on something else than its input.
 const IMPURE: [&str; 15] = [
@@ -100,8 +100,8 @@ mod tests {
             "use std::fs; // std::net\nHashMap::new()",
             &mut complaints,
         );
-        check("crates/conductor/src/a.rs", "use std::fs;", &mut complaints);
-        check("crates/conductor/src/b.rs", &"\n".repeat(LONGEST_FILE + 1), &mut complaints);
+        check("crates/acp-conductor/src/a.rs", "use std::fs;", &mut complaints);
+        check("crates/acp-conductor/src/b.rs", &"\n".repeat(LONGEST_FILE + 1), &mut complaints);
         assert_eq!(complaints.len(), 3, "{complaints:?}");
     }
 }

@@ -217,7 +217,7 @@ impl Process {
 fn build(folder: &Path) -> Result<(), String> {
     let kept = KeptBuilds::open()?;
     let mut cargo = Command::new(cargo());
-    cargo.args(["build", "--target", WINDOWS, "--package", "conductor", "--bin", "conductor"]);
+    cargo.args(["build", "--target", WINDOWS, "--package", "acp-conductor", "--bin", "conductor"]);
     cargo.args(["--message-format", "json-render-diagnostics"]).stderr(Stdio::inherit());
     let output = said(kept.apply(&mut cargo))?;
     let mut built = output.lines().filter_map(|line| {

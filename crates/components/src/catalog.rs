@@ -1,7 +1,7 @@
 //! The list of what there is, and how its options are read.
 
+use acp_proxy::Proxy;
 use clap::Parser;
-use sdk::Proxy;
 
 use crate::context::Context;
 use crate::demo::DemoAgent;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use acp_proxy::{Call, Cx, Json, Proxy, Side};
 use clap::Parser;
-use sdk::{Call, Cx, Json, Proxy, Side};
 
 use crate::catalog::Component;
 use crate::file::{self, Bounds, Refusal};

@@ -12,14 +12,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use clap::Parser;
-use sdk::schema::{
+use acp_proxy::schema::{
     AgentCapabilities, CloseSessionRequest, CloseSessionResponse, ContentBlock, ContentChunk,
     Implementation, InitializeResponse, LoadSessionRequest, LoadSessionResponse, McpServer,
     NewSessionRequest, NewSessionResponse, PromptCapabilities, PromptResponse, SessionMode,
     SessionModeState, SessionUpdate, SetSessionModeRequest, SetSessionModeResponse, StopReason,
 };
-use sdk::{Call, Cx, Error, Json, ProtocolVersion, Proxy, Result, Side, Typed};
+use acp_proxy::{Call, Cx, Error, Json, ProtocolVersion, Proxy, Result, Side, Typed};
+use clap::Parser;
 
 use crate::catalog::Component;
 use mcp::Servers;

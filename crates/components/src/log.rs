@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use acp_proxy::{Call, Id, Json, Message, Outcome, Proxy, Side, Verdict};
 use clap::{Parser, ValueEnum};
-use sdk::{Call, Id, Json, Message, Outcome, Proxy, Side, Verdict};
 use serde_json::{Map, Value, json};
 
 use crate::append;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::path::{Component as Part, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use acp_proxy::{Call, Error, Json, NoInput, Proxy, Result, Side, Verdict};
 use clap::Parser;
-use sdk::{Call, Error, Json, NoInput, Proxy, Result, Side, Verdict};
 use tokio::sync::OnceCell;
 
 use crate::catalog::Component;

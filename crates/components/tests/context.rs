@@ -1,9 +1,9 @@
 //! What the agent is told before the user's first word.
 
+use acp_proxy::script::play;
 use clap::Parser;
 use components::Component;
 use components::context::Context;
-use sdk::script::play;
 
 /// A directory with these files.
 fn directory(name: &str, files: &[(&str, &str)]) -> String {
@@ -15,7 +15,7 @@ fn directory(name: &str, files: &[(&str, &str)]) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-fn context(options: &[&str]) -> sdk::Proxy {
+fn context(options: &[&str]) -> acp_proxy::Proxy {
     Context::parse_from(std::iter::once(&"context").chain(options)).make()
 }
 

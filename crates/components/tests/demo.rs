@@ -1,8 +1,8 @@
 //! The demo agent as an editor meets it.
 
+use acp_proxy::script::Talk;
 use components::Component;
 use components::demo::DemoAgent;
-use sdk::script::Talk;
 use serde_json::{Value, json};
 
 /// A conversation with the agent, in one session.

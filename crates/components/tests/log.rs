@@ -1,9 +1,9 @@
 //! What is written down, and what is not.
 
+use acp_proxy::script::play;
 use clap::Parser;
 use components::Component;
 use components::log::Log;
-use sdk::script::play;
 use serde_json::Value;
 
 /// Plays a script with the log at a level and gives its lines.

@@ -1,9 +1,9 @@
 //! The walk-throughs of the documents, with our own Sparkle.
 
+use acp_proxy::script::{Talk, play};
 use components::{Component, sparkle::Sparkle};
-use sdk::script::{Talk, play};
 
-fn sparkle(options: &[&str]) -> sdk::Proxy {
+fn sparkle(options: &[&str]) -> acp_proxy::Proxy {
     use clap::Parser;
     Sparkle::parse_from(std::iter::once(&"sparkle").chain(options)).make()
 }

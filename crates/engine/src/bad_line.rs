@@ -9,11 +9,11 @@
 
 use std::collections::BTreeSet;
 
+use acp_wire::message::{Findings, Remains, Scan};
+use acp_wire::{Id, Json, Malformed, Message, Outcome, Rejection, Side, code};
 use bytes::Bytes;
 use router::pending::id_of;
 use router::{Life, Seat};
-use wire::message::{Findings, Remains, Scan};
-use wire::{Id, Json, Malformed, Message, Outcome, Rejection, Side, code};
 
 use crate::core::Core;
 use crate::input::{Line, Link, Outputs};

@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
+use acp_wire::{Message, Side, Sink, Spoken};
 use bytes::Bytes;
 use mcp::Exchange;
 use router::{Chain, Exit, How, Level, Life, Mode, Notice, Router, Seat, Time};
-use wire::{Message, Side, Sink, Spoken};
 
 use crate::event::{Action, Event};
 use crate::flow::{self, Gauge};

@@ -1,9 +1,9 @@
 //! What the core tells the stages, and what they want done. (`input` has the lists of the shell.)
 
+use acp_wire::{Message, Side};
 use bytes::Bytes;
 use mcp::{Caller, Place, Ticket};
 use router::{Ending, Exit, Seat};
-use wire::{Message, Side};
 
 use crate::input::{Command, Output};
 

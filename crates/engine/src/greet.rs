@@ -1,8 +1,8 @@
 //! How components are greeted: with which dialect, and what a dialect needs that is not spelling.
 
+use acp_wire::dialect::{Generation, Greeting, Outer, Plain, Proxy, Relay};
+use acp_wire::{Dialect, Json, Message, Outcome, Side, code};
 use router::{Exit, How, Mode, Role, Seat};
-use wire::dialect::{Generation, Greeting, Outer, Plain, Proxy, Relay};
-use wire::{Dialect, Json, Message, Outcome, Side, code};
 
 use crate::core::{Core, make_stages};
 use crate::event::Event;

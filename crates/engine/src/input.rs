@@ -3,12 +3,12 @@
 //! Both lists are closed, and everything in them can be written down (see `journal`). The shell performs
 //! outputs and reports inputs; it decides nothing.
 
+use acp_wire::dialect::{Generation, Greeting};
+use acp_wire::message::Findings;
+use acp_wire::{Json, Message, Side, Spoken};
 use bytes::Bytes;
 use mcp::{Caller, Place, Ticket};
 use router::{Chain, Ending, How, Kind, Notice, Seat};
-use wire::dialect::{Generation, Greeting};
-use wire::message::Findings;
-use wire::{Json, Message, Side, Spoken};
 
 use crate::flow::Marks;
 use crate::policy::Rules;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use wire::{Id, Message};
+use acp_wire::{Id, Message};
 
 /// How many groups of answers are kept for a component. What is more is only logged.
 const MOST_GROUPS: usize = 32;

@@ -1,8 +1,8 @@
 //! What the core knows of the peer in a seat: the dialects of its links, its process, and signs of its end.
 
+use acp_wire::dialect::{Generation, Greeting, Proxy};
+use acp_wire::{Dialect, Side};
 use router::{How, Time};
-use wire::dialect::{Generation, Greeting, Proxy};
-use wire::{Dialect, Side};
 
 use crate::flow::Marks;
 use crate::input::{Link, Outputs, Port};

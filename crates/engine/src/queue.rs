@@ -5,8 +5,8 @@
 
 use std::collections::VecDeque;
 
+use acp_wire::Sink;
 use bytes::Bytes;
-use wire::Sink;
 
 /// A buffer that grew beyond this is given back once it is written.
 const KEEP: usize = 1024 * 1024;

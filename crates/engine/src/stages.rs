@@ -26,9 +26,9 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use ::mcp::Exchange;
+use acp_wire::dialect::{Generation, Spoken};
+use acp_wire::{Id, Json, Message, Outcome, Side};
 use router::{Chain, Level, Notice, Role, Router, Seat, TakesUpdates, Time};
-use wire::dialect::{Generation, Spoken};
-use wire::{Id, Json, Message, Outcome, Side};
 
 use crate::event::{Action, Event};
 use crate::input::Output;

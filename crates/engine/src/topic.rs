@@ -1,8 +1,8 @@
-//! What the core knows of ACP beside the topics of [`wire::acp`].
+//! What the core knows of ACP beside the topics of [`acp_wire::acp`].
 
-use wire::{Call, Id, Json};
+use acp_wire::{Call, Id, Json};
 
-pub use wire::acp::{PROMPT, SessionId, Topic, session_of, session_of_call, topic};
+pub use acp_wire::acp::{PROMPT, SessionId, Topic, session_of, session_of_call, topic};
 
 /// Whether this is the id of a request that the core itself has sent.
 pub fn is_lesson(id: &Id) -> bool {

@@ -1,12 +1,12 @@
 //! Work that must not grow with the square of what is open, and memory that must not grow with its size.
 //! Issue 11, items 25 and 26. There is no clock here: the sizes are such that quadratic work takes minutes.
 
+use acp_wire::dialect::Generation;
+use acp_wire::{Call, Id, Json, Message, Outcome, Side};
 use engine::{Input, Line, Link, Output, Pace, Policy, Restart, Rules, Setup, Then, Watch};
 use router::{Chain, Component, Exit, How, Mode, Seat, Time};
 use testkit::peer::{Peer, Read};
 use testkit::shell::{self, Effect, Shell};
-use wire::dialect::Generation;
-use wire::{Call, Id, Json, Message, Outcome, Side};
 
 const PROXY: Seat = Seat(1);
 const AGENT: Seat = Seat(2);

@@ -1,5 +1,6 @@
 //! A run of the core is recorded and replayed.
 
+use acp_wire::dialect::Generation;
 use bytes::Bytes;
 use engine::journal::{Mismatch, Recorder, Replay, replay};
 use engine::{
@@ -7,7 +8,6 @@ use engine::{
     Watch,
 };
 use router::{Chain, Component, How, Mode, Seat, Time};
-use wire::dialect::Generation;
 
 const PROXY: Seat = Seat(1);
 const AGENT: Seat = Seat(2);
@@ -169,7 +169,8 @@ fn the_end_of_a_journal_may_be_missing() {
 fn the_last_input_is_replayed_although_nothing_is_known_of_its_effects() {
     let mut play = Play::new();
     play.line(Seat::OUTER, br#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#);
-    let servers = wire::Json::parse(r#"{"a":1,"effects":{"b":[]}}"#).map_err(|why| why.to_string());
+    let servers =
+        acp_wire::Json::parse(r#"{"a":1,"effects":{"b":[]}}"#).map_err(|why| why.to_string());
     let input = Input::RelayOpened { seat: PROXY, life: 0, servers };
     play.recorder.input(Time(20), &input);
     let journal = play.recorder.take();

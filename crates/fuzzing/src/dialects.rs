@@ -7,8 +7,8 @@ pub mod alone;
 pub mod pair;
 mod shapes;
 
+use acp_wire::Message;
 use bytes::Bytes;
-use wire::Message;
 
 use crate::line::reads_the_same;
 use crate::story::tell;

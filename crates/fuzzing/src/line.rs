@@ -3,10 +3,10 @@
 //! Nothing may panic; what is called JSON is what `serde_json` calls JSON; what was read can be
 //! written, and then reads the same; what one end wraps, the other unwraps.
 
+use acp_wire::dialect::{Generation, Outer, Plain, Proxy, Relay};
+use acp_wire::{Call, Dialect, Json, Malformed, Message, Side, acp, message};
 use bytes::Bytes;
 use serde_json::value::RawValue;
-use wire::dialect::{Generation, Outer, Plain, Proxy, Relay};
-use wire::{Call, Dialect, Json, Malformed, Message, Side, acp, message};
 
 /// # Panics
 /// If something of this does not hold.
@@ -65,7 +65,7 @@ fn hear(dialect: &mut Dialect, line: &Bytes) {
 
 pub(crate) fn greeting() -> Message {
     let params = Json::trusted(r#"{"protocolVersion":1,"clientCapabilities":{}}"#);
-    Message::request(wire::Id::string("c:1"), acp::INITIALIZE, params)
+    Message::request(acp_wire::Id::string("c:1"), acp::INITIALIZE, params)
 }
 
 /// Both ends of a link to a proxy of this generation, after their handshake.

@@ -20,12 +20,12 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::{io, slice};
 
+use acp_conductor::lines::{Line, Lines};
+use acp_conductor::mcp::framing;
+use acp_wire::message::Scan;
+use acp_wire::{Id, Json, Message, Outcome, Salvage};
 use bytes::Bytes;
-use conductor::lines::{Line, Lines};
-use conductor::mcp::framing;
 use tokio::io::{AsyncRead, ReadBuf};
-use wire::message::Scan;
-use wire::{Id, Json, Message, Outcome, Salvage};
 
 /// How long lines may be.
 const LONGEST: [usize; 6] = [0, 1, 8, 64, 5000, 1 << 20];

@@ -33,12 +33,12 @@ mod ledger;
 mod words;
 pub mod world;
 
+use acp_wire::{Generation, Id, Json, Message, Outcome, Side, acp};
 use bytes::Bytes;
 use engine::{Input, Pace, Restart, Then};
 use mcp::form::Way;
 use mcp::{Caller, Kind, Policy, Ticket};
 use router::{Mode, Seat};
-use wire::{Generation, Id, Json, Message, Outcome, Side, acp};
 
 use self::words::{ABILITIES, DECLARATIONS, SET_UPS};
 use self::world::{Core, World, with_servers};

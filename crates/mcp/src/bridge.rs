@@ -4,10 +4,10 @@
 //! client that calls there is connected to the server when it says its first word, so nothing depends
 //! on the session having an id, or on its set-up having been answered.
 
+use acp_wire::acp::SessionId;
+use acp_wire::message::error_object;
+use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 use router::{Level, Notice, Seat, Time};
-use wire::acp::SessionId;
-use wire::message::error_object;
-use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 
 use crate::capability::{Abilities, Native};
 use crate::exchange::{Cx, Step};

@@ -1,6 +1,6 @@
 //! What an agent says it can do with MCP servers, and what is said in its place.
 
-use wire::{Json, acp};
+use acp_wire::{Json, acp};
 
 /// How an agent takes a server that is reached over ACP.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,13 +10,13 @@
 //! {"tools":{"mcpServers":{"N":{"transport":"http","url":"acp:U","headers":{}}}}}
 //! ```
 
-use wire::{Call, Json, acp};
+use acp_wire::{Call, Json, acp};
 
 use crate::form::{bare, prefixed, url};
 use crate::ports::Place;
 
 /// Whether a request may carry servers: those that set a session up do, and methods of later versions of ACP may. So it is
-/// more than `wire::acp::Topic::SetUp`.
+/// more than `acp_wire::acp::Topic::SetUp`.
 pub fn may_carry_servers(call: &Call) -> bool {
     let method = call.method.name();
     method.starts_with("session/") && !matches!(&*method, acp::PROMPT | acp::UPDATE)

@@ -1,8 +1,8 @@
 //! The parts of the exchange, and the way of a message through them.
 
+use acp_wire::acp::SessionId;
+use acp_wire::{Call, Id, Message, Outcome, Side, Spoken, acp, code};
 use router::{Chain, Mode, Notice, Role, Seat, Time};
-use wire::acp::SessionId;
-use wire::{Call, Id, Message, Outcome, Side, Spoken, acp, code};
 
 use crate::bridge::{Bridge, Policy, Verdict, no_such};
 use crate::capability::Abilities;

@@ -15,7 +15,7 @@
 //! | M6 | `mcp/connect {serverId}` | as M4 | the same, a request |
 //! | M7 | – | `mcp/message {serverId, requestId, method, params}` → `{result}` or `{error}` | – |
 
-use wire::{Call, Id, Json, Outcome};
+use acp_wire::{Call, Id, Json, Outcome};
 
 mod mark;
 mod read;
@@ -309,7 +309,11 @@ impl Form {
             (None, Form::M0) => Answer::Said(outcome),
             (None, _) => {
                 let why = "the provider's answer holds neither a result nor an error";
-                Answer::Failed(wire::message::error_object(wire::code::INTERNAL_ERROR, why, None))
+                Answer::Failed(acp_wire::message::error_object(
+                    acp_wire::code::INTERNAL_ERROR,
+                    why,
+                    None,
+                ))
             }
         }
     }
@@ -344,7 +348,7 @@ impl Form {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::Message;
+    use acp_wire::Message;
 
     const ADDRESS: Address<'static> = Address { server: "U", connection: "V", request: "r-1" };
 

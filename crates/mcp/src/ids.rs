@@ -1,7 +1,7 @@
 //! Ids of requests that are made in the name of a peer. They share the peer's own ids, so they hold a
 //! word that no peer can guess.
 
-use wire::Id;
+use acp_wire::Id;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ids {

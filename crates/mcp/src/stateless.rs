@@ -1,8 +1,8 @@
 //! Between the two ages of MCP: connections that begin with `initialize`, and single requests that
 //! say everything themselves (version 2026-07-28, which is what the form M7 carries).
 
-use wire::message::error_object;
-use wire::{Call, Json, Outcome, code};
+use acp_wire::message::error_object;
+use acp_wire::{Call, Json, Outcome, code};
 
 pub const INITIALIZE: &str = "initialize";
 pub const INITIALIZED: &str = "notifications/initialized";

@@ -14,7 +14,7 @@
 
 use std::collections::VecDeque;
 
-use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
+use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 
 use crate::copies::Asked;
 use crate::event::{Action, Cx, Plan, Time};

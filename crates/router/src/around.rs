@@ -8,9 +8,9 @@
 //!
 //! Nothing goes around a guard, nor around the agent.
 
-use wire::acp::UPDATE;
-use wire::dialect::updates::{self, Updates};
-use wire::{Call, Id, Json, Message, Outcome, Side};
+use acp_wire::acp::UPDATE;
+use acp_wire::dialect::updates::{self, Updates};
+use acp_wire::{Call, Id, Json, Message, Outcome, Side};
 
 use crate::absence::{Held, Letter};
 use crate::event::{Action, Cx};

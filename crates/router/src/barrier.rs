@@ -28,7 +28,7 @@
 use std::collections::VecDeque;
 use std::hash::Hasher;
 
-use wire::{Call, Id, Json, Message, Outcome, Side, acp};
+use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp};
 
 use crate::absence::Held;
 use crate::event::{Action, Cx, Time};

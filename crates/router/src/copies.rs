@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use wire::{Id, Side};
+use acp_wire::{Id, Side};
 
 use crate::pending::{Ask, Gist, Purpose};
 
@@ -108,7 +108,7 @@ impl Asked {
 
 #[cfg(test)]
 mod tests {
-    use wire::Json;
+    use acp_wire::Json;
 
     use super::*;
     use crate::event::Time;

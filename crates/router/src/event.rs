@@ -1,6 +1,6 @@
 //! The closed list of what can happen to a chain, and of what can be done about it.
 
-use wire::{Id, Message, Outcome, Side};
+use acp_wire::{Id, Message, Outcome, Side};
 
 use crate::seat::{Exit, Seat};
 

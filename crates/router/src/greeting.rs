@@ -4,7 +4,7 @@
 //! component, each proxy sends its own to its successor before it answers, and the answers come
 //! back the same way. The router only watches whose turn it is, and repairs what a proxy left out.
 
-use wire::{Call, Id, Message, Outcome, Side, acp, code, guards};
+use acp_wire::{Call, Id, Message, Outcome, Side, acp, code, guards};
 
 use crate::absence::Letter;
 use crate::event::{Action, Cx, Level, Notice, Time};

@@ -31,8 +31,8 @@ pub mod router;
 pub mod seat;
 mod view;
 
+pub use acp_wire::Outcome;
 pub use around::Kind;
 pub use event::{Action, Ending, Event, Level, Notice, Plan, Time};
 pub use router::Router;
 pub use seat::{Chain, Component, Exit, Greeted, How, Life, Mode, Role, Seat, TakesUpdates};
-pub use wire::Outcome;

@@ -1,7 +1,7 @@
 //! How a component's end is told: who, what command, how, its last words, a remedy.
 
-use wire::message::error_object;
-use wire::{Json, code};
+use acp_wire::message::error_object;
+use acp_wire::{Json, code};
 
 use crate::event::Plan;
 use crate::seat::{Chain, Exit, How, Seat};
@@ -77,13 +77,13 @@ struct Object(Vec<u8>);
 impl Object {
     fn key(&mut self, key: &str) {
         self.0.push(if self.0.is_empty() { b'{' } else { b',' });
-        wire::json::write_string(key, &mut self.0);
+        acp_wire::json::write_string(key, &mut self.0);
         self.0.push(b':');
     }
 
     fn text(&mut self, key: &str, value: &str) {
         self.key(key);
-        wire::json::write_string(value, &mut self.0);
+        acp_wire::json::write_string(value, &mut self.0);
     }
 
     fn number(&mut self, key: &str, value: i64) {
@@ -98,7 +98,7 @@ impl Object {
             if index > 0 {
                 self.0.push(b',');
             }
-            wire::json::write_string(value, &mut self.0);
+            acp_wire::json::write_string(value, &mut self.0);
         }
         self.0.push(b']');
     }

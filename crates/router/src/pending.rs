@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use wire::{Id, Json, Outcome, Side};
+use acp_wire::{Id, Json, Outcome, Side};
 
 use crate::absence::Held;
 use crate::event::Time;

@@ -1,7 +1,7 @@
 //! The rules: where each message goes, and what follows when somebody leaves.
 
-use wire::message::error_object;
-use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
+use acp_wire::message::error_object;
+use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 
 use crate::absence::{Absence, Letter};
 use crate::around::Detours;

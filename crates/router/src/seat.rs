@@ -1,6 +1,6 @@
 //! The places of a chain, who sits there and what became of them.
 
-use wire::{Json, Outcome, Side};
+use acp_wire::{Json, Outcome, Side};
 
 use crate::event::Time;
 

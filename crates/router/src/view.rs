@@ -1,6 +1,6 @@
 //! What can be seen of a router: the chain, the lives of the components, and the open questions.
 
-use wire::Id;
+use acp_wire::Id;
 
 use crate::event::Time;
 use crate::pending::{Ask, Pending};
@@ -17,7 +17,7 @@ impl Router {
         self.chain.any_version = true;
     }
 
-    /// From now on, the answer to `initialize` says whether this chain contains a guard (see [`wire::guards`]).
+    /// From now on, the answer to `initialize` says whether this chain contains a guard (see [`acp_wire::guards`]).
     pub fn tell_guards(&mut self) {
         self.tells_guards = true;
     }

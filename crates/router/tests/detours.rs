@@ -1,9 +1,9 @@
 //! What the router reports about messages that go around a component. The scripts show only the messages.
 
+use acp_wire::dialect::Generation;
+use acp_wire::{Call, Json, Message, Side};
 use bytes::Bytes;
 use router::{Action, Chain, Component, Event, Kind, Mode, Router, Seat, Time};
-use wire::dialect::Generation;
-use wire::{Call, Json, Message, Side};
 
 const P1: Seat = Seat(1);
 const GUARD: Seat = Seat(2);

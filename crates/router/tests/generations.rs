@@ -3,13 +3,13 @@
 //!
 //! Checklist 22, and with it 32–37, 40, 42, 49, 50, 52, 57, 58 in every generation.
 
+use acp_proxy_core::{Driver, Proxy};
+use acp_wire::dialect::Generation;
 use bytes::Bytes;
-use driver::{Driver, Proxy};
 use engine::{Facts, Link, Output, Setup};
 use router::{Chain, Component, Mode, Seat, Time};
 use testkit::shell::{Effect, Shell, setup};
 use testkit::{diff, notation};
-use wire::dialect::Generation;
 
 /// What the editor and the agent say and hear, with two proxies between them that pass everything
 /// on. Ids of the conductor are numbered: each request gets one per link, so the agent hears of the

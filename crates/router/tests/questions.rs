@@ -1,8 +1,8 @@
 //! What the router reports about open questions.
 
+use acp_wire::{Id, Message, Side};
 use bytes::Bytes;
 use router::{Action, Chain, Component, Event, Mode, Router, Seat, Time};
-use wire::{Id, Message, Side};
 
 const P1: Seat = Seat(1);
 const AGENT: Seat = Seat(2);

@@ -1,8 +1,8 @@
 //! What the router reports about a component that is replaced. The scripts show only the messages.
 
+use acp_wire::{Id, Message, Side};
 use bytes::Bytes;
 use router::{Action, Chain, Component, Event, Exit, How, Mode, Outcome, Plan, Router, Seat, Time};
-use wire::{Id, Message, Side};
 
 const AGENT: Seat = Seat(1);
 

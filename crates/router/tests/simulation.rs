@@ -24,7 +24,8 @@ fn the_rules_hold_whatever_happens() {
     for seed in seeds {
         if let Err(violation) = sim::run(seed, None) {
             let told = sim::tell(seed, None);
-            let replay = format!("SIM_SEED={seed} cargo test -p router --test simulation");
+            let replay =
+                format!("SIM_SEED={seed} cargo test -p acp-conductor-router --test simulation");
             let steps = written(seed);
             panic!("{}\n\n{told}\n\nto replay: {replay}\nstep by step: {steps}", violation.0);
         }

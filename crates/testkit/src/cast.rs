@@ -16,10 +16,10 @@
 //! out when it fails. Restarts have no delay: a restart is due at once, and waits for the next tick. A component may be
 //! restarted a thousand times.
 
+use acp_wire::Side;
+use acp_wire::dialect::Generation;
 use engine::{Facts, Pace, Policy, Restart, Rules, Setup, Then};
 use router::{Chain, Component, Mode, Seat};
-use wire::Side;
-use wire::dialect::Generation;
 
 use crate::shell;
 

@@ -13,8 +13,8 @@
 //! `#1` is the first id that the conductor made (on the wire: `"c:1"`), inside payloads too, where it
 //! is a string.
 
+use acp_wire::{Id, Json, Message, Outcome};
 use bytes::Bytes;
-use wire::{Id, Json, Message, Outcome};
 
 /// The line that `text` stands for. `base`: how many ids the conductor had made before `#1`.
 ///
@@ -76,7 +76,7 @@ pub fn text(line: &Bytes, base: u64) -> String {
     number(&faithful.unwrap_or_else(|| String::from_utf8_lossy(line).into_owned()), base)
 }
 
-fn called(call: &wire::Call, id: &str) -> String {
+fn called(call: &acp_wire::Call, id: &str) -> String {
     let payload = |json: Option<Json>| json.map_or_else(String::new, |json| format!(" {json}"));
     let inner = call.params.as_ref().filter(|_| call.is("proxy/successor"));
     if let Some((params, method)) =

@@ -4,10 +4,10 @@
 //! `_scp/proxy`, starts a relay as its successor, and initializes it. A [`Peer`] does that by itself. To its user, a
 //! proxy of each generation gets `initialize`, sends its own to its successor, and then answers.
 
+use acp_wire::dialect::{Generation, Outer, Plain, Proxy};
+use acp_wire::{Call, Dialect, Id, Json, Message, Outcome, Rejection, Side, acp};
 use bytes::Bytes;
 use engine::Port;
-use wire::dialect::{Generation, Outer, Plain, Proxy};
-use wire::{Call, Dialect, Id, Json, Message, Outcome, Rejection, Side, acp};
 
 /// A peer of a conductor.
 #[derive(Debug)]

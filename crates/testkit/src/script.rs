@@ -35,11 +35,11 @@
 
 use std::collections::VecDeque;
 
+use acp_wire::dialect::Generation;
+use acp_wire::{Message, Side};
 use bytes::Bytes;
 use engine::{Command, Input, Output, Watch};
 use router::{Ending, Exit, How, Kind, Level, Notice, Seat, Time};
-use wire::dialect::Generation;
-use wire::{Message, Side};
 
 use crate::cast::{Cast, Part, Sitter};
 use crate::shell::{Effect, Shell};

@@ -5,11 +5,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use acp_wire::dialect::Generation;
 use bytes::Bytes;
 use engine::journal::Recorder;
 use engine::{Core, Facts, Input, Line, Link, Marks, Output, Outputs, Policy, Rules, Seen, Setup};
 use router::{Chain, Exit, How, Mode, Role, Seat, Time};
-use wire::dialect::Generation;
 
 /// What came of an input.
 #[derive(Debug, Clone, PartialEq)]

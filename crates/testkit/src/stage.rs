@@ -60,7 +60,7 @@ pub const RELEASE: [&str; 12] = [
     "build",
     "--release",
     "--package",
-    "conductor",
+    "acp-conductor",
     "--package",
     "testkit",
     "--bin",

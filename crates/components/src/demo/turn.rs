@@ -3,13 +3,13 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use sdk::schema::{
+use acp_proxy::schema::{
     Content, ContentBlock, ContentChunk, Diff, PermissionOption, PermissionOptionKind, Plan,
     PlanEntry, PlanEntryPriority, PlanEntryStatus, RequestPermissionOutcome,
     RequestPermissionRequest, SessionUpdate, StopReason, ToolCall, ToolCallContent, ToolCallStatus,
     ToolCallUpdate, ToolCallUpdateFields, ToolKind,
 };
-use sdk::{Peer, Result};
+use acp_proxy::{Peer, Result};
 use serde_json::Value;
 
 use super::mcp::Servers;

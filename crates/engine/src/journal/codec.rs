@@ -6,9 +6,9 @@
 //!
 //! Enums look as `serde` writes them: `"Stop"`, `{"HungUp":3}`, `{"Line":{"link":…,"line":…}}`.
 
+use acp_wire::json::write_string;
+use acp_wire::{Id, Json, Message};
 use bytes::Bytes;
-use wire::json::write_string;
-use wire::{Id, Json, Message};
 
 /// A value that can be written to a journal. The error says what cannot be read, and where.
 pub(super) trait Codec: Sized {

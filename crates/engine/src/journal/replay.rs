@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::fmt;
 
+use acp_wire::Json;
 use router::Time;
-use wire::Json;
 
 use super::codec::Codec;
 use super::{BEGINNING, Begun, EFFECTS, Effects, Entry, Header, Queues, VERSION, show};

@@ -1,8 +1,8 @@
 //! A journal for people: one line for each input, output and line of the protocol.
 
+use acp_wire::Message;
 use bytes::Bytes;
 use router::{Chain, Ending, Seat, Time};
-use wire::Message;
 
 use super::Effects;
 use crate::input::{Command, Input, Line, Link, Output, Port, Seen};
@@ -165,7 +165,7 @@ fn said(message: &Message) -> String {
 }
 
 /// The method in an envelope.
-fn inner(call: &wire::message::Call) -> String {
+fn inner(call: &acp_wire::message::Call) -> String {
     let method = call.params.as_ref().and_then(|it| it.first_at(&["method"]));
     let method = method.as_ref().and_then(|it| it.text());
     method.map(|it| format!(" [{}]", cut(&it))).unwrap_or_default()

@@ -2,11 +2,11 @@
 
 use std::fmt::Debug;
 
+use acp_wire::dialect::{Generation, Greeting};
+use acp_wire::message::{Findings, Remains};
+use acp_wire::{Id, Json, Message, Side, Spoken};
 use mcp::{Caller, Place, Ticket};
 use router::{Chain, Component, Ending, How, Kind, Level, Mode, Notice, Seat, TakesUpdates};
-use wire::dialect::{Generation, Greeting};
-use wire::message::{Findings, Remains};
-use wire::{Id, Json, Message, Side, Spoken};
 
 use super::*;
 use crate::flow::Marks;

@@ -1,11 +1,11 @@
 //! The fields and variants that a journal holds.
 
+use acp_wire::dialect::{Generation, Greeting};
+use acp_wire::json::write_string;
+use acp_wire::message::{Findings, Remains};
+use acp_wire::{Json, Side, Spoken};
 use mcp::{Caller, Kind as PlaceKind, Place, Policy as BridgePolicy, Ticket};
 use router::{Chain, Component, Ending, How, Kind, Level, Mode, Notice, Seat, TakesUpdates, Time};
-use wire::dialect::{Generation, Greeting};
-use wire::json::write_string;
-use wire::message::{Findings, Remains};
-use wire::{Json, Side, Spoken};
 
 use super::codec::{
     Codec, Object, choice, expected, member, newtype, object, read_variant, within, write_variant,

@@ -8,8 +8,8 @@
 
 use std::collections::VecDeque;
 
+use acp_wire::{Call, Id, Json, Message, Side, acp};
 use router::{Exit, How, Kind, Router, Seat, TakesUpdates};
-use wire::{Call, Id, Json, Message, Side, acp};
 
 use super::by_seat::BySeat;
 use super::{Flow, Hop, Stages};
@@ -239,7 +239,7 @@ fn is_own_fault(how: &How) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::Json;
+    use acp_wire::Json;
 
     fn update(kind: &str) -> Message {
         let update = Json::object([("sessionUpdate", Some(Json::string(kind)))]);
@@ -268,7 +268,7 @@ mod tests {
             blame.delivered(Side::Editor, &update("plan"));
             blame.arrived(Side::Editor, &update("plan"));
             blame.delivered(Side::Agent, &Message::request(Id::from(1), "a", Json::EMPTY));
-            let answer = Message::response(Id::from(1), wire::Outcome::Result(Json::EMPTY));
+            let answer = Message::response(Id::from(1), acp_wire::Outcome::Result(Json::EMPTY));
             blame.arrived(Side::Editor, &answer);
             assert_eq!(crash(&mut blame, How::Status(1)), None);
         }

@@ -1,7 +1,7 @@
 //! How a component fails, and what becomes of it: what that means for each stage.
 
+use acp_wire::{Json, Message, Outcome, Side, acp};
 use router::{Exit, How, Kind, Life, Plan, Seat};
-use wire::{Json, Message, Outcome, Side, acp};
 
 use super::by_seat::BySeat;
 use super::sessions::{Prompt, Record};

@@ -9,8 +9,8 @@
 
 use std::collections::VecDeque;
 
+use acp_wire::{Message, Side, acp};
 use router::{Life, Router, Seat};
-use wire::{Message, Side, acp};
 
 use super::{Flow, Hop};
 

@@ -5,9 +5,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use acp_wire::message::error_object;
+use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 use router::{Exit, How, Life, Seat};
-use wire::message::error_object;
-use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 
 use super::by_seat::BySeat;
 use super::sessions::{Copy, Record, SetUp};

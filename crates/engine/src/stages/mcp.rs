@@ -1,8 +1,8 @@
 //! MCP over ACP: the exchange (crate `mcp`) as a stage.
 
+use acp_wire::{Message, Spoken};
 use mcp::{Exchange, Step};
 use router::{Seat, Time};
-use wire::{Message, Spoken};
 
 use super::{Cx, Flow, Hop, Stage, Stages};
 use crate::input::Output;

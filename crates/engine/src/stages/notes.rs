@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use acp_wire::{Call, Id, Json, Message, Side, acp};
 use router::Seat;
-use wire::{Call, Id, Json, Message, Side, acp};
 
 use super::{Flow, Hop, Stage, Stages};
 use crate::topic::{SessionId, Topic, session_of_call, topic};

@@ -4,9 +4,9 @@
 //! beyond may set the session up all the same, or have done so. What is said of that session goes nowhere.
 //! A new one is closed in our own name; one that was to be taken up again waits for who sends again.
 
+use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 use router::Seat;
 use router::pending::{Ask, Gist};
-use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 
 use super::{Flow, Hop, Stage, Stages};
 use crate::topic::{SessionId, Topic, is_lesson, session_of, session_of_call, topic};

@@ -4,9 +4,9 @@ mod cancelled;
 mod kept;
 mod record;
 
+use acp_wire::{Id, Message, Outcome};
 use router::pending::Gist;
 use router::{Router, Seat};
-use wire::{Id, Message, Outcome};
 
 use super::by_seat::BySeat;
 use super::{Cx, Flow, Hop, Stages};

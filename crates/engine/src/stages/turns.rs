@@ -4,9 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use acp_wire::message::error_object;
+use acp_wire::{Id, Json, Message, Outcome, Side, acp, code};
 use router::{Exit, How, Router, Seat, Time};
-use wire::message::error_object;
-use wire::{Id, Json, Message, Outcome, Side, acp, code};
 
 use super::by_seat::BySeat;
 use super::{Cx, Flow, Hop, Stages};

@@ -1,7 +1,7 @@
 //! How a message goes from stage to stage.
 
+use acp_wire::Message;
 use mcp::Step;
-use wire::Message;
 
 use super::{Flow, Hop, Stage, Stages, Todo};
 use crate::event::Action;

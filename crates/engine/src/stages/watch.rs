@@ -6,9 +6,9 @@
 
 use std::collections::BTreeSet;
 
+use acp_wire::Message;
 use router::pending::{Ask, Gist, Purpose};
 use router::{How, Life, Router, Seat, Time};
-use wire::Message;
 
 use super::by_seat::BySeat;
 use super::{Cx, Flow, Hop, Stages};

@@ -5,9 +5,9 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
+use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 use mcp::Caller;
 use router::Time;
-use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 
 use crate::pen::{Pen, Serial, ends, json, number, serial, session, sets_up, text};
 use crate::tool::{Progress, Tool};

@@ -1,9 +1,9 @@
 //! Faults to plant: each is a mistake that the core could make. Most are planted in its decisions; the last few,
 //! which are about links and processes, in its outputs.
 
+use acp_wire::{Call, Json, Message, Outcome, Side};
 use engine::{Action, Event, Output, Stages, Tamper};
 use router::{Ending, How, Life, Seat};
-use wire::{Call, Json, Message, Outcome, Side};
 
 use crate::pen::{is_mcp, payload_of, serial, text};
 

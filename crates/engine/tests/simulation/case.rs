@@ -25,7 +25,7 @@
 
 use std::fmt;
 
-use wire::Generation;
+use acp_wire::Generation;
 
 use crate::agent::Nature;
 use crate::editor::Act;

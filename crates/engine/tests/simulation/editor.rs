@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use wire::{Call, Id, Json, Message, Outcome, Side, code};
+use acp_wire::{Call, Id, Json, Message, Outcome, Side, code};
 
 use crate::pen::{Pen, Serial, is_mcp, json, key, number, serial, text};
 

@@ -1,8 +1,8 @@
 //! Components whose generation the core does not know: what they do with a greeting of another generation.
 
+use acp_wire::{Generation, Id, Json, Message, Outcome, code};
 use bytes::Bytes;
 use router::How;
-use wire::{Generation, Id, Json, Message, Outcome, code};
 
 use crate::case::Case;
 use crate::link::{Item, State};

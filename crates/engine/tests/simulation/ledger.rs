@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use wire::{Json, Message, Outcome, Side};
+use acp_wire::{Json, Message, Outcome, Side};
 
 use crate::pen::{Serial, is_mcp, key, number, payload_of, serial, sets_up, text};
 

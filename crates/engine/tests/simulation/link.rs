@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
+use acp_wire::dialect::{Generation, Outer, Plain, Proxy};
+use acp_wire::{Dialect, Message};
 use bytes::Bytes;
 use mcp::Ticket;
 use router::How;
-use wire::dialect::{Generation, Outer, Plain, Proxy};
-use wire::{Dialect, Message};
 
 use crate::case::Cast;
 

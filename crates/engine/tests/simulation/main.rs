@@ -2,7 +2,7 @@
 //! and made-up players around them.
 //!
 //! Every case can be played again, and is told in full:
-//! `CASE='editor context:P5 agent+load | short | restart | die@17:1' cargo test -p engine --test simulation`.
+//! `CASE='editor context:P5 agent+load | short | restart | die@17:1' cargo test -p acp-conductor-engine --test simulation`.
 //! `SEED=7` plays one of the random cases, `SEEDS=100000` so many of them, and `EVERY=1` all of the
 //! enumerated ones; without it, only some of the long ones are played.
 //!
@@ -68,7 +68,7 @@ fn play_all(name: &str, cases: impl IntoIterator<Item = Case>) {
     let told = run::tell(first, None);
     let mut text = String::new();
     for (count, case, why) in failures.values() {
-        let replay = format!("CASE='{case}' cargo test -p engine --test simulation");
+        let replay = format!("CASE='{case}' cargo test -p acp-conductor-engine --test simulation");
         text.push_str(&format!("{count} times: {why}\n    to replay: {replay}\n"));
     }
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("simulation.journal");

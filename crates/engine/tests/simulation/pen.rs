@@ -1,9 +1,9 @@
 //! What a player writes with, and the payloads that it writes.
 
+use acp_wire::{Id, Json, Message, Outcome, Side};
 use bytes::Bytes;
 use mcp::{Caller, Ticket};
 use router::Time;
-use wire::{Id, Json, Message, Outcome, Side};
 
 /// The number of a message, which its payload bears as its first member: `{"n":17,…}`.
 pub type Serial = usize;

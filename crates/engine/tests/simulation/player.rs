@@ -1,7 +1,7 @@
 //! The players, as the world sees them.
 
+use acp_wire::{Message, Side};
 use mcp::Caller;
-use wire::{Message, Side};
 
 use crate::agent::Agent;
 use crate::editor::{Act, Editor};

@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use acp_wire::{Call, Generation, Id, Json, Message, Outcome, Side};
 use mcp::form::{self, Address, Answer, Form, Target, Word};
 use router::Time;
-use wire::{Call, Generation, Id, Json, Message, Outcome, Side};
 
 use crate::pen::{Pen, Serial, json, serial};
 

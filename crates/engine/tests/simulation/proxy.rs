@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use acp_wire::{Call, Generation, Id, Json, Message, Outcome, Side, acp, code};
 use router::Time;
-use wire::{Call, Generation, Id, Json, Message, Outcome, Side, acp, code};
 
 use crate::agent::Disk;
 use crate::pen::{Pen, Serial, ends, is_mcp, json, key, serial, session, sets_up, text};

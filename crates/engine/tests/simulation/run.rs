@@ -1,9 +1,9 @@
 //! How a case is played to its end, and what must be true when nothing moves any more.
 
+use acp_wire::Message;
 use engine::journal::Recorder;
 use engine::{Command, Input, Overdue};
 use router::{How, Seat, Time};
-use wire::Message;
 
 use crate::bug::{Bug, Saboteur};
 use crate::case::{Case, Fault, What};

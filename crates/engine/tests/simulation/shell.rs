@@ -1,10 +1,10 @@
 //! What the shell does for the core: performs outputs, writes queues, and reports what comes of it.
 
+use acp_wire::Message;
 use bytes::Bytes;
 use engine::{Input, Output, Seen};
 use mcp::Caller;
 use router::{How, Life, Seat};
-use wire::Message;
 
 use crate::agent::Agent;
 use crate::bug::Bug;

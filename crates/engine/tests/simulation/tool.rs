@@ -1,8 +1,8 @@
 //! How an agent uses the tool of a session: in ACP's words, or through an MCP client at the bridge.
 
+use acp_wire::{Call, Id, Json, Message, Outcome, Side};
 use mcp::form::{Address, Answer, Form, Way, bare, connection_of};
 use mcp::{Caller, Ticket};
-use wire::{Call, Id, Json, Message, Outcome, Side};
 
 use crate::pen::{ClientDo, Pen, Serial, json, number};
 

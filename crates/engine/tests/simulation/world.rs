@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
+use acp_wire::{Message, Side};
 use bytes::Bytes;
 use engine::journal::Recorder;
 use engine::{
@@ -12,7 +13,6 @@ use engine::{
 use mcp::Caller;
 use router::{Chain, Component, Ending, Mode, Seat, Time};
 use testkit::sim::op::Random;
-use wire::{Message, Side};
 
 use crate::agent::{Agent, Disk};
 use crate::bug::{Bug, Saboteur};

@@ -11,16 +11,16 @@
 //! | `c` | the chain of an SCP editor is taken |
 //!
 //! What must hold: nothing panics. What is written are whole lines, each of them a message. A message
-//! goes to the side that the table in `wire::dialect` says, with the payload that it came with. What
+//! goes to the side that the table in `acp_wire::dialect` says, with the payload that it came with. What
 //! is sent is written once and in its order, or still waits; only a proxy whose generation is not
 //! known makes anything wait. Something that was said and done leaves nothing behind.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
 
+use acp_wire::dialect::{Generation, Greeting, Outer, Plain, Proxy, Relay};
+use acp_wire::{Call, Dialect, Id, Json, Message, Outcome, Side, Spoken, acp};
 use bytes::Bytes;
-use wire::dialect::{Generation, Greeting, Outer, Plain, Proxy, Relay};
-use wire::{Call, Dialect, Id, Json, Message, Outcome, Side, Spoken, acp};
 
 use super::shapes::{self, METHODS, VALUES};
 use super::written;

@@ -22,9 +22,9 @@
 
 use std::collections::VecDeque;
 
+use acp_wire::dialect::{Generation, Greeting, Outer, Proxy};
+use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp};
 use bytes::Bytes;
-use wire::dialect::{Generation, Greeting, Outer, Proxy};
-use wire::{Call, Id, Json, Message, Outcome, Side, acp};
 
 use super::written;
 use crate::story::{self, Choices, tell};
@@ -275,7 +275,7 @@ impl Pair {
             }
             Message::Request { id, call } if call.is("_scp/proxy") => {
                 // It has never heard of it.
-                let outcome = Outcome::error(wire::code::METHOD_NOT_FOUND, "no");
+                let outcome = Outcome::error(acp_wire::code::METHOD_NOT_FOUND, "no");
                 self.proxy_sends(Side::Editor, &Message::response(id.clone(), outcome));
             }
             Message::Response { id, outcome, .. } => {

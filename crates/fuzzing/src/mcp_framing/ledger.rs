@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use acp_wire::{Id, Malformed, Message};
 use bytes::Bytes;
 use mcp::{Caller, Kind};
-use wire::{Id, Malformed, Message};
 
 use crate::line::reads_the_same;
 

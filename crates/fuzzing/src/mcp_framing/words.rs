@@ -1,8 +1,8 @@
 //! What clients, consumers and providers say: the lines of the documents, with blanks to be filled in.
 
+use acp_wire::{Call, Id, Json, Outcome};
 use bytes::Bytes;
 use mcp::form::{Address, Form, Way};
-use wire::{Call, Id, Json, Outcome};
 
 use crate::story::{Choices, filled};
 

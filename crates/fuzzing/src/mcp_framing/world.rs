@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use acp_wire::{Generation, Id, Json, Message, Outcome, Side, Spoken, acp};
 use bytes::Bytes;
 use engine::{Facts, Input, Line, Link, Output, Rules, Setup, Then};
 use mcp::form::connection_of;
@@ -9,7 +10,6 @@ use mcp::{Cx, Exchange, Hop, Kind, Policy, Step, Ticket};
 use router::{Chain, Component, Exit, How, Mode, Notice, Role, Seat, Time};
 use testkit::peer::{Peer, Read};
 use testkit::shell::{self, Effect, Shell};
-use wire::{Generation, Id, Json, Message, Outcome, Side, Spoken, acp};
 
 use super::desk::Desk;
 use super::ledger::Ledger;

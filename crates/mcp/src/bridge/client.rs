@@ -1,8 +1,8 @@
 //! One MCP client that has called: its connection to the server, and what is open on both sides.
 
+use acp_wire::message::error_object;
+use acp_wire::{Call, Id, Json, Malformed, Message, Outcome, code};
 use router::Time;
-use wire::message::error_object;
-use wire::{Call, Id, Json, Malformed, Message, Outcome, code};
 
 use super::limit::Limits;
 use super::requests::{Asked, Wanted};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use acp_wire::Id;
 use router::Time;
-use wire::Id;
 
 use super::client::Client;
 use crate::ports::{Caller, Ticket};

@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
+use acp_wire::message::error_object;
+use acp_wire::{Call, Id, Message, Outcome, code};
 use router::Time;
-use wire::message::error_object;
-use wire::{Call, Id, Message, Outcome, code};
 
 use super::client::State;
 use super::requests::Wanted;

@@ -4,7 +4,7 @@
 //! speaks of MCP servers or of their transport leads to another try. A single word such as `transport`
 //! or `sse` does not: agents speak to their models over transports, too.
 
-use wire::{Outcome, code};
+use acp_wire::{Outcome, code};
 
 use crate::ports::Kind;
 
@@ -121,13 +121,13 @@ fn names_a_server(words: &[&str], said: &str, names: &[String]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use wire::Json;
+    use acp_wire::Json;
 
     use super::*;
 
     fn error(code: i64, message: &str, data: &str) -> Outcome {
         let data = (!data.is_empty()).then(|| Json::trusted(data.to_owned()));
-        Outcome::Error(wire::message::error_object(code, message, data.as_ref()))
+        Outcome::Error(acp_wire::message::error_object(code, message, data.as_ref()))
     }
 
     fn is_about(code: i64, kind: Kind, message: &str, data: &str) -> bool {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeBounds;
 
-use wire::Id;
+use acp_wire::Id;
 
 use crate::ports::Caller;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use wire::acp::SessionId;
+use acp_wire::acp::SessionId;
 
 use crate::ports::{Kind, Ticket};
 

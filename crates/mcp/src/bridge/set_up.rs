@@ -1,8 +1,8 @@
 //! Requests that set up a session, as the agent gets them: each server of the chain is declared in a way that
 //! the agent understands. A server that is bridged needs a place, which the shell has to open first.
 
-use wire::acp::SessionId;
-use wire::{Call, Outcome, acp, code};
+use acp_wire::acp::SessionId;
+use acp_wire::{Call, Outcome, acp, code};
 
 use super::refusal::is_about_servers;
 use super::{Bridge, without_id};

@@ -1,7 +1,7 @@
 //! Which kind of place an agent is given that does not speak MCP over ACP: what it says, what is known of it,
 //! and what it has turned out to do.
 
-use wire::{Outcome, code};
+use acp_wire::{Outcome, code};
 
 use super::Policy;
 use crate::capability::{Abilities, Native};

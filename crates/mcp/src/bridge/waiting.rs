@@ -1,8 +1,8 @@
 //! What an MCP client says before its server can hear it: it waits, up to a limit.
 
+use acp_wire::message::error_object;
+use acp_wire::{Call, Id, Message, Outcome, code};
 use router::{Level, Notice};
-use wire::message::error_object;
-use wire::{Call, Id, Message, Outcome, code};
 
 use super::Bridge;
 use super::client::{Client, State};

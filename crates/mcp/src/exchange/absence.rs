@@ -5,9 +5,9 @@
 //! what was said. So it declares its servers again, and before anybody speaks to it each conversation is
 //! opened again, with the first words that its consumer had for the one before.
 
+use acp_wire::message::error_object;
+use acp_wire::{Call, Outcome, Side, code};
 use router::{Level, Notice, Seat};
-use wire::message::error_object;
-use wire::{Call, Outcome, Side, code};
 
 use super::question::Question;
 use super::talk::*;

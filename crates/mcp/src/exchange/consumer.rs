@@ -1,8 +1,8 @@
 //! What consumers say: delivered to the provider in its own form, or answered here.
 
+use acp_wire::message::error_object;
+use acp_wire::{Call, Id, Json, Message, Outcome, Side, code};
 use router::{Level, Notice, Seat};
-use wire::message::error_object;
-use wire::{Call, Id, Json, Message, Outcome, Side, code};
 
 use super::operations::Operation;
 use super::question::{Question, Then};

@@ -1,7 +1,7 @@
 //! How questions and conversations end before they are answered.
 
+use acp_wire::{Call, Id, Json, Message, Outcome, Side};
 use router::Seat;
-use wire::{Call, Id, Json, Message, Outcome, Side};
 
 use super::question::{Question, Then};
 use super::talk::*;

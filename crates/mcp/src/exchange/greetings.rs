@@ -1,7 +1,7 @@
 //! `initialize` requests that are not answered: what the answer says of MCP over ACP.
 
+use acp_wire::{Id, Outcome};
 use router::Seat;
-use wire::{Id, Outcome};
 
 use super::Exchange;
 use crate::capability::{Abilities, Native, is_oldest, with_mcp_over_acp, without_mcp_over_acp};

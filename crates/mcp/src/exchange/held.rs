@@ -6,8 +6,8 @@
 
 use std::collections::VecDeque;
 
+use acp_wire::{Id, Message, Side};
 use router::Seat;
-use wire::{Id, Message, Side};
 
 use super::question::Watch;
 use super::{Cx, Exchange, Hop, Step};

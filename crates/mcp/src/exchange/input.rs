@@ -1,7 +1,7 @@
 //! What a server wants to know of its client before it can answer.
 
+use acp_wire::{Call, Id, Json, Message, Outcome, Side};
 use router::Seat;
-use wire::{Call, Id, Json, Message, Outcome, Side};
 
 use super::inputs::Input;
 use super::talk::*;

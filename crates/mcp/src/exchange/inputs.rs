@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use acp_wire::{Call, Id, Json};
 use router::Seat;
-use wire::{Call, Id, Json};
 
 use crate::form::Form;
 

@@ -1,8 +1,8 @@
 //! How a conversation begins: in which form the provider can be spoken to, and with what.
 
+use acp_wire::message::error_object;
+use acp_wire::{Call, Id, Json, Message, Outcome, Side, code};
 use router::Seat;
-use wire::message::error_object;
-use wire::{Call, Id, Json, Message, Outcome, Side, code};
 
 use super::question::{Question, Then, is_ignorance};
 use super::questions::What;

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use acp_wire::{Call, Json};
 use router::Seat;
-use wire::{Call, Json};
 
 use crate::stateless::PROGRESS;
 

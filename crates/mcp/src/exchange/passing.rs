@@ -1,8 +1,8 @@
 //! Messages that only pass a component, and that it could take for its own: two components may have given the
 //! same id to a server or a connection. Such a message is marked on its way.
 
+use acp_wire::{Call, Message};
 use router::Seat;
-use wire::{Call, Message};
 
 use super::{Exchange, Topic, topic};
 use crate::form::{self, About, Word};

@@ -1,8 +1,8 @@
 //! What providers say: their answers, and what they say by themselves.
 
+use acp_wire::message::error_object;
+use acp_wire::{Call, Id, Json, Message, Outcome, Side, code};
 use router::Seat;
-use wire::message::error_object;
-use wire::{Call, Id, Json, Message, Outcome, Side, code};
 
 use super::inputs::{Input, Reversed};
 use super::question::{Question, is_ignorance};

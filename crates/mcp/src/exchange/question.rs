@@ -1,7 +1,7 @@
 //! What a component was asked, and why its answer is waited for.
 
-use wire::acp::SessionId;
-use wire::{Call, Id, Outcome, code};
+use acp_wire::acp::SessionId;
+use acp_wire::{Call, Id, Outcome, code};
 
 use crate::bridge::SetUp;
 use crate::form::Form;

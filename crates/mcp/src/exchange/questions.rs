@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use acp_wire::{Call, Id, Outcome};
 use router::{Seat, Time};
-use wire::{Call, Id, Outcome};
 
 use super::may_repeat;
 use super::question::{Question, Watch};

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use acp_wire::acp::{SessionId, session_of};
+use acp_wire::{Call, Id, Outcome, Spoken};
 use router::Seat;
-use wire::acp::{SessionId, session_of};
-use wire::{Call, Id, Outcome, Spoken};
 
 use super::Hop;
 use super::server::{Server, Uses};

@@ -8,9 +8,9 @@
 //! `initialize` is sent once on each connection: MCP servers (rmcp) exit when they get a second one.
 //! It is asked again on a new connection; see [`spare`](super::spare).
 
+use acp_wire::message::error_object;
+use acp_wire::{Call, Id, Json, Message, Outcome, Side, code};
 use router::{Level, Notice, Seat, Time};
-use wire::message::error_object;
-use wire::{Call, Id, Json, Message, Outcome, Side, code};
 
 use super::question::{Question, Then};
 use super::questions::{Repeat, What};

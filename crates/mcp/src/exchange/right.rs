@@ -1,8 +1,8 @@
 //! Which components may speak to an MCP client: the provider of its server, and the components behind the
 //! provider, which pass on what it says.
 
+use acp_wire::{Call, Message, Outcome, Side};
 use router::{Level, Notice, Seat};
-use wire::{Call, Message, Outcome, Side};
 
 use super::{Cx, Exchange, Step, Topic, topic};
 use crate::bridge::no_such;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use acp_wire::acp::SessionId;
+use acp_wire::{Generation, Json, Spoken};
 use router::Seat;
-use wire::acp::SessionId;
-use wire::{Generation, Json, Spoken};
 
 use crate::declaration::{Offer, Spelling};
 use crate::form::Form;

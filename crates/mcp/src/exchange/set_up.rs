@@ -1,6 +1,6 @@
 //! Requests that set a session up: whose servers are in them, and how the next one reads them.
 
-use wire::{Call, Generation, Id, Message, Outcome, Side, Spoken};
+use acp_wire::{Call, Generation, Id, Message, Outcome, Side, Spoken};
 
 use super::{Cx, Exchange, Hop, Step};
 use crate::bridge::without_id;

@@ -5,8 +5,8 @@
 //! request. The first connection on which it is answered is used, and the others are closed. Forms
 //! without connections (M0, M1) get `initialize` once.
 
+use acp_wire::{Call, Id, Message, Outcome, Side};
 use router::{Level, Notice, Seat};
-use wire::{Call, Id, Message, Outcome, Side};
 
 use super::question::Question;
 use super::questions::{Repeat, What};

@@ -4,9 +4,9 @@
 //! form, messages pass as they are. The router does not know: a request is answered under the id it
 //! was delivered with, whatever was said to the provider in between.
 
+use acp_wire::message::error_object;
+use acp_wire::{Call, Id, Json, Message, Outcome, Side, code};
 use router::{Seat, Time};
-use wire::message::error_object;
-use wire::{Call, Id, Json, Message, Outcome, Side, code};
 
 use super::inputs::Input;
 use super::server::Server;

@@ -2,7 +2,7 @@
 //! `_mcp/notification` (M2), or `_mcp/message` (M3, M3t). The connect does not tell. What is refused
 //! as an unknown method was not done, so it is said again in the other words.
 
-use wire::{Outcome, code};
+use acp_wire::{Outcome, code};
 
 use super::server::{Server, Words};
 use super::talk::*;

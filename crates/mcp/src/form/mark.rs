@@ -1,6 +1,6 @@
 //! A mark for messages that only pass a component, and that it would take for its own.
 
-use wire::{Call, Json};
+use acp_wire::{Call, Json};
 
 use super::text;
 

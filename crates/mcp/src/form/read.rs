@@ -1,6 +1,6 @@
 //! How a message of any form is read.
 
-use wire::{Call, Id, Json};
+use acp_wire::{Call, Id, Json};
 
 use super::{Form, Target, Word, bare, concerns, text, texts};
 

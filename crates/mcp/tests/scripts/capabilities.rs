@@ -46,7 +46,7 @@ fn in_words_of(dialect: &str, result: &str) -> String {
         "P2" | "P1" => &["_meta", "mcp_acp_transport"],
         _ => return result.to_owned(),
     };
-    json(result).with_at(place, Some(&wire::Json::TRUE)).to_string()
+    json(result).with_at(place, Some(&acp_wire::Json::TRUE)).to_string()
 }
 
 /// Checklist 74.

@@ -6,9 +6,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 use mcp::form::{self, Address, Answer, Form, Target, Way, Word};
 use mcp::{Caller, Ticket};
-use wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 
 use crate::stage::*;
 

@@ -1,7 +1,7 @@
 //! Providers whose form cannot be seen in their declaration.
 
+use acp_wire::Outcome;
 use mcp::form::Form;
-use wire::Outcome;
 
 use crate::cast::*;
 use crate::stage::*;

@@ -1,7 +1,7 @@
 //! How sessions, clients and providers end, and what is left of them: nothing.
 
+use acp_wire::Outcome;
 use mcp::form::Form;
-use wire::Outcome;
 
 use crate::cast::*;
 use crate::stage::*;
@@ -23,7 +23,7 @@ fn consumers() -> [Option<Form>; 5] {
 }
 
 /// A client is connected to each server, and has asked it something.
-fn busy(world: &mut World, entries: &[wire::Json]) -> Vec<String> {
+fn busy(world: &mut World, entries: &[acp_wire::Json]) -> Vec<String> {
     let mut names = Vec::new();
     for entry in entries {
         let line = world.line(entry);

@@ -1,7 +1,7 @@
 //! One conversation between every form of consumer and every form of provider.
 
+use acp_wire::Outcome;
 use mcp::form::{Answer, Form};
-use wire::Outcome;
 
 use crate::cast::*;
 use crate::stage::*;

@@ -1,7 +1,7 @@
 //! Requests that a provider leaves unanswered: which of them are sent again, and how that ends.
 
+use acp_wire::Outcome;
 use mcp::form::Form;
-use wire::Outcome;
 
 use crate::cast::*;
 use crate::stage::*;

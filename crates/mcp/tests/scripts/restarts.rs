@@ -1,8 +1,8 @@
 //! A component dies while all others live on: what its successor hears, and what the others notice.
 
+use acp_wire::Outcome;
 use mcp::form::{Answer, Form};
 use mcp::{Kind, Policy};
-use wire::Outcome;
 
 use crate::cast::*;
 use crate::stage::*;

@@ -1,7 +1,7 @@
 //! Those between a consumer and a provider, and those beyond.
 
+use acp_wire::Outcome;
 use mcp::form::Form;
-use wire::Outcome;
 
 use crate::cast::*;
 use crate::stage::*;

@@ -8,7 +8,7 @@
 //! - the editor hears nothing of servers that are not its own;
 //! - who could use a server before its provider was started again, or anybody on the way, still can.
 //!
-//! A seed replays exactly: `SEED=7 cargo test -p mcp --test scripts simulation`; `SEEDS=20000` tells
+//! A seed replays exactly: `SEED=7 cargo test -p acp-conductor-mcp --test scripts simulation`; `SEEDS=20000` tells
 //! more stories.
 
 mod checks;
@@ -18,8 +18,8 @@ mod dice;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use acp_wire::{Json, Outcome};
 use mcp::form::Form;
-use wire::{Json, Outcome};
 
 use self::dice::Dice;
 use crate::cast::*;
@@ -551,7 +551,7 @@ impl Play {
 }
 
 /// How the editor calls the set-up that has become this.
-fn origin_of(call: &wire::Call) -> String {
+fn origin_of(call: &acp_wire::Call) -> String {
     let origin = call.params.as_ref().and_then(|params| params.member("cwd"));
     origin.and_then(|it| it.text().map(|it| it.into_owned())).unwrap_or_default()
 }

@@ -21,14 +21,14 @@ pub use words::{id, json, parse, text, token};
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use acp_wire::dialect::Generation;
+use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp};
 use engine::{Facts, Input, Line, Link, Output, Port, Rules, Setup};
 use mcp::{Caller, Exchange, Kind, Policy, Ticket};
 use router::{Chain, Component, Mode, Seat};
 use testkit::cast::manners;
 use testkit::peer::{Peer, Read};
 use testkit::shell::{self, Effect, Shell};
-use wire::dialect::Generation;
-use wire::{Call, Id, Json, Message, Outcome, Side, acp};
 
 /// What an agent answers to `initialize`, by what it can.
 pub const STDIO: &str = r#"{"protocolVersion":1,"agentCapabilities":{}}"#;

@@ -1,8 +1,8 @@
 //! The agent is started again, or somebody on the way to it, while the providers live on.
 
+use acp_wire::{Json, Outcome};
 use mcp::form::{Answer, Form};
 use mcp::{Caller, Kind, Policy};
-use wire::{Json, Outcome};
 
 use crate::cast::*;
 use crate::restarts::*;

@@ -1,7 +1,7 @@
 //! Who waits for whom, and for how long.
 
+use acp_wire::Outcome;
 use mcp::form::Form;
-use wire::Outcome;
 
 use crate::cast::*;
 use crate::stage::*;

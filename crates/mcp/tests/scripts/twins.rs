@@ -1,7 +1,7 @@
 //! Servers, connections and sessions that could be taken for each other.
 
+use acp_wire::{Json, Outcome};
 use mcp::form::{Answer, Form};
-use wire::{Json, Outcome};
 
 use crate::cast::*;
 use crate::stage::*;

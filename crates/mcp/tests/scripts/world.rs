@@ -1,7 +1,7 @@
 //! A whole chain with its players.
 
+use acp_wire::{Call, Json, Outcome};
 use mcp::form::Form;
-use wire::{Call, Json, Outcome};
 
 use crate::cast::*;
 use crate::stage::*;

@@ -1,7 +1,7 @@
 //! A proxy that passes everything on and is killed once: `mortal FILE METHOD` dies of the first
 //! notification with that method, unless there is the file, which it makes then.
 
-use driver::{Call, Outbox, Proxy, Side};
+use acp_proxy_core::{Call, Outbox, Proxy, Side};
 
 struct Mortal {
     file: String,
@@ -23,5 +23,5 @@ fn main() -> std::io::Result<()> {
     let (Some(file), Some(method)) = (words.next(), words.next()) else {
         return Err(std::io::Error::other("usage: mortal FILE METHOD"));
     };
-    driver::stdio::run(Mortal { file, method })
+    acp_proxy_core::stdio::run(Mortal { file, method })
 }

@@ -1,8 +1,8 @@
 //! A proxy on our own SDK that passes everything on.
 
 struct Transparent;
-impl driver::Proxy for Transparent {}
+impl acp_proxy_core::Proxy for Transparent {}
 
 fn main() -> std::io::Result<()> {
-    driver::stdio::run(Transparent)
+    acp_proxy_core::stdio::run(Transparent)
 }

@@ -1,6 +1,6 @@
 //! A proxy that offers a tool, on the synchronous core alone.
 
-use driver::{Json, Outbox, Outcome, Proxy, Request, Side};
+use acp_proxy_core::{Json, Outbox, Outcome, Proxy, Request, Side};
 
 /// How the server is declared: its transport is the ACP channel itself.
 const SERVER: &str = r#"{"type":"acp","name":"words","serverId":"words"}"#;
@@ -51,5 +51,5 @@ fn is(params: &Json, key: &str, value: &str) -> bool {
 }
 
 fn main() -> std::io::Result<()> {
-    driver::stdio::run(Words)
+    acp_proxy_core::stdio::run(Words)
 }

@@ -1,10 +1,10 @@
 //! Faults to plant: each is a mistake that the core could make. They are planted in what goes into the core and in
 //! what comes out of it.
 
+use acp_wire::{Call, Id, Json, Message, Side};
 use bytes::Bytes;
 use engine::{Input, Line, Link, Output};
 use router::{How, Mode, Seat};
-use wire::{Call, Id, Json, Message, Side};
 
 use crate::cast::Part;
 use crate::shell::{Effect, Meddler};
@@ -242,7 +242,7 @@ impl Letter {
     }
 
     fn is_cancel(&self) -> bool {
-        matches!(&self.message, Message::Notification(call) if call.is(wire::acp::CANCEL_REQUEST))
+        matches!(&self.message, Message::Notification(call) if call.is(acp_wire::acp::CANCEL_REQUEST))
     }
 
     fn is_note(&self) -> bool {

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use wire::Side;
+use acp_wire::Side;
 
 use super::{Check, Violation};
 

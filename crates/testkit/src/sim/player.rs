@@ -3,8 +3,8 @@
 //! Players count their ids from 0, so that they collide. They do their part of a handshake at once;
 //! everything else they answer when the schedule says so.
 
+use acp_wire::Side;
 use router::Seat;
-use wire::Side;
 
 use super::ledger::{Question, Serial, What, requested, violation};
 use super::world::World;

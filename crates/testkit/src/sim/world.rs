@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
+use acp_wire::Side;
 use bytes::Bytes;
 use engine::{Command, Input, Output};
 use router::{Ending, Exit, How, Seat, Time};
-use wire::Side;
 
 use super::bug::Saboteur;
 use super::ledger::{Ledger, violation};

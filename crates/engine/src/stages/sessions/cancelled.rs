@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use acp_wire::{Id, Message, Outcome, Side, code};
 use router::{Seat, Time};
-use wire::{Id, Message, Outcome, Side, code};
 
 use crate::stages::{Hop, Stages};
 use crate::topic::Topic;

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use wire::{Json, Message, Outcome, Side};
+use acp_wire::{Json, Message, Outcome, Side};
 
 use super::{Hop, Record, Sessions};
 use crate::topic::{Topic, topic};

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp};
 use router::Time;
-use wire::{Call, Id, Json, Message, Outcome, Side, acp};
 
 use super::cancelled::Cancelled;
 use super::kept::{Keep, SHORT};

@@ -1,7 +1,7 @@
 //! Components that die at any moment, and come back, or do not.
 
+use acp_wire::Outcome;
 use mcp::form::Form;
-use wire::Outcome;
 
 use super::Play;
 use crate::cast::*;

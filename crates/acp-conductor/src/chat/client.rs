@@ -1,0 +1,109 @@
+//! JSON-RPC with the chain, as an editor speaks it.
+
+use acp_wire::{Call, Message, Outcome};
+use serde_json::{Value, json};
+use tokio::io::{
+    AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
+};
+
+use super::payload;
+
+/// What came from the chain.
+#[derive(Debug)]
+pub enum Heard {
+    Notification {
+        method: String,
+        params: Value,
+    },
+    Request {
+        id: Value,
+        method: String,
+        params: Value,
+    },
+    /// The answer to what we asked under this id; an error as one line.
+    Answer {
+        id: u64,
+        outcome: Result<Value, String>,
+    },
+}
+
+pub struct Client {
+    lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
+    writer: WriteHalf<DuplexStream>,
+    last_id: u64,
+}
+
+impl Client {
+    pub fn new(pipe: DuplexStream) -> Client {
+        let (reader, writer) = tokio::io::split(pipe);
+        Client { lines: BufReader::new(reader).lines(), writer, last_id: 0 }
+    }
+
+    /// The next message; nothing when the chain has ended. May be dropped while it waits.
+    pub async fn next(&mut self) -> Option<Heard> {
+        loop {
+            let line = self.lines.next_line().await.ok()??;
+            // The conductor lets only whole messages through.
+            let Ok(message) = Message::parse(&line.into()) else { continue };
+            let params = |call: &Call| call.params.as_ref().map(payload::read).unwrap_or_default();
+            return Some(match message {
+                Message::Request { id, call } => Heard::Request {
+                    id: payload::read(id.json()),
+                    method: call.method.name().into_owned(),
+                    params: params(&call),
+                },
+                Message::Notification(call) => Heard::Notification {
+                    method: call.method.name().into_owned(),
+                    params: params(&call),
+                },
+                Message::Response { id, outcome, .. } => {
+                    let id = id.json().integer().and_then(|id| u64::try_from(id).ok());
+                    let Some(id) = id else { continue };
+                    let outcome = match outcome {
+                        Outcome::Error(error) => Err(one_line(&payload::read(&error))),
+                        Outcome::Result(result) => Ok(payload::read(&result)),
+                    };
+                    Heard::Answer { id, outcome }
+                }
+            });
+        }
+    }
+
+    /// Asks, and gives the id under which the answer will come.
+    pub async fn ask(&mut self, method: &str, params: &Value) -> u64 {
+        self.last_id += 1;
+        let id = self.last_id;
+        self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).await;
+        id
+    }
+
+    pub async fn notify(&mut self, method: &str, params: &Value) {
+        self.send(&json!({ "jsonrpc": "2.0", "method": method, "params": params })).await;
+    }
+
+    pub async fn answer(&mut self, id: &Value, result: &Value) {
+        self.send(&json!({ "jsonrpc": "2.0", "id": id, "result": result })).await;
+    }
+
+    /// We have told that we offer nothing; who asks all the same is told so again.
+    pub async fn refuse(&mut self, id: &Value, method: &str) {
+        let error = json!({ "code": -32601, "message": format!("method not found: {method}") });
+        self.send(&json!({ "jsonrpc": "2.0", "id": id, "error": error })).await;
+    }
+
+    async fn send(&mut self, message: &Value) {
+        let line = format!("{message}\n");
+        // A chain that does not listen any more has ended: `next` tells.
+        let _ = self.writer.write_all(line.as_bytes()).await;
+    }
+}
+
+/// What an error says, in one line.
+pub fn one_line(error: &Value) -> String {
+    let message = error["message"].as_str().unwrap_or("no reason given");
+    let line = message.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+    match error["data"].as_str() {
+        Some(data) if !data.contains('\n') && !line.contains(data) => format!("{line}: {data}"),
+        _ => line,
+    }
+}

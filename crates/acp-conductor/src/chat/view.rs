@@ -1,0 +1,381 @@
+//! What the user sees of a chat.
+
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal, Write};
+use std::sync::mpsc::Sender;
+
+use acp_wire::Side;
+use serde_json::Value;
+
+use super::wire::{Row, What};
+use crate::terminal::{one_line, plain};
+
+/// How wide lines are that go into a file or a pipe.
+const WIDTH: usize = 100;
+
+/// How many tool calls of one turn are remembered by their titles.
+const MOST_TOOLS: usize = 1000;
+
+/// How to write.
+#[derive(Debug, Clone, Copy)]
+pub struct Style {
+    pub colour: bool,
+    /// Lines may be written over.
+    pub terminal: bool,
+    /// What is shortened is shortened to this.
+    pub width: usize,
+}
+
+/// For standard output, as it is.
+impl Default for Style {
+    fn default() -> Style {
+        let terminal = io::stdout().is_terminal();
+        let set = |name: &str| std::env::var_os(name).is_some_and(|it| !it.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|it| it == "dumb");
+        let columns = std::env::var("COLUMNS").ok().and_then(|it| it.parse().ok());
+        let width = if terminal { columns_of_terminal() } else { columns };
+        Style {
+            colour: terminal && !dumb && !set("NO_COLOR"),
+            terminal: terminal && !dumb,
+            width: width.unwrap_or(WIDTH).max(20),
+        }
+    }
+}
+
+#[cfg(unix)]
+fn columns_of_terminal() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(rustix::stdio::stdout()).ok()?;
+    (size.ws_col > 0).then(|| usize::from(size.ws_col))
+}
+
+#[cfg(not(unix))]
+fn columns_of_terminal() -> Option<usize> {
+    None
+}
+
+const BOLD: &str = "1";
+const DIM: &str = "2";
+const RED: &str = "31";
+const GREEN: &str = "32";
+const YELLOW: &str = "33";
+const BLUE: &str = "34";
+const CYAN: &str = "36";
+
+impl Style {
+    fn paint(&self, code: &str, text: &str) -> String {
+        match self.colour && !text.is_empty() {
+            true => format!("\x1b[{code}m{text}\x1b[0m"),
+            false => text.to_owned(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Voice {
+    Answer,
+    Thought,
+}
+
+/// Where everything is written, one thing after the other.
+#[derive(Debug)]
+pub struct View {
+    style: Style,
+    /// Texts are kept until they are whole: other things are written between their pieces.
+    whole: bool,
+    /// Whose text is being written, and whether its line is open.
+    voice: Option<Voice>,
+    open: bool,
+    held: String,
+    /// Line breaks that are written when more text follows.
+    breaks: String,
+    /// The last line says what is being done, and will be written over.
+    passing: bool,
+    /// The user is editing a line; what is written goes above it.
+    above: Option<Sender<String>>,
+    /// The titles of tool calls, by their ids.
+    tools: BTreeMap<String, String>,
+    /// Why nothing can be written any more.
+    broken: Option<io::Error>,
+}
+
+impl View {
+    pub fn new(style: Style, whole: bool) -> View {
+        View {
+            style,
+            whole,
+            voice: None,
+            open: false,
+            held: String::new(),
+            breaks: String::new(),
+            passing: false,
+            above: None,
+            tools: BTreeMap::new(),
+            broken: None,
+        }
+    }
+
+    /// Why nothing can be written any more, if that is so.
+    pub fn broken(&self) -> Option<&io::Error> {
+        self.broken.as_ref()
+    }
+
+    /// From now on the user is editing a line, or not any more.
+    pub fn above_prompt(&mut self, above: Option<Sender<String>>) {
+        self.above = above;
+        self.settle();
+    }
+
+    /// A `session/update`.
+    pub fn update(&mut self, update: &Value) {
+        let text = update["content"]["text"].as_str();
+        match update["sessionUpdate"].as_str().unwrap_or_default() {
+            "agent_message_chunk" => self.say(Voice::Answer, text.unwrap_or("[not a text]")),
+            "agent_thought_chunk" => self.say(Voice::Thought, text.unwrap_or("[not a text]")),
+            "tool_call" | "tool_call_update" => self.tool(update),
+            "plan" => self.plan(update),
+            // What else there is says nothing to somebody who reads.
+            _ => {}
+        }
+    }
+
+    fn say(&mut self, voice: Voice, text: &str) {
+        if self.voice.is_some_and(|before| before != voice) {
+            self.settle();
+        }
+        let text = plain(text);
+        self.voice = Some(voice);
+        if self.whole || self.above.is_some() {
+            self.held.push_str(&text);
+            return;
+        }
+        self.clear_passing();
+        let words = text.trim_end_matches('\n');
+        if !words.is_empty() {
+            let breaks = std::mem::take(&mut self.breaks);
+            let painted = match voice {
+                Voice::Answer => words.to_owned(),
+                Voice::Thought => self.style.paint(DIM, words),
+            };
+            self.write(&format!("{breaks}{painted}"));
+            self.open = true;
+        }
+        self.breaks.push_str(&text[words.len()..]);
+    }
+
+    /// Ends whatever text is being written.
+    pub fn settle(&mut self) {
+        self.clear_passing();
+        let voice = self.voice.take();
+        self.breaks.clear();
+        let held = std::mem::take(&mut self.held);
+        if !held.is_empty() {
+            let painted = match voice {
+                Some(Voice::Thought) => self.style.paint(DIM, held.trim_end()),
+                _ => held.trim_end().to_owned(),
+            };
+            self.write(&format!("{painted}\n"));
+        }
+        if std::mem::take(&mut self.open) {
+            self.write("\n");
+        }
+    }
+
+    fn line(&mut self, line: &str) {
+        self.settle();
+        self.write(&format!("{line}\n"));
+    }
+
+    /// What a tool call is called: by itself, or when it was announced.
+    pub fn title(&self, call: &Value) -> String {
+        let known = call["toolCallId"].as_str().and_then(|id| self.tools.get(id)).cloned();
+        call["title"].as_str().map(one_line).or(known).unwrap_or_else(|| "a tool".into())
+    }
+
+    fn tool(&mut self, update: &Value) {
+        let title = self.title(update);
+        if let Some(id) = update["toolCallId"].as_str()
+            && (self.tools.len() < MOST_TOOLS || self.tools.contains_key(id))
+        {
+            self.tools.insert(id.to_owned(), title.clone());
+        }
+        let (mark, code) = match update["status"].as_str() {
+            Some("completed") => ("✓", GREEN),
+            Some("failed") => ("✗", RED),
+            Some("in_progress") => return self.pass_by(&format!("… {title}")),
+            _ => return,
+        };
+        let room = self.style.width.saturating_sub(title.chars().count() + 4);
+        let result = shorten(&result_of(&update["content"]), room);
+        let result = if result.is_empty() { result } else { format!("  {result}") };
+        let line =
+            format!("{} {title}{}", self.style.paint(code, mark), self.style.paint(DIM, &result));
+        self.line(&line);
+    }
+
+    fn plan(&mut self, update: &Value) {
+        let entries = update["entries"].as_array().map(Vec::as_slice).unwrap_or_default();
+        self.line(&self.style.paint(BOLD, "Plan"));
+        for entry in entries {
+            let text = one_line(entry["content"].as_str().unwrap_or_default());
+            let line = match entry["status"].as_str() {
+                Some("completed") => format!("  {} {text}", self.style.paint(GREEN, "✓")),
+                Some("in_progress") => format!("  {} {text}", self.style.paint(YELLOW, "▸")),
+                _ => format!("  · {text}"),
+            };
+            self.line(&line);
+        }
+    }
+
+    pub fn question(&mut self, title: &str, options: &[&str]) {
+        self.line(&format!("{} {title}", self.style.paint(YELLOW, "?")));
+        for (number, option) in (1..).zip(options) {
+            self.line(&format!(
+                "  {} {}",
+                self.style.paint(BOLD, &number.to_string()),
+                one_line(option)
+            ));
+        }
+    }
+
+    pub fn decided(&mut self, title: &str, choice: &str) {
+        let choice = self.style.paint(BOLD, &one_line(choice));
+        self.line(&format!("{} {title}: {choice}", self.style.paint(YELLOW, "?")));
+    }
+
+    /// What was said to the agent, where the user did not type it.
+    pub fn prompted(&mut self, text: &str) {
+        let text = format!("> {}", plain(text));
+        self.line(&self.style.paint(BOLD, &text));
+    }
+
+    pub fn note(&mut self, text: &str) {
+        self.line(&self.style.paint(DIM, text));
+    }
+
+    pub fn end_turn(&mut self, stopped: Option<&str>) {
+        self.settle();
+        match stopped {
+            Some("end_turn") => {}
+            Some("cancelled") => self.note("(cancelled)"),
+            Some(other) => self.note(&format!("(ended: {})", one_line(other).replace('_', " "))),
+            None => self.note("(ended)"),
+        }
+        self.tools.clear();
+    }
+
+    /// An answer that is an error: for people, and for who reads only standard error.
+    pub fn error(&mut self, why: &str) {
+        self.settle();
+        let colour = self.style.colour && io::stderr().is_terminal();
+        let style = Style { colour, ..self.style };
+        let line = format!("{} {}\n", style.paint(RED, "error:"), plain(why));
+        // Who does not read errors does not want to.
+        let _ = io::stderr().write_all(line.as_bytes());
+    }
+
+    /// A message on its way.
+    pub fn wire(&mut self, row: &Row) {
+        let code = if row.toward == Side::Agent { CYAN } else { BLUE };
+        let hop = format!("{} → {}", row.from, row.to);
+        let (what, more) = match &row.what {
+            What::Request(method) | What::Notification(method) => (method.clone(), String::new()),
+            What::Answer(method) => (format!("✓ {method}"), String::new()),
+            What::Failure(method) => (format!("✗ {method}"), String::new()),
+            What::More(method, count) => (method.clone(), format!("… {count} more")),
+        };
+        let id = row.id.as_ref().map(|id| format!(" #{id}")).unwrap_or_default();
+        let json = if row.json.is_empty() { more } else { row.json.clone() };
+        let taken = hop.chars().count().max(HOP) + what.chars().count() + id.chars().count() + 4;
+        let json = shorten(&one_line(&json), self.style.width.saturating_sub(taken));
+        let failed = matches!(row.what, What::Failure(_));
+        let line = format!(
+            "{}{} {}{} {}",
+            self.style.paint(code, &format!("│ {hop}")),
+            " ".repeat(HOP.saturating_sub(hop.chars().count())),
+            self.style.paint(if failed { RED } else { BOLD }, &one_line(&what)),
+            self.style.paint(DIM, &one_line(&id)),
+            self.style.paint(DIM, &json),
+        );
+        // Texts go on behind it, where they are kept until they are whole.
+        self.clear_passing();
+        self.write(&format!("{}\n", line.trim_end()));
+    }
+
+    /// Says what is being done, until something else is said.
+    fn pass_by(&mut self, text: &str) {
+        if !self.style.terminal || self.whole || self.above.is_some() {
+            return;
+        }
+        self.settle();
+        let text = shorten(text, self.style.width.saturating_sub(1));
+        self.write(&self.style.paint(DIM, &text));
+        self.passing = true;
+    }
+
+    fn clear_passing(&mut self) {
+        if std::mem::take(&mut self.passing) {
+            self.write("\r\x1b[K");
+        }
+    }
+
+    fn write(&mut self, text: &str) {
+        if let Some(above) = &self.above {
+            if above.send(text.to_owned()).is_err() {
+                self.broken = Some(io::ErrorKind::BrokenPipe.into());
+            }
+            return;
+        }
+        let mut out = io::stdout().lock();
+        let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        self.broken = self.broken.take().or(written.err());
+    }
+}
+
+/// How much room a hop has, so that most methods stand below each other.
+const HOP: usize = 21;
+
+/// The first line of what a tool gave.
+fn result_of(content: &Value) -> String {
+    let text = content[0]["content"]["text"].as_str().unwrap_or_default();
+    one_line(text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim())
+}
+
+fn shorten(text: &str, room: usize) -> String {
+    if text.chars().count() <= room {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(room.saturating_sub(1)).collect();
+    short.push('…');
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_text_is_shortened_by_characters() {
+        assert_eq!(shorten("äöü", 3), "äöü");
+        assert_eq!(shorten("äöüß", 3), "äö…");
+        assert_eq!(shorten("a", 0), "…");
+    }
+
+    #[test]
+    fn colours_only_where_they_are_wanted() {
+        let style = Style { colour: false, terminal: false, width: 80 };
+        assert_eq!(style.paint(RED, "x"), "x");
+        assert_eq!(Style { colour: true, ..style }.paint(RED, "x"), "\x1b[31mx\x1b[0m");
+    }
+
+    #[test]
+    fn a_tool_is_called_by_the_title_it_was_announced_with() {
+        let style = Style { colour: false, terminal: false, width: 80 };
+        let mut view = View::new(style, true);
+        view.tool(&serde_json::json!({ "toolCallId": "t", "title": "Edit\nit" }));
+        assert_eq!(view.title(&serde_json::json!({ "toolCallId": "t" })), "Edit it");
+        assert_eq!(view.title(&serde_json::json!({})), "a tool");
+        let content = serde_json::json!([{ "content": { "text": "\n  first\nsecond" } }]);
+        assert_eq!(result_of(&content), "first");
+        assert_eq!(result_of(&Value::Null), "");
+    }
+}

@@ -1,0 +1,475 @@
+//! What the user asked for: words first, then a chain in which nothing is left to decide.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use acp_wire::dialect::Generation;
+use engine::{Facts, Setup};
+use router::{Chain, Component, Mode, TakesUpdates};
+use serde::Deserialize;
+
+use crate::crashes::Crashes;
+use crate::host::process::Ties;
+use crate::host::resident::Resident;
+use crate::journal::JournalFile;
+use crate::memory::Memory;
+use crate::secret::random_word;
+use crate::survival::{OnCrash, Restarts, Survival, Updates};
+use crate::tap::Tap;
+
+/// A whole chain.
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub mode: Mode,
+    pub components: Vec<Spec>,
+    pub limits: Limits,
+    /// How MCP servers that are reached over ACP are offered to an agent that does not speak it.
+    /// `None`: as they are, and nothing else is edited either.
+    pub mcp_bridge: Option<mcp::Policy>,
+    /// What happens when a component fails.
+    pub survival: Survival,
+    pub ties: Ties,
+    /// Let `conductor status` ask how the chain is. For a program that runs one chain: the process id
+    /// is its name there.
+    pub status: bool,
+    /// The chain is a component of another one, which is told whether it contains a guard.
+    pub nested: bool,
+    /// Sees everything that happens.
+    pub tap: Option<Tap>,
+    /// Everything that happens is written there, for one run of the chain.
+    pub journal: Option<JournalFile>,
+    /// Tells whether the peer on the outer streams has left, though there is more of it to read.
+    pub hung_up: Option<fn() -> bool>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// How long a component may take with its part of `initialize`.
+    pub greeting: Duration,
+    /// How long open requests, and then the components, are waited for when the chain ends.
+    pub grace: Duration,
+    /// The longest line that is read, in bytes.
+    pub line: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            greeting: Duration::from_secs(60),
+            grace: Duration::from_secs(2),
+            line: 256 * 1024 * 1024,
+        }
+    }
+}
+
+/// How to start one component.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Spec {
+    pub name: String,
+    pub program: String,
+    pub args: Vec<String>,
+    /// Added to our own environment. Never shown: it is where people put secrets.
+    pub env: Vec<(String, String)>,
+    pub directory: Option<PathBuf>,
+    /// The generation of the proxy protocol it speaks, where the user says so.
+    pub dialect: Option<Generation>,
+    /// It runs in this process; program and arguments only tell what it is.
+    pub resident: Option<Resident>,
+    /// It is there to keep something from passing (a filter, a limit, a permission): nothing may pass
+    /// without it.
+    pub guard: bool,
+    /// What becomes of it when it fails, and how often it may be restarted, where the user says so.
+    pub on_crash: Option<OnCrash>,
+    pub restarts: Option<Restarts>,
+    /// What becomes of it was said of this component, not of all.
+    pub on_crash_named: bool,
+    /// Which `session/update`s it is sent, where the user says so.
+    pub updates: Option<Updates>,
+}
+
+impl Config {
+    pub fn new(mode: Mode, mut components: Vec<Spec>) -> Config {
+        name_apart(&mut components);
+        Config {
+            mode,
+            components,
+            limits: Limits::default(),
+            mcp_bridge: Some(mcp::Policy::Auto),
+            survival: Survival::default(),
+            ties: Ties::default(),
+            status: false,
+            nested: mode == Mode::Proxy,
+            tap: None,
+            journal: None,
+            hung_up: None,
+        }
+    }
+
+    /// Sets the dialect of a component, which is named by its number or its name.
+    pub fn pin(&mut self, component: &str, dialect: Generation) -> Result<(), String> {
+        let index = self.index_of("--dialect", component)?;
+        if self.is_agent(index) {
+            return Err(format!(
+                "--dialect: {component} is the agent, and only proxies have a dialect"
+            ));
+        }
+        self.components[index].dialect = Some(dialect);
+        Ok(())
+    }
+
+    /// The component with this number, or name, for an option that is about it.
+    pub(crate) fn index_of(&self, option: &str, component: &str) -> Result<usize, String> {
+        let index = match component.parse::<usize>() {
+            Ok(number) => number.checked_sub(1).filter(|index| *index < self.components.len()),
+            Err(_) => self.components.iter().position(|spec| spec.name == component),
+        };
+        index.ok_or_else(|| {
+            let names: Vec<&str> = self.components.iter().map(|it| it.name.as_str()).collect();
+            format!(
+                "{option}: there is no component {component:?}; the components are {}",
+                names.join(", ")
+            )
+        })
+    }
+
+    pub(crate) fn is_agent(&self, index: usize) -> bool {
+        self.mode == Mode::Agent && index + 1 == self.components.len()
+    }
+
+    /// There is a component that is greeted as a proxy.
+    pub(crate) fn has_proxies(&self) -> bool {
+        (0..self.components.len()).any(|index| !self.is_agent(index))
+    }
+
+    /// What the core is told when the chain begins.
+    pub(crate) fn setup(&self, memory: &Memory, crashes: &Crashes) -> Setup {
+        // What runs in this process is built on our own SDK, which speaks the newest generation.
+        let facts = self.components.iter().map(|spec| Facts {
+            generation: spec.dialect.or(spec.resident.as_ref().map(|_| Generation::CURRENT)),
+            greeting: memory.recall(spec),
+            crashes_on: crashes.recall(spec),
+        });
+        Setup {
+            chain: self.chain(),
+            rules: self.rules(),
+            bridge: self.mcp_bridge,
+            // Without a source of randomness no place can be opened, either: then no id is made up.
+            word: random_word().unwrap_or_default(),
+            nested: self.nested,
+            longest_line: self.limits.line,
+            marks: engine::Marks::USUAL,
+            facts: facts.collect(),
+            watched: self.tap.is_some() || tracing::enabled!(tracing::Level::DEBUG),
+        }
+    }
+
+    /// The chain as the router sees it.
+    pub fn chain(&self) -> Chain {
+        let components = self.components.iter().map(|spec| Component {
+            name: spec.name.clone(),
+            command: spec.command_line(),
+            guard: spec.guard,
+            updates: spec.updates.map_or(TakesUpdates::Usual, |it| it.0),
+        });
+        Chain {
+            mode: self.mode,
+            components: components.collect(),
+            greeting_limit: milliseconds(self.limits.greeting),
+            grace: milliseconds(self.limits.grace),
+            any_version: self
+                .components
+                .iter()
+                .any(|spec| spec.dialect.is_some_and(Generation::any_version)),
+        }
+    }
+}
+
+pub(crate) fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Two components of one name become `name` and `name#2`, so that errors and logs tell them apart.
+fn name_apart(components: &mut [Spec]) {
+    let mut seen = BTreeMap::<String, usize>::new();
+    for spec in components {
+        let count = seen.entry(spec.name.clone()).or_default();
+        *count += 1;
+        if *count > 1 {
+            spec.name = format!("{}#{count}", spec.name);
+        }
+    }
+}
+
+/// Without the environment.
+impl fmt::Debug for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spec")
+            .field("name", &self.name)
+            .field("command", &self.command_line())
+            .field("directory", &self.directory)
+            .field("dialect", &self.dialect.map(Generation::name))
+            .finish_non_exhaustive()
+    }
+}
+
+impl Spec {
+    /// Reads a COMPONENT argument: a command line in shell words, or a JSON object.
+    pub fn parse(text: &str) -> Result<Spec, String> {
+        let spec = match text.trim_start().starts_with('{') {
+            true => Spec::from_json(text)?,
+            false => Spec::from_words(text)?,
+        };
+        if spec.program.is_empty() {
+            return Err("it names no command to run".into());
+        }
+        Ok(spec)
+    }
+
+    fn from_words(text: &str) -> Result<Spec, String> {
+        let text = if cfg!(windows) { with_plain_backslashes(text) } else { text.to_owned() };
+        let words =
+            shell_words::split(&text).map_err(|_| "a quotation mark is not closed".to_owned())?;
+        let mut words = words.into_iter().peekable();
+        let mut env = Vec::new();
+        while let Some(pair) = words.peek().and_then(|word| assignment(word)) {
+            env.push(pair);
+            words.next();
+        }
+        let program = words.next().unwrap_or_default();
+        let args: Vec<String> = words.collect();
+        Ok(Spec { name: name_of(&program, &args), program, args, env, ..Spec::default() })
+    }
+
+    fn from_json(text: &str) -> Result<Spec, String> {
+        let raw: RawSpec = serde_json::from_str(text)
+            .map_err(|error| format!("its JSON cannot be read: {}", without_values(&error)))?;
+        let env = match raw.env {
+            RawEnv::Map(map) => map.into_iter().collect(),
+            RawEnv::List(list) => list.into_iter().map(|pair| (pair.name, pair.value)).collect(),
+        };
+        let name = raw.name.unwrap_or_else(|| name_of(&raw.command, &raw.args));
+        let dialect = raw.dialect.as_deref().map(dialect).transpose()?;
+        Ok(Spec {
+            name,
+            program: raw.command,
+            args: raw.args,
+            env,
+            directory: raw.cwd,
+            dialect,
+            guard: raw.guard,
+            on_crash_named: raw.on_crash.is_some(),
+            on_crash: raw.on_crash.as_deref().map(str::parse).transpose()?,
+            restarts: raw.restarts.as_deref().map(str::parse).transpose()?,
+            updates: raw.updates.as_deref().map(str::parse).transpose()?,
+            ..Spec::default()
+        })
+    }
+
+    /// A component that runs in this process.
+    pub fn in_process(name: impl Into<String>, resident: Resident) -> Spec {
+        let name = name.into();
+        Spec {
+            program: format!("builtin:{name}"),
+            name,
+            resident: Some(resident),
+            ..Spec::default()
+        }
+    }
+
+    /// Reads the list of servers that an SCP editor hands to its proxy: ACP's stdio servers.
+    pub fn from_servers(text: &str) -> Result<Vec<Spec>, String> {
+        let servers: Vec<RawServer> = serde_json::from_str(text)
+            .map_err(|error| format!("the list of servers cannot be read: {error}"))?;
+        if servers.is_empty() {
+            return Err("the list of servers is empty".into());
+        }
+        let spec = |server: RawServer| Spec {
+            name: server.name.unwrap_or_else(|| name_of(&server.command, &server.args)),
+            program: server.command,
+            args: server.args,
+            env: server.env.into_iter().map(|pair| (pair.name, pair.value)).collect(),
+            ..Spec::default()
+        };
+        Ok(servers.into_iter().map(spec).collect())
+    }
+
+    /// The command as a person would type it, without the environment.
+    pub fn command_line(&self) -> String {
+        shell_words::join(std::iter::once(&self.program).chain(&self.args))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct RawSpec {
+    name: Option<String>,
+    command: String,
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    env: RawEnv,
+    cwd: Option<PathBuf>,
+    dialect: Option<String>,
+    #[serde(default)]
+    guard: bool,
+    on_crash: Option<String>,
+    restarts: Option<String>,
+    updates: Option<String>,
+}
+
+/// ACP's description of a server on standard streams; what else it says is not for us.
+#[derive(Deserialize)]
+struct RawServer {
+    name: Option<String>,
+    command: String,
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    env: Vec<RawPair>,
+}
+
+/// A generation of the proxy protocol by name.
+pub fn dialect(name: &str) -> Result<Generation, String> {
+    Generation::named(name).ok_or_else(|| {
+        let names = Generation::ALL.map(Generation::name).join(", ");
+        format!("there is no dialect {name:?}; the dialects are {names}")
+    })
+}
+
+/// `{"NAME": "value"}`, or ACP's `[{"name": "NAME", "value": "value"}]`.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum RawEnv {
+    Map(BTreeMap<String, String>),
+    List(Vec<RawPair>),
+}
+
+impl Default for RawEnv {
+    fn default() -> RawEnv {
+        RawEnv::List(Vec::new())
+    }
+}
+
+#[derive(Deserialize)]
+struct RawPair {
+    name: String,
+    value: String,
+}
+
+/// What is wrong with a JSON text, without what it says: that may be a secret.
+fn without_values(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match (text.find('"'), text.rfind('"')) {
+        (Some(start), Some(end)) if start < end => {
+            format!("{}…{}", &text[..start], &text[end + 1..])
+        }
+        _ => text,
+    }
+}
+
+/// Shell words for Windows: a backslash separates folders there and escapes nothing.
+fn with_plain_backslashes(text: &str) -> String {
+    let mut plain = String::new();
+    let (mut single, mut double) = (false, false);
+    for character in text.chars() {
+        match character {
+            '\'' if !double => single = !single,
+            '"' if !single => double = !double,
+            '\\' if !single => plain.push('\\'),
+            _ => {}
+        }
+        plain.push(character);
+    }
+    plain
+}
+
+/// `NAME=value`, where NAME is one that a shell would take.
+fn assignment(word: &str) -> Option<(String, String)> {
+    let (name, value) = word.split_once('=')?;
+    let mut letters = name.chars();
+    let first = letters.next()?;
+    let fits = (first.is_ascii_alphabetic() || first == '_')
+        && letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+    fits.then(|| (name.to_owned(), value.to_owned()))
+}
+
+/// What people would call the component: the program, or the script that an interpreter runs.
+fn name_of(program: &str, args: &[String]) -> String {
+    const INTERPRETERS: [&str; 11] =
+        ["node", "python", "python3", "npx", "uvx", "bun", "bunx", "deno", "sh", "bash", "env"];
+    let stem = |path: &str| {
+        let name = Path::new(path).file_name().map_or(path.into(), |name| name.to_string_lossy());
+        let stem = [".js", ".mjs", ".cjs", ".ts", ".py", ".sh", ".exe"]
+            .iter()
+            .find_map(|extension| name.strip_suffix(extension));
+        stem.unwrap_or(&name).to_owned()
+    };
+    let name = stem(program);
+    let script =
+        args.iter().find(|arg| !arg.starts_with('-') && !arg.contains(char::is_whitespace));
+    match script {
+        Some(script) if INTERPRETERS.contains(&name.as_str()) => stem(script),
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn on_windows_a_backslash_is_part_of_a_path() {
+        let split = |text: &str| shell_words::split(&with_plain_backslashes(text)).unwrap();
+        assert_eq!(split(r"C:\bin\agent.exe --to C:\x"), [r"C:\bin\agent.exe", "--to", r"C:\x"]);
+        assert_eq!(split(r#""C:\My Agent\a.exe" x"#), [r"C:\My Agent\a.exe", "x"]);
+        assert_eq!(split(r"'C:\My Agent\a.exe' \\host\x"), [r"C:\My Agent\a.exe", r"\\host\x"]);
+    }
+
+    #[test]
+    fn a_component_is_a_command_line_in_shell_words() {
+        let spec = Spec::parse("FOO=1 _B=x=y node ./proxy.js --flag 'a b' C=3").unwrap();
+        assert_eq!(spec.env, [("FOO".into(), "1".into()), ("_B".into(), "x=y".into())]);
+        assert_eq!(spec.program, "node");
+        assert_eq!(spec.args, ["./proxy.js", "--flag", "a b", "C=3"]);
+        assert_eq!(spec.name, "proxy");
+        assert_eq!(spec.command_line(), "node ./proxy.js --flag 'a b' 'C=3'");
+    }
+
+    #[test]
+    fn or_a_json_object_with_the_environment_as_map_or_list() {
+        let map = r#"{"command":"a b","args":["c d"],"env":{"X":"1"},"cwd":"/tmp"}"#;
+        let list =
+            r#" {"command":"a b","args":["c d"],"env":[{"name":"X","value":"1"}],"cwd":"/tmp"}"#;
+        let spec = Spec::parse(map).unwrap();
+        assert_eq!(spec, Spec::parse(list).unwrap());
+        assert_eq!((spec.program.as_str(), spec.name.as_str()), ("a b", "a b"));
+        assert_eq!(spec.directory, Some("/tmp".into()));
+        assert_eq!(spec.env, [("X".into(), "1".into())]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused_with_the_reason() {
+        let why = |text| Spec::parse(text).unwrap_err();
+        assert!(why("'a").contains("not closed"));
+        assert!(why("").contains("no command"));
+        assert!(why("A=1").contains("no command"));
+        assert!(why(r#"{"args":[]}"#).contains("command"));
+        assert!(why(r#"{"command":"a","arg":[]}"#).contains("arg"));
+        assert!(why("{").contains("JSON"));
+    }
+
+    #[test]
+    fn names_are_those_of_the_script_and_told_apart() {
+        let name = |text| Spec::parse(text).unwrap().name;
+        assert_eq!(name("/opt/bin/claude-code-acp --x"), "claude-code-acp");
+        assert_eq!(name("npx -y @zed-industries/claude-code-acp"), "claude-code-acp");
+        assert_eq!(name("python3 -u agent.py"), "agent");
+        assert_eq!(name("sh -c 'exec agent'"), "sh");
+        let specs = ["tee a", "tee b", "x"].map(|text| Spec::parse(text).unwrap());
+        let config = Config::new(Mode::Agent, specs.to_vec());
+        let names: Vec<_> = config.components.iter().map(|spec| spec.name.as_str()).collect();
+        assert_eq!(names, ["tee", "tee#2", "x"]);
+    }
+}

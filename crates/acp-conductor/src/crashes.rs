@@ -1,0 +1,205 @@
+//! Which kinds of message a command has crashed on, so that the next start need not find out.
+//!
+//! Kept in the user's cache directory, in the file `crashes`, by a hash of the command line. An entry is
+//! forgotten when the program, or a file among its arguments, has changed, and after 30 days. To forget
+//! everything, remove the file.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use acp_wire::Side;
+use router::Kind;
+
+use crate::config::Spec;
+use crate::memory::{directory, fnv, key};
+
+/// No more than this is remembered.
+const MOST: usize = 500;
+
+/// After so many days a component is tried again.
+const DAYS: u64 = 30;
+
+#[derive(Debug, Default)]
+pub struct Crashes {
+    path: Option<PathBuf>,
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Entry {
+    command: u64,
+    /// Of the program as it was then.
+    build: u64,
+    day: u64,
+    kind: Kind,
+}
+
+impl Crashes {
+    /// What earlier runs have found out.
+    pub fn load() -> Crashes {
+        let path = directory().map(|directory| directory.join("crashes"));
+        let mut crashes = Crashes { path, entries: Vec::new() };
+        crashes.read();
+        crashes
+    }
+
+    /// What is in the file now: other conductors write it, too.
+    fn read(&mut self) {
+        let text = self.path.as_ref().and_then(|path| fs::read_to_string(path).ok());
+        let today = today();
+        let entries = text.iter().flat_map(|text| text.lines()).filter_map(Entry::parse);
+        self.entries = entries.filter(|it| it.day + DAYS > today).take(MOST).collect();
+    }
+
+    /// Of a component that runs in this process nothing is remembered: it is as new as this program.
+    pub fn recall(&self, spec: &Spec) -> Vec<Kind> {
+        let command = key(spec);
+        let ours: Vec<&Entry> = self.entries.iter().filter(|it| it.command == command).collect();
+        if ours.is_empty() || spec.resident.is_some() {
+            return Vec::new();
+        }
+        let build = build(spec);
+        ours.into_iter().filter(|it| it.build == build).map(|it| it.kind.clone()).collect()
+    }
+
+    pub fn learn(&mut self, spec: &Spec, kind: Kind) {
+        if spec.resident.is_some() {
+            return;
+        }
+        self.read();
+        let (command, build, day) = (key(spec), build(spec), today());
+        self.entries.retain(|it| it.command != command || it.build == build && it.kind != kind);
+        if self.entries.len() >= MOST {
+            self.entries.remove(0);
+        }
+        self.entries.push(Entry { command, build, day, kind });
+        if let Err(error) = self.save() {
+            tracing::debug!(%error, "cannot remember what the components crash on");
+        }
+    }
+
+    fn save(&self) -> std::io::Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        if let Some(directory) = path.parent() {
+            fs::create_dir_all(directory)?;
+        }
+        let lines: String = self.entries.iter().map(|it| it.line() + "\n").collect();
+        // Moved into place, so that another conductor never reads half of it.
+        let fresh = path.with_extension(std::process::id().to_string());
+        fs::write(&fresh, lines)?;
+        fs::rename(fresh, path)
+    }
+}
+
+impl Entry {
+    fn line(&self) -> String {
+        let toward = match self.kind.toward {
+            Side::Editor => "editor",
+            Side::Agent => "agent",
+        };
+        // JSON: a method may be any text.
+        let method = serde_json::json!([self.kind.method, self.kind.update]);
+        format!("{:016x} {:016x} {} {toward} {method}", self.command, self.build, self.day)
+    }
+
+    fn parse(line: &str) -> Option<Entry> {
+        let mut words = line.splitn(5, ' ');
+        let mut number = || u64::from_str_radix(words.next()?, 16).ok();
+        let (command, build) = (number()?, number()?);
+        let day = words.next()?.parse().ok()?;
+        let toward = match words.next()? {
+            "editor" => Side::Editor,
+            "agent" => Side::Agent,
+            _ => return None,
+        };
+        let (method, update) = serde_json::from_str(words.next()?).ok()?;
+        Some(Entry { command, build, day, kind: Kind { toward, method, update } })
+    }
+}
+
+fn today() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs() / 86_400)
+}
+
+/// Changes when the program, or a file that it is started with, is replaced.
+fn build(spec: &Spec) -> u64 {
+    let program = Path::new(&spec.program);
+    let on_path = std::env::var_os("PATH").filter(|_| program.components().count() == 1);
+    let on_path = on_path.iter().flat_map(std::env::split_paths).map(|it| it.join(program));
+    let program = on_path.into_iter().find(|it| it.is_file()).unwrap_or_else(|| program.into());
+    let mut text = String::new();
+    for path in std::iter::once(program).chain(spec.args.iter().map(PathBuf::from)) {
+        let path = match &spec.directory {
+            Some(directory) => directory.join(path),
+            None => path,
+        };
+        if let Some(data) = fs::metadata(&path).ok().filter(fs::Metadata::is_file) {
+            text += &format!("{} {:?}\n", data.len(), data.modified().ok());
+        }
+    }
+    fnv(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(method: &str, update: Option<&str>) -> Kind {
+        let update = update.map(str::to_owned);
+        Kind { toward: Side::Editor, method: method.to_owned(), update }
+    }
+
+    fn fresh(name: &str) -> PathBuf {
+        let name = format!("conductor-crashes-{}-{name}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir_all(&directory).unwrap();
+        directory
+    }
+
+    #[test]
+    fn lines_are_read_back_and_broken_ones_passed_over() {
+        for kind in [kind("session/update", Some("usage_update")), kind("odd \"name\" \n", None)] {
+            let entry = Entry { command: 1, build: u64::MAX, day: 20_000, kind };
+            assert!(!entry.line().contains('\n'));
+            assert_eq!(Entry::parse(&entry.line()), Some(entry));
+        }
+        for broken in ["", "1 2 3", "1 2 3 nowhere [\"a\",null]", "1 2 3 agent [", "x 2 3 agent []"]
+        {
+            assert_eq!(Entry::parse(broken), None, "{broken}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_was_replaced_is_tried_again() {
+        let directory = fresh("replaced");
+        let program = directory.join("proxy");
+        fs::write(&program, "one").unwrap();
+        let spec = Spec { program: program.to_string_lossy().into_owned(), ..Spec::default() };
+        let other = Spec { args: vec!["--other".into()], ..spec.clone() };
+        let mut crashes = Crashes { path: Some(directory.join("crashes")), entries: vec![] };
+        let usage = kind("session/update", Some("usage_update"));
+        crashes.learn(&spec, usage.clone());
+        crashes.learn(&spec, usage.clone());
+        crashes.read();
+        assert_eq!((crashes.recall(&spec), crashes.recall(&other)), (vec![usage.clone()], vec![]));
+        fs::write(&program, "another").unwrap();
+        assert_eq!(crashes.recall(&spec), []);
+        crashes.learn(&spec, kind("a", None));
+        assert_eq!(crashes.recall(&spec), [kind("a", None)]);
+    }
+
+    #[test]
+    fn an_entry_is_forgotten_after_a_month() {
+        let path = fresh("month").join("crashes");
+        let entry = |age: u64| {
+            let day = today() - age;
+            Entry { command: 1, build: 2, day, kind: kind("a", None) }.line()
+        };
+        fs::write(&path, format!("{}\n{}\n", entry(DAYS), entry(DAYS - 1))).unwrap();
+        let mut crashes = Crashes { path: Some(path), entries: vec![] };
+        crashes.read();
+        assert_eq!(crashes.entries.len(), 1);
+    }
+}

@@ -1,0 +1,112 @@
+//! A component in a thread of this process, behind a pipe like any other: the conductor cannot tell
+//! it from a program.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use router::{How, Seat};
+use tokio::io::DuplexStream;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
+
+use crate::host::process::{Ended, Words};
+
+/// How much a pipe holds.
+const PIPE: usize = 512 * 1024;
+
+type Running = Pin<Box<dyn Future<Output = io::Result<()>>>>;
+
+/// How to run a component here. It may be run more than once.
+#[derive(Clone)]
+pub struct Resident {
+    run: Arc<dyn Fn(DuplexStream, DuplexStream) -> Running + Send + Sync>,
+}
+
+/// One that runs. Dropping it ends it.
+#[derive(Debug)]
+pub struct Guest {
+    words: Words,
+    _stop: oneshot::Sender<()>,
+}
+
+impl Resident {
+    /// `run` is called in a thread of its own, with what the conductor says and a place for answers.
+    pub fn new<F, R>(run: F) -> Resident
+    where
+        F: Fn(DuplexStream, DuplexStream) -> R + Send + Sync + 'static,
+        R: Future<Output = io::Result<()>> + 'static,
+    {
+        Resident { run: Arc::new(move |reader, writer| Box::pin(run(reader, writer))) }
+    }
+
+    /// A proxy, or an agent, of the SDK: `make` gives a fresh one each time it is started.
+    pub fn of(make: impl Fn() -> acp_proxy::Proxy + Send + Sync + 'static) -> Resident {
+        Resident::new(move |reader, writer| {
+            make().log_to(|line| tracing::warn!("{line}")).serve(reader, writer)
+        })
+    }
+
+    pub(crate) fn start(
+        &self,
+        name: &str,
+        (seat, life): (Seat, u32),
+        ended: UnboundedSender<Ended>,
+    ) -> io::Result<(Guest, DuplexStream, DuplexStream)> {
+        let (to, reader) = tokio::io::duplex(PIPE);
+        let (writer, from) = tokio::io::duplex(PIPE);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let words = Words::default();
+        let run = self.run.clone();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            let running = AssertUnwindSafe(|| {
+                runtime.block_on(async {
+                    tokio::select! {
+                        ended = run(reader, writer) => ended,
+                        _ = stopped => Ok(()),
+                    }
+                })
+            });
+            let how = match std::panic::catch_unwind(running) {
+                Ok(Ok(())) => How::Status(0),
+                Ok(Err(error)) => How::Ended(error.to_string()),
+                Err(panic) => How::Ended(format!("it panicked: {}", said(&*panic))),
+            };
+            // What it has started must not keep its thread.
+            runtime.shutdown_background();
+            // Nobody listens any more when the chain is over.
+            let _ = ended.send(Ended { seat, life, how });
+        })?;
+        Ok((Guest { words, _stop: stop }, from, to))
+    }
+}
+
+impl Guest {
+    pub fn words(&self) -> &Words {
+        &self.words
+    }
+}
+
+fn said(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+}
+
+impl fmt::Debug for Resident {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Resident")
+    }
+}
+
+/// Two are the same if they were made as one.
+impl PartialEq for Resident {
+    fn eq(&self, other: &Resident) -> bool {
+        Arc::ptr_eq(&self.run, &other.run)
+    }
+}
+
+impl Eq for Resident {}

@@ -1,0 +1,345 @@
+//! The program: reads the command line, runs a chain, tells how it ended.
+
+mod cli;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use acp_conductor::chat::{self, Fold, Left};
+use acp_conductor::host::process::Ties;
+use acp_conductor::{Config, Ending, JournalFile, Mode, Spec, log, status, stdio};
+use clap::{CommandFactory, Parser};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use cli::{Cli, Colour, Command, Options, ShowWire, Switch, Try, Tuning};
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(answer) => return told(&answer),
+    };
+    let result = match cli.command {
+        Command::Agent(chain) if chain.explain => {
+            explain(chain.components, &chain.options, chain.json)
+        }
+        Command::Agent(chain) => run(Mode::Agent, chain.components, &chain.options),
+        Command::Proxy(chain) => run(Mode::Proxy, chain.components, &chain.options),
+        Command::Try(options) => try_out(&options),
+        Command::DemoAgent(agent) => serve(components::Component::make(&agent)),
+        Command::Components => {
+            print(|out| out.write_all(acp_conductor::builtin::list().as_bytes()))
+        }
+        Command::Component { name, options } => component(&name, &options),
+        Command::Status { pid, json } => show_status(pid, json),
+        Command::Mcp { port } => acp_conductor::mcp::stdio::run(port).map_err(Failure::chain),
+        Command::Relay { port } => acp_conductor::relay::run(port).map_err(Failure::chain),
+        Command::Completions { shell } => print(|out| {
+            clap_complete::generate(shell, &mut Cli::command(), "conductor", out);
+            Ok(())
+        }),
+        Command::Man => print(manual),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure { status, line }) => {
+            if let Some(line) = line {
+                log::tell(&format!("conductor: {line}\n"));
+            }
+            ExitCode::from(status)
+        }
+    }
+}
+
+/// Prints what is printed in place of running: help, the version, or what is wrong on the command line.
+fn told(answer: &clap::Error) -> ExitCode {
+    let written = answer.print().and_then(|()| io::stdout().flush());
+    match written {
+        Err(error) if !answer.use_stderr() && error.kind() != io::ErrorKind::BrokenPipe => {
+            log::tell(&format!("conductor: {}\n", unwritable(&error)));
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(2)),
+    }
+}
+
+fn unwritable(error: &io::Error) -> String {
+    format!("cannot write to standard output: {error}")
+}
+
+/// Why the program ends with a status other than 0, in one line if it was not told before.
+struct Failure {
+    status: u8,
+    line: Option<String>,
+}
+
+impl Failure {
+    fn usage(line: String) -> Failure {
+        Failure { status: 2, line: Some(line) }
+    }
+
+    fn chain(line: impl Into<String>) -> Failure {
+        Failure { status: 1, line: Some(line.into()) }
+    }
+}
+
+fn run(mode: Mode, components: Vec<String>, options: &Options) -> Result<(), Failure> {
+    let ending = in_runtime(mode, specs(&components)?, options, async |mut config| {
+        config.hung_up = Some(stdio::hung_up);
+        acp_conductor::run(config, stdio::outer(), signalled(true)).await
+    })?;
+    match ending {
+        Ending::Clean => Ok(()),
+        Ending::Failed(line) => Err(Failure::chain(line)),
+    }
+}
+
+fn explain(components: Vec<String>, options: &Options, json: bool) -> Result<(), Failure> {
+    let report = in_runtime(Mode::Agent, specs(&components)?, options, async |config| {
+        acp_conductor::explain(config, signalled(true)).await
+    })?;
+    print(|out| match json {
+        true => print_json(out, &report),
+        false => write!(out, "{report}"),
+    })?;
+    match report.error {
+        Some(error) => Err(Failure::chain(error)),
+        None => Ok(()),
+    }
+}
+
+/// Shows the conductors that run.
+fn show_status(pid: Option<u32>, json: bool) -> Result<(), Failure> {
+    let found = status::ask(pid).map_err(Failure::chain)?;
+    let troubles = found.closed.iter().chain(&found.silent);
+    troubles.for_each(|line| log::tell(&format!("conductor: {line}\n")));
+    print(|out| match json {
+        true => print_json(out, &found.running),
+        false => out.write_all(status::table::text(&found).as_bytes()),
+    })
+}
+
+/// Runs a chain and a chat with it.
+fn try_out(options: &Try) -> Result<(), Failure> {
+    let components = match options.components.is_empty() {
+        true => demonstration()?,
+        false => specs(&options.components)?,
+    };
+    let mut style = chat::view::Style::default();
+    match options.color {
+        Colour::Auto => {}
+        Colour::Always => style.colour = true,
+        Colour::Never => style.colour = false,
+    }
+    let wire = options.show_wire.map(|which| match which {
+        ShowWire::Folded => Fold::Streams,
+        ShowWire::All => Fold::Nothing,
+    });
+    let (prompts, yes, protocol) = (options.prompt.clone(), options.yes, options.protocol);
+    let wishes = chat::Options { prompts, yes, wire, style, protocol };
+    let logs = || log::start_apart(&options.log, options.log_file.as_deref());
+    let left = with_chain(Mode::Agent, components, &options.tuning, logs, async |config| {
+        chat::run(config, wishes, interrupts(), signalled(false)).await
+    })?;
+    match left.map_err(Failure::chain)? {
+        Left::Content => Ok(()),
+        Left::Disappointed | Left::Abandoned => Err(Failure { status: 1, line: None }),
+        Left::Interrupted => Err(Failure { status: 130, line: None }),
+    }
+}
+
+/// A chain for who has none: our own proxy and our own agent, as processes.
+fn demonstration() -> Result<Vec<Spec>, Failure> {
+    let program = std::env::current_exe().map_err(|error| {
+        Failure::chain(format!("cannot find out where conductor itself is: {error}"))
+    })?;
+    let component = |name: &str, args: &[&str]| {
+        let json = serde_json::json!({ "name": name, "command": program, "args": args });
+        Spec::parse(&json.to_string()).map_err(Failure::chain)
+    };
+    Ok(vec![
+        component("sparkle", &["component", "sparkle"])?,
+        component("demo-agent", &["demo-agent"])?,
+    ])
+}
+
+/// Runs a built-in component as a proxy of its own.
+fn component(name: &str, options: &[String]) -> Result<(), Failure> {
+    let Some(entry) = components::find(name) else {
+        let why = format!("there is no built-in component '{name}'; see conductor components");
+        return Err(Failure::usage(why));
+    };
+    if options.iter().any(|option| option == "--help" || option == "-h") {
+        return print(|out| out.write_all(entry.help().as_bytes()));
+    }
+    let recipe = entry.read(options).map_err(Failure::usage)?;
+    serve(recipe())
+}
+
+/// Runs a proxy, or an agent, on standard input and output.
+fn serve(proxy: acp_proxy::Proxy) -> Result<(), Failure> {
+    let name = proxy.name().to_owned();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::chain(error.to_string()))?;
+    let served = runtime.block_on(proxy.serve_stdio());
+    runtime.shutdown_background();
+    served.map_err(|error| Failure::chain(format!("{name}: {error}")))
+}
+
+/// Reads the COMPONENT arguments. One that cannot be read is not repeated: it may hold a secret.
+fn specs(components: &[String]) -> Result<Vec<Spec>, Failure> {
+    let read = |(number, text): (usize, &String)| {
+        Spec::parse(text).map_err(|why| {
+            Failure::usage(format!(
+                "component {number} cannot be read: {why}; see conductor agent --help"
+            ))
+        })
+    };
+    (1..).zip(components).map(read).collect()
+}
+
+/// Sets up everything around a chain and does something with it.
+fn in_runtime<T>(
+    mode: Mode,
+    specs: Vec<Spec>,
+    options: &Options,
+    work: impl AsyncFnOnce(Config) -> T,
+) -> Result<T, Failure> {
+    let logs = || log::start(&options.log, options.log_file.as_deref());
+    // The journal's lock must not be inherited by the guard process, which is started before.
+    with_chain(mode, specs, &options.tuning, logs, async |mut config: Config| {
+        let journal = options.journal.as_deref().map(JournalFile::create).transpose();
+        config.journal = journal.map_err(Failure::usage)?;
+        Ok(work(config).await)
+    })?
+}
+
+/// The same with a log of another kind.
+fn with_chain<T>(
+    mode: Mode,
+    mut specs: Vec<Spec>,
+    options: &Tuning,
+    logs: impl FnOnce() -> Result<log::Logs, String>,
+    work: impl AsyncFnOnce(Config) -> T,
+) -> Result<T, Failure> {
+    let notices = acp_conductor::builtin::resolve(mode, &mut specs).map_err(Failure::usage)?;
+    let mut config = Config::new(mode, specs);
+    for (component, generation) in &options.dialect {
+        config.pin(component, *generation).map_err(Failure::usage)?;
+    }
+    config.mcp_bridge = options.mcp_bridge.policy();
+    survive(&mut config, options).map_err(Failure::usage)?;
+    config.status = options.status == Switch::On;
+    config.limits.greeting = options.init_timeout;
+    config.limits.grace = options.grace;
+    config.limits.line = options.max_line;
+    let mark = acp_conductor::host::strays::Mark::fresh();
+    // First of all, while there is one thread.
+    #[cfg(unix)]
+    // SAFETY: nothing has started a thread yet.
+    let guard = unsafe { acp_conductor::host::guard::Guard::start(mark) }
+        .map_err(|error| Failure::chain(format!("cannot start the guard process: {error}")))?;
+    #[cfg(unix)]
+    let ties = Ties { guard: guard.descriptor(), die_with_thread: true, mark: Some(mark) };
+    #[cfg(not(unix))]
+    let ties = Ties { mark: Some(mark), ..Ties::default() };
+    config.ties = ties;
+    let logs = logs().map_err(Failure::usage)?;
+    notices.iter().for_each(|notice| tracing::warn!("{notice}"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::chain(error.to_string()))?;
+    let done = runtime.block_on(work(config));
+    // Threads that still read our standard input must not keep us.
+    runtime.shutdown_background();
+    drop(logs);
+    Ok(done)
+}
+
+/// What is to happen when a component fails. What is said of one counts more than what is said of all.
+fn survive(config: &mut Config, options: &Tuning) -> Result<(), String> {
+    config.check_survival(true)?;
+    options.guard.iter().try_for_each(|component| config.guard(component))?;
+    for named in [true, false] {
+        let on_crash = options.on_crash.iter().filter(|it| it.component.is_some() == named);
+        on_crash.into_iter().try_for_each(|option| config.on_crash(option))?;
+        let updates = options.updates.iter().filter(|it| it.component.is_some() == named);
+        updates.into_iter().try_for_each(|option| config.updates(option))?;
+        let restarts = options.restarts.iter().filter(|it| it.component.is_some() == named);
+        restarts.into_iter().try_for_each(|option| config.restarts(option))?;
+    }
+    config.survival.delay = options.restart_delay;
+    config.survival.answer_limit = options.answer_limit.0;
+    config.survival.prompt_limit = options.prompt_limit.0;
+    config.survival.cancel_limit = options.cancel_limit.0;
+    config.survival.notices = options.notices == Switch::On;
+    Ok(())
+}
+
+/// An entry for each Ctrl-C from now on.
+fn interrupts() -> UnboundedReceiver<()> {
+    let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while tokio::signal::ctrl_c().await.is_ok() && sender.send(()).is_ok() {}
+    });
+    receiver
+}
+
+/// Ready when somebody asks us to end; by Ctrl-C, too, if that is what it means.
+#[cfg(unix)]
+async fn signalled(by_interrupt: bool) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let kinds = [SignalKind::terminate(), SignalKind::hangup(), SignalKind::interrupt()];
+    let kinds = &kinds[..if by_interrupt { 3 } else { 2 }];
+    let mut signals: Vec<_> = kinds.iter().filter_map(|kind| signal(*kind).ok()).collect();
+    std::future::poll_fn(|cx| {
+        match signals.iter_mut().any(|signal| signal.poll_recv(cx).is_ready()) {
+            true => std::task::Poll::Ready(()),
+            false => std::task::Poll::Pending,
+        }
+    })
+    .await;
+}
+
+#[cfg(not(unix))]
+async fn signalled(by_interrupt: bool) {
+    if !by_interrupt || tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// One manual page: the commands and their options are parts of it, not pages that nobody installs.
+fn manual(out: &mut dyn Write) -> io::Result<()> {
+    let cli = Cli::command();
+    let page = clap_mangen::Man::new(cli.clone());
+    page.render_title(out)?;
+    page.render_name_section(out)?;
+    page.render_description_section(out)?;
+    for command in cli.get_subcommands() {
+        let name = format!("conductor {}", command.get_name());
+        let part = clap_mangen::Man::new(command.clone().bin_name(name.clone()));
+        let mut text = Vec::new();
+        part.render_synopsis_section(&mut text)?;
+        part.render_description_section(&mut text)?;
+        part.render_options_section(&mut text)?;
+        part.render_extra_section(&mut text)?;
+        let text = String::from_utf8_lossy(&text).replace(".SH ", ".SS ");
+        write!(out, ".SH \"{}\"\n{text}", name.to_uppercase())?;
+    }
+    page.render_version_section(out)
+}
+
+fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+    let mut text = Vec::new();
+    write(&mut text).map_err(|error| Failure::chain(error.to_string()))?;
+    let mut out = io::stdout().lock();
+    match out.write_all(&text).and_then(|()| out.flush()) {
+        // The reader of the pipe has read what it wanted.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(|error| Failure::chain(unwritable(&error))),
+    }
+}
+
+/// What components say and how they are called is not for a terminal to obey.
+fn print_json(out: &mut dyn Write, value: &impl serde::Serialize) -> io::Result<()> {
+    let text = serde_json::to_string_pretty(value)?;
+    writeln!(out, "{}", acp_conductor::terminal::json(&text))
+}

@@ -1,0 +1,150 @@
+//! Programs of ours that others start and that connect back to the running conductor.
+//!
+//! An SCP proxy starts its successor itself. It is told to start `conductor relay PORT`, which joins
+//! its standard streams to the running conductor on loopback. A connection must begin with a secret
+//! that travels in the environment, so that nobody else on the machine can take its place.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpStream};
+use std::time::Duration;
+
+use acp_wire::Json;
+use acp_wire::json::write_string;
+use tokio::io::AsyncReadExt;
+use tokio::net::{TcpListener, TcpStream as TcpStreamAsync};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::secret::{random_word, same};
+use crate::strangers::Strangers;
+
+/// Where the secret is found.
+pub const SECRET: &str = "CONDUCTOR_SECRET";
+
+/// After a failure to accept.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// A place where one relay may connect.
+pub struct Dock {
+    port: u16,
+    secret: String,
+    waiting: tokio::task::JoinHandle<()>,
+}
+
+impl Dock {
+    /// Opens a port on loopback; whoever connects and knows the secret is sent to `joined`.
+    pub fn open<T: Send + 'static>(
+        tag: T,
+        joined: UnboundedSender<(T, TcpStreamAsync)>,
+    ) -> io::Result<Dock> {
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        listener.set_nonblocking(true)?;
+        let port = listener.local_addr()?.port();
+        let listener = TcpListener::from_std(listener)?;
+        let secret = random_word()?;
+        let expected = secret.clone();
+        let waiting = tokio::spawn(async move {
+            let stream = accept(listener, &expected).await;
+            // Nobody listens any more when the chain is over.
+            let _ = joined.send((tag, stream));
+        });
+        Ok(Dock { port, secret, waiting })
+    }
+
+    /// The params of `_scp/proxy` that name the relay to this place as the only successor.
+    pub fn servers(&self) -> io::Result<Json> {
+        let program = std::env::current_exe()?;
+        let program =
+            program.to_str().ok_or_else(|| io::Error::other("our own path is not UTF-8"))?;
+        let mut out = b"{\"servers\":[{\"name\":\"conductor\",\"command\":".to_vec();
+        write_string(program, &mut out);
+        out.extend_from_slice(
+            format!(",\"args\":[\"relay\",\"{}\"],\"env\":[", self.port).as_bytes(),
+        );
+        out.extend_from_slice(
+            format!("{{\"name\":\"{SECRET}\",\"value\":\"{}\"}}]}}]}}", self.secret).as_bytes(),
+        );
+        Ok(Json::trusted(out))
+    }
+}
+
+/// Without the secret.
+impl std::fmt::Debug for Dock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Dock").field("port", &self.port).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Dock {
+    fn drop(&mut self) {
+        self.waiting.abort();
+    }
+}
+
+/// The first connection that begins with the secret. Others are closed; one that says nothing keeps
+/// nobody waiting.
+async fn accept(listener: TcpListener, secret: &str) -> TcpStreamAsync {
+    let (found, mut right) = tokio::sync::mpsc::channel(1);
+    let strangers = Strangers::default();
+    loop {
+        let stream = tokio::select! {
+            Some(stream) = right.recv() => return stream,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                // Out of descriptors, perhaps; that may pass.
+                Err(_) => {
+                    tokio::time::sleep(RETRY).await;
+                    continue;
+                }
+            },
+        };
+        let place = strangers.enter(&stream).await;
+        let (found, expected) = (found.clone(), format!("{secret}\n"));
+        tokio::spawn(async move {
+            let mut stream = stream;
+            let mut said = vec![0; expected.len()];
+            let read = place.admit(async { stream.read_exact(&mut said).await.ok() }).await;
+            if read.is_some() && same(&said, expected.as_bytes()) {
+                let _ = stream.set_nodelay(true);
+                // Somebody was faster, or the chain is over: the connection closes.
+                let _ = found.send(stream).await;
+            }
+        });
+        // Those that were accepted have their turn before the next one may take their place.
+        tokio::task::yield_now().await;
+    }
+}
+
+/// `conductor relay PORT`: joins our standard streams to the conductor that waits there, until
+/// either side closes.
+pub fn run(port: u16) -> Result<(), String> {
+    let secret = std::env::var(SECRET).map_err(|_| {
+        format!("{SECRET} is not set: this program is started by a running conductor")
+    })?;
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))
+        .map_err(|error| format!("no conductor waits on port {port}: {error}"))?;
+    let failed = |error: io::Error| format!("the connection to the conductor broke: {error}");
+    stream.set_nodelay(true).map_err(failed)?;
+    stream.write_all(format!("{secret}\n").as_bytes()).map_err(failed)?;
+    let mut sending = stream.try_clone().map_err(failed)?;
+    std::thread::spawn(move || {
+        let _ = copy(&mut io::stdin().lock(), &mut sending);
+        let _ = sending.shutdown(Shutdown::Write);
+    });
+    copy(&mut stream, &mut io::stdout().lock()).map_err(failed)
+}
+
+/// Copies what is there as it comes, without waiting for more.
+fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(count) => {
+                to.write_all(&buffer[..count])?;
+                to.flush()?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}

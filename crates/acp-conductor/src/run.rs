@@ -1,0 +1,575 @@
+//! The loop that everything goes through.
+//!
+//! One task owns the core and all links, so there is one order of events and one writer per link.
+//! Each round it reads what the links have, hands it to the core line by line, performs what the core wants
+//! done, and then writes each queue once: the more there is to do, the more goes into one write. It
+//! never waits for a peer. The core (crate `engine`) makes all decisions.
+
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use acp_wire::Spoken;
+use engine::queue::Queue;
+use engine::{Command, Core, Input, Line, Output, Outputs, Port, Seen};
+use router::{Ending, Level, Notice, Router, Seat, Time};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::{Instant, Sleep, sleep_until};
+use tracing::{debug, warn};
+
+use crate::config::{Config, Spec};
+use crate::crashes::Crashes;
+use crate::host::Occupant;
+use crate::host::process::{Ended, Process};
+use crate::host::strays::Mark;
+use crate::journal::Journal;
+use crate::lines;
+use crate::link::{Link, Reader, Writer};
+use crate::log;
+use crate::mcp::shell::Clients;
+use crate::memory::Memory;
+use crate::place::Place;
+use crate::relay::Dock;
+use crate::status::Desk;
+use crate::tap::Sighting;
+
+/// After so many rounds the task lets others run.
+const ROUNDS: usize = 32;
+
+/// How long to look for more before going to sleep.
+const LINGER: Duration = Duration::from_micros(50);
+
+/// How often it is checked whether an editor that is not read has left.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// Runs a chain over the streams of the program that started us, until it ends or `stop` is ready.
+pub async fn run(
+    config: Config,
+    (reader, writer): (Reader, Writer),
+    stop: impl Future<Output = ()>,
+) -> Ending {
+    let mut shell = Shell::new(config, reader, writer);
+    let mut stop = pin!(stop);
+    let mut stopped = false;
+    let ending = poll_fn(|cx| {
+        if !stopped && stop.as_mut().poll(cx).is_ready() {
+            stopped = true;
+            shell.look_at_the_clock();
+            shell.handle(Input::Command(Command::Stop));
+        }
+        shell.poll(cx)
+    })
+    .await;
+    match (ending, shell.wind_down().await) {
+        (Ending::Clean, Err(line)) => Ending::Failed(line),
+        (ending, _) => ending,
+    }
+}
+
+type Channel<T> = (UnboundedSender<T>, UnboundedReceiver<T>);
+
+pub(crate) struct Shell {
+    pub(crate) core: Core,
+    /// What the core wants done. The queues of the links are in here.
+    pub(crate) out: Outputs,
+    journal: Option<Journal>,
+    pub(crate) config: Config,
+    /// By seat: the outer pipe, then the components.
+    pub(crate) seats: Vec<Place>,
+    pub(crate) began: Instant,
+    /// The time of this round: what is handled together happens at once.
+    pub(crate) now: Time,
+    /// Inputs that came up while outputs were performed.
+    pub(crate) inputs: VecDeque<Input>,
+    /// MCP clients that have called.
+    pub(crate) clients: Clients,
+    pub(crate) ended: Channel<Ended>,
+    /// Relays of SCP proxies that have connected: to which seat, and to which of its components.
+    joined: Channel<((Seat, u32), TcpStream)>,
+    memory: Memory,
+    crashes: Crashes,
+    /// Where people ask how we are.
+    pub(crate) desk: Option<Desk>,
+    alarm: Pin<Box<Sleep>>,
+    /// When to check whether an editor that is not read has left.
+    look_again: Option<Instant>,
+    /// When there was something to do the last time.
+    last_busy: Instant,
+    several_cpus: bool,
+    ending: Option<Ending>,
+    /// Why nothing can be written to the editor, which is still there.
+    pub(crate) unwritable: Option<String>,
+}
+
+impl Shell {
+    pub(crate) fn new(mut config: Config, reader: Reader, writer: Writer) -> Shell {
+        config.ties.mark.get_or_insert_with(Mark::fresh);
+        let (memory, crashes) = match config.has_proxies() {
+            true => (Memory::load(), Crashes::load()),
+            false => (Memory::default(), Crashes::default()),
+        };
+        let clients = Clients::new(config.limits.line);
+        let setup = config.setup(&memory, &crashes);
+        let mut shell = Shell {
+            journal: Journal::begin(config.journal.as_ref(), &setup),
+            core: Core::new(setup),
+            out: Outputs::default(),
+            seats: Vec::new(),
+            began: Instant::now(),
+            now: Time::default(),
+            inputs: VecDeque::new(),
+            clients,
+            ended: unbounded_channel(),
+            joined: unbounded_channel(),
+            memory,
+            crashes,
+            desk: config.status.then(Desk::open).flatten(),
+            alarm: Box::pin(sleep_until(Instant::now())),
+            look_again: None,
+            last_busy: Instant::now(),
+            several_cpus: std::thread::available_parallelism().is_ok_and(|count| count.get() > 1),
+            ending: None,
+            unwritable: None,
+            config,
+        };
+        shell.seat_components();
+        shell.seats[0].link.attach(reader, writer);
+        shell
+    }
+
+    /// Makes room for every component of the configuration.
+    fn seat_components(&mut self) {
+        let longest = self.config.limits.line;
+        self.seats.resize_with(self.config.components.len() + 1, || Place::new(longest));
+    }
+
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
+        for _ in 0..ROUNDS {
+            let mut busy = false;
+            self.look_at_the_clock();
+            while let Poll::Ready(Some(ended)) = self.ended.1.poll_recv(cx) {
+                self.on_exit(ended);
+                busy = true;
+            }
+            while let Poll::Ready(Some(((seat, life), stream))) = self.joined.1.poll_recv(cx) {
+                self.join(seat, life, stream);
+                busy = true;
+            }
+            self.report_words();
+            for seat in self.all_seats() {
+                busy |= self.read(seat, Port::Main, cx) | self.read(seat, Port::Relay, cx);
+            }
+            busy |= self.hear(cx);
+            self.show_status(cx);
+            for seat in self.all_seats() {
+                busy |= self.write(seat, Port::Main, cx) | self.write(seat, Port::Relay, cx);
+            }
+            if let Some(ending) = self.ending.take() {
+                return Poll::Ready(ending);
+            }
+            busy |= self.ring(cx);
+            self.journal.take_if(|journal| !journal.flush());
+            if busy {
+                self.last_busy = Instant::now();
+            } else {
+                return self.linger(cx);
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Nothing is left to do. What comes next often comes at once, and to be woken up costs more than
+    /// to look again for a moment. Where there is but one CPU, that moment belongs to the others.
+    fn linger(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
+        if self.several_cpus && self.last_busy.elapsed() < LINGER {
+            // Comes back after one look at the pipes; never ready at the first poll.
+            let _ = pin!(tokio::task::yield_now()).poll(cx);
+        }
+        Poll::Pending
+    }
+
+    pub(crate) fn router(&self) -> &Router {
+        self.core.router()
+    }
+
+    /// What the peer of a seat speaks, for people.
+    pub(crate) fn dialect(&self, seat: Seat) -> Spoken {
+        self.core.dialect(seat)
+    }
+
+    pub(crate) fn all_seats(&self) -> impl Iterator<Item = Seat> + use<> {
+        (0..self.seats.len() as u16).map(Seat)
+    }
+
+    pub(crate) fn place(&mut self, seat: Seat) -> &mut Place {
+        &mut self.seats[seat.index()]
+    }
+
+    fn look_at_the_clock(&mut self) {
+        self.now = Time(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX));
+    }
+
+    /// Hands an input to the core, records both sides in the journal, and performs the outputs.
+    pub(crate) fn handle(&mut self, input: Input) {
+        let mut next = Some(input);
+        while let Some(input) = next {
+            if let Some(journal) = &mut self.journal {
+                journal.input(self.now, &input);
+            }
+            self.core.handle(self.now, input, &mut self.out);
+            if let Some(journal) = &mut self.journal {
+                journal.outputs(&self.out);
+            }
+            let mut list = std::mem::take(&mut self.out.list);
+            for output in list.drain(..) {
+                self.perform(output);
+            }
+            self.out.list = list;
+            next = self.inputs.pop_front();
+        }
+    }
+
+    fn perform(&mut self, output: Output) {
+        match output {
+            Output::Start { seat, life } => {
+                self.place(seat).life = life;
+                match self.start(seat, life) {
+                    Ok(()) => self.show(&Sighting::Started { seat: self.name(seat) }),
+                    Err(why) => self.inputs.push_back(Input::NotStarted { seat, life, why }),
+                }
+            }
+            Output::Kill(seat) => self.place(seat).occupant.iter().for_each(Occupant::kill),
+            Output::End(seat) => {
+                // The core counts the same. What still comes from the old component is not of this life.
+                let life = self.place(seat).life + 1;
+                *self.place(seat) = Place { life, ..Place::new(self.config.limits.line) };
+            }
+            Output::Close(link) => {
+                self.place(link.seat).port(link.port).into_iter().for_each(Link::close);
+            }
+            Output::Read { link, read } => self.set_reading(link, read),
+            Output::Listen(listen) => self.clients.listen(listen),
+            Output::OpenRelay { seat, life } => self.open_relay(seat, life),
+            Output::Extend(servers) => {
+                let setup = self.extend(servers.as_str());
+                self.inputs.push_back(Input::Extended(setup.map(Box::new)));
+            }
+            Output::Tell { caller, message } => self.tell_client(caller, &message),
+            Output::HangUp(caller) => self.clients.hang_up(caller),
+            Output::Admit { ticket, kind } => {
+                let place = self.clients.listeners.admit(kind, ticket);
+                self.inputs.push_back(Input::Admitted { ticket, place });
+            }
+            Output::Revoke(ticket) => self.clients.listeners.revoke(ticket),
+            Output::Learn { seat, greeting } => {
+                let spec = &self.config.components[seat.index() - 1];
+                match greeting {
+                    Some(greeting) => self.memory.learn(spec, greeting),
+                    None => self.memory.forget(spec),
+                }
+            }
+            Output::Spare { seat, kind } => {
+                self.crashes.learn(&self.config.components[seat.index() - 1], kind);
+            }
+            Output::Report(Notice { level, seat, text }) => {
+                let seat = self.name(seat);
+                match level {
+                    Level::Warn => warn!(seat, "{text}"),
+                    Level::Debug => debug!(seat, "{text}"),
+                }
+            }
+            Output::Seen(seen) => self.on_seen(&seen),
+            Output::Finish(ending) => self.ending = Some(ending),
+        }
+    }
+
+    fn name(&self, seat: Seat) -> &str {
+        self.router().chain().name(seat)
+    }
+
+    fn show(&self, sighting: &Sighting<'_>) {
+        self.config.tap.iter().for_each(|tap| tap.see(sighting));
+    }
+
+    fn on_seen(&self, seen: &Seen) {
+        match seen {
+            Seen::Arrived { seat, toward, dialect, message } => {
+                let (seat, toward) = (self.name(*seat), *toward);
+                debug!(seat, ?toward, method = %message.label(), size = message.size(), "arrived");
+                self.show(&Sighting::Arrived { seat, toward, dialect: *dialect, message });
+            }
+            Seen::Delivered { seat, toward, dialect, message } => {
+                let (seat, toward) = (self.name(*seat), *toward);
+                self.show(&Sighting::Delivered { seat, toward, dialect: *dialect, message });
+            }
+            Seen::Left { seat, how } => self.show(&Sighting::Left { seat: self.name(*seat), how }),
+        }
+    }
+
+    fn set_reading(&mut self, link: engine::Link, read: bool) {
+        if let Some(pipe) = self.place(link.seat).port(link.port) {
+            pipe.read = read;
+        }
+        if !read {
+            self.report_waiting(link.seat, link.port);
+        }
+    }
+
+    /// Reads once from a link and hands over the lines that came. Says whether anything was done.
+    fn read(&mut self, seat: Seat, port: Port, cx: &mut Context<'_>) -> bool {
+        let Some(link) = self.seats[seat.index()].port(port) else { return false };
+        // Lines that were read while the link was paused.
+        let busy = link.read && link.waits;
+        if busy {
+            self.take_lines(seat, port);
+        }
+        busy | self.fill(seat, port, cx)
+    }
+
+    fn fill(&mut self, seat: Seat, port: Port, cx: &mut Context<'_>) -> bool {
+        let Some(link) = self.seats[seat.index()].port(port) else { return false };
+        // Of a paused link one chunk is read, so that the core can be told that something waits.
+        if !link.read && !link.lines.is_empty() {
+            return false;
+        }
+        let Some(reader) = &mut link.reader else { return false };
+        let over = match link.lines.poll_fill(reader, cx) {
+            Poll::Pending => return false,
+            Poll::Ready(Ok(count)) => count == 0,
+            Poll::Ready(Err(error)) => {
+                debug!(seat = self.name(seat), %error, "cannot read");
+                true
+            }
+        };
+        if over {
+            self.on_end(seat, port);
+        } else {
+            self.take_lines(seat, port);
+        }
+        true
+    }
+
+    /// A peer has closed its end. The lines that it wrote before are handed over, even if the link is paused.
+    fn on_end(&mut self, seat: Seat, port: Port) {
+        let life = self.place(seat).life;
+        if let Some(link) = self.place(seat).port(port) {
+            link.reader = None;
+            link.read = true;
+        }
+        self.take_lines(seat, port);
+        if self.place(seat).life != life {
+            return;
+        }
+        let rest = self.place(seat).port(port).and_then(|link| link.lines.last_line());
+        self.report_words();
+        let link = engine::Link { seat, port };
+        self.handle(Input::Ended { link, rest: rest.map(line) });
+    }
+
+    fn take_lines(&mut self, seat: Seat, port: Port) {
+        let next = |shell: &mut Shell| {
+            shell.place(seat).port(port).filter(|link| link.read)?.lines.next_line()
+        };
+        while let Some(found) = next(self) {
+            let link = engine::Link { seat, port };
+            self.handle(Input::Line { link, line: line(found) });
+        }
+        self.report_waiting(seat, port);
+        self.settle();
+    }
+
+    /// Tells the core whether unread lines wait on a link that it has paused.
+    fn report_waiting(&mut self, seat: Seat, port: Port) {
+        let Some(link) = self.place(seat).port(port) else { return };
+        let waits = !link.lines.is_empty() && !link.read;
+        if link.waits != waits {
+            link.waits = waits;
+            self.inputs.push_back(Input::Waits { link: engine::Link { seat, port }, waits });
+        }
+    }
+
+    /// Hands over the inputs that came up while outputs were performed.
+    fn settle(&mut self) {
+        if let Some(input) = self.inputs.pop_front() {
+            self.handle(input);
+        }
+    }
+
+    /// Tells the core what components have written on their standard error.
+    pub(crate) fn report_words(&mut self) {
+        for seat in self.all_seats() {
+            let place = &self.seats[seat.index()];
+            let (life, lines) = (place.life, place.words.take());
+            if !lines.is_empty() {
+                self.handle(Input::Words { seat, life, lines });
+            }
+        }
+    }
+
+    fn on_exit(&mut self, Ended { seat, life, how }: Ended) {
+        if self.place(seat).life == life {
+            self.place(seat).occupant = None;
+            self.report_words();
+            self.handle(Input::Exited { seat, life, how });
+        }
+    }
+
+    fn open_relay(&mut self, seat: Seat, life: u32) {
+        let dock = Dock::open((seat, life), self.joined.0.clone());
+        let servers = dock
+            .as_ref()
+            .map_err(ToString::to_string)
+            .and_then(|dock| dock.servers().map_err(|error| error.to_string()));
+        self.place(seat).dock = dock.ok();
+        self.inputs.push_back(Input::RelayOpened { seat, life, servers });
+    }
+
+    /// The relay that an SCP proxy has started is its second link.
+    fn join(&mut self, seat: Seat, life: u32, stream: TcpStream) {
+        let mut relay = Link::new(self.config.limits.line);
+        let (reader, writer) = stream.into_split();
+        relay.attach(Box::new(reader), Box::new(writer));
+        let place = self.place(seat);
+        if place.life == life {
+            place.dock = None;
+            place.relay = Some(relay);
+            self.handle(Input::RelayJoined { seat, life });
+        }
+    }
+
+    /// The chain with the components that an SCP editor has named.
+    fn extend(&mut self, servers: &str) -> Result<engine::Setup, String> {
+        let specs = Spec::from_servers(servers)?;
+        let components = self.config.components.drain(..).chain(specs).collect();
+        let config = Config::new(router::Mode::Agent, components);
+        self.config.mode = router::Mode::Agent;
+        self.config.components = config.components;
+        self.seat_components();
+        Ok(self.config.setup(&self.memory, &self.crashes))
+    }
+
+    fn start(&mut self, seat: Seat, life: u32) -> Result<(), String> {
+        let spec = &self.config.components[seat.index() - 1];
+        let name = spec.name.clone();
+        let aside = move |line: &str| log::aside(&name, line);
+        let ended = self.ended.0.clone();
+        let (occupant, reader, writer): (Occupant, Reader, Writer) = match &spec.resident {
+            Some(resident) => {
+                let (guest, from, to) = resident
+                    .start(&spec.name, (seat, life), ended)
+                    .map_err(|error| error.to_string())?;
+                (Occupant::Guest(guest), Box::new(from), Box::new(to))
+            }
+            None => {
+                let (process, stdout, stdin) =
+                    Process::start(spec, (seat, life), self.config.ties, ended, aside)
+                        .map_err(|error| not_started(spec, &error))?;
+                (Occupant::Process(process), Box::new(stdout), Box::new(stdin))
+            }
+        };
+        self.place(seat).occupy(occupant, reader, writer);
+        Ok(())
+    }
+
+    /// Writes the queue of a link. Says whether anything was done.
+    pub(crate) fn write(&mut self, seat: Seat, port: Port, cx: &mut Context<'_>) -> bool {
+        let mut busy = false;
+        loop {
+            let link = engine::Link { seat, port };
+            let Some(pipe) = self.seats[seat.index()].port(port) else { return busy };
+            let queue = self.out.queue(link);
+            if pipe.is_idle(queue.map_or(0, Queue::len)) {
+                return busy;
+            }
+            match pipe.poll_write(queue, cx) {
+                Poll::Pending => return busy,
+                Poll::Ready(Ok(0)) => return true,
+                Poll::Ready(Ok(count)) => self.handle(Input::Written { link, count }),
+                Poll::Ready(Err(error)) => {
+                    self.cannot_write(seat, &error);
+                    self.report_words();
+                    self.handle(Input::Unread(link));
+                }
+            }
+            busy = true;
+        }
+    }
+
+    fn cannot_write(&mut self, seat: Seat, error: &std::io::Error) {
+        let chain = self.core.chain();
+        debug!(seat = chain.name(seat), %error, "cannot write");
+        if seat == Seat::OUTER && is_full(error) {
+            let line = format!("cannot write to {}: {error}", chain.describe(seat));
+            self.unwritable.get_or_insert(line);
+        }
+    }
+
+    /// An editor that is not read may have left: its end is behind what we do not read. Says when to
+    /// look again.
+    fn hang_up_check(&mut self) -> Option<Instant> {
+        let outer = &mut self.seats[0].link;
+        if outer.read || outer.reader.is_none() {
+            self.look_again = None;
+            return None;
+        }
+        let due = *self.look_again.get_or_insert_with(|| Instant::now() + LOOK_AGAIN);
+        if due <= Instant::now() {
+            self.look_again = None;
+            if self.config.hung_up.is_some_and(|hung_up| hung_up()) {
+                outer.reader = None;
+                let link = engine::Link::main(Seat::OUTER);
+                self.handle(Input::Ended { link, rest: None });
+            }
+        }
+        Some(due)
+    }
+
+    /// Keeps the alarm at the next deadline; says whether one has come.
+    fn ring(&mut self, cx: &mut Context<'_>) -> bool {
+        let core = self.core.deadline().map(|time| self.began + Duration::from_millis(time.0));
+        let Some(next) = core.into_iter().chain(self.hang_up_check()).min() else { return false };
+        if self.alarm.deadline() != next {
+            self.alarm.as_mut().reset(next);
+        }
+        if self.alarm.as_mut().poll(cx).is_pending() {
+            return false;
+        }
+        self.look_at_the_clock();
+        if core.is_some_and(|time| time <= Instant::now()) {
+            self.report_words();
+            self.handle(Input::Tick);
+        }
+        true
+    }
+}
+
+/// A line as the core is told of it.
+fn line(line: lines::Line) -> Line {
+    match line {
+        lines::Line::Text(text) => Line::Text(text),
+        lines::Line::TooLong { scan, length } => {
+            Line::TooLong { found: Box::new(scan.findings()), length }
+        }
+    }
+}
+
+/// Is there no room for what was written? Other errors mean that nobody reads any more.
+fn is_full(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), FileTooLarge | QuotaExceeded | StorageFull)
+}
+
+fn not_started(spec: &Spec, error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound if spec.directory.as_ref().is_some_and(|it| !it.is_dir()) => {
+            "its directory does not exist".into()
+        }
+        std::io::ErrorKind::NotFound => "command not found".into(),
+        std::io::ErrorKind::PermissionDenied => "the command is not executable".into(),
+        _ => error.to_string(),
+    }
+}

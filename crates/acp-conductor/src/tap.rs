@@ -1,0 +1,39 @@
+//! The tap: sees what happens in a chain, as it happens, and changes nothing.
+
+use std::fmt;
+use std::sync::Arc;
+
+use acp_wire::{Message, Side, Spoken};
+
+/// Something that happened. Components are called by their names; the outer pipe is `outer`.
+#[derive(Debug)]
+pub enum Sighting<'a> {
+    /// A component was started.
+    Started { seat: &'a str },
+    /// A component has ended, or never was started; one readable line says how.
+    Left { seat: &'a str, how: &'a str },
+    /// A message has come from a seat, free of any envelope.
+    Arrived { seat: &'a str, toward: Side, dialect: Spoken, message: &'a Message },
+    /// A message goes to a seat.
+    Delivered { seat: &'a str, toward: Side, dialect: Spoken, message: &'a Message },
+}
+
+/// Is called for everything that happens, in order. It must not wait: the chain waits for it.
+#[derive(Clone)]
+pub struct Tap(Arc<dyn Fn(&Sighting<'_>) + Send + Sync>);
+
+impl Tap {
+    pub fn new(see: impl Fn(&Sighting<'_>) + Send + Sync + 'static) -> Tap {
+        Tap(Arc::new(see))
+    }
+
+    pub(crate) fn see(&self, sighting: &Sighting<'_>) {
+        (self.0)(sighting);
+    }
+}
+
+impl fmt::Debug for Tap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tap")
+    }
+}

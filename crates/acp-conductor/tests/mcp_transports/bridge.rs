@@ -1,0 +1,114 @@
+//! A conductor with a small MCP server behind it.
+
+use std::collections::BTreeMap;
+
+use acp_conductor::mcp::{Heard, Mouth};
+use acp_wire::{Id, Json, Message, Outcome};
+use bytes::Bytes;
+use mcp::Caller;
+use tokio::sync::mpsc::Receiver;
+
+/// Serves everybody who calls until nobody can any more. Gives how many have called, and how many
+/// have hung up.
+pub async fn serve(mut heard: Receiver<Heard>) -> (usize, usize) {
+    let mut mouths: BTreeMap<Caller, Mouth> = BTreeMap::new();
+    // Tool calls that wait for a sample: their id, by the id of our own request.
+    let mut sampling: BTreeMap<String, Id> = BTreeMap::new();
+    let (mut calls, mut ends) = (0, 0);
+    while let Some(heard) = heard.recv().await {
+        match heard {
+            Heard::Called { caller, mouth, .. } => {
+                calls += 1;
+                mouths.insert(caller, mouth);
+            }
+            Heard::HungUp(caller) => {
+                ends += 1;
+                mouths.remove(&caller);
+            }
+            Heard::Line { caller, line } => {
+                let Some(mouth) = mouths.get(&caller) else { continue };
+                for answer in answer(&line, &mut sampling) {
+                    mouth.say(Bytes::from(answer.to_line()));
+                }
+            }
+        }
+    }
+    (calls, ends)
+}
+
+fn json(text: &str) -> Json {
+    Json::parse(text.to_owned()).unwrap()
+}
+
+fn text_result(text: &str) -> Json {
+    let text = Json::string(text);
+    json(&format!(r#"{{"content":[{{"type":"text","text":{text}}}],"isError":false}}"#))
+}
+
+fn answer(line: &Bytes, sampling: &mut BTreeMap<String, Id>) -> Vec<Message> {
+    let (id, call) = match Message::parse(line).expect("a message") {
+        Message::Request { id, call } => (id, call),
+        Message::Response { id, outcome, .. } => {
+            let asked = sampling.remove(&*id.text().unwrap_or_default());
+            let Outcome::Result(result) = outcome else { panic!("{outcome:?}") };
+            let text = result.at(&["content", "text"]).unwrap();
+            let result = text_result(&text.text().unwrap());
+            return asked
+                .into_iter()
+                .map(|id| Message::response(id, Outcome::Result(result.clone())))
+                .collect();
+        }
+        Message::Notification(call) if call.is("notifications/initialized") => {
+            // Before the client can have a stream open for it.
+            let changed = Message::notification("notifications/tools/list_changed", None);
+            return vec![changed];
+        }
+        Message::Notification(_) => return Vec::new(),
+    };
+    let params = call.params.clone().unwrap_or(Json::EMPTY);
+    let result = |result: Json| vec![Message::response(id.clone(), Outcome::Result(result))];
+    match &*call.method.name() {
+        "initialize" => {
+            let version = params.member("protocolVersion").unwrap();
+            result(json(&format!(
+                r#"{{"protocolVersion":{version},"capabilities":{{"tools":{{"listChanged":true}}}},"serverInfo":{{"name":"bridge","version":"1"}}}}"#
+            )))
+        }
+        "ping" => result(Json::EMPTY),
+        "tools/list" => {
+            let tool = |name| format!(r#"{{"name":"{name}","inputSchema":{{"type":"object"}}}}"#);
+            let tools = ["echo", "progress", "sample"].map(tool).join(",");
+            result(json(&format!(r#"{{"tools":[{tools}]}}"#)))
+        }
+        "tools/call" => match &*params.member("name").unwrap().text().unwrap() {
+            "progress" => {
+                let token = params.at(&["_meta", "progressToken"]).expect("a token");
+                let note = |at| {
+                    let params =
+                        format!(r#"{{"progressToken":{token},"progress":{at},"total":2}}"#);
+                    Message::notification("notifications/progress", json(&params))
+                };
+                let mut all = vec![note(1), note(2)];
+                all.extend(result(text_result("done")));
+                all
+            }
+            "sample" => {
+                let name = format!("sample-{}", sampling.len());
+                sampling.insert(name.clone(), id.clone());
+                let params = r#"{"messages":[{"role":"user","content":{"type":"text","text":"?"}}],"maxTokens":9}"#;
+                vec![Message::request(Id::string(&name), "sampling/createMessage", json(params))]
+            }
+            _ => {
+                let arguments = params.member("arguments").unwrap_or(Json::EMPTY);
+                result(text_result(arguments.as_str()))
+            }
+        },
+        other => {
+            let words = format!("no such method: {other}");
+            vec![Message::response(
+                id.clone(),
+                Outcome::error(acp_wire::code::METHOD_NOT_FOUND, &words),
+            )]
+        }
+    }
+}

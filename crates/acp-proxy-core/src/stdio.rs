@@ -1,0 +1,33 @@
+//! A proxy behind standard input and output.
+
+use std::io::{self, Read, Write};
+
+use acp_wire::lines::{Line, Lines};
+
+use crate::driver::Driver;
+use crate::proxy::Proxy;
+
+const CHUNK: usize = 64 * 1024;
+
+/// Runs the proxy until its input ends. Reads what is there, handles all complete lines, writes
+/// once.
+pub fn run<P: Proxy>(proxy: P) -> io::Result<()> {
+    let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
+    let mut driver = Driver::new(proxy);
+    // A proxy has no limit of its own: the conductor has one.
+    let (mut received, mut to_send) = (Lines::new(usize::MAX), Vec::new());
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        let count = input.read(&mut chunk)?;
+        if count == 0 {
+            return Ok(());
+        }
+        received.room(count).extend_from_slice(&chunk[..count]);
+        while let Some(Line::Text(line)) = received.next_line() {
+            driver.handle(&line, &mut to_send);
+        }
+        output.write_all(&to_send)?;
+        output.flush()?;
+        to_send.clear();
+    }
+}
