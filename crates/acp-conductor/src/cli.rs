@@ -420,12 +420,12 @@ pub enum McpBridge {
 }
 
 impl McpBridge {
-    pub fn policy(self) -> Option<mcp::Policy> {
+    pub fn policy(self) -> Option<mcp::BridgePolicy> {
         match self {
             McpBridge::Off => None,
-            McpBridge::Stdio => Some(mcp::Policy::Only(mcp::Kind::Stdio)),
-            McpBridge::Http => Some(mcp::Policy::Only(mcp::Kind::Http)),
-            McpBridge::Auto => Some(mcp::Policy::Auto),
+            McpBridge::Stdio => Some(mcp::BridgePolicy::Only(mcp::Transport::Stdio)),
+            McpBridge::Http => Some(mcp::BridgePolicy::Only(mcp::Transport::Http)),
+            McpBridge::Auto => Some(mcp::BridgePolicy::Auto),
         }
     }
 }

@@ -27,7 +27,7 @@ pub struct Config {
     pub limits: Limits,
     /// How MCP servers that are reached over ACP are offered to an agent that does not speak it.
     /// `None`: as they are, and nothing else is edited either.
-    pub mcp_bridge: Option<mcp::Policy>,
+    pub mcp_bridge: Option<mcp::BridgePolicy>,
     /// What happens when a component fails.
     pub survival: Survival,
     pub ties: Ties,
@@ -96,7 +96,7 @@ impl Config {
             mode,
             components,
             limits: Limits::default(),
-            mcp_bridge: Some(mcp::Policy::Auto),
+            mcp_bridge: Some(mcp::BridgePolicy::Auto),
             survival: Survival::default(),
             ties: Ties::default(),
             status: false,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use mcp::{Caller, Ticket};
+use mcp::{ClientId, Ticket};
 use tokio::sync::mpsc::{Sender, UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 #[cfg(target_os = "linux")]
@@ -66,11 +66,11 @@ pub mod framing {
 #[derive(Debug)]
 pub enum Heard {
     /// Somebody with a ticket has called. `mouth` says things to it.
-    Called { ticket: Ticket, caller: Caller, mouth: Mouth },
+    Called { ticket: Ticket, client_id: ClientId, mouth: Mouth },
     /// One line of JSON-RPC (perhaps; it is not checked).
-    Line { caller: Caller, line: Bytes },
+    Line { client_id: ClientId, line: Bytes },
     /// It has left.
-    HungUp(Caller),
+    HungUp(ClientId),
 }
 
 pub type Hearing = Sender<Heard>;

@@ -258,13 +258,13 @@ impl Shell {
                 let setup = self.extend(servers.as_str());
                 self.inputs.push_back(Input::Extended(setup.map(Box::new)));
             }
-            Output::Tell { caller, message } => self.tell_client(caller, &message),
-            Output::HangUp(caller) => self.clients.hang_up(caller),
-            Output::Admit { ticket, kind } => {
-                let place = self.clients.listeners.admit(kind, ticket);
-                self.inputs.push_back(Input::Admitted { ticket, place });
+            Output::SendToClient { client_id, message } => self.tell_client(client_id, &message),
+            Output::DisconnectClient(client_id) => self.clients.hang_up(client_id),
+            Output::OpenEndpoint { ticket, transport } => {
+                let endpoint = self.clients.listeners.admit(transport, ticket);
+                self.inputs.push_back(Input::EndpointOpened { ticket, endpoint });
             }
-            Output::Revoke(ticket) => self.clients.listeners.revoke(ticket),
+            Output::RevokeTicket(ticket) => self.clients.listeners.revoke(ticket),
             Output::Learn { seat, greeting } => {
                 let spec = &self.config.components[seat.index() - 1];
                 match greeting {

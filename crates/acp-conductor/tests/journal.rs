@@ -105,7 +105,12 @@ fn an_mcp_client_replays_identically() {
     let output = output.expect("it runs");
     assert!(output.status.success(), "{output:?}");
     let journal = journal(&directory);
-    for part in [r#"{"Admit":"#, r#"{"Admitted":"#, r#"{"Heard":"#, r#"{"Tell":"#] {
+    for part in [
+        r#"{"OpenEndpoint":"#,
+        r#"{"EndpointOpened":"#,
+        r#"{"ClientMessage":"#,
+        r#"{"SendToClient":"#,
+    ] {
         assert!(journal.contains(part), "{part}: {journal}");
     }
     replays(&journal);

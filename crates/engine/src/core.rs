@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use acp_wire::{Message, Side, Sink, Spoken};
 use bytes::Bytes;
-use mcp::Exchange;
+use mcp::Broker;
 use router::{Chain, Exit, How, Level, Life, Mode, Notice, Router, Seat, Time};
 
 use crate::event::{Action, Event};
@@ -163,11 +163,17 @@ impl Core {
                 }
             }
             Input::Extended(setup) => self.on_extended(setup, out),
-            Input::Called { ticket, caller } => self.apply(Event::Called { ticket, caller }, out),
-            Input::Heard { caller, line } => self.apply(Event::Heard { caller, line }, out),
-            Input::HungUp(caller) => self.apply(Event::HungUp(caller), out),
-            Input::Admitted { ticket, place } => {
-                self.apply(Event::Admitted { ticket, place }, out);
+            Input::ClientConnected { ticket, client_id } => {
+                self.apply(Event::ClientConnected { ticket, client_id }, out)
+            }
+            Input::ClientMessage { client_id, line } => {
+                self.apply(Event::ClientMessage { client_id, line }, out)
+            }
+            Input::ClientDisconnected(client_id) => {
+                self.apply(Event::ClientDisconnected(client_id), out)
+            }
+            Input::EndpointOpened { ticket, endpoint } => {
+                self.apply(Event::EndpointOpened { ticket, endpoint }, out);
             }
             Input::Command(command) => self.apply(Event::Command(command), out),
             Input::Tick => self.on_tick(out),
@@ -536,9 +542,9 @@ impl Core {
 
 pub(crate) fn make_stages(setup: &Setup) -> Stages {
     let chain = setup.chain.clone();
-    let bridge = setup.bridge.filter(|_| mcp::exchange::is_of_use(&chain));
-    let exchange = bridge.map(|policy| Exchange::new(chain.clone(), policy, &setup.word));
-    let mut stages = Stages::new(chain, setup.rules.clone(), exchange);
+    let bridge = setup.bridge.filter(|_| mcp::broker::is_needed(&chain));
+    let broker = bridge.map(|policy| Broker::new(chain.clone(), policy, &setup.word));
+    let mut stages = Stages::new(chain, setup.rules.clone(), broker);
     if setup.nested {
         stages.tell_guards();
     }

@@ -2,7 +2,7 @@
 
 use acp_wire::{Message, Side};
 use bytes::Bytes;
-use mcp::{Caller, Place, Ticket};
+use mcp::{ClientId, Endpoint, Ticket};
 use router::{Ending, Exit, Seat};
 
 use crate::input::{Command, Output};
@@ -11,36 +11,19 @@ use crate::input::{Command, Output};
 #[derive(Debug, Clone)]
 pub enum Event {
     /// `from` sent a message that travels toward `toward`.
-    Arrived {
-        from: Seat,
-        toward: Side,
-        message: Message,
-    },
+    Arrived { from: Seat, toward: Side, message: Message },
     /// The component at `seat` has ended, or is treated as if it had.
-    Left {
-        seat: Seat,
-        why: Exit,
-    },
+    Left { seat: Seat, why: Exit },
     /// A component that did not survive a greeting was started again, with another one.
-    Again {
-        seat: Seat,
-        why: Exit,
-    },
-    /// An MCP client has connected, has sent a line, or has left.
-    Called {
-        ticket: Ticket,
-        caller: Caller,
-    },
-    Heard {
-        caller: Caller,
-        line: Bytes,
-    },
-    HungUp(Caller),
-    /// The place that an [`Output::Admit`] asked for is open, or could not be opened.
-    Admitted {
-        ticket: Ticket,
-        place: Result<Place, String>,
-    },
+    Again { seat: Seat, why: Exit },
+    /// An MCP client has connected, with this ticket.
+    ClientConnected { ticket: Ticket, client_id: ClientId },
+    /// An MCP client has sent a line.
+    ClientMessage { client_id: ClientId, line: Bytes },
+    /// An MCP client has disconnected.
+    ClientDisconnected(ClientId),
+    /// The answer to an [`Output::OpenEndpoint`]: the endpoint, or why it could not be opened.
+    EndpointOpened { ticket: Ticket, endpoint: Result<Endpoint, String> },
     /// The user wants something.
     Command(Command),
     /// The [`deadline`](crate::stages::Stages::deadline) has come.

@@ -7,7 +7,7 @@ use acp_wire::dialect::{Generation, Greeting};
 use acp_wire::message::Findings;
 use acp_wire::{Json, Message, Side, Spoken};
 use bytes::Bytes;
-use mcp::{Caller, Place, Ticket};
+use mcp::{ClientId, Endpoint, Ticket};
 use router::{Chain, Ending, How, Kind, Notice, Seat};
 
 use crate::flow::Marks;
@@ -20,7 +20,7 @@ pub struct Setup {
     pub chain: Chain,
     pub rules: Rules,
     /// How MCP servers that are reached over ACP are offered to an agent that does not speak it.
-    pub bridge: Option<mcp::Policy>,
+    pub bridge: Option<mcp::BridgePolicy>,
     /// A random word, for ids that no peer can guess.
     pub word: String,
     /// The chain is a component of another chain, which is told whether it contains a guard.
@@ -95,73 +95,35 @@ pub enum Line {
 #[derive(Debug, Clone)]
 pub enum Input {
     /// A line has come.
-    Line {
-        link: Link,
-        line: Line,
-    },
+    Line { link: Link, line: Line },
     /// A peer has, or no longer has, sent something that is not read. Reported of links that are not read.
-    Waits {
-        link: Link,
-        waits: bool,
-    },
+    Waits { link: Link, waits: bool },
     /// A peer has closed its end of the link. `rest` is what it wrote after its last newline.
-    Ended {
-        link: Link,
-        rest: Option<Line>,
-    },
+    Ended { link: Link, rest: Option<Line> },
     /// So many bytes of a link's queue were written.
-    Written {
-        link: Link,
-        count: usize,
-    },
+    Written { link: Link, count: usize },
     /// A peer does not read any more.
     Unread(Link),
     /// A component could not be started.
-    NotStarted {
-        seat: Seat,
-        life: u32,
-        why: String,
-    },
+    NotStarted { seat: Seat, life: u32, why: String },
     /// A component's process has ended.
-    Exited {
-        seat: Seat,
-        life: u32,
-        how: How,
-    },
+    Exited { seat: Seat, life: u32, how: How },
     /// A component has written these lines on its standard error.
-    Words {
-        seat: Seat,
-        life: u32,
-        lines: Vec<String>,
-    },
+    Words { seat: Seat, life: u32, lines: Vec<String> },
     /// A relay may connect: the params of `_scp/proxy` that say where. Or why it cannot.
-    RelayOpened {
-        seat: Seat,
-        life: u32,
-        servers: Result<Json, String>,
-    },
+    RelayOpened { seat: Seat, life: u32, servers: Result<Json, String> },
     /// The relay of an SCP proxy has connected: the seat's second link.
-    RelayJoined {
-        seat: Seat,
-        life: u32,
-    },
+    RelayJoined { seat: Seat, life: u32 },
     /// The chain as it is completed, or why it cannot be.
     Extended(Result<Box<Setup>, String>),
-    /// An MCP client has connected, has sent a line, or has left.
-    Called {
-        ticket: Ticket,
-        caller: Caller,
-    },
-    Heard {
-        caller: Caller,
-        line: Bytes,
-    },
-    HungUp(Caller),
-    /// The place that an [`Output::Admit`] asked for is open, or could not be opened.
-    Admitted {
-        ticket: Ticket,
-        place: Result<Place, String>,
-    },
+    /// An MCP client has connected, with this ticket.
+    ClientConnected { ticket: Ticket, client_id: ClientId },
+    /// An MCP client has sent a line.
+    ClientMessage { client_id: ClientId, line: Bytes },
+    /// An MCP client has disconnected.
+    ClientDisconnected(ClientId),
+    /// The answer to an [`Output::OpenEndpoint`]: the endpoint, or why it could not be opened.
+    EndpointOpened { ticket: Ticket, endpoint: Result<Endpoint, String> },
     /// The user wants something.
     Command(Command),
     /// The [`deadline`](crate::Core::deadline) has come.
@@ -203,14 +165,14 @@ pub enum Output {
     /// The chain is completed by the servers in these params of `_scp/proxy`.
     Extend(Json),
     /// Send a message to an MCP client.
-    Tell { caller: Caller, message: Message },
-    /// End the connection of an MCP client.
-    HangUp(Caller),
-    /// Open a place where MCP clients with this ticket can connect, and report it with
-    /// [`Input::Admitted`].
-    Admit { ticket: Ticket, kind: mcp::Kind },
-    /// Take no more MCP clients with this ticket. Those that have connected stay.
-    Revoke(Ticket),
+    SendToClient { client_id: ClientId, message: Message },
+    /// Disconnect an MCP client.
+    DisconnectClient(ClientId),
+    /// Open an endpoint where MCP clients with this ticket can connect, and answer with
+    /// [`Input::EndpointOpened`].
+    OpenEndpoint { ticket: Ticket, transport: mcp::Transport },
+    /// Accept no more MCP clients with this ticket. Clients that are connected stay connected.
+    RevokeTicket(Ticket),
     /// Remember for the next run which greeting this component understands; `None`: forget it.
     Learn { seat: Seat, greeting: Option<Greeting> },
     /// Remember for the next run that this component crashes on this kind of message.

@@ -5,7 +5,7 @@
 //! bytes that were appended to the queues of the links:
 //!
 //! ```json
-//! {"journal":2,"setup":{"chain":{"mode":"Agent","components":[…]},…}}
+//! {"journal":3,"setup":{"chain":{"mode":"Agent","components":[…]},…}}
 //! {"at":12,"input":{"Line":{"link":{"seat":0,"port":"Main"},"line":{"Text":"{…}"}}},"effects":{"outputs":[…],"appended":[…]}}
 //! ```
 //!
@@ -35,7 +35,7 @@ pub use replay::{Mismatch, Replay, Report, Step, replay};
 use codec::{Codec, Object};
 
 /// The version of the format. A journal of another version is not replayed.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
 /// What each journal begins with, whatever its version.
 pub const BEGINNING: &str = "{\"journal\":";

@@ -25,7 +25,7 @@ mod watch;
 use std::collections::VecDeque;
 use std::fmt;
 
-use ::mcp::Exchange;
+use ::mcp::Broker;
 use acp_wire::dialect::{Generation, Spoken};
 use acp_wire::{Id, Json, Message, Outcome, Side};
 use router::{Chain, Level, Notice, Role, Router, Seat, TakesUpdates, Time};
@@ -184,7 +184,7 @@ enum Todo {
 }
 
 impl Stages {
-    pub fn new(chain: Chain, rules: Rules, exchange: Option<Exchange>) -> Stages {
+    pub fn new(chain: Chain, rules: Rules, broker: Option<Broker>) -> Stages {
         let count = chain.components.len();
         let mut router = Router::new(chain);
         router.set_seed(rules.seed);
@@ -194,7 +194,7 @@ impl Stages {
             watch: Watchdog::new(count),
             blame: Blames::new(count),
             turns: Turns::new(count),
-            mcp: Mcp::new(count, exchange),
+            mcp: Mcp::new(count, broker),
             notes: Notes::default(),
             sessions: Sessions::new(count),
             lessons: Lessons::new(count),
@@ -212,8 +212,8 @@ impl Stages {
         &self.router
     }
 
-    pub fn exchange(&self) -> Option<&Exchange> {
-        self.mcp.exchange()
+    pub fn broker(&self) -> Option<&Broker> {
+        self.mcp.broker()
     }
 
     /// See [`Router::take_any_version`].
@@ -295,10 +295,10 @@ impl Stages {
     pub fn sizes(&self) -> Vec<usize> {
         let held: usize = self.router.chain().seats().map(|seat| self.held(seat).0).sum();
         let open = self.sessions.open() + self.turns.open() + self.orphans.len();
-        let exchange = self.mcp.exchange().into_iter().flat_map(Exchange::sizes);
+        let broker = self.mcp.broker().into_iter().flat_map(Broker::sizes);
         [self.router.open_questions(), held, open, self.notes.open()]
             .into_iter()
-            .chain(exchange)
+            .chain(broker)
             .collect()
     }
 
@@ -315,20 +315,20 @@ impl Stages {
             }
             Event::Left { seat, why } => self.on_left(seat, why),
             Event::Again { seat, why } => {
-                self.with_exchange(|it, cx| it.left(seat, cx));
+                self.with_broker(|it, cx| it.component_removed(seat, cx));
                 self.route(router::Event::Again { seat, why });
             }
-            Event::Called { ticket, caller } => {
-                self.with_exchange(|it, cx| it.called(ticket, caller, cx));
+            Event::ClientConnected { ticket, client_id } => {
+                self.with_broker(|it, cx| it.client_connected(ticket, client_id, cx));
             }
-            Event::Heard { caller, line } => {
-                self.with_exchange(|it, cx| it.heard(caller, &line, cx));
+            Event::ClientMessage { client_id, line } => {
+                self.with_broker(|it, cx| it.client_message(client_id, &line, cx));
             }
-            Event::HungUp(caller) => {
-                self.with_exchange(|it, cx| it.hung_up(caller, cx));
+            Event::ClientDisconnected(client_id) => {
+                self.with_broker(|it, cx| it.client_disconnected(client_id, cx));
             }
-            Event::Admitted { ticket, place } => {
-                self.with_exchange(|it, cx| it.admitted(ticket, place, cx));
+            Event::EndpointOpened { ticket, endpoint } => {
+                self.with_broker(|it, cx| it.endpoint_opened(ticket, endpoint, cx));
             }
             Event::Command(command) => self.on_command(command),
             Event::Tick => self.on_tick(),
@@ -385,7 +385,7 @@ impl Stages {
             return;
         }
         if due(self.mcp.deadline()) {
-            self.with_exchange(|it, cx| it.tick(cx));
+            self.with_broker(|it, cx| it.tick(cx));
         }
         self.answer_cancelled();
         self.start_what_is_due();

@@ -33,7 +33,7 @@ fn setup() -> Setup {
             tell_editor: true,
             seed: u64::MAX,
         },
-        bridge: Some(mcp::Policy::Only(mcp::Kind::Stdio)),
+        bridge: Some(mcp::BridgePolicy::Only(mcp::Transport::Stdio)),
         word: "word".into(),
         nested: false,
         longest_line: 1_000_000,
@@ -216,7 +216,7 @@ fn what_is_not_a_journal_is_refused() {
     assert!(refused("my notes").contains("line 1"));
     assert!(refused("{}\n").contains("does not begin as a journal does"));
     assert!(refused("{\"journal\":1}\n").contains("version 1"));
-    assert!(refused("{\"journal\":2,\"setup\":{}}\n").contains("setup: chain: mode"));
+    assert!(refused("{\"journal\":3,\"setup\":{}}\n").contains("setup: chain: mode"));
     let journal = String::from_utf8(recorded()).expect("UTF-8");
     let header = journal.lines().next().expect("a header");
     let entry = r#"{"at":1,"input":{"Line":{"link":{"seat":"x"}}}}"#;

@@ -36,8 +36,8 @@ pub mod world;
 use acp_wire::{Generation, Id, Json, Message, Outcome, Side, acp};
 use bytes::Bytes;
 use engine::{Input, Pace, Restart, Then};
-use mcp::form::Way;
-use mcp::{Caller, Kind, Policy, Ticket};
+use mcp::form::Direction;
+use mcp::{BridgePolicy, ClientId, Ticket, Transport};
 use router::{Mode, Seat};
 
 use self::words::{ABILITIES, DECLARATIONS, SET_UPS};
@@ -46,7 +46,8 @@ use crate::story::{self, Choices, tell};
 
 /// In an order that the stored stories rely on.
 const DIALECTS: [Generation; 7] = Generation::ALL;
-const POLICIES: [Policy; 3] = [Policy::Auto, Policy::Only(Kind::Stdio), Policy::Only(Kind::Http)];
+const POLICIES: [BridgePolicy; 3] =
+    [BridgePolicy::Auto, BridgePolicy::Only(Transport::Stdio), BridgePolicy::Only(Transport::Http)];
 const CHAINS: [(Mode, usize); 5] =
     [(Mode::Agent, 1), (Mode::Agent, 2), (Mode::Agent, 0), (Mode::Proxy, 1), (Mode::Proxy, 2)];
 const TIMES: [u64; 5] = [1, 200, 700, 2_500, 31_000];
@@ -82,7 +83,7 @@ struct Play {
 impl Play {
     fn new(first: u8, choices: &mut Choices<'_>) -> Play {
         let (mode, count) = *choices.of(&CHAINS).unwrap_or(&CHAINS[0]);
-        let policy = *choices.of(&POLICIES).unwrap_or(&Policy::Auto);
+        let policy = *choices.of(&POLICIES).unwrap_or(&BridgePolicy::Auto);
         let abilities = choices.text_of(&ABILITIES);
         let proxies: Vec<(Generation, &str)> = (0..count)
             .map(|_| {
@@ -170,22 +171,22 @@ impl Play {
         match what {
             b'c' => {
                 let mut tickets = self.world.tickets();
-                tickets.push((Ticket(999), Kind::Stdio));
+                tickets.push((Ticket(999), Transport::Stdio));
                 let (ticket, kind) = tickets[choices.below(tickets.len())];
-                let caller = self.world.ledger.next(kind);
-                self.world.happen(Input::Called { ticket, caller });
+                let client_id = self.world.ledger.next(kind);
+                self.world.happen(Input::ClientConnected { ticket, client_id });
             }
             b'h' | b'H' => {
-                let Some(&caller) = choices.of(&self.world.ledger.callers()) else { return };
+                let Some(&client_id) = choices.of(&self.world.ledger.client_ids()) else { return };
                 let line = match what {
-                    b'H' => words::client_line(&mut choices, self.world.ledger.owed(caller)),
+                    b'H' => words::client_line(&mut choices, self.world.ledger.owed(client_id)),
                     _ => choices.rest(),
                 };
-                self.hear(caller, &line);
+                self.hear(client_id, &line);
             }
             b'u' => {
-                if let Some(&caller) = choices.of(&self.world.ledger.callers()) {
-                    self.hang_up(caller);
+                if let Some(&client_id) = choices.of(&self.world.ledger.client_ids()) {
+                    self.hang_up(client_id);
                 }
             }
             _ => {}
@@ -210,10 +211,10 @@ impl Play {
             b'y' => {
                 let how = choices.below(4);
                 let seat = Seat(choices.below(self.world.sitters.len()) as u16);
-                self.world.with_exchange(|it, _, cx| match how {
-                    0 => it.parted(seat, cx),
-                    1 => it.returned(seat, cx),
-                    2 => it.bypassed(seat, cx),
+                self.world.with_broker(|it, _, cx| match how {
+                    0 => it.component_down(seat, cx),
+                    1 => it.component_restarted(seat, cx),
+                    2 => it.component_bypassed(seat, cx),
                     _ => it.session_lost(&SESSIONS[seat.index() % 3].into(), cx),
                 });
             }
@@ -268,7 +269,7 @@ impl Play {
 
     fn word(&mut self, index: usize, toward: Side, choices: &mut Choices<'_>) -> Message {
         let asks = choices.below(2) == 0;
-        let way = if toward == Side::Editor { Way::ToServer } else { Way::ToClient };
+        let way = if toward == Side::Editor { Direction::ToServer } else { Direction::ToClient };
         let call = words::word(way, asks, choices, &self.world.connections);
         match asks {
             true => {
@@ -304,19 +305,19 @@ impl Play {
         self.world.answer(index, which, outcome);
     }
 
-    fn hear(&mut self, caller: Caller, line: &Bytes) {
-        self.world.ledger.heard(caller, line);
-        self.world.happen(Input::Heard { caller, line: line.clone() });
+    fn hear(&mut self, client_id: ClientId, line: &Bytes) {
+        self.world.ledger.heard(client_id, line);
+        self.world.happen(Input::ClientMessage { client_id, line: line.clone() });
     }
 
-    fn hang_up(&mut self, caller: Caller) {
-        self.world.ledger.gone(caller);
-        self.world.happen(Input::HungUp(caller));
+    fn hang_up(&mut self, client_id: ClientId) {
+        self.world.ledger.gone(client_id);
+        self.world.happen(Input::ClientDisconnected(client_id));
     }
 
     /// What can be seen at any time.
     fn look(&self) {
-        let sizes = self.world.exchange().sizes();
+        let sizes = self.world.broker().sizes();
         let open = self.world.tickets().len() + self.world.asked_of_shell();
         assert_eq!(sizes[0], open, "all tickets that are good, and no others, are known");
         let all: usize = sizes.iter().sum();
@@ -359,7 +360,7 @@ impl Play {
             setting_up,
             talks,
             watched,
-        ] = self.world.exchange().sizes();
+        ] = self.world.broker().sizes();
         assert_eq!(of_exchange.len(), 10);
         assert_eq!([*questions, *held, *open], [0; 3], "in the chain: {sizes:?}");
         let open = [clients, connections, asked, waiting, setting_up, watched];
@@ -370,9 +371,9 @@ impl Play {
     }
 
     fn hang_up_all(&mut self) {
-        for caller in self.world.ledger.callers() {
-            if !self.world.ledger.is_gone(caller) {
-                self.hang_up(caller);
+        for client_id in self.world.ledger.client_ids() {
+            if !self.world.ledger.is_gone(client_id) {
+                self.hang_up(client_id);
             }
         }
     }
@@ -393,9 +394,9 @@ impl Play {
                     _ => Outcome::error(-32000, "it is late"),
                 };
                 self.world.answer(index, 0, outcome);
-            } else if let Some((caller, id)) = self.world.ledger.debtor() {
+            } else if let Some((client_id, id)) = self.world.ledger.debtor() {
                 let answer = Message::response(id, Outcome::error(-1, "it is late"));
-                self.hear(caller, &answer.to_line().into());
+                self.hear(client_id, &answer.to_line().into());
             } else if self.world.deadline().is_some() {
                 self.world.wait(31_000);
             } else {
@@ -414,7 +415,7 @@ impl Play {
         for index in 0..self.world.sitters.len() {
             self.world.leave(index);
         }
-        let sizes = self.world.exchange().sizes();
+        let sizes = self.world.broker().sizes();
         for (what, index) in [
             ("clients", 2),
             ("connections", 3),

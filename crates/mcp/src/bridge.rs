@@ -9,12 +9,13 @@ use acp_wire::message::error_object;
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 use router::{Level, Notice, Seat, Time};
 
+use crate::broker::{Cx, Step};
 use crate::capability::{Abilities, Native};
-use crate::exchange::{Cx, Step};
+use crate::endpoint::{Endpoint, Ticket, Transport};
 use crate::form::Form;
 use crate::ids::{Ids, Purpose};
-use crate::ports::{Kind, Place, Ticket};
 
+mod agent_profile;
 mod client;
 mod clients;
 mod limit;
@@ -23,14 +24,13 @@ mod requests;
 mod sessions;
 mod set_up;
 mod tickets;
-mod transport;
 mod waiting;
 
+use agent_profile::AgentProfile;
 use clients::Clients;
 use requests::{Asked, Requests};
 use sessions::Sessions;
 use tickets::Tickets;
-use transport::Transport;
 
 pub(crate) use set_up::{Draft, SetUp, Verdict};
 
@@ -40,10 +40,10 @@ pub(crate) const OURS: Form = Form::M3;
 
 /// How to serve agents that do not speak MCP over ACP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Policy {
+pub enum BridgePolicy {
     /// As the agent says it can, and as is known of it.
     Auto,
-    Only(Kind),
+    Only(Transport),
 }
 
 pub struct Bridge {
@@ -52,7 +52,7 @@ pub struct Bridge {
     /// The ids of our own questions on the agent's link.
     ids: Ids,
     /// What is known of the agent.
-    transport: Transport,
+    agent: AgentProfile,
     tickets: Tickets,
     sessions: Sessions,
     clients: Clients,
@@ -62,7 +62,7 @@ pub struct Bridge {
 
 impl Bridge {
     pub(crate) fn new(
-        policy: Policy,
+        policy: BridgePolicy,
         far: Seat,
         agent: String,
         known_as: &str,
@@ -71,7 +71,7 @@ impl Bridge {
         Bridge {
             far,
             ids,
-            transport: Transport::new(policy, agent, known_as),
+            agent: AgentProfile::new(policy, agent, known_as),
             tickets: Tickets::default(),
             sessions: Sessions::default(),
             clients: Clients::default(),
@@ -81,12 +81,12 @@ impl Bridge {
 
     /// The agent has said what it can do.
     pub(crate) fn introduced(&mut self, abilities: Abilities) {
-        self.transport.introduced(abilities);
+        self.agent.introduced(abilities);
     }
 
     /// How the agent speaks MCP over ACP itself, if it does.
     pub fn native(&self) -> Option<Native> {
-        self.transport.native()
+        self.agent.native()
     }
 
     /// Is there anything of ours that the chain has to answer?
@@ -96,7 +96,7 @@ impl Bridge {
 
     /// Are there sessions of which it is not known whether the agent calls?
     pub fn wonders(&self) -> bool {
-        self.transport.may_change() && self.sessions.has_unjudged()
+        self.agent.may_change() && self.sessions.has_unjudged()
     }
 
     /// A session has had its first answer. An agent that has not called by now may never do so.
@@ -111,12 +111,12 @@ impl Bridge {
         let text = format!(
             "{} has not connected to its MCP servers ({}) over {} in its first turn; the next session \
              offers them over {}",
-            self.transport.agent(),
+            self.agent.name(),
             names.join(", "),
             kind.name(),
             kind.other().name()
         );
-        if self.transport.not_called(kind).is_some() {
+        if self.agent.not_called(kind).is_some() {
             self.report(text, cx);
         }
     }
@@ -130,7 +130,7 @@ impl Bridge {
     pub(crate) fn admitted(
         &mut self,
         ticket: Ticket,
-        place: &Result<Place, String>,
+        place: &Result<Endpoint, String>,
         cx: &mut Cx<'_>,
     ) {
         self.tickets.answered(ticket, place.is_ok(), cx);
@@ -141,16 +141,16 @@ impl Bridge {
         for ticket in tickets {
             self.tickets.release(*ticket, cx);
         }
-        for caller in self.clients.with_tickets(tickets) {
-            cx.out.push(Step::HangUp(caller));
-            self.on_hung_up(caller, cx);
+        for client_id in self.clients.with_tickets(tickets) {
+            cx.out.push(Step::DisconnectClient(client_id));
+            self.on_hung_up(client_id, cx);
         }
     }
 
     /// The agent has died, and with it all who called in its name. What it will be given, it is given
     /// anew.
     pub(crate) fn on_parted(&mut self, cx: &mut Cx<'_>) {
-        cx.out.extend(self.clients.clear().into_iter().map(Step::HangUp));
+        cx.out.extend(self.clients.clear().into_iter().map(Step::DisconnectClient));
         self.requests.clear();
         self.sessions.clear();
         self.tickets.release_all(cx);
@@ -166,7 +166,7 @@ impl Bridge {
     }
 
     fn arrive(&self, message: Message, cx: &mut Cx<'_>) {
-        cx.out.push(Step::Arrive { from: self.far, toward: Side::Editor, message });
+        cx.out.push(Step::Inject { from: self.far, toward: Side::Editor, message });
     }
 
     fn our_id(&self, number: u64) -> Id {

@@ -12,8 +12,8 @@
 
 use acp_wire::{Call, Json, acp};
 
+use crate::endpoint::Endpoint;
 use crate::form::{bare, prefixed, url};
-use crate::ports::Place;
 
 /// Whether a request may carry servers: those that set a session up do, and methods of later versions of ACP may. So it is
 /// more than `acp_wire::acp::Topic::SetUp`.
@@ -172,7 +172,7 @@ pub enum Manner {
     Scp,
     /// Not at all: as a server that the agent starts, or finds, at this place. In ACP v2 every
     /// server says its type.
-    Bridged { place: Place, v2: bool },
+    Bridged { place: Endpoint, v2: bool },
 }
 
 impl Entry {
@@ -219,7 +219,7 @@ impl Entry {
                 let ids = [("id", id_text()), ("serverId", id_text())];
                 Json::object([kind("acp"), title()].into_iter().chain(ids).chain([meta]))
             }
-            Manner::Bridged { place: Place::Stdio { program, port, variable, secret }, v2 } => {
+            Manner::Bridged { place: Endpoint::Stdio { program, port, variable, secret }, v2 } => {
                 let args = [Json::string("mcp"), Json::string(&port.to_string())];
                 let typed = (map || *v2).then(|| kind("stdio"));
                 let members = [
@@ -231,7 +231,7 @@ impl Entry {
                 ];
                 Json::object(typed.into_iter().chain(members))
             }
-            Manner::Bridged { place: Place::Http { url, secret }, .. } => {
+            Manner::Bridged { place: Endpoint::Http { url, secret }, .. } => {
                 let headers = pairs("Authorization", &format!("Bearer {secret}"));
                 Json::object([
                     kind("http"),
@@ -326,13 +326,13 @@ mod tests {
 
     #[test]
     fn each_manner_has_its_spelling_as_list_and_as_map() {
-        let stdio = Place::Stdio {
+        let stdio = Endpoint::Stdio {
             program: "/bin/c".into(),
             port: 7,
             variable: "S".into(),
             secret: "x".into(),
         };
-        let http = Place::Http { url: "http://127.0.0.1:7/mcp/o".into(), secret: "x".into() };
+        let http = Endpoint::Http { url: "http://127.0.0.1:7/mcp/o".into(), secret: "x".into() };
         for (manner, list, map) in [
             (
                 Manner::Url,

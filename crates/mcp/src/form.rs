@@ -53,7 +53,7 @@ pub enum Target {
 
 /// What one message of MCP over ACP says.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Word {
+pub enum Frame {
     /// Open a connection to a server. `chosen`: the consumer itself has named it (M3t).
     Connect {
         server: String,
@@ -63,7 +63,7 @@ pub enum Word {
         connection: String,
     },
     /// An MCP message. `id`: what the inner message calls itself (M0, M1).
-    Say {
+    Mcp {
         target: Target,
         call: Call,
         id: Option<Id>,
@@ -72,26 +72,28 @@ pub enum Word {
 
 /// What a message names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum About<'a> {
+pub enum Subject<'a> {
     Server(&'a str),
     Connection(&'a str),
 }
 
-impl Word {
-    pub fn about(&self) -> About<'_> {
+impl Frame {
+    pub fn about(&self) -> Subject<'_> {
         match self {
-            Word::Connect { server: it, .. }
-            | Word::Say { target: Target::Server(it), .. }
-            | Word::Say { target: Target::Operation { server: it, .. }, .. } => About::Server(it),
-            Word::Disconnect { connection: it }
-            | Word::Say { target: Target::Connection(it), .. } => About::Connection(it),
+            Frame::Connect { server: it, .. }
+            | Frame::Mcp { target: Target::Server(it), .. }
+            | Frame::Mcp { target: Target::Operation { server: it, .. }, .. } => {
+                Subject::Server(it)
+            }
+            Frame::Disconnect { connection: it }
+            | Frame::Mcp { target: Target::Connection(it), .. } => Subject::Connection(it),
         }
     }
 }
 
 /// Which way an MCP message goes. Only M1 has two names for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     ToServer,
     ToClient,
 }
@@ -109,9 +111,9 @@ pub struct Address<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
     /// The server answered, be it with an error.
-    Said(Outcome),
+    FromServer(Outcome),
     /// It could not be asked.
-    Failed(Json),
+    NotDelivered(Json),
 }
 
 const ACP: &str = "acp:";
@@ -230,7 +232,7 @@ impl Form {
     }
 
     /// Carries an MCP message; `id` is that of the request, if it is one.
-    pub fn say(self, way: Way, address: Address<'_>, id: Option<&Id>, call: &Call) -> Call {
+    pub fn say(self, way: Direction, address: Address<'_>, id: Option<&Id>, call: &Call) -> Call {
         let request = id.is_some();
         let message = || {
             Json::object([
@@ -255,10 +257,10 @@ impl Form {
             }
             Form::M1 => {
                 let method = match (way, request) {
-                    (Way::ToServer, true) => "_mcp/client_to_server/request",
-                    (Way::ToServer, false) => "_mcp/client_to_server/notification",
-                    (Way::ToClient, true) => "_mcp/server_to_client/request",
-                    (Way::ToClient, false) => "_mcp/server_to_client/notification",
+                    (Direction::ToServer, true) => "_mcp/client_to_server/request",
+                    (Direction::ToServer, false) => "_mcp/client_to_server/notification",
+                    (Direction::ToClient, true) => "_mcp/server_to_client/request",
+                    (Direction::ToClient, false) => "_mcp/server_to_client/notification",
                 };
                 let members = [("url", Some(url(address.server))), ("message", Some(message()))];
                 Call::new(method, Json::object(members))
@@ -280,7 +282,7 @@ impl Form {
 
     /// Has the server taken what it was asked?
     pub fn is_good(self, outcome: &Outcome) -> bool {
-        matches!(self.open(outcome.clone()), Answer::Said(Outcome::Result(_)))
+        matches!(self.open(outcome.clone()), Answer::FromServer(Outcome::Result(_)))
     }
 
     /// What the answer to a message in this form says.
@@ -289,27 +291,27 @@ impl Form {
             let Outcome::Error(error) = outcome else { unreachable!("an outcome is one of two") };
             return match self {
                 // The MCP error is inside; what is outside is not MCP's.
-                Form::M0 | Form::M1 | Form::M7 => Answer::Failed(error),
-                _ => Answer::Said(Outcome::Error(error)),
+                Form::M0 | Form::M1 | Form::M7 => Answer::NotDelivered(error),
+                _ => Answer::FromServer(Outcome::Error(error)),
             };
         };
         let inner = match self {
             Form::M1 => result.member("message"),
             Form::M0 => Some(result.member("message").unwrap_or_else(|| result.clone())),
             Form::M7 => Some(result.clone()),
-            _ => return Answer::Said(outcome),
+            _ => return Answer::FromServer(outcome),
         };
         let said = inner.as_ref().and_then(|inner| {
             let result = inner.member("result").map(Outcome::Result);
             result.or_else(|| inner.member("error").map(Outcome::Error))
         });
         match (said, self) {
-            (Some(said), _) => Answer::Said(said),
+            (Some(said), _) => Answer::FromServer(said),
             // A bare MCP result.
-            (None, Form::M0) => Answer::Said(outcome),
+            (None, Form::M0) => Answer::FromServer(outcome),
             (None, _) => {
                 let why = "the provider's answer holds neither a result nor an error";
-                Answer::Failed(acp_wire::message::error_object(
+                Answer::NotDelivered(acp_wire::message::error_object(
                     acp_wire::code::INTERNAL_ERROR,
                     why,
                     None,
@@ -321,8 +323,8 @@ impl Form {
     /// The answer to a message in this form, for whom it is addressed to.
     pub fn close(self, address: Address<'_>, id: Option<&Id>, answer: Answer) -> Outcome {
         let said = match answer {
-            Answer::Failed(error) => return Outcome::Error(error),
-            Answer::Said(said) => said,
+            Answer::NotDelivered(error) => return Outcome::Error(error),
+            Answer::FromServer(said) => said,
         };
         let (key, value) = match &said {
             Outcome::Result(value) => ("result", value.clone()),
@@ -364,9 +366,9 @@ mod tests {
     fn every_form_is_read() {
         let tools = || Call::new("tools/list", None);
         let say =
-            |target, id: Option<&str>| Word::Say { target, call: tools(), id: id.map(Id::string) };
+            |target, id: Option<&str>| Frame::Mcp { target, call: tools(), id: id.map(Id::string) };
         let connection = || Target::Connection("V".into());
-        let connect = || Word::Connect { server: "U".into(), chosen: None };
+        let connect = || Frame::Connect { server: "U".into(), chosen: None };
         for (line, form, word) in [
             (
                 r#"{"id":1,"method":"_scp/mcp","params":{"name":"U","message":{"jsonrpc":"2.0","id":"m1","method":"tools/list"}}}"#,
@@ -391,7 +393,7 @@ mod tests {
             (
                 r#"{"id":2,"method":"_mcp/connect","params":{"connectionId":"W","url":"acp:U"}}"#,
                 Form::M3t,
-                Word::Connect { server: "U".into(), chosen: Some("W".into()) },
+                Frame::Connect { server: "U".into(), chosen: Some("W".into()) },
             ),
             (r#"{"id":2,"method":"mcp/connect","params":{"acpUrl":"acp:U"}}"#, Form::M4, connect()),
             (r#"{"id":2,"method":"mcp/connect","params":{"acpId":"U"}}"#, Form::M5, connect()),
@@ -419,12 +421,12 @@ mod tests {
             (
                 r#"{"method":"_mcp/disconnect","params":{"connection_id":"V"}}"#,
                 Form::M3,
-                Word::Disconnect { connection: "V".into() },
+                Frame::Disconnect { connection: "V".into() },
             ),
             (
                 r#"{"id":8,"method":"mcp/disconnect","params":{"connectionId":"V"}}"#,
                 Form::M6,
-                Word::Disconnect { connection: "V".into() },
+                Frame::Disconnect { connection: "V".into() },
             ),
         ] {
             assert_eq!(read(&call(line)), Some((form, word)), "{line}");
@@ -452,13 +454,13 @@ mod tests {
         let inner = Call::new("tools/call", Json::trusted(r#"{"n": 1.10}"#));
         for form in ALL {
             for (way, id) in [
-                (Way::ToServer, Some(Id::string("c:1"))),
-                (Way::ToServer, None),
-                (Way::ToClient, Some(Id::string("c:1"))),
-                (Way::ToClient, None),
+                (Direction::ToServer, Some(Id::string("c:1"))),
+                (Direction::ToServer, None),
+                (Direction::ToClient, Some(Id::string("c:1"))),
+                (Direction::ToClient, None),
             ] {
                 let said = form.say(way, ADDRESS, id.as_ref(), &inner);
-                let Some((read_as, Word::Say { call, .. })) = read(&said) else {
+                let Some((read_as, Frame::Mcp { call, .. })) = read(&said) else {
                     panic!("{form:?}: {said:?}")
                 };
                 assert!(read_as.talks_like(form));
@@ -467,10 +469,10 @@ mod tests {
             if form.connects() {
                 let connect = form.connect("U", "V");
                 let (_, word) = read(&connect).unwrap();
-                assert_eq!(word, Word::Connect { server: "U".into(), chosen: None });
+                assert_eq!(word, Frame::Connect { server: "U".into(), chosen: None });
                 assert_eq!(connection_of(&form.connected("V")).as_deref(), Some("V"));
                 let (_, word) = read(&form.disconnect("V").0).unwrap();
-                assert_eq!(word, Word::Disconnect { connection: "V".into() });
+                assert_eq!(word, Frame::Disconnect { connection: "V".into() });
             }
         }
     }
@@ -481,14 +483,14 @@ mod tests {
         let error = Outcome::Error(Json::trusted(r#"{"code":-32000,"message":"no"}"#));
         for form in ALL {
             for said in [&result, &error] {
-                let closed = form.close(ADDRESS, None, Answer::Said(said.clone()));
-                assert_eq!(form.open(closed), Answer::Said(said.clone()), "{form:?}");
+                let closed = form.close(ADDRESS, None, Answer::FromServer(said.clone()));
+                assert_eq!(form.open(closed), Answer::FromServer(said.clone()), "{form:?}");
             }
         }
         let Outcome::Error(error) = error else { unreachable!() };
         for form in [Form::M0, Form::M1, Form::M7] {
             let failed = Outcome::Error(error.clone());
-            assert_eq!(form.open(failed), Answer::Failed(error.clone()), "{form:?}");
+            assert_eq!(form.open(failed), Answer::NotDelivered(error.clone()), "{form:?}");
         }
     }
 
@@ -500,7 +502,7 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":"m1","result":{"tools":[]}}"#,
             r#"{"tools":[]}"#,
         ] {
-            let said = Answer::Said(Outcome::Result(Json::trusted(r#"{"tools":[]}"#)));
+            let said = Answer::FromServer(Outcome::Result(Json::trusted(r#"{"tools":[]}"#)));
             assert_eq!(Form::M0.open(Outcome::Result(Json::trusted(answer))), said, "{answer}");
         }
     }

@@ -1,7 +1,7 @@
 //! MCP over ACP: a proxy, or the editor, offers an MCP server whose transport is the ACP channel
 //! itself, and whatever agent stands at the end can use it.
 //!
-//! An [`Exchange`] stands between the links of a chain and its router and sees what arrives and what
+//! An [`Broker`] stands between the links of a chain and its router and sees what arrives and what
 //! is delivered. It does two things, at two places:
 //!
 //! - **At each provider's hop** it translates: what a consumer says in its form of MCP over ACP is
@@ -15,7 +15,7 @@
 //! - [`declaration`]: servers in the requests that set up a session
 //! - [`capability`]: what agents say they can do
 //! - [`stateless`]: between MCP with connections and MCP without
-//! - [`exchange`]: the list of its parts, and the way of a message through them
+//! - [`broker`]: the list of its parts, and the way of a message through them
 //!   - Each table belongs to one part, which nothing else touches: `registry` (the servers, and the set-up
 //!     requests that declare them), `talks` (conversations, and the ids of their connections), `questions`
 //!     (requests that are not answered, their limits and retries), `operations` (requests between a stateless
@@ -29,21 +29,21 @@
 //! - [`bridge`]: the agent's hop, in the same way. Its parts are `transport` (what is known of the agent),
 //!   `tickets` (the places where its MCP clients connect), `sessions`, `clients` and `requests` (what was asked
 //!   in the chain for a client); `set_up` declares servers to the agent, `client` is one MCP client
-//! - [`ports`]: places where MCP clients can connect; `ids`: ids in the name of others
+//! - [`endpoint`]: places where MCP clients can connect; `ids`: ids in the name of others
 //!
 //! Pure: no clock, no I/O, no randomness. Sockets and secrets are the shell's: the exchange asks for a place
 //! where MCP clients can connect with a step, and the shell reports it with a call.
 
 pub mod bridge;
+pub mod broker;
 pub mod capability;
 mod deadlines;
 pub mod declaration;
-pub mod exchange;
+pub mod endpoint;
 pub mod form;
 mod ids;
-pub mod ports;
 pub mod stateless;
 
-pub use bridge::Policy;
-pub use exchange::{Cx, Exchange, Hop, Step};
-pub use ports::{Caller, Kind, Place, Ticket};
+pub use bridge::BridgePolicy;
+pub use broker::{Broker, Cx, Hop, Step};
+pub use endpoint::{ClientId, Endpoint, Ticket, Transport};

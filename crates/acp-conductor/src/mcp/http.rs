@@ -278,9 +278,9 @@ impl Reception {
         waiting: Vec<Waiting>,
         only_answers: bool,
     ) -> Result<(Arc<Session>, Reader, Option<HeaderValue>), Refusal> {
-        let caller = self.desk.next_caller();
+        let client_id = self.desk.next_caller();
         let (mouth, said) = Mouth::new();
-        let session = Session::new(caller, ticket, said, stay);
+        let session = Session::new(client_id, ticket, said, stay);
         let reader = session.open_post(waiting, only_answers);
         let mut name = None;
         if stay != Stay::OnePost {
@@ -289,7 +289,7 @@ impl Reception {
         let permit = self.desk.hearing.reserve().await.map_err(|_| ended())?;
         // From here to the task nothing waits: this request may end at any point where it does, and
         // who has called must also hang up.
-        permit.send(Heard::Called { ticket, caller, mouth });
+        permit.send(Heard::Called { ticket, client_id, mouth });
         if let Some(name) = &name {
             lock(&self.sessions).insert(name.clone(), session.clone());
         }
@@ -301,7 +301,7 @@ impl Reception {
             poll_fn(|cx| attended.poll_attend(cx)).await;
             lock(&sessions).retain(|_, it| !Arc::ptr_eq(it, &attended));
             attended.end();
-            let _ = hearing.send(Heard::HungUp(caller)).await;
+            let _ = hearing.send(Heard::HungUp(client_id)).await;
         });
         drop(attending);
         let name = name.and_then(|name| HeaderValue::from_str(&name).ok());
@@ -314,7 +314,7 @@ impl Reception {
         messages: Vec<(Bytes, Message)>,
     ) -> Result<(), Refusal> {
         for (line, _) in messages {
-            let heard = Heard::Line { caller: session.caller, line };
+            let heard = Heard::Line { client_id: session.client_id, line };
             self.desk.hearing.send(heard).await.map_err(|_| ended())?;
         }
         Ok(())

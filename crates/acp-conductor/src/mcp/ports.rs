@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use mcp::{Caller, Kind, Ticket};
+use mcp::{ClientId, Ticket, Transport};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -37,12 +37,12 @@ pub struct Listeners {
 pub(super) struct Desk {
     pub hearing: Hearing,
     pub longest_line: usize,
-    callers: Arc<AtomicU64>,
+    client_ids: Arc<AtomicU64>,
 }
 
 impl Desk {
-    pub fn next_caller(&self) -> Caller {
-        Caller(self.callers.fetch_add(1, Ordering::Relaxed))
+    pub fn next_caller(&self) -> ClientId {
+        ClientId(self.client_ids.fetch_add(1, Ordering::Relaxed))
     }
 }
 
@@ -66,15 +66,15 @@ struct Pass {
 
 impl Listeners {
     pub fn new(hearing: Hearing, longest_line: usize) -> Listeners {
-        let desk = Desk { hearing, longest_line, callers: Arc::default() };
+        let desk = Desk { hearing, longest_line, client_ids: Arc::default() };
         Listeners { desk, stdio: None, http: None, listening: JoinSet::new() }
     }
 
     /// The door for this way to call. Opened now if it is not.
-    fn door(&mut self, kind: Kind) -> io::Result<&Door> {
+    fn door(&mut self, kind: Transport) -> io::Result<&Door> {
         let door = match kind {
-            Kind::Stdio => &mut self.stdio,
-            Kind::Http => &mut self.http,
+            Transport::Stdio => &mut self.stdio,
+            Transport::Http => &mut self.http,
         };
         if door.is_none() {
             // Those that are over need no place any more.
@@ -87,10 +87,10 @@ impl Listeners {
             let (open, closing) = watch::channel(());
             let desk = self.desk.clone();
             match kind {
-                Kind::Stdio => {
+                Transport::Stdio => {
                     self.listening.spawn(stdio::listen(listener, guests.clone(), desk, closing))
                 }
-                Kind::Http => {
+                Transport::Http => {
                     self.listening.spawn(http::listen(listener, guests.clone(), desk, closing))
                 }
             };
@@ -99,7 +99,7 @@ impl Listeners {
         door.as_ref().ok_or_else(|| io::Error::other("the door did not open"))
     }
 
-    fn place(&mut self, kind: Kind, ticket: Ticket) -> io::Result<mcp::Place> {
+    fn place(&mut self, kind: Transport, ticket: Ticket) -> io::Result<mcp::Endpoint> {
         let program = std::env::current_exe()?;
         let program =
             program.to_str().ok_or_else(|| io::Error::other("our own path is not UTF-8"))?;
@@ -107,13 +107,13 @@ impl Listeners {
         let door = self.door(kind)?;
         let port = door.port;
         let place = match kind {
-            Kind::Stdio => mcp::Place::Stdio {
+            Transport::Stdio => mcp::Endpoint::Stdio {
                 program: program.to_owned(),
                 port,
                 variable: SECRET.to_owned(),
                 secret: secret.clone(),
             },
-            Kind::Http => mcp::Place::Http {
+            Transport::Http => mcp::Endpoint::Http {
                 url: format!("http://127.0.0.1:{port}{}{word}", http::PATH),
                 secret: secret.clone(),
             },
@@ -123,7 +123,7 @@ impl Listeners {
     }
 
     /// Opens a place where the holder of this ticket may call, from now on.
-    pub fn admit(&mut self, kind: Kind, ticket: Ticket) -> Result<mcp::Place, String> {
+    pub fn admit(&mut self, kind: Transport, ticket: Ticket) -> Result<mcp::Endpoint, String> {
         self.place(kind, ticket)
             .map_err(|error| format!("cannot listen for MCP clients ({}): {error}", kind.name()))
     }

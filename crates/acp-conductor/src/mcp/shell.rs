@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use acp_wire::Message;
 use bytes::Bytes;
 use engine::Input;
-use mcp::Caller;
+use mcp::ClientId;
 use tokio::sync::mpsc::{Receiver, channel};
 use tracing::debug;
 
@@ -21,7 +21,7 @@ const MOST_LINES: usize = 64;
 #[derive(Debug)]
 pub struct Clients {
     pub(crate) listeners: Listeners,
-    mouths: BTreeMap<Caller, Mouth>,
+    mouths: BTreeMap<ClientId, Mouth>,
     heard: Receiver<Heard>,
     listens: bool,
 }
@@ -38,8 +38,8 @@ impl Clients {
         self.listens = listen;
     }
 
-    pub fn hang_up(&mut self, caller: Caller) {
-        self.mouths.remove(&caller);
+    pub fn hang_up(&mut self, client_id: ClientId) {
+        self.mouths.remove(&client_id);
     }
 
     /// How many have called.
@@ -59,19 +59,19 @@ impl Shell {
             let Poll::Ready(Some(heard)) = self.clients.heard.poll_recv(cx) else { break };
             busy = true;
             let input = match heard {
-                Heard::Called { ticket, caller, mouth } => {
-                    debug!(caller = caller.0, "an MCP client calls");
-                    self.clients.mouths.insert(caller, mouth);
-                    Input::Called { ticket, caller }
+                Heard::Called { ticket, client_id, mouth } => {
+                    debug!(client_id = client_id.0, "an MCP client calls");
+                    self.clients.mouths.insert(client_id, mouth);
+                    Input::ClientConnected { ticket, client_id }
                 }
-                Heard::Line { caller, line } => {
-                    debug!(caller = caller.0, size = line.len(), "an MCP client speaks");
-                    Input::Heard { caller, line }
+                Heard::Line { client_id, line } => {
+                    debug!(client_id = client_id.0, size = line.len(), "an MCP client speaks");
+                    Input::ClientMessage { client_id, line }
                 }
-                Heard::HungUp(caller) => {
-                    debug!(caller = caller.0, "an MCP client has left");
-                    self.clients.mouths.remove(&caller);
-                    Input::HungUp(caller)
+                Heard::HungUp(client_id) => {
+                    debug!(client_id = client_id.0, "an MCP client has left");
+                    self.clients.mouths.remove(&client_id);
+                    Input::ClientDisconnected(client_id)
                 }
             };
             self.handle(input);
@@ -80,14 +80,14 @@ impl Shell {
     }
 
     /// Says something to an MCP client, which may have left.
-    pub(crate) fn tell_client(&mut self, caller: Caller, message: &Message) {
+    pub(crate) fn tell_client(&mut self, client_id: ClientId, message: &Message) {
         let mut line = Vec::new();
         message.write_line(&mut line);
         line.pop();
-        let mouth = self.clients.mouths.get(&caller);
+        let mouth = self.clients.mouths.get(&client_id);
         if mouth.is_some_and(|mouth| !mouth.say(Bytes::from(line))) {
-            self.clients.mouths.remove(&caller);
-            self.inputs.push_back(Input::HungUp(caller));
+            self.clients.mouths.remove(&client_id);
+            self.inputs.push_back(Input::ClientDisconnected(client_id));
         }
     }
 }

@@ -14,7 +14,7 @@ use acp_wire::json::write_string;
 use acp_wire::message::Scan;
 use acp_wire::{Id, Json, Message, Outcome, Salvage, code};
 use bytes::Bytes;
-use mcp::{Caller, Ticket};
+use mcp::{ClientId, Ticket};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::net::tcp::OwnedReadHalf;
@@ -158,17 +158,17 @@ async fn call(
     mut to: impl AsyncWrite + Unpin,
     desk: Desk,
 ) {
-    let caller = desk.next_caller();
+    let client_id = desk.next_caller();
     let (mouth, mut said) = Mouth::new();
-    if desk.hearing.send(Heard::Called { ticket, caller, mouth }).await.is_err() {
+    if desk.hearing.send(Heard::Called { ticket, client_id, mouth }).await.is_err() {
         return;
     }
     let (complain, mut complaints) = channel(1);
     let hung_up = {
         let mut writing = std::pin::pin!(write(&mut said, &mut complaints, &mut to));
         tokio::select! {
-            ended = read(&mut from, caller, &desk, complain) => {
-                let _ = desk.hearing.send(Heard::HungUp(caller)).await;
+            ended = read(&mut from, client_id, &desk, complain) => {
+                let _ = desk.hearing.send(Heard::HungUp(client_id)).await;
                 if ended.is_ok() {
                     // It has only closed its side: it still listens to what was on the way, until
                     // the conductor, who knows that it has left, says no more.
@@ -183,14 +183,14 @@ async fn call(
     if !hung_up {
         // Closing with something unread would take from the client what it has not read itself.
         let _ = tokio::time::timeout(FAREWELL, discard(&mut from)).await;
-        let _ = desk.hearing.send(Heard::HungUp(caller)).await;
+        let _ = desk.hearing.send(Heard::HungUp(client_id)).await;
     }
 }
 
 /// Hands over what the client says, until it closes its side or (an error) the connection breaks.
 async fn read(
     from: &mut (impl AsyncRead + Unpin),
-    caller: Caller,
+    client_id: ClientId,
     desk: &Desk,
     complain: Sender<Bytes>,
 ) -> io::Result<()> {
@@ -198,11 +198,11 @@ async fn read(
     loop {
         let count = poll_fn(|cx| lines.poll_fill(from, cx)).await?;
         while let Some(line) = lines.next_line() {
-            hand_over(line, caller, desk, &complain).await?;
+            hand_over(line, client_id, desk, &complain).await?;
         }
         if count == 0 {
             if let Some(line) = lines.last_line() {
-                hand_over(line, caller, desk, &complain).await?;
+                hand_over(line, client_id, desk, &complain).await?;
             }
             return Ok(());
         }
@@ -211,20 +211,20 @@ async fn read(
 
 async fn hand_over(
     line: Line,
-    caller: Caller,
+    client_id: ClientId,
     desk: &Desk,
     complain: &Sender<Bytes>,
 ) -> io::Result<()> {
     let gone = || io::Error::other("nobody listens any more");
     match line {
         Line::Text(line) => {
-            desk.hearing.send(Heard::Line { caller, line }).await.map_err(|_| gone())
+            desk.hearing.send(Heard::Line { client_id, line }).await.map_err(|_| gone())
         }
         Line::TooLong { scan, length } => {
             let complaint = too_long(&scan, length, desk.longest_line);
             // An answer is not answered: the error takes its place.
             if let Salvage::Response(_) = Salvage::from(&*scan) {
-                let heard = Heard::Line { caller, line: complaint };
+                let heard = Heard::Line { client_id, line: complaint };
                 return desk.hearing.send(heard).await.map_err(|_| gone());
             }
             complain.send(complaint).await.map_err(|_| gone())

@@ -27,7 +27,7 @@ impl Shell {
         let router = self.router();
         let outer = self.core.peer_at(Seat::OUTER);
         let stages = self.core.stages();
-        let servers = stages.exchange().map_or(0, mcp::Exchange::servers);
+        let servers = stages.broker().map_or(0, mcp::Broker::server_count);
         let clients = self.clients.len();
         let directory = std::env::current_dir().unwrap_or_default();
         Status {

@@ -5,28 +5,28 @@ use std::collections::BTreeMap;
 use acp_conductor::mcp::{Heard, Mouth};
 use acp_wire::{Id, Json, Message, Outcome};
 use bytes::Bytes;
-use mcp::Caller;
+use mcp::ClientId;
 use tokio::sync::mpsc::Receiver;
 
 /// Serves everybody who calls until nobody can any more. Gives how many have called, and how many
 /// have hung up.
 pub async fn serve(mut heard: Receiver<Heard>) -> (usize, usize) {
-    let mut mouths: BTreeMap<Caller, Mouth> = BTreeMap::new();
+    let mut mouths: BTreeMap<ClientId, Mouth> = BTreeMap::new();
     // Tool calls that wait for a sample: their id, by the id of our own request.
     let mut sampling: BTreeMap<String, Id> = BTreeMap::new();
     let (mut calls, mut ends) = (0, 0);
     while let Some(heard) = heard.recv().await {
         match heard {
-            Heard::Called { caller, mouth, .. } => {
+            Heard::Called { client_id, mouth, .. } => {
                 calls += 1;
-                mouths.insert(caller, mouth);
+                mouths.insert(client_id, mouth);
             }
-            Heard::HungUp(caller) => {
+            Heard::HungUp(client_id) => {
                 ends += 1;
-                mouths.remove(&caller);
+                mouths.remove(&client_id);
             }
-            Heard::Line { caller, line } => {
-                let Some(mouth) = mouths.get(&caller) else { continue };
+            Heard::Line { client_id, line } => {
+                let Some(mouth) = mouths.get(&client_id) else { continue };
                 for answer in answer(&line, &mut sampling) {
                     mouth.say(Bytes::from(answer.to_line()));
                 }

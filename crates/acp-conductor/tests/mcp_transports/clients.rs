@@ -6,7 +6,7 @@
 use std::sync::Mutex;
 
 use acp_conductor::mcp::ports::Listeners;
-use mcp::{Kind, Place};
+use mcp::{Endpoint, Transport};
 use rmcp::model::{
     CallToolRequestParams, ClientCapabilities, ClientInfo, CreateMessageRequestParams,
     CreateMessageResult, Implementation, ProgressNotificationParam, ProtocolVersion,
@@ -62,7 +62,9 @@ impl ClientHandler for Client {
 async fn play(lifecycle: ClientLifecycleMode, calls: usize) {
     let (hearing, heard) = channel(4);
     let mut listeners = Listeners::new(hearing, LONGEST);
-    let Ok(Place::Http { url, secret }) = listeners.admit(Kind::Http, TICKET) else { panic!() };
+    let Ok(Endpoint::Http { url, secret }) = listeners.admit(Transport::Http, TICKET) else {
+        panic!()
+    };
     let bridge = tokio::spawn(bridge::serve(heard));
     let config = StreamableHttpClientTransportConfig::with_uri(url).auth_header(secret);
     let transport = StreamableHttpClientTransport::from_config(config);

@@ -1,6 +1,6 @@
 //! Streamable HTTP, request by request.
 
-use mcp::{Kind, Ticket};
+use mcp::{Ticket, Transport};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
@@ -61,7 +61,7 @@ impl Client {
     }
 
     /// Has a session, with the conductor's caller.
-    async fn begin(conductor: &mut Conductor) -> (Client, mcp::Caller) {
+    async fn begin(conductor: &mut Conductor) -> (Client, mcp::ClientId) {
         let mut client = Client::new(conductor.http());
         let answer = async {
             let mut response = client.post(INITIALIZE).await;
@@ -70,14 +70,14 @@ impl Client {
             response.header("mcp-session-id").expect("a session")
         };
         let play = async {
-            let caller = conductor.called().await;
-            assert_eq!(conductor.line(caller).await, INITIALIZE);
-            conductor.say(caller, INITIALIZED);
-            caller
+            let client_id = conductor.called().await;
+            assert_eq!(conductor.line(client_id).await, INITIALIZE);
+            conductor.say(client_id, INITIALIZED);
+            client_id
         };
-        let (session, caller) = tokio::join!(answer, play);
+        let (session, client_id) = tokio::join!(answer, play);
         client.session = Some(session);
-        (client, caller)
+        (client, client_id)
     }
 }
 
@@ -242,7 +242,7 @@ impl Client {
 #[tokio::test]
 async fn a_session_from_its_beginning_to_its_end() {
     let mut conductor = Conductor::start();
-    let (client, caller) = Client::begin(&mut conductor).await;
+    let (client, client_id) = Client::begin(&mut conductor).await;
 
     // Byte for byte, but for line breaks.
     let body =
@@ -250,32 +250,32 @@ async fn a_session_from_its_beginning_to_its_end() {
     let response = client.post(body).await;
     assert_eq!((response.status, response.header("content-length").as_deref()), (202, Some("0")));
     let line = body.trim_end().replace('\n', " ");
-    assert_eq!(conductor.line(caller).await, line);
+    assert_eq!(conductor.line(client_id).await, line);
 
     // A request, its progress, a request of the server, and the answer.
     let call = r#"{"id":"a","method":"tools/call","params":{"_meta":{"progressToken":5}}}"#;
     let mut response = client.post(call).await;
     assert_eq!(response.status, 200);
     assert_eq!(response.header("content-type").as_deref(), Some("text/event-stream"));
-    conductor.line(caller).await;
+    conductor.line(client_id).await;
     let progress = r#"{"method":"notifications/progress","params":{"progressToken":5}}"#;
     let sampling = "{\"id\":\"s\",\r\"method\":\"sampling/createMessage\"}";
     let result = r#"{"id":"\u0061","result":{"n":1.10}}"#;
-    conductor.say(caller, progress);
-    conductor.say(caller, sampling);
-    conductor.say(caller, r#"{"id":"never asked","result":{}}"#);
-    conductor.say(caller, "not a message");
-    conductor.say(caller, result);
+    conductor.say(client_id, progress);
+    conductor.say(client_id, sampling);
+    conductor.say(client_id, r#"{"id":"never asked","result":{}}"#);
+    conductor.say(client_id, "not a message");
+    conductor.say(client_id, result);
     assert_eq!(response.event().await.as_deref(), Some(progress));
     assert_eq!(response.event().await.unwrap(), sampling.replace('\r', " "));
     assert_eq!(response.event().await.as_deref(), Some(result));
     assert_eq!(response.event().await, None);
     let answer = r#"{"id":"s","result":{}}"#;
     assert_eq!(client.post(answer).await.status, 202);
-    assert_eq!(conductor.line(caller).await, answer);
+    assert_eq!(conductor.line(client_id).await, answer);
 
     assert_eq!(client.send("DELETE", "", "").await.status, 204);
-    conductor.hung_up(caller).await;
+    conductor.hung_up(client_id).await;
     for method in ["DELETE", "POST", "GET"] {
         assert_eq!(client.send(method, "", "{\"method\":\"n\"}").await.status, 404);
     }
@@ -285,32 +285,32 @@ async fn a_session_from_its_beginning_to_its_end() {
 #[tokio::test]
 async fn what_belongs_to_no_request_finds_its_stream() {
     let mut conductor = Conductor::start();
-    let (client, caller) = Client::begin(&mut conductor).await;
+    let (client, client_id) = Client::begin(&mut conductor).await;
     let note = |n: u32| format!(r#"{{"method":"note","params":{n}}}"#);
     let request = |id: u32| {
         format!(r#"{{"id":{id},"method":"m","params":{{"_meta":{{"progressToken":{id}}}}}}}"#)
     };
     // Kept for the first stream that comes.
-    conductor.say(caller, &note(1));
-    conductor.say(caller, &note(2));
+    conductor.say(client_id, &note(1));
+    conductor.say(client_id, &note(2));
     let mut first = client.post(&request(1)).await;
-    conductor.line(caller).await;
+    conductor.line(client_id).await;
     assert_eq!(first.event().await, Some(note(1)));
     assert_eq!(first.event().await, Some(note(2)));
     // Without a GET, the latest POST.
     let mut second = client.post(&request(2)).await;
-    conductor.line(caller).await;
-    conductor.say(caller, &note(3));
+    conductor.line(client_id).await;
+    conductor.say(client_id, &note(3));
     assert_eq!(second.event().await, Some(note(3)));
     // One that takes only its answer gets only that.
     let third = request(3);
     let third = client.send("POST", "Accept: application/json\r\n", &third);
     let play = async {
-        conductor.line(caller).await;
+        conductor.line(client_id).await;
         conductor
-            .say(caller, r#"{"method":"notifications/progress","params":{"progressToken":3}}"#);
-        conductor.say(caller, &note(4));
-        conductor.say(caller, r#"{"id":3,"result":3}"#);
+            .say(client_id, r#"{"method":"notifications/progress","params":{"progressToken":3}}"#);
+        conductor.say(client_id, &note(4));
+        conductor.say(client_id, r#"{"id":3,"result":3}"#);
     };
     let (mut third, ()) = tokio::join!(third, play);
     assert_eq!(third.header("content-type").as_deref(), Some("application/json"));
@@ -319,12 +319,12 @@ async fn what_belongs_to_no_request_finds_its_stream() {
     // With a GET, that; but progress and answers stay where they belong.
     let mut get = client.send("GET", "Accept: text/event-stream\r\n", "").await;
     assert_eq!(get.status, 200);
-    conductor.say(caller, &note(5));
+    conductor.say(client_id, &note(5));
     let progress = r#"{"method":"notifications/progress","params":{"progressToken":1}}"#;
-    conductor.say(caller, progress);
-    conductor.say(caller, r#"{"id":2,"error":{"code":-32601,"message":""}}"#);
+    conductor.say(client_id, progress);
+    conductor.say(client_id, r#"{"id":2,"error":{"code":-32601,"message":""}}"#);
     let sampling = r#"{"id":"s","method":"sampling/createMessage"}"#;
-    conductor.say(caller, sampling);
+    conductor.say(client_id, sampling);
     assert_eq!(get.event().await, Some(note(5)));
     assert_eq!(first.event().await.as_deref(), Some(progress));
     assert!(second.event().await.unwrap().starts_with(r#"{"id":2,"#));
@@ -334,14 +334,14 @@ async fn what_belongs_to_no_request_finds_its_stream() {
     // A second GET takes the place of the first.
     let mut again = client.send("GET", "", "").await;
     assert_eq!(get.event().await, None);
-    conductor.say(caller, &note(6));
+    conductor.say(client_id, &note(6));
     assert_eq!(again.event().await, Some(note(6)));
     // A stream that breaks cancels nothing, and the next one takes its place.
     drop((first, again));
-    conductor.say(caller, &note(7));
-    conductor.say(caller, r#"{"id":1,"result":{}}"#);
+    conductor.say(client_id, &note(7));
+    conductor.say(client_id, r#"{"id":1,"result":{}}"#);
     let mut last = client.send("GET", "", "").await;
-    conductor.say(caller, &note(8));
+    conductor.say(client_id, &note(8));
     let seen = last.event().await;
     // Written to a connection that was already closed, perhaps.
     assert!(seen == Some(note(7)) || seen == Some(note(8)));
@@ -351,16 +351,16 @@ async fn what_belongs_to_no_request_finds_its_stream() {
 #[tokio::test]
 async fn a_batch_is_taken_apart() {
     let mut conductor = Conductor::start();
-    let (client, caller) = Client::begin(&mut conductor).await;
+    let (client, client_id) = Client::begin(&mut conductor).await;
     let batch = "[ {\"id\":1,\"method\":\"a\"},\n{\"method\":\"n\"},{\"id\":2,\"method\":\"b\"} ]";
     for (accept, whole) in [("text/event-stream", false), ("application/json", true)] {
         let headers = format!("Accept: {accept}\r\n");
         let play = async {
-            assert_eq!(conductor.line(caller).await, "{\"id\":1,\"method\":\"a\"}");
-            assert_eq!(conductor.line(caller).await, "{\"method\":\"n\"}");
-            assert_eq!(conductor.line(caller).await, "{\"id\":2,\"method\":\"b\"}");
-            conductor.say(caller, "{\"id\":2,\"result\":2}");
-            conductor.say(caller, "{\"id\":1,\"result\":1}");
+            assert_eq!(conductor.line(client_id).await, "{\"id\":1,\"method\":\"a\"}");
+            assert_eq!(conductor.line(client_id).await, "{\"method\":\"n\"}");
+            assert_eq!(conductor.line(client_id).await, "{\"id\":2,\"method\":\"b\"}");
+            conductor.say(client_id, "{\"id\":2,\"result\":2}");
+            conductor.say(client_id, "{\"id\":1,\"result\":1}");
         };
         let (mut response, ()) = tokio::join!(client.send("POST", &headers, batch), play);
         if whole {
@@ -373,19 +373,19 @@ async fn a_batch_is_taken_apart() {
         }
     }
     assert_eq!(client.post("[{\"method\":\"n\"}]").await.status, 202);
-    conductor.line(caller).await;
+    conductor.line(client_id).await;
 }
 
 #[tokio::test]
 async fn when_the_conductor_ends_a_call_everything_open_is_answered() {
     let mut conductor = Conductor::start();
-    let (client, caller) = Client::begin(&mut conductor).await;
+    let (client, client_id) = Client::begin(&mut conductor).await;
     let mut get = client.send("GET", "", "").await;
     let mut post = client.post(r#"{"id":1,"method":"m"}"#).await;
-    conductor.line(caller).await;
-    conductor.say(caller, r#"{"method":"last words"}"#);
+    conductor.line(client_id).await;
+    conductor.say(client_id, r#"{"method":"last words"}"#);
     conductor.mouths.clear();
-    conductor.hung_up(caller).await;
+    conductor.hung_up(client_id).await;
     assert_eq!(get.event().await.as_deref(), Some(r#"{"method":"last words"}"#));
     assert_eq!(get.event().await, None);
     let answer = post.event().await.unwrap();
@@ -416,10 +416,10 @@ async fn a_request_without_a_session_is_a_call_of_its_own() {
     ] {
         let body = format!(r#"{{"id":1,"method":"{method}"}}"#);
         let play = async {
-            let caller = conductor.called().await;
-            assert_eq!(conductor.line(caller).await, body);
-            conductor.say(caller, answer);
-            conductor.hung_up(caller).await;
+            let client_id = conductor.called().await;
+            assert_eq!(conductor.line(client_id).await, body);
+            conductor.say(client_id, answer);
+            conductor.hung_up(client_id).await;
         };
         let read = async {
             let headers = format!("Accept: {accept}\r\n");
@@ -437,15 +437,15 @@ async fn a_request_without_a_session_is_a_call_of_its_own() {
     }
     // What comes before the answer starts the stream; the client leaves before the end.
     let play = async {
-        let caller = conductor.called().await;
-        conductor.line(caller).await;
-        conductor.say(caller, "{\"method\":\"n\"}");
-        caller
+        let client_id = conductor.called().await;
+        conductor.line(client_id).await;
+        conductor.say(client_id, "{\"method\":\"n\"}");
+        client_id
     };
-    let (caller, mut response) = tokio::join!(play, client.post("{\"id\":1,\"method\":\"m\"}"));
+    let (client_id, mut response) = tokio::join!(play, client.post("{\"id\":1,\"method\":\"m\"}"));
     assert_eq!(response.event().await.as_deref(), Some("{\"method\":\"n\"}"));
     drop(response);
-    conductor.hung_up(caller).await;
+    conductor.hung_up(client_id).await;
     conductor.assert_quiet();
 }
 
@@ -455,27 +455,27 @@ async fn a_client_that_never_hears_of_its_session_has_left() {
     let client = Client::new(conductor.http());
     // It does not wait for the answer.
     let response = client.post(INITIALIZE).await;
-    let caller = conductor.called().await;
-    conductor.line(caller).await;
+    let client_id = conductor.called().await;
+    conductor.line(client_id).await;
     drop(response);
-    conductor.hung_up(caller).await;
+    conductor.hung_up(client_id).await;
     // It is refused.
     let mut response = client.post(INITIALIZE).await;
-    let caller = conductor.called().await;
-    conductor.line(caller).await;
-    conductor.say(caller, r#"{"id":0,"error":{"code":1,"message":""}}"#);
+    let client_id = conductor.called().await;
+    conductor.line(client_id).await;
+    conductor.say(client_id, r#"{"id":0,"error":{"code":1,"message":""}}"#);
     assert!(response.event().await.is_some());
-    conductor.hung_up(caller).await;
+    conductor.hung_up(client_id).await;
     conductor.assert_quiet();
 }
 
 #[tokio::test]
 async fn messages_that_nobody_reads_are_kept_up_to_a_limit() {
     let mut conductor = Conductor::start();
-    let (client, caller) = Client::begin(&mut conductor).await;
+    let (client, client_id) = Client::begin(&mut conductor).await;
     let note = |n: usize| format!(r#"{{"method":"note","params":{n}}}"#);
     for n in 0..1500 {
-        conductor.say(caller, &note(n));
+        conductor.say(client_id, &note(n));
     }
     // The session has heard it all before the client asks.
     for _ in 0..100 {
@@ -487,33 +487,33 @@ async fn messages_that_nobody_reads_are_kept_up_to_a_limit() {
     }
     // With nothing else open, this is the place for requests, too.
     let sampling = r#"{"id":"s","method":"sampling/createMessage"}"#;
-    conductor.say(caller, sampling);
+    conductor.say(client_id, sampling);
     assert_eq!(get.event().await.as_deref(), Some(sampling));
 }
 
 #[tokio::test]
 async fn a_listener_that_closes_lets_calls_end_and_then_ends_all() {
     let mut conductor = Conductor::start();
-    let (client, caller) = Client::begin(&mut conductor).await;
+    let (client, client_id) = Client::begin(&mut conductor).await;
     let mut get = client.send("GET", "", "").await;
     conductor.listeners.revoke(TICKET);
     // What the conductor still says arrives.
-    conductor.say(caller, r#"{"method":"last words"}"#);
+    conductor.say(client_id, r#"{"method":"last words"}"#);
     conductor.mouths.clear();
     assert_eq!(get.event().await.as_deref(), Some(r#"{"method":"last words"}"#));
     assert_eq!(get.event().await, None);
-    conductor.hung_up(caller).await;
+    conductor.hung_up(client_id).await;
     while TcpStream::connect(&client.authority).await.is_ok() {
         tokio::task::yield_now().await;
     }
     // It opens again for the next ticket.
-    let (client, caller) = Client::begin(&mut conductor).await;
+    let (client, client_id) = Client::begin(&mut conductor).await;
     let mut get = client.send("GET", "", "").await;
-    assert!(conductor.listeners.admit(Kind::Http, Ticket(9)).is_ok());
+    assert!(conductor.listeners.admit(Transport::Http, Ticket(9)).is_ok());
     drop(conductor.listeners);
     assert_eq!(get.event().await, None);
     assert!(TcpStream::connect(&client.authority).await.is_err());
-    assert!(!conductor.mouths[&caller].say("x".into()), "nobody is there to hear it");
+    assert!(!conductor.mouths[&client_id].say("x".into()), "nobody is there to hear it");
 }
 
 #[tokio::test]

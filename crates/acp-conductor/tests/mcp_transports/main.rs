@@ -11,7 +11,7 @@ use std::time::Duration;
 use acp_conductor::mcp::ports::Listeners;
 use acp_conductor::mcp::{Heard, Mouth};
 use bytes::Bytes;
-use mcp::{Caller, Kind, Place, Ticket};
+use mcp::{ClientId, Endpoint, Ticket, Transport};
 use tokio::sync::mpsc::{Receiver, channel};
 
 /// Longer than anything takes; a test that waits for it has failed.
@@ -27,7 +27,7 @@ pub const LONGEST: usize = 100_000;
 pub struct Conductor {
     pub listeners: Listeners,
     heard: Receiver<Heard>,
-    pub mouths: BTreeMap<Caller, Mouth>,
+    pub mouths: BTreeMap<ClientId, Mouth>,
 }
 
 impl Conductor {
@@ -39,8 +39,8 @@ impl Conductor {
 
     /// Admits `TICKET`: port and secret.
     pub fn stdio(&mut self) -> (u16, String) {
-        match self.listeners.admit(Kind::Stdio, TICKET) {
-            Ok(Place::Stdio { port, secret, .. }) => (port, secret),
+        match self.listeners.admit(Transport::Stdio, TICKET) {
+            Ok(Endpoint::Stdio { port, secret, .. }) => (port, secret),
             other => panic!("{other:?}"),
         }
     }
@@ -51,8 +51,8 @@ impl Conductor {
     }
 
     pub fn http_for(&mut self, ticket: Ticket) -> (String, String) {
-        match self.listeners.admit(Kind::Http, ticket) {
-            Ok(Place::Http { url, secret }) => (url, secret),
+        match self.listeners.admit(Transport::Http, ticket) {
+            Ok(Endpoint::Http { url, secret }) => (url, secret),
             other => panic!("{other:?}"),
         }
     }
@@ -61,21 +61,21 @@ impl Conductor {
         tokio::time::timeout(LONG, self.heard.recv()).await.expect("in time").expect("a call")
     }
 
-    pub async fn called(&mut self) -> Caller {
+    pub async fn called(&mut self) -> ClientId {
         match self.hear().await {
-            Heard::Called { ticket, caller, mouth } => {
+            Heard::Called { ticket, client_id, mouth } => {
                 assert_eq!(ticket, TICKET);
-                assert!(self.mouths.insert(caller, mouth).is_none());
-                caller
+                assert!(self.mouths.insert(client_id, mouth).is_none());
+                client_id
             }
             other => panic!("{other:?}"),
         }
     }
 
-    pub async fn line(&mut self, from: Caller) -> String {
+    pub async fn line(&mut self, from: ClientId) -> String {
         match self.hear().await {
-            Heard::Line { caller, line } => {
-                assert_eq!(caller, from);
+            Heard::Line { client_id, line } => {
+                assert_eq!(client_id, from);
                 String::from_utf8(line.to_vec()).unwrap()
             }
             other => panic!("{other:?}"),
@@ -83,9 +83,9 @@ impl Conductor {
     }
 
     /// Hears that it has left, and says no more.
-    pub async fn hung_up(&mut self, who: Caller) {
+    pub async fn hung_up(&mut self, who: ClientId) {
         match self.hear().await {
-            Heard::HungUp(caller) => assert_eq!(caller, who),
+            Heard::HungUp(client_id) => assert_eq!(client_id, who),
             other => panic!("{other:?}"),
         }
         self.mouths.remove(&who);
@@ -96,7 +96,7 @@ impl Conductor {
         assert!(self.heard.try_recv().is_err());
     }
 
-    pub fn say(&self, to: Caller, line: &str) {
+    pub fn say(&self, to: ClientId, line: &str) {
         assert!(self.mouths[&to].say(Bytes::copy_from_slice(line.as_bytes())));
     }
 }

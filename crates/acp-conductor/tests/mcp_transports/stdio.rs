@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::time::Instant;
 
-use mcp::{Kind, Place, Ticket};
+use mcp::{Endpoint, Ticket, Transport};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::{Child, ChildStdout, Command};
@@ -40,29 +40,29 @@ async fn lines_travel_both_ways_and_both_may_end_it() {
     // The client leaves, and still reads what was on its way.
     let (mut client, welcome) = connect(port, &greeting(&secret)).await;
     assert_eq!(welcome, WELCOME);
-    let caller = conductor.called().await;
+    let client_id = conductor.called().await;
     client.write_all(b"{\"n\":1.10}\r\n\n{\"last\":true}").await.unwrap();
-    conductor.say(caller, "one");
-    conductor.say(caller, "two");
+    conductor.say(client_id, "one");
+    conductor.say(client_id, "two");
     assert_eq!(line(&mut client).await, "one\n");
     assert_eq!(line(&mut client).await, "two\n");
-    assert_eq!(conductor.line(caller).await, "{\"n\":1.10}\r");
+    assert_eq!(conductor.line(client_id).await, "{\"n\":1.10}\r");
     client.get_mut().shutdown().await.unwrap();
-    assert_eq!(conductor.line(caller).await, "{\"last\":true}");
-    conductor.say(caller, "three");
-    conductor.hung_up(caller).await;
+    assert_eq!(conductor.line(client_id).await, "{\"last\":true}");
+    conductor.say(client_id, "three");
+    conductor.hung_up(client_id).await;
     assert_eq!(line(&mut client).await, "three\n");
     assert_eq!(line(&mut client).await, "");
 
     // The conductor ends it, even though the client still talks.
     let (mut client, _) = connect(port, &greeting(&secret)).await;
-    let caller = conductor.called().await;
-    conductor.say(caller, "good bye");
+    let client_id = conductor.called().await;
+    conductor.say(client_id, "good bye");
     conductor.mouths.clear();
     assert_eq!(line(&mut client).await, "good bye\n");
     assert_eq!(line(&mut client).await, "");
     drop(client);
-    conductor.hung_up(caller).await;
+    conductor.hung_up(client_id).await;
     conductor.assert_quiet();
 }
 
@@ -72,8 +72,8 @@ async fn what_follows_the_greeting_at_once_is_not_lost() {
     let (port, secret) = conductor.stdio();
     let (_client, welcome) = connect(port, &format!("{}{{\"a\":1}}\n", greeting(&secret))).await;
     assert_eq!(welcome, WELCOME);
-    let caller = conductor.called().await;
-    assert_eq!(conductor.line(caller).await, "{\"a\":1}");
+    let client_id = conductor.called().await;
+    assert_eq!(conductor.line(client_id).await, "{\"a\":1}");
 }
 
 #[tokio::test]
@@ -87,7 +87,7 @@ async fn who_does_not_know_a_secret_is_turned_away() {
         let (_, answer) = connect(port, wrong).await;
         assert_eq!(answer, "", "{wrong}");
     }
-    conductor.listeners.admit(Kind::Stdio, Ticket(8)).unwrap();
+    conductor.listeners.admit(Transport::Stdio, Ticket(8)).unwrap();
     conductor.listeners.revoke(TICKET);
     assert_eq!(connect(port, &greeting(&secret)).await.1, "");
     conductor.assert_quiet();
@@ -117,7 +117,7 @@ async fn a_line_that_is_too_long_is_answered() {
     let mut conductor = Conductor::start();
     let (port, secret) = conductor.stdio();
     let (mut client, _) = connect(port, &greeting(&secret)).await;
-    let caller = conductor.called().await;
+    let client_id = conductor.called().await;
     let long = "x".repeat(LONGEST);
     for (text, id) in [
         (format!("{{\"id\":5,\"method\":\"m\",\"params\":\"{long}\"}}\n"), "\"id\":5,"),
@@ -129,7 +129,7 @@ async fn a_line_that_is_too_long_is_answered() {
         assert!(answer.contains(&LONGEST.to_string()) && answer.contains("--max-line"), "{answer}");
     }
     client.write_all(b"{}\n").await.unwrap();
-    assert_eq!(conductor.line(caller).await, "{}");
+    assert_eq!(conductor.line(client_id).await, "{}");
 }
 
 #[tokio::test]
@@ -137,8 +137,8 @@ async fn the_listener_is_there_while_somebody_may_call() {
     let mut conductor = Conductor::start();
     let (port, secret) = conductor.stdio();
     assert_eq!(conductor.stdio().0, port, "one for all");
-    let Place::Stdio { program, variable, .. } =
-        conductor.listeners.admit(Kind::Stdio, Ticket(9)).unwrap()
+    let Endpoint::Stdio { program, variable, .. } =
+        conductor.listeners.admit(Transport::Stdio, Ticket(9)).unwrap()
     else {
         panic!("another kind")
     };
@@ -148,7 +148,7 @@ async fn the_listener_is_there_while_somebody_may_call() {
 
     let (_, secret) = conductor.stdio();
     let (mut client, _) = connect(port, &greeting(&secret)).await;
-    let caller = conductor.called().await;
+    let client_id = conductor.called().await;
     conductor.listeners.revoke(TICKET);
     conductor.listeners.revoke(TICKET);
     TcpStream::connect(("127.0.0.1", port)).await.expect("ticket 9 is still there");
@@ -158,7 +158,7 @@ async fn the_listener_is_there_while_somebody_may_call() {
     }
     // Who has called stays.
     client.write_all(b"{}\n").await.unwrap();
-    assert_eq!(conductor.line(caller).await, "{}");
+    assert_eq!(conductor.line(client_id).await, "{}");
     let (again, secret) = conductor.stdio();
     assert_eq!(connect(again, &greeting(&secret)).await.1, WELCOME);
     conductor.called().await;
@@ -187,15 +187,15 @@ async fn the_command_joins_its_streams_to_the_conductor() {
     let (port, secret) = conductor.stdio();
     let mut child = command(port, Some(&secret));
     let (mut input, mut output) = (child.stdin.take().unwrap(), output(&mut child));
-    let caller = conductor.called().await;
+    let client_id = conductor.called().await;
     input.write_all(b"{\"a\": 1}\n").await.unwrap();
-    assert_eq!(conductor.line(caller).await, "{\"a\": 1}");
-    conductor.say(caller, "{\"b\": 2}");
+    assert_eq!(conductor.line(client_id).await, "{\"a\": 1}");
+    conductor.say(client_id, "{\"b\": 2}");
     assert_eq!(line(&mut output).await, "{\"b\": 2}\n");
     // The agent closes; what was on its way still comes.
     drop(input);
-    conductor.say(caller, "{\"c\": 3}");
-    conductor.hung_up(caller).await;
+    conductor.say(client_id, "{\"c\": 3}");
+    conductor.hung_up(client_id).await;
     assert_eq!(line(&mut output).await, "{\"c\": 3}\n");
     assert!(child.wait().await.unwrap().success());
 

@@ -4,7 +4,7 @@
 //! apart completely, so a field that is added to a type does not compile until it is named here. The crates below
 //! know nothing of the journal.
 //!
-//! Enums look as `serde` writes them: `"Stop"`, `{"HungUp":3}`, `{"Line":{"link":…,"line":…}}`.
+//! Enums look as `serde` writes them: `"Stop"`, `{"ClientDisconnected":3}`, `{"Line":{"link":…,"line":…}}`.
 
 use acp_wire::json::write_string;
 use acp_wire::{Id, Json, Message};

@@ -49,13 +49,15 @@ fn event(chain: &Chain, input: &Input) -> String {
             format!("the chain is completed: {} components", setup.chain.components.len())
         }
         Input::Extended(Err(why)) => format!("the chain cannot be completed: {why}"),
-        Input::Called { ticket, caller } => {
-            format!("MCP client {} connected with ticket {}", caller.0, ticket.0)
+        Input::ClientConnected { ticket, client_id } => {
+            format!("MCP client {} connected with ticket {}", client_id.0, ticket.0)
         }
-        Input::Heard { caller, line } => format!("from MCP client {}: {}", caller.0, text(line)),
-        Input::HungUp(caller) => format!("MCP client {} disconnected", caller.0),
-        Input::Admitted { ticket, place } => match place {
-            Ok(place) => format!("ticket {} is open: {place:?}", ticket.0),
+        Input::ClientMessage { client_id, line } => {
+            format!("from MCP client {}: {}", client_id.0, text(line))
+        }
+        Input::ClientDisconnected(client_id) => format!("MCP client {} disconnected", client_id.0),
+        Input::EndpointOpened { ticket, endpoint } => match endpoint {
+            Ok(endpoint) => format!("ticket {} is open: {endpoint:?}", ticket.0),
             Err(why) => format!("ticket {} cannot be opened: {why}", ticket.0),
         },
         Input::Command(command) => match command {
@@ -102,12 +104,14 @@ fn action(chain: &Chain, output: &Output) -> String {
         Output::Listen(false) => "do not listen to MCP clients".to_owned(),
         Output::OpenRelay { seat, .. } => format!("let a relay connect for {}", name(seat)),
         Output::Extend(_) => "complete the chain".to_owned(),
-        Output::Tell { caller, message } => {
-            format!("to MCP client {}: {}", caller.0, said(message))
+        Output::SendToClient { client_id, message } => {
+            format!("to MCP client {}: {}", client_id.0, said(message))
         }
-        Output::HangUp(caller) => format!("disconnect MCP client {}", caller.0),
-        Output::Admit { ticket, kind } => format!("open ticket {} ({})", ticket.0, kind.name()),
-        Output::Revoke(ticket) => format!("revoke ticket {}", ticket.0),
+        Output::DisconnectClient(client_id) => format!("disconnect MCP client {}", client_id.0),
+        Output::OpenEndpoint { ticket, transport } => {
+            format!("open ticket {} ({})", ticket.0, transport.name())
+        }
+        Output::RevokeTicket(ticket) => format!("revoke ticket {}", ticket.0),
         Output::Learn { seat, greeting: Some(greeting) } => {
             format!("remember that {} understands {greeting:?}", name(seat))
         }

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use acp_wire::dialect::{Generation, Greeting};
 use acp_wire::message::{Findings, Remains};
 use acp_wire::{Id, Json, Message, Side, Spoken};
-use mcp::{Caller, Place, Ticket};
+use mcp::{ClientId, Endpoint, Ticket};
 use router::{Chain, Component, Ending, How, Kind, Level, Mode, Notice, Seat, TakesUpdates};
 
 use super::*;
@@ -62,7 +62,7 @@ fn setup() -> Setup {
             tell_editor: true,
             seed: u64::MAX - 1,
         },
-        bridge: Some(mcp::Policy::Only(mcp::Kind::Http)),
+        bridge: Some(mcp::BridgePolicy::Only(mcp::Transport::Http)),
         word: "w".into(),
         nested: true,
         longest_line: usize::MAX,
@@ -82,7 +82,7 @@ fn setup() -> Setup {
 #[test]
 fn a_setup_returns() {
     returns(&setup());
-    returns(&Setup { bridge: Some(mcp::Policy::Auto), ..setup() });
+    returns(&Setup { bridge: Some(mcp::BridgePolicy::Auto), ..setup() });
     returns(&Setup { bridge: None, ..setup() });
     for generation in [
         Generation::P0,
@@ -102,7 +102,7 @@ fn a_setup_returns() {
 fn every_input_returns() {
     let link = Link { seat: Seat(3), port: Port::Relay };
     let (seat, life) = (Seat(2), 7);
-    let (ticket, caller) = (Ticket(u64::MAX), Caller(4));
+    let (ticket, client_id) = (Ticket(u64::MAX), ClientId(4));
     let line = || Line::Text("{\"a\":\"\\u00e9\"}\r".into());
     let found = Findings {
         messages: vec![Remains {
@@ -116,13 +116,13 @@ fn every_input_returns() {
         looks_like_json: true,
     };
     let servers = Json::parse(r#"{"b":1.10, "a":[null]}"#).expect("JSON");
-    let stdio = Place::Stdio {
+    let stdio = Endpoint::Stdio {
         program: "p".into(),
         port: u16::MAX,
         variable: "V".into(),
         secret: "s".into(),
     };
-    let http = Place::Http { url: "u".into(), secret: "s".into() };
+    let http = Endpoint::Http { url: "u".into(), secret: "s".into() };
     for input in [
         Input::Line { link, line: line() },
         Input::Line { link, line: Line::Text(vec![0xff, 0, 0x0a].into()) },
@@ -140,12 +140,12 @@ fn every_input_returns() {
         Input::RelayJoined { seat, life },
         Input::Extended(Ok(Box::new(setup()))),
         Input::Extended(Err("no".into())),
-        Input::Called { ticket, caller },
-        Input::Heard { caller, line: "l".into() },
-        Input::HungUp(caller),
-        Input::Admitted { ticket, place: Ok(stdio) },
-        Input::Admitted { ticket, place: Ok(http) },
-        Input::Admitted { ticket, place: Err("no".into()) },
+        Input::ClientConnected { ticket, client_id },
+        Input::ClientMessage { client_id, line: "l".into() },
+        Input::ClientDisconnected(client_id),
+        Input::EndpointOpened { ticket, endpoint: Ok(stdio) },
+        Input::EndpointOpened { ticket, endpoint: Ok(http) },
+        Input::EndpointOpened { ticket, endpoint: Err("no".into()) },
         Input::Command(Command::Stop),
         Input::Command(Command::Restart(seat)),
         Input::Command(Command::Bypass(seat)),
@@ -178,7 +178,7 @@ fn every_input_returns() {
 fn every_output_returns() {
     let link = Link { seat: Seat(0), port: Port::Main };
     let (seat, life) = (Seat(2), 7);
-    let (ticket, caller) = (Ticket(1), Caller(4));
+    let (ticket, client_id) = (Ticket(1), ClientId(4));
     let (toward, dialect) = (Side::Editor, Spoken::Plain);
     let notice = |level| Notice { level, seat, text: "t".into() };
     for output in [
@@ -190,10 +190,10 @@ fn every_output_returns() {
         Output::Listen(true),
         Output::OpenRelay { seat, life },
         Output::Extend(Json::EMPTY),
-        Output::Tell { caller, message: message() },
-        Output::HangUp(caller),
-        Output::Admit { ticket, kind: mcp::Kind::Stdio },
-        Output::Revoke(ticket),
+        Output::SendToClient { client_id, message: message() },
+        Output::DisconnectClient(client_id),
+        Output::OpenEndpoint { ticket, transport: mcp::Transport::Stdio },
+        Output::RevokeTicket(ticket),
         Output::Learn { seat, greeting: Some(Greeting::Proxy) },
         Output::Learn { seat, greeting: None },
         Output::Spare { seat, kind: Kind { toward, method: "m".into(), update: None } },

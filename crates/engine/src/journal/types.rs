@@ -4,7 +4,7 @@ use acp_wire::dialect::{Generation, Greeting};
 use acp_wire::json::write_string;
 use acp_wire::message::{Findings, Remains};
 use acp_wire::{Json, Side, Spoken};
-use mcp::{Caller, Kind as PlaceKind, Place, Policy as BridgePolicy, Ticket};
+use mcp::{BridgePolicy, ClientId, Endpoint, Ticket, Transport};
 use router::{Chain, Component, Ending, How, Kind, Level, Mode, Notice, Seat, TakesUpdates, Time};
 
 use super::codec::{
@@ -21,7 +21,7 @@ object!(Begun { at, input });
 object!(Effects { outputs, appended });
 object!(Appended { link, dropped, text });
 
-newtype!(Seat, Time, Ticket, Caller);
+newtype!(Seat, Time, Ticket, ClientId);
 
 // What is known when a chain begins.
 object!(Setup { chain, rules, bridge, word, nested, longest_line, marks, facts, watched });
@@ -38,7 +38,7 @@ choice!(TakesUpdates [Usual, All, Known] [] []);
 choice!(Restart [Never, IfItCan, Always] [] []);
 choice!(Then [Bypass, Stop] [] []);
 choice!(BridgePolicy [Auto] [Only] []);
-choice!(PlaceKind [Stdio, Http] [] []);
+choice!(Transport [Stdio, Http] [] []);
 choice!(Generation [P0, P1, P2, P3t, P3, P4, P5] [] []);
 choice!(Greeting [Proxy, Underscore, Capability] [] []);
 object!(Kind { toward, method, update });
@@ -56,14 +56,14 @@ choice!(How
     [Unresponsive { method, limit }, Uncancellable { method, limit }]
 );
 choice!(Command [Stop] [Restart, Bypass, Hold, Release] []);
-choice!(Place
+choice!(Endpoint
     []
     []
     [Stdio { program, port, variable, secret }, Http { url, secret }]
 );
 choice!(Input
     [Tick]
-    [Unread, Extended, HungUp, Command]
+    [Unread, Extended, ClientDisconnected, Command]
     [
         Line { link, line },
         Waits { link, waits },
@@ -74,22 +74,22 @@ choice!(Input
         Words { seat, life, lines },
         RelayOpened { seat, life, servers },
         RelayJoined { seat, life },
-        Called { ticket, caller },
-        Heard { caller, line },
-        Admitted { ticket, place },
+        ClientConnected { ticket, client_id },
+        ClientMessage { client_id, line },
+        EndpointOpened { ticket, endpoint },
     ]
 );
 
 // What is done about it.
 choice!(Output
     []
-    [Kill, End, Close, Listen, Extend, HangUp, Revoke, Report, Seen, Finish]
+    [Kill, End, Close, Listen, Extend, DisconnectClient, RevokeTicket, Report, Seen, Finish]
     [
         Start { seat, life },
         Read { link, read },
         OpenRelay { seat, life },
-        Tell { caller, message },
-        Admit { ticket, kind },
+        SendToClient { client_id, message },
+        OpenEndpoint { ticket, transport },
         Learn { seat, greeting },
         Spare { seat, kind },
     ]

@@ -61,7 +61,7 @@ impl Stages {
             Verdict::Ignore => {}
             Verdict::Stop => {
                 self.end_turns(seat, &why, true);
-                self.with_exchange(|it, cx| it.left(seat, cx));
+                self.with_broker(|it, cx| it.component_removed(seat, cx));
                 self.route(router::Event::Left { seat, why });
             }
             Verdict::Restart { delay } => {
@@ -82,7 +82,7 @@ impl Stages {
             self.spare_from_now_on(seat, kind);
         }
         self.adopt_all(seat, untold);
-        self.with_exchange(|it, cx| it.parted(seat, cx));
+        self.with_broker(|it, cx| it.component_down(seat, cx));
     }
 
     /// A component is left out from now on.
@@ -93,7 +93,7 @@ impl Stages {
         if let Some(record) = self.sessions.record_mut(seat) {
             *record = Record::default();
         }
-        self.with_exchange(|it, cx| it.bypassed(seat, cx));
+        self.with_broker(|it, cx| it.component_bypassed(seat, cx));
         self.route(router::Event::Bypassed(seat));
     }
 

@@ -262,7 +262,7 @@ impl Stages {
 
     /// A component has learnt everything that it must know.
     fn resume(&mut self, seat: Seat) {
-        self.with_exchange(|it, cx| it.returned(seat, cx));
+        self.with_broker(|it, cx| it.component_restarted(seat, cx));
         // Before what has waited for the component.
         self.send_closes(seat);
         let text = format!("{} is running again", self.router.chain().describe(seat));
@@ -289,7 +289,7 @@ impl Stages {
         if let Some(record) = self.sessions.record_mut(seat) {
             record.forget(session);
         }
-        self.with_exchange(|it, cx| it.session_lost(session, cx));
+        self.with_broker(|it, cx| it.session_lost(session, cx));
     }
 
     /// What is said to the agent about a session that it has lost, it would not understand. Its sender

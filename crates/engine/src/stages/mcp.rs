@@ -1,7 +1,7 @@
 //! MCP over ACP: the exchange (crate `mcp`) as a stage.
 
 use acp_wire::{Message, Spoken};
-use mcp::{Exchange, Step};
+use mcp::{Broker, Step};
 use router::{Seat, Time};
 
 use super::{Cx, Flow, Hop, Stage, Stages};
@@ -10,22 +10,22 @@ use crate::input::Output;
 #[derive(Debug)]
 pub(super) struct Mcp {
     /// `None` in a chain that has no use for it.
-    exchange: Option<Exchange>,
+    broker: Option<Broker>,
     /// By seat: what is spoken there.
     dialects: Vec<Spoken>,
 }
 
 impl Mcp {
-    pub fn new(count: usize, exchange: Option<Exchange>) -> Mcp {
-        Mcp { exchange, dialects: vec![Spoken::Unknown; count + 1] }
+    pub fn new(count: usize, broker: Option<Broker>) -> Mcp {
+        Mcp { broker, dialects: vec![Spoken::Unknown; count + 1] }
     }
 
-    pub fn exchange(&self) -> Option<&Exchange> {
-        self.exchange.as_ref()
+    pub fn broker(&self) -> Option<&Broker> {
+        self.broker.as_ref()
     }
 
     pub fn deadline(&self) -> Option<Time> {
-        self.exchange.as_ref().and_then(Exchange::deadline)
+        self.broker.as_ref().and_then(Broker::deadline)
     }
 
     /// Notes what is spoken in a seat. Says whether that is new.
@@ -45,11 +45,11 @@ impl Mcp {
         steps: &mut Vec<Step>,
     ) -> Flow {
         let hop = self.hop(hop);
-        let Some(exchange) = self.exchange.as_mut().filter(|it| it.minds(message)) else {
+        let Some(broker) = self.broker.as_mut().filter(|it| it.is_relevant(message)) else {
             return Flow::Pass;
         };
         let mut cx = mcp::Cx { now: cx.now, out: steps };
-        let left = exchange.arrived(hop, super::take(message), &mut cx);
+        let left = broker.arrived(hop, super::take(message), &mut cx);
         pass(message, left)
     }
 
@@ -61,10 +61,10 @@ impl Mcp {
         steps: &mut Vec<Step>,
     ) -> Flow {
         let hop = self.hop(hop);
-        let relevant = |it: &&mut Exchange| it.minds_delivery(hop.seat, message);
-        let Some(exchange) = self.exchange.as_mut().filter(relevant) else { return Flow::Pass };
+        let relevant = |it: &&mut Broker| it.is_relevant_delivery(hop.seat, message);
+        let Some(broker) = self.broker.as_mut().filter(relevant) else { return Flow::Pass };
         let mut cx = mcp::Cx { now: cx.now, out: steps };
-        let left = exchange.deliver(hop, super::take(message), &mut cx);
+        let left = broker.deliver(hop, super::take(message), &mut cx);
         pass(message, left)
     }
 }
@@ -81,10 +81,10 @@ fn pass(message: &mut Message, left: Option<Message>) -> Flow {
 }
 
 impl Stages {
-    pub(super) fn with_exchange(&mut self, act: impl FnOnce(&mut Exchange, &mut mcp::Cx<'_>)) {
-        if let Some(exchange) = &mut self.mcp.exchange {
+    pub(super) fn with_broker(&mut self, act: impl FnOnce(&mut Broker, &mut mcp::Cx<'_>)) {
+        if let Some(broker) = &mut self.mcp.broker {
             let mut steps = Vec::new();
-            act(exchange, &mut mcp::Cx { now: self.cx.now, out: &mut steps });
+            act(broker, &mut mcp::Cx { now: self.cx.now, out: &mut steps });
             self.perform(steps);
         }
     }
@@ -93,16 +93,22 @@ impl Stages {
     pub(super) fn perform(&mut self, steps: Vec<Step>) {
         for step in steps {
             match step {
-                Step::Arrive { from, toward, message } => {
+                Step::Inject { from, toward, message } => {
                     self.inject(Stage::Mcp, Hop { seat: from, toward }, message);
                 }
                 Step::Deliver { to, toward, message } => {
                     self.send_from(Stage::Mcp, Hop { seat: to, toward }, message);
                 }
-                Step::Tell { caller, message } => self.cx.push(Output::Tell { caller, message }),
-                Step::HangUp(caller) => self.cx.push(Output::HangUp(caller)),
-                Step::Admit { ticket, kind } => self.cx.push(Output::Admit { ticket, kind }),
-                Step::Revoke(ticket) => self.cx.push(Output::Revoke(ticket)),
+                Step::SendToClient { client_id, message } => {
+                    self.cx.push(Output::SendToClient { client_id, message })
+                }
+                Step::DisconnectClient(client_id) => {
+                    self.cx.push(Output::DisconnectClient(client_id))
+                }
+                Step::OpenEndpoint { ticket, transport } => {
+                    self.cx.push(Output::OpenEndpoint { ticket, transport })
+                }
+                Step::RevokeTicket(ticket) => self.cx.push(Output::RevokeTicket(ticket)),
                 Step::Report(notice) => self.cx.push(Output::Report(notice)),
             }
         }

@@ -254,7 +254,7 @@ impl Stages {
     /// Nobody knows this session any more.
     pub(super) fn forget_session(&mut self, session: &SessionId) {
         self.sessions.forget(session);
-        self.with_exchange(|it, cx| it.session_lost(session, cx));
+        self.with_broker(|it, cx| it.session_lost(session, cx));
     }
 
     /// A component speaks about a session that nobody has. If it asks something, it is told so.

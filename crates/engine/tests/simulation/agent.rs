@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
-use mcp::Caller;
+use mcp::ClientId;
 use router::Time;
 
 use crate::pen::{Pen, Serial, ends, json, number, serial, session, sets_up, text};
@@ -259,16 +259,16 @@ impl Agent {
     pub fn on_answer(
         &mut self,
         id: &Id,
-        caller: Option<Caller>,
+        client_id: Option<ClientId>,
         outcome: Outcome,
         pen: &mut Pen<'_>,
     ) {
-        let found = self.sessions.iter_mut().find(|(_, tool)| tool.waits_for(id, caller));
+        let found = self.sessions.iter_mut().find(|(_, tool)| tool.waits_for(id, client_id));
         if let Some((session, tool)) = found {
             let session = session.clone();
             let progress = tool.on_answer(outcome, &mut self.last, pen);
             self.tool_is(&session, progress);
-        } else if caller.is_none() {
+        } else if client_id.is_none() {
             for turn in &mut self.turns {
                 if turn.wait == Wait::Answer(id.clone()) {
                     turn.wait = Wait::Nothing;
@@ -292,8 +292,8 @@ impl Agent {
     }
 
     /// The conductor has hung up on a client.
-    pub fn on_hung_up(&mut self, caller: Caller, pen: &mut Pen<'_>) {
-        let found = self.sessions.iter_mut().find(|(_, tool)| tool.caller() == Some(caller));
+    pub fn on_hung_up(&mut self, client_id: ClientId, pen: &mut Pen<'_>) {
+        let found = self.sessions.iter_mut().find(|(_, tool)| tool.client_id() == Some(client_id));
         if let Some((session, tool)) = found {
             let session = session.clone();
             if tool.on_hung_up() {
@@ -379,7 +379,7 @@ impl Agent {
     }
 
     /// The process ends: these clients end with it.
-    pub fn callers(&self) -> Vec<Caller> {
-        self.sessions.values().filter_map(Tool::caller).collect()
+    pub fn client_ids(&self) -> Vec<ClientId> {
+        self.sessions.values().filter_map(Tool::client_id).collect()
     }
 }

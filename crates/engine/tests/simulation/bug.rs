@@ -140,7 +140,7 @@ impl Saboteur {
 impl Tamper for Saboteur {
     fn before(&mut self, event: Event, stages: &Stages) -> Option<Event> {
         self.event = Some(event.clone());
-        if self.bug == Bug::LosePlace && matches!(event, Event::Admitted { .. }) {
+        if self.bug == Bug::LosePlace && matches!(event, Event::EndpointOpened { .. }) {
             return None;
         }
         if self.bug == Bug::Blind

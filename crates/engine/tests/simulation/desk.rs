@@ -3,19 +3,19 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use mcp::{Kind, Place, Ticket};
+use mcp::{Endpoint, Ticket, Transport};
 
 #[derive(Debug, Default)]
 pub struct Desk {
     open: BTreeSet<Ticket>,
     /// What was asked for and not answered: when, and what.
-    asked: VecDeque<(usize, Ticket, Kind)>,
+    asked: VecDeque<(usize, Ticket, Transport)>,
     /// The next place cannot be opened.
     pub full: bool,
 }
 
 impl Desk {
-    pub fn ask(&mut self, stamp: usize, ticket: Ticket, kind: Kind) {
+    pub fn ask(&mut self, stamp: usize, ticket: Ticket, kind: Transport) {
         self.asked.push_back((stamp, ticket, kind));
     }
 
@@ -25,7 +25,7 @@ impl Desk {
     }
 
     /// The answer to it.
-    pub fn answer(&mut self) -> Option<(Ticket, Result<Place, String>)> {
+    pub fn answer(&mut self) -> Option<(Ticket, Result<Endpoint, String>)> {
         let (_, ticket, kind) = self.asked.pop_front()?;
         if self.full {
             return Some((ticket, Err("no port is free".into())));
@@ -33,11 +33,11 @@ impl Desk {
         self.open.insert(ticket);
         let secret = format!("s{}", ticket.0);
         let place = match kind {
-            Kind::Stdio => {
+            Transport::Stdio => {
                 let (program, variable) = ("/c".into(), "SECRET".into());
-                Place::Stdio { program, port: 7000, variable, secret }
+                Endpoint::Stdio { program, port: 7000, variable, secret }
             }
-            Kind::Http => Place::Http { url: "http://127.0.0.1:7000/mcp".into(), secret },
+            Transport::Http => Endpoint::Http { url: "http://127.0.0.1:7000/mcp".into(), secret },
         };
         Some((ticket, Ok(place)))
     }

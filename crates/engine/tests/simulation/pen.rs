@@ -2,7 +2,7 @@
 
 use acp_wire::{Id, Json, Message, Outcome, Side};
 use bytes::Bytes;
-use mcp::{Caller, Ticket};
+use mcp::{ClientId, Ticket};
 use router::Time;
 
 /// The number of a message, which its payload bears as its first member: `{"n":17,…}`.
@@ -12,7 +12,7 @@ pub type Serial = usize;
 pub struct Pen<'a> {
     pub now: Time,
     pub serials: &'a mut Serial,
-    pub callers: &'a mut u64,
+    pub client_ids: &'a mut u64,
     /// The chain is about to end, or has ended.
     pub closing: bool,
     /// How many faults have happened so far.
@@ -25,9 +25,9 @@ pub struct Pen<'a> {
 
 /// What the agent's MCP clients do.
 pub enum ClientDo {
-    Call { ticket: Ticket, caller: Caller },
-    Line { caller: Caller, line: Bytes },
-    HangUp(Caller),
+    Call { ticket: Ticket, client_id: ClientId },
+    Line { client_id: ClientId, line: Bytes },
+    HangUp(ClientId),
 }
 
 impl Pen<'_> {
@@ -36,9 +36,9 @@ impl Pen<'_> {
         *self.serials
     }
 
-    pub fn fresh_caller(&mut self) -> Caller {
-        *self.callers += 1;
-        Caller(*self.callers)
+    pub fn fresh_caller(&mut self) -> ClientId {
+        *self.client_ids += 1;
+        ClientId(*self.client_ids)
     }
 
     pub fn say(&mut self, toward: Side, message: Message) {

@@ -1,7 +1,7 @@
 //! The players, as the world sees them.
 
 use acp_wire::{Message, Side};
-use mcp::Caller;
+use mcp::ClientId;
 
 use crate::agent::Agent;
 use crate::editor::{Act, Editor};
@@ -13,8 +13,8 @@ pub trait Player {
     fn hear(&mut self, toward: Side, message: Message, pen: &mut Pen<'_>);
     fn act(&mut self, _act: Act, _pen: &mut Pen<'_>) {}
     fn wake(&mut self, _pen: &mut Pen<'_>) {}
-    fn told(&mut self, _caller: Caller, _message: Message, _pen: &mut Pen<'_>) {}
-    fn hung_up(&mut self, _caller: Caller, _pen: &mut Pen<'_>) {}
+    fn told(&mut self, _caller: ClientId, _message: Message, _pen: &mut Pen<'_>) {}
+    fn hung_up(&mut self, _caller: ClientId, _pen: &mut Pen<'_>) {}
 }
 
 impl Player for Editor {
@@ -50,13 +50,13 @@ impl Player for Agent {
         Agent::wake(self, pen);
     }
 
-    fn told(&mut self, caller: Caller, message: Message, pen: &mut Pen<'_>) {
+    fn told(&mut self, client_id: ClientId, message: Message, pen: &mut Pen<'_>) {
         if let Message::Response { id, outcome, .. } = message {
-            self.on_answer(&id, Some(caller), outcome, pen);
+            self.on_answer(&id, Some(client_id), outcome, pen);
         }
     }
 
-    fn hung_up(&mut self, caller: Caller, pen: &mut Pen<'_>) {
-        self.on_hung_up(caller, pen);
+    fn hung_up(&mut self, client_id: ClientId, pen: &mut Pen<'_>) {
+        self.on_hung_up(client_id, pen);
     }
 }

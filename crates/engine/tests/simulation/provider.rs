@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use acp_wire::{Call, Generation, Id, Json, Message, Outcome, Side};
-use mcp::form::{self, Address, Answer, Form, Target, Word};
+use mcp::form::{self, Address, Answer, Form, Frame, Target};
 use router::Time;
 
 use crate::pen::{Pen, Serial, json, serial};
@@ -89,21 +89,21 @@ impl Provider {
     /// Says whether the request was meant for it.
     pub fn on_request(&mut self, id: &Id, call: &Call, pen: &mut Pen<'_>) -> bool {
         match form::read(call) {
-            Some((_, Word::Connect { server, .. })) if self.servers.contains(&server) => {
+            Some((_, Frame::Connect { server, .. })) if self.servers.contains(&server) => {
                 self.last += 1;
                 let connection = format!("v-{}-{}", self.life, self.last);
                 let result = self.form.connected(&connection);
                 self.connections.insert(connection, false);
                 pen.say(Side::Agent, Message::response(id.clone(), Outcome::Result(result)));
             }
-            Some((_, Word::Disconnect { connection }))
+            Some((_, Frame::Disconnect { connection }))
                 if self.connections.contains_key(&connection) =>
             {
                 self.connections.remove(&connection);
                 let outcome = Outcome::Result(Json::EMPTY);
                 pen.say(Side::Agent, Message::response(id.clone(), outcome));
             }
-            Some((_, Word::Say { target: Target::Connection(it), call, id: inner }))
+            Some((_, Frame::Mcp { target: Target::Connection(it), call, id: inner }))
                 if self.connections.contains_key(&it) =>
             {
                 self.on_call(id.clone(), inner, it, &call, pen);
@@ -121,10 +121,10 @@ impl Provider {
 
     pub fn on_notification(&mut self, call: &Call, pen: &mut Pen<'_>) -> bool {
         match form::read(call) {
-            Some((_, Word::Disconnect { connection })) => {
+            Some((_, Frame::Disconnect { connection })) => {
                 self.connections.remove(&connection).is_some()
             }
-            Some((_, Word::Say { target: Target::Connection(it), .. })) => {
+            Some((_, Frame::Mcp { target: Target::Connection(it), .. })) => {
                 self.connections.contains_key(&it)
             }
             Some((_, word)) if self.would_be_its_own(&word) => {
@@ -136,16 +136,17 @@ impl Provider {
     }
 
     /// Nobody else has ids like this: what names one that it does not know was for another life.
-    fn would_be_its_own(&self, word: &Word) -> bool {
+    fn would_be_its_own(&self, word: &Frame) -> bool {
         match word {
-            Word::Connect { server: it, .. } | Word::Say { target: Target::Connection(it), .. } => {
+            Frame::Connect { server: it, .. }
+            | Frame::Mcp { target: Target::Connection(it), .. } => {
                 (it.starts_with("v-") || it.starts_with("tools-"))
                     && !it.ends_with("#theirs")
                     && !it.starts_with(&format!("v-{}-", self.life))
                     && !it.starts_with(&format!("tools-{}-", self.life))
             }
             // A goodbye may come after the end of what it is for.
-            Word::Disconnect { .. } | Word::Say { .. } => false,
+            Frame::Disconnect { .. } | Frame::Mcp { .. } => false,
         }
     }
 
@@ -177,7 +178,7 @@ impl Provider {
 
     fn answer(&self, id: Id, inner: Option<Id>, connection: &str, result: Json, pen: &mut Pen<'_>) {
         let address = Address { server: "", connection, request: "" };
-        let said = Answer::Said(Outcome::Result(result));
+        let said = Answer::FromServer(Outcome::Result(result));
         let outcome = self.form.close(address, inner.as_ref(), said);
         pen.say(Side::Agent, Message::response(id, outcome));
     }

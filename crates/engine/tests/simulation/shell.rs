@@ -3,7 +3,7 @@
 use acp_wire::Message;
 use bytes::Bytes;
 use engine::{Input, Output, Seen};
-use mcp::Caller;
+use mcp::ClientId;
 use router::{How, Life, Seat};
 
 use crate::agent::Agent;
@@ -49,7 +49,10 @@ impl World {
     }
 
     fn hand_over(&mut self, input: Input) -> Check {
-        if !matches!(input, Input::Line { .. } | Input::Heard { .. } | Input::Written { .. }) {
+        if !matches!(
+            input,
+            Input::Line { .. } | Input::ClientMessage { .. } | Input::Written { .. }
+        ) {
             self.tell(|| format!("{input:?}"));
         }
         let now = self.now;
@@ -71,8 +74,8 @@ impl World {
     fn perform(&mut self, output: Output) -> Check {
         match &output {
             Output::Seen(_) => {}
-            Output::Tell { caller, message } => {
-                self.tell(|| format!("    > {caller:?} {}", message.to_line()));
+            Output::SendToClient { client_id, message } => {
+                self.tell(|| format!("    > {client_id:?} {}", message.to_line()));
             }
             output => self.tell(|| format!("{output:?}")),
         }
@@ -90,13 +93,15 @@ impl World {
             Output::OpenRelay { .. } | Output::Extend(_) => {
                 return Err("no player speaks SCP".into());
             }
-            Output::Tell { caller, message } => self.tell_client(caller, Some(message)),
-            Output::HangUp(caller) => self.tell_client(caller, None),
-            Output::Admit { ticket, kind } => {
-                self.stamp += 1;
-                self.desk.ask(self.stamp, ticket, kind);
+            Output::SendToClient { client_id, message } => {
+                self.tell_client(client_id, Some(message))
             }
-            Output::Revoke(ticket) => return self.desk.revoke(ticket),
+            Output::DisconnectClient(client_id) => self.tell_client(client_id, None),
+            Output::OpenEndpoint { ticket, transport } => {
+                self.stamp += 1;
+                self.desk.ask(self.stamp, ticket, transport);
+            }
+            Output::RevokeTicket(ticket) => return self.desk.revoke(ticket),
             Output::Learn { .. } if Reaction::of(&self.case).is_some() => {}
             Output::Learn { .. } => return Err("a generation that is given was learned".into()),
             Output::Spare { .. } => {}
@@ -131,12 +136,12 @@ impl World {
     }
 
     pub fn shell_answers(&mut self) -> Check {
-        let Some((ticket, place)) = self.desk.answer() else { return Ok(()) };
-        if place.is_err() {
+        let Some((ticket, endpoint)) = self.desk.answer() else { return Ok(()) };
+        if endpoint.is_err() {
             self.desk.full = false;
             self.disturb();
         }
-        self.input(Input::Admitted { ticket, place })
+        self.input(Input::EndpointOpened { ticket, endpoint })
     }
 
     /// What waits is not more than what was said.
@@ -195,10 +200,10 @@ impl World {
         self.hand_over(Input::Written { link: id, count })
     }
 
-    pub fn tell_client(&mut self, caller: Caller, message: Option<Message>) {
+    pub fn tell_client(&mut self, client_id: ClientId, message: Option<Message>) {
         self.stamp += 1;
         let stamp = self.stamp;
-        if let Some(call) = self.calls.get_mut(&caller).filter(|call| !call.gone) {
+        if let Some(call) = self.calls.get_mut(&client_id).filter(|call| !call.gone) {
             call.to.push_back((stamp, message));
         }
     }
@@ -252,8 +257,8 @@ impl World {
         self.links[seat].state = State::Gone;
         self.links[seat].to.clear();
         if self.cast.editor && seat + 1 == self.links.len() {
-            for caller in self.agent.callers() {
-                self.client_does(ClientDo::HangUp(caller));
+            for client_id in self.agent.client_ids() {
+                self.client_does(ClientDo::HangUp(client_id));
             }
         }
     }

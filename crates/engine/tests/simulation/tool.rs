@@ -1,8 +1,8 @@
 //! How an agent uses the tool of a session: in ACP's words, or through an MCP client at the bridge.
 
 use acp_wire::{Call, Id, Json, Message, Outcome, Side};
-use mcp::form::{Address, Answer, Form, Way, bare, connection_of};
-use mcp::{Caller, Ticket};
+use mcp::form::{Address, Answer, Direction, Form, bare, connection_of};
+use mcp::{ClientId, Ticket};
 
 use crate::pen::{ClientDo, Pen, Serial, json, number};
 
@@ -27,7 +27,7 @@ enum Line {
     #[default]
     None,
     Connection(String),
-    Client(Caller),
+    Client(ClientId),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -51,9 +51,9 @@ impl Tool {
         Tool { entry: servers.into_iter().next(), ..Tool::default() }
     }
 
-    pub fn caller(&self) -> Option<Caller> {
+    pub fn client_id(&self) -> Option<ClientId> {
         match self.line {
-            Line::Client(caller) => Some(caller),
+            Line::Client(client_id) => Some(client_id),
             _ => None,
         }
     }
@@ -69,9 +69,9 @@ impl Tool {
         match self.line.clone() {
             Line::None => match ticket(&entry) {
                 Some(ticket) => {
-                    let caller = pen.fresh_caller();
-                    self.line = Line::Client(caller);
-                    pen.clients.push(ClientDo::Call { ticket, caller });
+                    let client_id = pen.fresh_caller();
+                    self.line = Line::Client(client_id);
+                    pen.clients.push(ClientDo::Call { ticket, client_id });
                     self.greet(fresh, pen);
                 }
                 None => {
@@ -106,19 +106,19 @@ impl Tool {
     fn ask(&mut self, call: Call, wait: Wait, fresh: &mut u64, pen: &mut Pen<'_>) {
         match self.line.clone() {
             Line::None => {}
-            Line::Client(caller) => {
+            Line::Client(client_id) => {
                 self.last += 1;
                 let id = Id::from(self.last);
                 self.wait = Some((id.clone(), wait));
                 let line = Message::Request { id, call }.to_line().into();
-                pen.clients.push(ClientDo::Line { caller, line });
+                pen.clients.push(ClientDo::Line { client_id, line });
             }
             Line::Connection(connection) => {
                 *fresh += 1;
                 let id = Id::from(*fresh);
                 self.wait = Some((id.clone(), wait));
                 let address = Address { server: "", connection: &connection, request: "" };
-                let call = NATIVE.say(Way::ToServer, address, Some(&id), &call);
+                let call = NATIVE.say(Direction::ToServer, address, Some(&id), &call);
                 pen.say(Side::Editor, Message::Request { id, call });
             }
         }
@@ -127,20 +127,20 @@ impl Tool {
     fn note(&self, call: &Call, pen: &mut Pen<'_>) {
         match &self.line {
             Line::None => {}
-            Line::Client(caller) => {
+            Line::Client(client_id) => {
                 let line = Message::Notification(call.clone()).to_line().into();
-                pen.clients.push(ClientDo::Line { caller: *caller, line });
+                pen.clients.push(ClientDo::Line { client_id: *client_id, line });
             }
             Line::Connection(connection) => {
                 let address = Address { server: "", connection, request: "" };
-                let call = NATIVE.say(Way::ToServer, address, None, call);
+                let call = NATIVE.say(Direction::ToServer, address, None, call);
                 pen.say(Side::Editor, Message::Notification(call));
             }
         }
     }
 
-    pub fn waits_for(&self, id: &Id, caller: Option<Caller>) -> bool {
-        self.wait.as_ref().is_some_and(|(it, _)| it == id) && self.caller() == caller
+    pub fn waits_for(&self, id: &Id, client_id: Option<ClientId>) -> bool {
+        self.wait.as_ref().is_some_and(|(it, _)| it == id) && self.client_id() == client_id
     }
 
     /// What it has waited for.
@@ -148,8 +148,8 @@ impl Tool {
         let Some((_, wait)) = self.wait.take() else { return Progress::Failed };
         let outcome = match (&self.line, wait) {
             (Line::Connection(_), _) => match NATIVE.open(outcome) {
-                Answer::Said(outcome) => outcome,
-                Answer::Failed(error) => Outcome::Error(error),
+                Answer::FromServer(outcome) => outcome,
+                Answer::NotDelivered(error) => Outcome::Error(error),
             },
             _ => outcome,
         };
@@ -190,7 +190,7 @@ impl Tool {
         self.wait = None;
         match std::mem::take(&mut self.line) {
             Line::None => {}
-            Line::Client(caller) => pen.clients.push(ClientDo::HangUp(caller)),
+            Line::Client(client_id) => pen.clients.push(ClientDo::HangUp(client_id)),
             Line::Connection(connection) => {
                 let (call, asks) = NATIVE.disconnect(&connection);
                 let message = match asks {

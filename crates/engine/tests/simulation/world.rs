@@ -10,7 +10,7 @@ use engine::journal::Recorder;
 use engine::{
     Core, Facts, Input, Line, Marks, Outputs, Pace, Policy, Restart, Rules, Setup, Then, Watch,
 };
-use mcp::Caller;
+use mcp::ClientId;
 use router::{Chain, Component, Ending, Mode, Seat, Time};
 use testkit::sim::op::Random;
 
@@ -59,10 +59,10 @@ pub struct World {
     pub disk: Rc<RefCell<Disk>>,
     pub toolbox: Rc<RefCell<Toolbox>>,
     pub desk: Desk,
-    pub calls: BTreeMap<Caller, CallLink>,
+    pub calls: BTreeMap<ClientId, CallLink>,
     pub ledger: Ledger,
     serials: usize,
-    callers: u64,
+    client_ids: u64,
     /// How many lines have moved.
     pub moved: usize,
     pub faults: VecDeque<Fault>,
@@ -86,8 +86,8 @@ pub struct World {
 enum Queue {
     From(usize),
     To(usize),
-    CallFrom(Caller),
-    CallTo(Caller),
+    CallFrom(ClientId),
+    CallTo(ClientId),
     /// An answer of the shell's own.
     Shell,
     /// Bytes that the core wants written.
@@ -135,7 +135,7 @@ impl World {
             facts: facts.collect(),
             chain,
             rules,
-            bridge: Some(mcp::Policy::Auto),
+            bridge: Some(mcp::BridgePolicy::Auto),
             word: "word".into(),
             nested: false,
             longest_line: usize::MAX,
@@ -175,7 +175,7 @@ impl World {
             calls: BTreeMap::new(),
             ledger,
             serials: 0,
-            callers: 0,
+            client_ids: 0,
             moved: 0,
             faults: faults.into(),
             absent: vec![false; count + 1],
@@ -242,8 +242,8 @@ impl World {
         match queue {
             Queue::From(seat) => self.conductor_reads(seat)?,
             Queue::To(seat) => self.player_reads(seat)?,
-            Queue::CallFrom(caller) => self.conductor_reads_client(caller)?,
-            Queue::CallTo(caller) => self.client_reads(caller)?,
+            Queue::CallFrom(client_id) => self.conductor_reads_client(client_id)?,
+            Queue::CallTo(client_id) => self.client_reads(client_id)?,
             Queue::Shell => self.shell_answers()?,
             Queue::Write(seat) => {
                 let most = match &mut self.random {
@@ -272,10 +272,10 @@ impl World {
                 queues.push((0, Queue::Write(seat)));
             }
         }
-        for (caller, call) in &self.calls {
+        for (client_id, call) in &self.calls {
             let from = call.from.front().filter(|_| runs && self.listens);
-            queues.extend(from.map(|(stamp, _)| (*stamp, Queue::CallFrom(*caller))));
-            queues.extend(call.to.front().map(|(stamp, _)| (*stamp, Queue::CallTo(*caller))));
+            queues.extend(from.map(|(stamp, _)| (*stamp, Queue::CallFrom(*client_id))));
+            queues.extend(call.to.front().map(|(stamp, _)| (*stamp, Queue::CallTo(*client_id))));
         }
         if runs {
             queues.extend(self.desk.next().map(|stamp| (stamp, Queue::Shell)));
@@ -344,7 +344,7 @@ impl World {
         let mut pen = Pen {
             now: self.now,
             serials: &mut self.serials,
-            callers: &mut self.callers,
+            client_ids: &mut self.client_ids,
             closing: self.core.router().is_ending(),
             faults: self.struck,
             said: Vec::new(),
@@ -376,39 +376,39 @@ impl World {
 
     pub fn client_does(&mut self, act: ClientDo) {
         self.stamp += 1;
-        let (caller, item) = match act {
-            ClientDo::Call { ticket, caller } => (caller, CallItem::Call(ticket)),
-            ClientDo::Line { caller, line } => (caller, CallItem::Line(line)),
-            ClientDo::HangUp(caller) => (caller, CallItem::HangUp),
+        let (client_id, item) = match act {
+            ClientDo::Call { ticket, client_id } => (client_id, CallItem::Call(ticket)),
+            ClientDo::Line { client_id, line } => (client_id, CallItem::Line(line)),
+            ClientDo::HangUp(client_id) => (client_id, CallItem::HangUp),
         };
-        let call = self.calls.entry(caller).or_default();
+        let call = self.calls.entry(client_id).or_default();
         call.gone |= matches!(item, CallItem::HangUp);
         call.from.push_back((self.stamp, item));
     }
 
-    fn conductor_reads_client(&mut self, caller: Caller) -> Check {
-        let item = self.calls.get_mut(&caller).and_then(|call| call.from.pop_front());
+    fn conductor_reads_client(&mut self, client_id: ClientId) -> Check {
+        let item = self.calls.get_mut(&client_id).and_then(|call| call.from.pop_front());
         match item {
             None => Ok(()),
             Some((_, CallItem::Call(ticket))) => {
                 if !self.desk.is_open(ticket) {
-                    self.tell_client(caller, None);
+                    self.tell_client(client_id, None);
                     return Ok(());
                 }
-                self.input(Input::Called { ticket, caller })
+                self.input(Input::ClientConnected { ticket, client_id })
             }
             Some((_, CallItem::Line(line))) => {
-                self.tell(|| format!("{caller:?} > {}", String::from_utf8_lossy(&line)));
-                self.input(Input::Heard { caller, line })
+                self.tell(|| format!("{client_id:?} > {}", String::from_utf8_lossy(&line)));
+                self.input(Input::ClientMessage { client_id, line })
             }
-            Some((_, CallItem::HangUp)) => self.input(Input::HungUp(caller)),
+            Some((_, CallItem::HangUp)) => self.input(Input::ClientDisconnected(client_id)),
         }
     }
 
-    fn client_reads(&mut self, caller: Caller) -> Check {
-        let item = self.calls.get_mut(&caller).and_then(|call| call.to.pop_front());
+    fn client_reads(&mut self, client_id: ClientId) -> Check {
+        let item = self.calls.get_mut(&client_id).and_then(|call| call.to.pop_front());
         let Some((_, message)) = item else { return Ok(()) };
-        if self.calls.get(&caller).is_none_or(|call| call.gone) {
+        if self.calls.get(&client_id).is_none_or(|call| call.gone) {
             return Ok(());
         }
         let far = self.cast.proxies.len() + 1;
@@ -417,12 +417,14 @@ impl World {
         }
         match message {
             None => {
-                if let Some(call) = self.calls.get_mut(&caller) {
+                if let Some(call) = self.calls.get_mut(&client_id) {
                     call.gone = true;
                 }
-                self.with_player(far, |player, pen| player.hung_up(caller, pen))
+                self.with_player(far, |player, pen| player.hung_up(client_id, pen))
             }
-            Some(message) => self.with_player(far, |player, pen| player.told(caller, message, pen)),
+            Some(message) => {
+                self.with_player(far, |player, pen| player.told(client_id, message, pen))
+            }
         }
     }
 

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use mcp::{Kind, Place, Ticket};
+use mcp::{Endpoint, Ticket, Transport};
 
 #[derive(Debug, Default)]
 pub struct Desk {
-    open: BTreeMap<Ticket, Kind>,
+    open: BTreeMap<Ticket, Transport>,
     /// What was asked for and not answered, oldest first.
-    asked: Vec<(Ticket, Kind)>,
+    asked: Vec<(Ticket, Transport)>,
     /// No place can be opened.
     pub full: bool,
     /// The shell answers when the story says so, not at once.
@@ -18,7 +18,7 @@ pub struct Desk {
 impl Desk {
     /// # Panics
     /// If the ticket was asked for before.
-    pub fn ask(&mut self, ticket: Ticket, kind: Kind) {
+    pub fn ask(&mut self, ticket: Ticket, kind: Transport) {
         let known = self.open.contains_key(&ticket) || self.asked.contains(&(ticket, kind));
         assert!(!known, "{ticket:?} is asked for twice");
         self.asked.push((ticket, kind));
@@ -29,7 +29,7 @@ impl Desk {
     }
 
     /// Answers one of the questions.
-    pub fn answer(&mut self, which: usize) -> (Ticket, Result<Place, String>) {
+    pub fn answer(&mut self, which: usize) -> (Ticket, Result<Endpoint, String>) {
         let (ticket, kind) = self.asked.remove(which);
         if self.full {
             return (ticket, Err("there is no room".into()));
@@ -38,8 +38,8 @@ impl Desk {
         let secret = format!("s{}", ticket.0);
         let (program, port, variable) = ("/conductor".to_owned(), 7000, "SECRET".to_owned());
         let place = match kind {
-            Kind::Stdio => Place::Stdio { program, port, variable, secret },
-            Kind::Http => Place::Http { url: "http://127.0.0.1:7000/mcp".into(), secret },
+            Transport::Stdio => Endpoint::Stdio { program, port, variable, secret },
+            Transport::Http => Endpoint::Http { url: "http://127.0.0.1:7000/mcp".into(), secret },
         };
         (ticket, Ok(place))
     }
@@ -50,7 +50,7 @@ impl Desk {
         assert!(self.open.remove(&ticket).is_some(), "{ticket:?} is revoked, and is not open");
     }
 
-    pub fn open(&self) -> Vec<(Ticket, Kind)> {
+    pub fn open(&self) -> Vec<(Ticket, Transport)> {
         self.open.iter().map(|(ticket, kind)| (*ticket, *kind)).collect()
     }
 }

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use acp_wire::{Id, Malformed, Message};
 use bytes::Bytes;
-use mcp::{Caller, Kind};
+use mcp::{ClientId, Transport};
 
 use crate::line::reads_the_same;
 
 #[derive(Debug, Default)]
 pub struct Ledger {
-    clients: BTreeMap<Caller, Client>,
+    clients: BTreeMap<ClientId, Client>,
 }
 
 #[derive(Debug, Default)]
@@ -43,31 +43,34 @@ fn name(id: &Id) -> String {
 
 impl Ledger {
     /// Somebody new calls.
-    pub fn next(&mut self, kind: Kind) -> Caller {
-        let caller = Caller(self.clients.len() as u64 + 1);
-        self.clients.insert(caller, Client { http: kind == Kind::Http, ..Client::default() });
-        caller
+    pub fn next(&mut self, kind: Transport) -> ClientId {
+        let client_id = ClientId(self.clients.len() as u64 + 1);
+        self.clients
+            .insert(client_id, Client { http: kind == Transport::Http, ..Client::default() });
+        client_id
     }
 
     /// All that have ever called.
-    pub fn callers(&self) -> Vec<Caller> {
+    pub fn client_ids(&self) -> Vec<ClientId> {
         self.clients.keys().copied().collect()
     }
 
     /// The last question of a server that a client has not answered.
-    pub fn owed(&self, caller: Caller) -> Option<&Id> {
-        self.clients.get(&caller)?.owes.last()
+    pub fn owed(&self, client_id: ClientId) -> Option<&Id> {
+        self.clients.get(&client_id)?.owes.last()
     }
 
     /// A client that has yet to answer a server, and what.
-    pub fn debtor(&self) -> Option<(Caller, Id)> {
+    pub fn debtor(&self) -> Option<(ClientId, Id)> {
         let there = self.clients.iter().filter(|(_, client)| !client.gone);
-        there.into_iter().find_map(|(caller, client)| Some((*caller, client.owes.last()?.clone())))
+        there
+            .into_iter()
+            .find_map(|(client_id, client)| Some((*client_id, client.owes.last()?.clone())))
     }
 
     /// A client says a line.
-    pub fn heard(&mut self, caller: Caller, line: &Bytes) {
-        let Some(client) = self.clients.get_mut(&caller) else { return };
+    pub fn heard(&mut self, client_id: ClientId, line: &Bytes) {
+        let Some(client) = self.clients.get_mut(&client_id) else { return };
         let id = match Message::parse(line) {
             Ok(Message::Request { id, call }) => {
                 let is_hello = call.is("initialize") || call.is("server/discover");
@@ -91,10 +94,10 @@ impl Ledger {
     }
 
     /// A client is told something: only who is there, and only what it has asked, once.
-    pub fn told(&mut self, caller: Caller, message: &Message) {
+    pub fn told(&mut self, client_id: ClientId, message: &Message) {
         reads_the_same(message);
-        let client = self.clients.get_mut(&caller).expect("a client that has called");
-        assert!(!client.gone, "{caller:?} is told something, and has gone");
+        let client = self.clients.get_mut(&client_id).expect("a client that has called");
+        assert!(!client.gone, "{client_id:?} is told something, and has gone");
         match message {
             Message::Response { id, .. } => {
                 let name = name(id);
@@ -103,7 +106,7 @@ impl Ledger {
                 *told += 1;
                 assert!(
                     *told <= asked,
-                    "{caller:?} asked {asked} times and is answered {id} again"
+                    "{client_id:?} asked {asked} times and is answered {id} again"
                 );
             }
             Message::Request { id, .. } => client.owes.push(id.clone()),
@@ -112,22 +115,22 @@ impl Ledger {
     }
 
     /// A client leaves, or is hung up on.
-    pub fn gone(&mut self, caller: Caller) {
-        self.clients.get_mut(&caller).expect("a client that has called").gone = true;
+    pub fn gone(&mut self, client_id: ClientId) {
+        self.clients.get_mut(&client_id).expect("a client that has called").gone = true;
     }
 
-    pub fn is_gone(&self, caller: Caller) -> bool {
-        self.clients.get(&caller).is_some_and(|client| client.gone)
+    pub fn is_gone(&self, client_id: ClientId) -> bool {
+        self.clients.get(&client_id).is_some_and(|client| client.gone)
     }
 
     /// Nobody waits any more. (Who uses an id twice may have meant one thing.)
     pub fn check_answered(&self) {
         let there = self.clients.iter().filter(|(_, client)| !client.gone && !client.confused);
-        for (caller, client) in there {
+        for (client_id, client) in there {
             for (id, _) in client.asked.iter().filter(|(_, times)| **times == 1) {
                 let excused = !client.http && client.cancelled.contains(id);
                 let answered = client.told.contains_key(id) || excused;
-                assert!(answered, "{caller:?} still waits for {id}");
+                assert!(answered, "{client_id:?} still waits for {id}");
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use acp_wire::{Call, Id, Json, Outcome};
 use bytes::Bytes;
-use mcp::form::{Address, Form, Way};
+use mcp::form::{Address, Direction, Form};
 
 use crate::story::{Choices, filled};
 
@@ -125,7 +125,7 @@ const SAID: [(&str, Option<&str>); 9] = [
 ];
 
 /// A word of MCP over ACP, in any form. `seen` are the connections that there have been.
-pub fn word(way: Way, asks: bool, choices: &mut Choices<'_>, seen: &[String]) -> Call {
+pub fn word(way: Direction, asks: bool, choices: &mut Choices<'_>, seen: &[String]) -> Call {
     let form = *choices.of(&FORMS).unwrap_or(&Form::M3);
     let what = choices.below(4);
     let server = choices.text_of(&SERVERS);

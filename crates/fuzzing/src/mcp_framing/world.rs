@@ -6,7 +6,7 @@ use acp_wire::{Generation, Id, Json, Message, Outcome, Side, Spoken, acp};
 use bytes::Bytes;
 use engine::{Facts, Input, Line, Link, Output, Rules, Setup, Then};
 use mcp::form::connection_of;
-use mcp::{Cx, Exchange, Hop, Kind, Policy, Step, Ticket};
+use mcp::{BridgePolicy, Broker, Cx, Hop, Step, Ticket, Transport};
 use router::{Chain, Component, Exit, How, Mode, Notice, Role, Seat, Time};
 use testkit::peer::{Peer, Read};
 use testkit::shell::{self, Effect, Shell};
@@ -45,7 +45,7 @@ pub enum Core {
     /// All of it, as the shell runs it.
     Whole(Box<Shell>),
     /// The exchange, to which anything may happen.
-    Exchange(Box<Exchange>),
+    Broker(Box<Broker>),
 }
 
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl World {
     pub fn new(
         mode: Mode,
         proxies: &[(Generation, &'static str)],
-        bridge: Policy,
+        bridge: BridgePolicy,
         survival: Option<engine::Policy>,
         abilities: &'static str,
     ) -> World {
@@ -116,7 +116,7 @@ impl World {
         };
         let sitters: Vec<Sitter> = (0..=count as u16).map(sitter).collect();
         let core = match survival {
-            None => Core::Exchange(Box::new(Exchange::new(chain.clone(), bridge, "word"))),
+            None => Core::Broker(Box::new(Broker::new(chain.clone(), bridge, "word"))),
             Some(policy) => {
                 let mut policies = vec![policy; count];
                 if mode == Mode::Agent {
@@ -163,10 +163,10 @@ impl World {
         matches!(self.core, Core::Whole(_))
     }
 
-    pub fn exchange(&self) -> &Exchange {
+    pub fn broker(&self) -> &Broker {
         match &self.core {
-            Core::Whole(shell) => shell.core().stages().exchange().expect("there is one"),
-            Core::Exchange(exchange) => exchange,
+            Core::Whole(shell) => shell.core().stages().broker().expect("there is one"),
+            Core::Broker(broker) => broker,
         }
     }
 
@@ -174,7 +174,7 @@ impl World {
     pub fn is_ending(&self) -> bool {
         match &self.core {
             Core::Whole(shell) => self.finished || shell.core().router().is_ending(),
-            Core::Exchange(_) => false,
+            Core::Broker(_) => false,
         }
     }
 
@@ -182,7 +182,7 @@ impl World {
     pub fn deadline(&self) -> Option<Time> {
         match &self.core {
             Core::Whole(shell) => shell.core().deadline(),
-            Core::Exchange(exchange) => exchange.deadline(),
+            Core::Broker(broker) => broker.deadline(),
         }
     }
 
@@ -194,7 +194,7 @@ impl World {
         }
     }
 
-    pub fn tickets(&self) -> Vec<(Ticket, Kind)> {
+    pub fn tickets(&self) -> Vec<(Ticket, Transport)> {
         self.desk.open()
     }
 
@@ -216,15 +216,15 @@ impl World {
 
     /// The shell answers one of the questions.
     pub fn shell_answers(&mut self, which: usize) {
-        let (ticket, place) = self.desk.answer(which);
-        tell(|| format!("  the shell answers for {ticket:?}: {place:?}"));
-        self.happen(Input::Admitted { ticket, place });
+        let (ticket, endpoint) = self.desk.answer(which);
+        tell(|| format!("  the shell answers for {ticket:?}: {endpoint:?}"));
+        self.happen(Input::EndpointOpened { ticket, endpoint });
     }
 
     fn answer_at_once(&mut self) {
         while !self.desk.slow && !self.finished && self.desk.asked() > 0 {
-            let (ticket, place) = self.desk.answer(0);
-            self.handle(Input::Admitted { ticket, place });
+            let (ticket, endpoint) = self.desk.answer(0);
+            self.handle(Input::EndpointOpened { ticket, endpoint });
         }
     }
 
@@ -254,7 +254,7 @@ impl World {
         tell(|| format!("  seat {index} says toward {toward:?}: {}", message.to_line()));
         let seat = Seat(index as u16);
         if !self.is_whole() {
-            self.with_exchange(|it, world, cx| {
+            self.with_broker(|it, world, cx| {
                 let hop = Hop { seat, toward, dialect: world.dialect(seat) };
                 if let Some(message) = it.arrived(hop, message, cx) {
                     reads_the_same(&message);
@@ -275,7 +275,7 @@ impl World {
         self.sitters[index].vacate(false);
         let how = if index == 0 { How::ClosedInput } else { How::Status(1) };
         self.with_shell(|shell, now| shell.leave(now, seat, Exit::new(how)));
-        self.with_exchange(|it, _, cx| it.left(seat, cx));
+        self.with_broker(|it, _, cx| it.component_removed(seat, cx));
         self.answer_at_once();
         self.pump();
     }
@@ -285,14 +285,14 @@ impl World {
         self.with_shell(Shell::tick);
         for _ in 0..10 {
             let due = match &self.core {
-                Core::Exchange(exchange) => exchange.deadline(),
+                Core::Broker(broker) => broker.deadline(),
                 Core::Whole(_) => None,
             };
             if due.is_none_or(|it| it > self.now) {
                 self.answer_at_once();
                 return self.pump();
             }
-            self.with_exchange(|it, _, cx| it.tick(cx));
+            self.with_broker(|it, _, cx| it.tick(cx));
         }
         panic!("what is due is never done");
     }
@@ -301,11 +301,15 @@ impl World {
         if self.is_whole() {
             self.with_shell(|shell, now| shell.handle(now, input));
         } else {
-            self.with_exchange(|it, _, cx| match input {
-                Input::Called { ticket, caller } => it.called(ticket, caller, cx),
-                Input::Heard { caller, line } => it.heard(caller, &line, cx),
-                Input::HungUp(caller) => it.hung_up(caller, cx),
-                Input::Admitted { ticket, place } => it.admitted(ticket, place, cx),
+            self.with_broker(|it, _, cx| match input {
+                Input::ClientConnected { ticket, client_id } => {
+                    it.client_connected(ticket, client_id, cx)
+                }
+                Input::ClientMessage { client_id, line } => it.client_message(client_id, &line, cx),
+                Input::ClientDisconnected(client_id) => it.client_disconnected(client_id, cx),
+                Input::EndpointOpened { ticket, endpoint } => {
+                    it.endpoint_opened(ticket, endpoint, cx)
+                }
                 input => panic!("an exchange is not told {input:?}"),
             });
         }
@@ -364,16 +368,16 @@ impl World {
                 let servers = Json::trusted(r#"{"servers":[{"name":"next","command":"/x"}]}"#);
                 self.handle(Input::RelayOpened { seat, life, servers: Ok(servers) });
             }
-            Output::Tell { caller, message } => {
-                tell(|| format!("  client {} is told: {}", caller.0, message.to_line()));
-                self.ledger.told(caller, &message);
+            Output::SendToClient { client_id, message } => {
+                tell(|| format!("  client {} is told: {}", client_id.0, message.to_line()));
+                self.ledger.told(client_id, &message);
             }
-            Output::HangUp(caller) => {
-                tell(|| format!("  client {} is hung up on", caller.0));
-                self.ledger.gone(caller);
+            Output::DisconnectClient(client_id) => {
+                tell(|| format!("  client {} is hung up on", client_id.0));
+                self.ledger.gone(client_id);
             }
-            Output::Admit { ticket, kind } => self.desk.ask(ticket, kind),
-            Output::Revoke(ticket) => self.desk.revoke(ticket),
+            Output::OpenEndpoint { ticket, transport } => self.desk.ask(ticket, transport),
+            Output::RevokeTicket(ticket) => self.desk.revoke(ticket),
             Output::Report(Notice { text, .. }) => tell(|| format!("  {text}")),
             Output::Finish(_) => self.finished = true,
             // Here, all that is written is read at once, and nothing is remembered.
@@ -383,18 +387,18 @@ impl World {
     }
 
     /// Lets an exchange that is alone do something, and does what it says.
-    pub fn with_exchange(&mut self, act: impl FnOnce(&mut Exchange, &World, &mut Cx<'_>)) {
-        let Core::Exchange(exchange) = &mut self.core else { return };
+    pub fn with_broker(&mut self, act: impl FnOnce(&mut Broker, &World, &mut Cx<'_>)) {
+        let Core::Broker(broker) = &mut self.core else { return };
         // It is looked at from outside meanwhile.
         let chain = self.chain.clone();
-        let nobody = Box::new(Exchange::new(chain, Policy::Auto, "word"));
-        let mut exchange = std::mem::replace(exchange, nobody);
+        let nobody = Box::new(Broker::new(chain, BridgePolicy::Auto, "word"));
+        let mut broker = std::mem::replace(broker, nobody);
         let mut steps = Vec::new();
-        act(&mut exchange, self, &mut Cx { now: self.now, out: &mut steps });
-        self.core = Core::Exchange(exchange);
+        act(&mut broker, self, &mut Cx { now: self.now, out: &mut steps });
+        self.core = Core::Broker(broker);
         for step in steps {
             match step {
-                Step::Arrive { from, message, .. } => {
+                Step::Inject { from, message, .. } => {
                     assert!(from.index() < self.sitters.len(), "{from:?} does not exist");
                     reads_the_same(&message);
                     if let Message::Request { id, .. } = message {
@@ -402,10 +406,16 @@ impl World {
                     }
                 }
                 Step::Deliver { to, toward, message } => self.receive(to, toward, message),
-                Step::Tell { caller, message } => self.perform(Output::Tell { caller, message }),
-                Step::HangUp(caller) => self.perform(Output::HangUp(caller)),
-                Step::Admit { ticket, kind } => self.perform(Output::Admit { ticket, kind }),
-                Step::Revoke(ticket) => self.perform(Output::Revoke(ticket)),
+                Step::SendToClient { client_id, message } => {
+                    self.perform(Output::SendToClient { client_id, message })
+                }
+                Step::DisconnectClient(client_id) => {
+                    self.perform(Output::DisconnectClient(client_id))
+                }
+                Step::OpenEndpoint { ticket, transport } => {
+                    self.perform(Output::OpenEndpoint { ticket, transport })
+                }
+                Step::RevokeTicket(ticket) => self.perform(Output::RevokeTicket(ticket)),
                 Step::Report(notice) => self.perform(Output::Report(notice)),
             }
         }
@@ -414,7 +424,7 @@ impl World {
     /// Something is to be delivered to a seat, if there is nobody but the exchange.
     pub fn deliver(&mut self, index: usize, toward: Side, message: Message) {
         let mut delivered = None;
-        self.with_exchange(|it, world, cx| {
+        self.with_broker(|it, world, cx| {
             let seat = Seat(index as u16);
             let hop = Hop { seat, toward, dialect: world.dialect(seat) };
             delivered = it.deliver(hop, message, cx);

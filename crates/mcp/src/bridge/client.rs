@@ -7,9 +7,9 @@ use router::Time;
 use super::limit::Limits;
 use super::requests::{Asked, Wanted};
 use super::{Bridge, OURS};
-use crate::exchange::{Cx, Step, cancelled, may_repeat};
-use crate::form::{Address, Way, connection_of};
-use crate::ports::{Caller, Kind, Ticket};
+use crate::broker::{Cx, Step, cancelled, may_repeat};
+use crate::endpoint::{ClientId, Ticket, Transport};
+use crate::form::{Address, Direction, connection_of};
 use crate::stateless::{self, CANCELLED, DISCOVER, INITIALIZE, INITIALIZED};
 
 /// A client waits this long for the answer to its first words; then we answer ourselves. The provider
@@ -30,7 +30,7 @@ pub struct Client {
     pub ticket: Ticket,
     pub(super) server: String,
     pub(super) name: String,
-    kind: Kind,
+    kind: Transport,
     pub(super) state: State,
     hellos: Vec<Hello>,
     /// An `initialize` of it was answered by us, in the server's place.
@@ -114,12 +114,12 @@ impl Client {
 
 impl Bridge {
     /// Somebody has called with a ticket.
-    pub fn on_called(&mut self, ticket: Ticket, caller: Caller, cx: &mut Cx<'_>) {
+    pub fn on_called(&mut self, ticket: Ticket, client_id: ClientId, cx: &mut Cx<'_>) {
         let Some(declared) = self.tickets.called(ticket) else {
             // It was revoked in the meantime.
-            return cx.out.push(Step::HangUp(caller));
+            return cx.out.push(Step::DisconnectClient(client_id));
         };
-        self.transport.called(declared.kind);
+        self.agent.called(declared.kind);
         let client = Client {
             ticket,
             server: declared.server.clone(),
@@ -135,23 +135,23 @@ impl Bridge {
             unsaid_ready: false,
             owes: Vec::new(),
         };
-        self.clients.insert(caller, client);
+        self.clients.insert(client_id, client);
     }
 
     /// A client has said a line.
-    pub fn on_heard(&mut self, caller: Caller, line: &bytes::Bytes, cx: &mut Cx<'_>) {
-        if self.clients.get(caller).is_none() {
+    pub fn on_heard(&mut self, client_id: ClientId, line: &bytes::Bytes, cx: &mut Cx<'_>) {
+        if self.clients.get(client_id).is_none() {
             return;
         }
         match Message::parse(line) {
             Ok(Message::Request { id, call }) => {
                 let (id, call) = (id.detached(), call.detached());
-                let Some(client) = self.clients.get_mut(caller) else { return };
+                let Some(client) = self.clients.get_mut(client_id) else { return };
                 let begins = call.is(INITIALIZE) || call.is(DISCOVER);
                 if begins && client.hellos.len() >= MOST_HELLOS
                     || may_repeat(&call) && client.limits.is_full()
                 {
-                    return self.refuse_more(caller, id, cx);
+                    return self.refuse_more(client_id, id, cx);
                 }
                 if begins {
                     let until = cx.now.plus(PATIENCE);
@@ -161,18 +161,20 @@ impl Bridge {
                 } else if may_repeat(&call) {
                     client.limits.insert(&id, &call, cx.now);
                 }
-                self.say(caller, Some(id), call, cx);
+                self.say(client_id, Some(id), call, cx);
             }
             Ok(Message::Notification(call)) if call.is(CANCELLED) => {
-                self.on_cancelled(caller, &call, cx);
+                self.on_cancelled(client_id, &call, cx);
             }
             Ok(Message::Notification(call)) if call.is(INITIALIZED) => {
-                if let Some(client) = self.clients.get_mut(caller) {
+                if let Some(client) = self.clients.get_mut(client_id) {
                     client.held = Some((call.detached(), cx.now.plus(TOGETHER)));
                 }
             }
-            Ok(Message::Notification(call)) => self.say(caller, None, call.detached(), cx),
-            Ok(Message::Response { id, outcome, .. }) => self.on_answered(caller, &id, outcome, cx),
+            Ok(Message::Notification(call)) => self.say(client_id, None, call.detached(), cx),
+            Ok(Message::Response { id, outcome, .. }) => {
+                self.on_answered(client_id, &id, outcome, cx)
+            }
             Err(why) => {
                 let (id, code) = match &why {
                     Malformed::NotJson(_) => (Id::NULL, code::PARSE_ERROR),
@@ -180,21 +182,24 @@ impl Bridge {
                     Malformed::AnswerWithoutId => return,
                 };
                 let outcome = Outcome::error(code, &why.to_string());
-                cx.out.push(Step::Tell { caller, message: Message::response(id, outcome) });
+                cx.out.push(Step::SendToClient {
+                    client_id,
+                    message: Message::response(id, outcome),
+                });
             }
         }
     }
 
     /// Passes on what a client says, connecting it first if need be.
-    fn say(&mut self, caller: Caller, id: Option<Id>, call: Call, cx: &mut Cx<'_>) {
-        self.say_held(caller, cx);
-        let Some(client) = self.clients.get_mut(caller) else { return };
+    fn say(&mut self, client_id: ClientId, id: Option<Id>, call: Call, cx: &mut Cx<'_>) {
+        self.say_held(client_id, cx);
+        let Some(client) = self.clients.get_mut(client_id) else { return };
         let early = client.is_early(id.as_ref());
         let waits = early || matches!(client.state, State::Connecting(_));
-        if waits && !self.may_wait(caller, id.as_ref(), &call, cx) {
+        if waits && !self.may_wait(client_id, id.as_ref(), &call, cx) {
             return;
         }
-        let Some(client) = self.clients.get_mut(caller) else { return };
+        let Some(client) = self.clients.get_mut(client_id) else { return };
         match &mut client.state {
             State::Idle => {
                 let connect = OURS.connect(&client.server, "");
@@ -205,83 +210,83 @@ impl Bridge {
                 let ready = ready.then(|| (None, Call::new(INITIALIZED, None)));
                 client.state = State::Connecting(unsaid.chain(ready).chain([(id, call)]).collect());
                 client.count_waiting();
-                self.ask(Asked::Connect(caller), connect, cx);
+                self.ask(Asked::Connect(client_id), connect, cx);
             }
             State::Connecting(waiting) => waiting.push((id, call)),
             State::Connected(_) if early => client.early.push((id, call)),
             State::Connected(connection) => {
                 let connection = connection.clone();
-                self.send(caller, &connection, id, &call, cx);
+                self.send(client_id, &connection, id, &call, cx);
             }
         }
     }
 
     /// Says what was held back to go together with the next message.
-    fn say_held(&mut self, caller: Caller, cx: &mut Cx<'_>) {
-        let held = self.clients.get_mut(caller).and_then(|client| client.held.take());
+    fn say_held(&mut self, client_id: ClientId, cx: &mut Cx<'_>) {
+        let held = self.clients.get_mut(client_id).and_then(|client| client.held.take());
         if let Some((call, _)) = held {
-            self.say(caller, None, call, cx);
+            self.say(client_id, None, call, cx);
         }
     }
 
     /// Says what had to wait for the server's answer, unless it still has to.
-    fn say_early(&mut self, caller: Caller, cx: &mut Cx<'_>) {
-        let Some(client) = self.clients.get_mut(caller) else { return };
+    fn say_early(&mut self, client_id: ClientId, cx: &mut Cx<'_>) {
+        let Some(client) = self.clients.get_mut(client_id) else { return };
         let early = std::mem::take(&mut client.early);
         client.count_waiting();
         for (id, call) in early {
-            self.say(caller, id, call, cx);
+            self.say(client_id, id, call, cx);
         }
     }
 
     fn send(
         &mut self,
-        caller: Caller,
+        client_id: ClientId,
         connection: &str,
         id: Option<Id>,
         call: &Call,
         cx: &mut Cx<'_>,
     ) {
         let address = Address { server: "", connection, request: "" };
-        let call = OURS.say(Way::ToServer, address, id.as_ref(), call);
+        let call = OURS.say(Direction::ToServer, address, id.as_ref(), call);
         match id {
-            Some(id) => self.ask(Asked::Call { caller, id, wanted: Wanted::Yes }, call, cx),
+            Some(id) => self.ask(Asked::Call { client_id, id, wanted: Wanted::Yes }, call, cx),
             None => self.arrive(Message::Notification(call), cx),
         }
     }
 
     /// The clients whose first words have failed after we had answered them, and their connections.
-    pub(crate) fn lost_hellos(&self) -> Vec<(Caller, String)> {
+    pub(crate) fn lost_hellos(&self) -> Vec<(ClientId, String)> {
         let lost = |client: &Client| client.hellos.iter().any(|hello| hello.lost == Lost::Now);
         let clients = self.clients.iter().filter(|(_, client)| lost(client));
-        let connected = clients.filter_map(|(caller, client)| match &client.state {
-            State::Connected(connection) => Some((caller, connection.clone())),
+        let connected = clients.filter_map(|(client_id, client)| match &client.state {
+            State::Connected(connection) => Some((client_id, connection.clone())),
             _ => None,
         });
         connected.collect()
     }
 
     /// Says them again, unless the server has heard them.
-    pub(crate) fn hello_again(&mut self, caller: Caller, heard: bool, cx: &mut Cx<'_>) {
-        let Some(client) = self.clients.get_mut(caller) else { return };
+    pub(crate) fn hello_again(&mut self, client_id: ClientId, heard: bool, cx: &mut Cx<'_>) {
+        let Some(client) = self.clients.get_mut(client_id) else { return };
         let lost = client.hellos.iter().position(|hello| hello.lost == Lost::Now);
         let Some(index) = lost else { return };
         if heard {
             client.hellos.swap_remove(index);
-            return self.say_early(caller, cx);
+            return self.say_early(client_id, cx);
         }
         let hello = &mut client.hellos[index];
         hello.lost = Lost::Before;
         let (id, call) = (hello.id.clone(), hello.call.clone());
-        self.say(caller, Some(id), call, cx);
+        self.say(client_id, Some(id), call, cx);
     }
 
     /// The answer to one of our questions in the chain.
     pub(crate) fn on_answer(&mut self, number: u64, outcome: Outcome, cx: &mut Cx<'_>) {
         match self.requests.take(number) {
-            Some(Asked::Connect(caller)) => self.on_connected(caller, outcome, cx),
-            Some(Asked::Call { caller, id, wanted: Wanted::Yes }) => {
-                let Some(client) = self.clients.get_mut(caller) else { return };
+            Some(Asked::Connect(client_id)) => self.on_connected(client_id, outcome, cx),
+            Some(Asked::Call { client_id, id, wanted: Wanted::Yes }) => {
+                let Some(client) = self.clients.get_mut(client_id) else { return };
                 client.answered(&id);
                 let hello = client.hellos.iter().position(|hello| hello.id == id);
                 // The client has its answer and will not say it again; the server may not have heard
@@ -293,32 +298,36 @@ impl Bridge {
                 }
                 match hello.map(|index| client.hellos.swap_remove(index)) {
                     Some(Hello { answered: true, call, .. }) => {
-                        on_late_hello(caller, &call, &outcome, cx);
-                        self.say_early(caller, cx);
+                        on_late_hello(client_id, &call, &outcome, cx);
+                        self.say_early(client_id, cx);
                     }
-                    _ => {
-                        cx.out.push(Step::Tell { caller, message: Message::response(id, outcome) })
-                    }
+                    _ => cx.out.push(Step::SendToClient {
+                        client_id,
+                        message: Message::response(id, outcome),
+                    }),
                 }
             }
             // Whoever cancels does not want the answer.
-            Some(Asked::Call { caller, id, wanted: Wanted::Cancelled }) => {
+            Some(Asked::Call { client_id, id, wanted: Wanted::Cancelled }) => {
                 // Over HTTP, though, a request is a stream that has to end.
-                let over_http = |client: &Client| client.kind == Kind::Http;
-                if self.clients.get(caller).is_some_and(over_http) {
-                    cx.out.push(Step::Tell { caller, message: Message::response(id, outcome) });
+                let over_http = |client: &Client| client.kind == Transport::Http;
+                if self.clients.get(client_id).is_some_and(over_http) {
+                    cx.out.push(Step::SendToClient {
+                        client_id,
+                        message: Message::response(id, outcome),
+                    });
                 }
             }
             Some(Asked::Call { wanted: Wanted::No, .. }) | None => {}
         }
     }
 
-    fn on_connected(&mut self, caller: Caller, outcome: Outcome, cx: &mut Cx<'_>) {
+    fn on_connected(&mut self, client_id: ClientId, outcome: Outcome, cx: &mut Cx<'_>) {
         let connection = match &outcome {
             Outcome::Result(result) => connection_of(result),
             Outcome::Error(_) => None,
         };
-        let Some(client) = self.clients.get_mut(caller) else {
+        let Some(client) = self.clients.get_mut(client_id) else {
             // It has left in the meantime.
             if let Some(connection) = connection {
                 self.arrive(Message::Notification(OURS.disconnect(&connection).0), cx);
@@ -332,9 +341,9 @@ impl Bridge {
             Some(connection) => {
                 client.state = State::Connected(connection.clone());
                 client.count_waiting();
-                self.clients.connect(connection, caller);
+                self.clients.connect(connection, client_id);
                 for (id, call) in waiting {
-                    self.say(caller, id, call, cx);
+                    self.say(client_id, id, call, cx);
                 }
             }
             None => {
@@ -353,7 +362,10 @@ impl Bridge {
                     let Some(id) = id.filter(|id| !answered(id)) else { continue };
                     client.answered(&id);
                     let outcome = Outcome::Error(error.clone());
-                    cx.out.push(Step::Tell { caller, message: Message::response(id, outcome) });
+                    cx.out.push(Step::SendToClient {
+                        client_id,
+                        message: Message::response(id, outcome),
+                    });
                 }
                 // A client that has its answer will not say its first words again.
                 let unsaid = |it: &Hello| it.answered && it.call.is(INITIALIZE);
@@ -364,9 +376,9 @@ impl Bridge {
 
     /// A client does not want an answer any more. What is answered already, be it by us, is not looked
     /// for.
-    fn on_cancelled(&mut self, caller: Caller, call: &Call, cx: &mut Cx<'_>) {
+    fn on_cancelled(&mut self, client_id: ClientId, call: &Call, cx: &mut Cx<'_>) {
         let id = call.params.as_ref().and_then(|params| Id::new(params.member("requestId")?));
-        let (Some(id), Some(client)) = (id, self.clients.get_mut(caller)) else { return };
+        let (Some(id), Some(client)) = (id, self.clients.get_mut(client_id)) else { return };
         if client.hellos.iter().any(|hello| hello.answered && hello.id == id) {
             return;
         }
@@ -378,31 +390,33 @@ impl Bridge {
             unsaid += waiting.extract_if(.., is_meant).count();
         }
         client.count_waiting();
-        if client.kind == Kind::Http {
+        if client.kind == Transport::Http {
             // Nobody else will answer, and the stream of the request has to end.
             let answer = Message::response(id.clone(), cancelled());
-            cx.out.extend((0..unsaid).map(|_| Step::Tell { caller, message: answer.clone() }));
+            cx.out.extend(
+                (0..unsaid).map(|_| Step::SendToClient { client_id, message: answer.clone() }),
+            );
         }
-        self.cancel_open(caller, &id, Wanted::Cancelled, cx);
-        self.say_early(caller, cx);
+        self.cancel_open(client_id, &id, Wanted::Cancelled, cx);
+        self.say_early(client_id, cx);
     }
 
     /// A client has answered a question of the server.
-    fn on_answered(&mut self, caller: Caller, id: &Id, outcome: Outcome, cx: &mut Cx<'_>) {
-        let Some(client) = self.clients.get_mut(caller) else { return };
+    fn on_answered(&mut self, client_id: ClientId, id: &Id, outcome: Outcome, cx: &mut Cx<'_>) {
+        let Some(client) = self.clients.get_mut(client_id) else { return };
         let Some(index) = client.owes.iter().position(|owed| owed == id) else { return };
         let id = client.owes.swap_remove(index);
         self.arrive(Message::response(id, outcome), cx);
     }
 
     /// A client has left, or was hung up on.
-    pub fn on_hung_up(&mut self, caller: Caller, cx: &mut Cx<'_>) {
-        let Some(client) = self.clients.remove(caller) else { return };
+    pub fn on_hung_up(&mut self, client_id: ClientId, cx: &mut Cx<'_>) {
+        let Some(client) = self.clients.remove(client_id) else { return };
         for id in client.owes {
             let why = "the MCP client has left";
             self.arrive(Message::response(id, Outcome::error(code::INTERNAL_ERROR, why)), cx);
         }
-        self.cancel_all(caller, cx);
+        self.cancel_all(client_id, cx);
         if let State::Connected(connection) = client.state {
             self.clients.disconnect(&connection);
             self.arrive(Message::Notification(OURS.disconnect(&connection).0), cx);
@@ -411,18 +425,24 @@ impl Bridge {
 
     /// Does the client with this connection believe that its server has greeted it?
     pub(crate) fn has_greeted(&self, connection: &str) -> bool {
-        let client = self.client_of(connection).and_then(|caller| self.clients.get(caller));
+        let client = self.client_of(connection).and_then(|client_id| self.clients.get(client_id));
         client.is_some_and(|client| client.greeted)
     }
 
     /// Who has this connection?
-    pub(crate) fn client_of(&self, connection: &str) -> Option<Caller> {
+    pub(crate) fn client_of(&self, connection: &str) -> Option<ClientId> {
         self.clients.of(connection)
     }
 
     /// The server says something to a client.
-    pub(crate) fn tell(&mut self, caller: Caller, id: Option<Id>, call: Call, cx: &mut Cx<'_>) {
-        let Some(client) = self.clients.get_mut(caller) else { return };
+    pub(crate) fn tell(
+        &mut self,
+        client_id: ClientId,
+        id: Option<Id>,
+        call: Call,
+        cx: &mut Cx<'_>,
+    ) {
+        let Some(client) = self.clients.get_mut(client_id) else { return };
         let message = match id {
             Some(id) => {
                 client.owes.push(id.detached());
@@ -430,29 +450,29 @@ impl Bridge {
             }
             None => Message::Notification(call),
         };
-        cx.out.push(Step::Tell { caller, message });
+        cx.out.push(Step::SendToClient { client_id, message });
     }
 
     /// The server does not want an answer any more that a client owes. True if one does. The client
     /// will not answer, as MCP has it; in ACP there is an answer to everything.
     pub(crate) fn withdraw(&mut self, id: &Id, cx: &mut Cx<'_>) -> bool {
-        let Some((caller, client)) = self.clients.debtor(id) else { return false };
+        let Some((client_id, client)) = self.clients.debtor(id) else { return false };
         client.owes.retain(|owed| owed != id);
         let params = Json::object([("requestId", Some(id.json().clone()))]);
         let message = Message::notification(CANCELLED, params);
-        cx.out.push(Step::Tell { caller, message });
+        cx.out.push(Step::SendToClient { client_id, message });
         self.arrive(Message::response(id.clone(), cancelled()), cx);
         true
     }
 
     /// The provider has closed a connection.
     pub(crate) fn on_disconnected(&mut self, connection: &str, cx: &mut Cx<'_>) {
-        let Some(caller) = self.clients.disconnect(connection) else { return };
-        if let Some(client) = self.clients.get_mut(caller) {
+        let Some(client_id) = self.clients.disconnect(connection) else { return };
+        if let Some(client) = self.clients.get_mut(client_id) {
             client.state = State::Idle;
         }
-        cx.out.push(Step::HangUp(caller));
-        self.on_hung_up(caller, cx);
+        cx.out.push(Step::DisconnectClient(client_id));
+        self.on_hung_up(client_id, cx);
     }
 
     /// Answers the first words of those who have waited long enough: with what every server has, and
@@ -460,10 +480,10 @@ impl Bridge {
     pub fn tick(&mut self, provider: impl Fn(&str) -> Option<String>, cx: &mut Cx<'_>) {
         self.give_up(provider, cx);
         let due = |client: &Client| client.held.as_ref().is_some_and(|(_, until)| *until <= cx.now);
-        for caller in self.clients.callers(due) {
-            self.say_held(caller, cx);
+        for client_id in self.clients.client_ids(due) {
+            self.say_held(client_id, cx);
         }
-        for (caller, client) in self.clients.iter_mut() {
+        for (client_id, client) in self.clients.iter_mut() {
             for hello in client.hellos.iter_mut().filter(|it| !it.answered && it.until <= cx.now) {
                 hello.answered = true;
                 let outcome = if hello.call.is(DISCOVER) {
@@ -476,14 +496,14 @@ impl Bridge {
                     Outcome::Result(result)
                 };
                 let message = Message::response(hello.id.clone(), outcome);
-                cx.out.push(Step::Tell { caller, message });
+                cx.out.push(Step::SendToClient { client_id, message });
             }
         }
     }
 }
 
 /// The provider's own answer to `initialize`, after we had given ours: what it offers may be new.
-fn on_late_hello(caller: Caller, asked: &Call, outcome: &Outcome, cx: &mut Cx<'_>) {
+fn on_late_hello(client_id: ClientId, asked: &Call, outcome: &Outcome, cx: &mut Cx<'_>) {
     let Some(Outcome::Result(result)) = asked.is(INITIALIZE).then_some(outcome) else { return };
     for (capability, method) in [
         ("tools", "notifications/tools/list_changed"),
@@ -492,7 +512,7 @@ fn on_late_hello(caller: Caller, asked: &Call, outcome: &Outcome, cx: &mut Cx<'_
     ] {
         if result.at(&["capabilities", capability]).is_some() {
             let message = Message::notification(method, None);
-            cx.out.push(Step::Tell { caller, message });
+            cx.out.push(Step::SendToClient { client_id, message });
         }
     }
 }

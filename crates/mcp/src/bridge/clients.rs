@@ -6,66 +6,66 @@ use acp_wire::Id;
 use router::Time;
 
 use super::client::Client;
-use crate::ports::{Caller, Ticket};
+use crate::endpoint::{ClientId, Ticket};
 
 #[derive(Debug, Default)]
 pub(super) struct Clients {
-    all: BTreeMap<Caller, Client>,
+    all: BTreeMap<ClientId, Client>,
     /// The client that has a connection to a server.
-    connections: BTreeMap<String, Caller>,
+    connections: BTreeMap<String, ClientId>,
 }
 
 impl Clients {
-    pub fn insert(&mut self, caller: Caller, client: Client) {
-        self.all.insert(caller, client);
+    pub fn insert(&mut self, client_id: ClientId, client: Client) {
+        self.all.insert(client_id, client);
     }
 
-    pub fn get(&self, caller: Caller) -> Option<&Client> {
-        self.all.get(&caller)
+    pub fn get(&self, client_id: ClientId) -> Option<&Client> {
+        self.all.get(&client_id)
     }
 
-    pub fn get_mut(&mut self, caller: Caller) -> Option<&mut Client> {
-        self.all.get_mut(&caller)
+    pub fn get_mut(&mut self, client_id: ClientId) -> Option<&mut Client> {
+        self.all.get_mut(&client_id)
     }
 
-    pub fn remove(&mut self, caller: Caller) -> Option<Client> {
-        self.all.remove(&caller)
+    pub fn remove(&mut self, client_id: ClientId) -> Option<Client> {
+        self.all.remove(&client_id)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (Caller, &Client)> {
-        self.all.iter().map(|(caller, client)| (*caller, client))
+    pub fn iter(&self) -> impl Iterator<Item = (ClientId, &Client)> {
+        self.all.iter().map(|(client_id, client)| (*client_id, client))
     }
 
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (Caller, &mut Client)> {
-        self.all.iter_mut().map(|(caller, client)| (*caller, client))
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (ClientId, &mut Client)> {
+        self.all.iter_mut().map(|(client_id, client)| (*client_id, client))
     }
 
     /// The clients that fit.
-    pub fn callers(&self, fits: impl Fn(&Client) -> bool) -> Vec<Caller> {
-        self.iter().filter(|(_, client)| fits(client)).map(|(caller, _)| caller).collect()
+    pub fn client_ids(&self, fits: impl Fn(&Client) -> bool) -> Vec<ClientId> {
+        self.iter().filter(|(_, client)| fits(client)).map(|(client_id, _)| client_id).collect()
     }
 
     /// The clients that have called with one of these tickets.
-    pub fn with_tickets(&self, tickets: &[Ticket]) -> Vec<Caller> {
-        self.callers(|client| tickets.contains(&client.ticket))
+    pub fn with_tickets(&self, tickets: &[Ticket]) -> Vec<ClientId> {
+        self.client_ids(|client| tickets.contains(&client.ticket))
     }
 
     /// The client that has this connection.
-    pub fn of(&self, connection: &str) -> Option<Caller> {
+    pub fn of(&self, connection: &str) -> Option<ClientId> {
         self.connections.get(connection).copied()
     }
 
     /// A client has this connection from now on.
-    pub fn connect(&mut self, connection: String, caller: Caller) {
-        self.connections.insert(connection, caller);
+    pub fn connect(&mut self, connection: String, client_id: ClientId) {
+        self.connections.insert(connection, client_id);
     }
 
-    pub fn disconnect(&mut self, connection: &str) -> Option<Caller> {
+    pub fn disconnect(&mut self, connection: &str) -> Option<ClientId> {
         self.connections.remove(connection)
     }
 
     /// The client that has yet to answer a question of its server.
-    pub fn debtor(&mut self, id: &Id) -> Option<(Caller, &mut Client)> {
+    pub fn debtor(&mut self, id: &Id) -> Option<(ClientId, &mut Client)> {
         self.iter_mut().find(|(_, client)| client.owes.contains(id))
     }
 
@@ -79,7 +79,7 @@ impl Clients {
     }
 
     /// All have left. Gives them.
-    pub fn clear(&mut self) -> Vec<Caller> {
+    pub fn clear(&mut self) -> Vec<ClientId> {
         self.connections.clear();
         std::mem::take(&mut self.all).into_keys().collect()
     }

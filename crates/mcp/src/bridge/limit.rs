@@ -13,9 +13,9 @@ use router::Time;
 use super::client::State;
 use super::requests::Wanted;
 use super::{Bridge, cancel};
+use crate::broker::{Cx, LIMIT, Step, silence};
 use crate::deadlines::Deadlines;
-use crate::exchange::{Cx, LIMIT, Step, silence};
-use crate::ports::Caller;
+use crate::endpoint::ClientId;
 
 /// How many requests with a limit a client may have open.
 const MOST_OPEN: usize = 1000;
@@ -58,8 +58,8 @@ impl Bridge {
     /// Answers the requests whose time is over. `provider` names the provider of a server.
     pub(super) fn give_up(&mut self, provider: impl Fn(&str) -> Option<String>, cx: &mut Cx<'_>) {
         let is_due = |until: Option<Time>| until.is_some_and(|until| until <= cx.now);
-        for caller in self.clients.callers(|client| is_due(client.limits.first())) {
-            let Some(client) = self.clients.get_mut(caller) else { continue };
+        for client_id in self.clients.client_ids(|client| is_due(client.limits.first())) {
+            let Some(client) = self.clients.get_mut(client_id) else { continue };
             let over = client.limits.take_due(cx.now);
             let is_over =
                 |waits: &Option<Id>| waits.as_ref().is_some_and(|id| over.contains_key(id));
@@ -72,37 +72,43 @@ impl Bridge {
             let server = client.name.clone();
             for (id, method) in over {
                 let error = silence(&provider, &method, &server);
-                self.cancel_open(caller, &id, Wanted::No, cx);
+                self.cancel_open(client_id, &id, Wanted::No, cx);
                 let message = Message::response(id, Outcome::Error(error));
-                cx.out.push(Step::Tell { caller, message });
+                cx.out.push(Step::SendToClient { client_id, message });
             }
         }
     }
 
     /// Cancels the requests of a client with this id that are on their way to the server. What is
     /// answered to them is not wanted any more, for this reason.
-    pub(super) fn cancel_open(&mut self, caller: Caller, id: &Id, reason: Wanted, cx: &mut Cx<'_>) {
-        for number in self.requests.unwant(caller, id, reason) {
+    pub(super) fn cancel_open(
+        &mut self,
+        client_id: ClientId,
+        id: &Id,
+        reason: Wanted,
+        cx: &mut Cx<'_>,
+    ) {
+        for number in self.requests.unwant(client_id, id, reason) {
             self.arrive(cancel(&self.our_id(number)), cx);
         }
     }
 
     /// The same for all requests of a client.
-    pub(super) fn cancel_all(&mut self, caller: Caller, cx: &mut Cx<'_>) {
-        for number in self.requests.unwant_all(caller) {
+    pub(super) fn cancel_all(&mut self, client_id: ClientId, cx: &mut Cx<'_>) {
+        for number in self.requests.unwant_all(client_id) {
             self.arrive(cancel(&self.our_id(number)), cx);
         }
     }
 
     /// Refuses a request of a client that has too many open.
-    pub(super) fn refuse_more(&self, caller: Caller, id: Id, cx: &mut Cx<'_>) {
-        let server = self.clients.get(caller).map_or("", |client| &client.name);
+    pub(super) fn refuse_more(&self, client_id: ClientId, id: Id, cx: &mut Cx<'_>) {
+        let server = self.clients.get(client_id).map_or("", |client| &client.name);
         let why = format!(
             "{MOST_OPEN} requests wait for the MCP server '{server}', which does not answer; ask again \
              when it does"
         );
         let error = error_object(code::INTERNAL_ERROR, &why, None);
         let message = Message::response(id, Outcome::Error(error));
-        cx.out.push(Step::Tell { caller, message });
+        cx.out.push(Step::SendToClient { client_id, message });
     }
 }

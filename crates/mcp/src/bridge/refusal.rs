@@ -6,7 +6,7 @@
 
 use acp_wire::{Outcome, code};
 
-use crate::ports::Kind;
+use crate::endpoint::Transport;
 
 /// Words that only an error about MCP servers has.
 const ABOUT_SERVERS: [&str; 7] =
@@ -54,7 +54,7 @@ const PHRASES_ABOUT_OTHERS: [&str; 4] =
 
 /// Whether an agent's refusal is about the MCP servers that it was given over this kind of transport.
 /// `names`: how they are called.
-pub fn is_about_servers(outcome: &Outcome, kind: Kind, names: &[String]) -> bool {
+pub fn is_about_servers(outcome: &Outcome, kind: Transport, names: &[String]) -> bool {
     let Outcome::Error(error) = outcome else { return false };
     let text = |key: &str| error.member(key).map(|it| it.as_str().to_lowercase());
     let said = [text("message"), text("data")].map(Option::unwrap_or_default).join(" ");
@@ -93,12 +93,12 @@ fn words(said: &str) -> Vec<&str> {
 
 /// Whether a transport is meant as one of MCP servers. An agent that was given servers over stdio does
 /// not speak of HTTP because of them.
-fn speaks_of_transport(words: &[&str], kind: Kind) -> bool {
+fn speaks_of_transport(words: &[&str], kind: Transport) -> bool {
     let is_transport = |index: usize, word: &str| {
         let next = words.get(index + 1).copied().unwrap_or_default();
         let is_status = next.starts_with(|it: char| it.is_ascii_digit())
             || ["status", "error", "code", "request", "response"].contains(&next);
-        TRANSPORTS.contains(&word) && (word != "http" || kind == Kind::Http && !is_status)
+        TRANSPORTS.contains(&word) && (word != "http" || kind == Transport::Http && !is_status)
     };
     let mut transports = words.iter().enumerate().filter(|(index, it)| is_transport(*index, it));
     transports.any(|(index, _)| {
@@ -130,7 +130,7 @@ mod tests {
         Outcome::Error(acp_wire::message::error_object(code, message, data.as_ref()))
     }
 
-    fn is_about(code: i64, kind: Kind, message: &str, data: &str) -> bool {
+    fn is_about(code: i64, kind: Transport, message: &str, data: &str) -> bool {
         let names = ["tools".to_owned(), "cwd".to_owned()];
         is_about_servers(&error(code, message, data), kind, &names)
     }
@@ -156,9 +156,9 @@ mod tests {
             ("server tools failed", "", true),
             ("Invalid params", r#""unknown variant `http`, expected stdio""#, false),
         ] {
-            assert!(is_about(-32602, Kind::Http, message, data), "{message}");
-            assert_eq!(is_about(-32603, Kind::Http, message, data), internal, "{message}");
-            assert!(!is_about(-32000, Kind::Http, message, data), "{message}");
+            assert!(is_about(-32602, Transport::Http, message, data), "{message}");
+            assert_eq!(is_about(-32603, Transport::Http, message, data), internal, "{message}");
+            assert!(!is_about(-32000, Transport::Http, message, data), "{message}");
         }
     }
 
@@ -190,7 +190,7 @@ mod tests {
             ("Internal error", r#"{"details":"session limit reached"}"#),
         ] {
             for code in [-32602, -32603, -32000, -32002, 7] {
-                for kind in [Kind::Http, Kind::Stdio] {
+                for kind in [Transport::Http, Transport::Stdio] {
                     assert!(!is_about(code, kind, message, data), "{code} {message} {data}");
                 }
             }

@@ -5,21 +5,21 @@ use std::ops::RangeBounds;
 
 use acp_wire::Id;
 
-use crate::ports::Caller;
+use crate::endpoint::ClientId;
 
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     open: BTreeMap<u64, Asked>,
     /// The requests of clients among them: by client, id, and our own number.
-    calls: BTreeSet<(Caller, Id, u64)>,
+    calls: BTreeSet<(ClientId, Id, u64)>,
 }
 
 #[derive(Debug)]
 pub(super) enum Asked {
-    Connect(Caller),
+    Connect(ClientId),
     /// A request of this client, with its own id.
     Call {
-        caller: Caller,
+        client_id: ClientId,
         id: Id,
         wanted: Wanted,
     },
@@ -45,8 +45,8 @@ impl Requests {
     }
 
     pub fn insert(&mut self, number: u64, asked: Asked) {
-        if let Asked::Call { caller, id, .. } = &asked {
-            self.calls.insert((*caller, id.detached(), number));
+        if let Asked::Call { client_id, id, .. } = &asked {
+            self.calls.insert((*client_id, id.detached(), number));
         }
         self.open.insert(number, asked);
     }
@@ -54,29 +54,29 @@ impl Requests {
     /// A request is answered.
     pub fn take(&mut self, number: u64) -> Option<Asked> {
         let asked = self.open.remove(&number)?;
-        if let Asked::Call { caller, id, .. } = &asked {
-            self.calls.remove(&(*caller, id.clone(), number));
+        if let Asked::Call { client_id, id, .. } = &asked {
+            self.calls.remove(&(*client_id, id.clone(), number));
         }
         Some(asked)
     }
 
     /// The answers to a client's requests with this id are not wanted any more, for this reason. Gives the
     /// numbers of these requests.
-    pub fn unwant(&mut self, caller: Caller, id: &Id, reason: Wanted) -> Vec<u64> {
-        self.unwant_in((caller, id.clone(), 0)..=(caller, id.clone(), u64::MAX), reason)
+    pub fn unwant(&mut self, client_id: ClientId, id: &Id, reason: Wanted) -> Vec<u64> {
+        self.unwant_in((client_id, id.clone(), 0)..=(client_id, id.clone(), u64::MAX), reason)
     }
 
     /// The same for all requests of a client.
-    pub fn unwant_all(&mut self, caller: Caller) -> Vec<u64> {
-        let next = Caller(caller.0.saturating_add(1));
+    pub fn unwant_all(&mut self, client_id: ClientId) -> Vec<u64> {
+        let next = ClientId(client_id.0.saturating_add(1));
         // No id comes before the empty text.
         let least = Id::string("");
-        self.unwant_in((caller, least.clone(), 0)..(next, least, 0), Wanted::Cancelled)
+        self.unwant_in((client_id, least.clone(), 0)..(next, least, 0), Wanted::Cancelled)
     }
 
     fn unwant_in(
         &mut self,
-        range: impl RangeBounds<(Caller, Id, u64)>,
+        range: impl RangeBounds<(ClientId, Id, u64)>,
         reason: Wanted,
     ) -> Vec<u64> {
         let mut numbers = Vec::new();

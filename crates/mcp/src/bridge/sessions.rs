@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use acp_wire::acp::SessionId;
 
-use crate::ports::{Kind, Ticket};
+use crate::endpoint::{Ticket, Transport};
 
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
@@ -14,7 +14,7 @@ pub(super) struct Sessions {
 #[derive(Debug)]
 struct Session {
     tickets: Vec<Ticket>,
-    kind: Kind,
+    kind: Transport,
     /// It is known whether the agent calls at all.
     judged: bool,
 }
@@ -25,7 +25,12 @@ impl Sessions {
     }
 
     /// A session is set up. Gives the tickets that it had before.
-    pub fn begin(&mut self, session: SessionId, tickets: Vec<Ticket>, kind: Kind) -> Vec<Ticket> {
+    pub fn begin(
+        &mut self,
+        session: SessionId,
+        tickets: Vec<Ticket>,
+        kind: Transport,
+    ) -> Vec<Ticket> {
         let before = self.all.insert(session, Session { tickets, kind, judged: false });
         before.map(|session| session.tickets).unwrap_or_default()
     }
@@ -42,7 +47,7 @@ impl Sessions {
 
     /// A session has had its first answer: it is known now whether the agent calls. Gives its tickets and their
     /// kind; `None` if it was known before.
-    pub fn judge(&mut self, session: &SessionId) -> Option<(&[Ticket], Kind)> {
+    pub fn judge(&mut self, session: &SessionId) -> Option<(&[Ticket], Transport)> {
         let session = self.all.get_mut(session).filter(|session| !session.judged)?;
         session.judged = true;
         Some((&session.tickets, session.kind))

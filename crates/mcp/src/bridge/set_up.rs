@@ -6,10 +6,10 @@ use acp_wire::{Call, Outcome, acp, code};
 
 use super::refusal::is_about_servers;
 use super::{Bridge, without_id};
+use crate::broker::Cx;
 use crate::capability::Native;
 use crate::declaration::{Manner, Offer, Servers, Spelling};
-use crate::exchange::Cx;
-use crate::ports::{Kind, Place, Ticket};
+use crate::endpoint::{Endpoint, Ticket, Transport};
 
 /// A set-up request on its way to the agent.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct SetUp {
     original: Call,
     session: Option<SessionId>,
     tickets: Vec<Ticket>,
-    kind: Option<Kind>,
+    kind: Option<Transport>,
     /// It was refused once already, with this error.
     refused: Option<Outcome>,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Draft {
 struct Wanted {
     index: usize,
     ticket: Ticket,
-    answer: Option<Result<Place, String>>,
+    answer: Option<Result<Endpoint, String>>,
 }
 
 /// What to do with the answer to a set-up request.
@@ -54,7 +54,7 @@ impl Draft {
     }
 
     /// The shell has answered for one place, perhaps of this request.
-    pub fn answered(&mut self, ticket: Ticket, answer: &Result<Place, String>) {
+    pub fn answered(&mut self, ticket: Ticket, answer: &Result<Endpoint, String>) {
         let wanted = self.places.iter_mut().find(|wanted| wanted.ticket == ticket);
         wanted.into_iter().for_each(|wanted| wanted.answer = Some(answer.clone()));
     }
@@ -90,7 +90,7 @@ impl Bridge {
         set_up: SetUp,
         servers: Servers,
         scp: impl Fn(&str) -> bool,
-        kind: Option<Kind>,
+        kind: Option<Transport>,
         cx: &mut Cx<'_>,
     ) -> Result<Draft, Outcome> {
         let manners = self.manners(&servers, scp, kind)?;
@@ -120,11 +120,11 @@ impl Bridge {
         &self,
         servers: &Servers,
         scp: impl Fn(&str) -> bool,
-        kind: Option<Kind>,
+        kind: Option<Transport>,
     ) -> Result<Vec<(usize, Declared)>, Outcome> {
         let manner = |offer: &Offer| {
             Ok(Some(match (self.native(), offer.spelling) {
-                _ if self.transport.takes_scp() && scp(&offer.id) => Declared::As(Manner::Scp),
+                _ if self.agent.takes_scp() && scp(&offer.id) => Declared::As(Manner::Scp),
                 (None, Spelling::Nameless) => return Err(without_id(&offer.name)),
                 (
                     Some(Native::Current),
@@ -135,7 +135,7 @@ impl Bridge {
                 }
                 (Some(Native::Current), _) => Declared::As(Manner::BothIds),
                 (Some(Native::Older), _) => Declared::As(Manner::Url),
-                (None, _) => Declared::Bridged(kind.map_or_else(|| self.transport.choose(), Ok)?),
+                (None, _) => Declared::Bridged(kind.map_or_else(|| self.agent.choose(), Ok)?),
             }))
         };
         let offers = servers.entries().iter().enumerate();
@@ -154,7 +154,7 @@ impl Bridge {
         cx: &mut Cx<'_>,
     ) -> Result<(Call, SetUp), Outcome> {
         let Draft { mut set_up, mut servers, mut edited, places } = draft;
-        let v2 = self.transport.is_v2();
+        let v2 = self.agent.is_v2();
         let mut gone = Vec::new();
         for Wanted { index, ticket, answer } in places {
             let entry = &mut servers.entries_mut()[index];
@@ -169,7 +169,7 @@ impl Bridge {
                     let why = format!(
                         "the MCP server '{}' cannot be offered to {}: {why}",
                         offer.name,
-                        self.transport.agent()
+                        self.agent.name()
                     );
                     let error = || Outcome::error(code::INTERNAL_ERROR, &why);
                     return Err(set_up.refused.take().unwrap_or_else(error));
@@ -181,7 +181,7 @@ impl Bridge {
         if let (Some(kind), Some(_)) = (set_up.kind, &set_up.refused) {
             let text = format!(
                 "{} refused a session with MCP servers over {}; trying {}",
-                self.transport.agent(),
+                self.agent.name(),
                 kind.other().name(),
                 kind.name()
             );
@@ -206,10 +206,10 @@ impl Bridge {
             let declared = set_up.tickets.iter().filter_map(|ticket| self.tickets.get(*ticket));
             let names: Vec<String> = declared.map(|declared| declared.name.clone()).collect();
             self.release(&set_up.tickets, cx);
-            let because =
-                |kind: &Kind| set_up.refused.is_none() && is_about_servers(&outcome, *kind, &names);
-            let other =
-                set_up.kind.filter(because).and_then(|kind| self.transport.alternative(kind));
+            let because = |kind: &Transport| {
+                set_up.refused.is_none() && is_about_servers(&outcome, *kind, &names)
+            };
+            let other = set_up.kind.filter(because).and_then(|kind| self.agent.alternative(kind));
             let servers = set_up.original.params.as_ref().and_then(Servers::find);
             if let (Some(other), Some(servers)) = (other, servers) {
                 let again = SetUp { refused: Some(outcome.clone()), tickets: Vec::new(), ..set_up };
@@ -221,7 +221,7 @@ impl Bridge {
             return Verdict::Answer(set_up.refused.take().unwrap_or(outcome));
         };
         if set_up.refused.is_some() {
-            self.transport.works(set_up.kind);
+            self.agent.works(set_up.kind);
         }
         let session = acp::session_of(result).or(set_up.session);
         match (session, set_up.kind) {
@@ -241,5 +241,5 @@ impl Bridge {
 enum Declared {
     As(Manner),
     /// As a place where an MCP client can connect.
-    Bridged(Kind),
+    Bridged(Transport),
 }

@@ -1,13 +1,13 @@
 //! The declarations that the agent was given. Each one is a ticket: a place where the agent's MCP client can
 //! connect, which the shell opens when it is asked to, and closes when the ticket is revoked.
 //!
-//! The shell answers each [`Step::Admit`] once. A ticket is revoked once, and only after the shell has
+//! The shell answers each [`Step::OpenEndpoint`] once. A ticket is revoked once, and only after the shell has
 //! answered that the place is open. Nobody knows the secret of a place before that.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::exchange::{Cx, Step};
-use crate::ports::{Kind, Ticket};
+use crate::broker::{Cx, Step};
+use crate::endpoint::{Ticket, Transport};
 
 #[derive(Debug, Default)]
 pub(super) struct Tickets {
@@ -21,7 +21,7 @@ pub(super) struct Tickets {
 pub(super) struct Declared {
     pub server: String,
     pub name: String,
-    pub kind: Kind,
+    pub kind: Transport,
     /// An MCP client has connected with it.
     pub called: bool,
     place: State,
@@ -39,14 +39,14 @@ impl Tickets {
     pub fn ask(
         &mut self,
         ticket: Ticket,
-        kind: Kind,
+        kind: Transport,
         (server, name): (&str, &str),
         cx: &mut Cx<'_>,
     ) {
         let (server, name) = (server.to_owned(), name.to_owned());
         let declared = Declared { server, name, kind, called: false, place: State::Asked };
         self.all.insert(ticket, declared);
-        cx.out.push(Step::Admit { ticket, kind });
+        cx.out.push(Step::OpenEndpoint { ticket, transport: kind });
     }
 
     /// The shell has answered: the place is open, or could not be opened.
@@ -54,7 +54,7 @@ impl Tickets {
         if let Some(declared) = self.all.get_mut(&ticket) {
             declared.place = if is_open { State::Open } else { State::Failed };
         } else if self.unwanted.remove(&ticket) && is_open {
-            cx.out.push(Step::Revoke(ticket));
+            cx.out.push(Step::RevokeTicket(ticket));
         }
     }
 
@@ -62,7 +62,7 @@ impl Tickets {
     pub fn release(&mut self, ticket: Ticket, cx: &mut Cx<'_>) {
         match self.all.remove(&ticket).map(|declared| declared.place) {
             Some(State::Asked) => drop(self.unwanted.insert(ticket)),
-            Some(State::Open) => cx.out.push(Step::Revoke(ticket)),
+            Some(State::Open) => cx.out.push(Step::RevokeTicket(ticket)),
             Some(State::Failed) | None => {}
         }
     }
@@ -107,7 +107,7 @@ mod tests {
         let (mut tickets, mut steps) = (Tickets::default(), Vec::new());
         let cx = &mut Cx { now: router::Time(0), out: &mut steps };
         for number in 1..=4 {
-            tickets.ask(Ticket(number), Kind::Http, ("server", "name"), cx);
+            tickets.ask(Ticket(number), Transport::Http, ("server", "name"), cx);
         }
         assert_eq!((cx.out.len(), tickets.len()), (4, 4));
         cx.out.clear();
@@ -116,10 +116,10 @@ mod tests {
         assert_eq!(tickets.len(), 3);
         tickets.release_all(cx);
         tickets.release(Ticket(1), cx);
-        assert_eq!((&**cx.out, tickets.len()), (&[Step::Revoke(Ticket(1))][..], 2));
+        assert_eq!((&**cx.out, tickets.len()), (&[Step::RevokeTicket(Ticket(1))][..], 2));
         cx.out.clear();
         tickets.answered(Ticket(3), true, cx);
         tickets.answered(Ticket(4), false, cx);
-        assert_eq!((&**cx.out, tickets.len()), (&[Step::Revoke(Ticket(3))][..], 0));
+        assert_eq!((&**cx.out, tickets.len()), (&[Step::RevokeTicket(Ticket(3))][..], 0));
     }
 }

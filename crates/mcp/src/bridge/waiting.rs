@@ -6,8 +6,8 @@ use router::{Level, Notice};
 
 use super::Bridge;
 use super::client::{Client, State};
-use crate::exchange::{Cx, MOST_WAITING, Step, size_of};
-use crate::ports::Caller;
+use crate::broker::{Cx, MOST_WAITING, Step, size_of};
+use crate::endpoint::ClientId;
 
 impl Client {
     /// Counts what waits.
@@ -26,12 +26,12 @@ impl Bridge {
     /// and a client whose notification would be lost is disconnected.
     pub(super) fn may_wait(
         &mut self,
-        caller: Caller,
+        client_id: ClientId,
         id: Option<&Id>,
         call: &Call,
         cx: &mut Cx<'_>,
     ) -> bool {
-        let Some(client) = self.clients.get_mut(caller) else { return false };
+        let Some(client) = self.clients.get_mut(client_id) else { return false };
         if client.waiting + size_of(call) <= MOST_WAITING {
             client.waiting += size_of(call);
             return true;
@@ -46,14 +46,14 @@ impl Bridge {
                 client.limits.remove(id);
                 let error = error_object(code::INTERNAL_ERROR, &why, None);
                 let message = Message::response(id.clone(), Outcome::Error(error));
-                cx.out.push(Step::Tell { caller, message });
+                cx.out.push(Step::SendToClient { client_id, message });
             }
             None => {
                 let text =
-                    format!("an MCP client of {} was disconnected: {why}", self.transport.agent());
+                    format!("an MCP client of {} was disconnected: {why}", self.agent.name());
                 cx.out.push(Step::Report(Notice { level: Level::Warn, seat: self.far, text }));
-                cx.out.push(Step::HangUp(caller));
-                self.on_hung_up(caller, cx);
+                cx.out.push(Step::DisconnectClient(client_id));
+                self.on_hung_up(client_id, cx);
             }
         }
         false

@@ -2,10 +2,10 @@
 
 use acp_wire::{Call, Id, Json};
 
-use super::{Form, Target, Word, bare, concerns, text, texts};
+use super::{Form, Frame, Target, bare, concerns, text, texts};
 
 /// Reads a message of any form. `None` for what is not one, or lacks what it needs.
-pub fn read(call: &Call) -> Option<(Form, Word)> {
+pub fn read(call: &Call) -> Option<(Form, Frame)> {
     let method = call.method.name();
     if !concerns(&method) {
         return None;
@@ -15,7 +15,7 @@ pub fn read(call: &Call) -> Option<(Form, Word)> {
     let say = |target| {
         let inner = params.member("params");
         let call = Call::new(&text(params, "method")?, inner);
-        Some(Word::Say { target, call, id: None })
+        Some(Frame::Mcp { target, call, id: None })
     };
     let server = |key| text(params, key).map(|id| bare(&id).to_owned());
     match &*method {
@@ -29,19 +29,19 @@ pub fn read(call: &Call) -> Option<(Form, Word)> {
         "_mcp/connect" => {
             let known = server("acp_url").or_else(|| server("acp_id"));
             match (known, connection()) {
-                (Some(server), _) => Some((Form::M3, Word::Connect { server, chosen: None })),
+                (Some(server), _) => Some((Form::M3, Frame::Connect { server, chosen: None })),
                 (None, chosen @ Some(_)) => {
-                    Some((Form::M3t, Word::Connect { server: server("url")?, chosen }))
+                    Some((Form::M3t, Frame::Connect { server: server("url")?, chosen }))
                 }
                 (None, None) => {
-                    Some((Form::M3, Word::Connect { server: server("url")?, chosen: None }))
+                    Some((Form::M3, Frame::Connect { server: server("url")?, chosen: None }))
                 }
             }
         }
         "mcp/connect" => [("serverId", Form::M6), ("acpId", Form::M5), ("acpUrl", Form::M4)]
             .into_iter()
             .find_map(|(key, form)| {
-                Some((form, Word::Connect { server: server(key)?, chosen: None }))
+                Some((form, Frame::Connect { server: server(key)?, chosen: None }))
             }),
         "_mcp/request" | "_mcp/notification" => {
             Some((Form::M2, say(Target::Connection(connection()?))?))
@@ -53,8 +53,8 @@ pub fn read(call: &Call) -> Option<(Form, Word)> {
             }
             (_, _, connection) => Some((Form::M6, say(Target::Connection(connection?))?)),
         },
-        "_mcp/disconnect" => Some((Form::M3, Word::Disconnect { connection: connection()? })),
-        "mcp/disconnect" => Some((Form::M6, Word::Disconnect { connection: connection()? })),
+        "_mcp/disconnect" => Some((Form::M3, Frame::Disconnect { connection: connection()? })),
+        "mcp/disconnect" => Some((Form::M6, Frame::Disconnect { connection: connection()? })),
         _ => None,
     }
 }
@@ -84,8 +84,8 @@ pub fn fault(call: &Call) -> Option<&'static str> {
 }
 
 /// A message that holds a whole MCP message.
-fn whole(target: Target, params: &Json) -> Option<Word> {
+fn whole(target: Target, params: &Json) -> Option<Frame> {
     let message = params.member("message")?;
     let call = Call::new(&text(&message, "method")?, message.member("params"));
-    Some(Word::Say { target, call, id: message.member("id").and_then(Id::new) })
+    Some(Frame::Mcp { target, call, id: message.member("id").and_then(Id::new) })
 }

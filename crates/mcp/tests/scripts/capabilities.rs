@@ -1,6 +1,6 @@
 //! What proxies and editors are told of the agent: that MCP over ACP can be used.
 
-use mcp::Policy;
+use mcp::BridgePolicy;
 
 use crate::stage::*;
 
@@ -15,7 +15,8 @@ const SCP_PROXY_TOLD: &str =
 #[track_caller]
 fn told(agent: &str, version: &str, expected: &str) {
     for dialect in PROXIES {
-        let mut stage = Stage::before_greeting(&format!("p1:P5 p2:{dialect} agent"), Policy::Auto);
+        let mut stage =
+            Stage::before_greeting(&format!("p1:P5 p2:{dialect} agent"), BridgePolicy::Auto);
         stage.say("editor", &format!(r#"initialize 1 {{"protocolVersion":{version}}}"#));
         let first = stage.see("p1", "initialize ? …");
         stage.say("p1", &format!(r#"~initialize 1 {{"protocolVersion":{version}}}"#));
@@ -95,7 +96,7 @@ fn nothing_is_added_where_the_agent_says_it() {
 
 #[test]
 fn errors_pass_and_a_second_greeting_is_answered_too() {
-    let mut stage = Stage::before_greeting("(p1:P4) agent", Policy::Auto);
+    let mut stage = Stage::before_greeting("(p1:P4) agent", BridgePolicy::Auto);
     stage.say("editor", r#"initialize 1 {"protocolVersion":1}"#);
     let id = stage.see("agent", "initialize ? …");
     stage.say("agent", &format!(r#"error {id} {{"code":-32000,"message":"log in"}}"#));
@@ -114,7 +115,7 @@ fn errors_pass_and_a_second_greeting_is_answered_too() {
 #[test]
 fn editors_of_the_oldest_generation_are_told_nothing() {
     let any_version = |setup: &mut engine::Setup| setup.chain.any_version = true;
-    let mut stage = Stage::of_setup("p1:P2 agent", Policy::Auto, any_version);
+    let mut stage = Stage::of_setup("p1:P2 agent", BridgePolicy::Auto, any_version);
     let hello = r#"{"protocolVersion":"0.1.0"}"#;
     stage.say("editor", &format!("initialize 1 {hello}"));
     let first = stage.see("p1", "initialize ? …");

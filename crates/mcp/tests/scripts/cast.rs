@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
-use mcp::form::{self, Address, Answer, Form, Target, Way, Word};
-use mcp::{Caller, Ticket};
+use mcp::form::{self, Address, Answer, Direction, Form, Frame, Target};
+use mcp::{ClientId, Ticket};
 
 use crate::stage::*;
 
@@ -185,7 +185,7 @@ impl Provider {
         }
         match form::read(&call) {
             Some((_, mut word)) if self.is_mine(&word) => {
-                if let (Form::M3t, Word::Connect { chosen, .. }) = (self.form, &mut word) {
+                if let (Form::M3t, Frame::Connect { chosen, .. }) = (self.form, &mut word) {
                     let id = call.params.as_ref().and_then(|it| it.member("connectionId"));
                     *chosen = id.and_then(|it| it.text().map(|it| it.into_owned()));
                 }
@@ -235,20 +235,20 @@ impl Provider {
         })
     }
 
-    fn is_mine(&self, word: &Word) -> bool {
+    fn is_mine(&self, word: &Frame) -> bool {
         let server = match word {
-            Word::Connect { server, .. } => server,
-            Word::Disconnect { connection } => return self.open.contains_key(connection),
-            Word::Say { target: Target::Connection(it), .. } => return self.open.contains_key(it),
-            Word::Say { target: Target::Server(server), .. } => server,
-            Word::Say { target: Target::Operation { server, .. }, .. } => server,
+            Frame::Connect { server, .. } => server,
+            Frame::Disconnect { connection } => return self.open.contains_key(connection),
+            Frame::Mcp { target: Target::Connection(it), .. } => return self.open.contains_key(it),
+            Frame::Mcp { target: Target::Server(server), .. } => server,
+            Frame::Mcp { target: Target::Operation { server, .. }, .. } => server,
         };
         self.servers.iter().any(|(name, id)| id == server || name == server)
     }
 
-    fn on_word(&mut self, stage: &mut Stage, id: Option<Id>, word: Word) {
+    fn on_word(&mut self, stage: &mut Stage, id: Option<Id>, word: Frame) {
         match word {
-            Word::Connect { server, chosen } => {
+            Frame::Connect { server, chosen } => {
                 self.opened += 1;
                 let connection =
                     chosen.unwrap_or_else(|| format!("{}{}", self.prefix, self.opened));
@@ -262,7 +262,7 @@ impl Provider {
                 let id = token(&id.expect("a connect is a request"));
                 stage.say(&self.who, &format!("result {id} {result}"));
             }
-            Word::Disconnect { connection } => {
+            Frame::Disconnect { connection } => {
                 self.open.remove(&connection);
                 let asked = matches!(self.form, Form::M4 | Form::M5 | Form::M6);
                 assert_eq!(id.is_some(), asked, "checklist 80: a disconnect of {:?}", self.form);
@@ -270,7 +270,7 @@ impl Provider {
                     stage.say(&self.who, &format!("result {} {{}}", token(&id)));
                 }
             }
-            Word::Say { target, call, id: inner } => {
+            Frame::Mcp { target, call, id: inner } => {
                 let id = id.map(|id| token(&id));
                 let (server, connection, request) = match target {
                     Target::Server(server) => (server, String::new(), String::new()),
@@ -296,7 +296,7 @@ impl Provider {
             self.greeted.insert(place, said.call.params.clone());
         }
         let outcome =
-            self.form.close(self.address(said), said.inner.as_ref(), Answer::Said(outcome));
+            self.form.close(self.address(said), said.inner.as_ref(), Answer::FromServer(outcome));
         stage.send(&self.who, Side::Agent, Message::response(crate::stage::id(id), outcome));
     }
 
@@ -311,7 +311,7 @@ impl Provider {
 
     /// A server says something to the client that said this.
     pub fn note(&mut self, stage: &mut Stage, to: &Said, call: &Call) {
-        let call = self.form.say(Way::ToClient, self.address(to), None, call);
+        let call = self.form.say(Direction::ToClient, self.address(to), None, call);
         stage.send(&self.who, Side::Agent, Message::Notification(call));
     }
 
@@ -320,7 +320,7 @@ impl Provider {
         self.last += 1;
         let name = format!("{}!{}", self.who, self.last);
         let inner = Id::string(&format!("inner-{name}"));
-        let call = self.form.say(Way::ToClient, self.address(to), Some(&inner), call);
+        let call = self.form.say(Direction::ToClient, self.address(to), Some(&inner), call);
         self.asked.insert(name.clone(), None);
         stage.send(&self.who, Side::Agent, Message::Request { id: Id::string(&name), call });
         name
@@ -399,8 +399,8 @@ pub fn server_in(form: Form, entry: &Json) -> String {
     form::bare(&found.unwrap()).to_owned()
 }
 
-fn whom(caller: Caller) -> String {
-    format!("client {}", caller.0)
+fn whom(client_id: ClientId) -> String {
+    format!("client {}", client_id.0)
 }
 
 fn said_of(target: Target) -> String {

@@ -1,6 +1,6 @@
 //! Servers in the requests that set a session up, as each component gets to see them.
 
-use mcp::{Kind, Policy};
+use mcp::{BridgePolicy, Transport};
 
 use crate::stage::*;
 
@@ -175,7 +175,7 @@ fn an_agent_of_v2_without_any_transport_cannot_have_servers() {
         stage.quiet();
         stage.empty();
     }
-    let mut stage = Stage::with_policy("p1:P5 agent", V2_NONE, Policy::Only(Kind::Http));
+    let mut stage = Stage::with_policy("p1:P5 agent", V2_NONE, BridgePolicy::Only(Transport::Http));
     stage.say("p1", &format!("~session/new 1 {}", list(SERVER_ID)));
     stage.see("agent", r#"session/new ? …"type":"http"…"#);
 }

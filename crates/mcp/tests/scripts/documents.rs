@@ -1,6 +1,6 @@
 //! The exact words of each form, as the documents and published programs have them.
 
-use mcp::Caller;
+use mcp::ClientId;
 
 use crate::stage::*;
 
@@ -16,10 +16,10 @@ fn declared(dialect: &str, agent: &str, entry: &str) -> Stage {
 }
 
 /// The same, and a client of the bridge has called.
-fn called(dialect: &str, entry: &str) -> (Stage, Caller) {
+fn called(dialect: &str, entry: &str) -> (Stage, ClientId) {
     let mut stage = declared(dialect, STDIO, entry);
-    let caller = stage.call(stage.tickets()[0]);
-    (stage, caller)
+    let client_id = stage.call(stage.tickets()[0]);
+    (stage, client_id)
 }
 
 /// One question, one notification each way, one question back and the end, with the words of a

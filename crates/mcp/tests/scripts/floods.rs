@@ -8,7 +8,7 @@ const URL: &str = r#"{"type":"http","name":"N","url":"acp:U","headers":[]}"#;
 const MOST: usize = 1000;
 
 /// A chain whose provider answers connects and `initialize`, and this many clients that have said hello.
-fn clients(count: usize) -> (Stage, Vec<mcp::Caller>) {
+fn clients(count: usize) -> (Stage, Vec<mcp::ClientId>) {
     let mut stage = Stage::new("p1:P4 agent", STDIO);
     stage.say("p1", &format!(r#"~session/new 1 {{"mcpServers":[{URL}]}}"#));
     stage.see("agent", "session/new ? …");

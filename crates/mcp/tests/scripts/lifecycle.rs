@@ -311,8 +311,8 @@ fn a_provider_may_close_a_connection() {
                 world.stage.see("p1", "result 9 {}");
             }
             match (consumer, &line) {
-                (None, Line::Client(caller)) => {
-                    assert!(world.stage.hung_up.contains(caller));
+                (None, Line::Client(client_id)) => {
+                    assert!(world.stage.hung_up.contains(client_id));
                     world.settle();
                     assert!(world.agent.outcomes.is_empty());
                 }
@@ -352,7 +352,7 @@ fn a_provider_that_leaves_owes_nothing() {
             let outcome = world.agent.outcomes.remove(&name);
             assert!(matches!(outcome, Some(Outcome::Error(_))), "{consumer:?}: {outcome:?}");
         }
-        let [.., talks, watched] = world.stage.exchange().sizes();
+        let [.., talks, watched] = world.stage.broker().sizes();
         assert_eq!([talks, watched], [0, 0]);
     }
 }
@@ -441,7 +441,7 @@ fn nonsense_of_a_client_is_answered_or_ignored() {
             None => world.stage.quiet(),
         }
     }
-    world.stage.hear_raw(mcp::Caller(99), r#"{"jsonrpc":"2.0","id":5,"method":"x"}"#);
-    world.stage.hang_up(mcp::Caller(99));
+    world.stage.hear_raw(mcp::ClientId(99), r#"{"jsonrpc":"2.0","id":5,"method":"x"}"#);
+    world.stage.hang_up(mcp::ClientId(99));
     world.stage.quiet();
 }

@@ -107,14 +107,17 @@ fn converse(cast: &str, consumer: Option<Form>, form: Form, who: &str) {
     let heard = world.agent.heard.pop_front().expect("progress");
     assert_eq!((heard.id, heard.call), (None, call("notifications/progress", PROGRESS)));
     world.result(who, &asked, r#"{"content":[],"resultType":"complete"}"#);
-    assert!(matches!(world.agent.outcome(&progressing), Some(Answer::Said(Outcome::Result(_)))));
+    assert!(matches!(
+        world.agent.outcome(&progressing),
+        Some(Answer::FromServer(Outcome::Result(_)))
+    ));
 
     // Checklist 83: it stays an error of MCP, whatever its code means elsewhere.
     let failing = world.ask(&line, "tools/call", r#"{"name":"y"}"#);
     let failed = world.heard(who);
     let error = Outcome::Error(json(r#"{"code":-32000,"message":"no","data":{"k":1}}"#));
     world.answer(who, &failed, error.clone());
-    assert_eq!(world.agent.outcome(&failing), Some(Answer::Said(error)));
+    assert_eq!(world.agent.outcome(&failing), Some(Answer::FromServer(error)));
 
     if !client_stands {
         world.note(&line, "notifications/roots/list_changed", "");
@@ -152,7 +155,7 @@ fn converse(cast: &str, consumer: Option<Form>, form: Form, who: &str) {
 }
 
 fn said(result: &str) -> Answer {
-    Answer::Said(Outcome::Result(json(result)))
+    Answer::FromServer(Outcome::Result(json(result)))
 }
 
 fn note(world: &mut World, who: &str, to: &Said, method: &str, params: &str) {
@@ -168,7 +171,7 @@ fn reverse(world: &mut World, who: &str, to: &Said, refused: bool) {
     world.settle();
     if refused {
         let answer = world.providers[index].answered(&name);
-        let Some(Answer::Said(error)) = answer else { panic!("not refused: {answer:?}") };
+        let Some(Answer::FromServer(error)) = answer else { panic!("not refused: {answer:?}") };
         assert_eq!(error.error_code(), Some(-32601));
         return;
     }

@@ -1,7 +1,7 @@
 //! The shell opens a place for each server that is bridged, and may take its time. Meanwhile the set-up
 //! request waits, and so does everything that is delivered to the agent after it.
 
-use mcp::Kind;
+use mcp::Transport;
 
 use crate::stage::*;
 
@@ -93,8 +93,8 @@ fn an_agent_that_refuses_http_is_given_stdio_when_the_place_is_open() {
         "agent",
         &format!(r#"error {refused} {{"code":-32602,"message":"no MCP over http"}}"#),
     );
-    let kinds: Vec<Kind> = stage.asked_of_shell().iter().map(|(_, kind)| *kind).collect();
-    assert_eq!(kinds, [Kind::Http, Kind::Stdio]);
+    let kinds: Vec<Transport> = stage.asked_of_shell().iter().map(|(_, kind)| *kind).collect();
+    assert_eq!(kinds, [Transport::Http, Transport::Stdio]);
     stage.say("editor", r#"session/prompt 3 {"sessionId":"other"}"#);
     stage.shell_answers(1);
     stage.quiet();
@@ -168,7 +168,7 @@ fn what_waits_for_an_agent_that_leaves_for_good_is_forgotten() {
     stage.see("p1", "error 1 …");
     stage.shell_answers(0);
     assert_eq!((stage.desk.admitted, stage.desk.revoked), (2, 2));
-    let [tickets, .., held, _, _, watched] = stage.exchange().sizes();
+    let [tickets, .., held, _, _, watched] = stage.broker().sizes();
     assert_eq!([tickets, held, watched], [0; 3]);
 }
 

@@ -1,13 +1,13 @@
 //! Which transport an agent without MCP over ACP is given, and what is learnt from what it does.
 
-use mcp::{Kind, Policy};
+use mcp::{BridgePolicy, Transport};
 
 use crate::stage::*;
 
 const SERVER: &str = r#"{"type":"acp","name":"N","serverId":"U"}"#;
 
 /// The kinds of place that the agent is given for a session, which the editor asks for.
-fn begin(stage: &mut Stage, id: u64) -> (String, Vec<Kind>) {
+fn begin(stage: &mut Stage, id: u64) -> (String, Vec<Transport>) {
     stage.say("editor", &format!(r#"session/new {id} {{"mcpServers":[{SERVER}]}}"#));
     let asked = stage.see(&stage.agent(), "session/new ? …");
     (asked, stage.kinds())
@@ -21,7 +21,7 @@ fn answer(stage: &mut Stage, asked: &str, line: &str) {
 /// Checklist 70, 71.
 #[test]
 fn the_agents_word_decides() {
-    for (agent, kind) in [(STDIO, Kind::Stdio), (HTTP, Kind::Http)] {
+    for (agent, kind) in [(STDIO, Transport::Stdio), (HTTP, Transport::Http)] {
         let mut stage = Stage::new("(p1:P4) agent", agent);
         assert_eq!(begin(&mut stage, 1).1, [kind]);
     }
@@ -35,11 +35,11 @@ fn what_is_known_of_an_agent_is_worth_more_than_its_word() {
         )
     };
     for (cast, agent, kind) in [
-        ("agent", named("OpenHands CLI", true), Kind::Stdio),
-        ("agent", named("GitHub Copilot", false), Kind::Http),
-        ("agent", named("another", true), Kind::Http),
-        ("openhands-acp", named("x", true), Kind::Stdio),
-        ("copilot", named("x", false), Kind::Http),
+        ("agent", named("OpenHands CLI", true), Transport::Stdio),
+        ("agent", named("GitHub Copilot", false), Transport::Http),
+        ("agent", named("another", true), Transport::Http),
+        ("openhands-acp", named("x", true), Transport::Stdio),
+        ("copilot", named("x", false), Transport::Http),
     ] {
         let mut stage = Stage::new(cast, &agent);
         assert_eq!(begin(&mut stage, 1).1, [kind], "{cast} {agent}");
@@ -55,8 +55,8 @@ fn what_is_known_of_an_agent_is_worth_more_than_its_word() {
 
 #[test]
 fn a_forced_transport_is_the_only_one() {
-    for (agent, kind) in [(STDIO, Kind::Http), (HTTP, Kind::Stdio)] {
-        let mut stage = Stage::with_policy("agent", agent, Policy::Only(kind));
+    for (agent, kind) in [(STDIO, Transport::Http), (HTTP, Transport::Stdio)] {
+        let mut stage = Stage::with_policy("agent", agent, BridgePolicy::Only(kind));
         let (asked, kinds) = begin(&mut stage, 1);
         assert_eq!(kinds, [kind]);
         answer(&mut stage, &asked, r#"error ? {"code":-32602,"message":"no"}"#);
@@ -69,7 +69,7 @@ fn a_forced_transport_is_the_only_one() {
         assert_eq!(begin(&mut stage, 3).1, [kind, kind]);
     }
     // Nothing is forced on an agent that speaks MCP over ACP.
-    let mut stage = Stage::with_policy("agent", NATIVE, Policy::Only(Kind::Http));
+    let mut stage = Stage::with_policy("agent", NATIVE, BridgePolicy::Only(Transport::Http));
     assert_eq!(begin(&mut stage, 1).1, []);
 }
 
@@ -86,7 +86,7 @@ fn a_session_that_is_refused_is_tried_with_the_other_transport() {
     for code in [-32602, -32603] {
         let mut stage = Stage::new("(p1:P4) agent", HTTP);
         let (asked, kinds) = begin(&mut stage, 1);
-        assert_eq!(kinds, [Kind::Http]);
+        assert_eq!(kinds, [Transport::Http]);
         answer(
             &mut stage,
             &asked,
@@ -96,12 +96,12 @@ fn a_session_that_is_refused_is_tried_with_the_other_transport() {
         let again =
             stage.see("agent", r#"session/new ? {"mcpServers":[{"name":"N","command":…}]}"#);
         stage.quiet();
-        assert_eq!((again.as_str(), stage.kinds()), (asked.as_str(), vec![Kind::Stdio]));
+        assert_eq!((again.as_str(), stage.kinds()), (asked.as_str(), vec![Transport::Stdio]));
         answer(&mut stage, &again, r#"result ? {"sessionId":"S"}"#);
         stage.see("editor", r#"result 1 {"sessionId":"S"}"#);
         assert_eq!(stage.reports.len(), 1, "{:?}", stage.reports);
         // It is remembered.
-        assert_eq!(begin(&mut stage, 2).1, [Kind::Stdio, Kind::Stdio]);
+        assert_eq!(begin(&mut stage, 2).1, [Transport::Stdio, Transport::Stdio]);
     }
 }
 
@@ -115,7 +115,7 @@ fn if_both_are_refused_the_first_reason_is_told() {
     stage.see("editor", r#"error 1 {"code":-32602,"message":"first MCP"}"#);
     stage.quiet();
     stage.empty();
-    assert_eq!(begin(&mut stage, 2).1, [Kind::Http], "nothing was learnt");
+    assert_eq!(begin(&mut stage, 2).1, [Transport::Http], "nothing was learnt");
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn in_v2_only_what_is_declared_is_tried() {
     let only = r#"{"protocolVersion":2,"info":{"name":"a","version":"1"},"capabilities":{"session":{"mcp":{"http":{}}}}}"#;
     let mut stage = Stage::new("agent", only);
     let (asked, kinds) = begin(&mut stage, 1);
-    assert_eq!(kinds, [Kind::Http]);
+    assert_eq!(kinds, [Transport::Http]);
     answer(&mut stage, &asked, r#"error ? {"code":-32602,"message":"no mcp"}"#);
     stage.see("editor", r#"error 1 {"code":-32602,"message":"no mcp"}"#);
     stage.quiet();
@@ -163,7 +163,7 @@ fn in_v2_only_what_is_declared_is_tried() {
 fn an_agent_that_does_not_call_in_its_first_turn_is_given_the_other_transport_next_time() {
     let mut stage = Stage::new("agent", HTTP);
     let (asked, kinds) = begin(&mut stage, 1);
-    assert_eq!(kinds, [Kind::Http]);
+    assert_eq!(kinds, [Transport::Http]);
     answer(&mut stage, &asked, r#"result ? {"sessionId":"S"}"#);
     stage.see("editor", "result 1 …");
     prompt(&mut stage, "another");
@@ -175,13 +175,13 @@ fn an_agent_that_does_not_call_in_its_first_turn_is_given_the_other_transport_ne
     prompt(&mut stage, "S");
     assert_eq!(stage.reports.len(), 1, "said once");
     let (asked, kinds) = begin(&mut stage, 2);
-    assert_eq!(kinds, [Kind::Http, Kind::Stdio]);
+    assert_eq!(kinds, [Transport::Http, Transport::Stdio]);
     answer(&mut stage, &asked, r#"result ? {"sessionId":"T"}"#);
     stage.see("editor", "result 2 …");
     // Now it calls, and that is that.
     stage.call(stage.tickets()[1]);
     prompt(&mut stage, "T");
-    assert_eq!(begin(&mut stage, 3).1, [Kind::Http, Kind::Stdio, Kind::Stdio]);
+    assert_eq!(begin(&mut stage, 3).1, [Transport::Http, Transport::Stdio, Transport::Stdio]);
     assert_eq!(stage.reports.len(), 1);
 }
 
@@ -190,7 +190,7 @@ fn an_agent_that_does_not_call_in_its_first_turn_is_given_the_other_transport_ne
 fn what_an_agent_has_not_offered_is_not_tried() {
     let mut stage = Stage::new("agent", STDIO);
     let (asked, kinds) = begin(&mut stage, 1);
-    assert_eq!(kinds, [Kind::Stdio]);
+    assert_eq!(kinds, [Transport::Stdio]);
     let error = r#"{"code":-32602,"message":"stdio MCP servers are not supported"}"#;
     answer(&mut stage, &asked, &format!("error ? {error}"));
     stage.see("editor", &format!("error 1 {error}"));
@@ -199,7 +199,7 @@ fn what_an_agent_has_not_offered_is_not_tried() {
     stage.see("editor", "result 2 …");
     prompt(&mut stage, "S");
     assert!(stage.reports.is_empty(), "{:?}", stage.reports);
-    assert_eq!(begin(&mut stage, 3).1, [Kind::Stdio, Kind::Stdio]);
+    assert_eq!(begin(&mut stage, 3).1, [Transport::Stdio, Transport::Stdio]);
 }
 
 #[test]
@@ -213,11 +213,11 @@ fn an_agent_that_calls_stays_with_its_transport() {
     prompt(&mut stage, "S");
     assert!(stage.reports.is_empty());
     let (asked, kinds) = begin(&mut stage, 2);
-    assert_eq!(kinds, [Kind::Http, Kind::Http]);
+    assert_eq!(kinds, [Transport::Http, Transport::Http]);
     // And though it does not call in another session, or when it takes one up again: it can.
     answer(&mut stage, &asked, r#"result ? {"sessionId":"T"}"#);
     stage.see("editor", "result 2 …");
     prompt(&mut stage, "T");
     assert!(stage.reports.is_empty());
-    assert_eq!(begin(&mut stage, 3).1, [Kind::Http; 3]);
+    assert_eq!(begin(&mut stage, 3).1, [Transport::Http; 3]);
 }

@@ -12,7 +12,7 @@ const HELLO: &str =
 const READY: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
 /// A client of a P4 proxy's server, which has said hello.
-fn greeted_client() -> (Stage, mcp::Caller) {
+fn greeted_client() -> (Stage, mcp::ClientId) {
     let entry = r#"{"type":"http","name":"N","url":"acp:U","headers":[]}"#;
     let mut stage = Stage::new("p1:P4 agent", STDIO);
     stage.say("p1", &format!(r#"~session/new 1 {{"mcpServers":[{entry}]}}"#));
@@ -87,7 +87,7 @@ fn in_the_end_an_error_names_the_provider() {
 
 /// A client of a P4 proxy's server that has sent `initialize`, on the connection `V`. Gives the id of
 /// the request.
-fn waiting_client() -> (Stage, mcp::Caller, String) {
+fn waiting_client() -> (Stage, mcp::ClientId, String) {
     let entry = r#"{"type":"http","name":"N","url":"acp:U","headers":[]}"#;
     let mut stage = Stage::new("p1:P4 agent", STDIO);
     stage.say("p1", &format!(r#"~session/new 1 {{"mcpServers":[{entry}]}}"#));

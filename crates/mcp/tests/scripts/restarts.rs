@@ -2,7 +2,7 @@
 
 use acp_wire::Outcome;
 use mcp::form::{Answer, Form};
-use mcp::{Kind, Policy};
+use mcp::{BridgePolicy, Transport};
 
 use crate::cast::*;
 use crate::stage::*;
@@ -94,7 +94,7 @@ pub fn works(world: &mut World, line: &Line, who: &str, id: &str) -> Said {
     assert_eq!(said.server, id_in(world.provider(who).form, id));
     world.result(who, &said, r#"{"i":1}"#);
     match world.agent.outcome(&name) {
-        Some(Answer::Said(Outcome::Result(it))) => assert!(it.member("i").is_some()),
+        Some(Answer::FromServer(Outcome::Result(it))) => assert!(it.member("i").is_some()),
         other => world.stage.fail(&format!("{consumer:?} was answered {other:?}")),
     }
     said
@@ -166,13 +166,13 @@ fn what_the_new_server_says_comes_over_the_old_connection() {
             let expected = match &line {
                 Line::Native { server, connection } if connection.is_empty() => server.clone(),
                 Line::Native { connection, .. } => connection.clone(),
-                Line::Client(caller) => format!("client {}", caller.0),
+                Line::Client(client_id) => format!("client {}", client_id.0),
             };
             assert_eq!([note.whom, asked.whom.clone()], [expected.clone(), expected]);
             world.agent.answer(&mut world.stage, &asked, r#"{"roots":[]}"#);
             world.settle();
             let answer = world.provider("p1").answered(&name);
-            assert_eq!(answer, Some(Answer::Said(Outcome::Result(json(r#"{"roots":[]}"#)))));
+            assert_eq!(answer, Some(Answer::FromServer(Outcome::Result(json(r#"{"roots":[]}"#)))));
             end(&mut world, &line);
         }
     }

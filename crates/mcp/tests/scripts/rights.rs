@@ -22,7 +22,7 @@ fn past(stage: &mut Stage, who: &str) {
 }
 
 /// A chain with a client of the bridge that is connected as `V`.
-fn bridged() -> (Stage, mcp::Caller) {
+fn bridged() -> (Stage, mcp::ClientId) {
     let mut stage = chain("P4", URL, STDIO);
     let client = stage.call(stage.tickets()[0]);
     stage.hear(client, "tools/call 1 {}");

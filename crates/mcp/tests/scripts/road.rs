@@ -102,12 +102,12 @@ fn order_is_kept_from_a_server_to_its_client_and_back() {
                 provider.note(&mut world.stage, &said, &call("notifications/progress", &params));
             }
             provider.result(&mut world.stage, &said, "{}");
-            let Line::Client(caller) = line else { unreachable!() };
+            let Line::Client(client_id) = line else { unreachable!() };
             for n in 0..50 {
                 let params = format!(r#"{{"progressToken":"t","progress":{n}}}"#);
-                world.stage.told(caller, &format!("notifications/progress {params}"));
+                world.stage.told(client_id, &format!("notifications/progress {params}"));
             }
-            world.stage.told(caller, &format!("result {name} {{}}"));
+            world.stage.told(client_id, &format!("result {name} {{}}"));
             for n in 0..50 {
                 let message = format!(r#"{{"n":{n}}}"#);
                 world.agent.ask(&mut world.stage, &line, &call("tools/call", &message));

@@ -1,13 +1,13 @@
 //! A stateless server asks back before it answers; a client of the bridge is asked in its place.
 
-use mcp::Caller;
+use mcp::ClientId;
 
 use crate::stage::*;
 
 const SERVER: &str = r#"{"type":"acp","name":"N","serverId":"U"}"#;
 
 /// A client that can this, in a conversation with a stateless server.
-fn client(capabilities: &str) -> (Stage, Caller) {
+fn client(capabilities: &str) -> (Stage, ClientId) {
     let mut stage = Stage::new("p1:P5 (x:P4) agent", STDIO);
     stage.say("p1", &format!(r#"~session/new 1 {{"mcpServers":[{SERVER}]}}"#));
     stage.see("agent", "session/new ? …");
@@ -131,7 +131,7 @@ fn what_is_asked_for_a_request_is_over_with_it() {
         }
         // The server has answered, so it has nothing to take back.
         stage.quiet();
-        let [_, _, _, _, asked, .., talks, watched] = stage.exchange().sizes();
+        let [_, _, _, _, asked, .., talks, watched] = stage.broker().sizes();
         assert_eq!((asked, talks, watched), (0, if leaves { 0 } else { 1 }, 2), "but the session");
     }
 }

@@ -162,7 +162,7 @@ impl Play {
             providers.push(Provider::new("editor", form, &[("tools", "UE")]));
         }
         cast.push("agent".into());
-        let mut stage = Stage::before_greeting(&cast.join(" "), mcp::Policy::Auto);
+        let mut stage = Stage::before_greeting(&cast.join(" "), mcp::BridgePolicy::Auto);
         if recorded {
             stage.record();
         }

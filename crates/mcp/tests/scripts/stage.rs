@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use acp_wire::dialect::Generation;
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp};
 use engine::{Facts, Input, Line, Link, Output, Port, Rules, Setup};
-use mcp::{Caller, Exchange, Kind, Policy, Ticket};
+use mcp::{BridgePolicy, Broker, ClientId, Ticket, Transport};
 use router::{Chain, Component, Mode, Seat};
 use testkit::cast::manners;
 use testkit::peer::{Peer, Read};
@@ -45,11 +45,11 @@ pub struct Stage {
     shell: Shell,
     now: router::Time,
     sitters: Vec<Sitter>,
-    told: BTreeMap<Caller, VecDeque<Message>>,
-    pub hung_up: BTreeSet<Caller>,
+    told: BTreeMap<ClientId, VecDeque<Message>>,
+    pub hung_up: BTreeSet<ClientId>,
     pub reports: Vec<String>,
     pub desk: desk::Desk,
-    callers: u64,
+    client_ids: u64,
     journal: Vec<String>,
     /// The params of what the test looked at last.
     seen: Json,
@@ -59,10 +59,10 @@ pub struct Stage {
 impl Stage {
     /// A chain that stands: its agent has answered `initialize` with this.
     pub fn new(cast: &str, agent: &str) -> Stage {
-        Stage::with_policy(cast, agent, Policy::Auto)
+        Stage::with_policy(cast, agent, BridgePolicy::Auto)
     }
 
-    pub fn with_policy(cast: &str, agent: &str, policy: Policy) -> Stage {
+    pub fn with_policy(cast: &str, agent: &str, policy: BridgePolicy) -> Stage {
         let mut stage = Stage::before_greeting(cast, policy);
         stage.begin(agent);
         stage
@@ -76,12 +76,12 @@ impl Stage {
     }
 
     /// A chain that nobody has spoken to yet.
-    pub fn before_greeting(cast: &str, policy: Policy) -> Stage {
+    pub fn before_greeting(cast: &str, policy: BridgePolicy) -> Stage {
         Stage::of_setup(cast, policy, |_| {})
     }
 
     /// The same, with a change to its setup.
-    pub fn of_setup(cast: &str, policy: Policy, change: impl FnOnce(&mut Setup)) -> Stage {
+    pub fn of_setup(cast: &str, policy: BridgePolicy, change: impl FnOnce(&mut Setup)) -> Stage {
         let mut sitters = vec![Sitter::new("editor", None, false)];
         let mut policies = Vec::new();
         let words: Vec<&str> = cast.split(' ').collect();
@@ -119,7 +119,7 @@ impl Stage {
             hung_up: BTreeSet::new(),
             reports: Vec::new(),
             desk: desk::Desk::default(),
-            callers: 0,
+            client_ids: 0,
             journal: Vec::new(),
             seen: Json::NULL,
             clock_stopped: false,
@@ -136,8 +136,8 @@ impl Stage {
         self.shell.journal()
     }
 
-    pub fn exchange(&self) -> &Exchange {
-        self.shell.core().stages().exchange().expect("there is a bridge")
+    pub fn broker(&self) -> &Broker {
+        self.shell.core().stages().broker().expect("there is a bridge")
     }
 
     /// The editor greets; every proxy does its part, and the agent answers with this.
@@ -218,7 +218,7 @@ impl Stage {
 
     /// Is a request to this component asked again, if it is not answered?
     pub fn repeats(&self, who: &str, asked: &str) -> bool {
-        self.exchange().repeats(self.seat(who), &id(asked))
+        self.broker().is_retried(self.seat(who), &id(asked))
     }
 
     /// A fault: nothing that is due is done from now on.
@@ -234,16 +234,16 @@ impl Stage {
     }
 
     /// Somebody comes with the ticket that was given out as the so-many-eth.
-    pub fn call(&mut self, ticket: Ticket) -> Caller {
-        self.callers += 1;
-        let caller = Caller(self.callers);
-        self.told.insert(caller, VecDeque::new());
-        self.journal.push(format!("client {} calls with ticket {}", caller.0, ticket.0));
-        self.handle(Input::Called { ticket, caller });
-        caller
+    pub fn call(&mut self, ticket: Ticket) -> ClientId {
+        self.client_ids += 1;
+        let client_id = ClientId(self.client_ids);
+        self.told.insert(client_id, VecDeque::new());
+        self.journal.push(format!("client {} calls with ticket {}", client_id.0, ticket.0));
+        self.handle(Input::ClientConnected { ticket, client_id });
+        client_id
     }
 
-    pub fn callers(&self) -> Vec<Caller> {
+    pub fn client_ids(&self) -> Vec<ClientId> {
         self.told.keys().copied().collect()
     }
 
@@ -252,34 +252,34 @@ impl Stage {
         self.desk.open.keys().copied().collect()
     }
 
-    pub fn kinds(&self) -> Vec<Kind> {
+    pub fn kinds(&self) -> Vec<Transport> {
         self.desk.open.values().copied().collect()
     }
 
     /// A client says a line.
-    pub fn hear(&mut self, caller: Caller, line: &str) {
+    pub fn hear(&mut self, client_id: ClientId, line: &str) {
         let message = parse(line);
-        self.hear_raw(caller, &message.to_line());
+        self.hear_raw(client_id, &message.to_line());
     }
 
-    pub fn hear_raw(&mut self, caller: Caller, line: &str) {
-        self.hear_at_once(caller, line);
+    pub fn hear_raw(&mut self, client_id: ClientId, line: &str) {
+        self.hear_at_once(client_id, line);
         // It is held back for a moment, to go together with the next line; here none comes so soon.
-        if line.contains("\"notifications/initialized\"") && self.exchange().deadline().is_some() {
+        if line.contains("\"notifications/initialized\"") && self.broker().deadline().is_some() {
             self.wait(200);
         }
     }
 
     /// A client says a line, and may say more in the same moment.
-    pub fn hear_at_once(&mut self, caller: Caller, line: &str) {
-        self.journal.push(format!("client {} > {line}", caller.0));
-        self.handle(Input::Heard { caller, line: line.to_owned().into() });
+    pub fn hear_at_once(&mut self, client_id: ClientId, line: &str) {
+        self.journal.push(format!("client {} > {line}", client_id.0));
+        self.handle(Input::ClientMessage { client_id, line: line.to_owned().into() });
         self.pass_on();
     }
 
-    pub fn hang_up(&mut self, caller: Caller) {
-        self.journal.push(format!("client {} hangs up", caller.0));
-        self.handle(Input::HungUp(caller));
+    pub fn hang_up(&mut self, client_id: ClientId) {
+        self.journal.push(format!("client {} hangs up", client_id.0));
+        self.handle(Input::ClientDisconnected(client_id));
         self.pass_on();
     }
 
@@ -307,18 +307,18 @@ impl Stage {
                 let servers = json(r#"{"servers":[{"name":"next","command":"/conductor"}]}"#);
                 self.handle(Input::RelayOpened { seat, life, servers: Ok(servers) });
             }
-            Output::Tell { caller, message } => {
-                self.journal.push(format!("client {} < {}", caller.0, message.to_line()));
-                if !self.hung_up.contains(&caller) {
-                    self.told.entry(caller).or_default().push_back(message);
+            Output::SendToClient { client_id, message } => {
+                self.journal.push(format!("client {} < {}", client_id.0, message.to_line()));
+                if !self.hung_up.contains(&client_id) {
+                    self.told.entry(client_id).or_default().push_back(message);
                 }
             }
-            Output::HangUp(caller) => {
-                self.journal.push(format!("client {} is hung up on", caller.0));
-                self.hung_up.insert(caller);
+            Output::DisconnectClient(client_id) => {
+                self.journal.push(format!("client {} is hung up on", client_id.0));
+                self.hung_up.insert(client_id);
             }
-            Output::Admit { ticket, kind } => self.desk.ask(ticket, kind),
-            Output::Revoke(ticket) => self.desk.revoke(ticket),
+            Output::OpenEndpoint { ticket, transport } => self.desk.ask(ticket, transport),
+            Output::RevokeTicket(ticket) => self.desk.revoke(ticket),
             Output::Report(notice) => self.reports.push(notice.text),
             Output::End(seat) => self.sitters[seat.index()].end(),
             // Here, all that is written is read at once.
@@ -441,16 +441,16 @@ impl Stage {
 
     /// The next thing that a client is told is this. Returns its id.
     #[track_caller]
-    pub fn told(&mut self, caller: Caller, expected: &str) -> String {
-        let Some(message) = self.told.get_mut(&caller).and_then(VecDeque::pop_front) else {
-            self.fail(&format!("client {} was told nothing, and not:\n{expected}", caller.0));
+    pub fn told(&mut self, client_id: ClientId, expected: &str) -> String {
+        let Some(message) = self.told.get_mut(&client_id).and_then(VecDeque::pop_front) else {
+            self.fail(&format!("client {} was told nothing, and not:\n{expected}", client_id.0));
         };
         let text = text(&message);
         self.compare("the client", &text, expected, &message)
     }
 
-    pub fn next_told(&mut self, caller: Caller) -> Option<Message> {
-        self.told.get_mut(&caller)?.pop_front()
+    pub fn next_told(&mut self, client_id: ClientId) -> Option<Message> {
+        self.told.get_mut(&client_id)?.pop_front()
     }
 
     /// A text in the last message that anybody got and the test has looked at.
@@ -472,9 +472,9 @@ impl Stage {
         for sitter in &self.sitters {
             self.quiet_at(&sitter.name);
         }
-        for (caller, told) in &self.told {
+        for (client_id, told) in &self.told {
             if let Some(message) = told.front() {
-                self.fail(&format!("client {} was told, too: {}", caller.0, text(message)));
+                self.fail(&format!("client {} was told, too: {}", client_id.0, text(message)));
             }
         }
     }
@@ -490,7 +490,7 @@ impl Stage {
     /// Nothing is open any more: no session, no client, no server, no question.
     #[track_caller]
     pub fn empty(&self) {
-        let sizes = self.exchange().sizes();
+        let sizes = self.broker().sizes();
         if sizes != [0; 10] {
             self.fail(&format!("something is left open: {sizes:?}"));
         }

@@ -2,7 +2,7 @@
 
 use acp_wire::{Json, Outcome};
 use mcp::form::{Answer, Form};
-use mcp::{Caller, Kind, Policy};
+use mcp::{BridgePolicy, ClientId, Transport};
 
 use crate::cast::*;
 use crate::restarts::*;
@@ -32,8 +32,8 @@ fn an_agent_that_is_started_again_begins_anew() {
             }
             world.provider("p1").asked.clear();
             assert!(world.stage.tickets().is_empty());
-            if let (None, Line::Client(caller)) = (consumer, &line) {
-                assert!(world.stage.hung_up.contains(caller));
+            if let (None, Line::Client(client_id)) = (consumer, &line) {
+                assert!(world.stage.hung_up.contains(client_id));
             }
             drop(connecting.map(|name| world.agent.outcomes.remove(&name)));
             let given = world.revive_agent();
@@ -57,8 +57,8 @@ fn an_agent_that_is_started_again_begins_anew() {
 /// An agent that is given another kind of place, and one that has a question of its server open.
 #[test]
 fn clients_of_a_dead_agent_are_hung_up_on_whatever_they_owe() {
-    for kind in [Kind::Stdio, Kind::Http] {
-        let stage = Stage::with_policy("p1:P4 (x:P5) agent", STDIO, Policy::Only(kind));
+    for kind in [Transport::Stdio, Transport::Http] {
+        let stage = Stage::with_policy("p1:P4 (x:P5) agent", STDIO, BridgePolicy::Only(kind));
         let providers = vec![Provider::new("p1", Form::M3, &[("N", "U")])];
         let mut world = World::with_stage(stage, None, providers);
         let entries = world.session("S");
@@ -75,16 +75,16 @@ fn clients_of_a_dead_agent_are_hung_up_on_whatever_they_owe() {
         let given = world.restart_agent();
         assert!(matches!(
             world.provider("p1").answered(&name),
-            Some(Answer::Said(Outcome::Error(_)))
+            Some(Answer::FromServer(Outcome::Error(_)))
         ));
         assert_eq!(world.stage.hung_up.len(), 2);
         assert!(world.stage.hung_up.contains(&idle));
         assert_eq!(world.stage.kinds(), [kind]);
         // They may say what they like.
         let Line::Client(old) = line else { panic!("a client") };
-        for caller in [old, idle, Caller(99)] {
-            world.stage.hear(caller, "tools/list 1");
-            world.stage.hang_up(caller);
+        for client_id in [old, idle, ClientId(99)] {
+            world.stage.hear(client_id, "tools/list 1");
+            world.stage.hang_up(client_id);
         }
         world.result("p1", &said, "{}");
         let late = world.stage.call(ticket_of(&entries[0]));

@@ -136,7 +136,7 @@ fn what_we_have_answered_in_a_servers_place_cannot_be_taken_back() {
 }
 
 /// A client of a server that was declared to this agent; the session is not set up yet.
-fn waiting_client(agent: &str) -> (Stage, mcp::Caller) {
+fn waiting_client(agent: &str) -> (Stage, mcp::ClientId) {
     let entry = r#"{"type":"http","name":"N","url":"acp:U","headers":[]}"#;
     let mut stage = Stage::new("p1:P4 agent", agent);
     stage.say("p1", &format!(r#"~session/new 1 {{"mcpServers":[{entry}]}}"#));

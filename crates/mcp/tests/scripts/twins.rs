@@ -27,7 +27,7 @@ fn is(world: &mut World, line: &Line, who: &str, server: &str) {
     assert_eq!(said.server, server, "as {who} calls it");
     world.result(who, &said, &format!(r#"{{"i":"{who}"}}"#));
     match world.agent.outcome(&name) {
-        Some(Answer::Said(Outcome::Result(it))) => {
+        Some(Answer::FromServer(Outcome::Result(it))) => {
             assert_eq!(it.member("i").unwrap().text().unwrap(), who);
         }
         other => world.stage.fail(&format!("no answer of {who}: {other:?}")),

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 
 use acp_wire::{Call, Id, Message, Outcome, code};
 use bytes::Bytes;
-use mcp::{Caller, Ticket};
+use mcp::{ClientId, Ticket};
 
 use crate::mcp::Said;
 
@@ -24,7 +24,7 @@ const MOST_BYTES_KEPT: usize = 8 * 1024 * 1024;
 const PROGRESS: &str = "notifications/progress";
 
 pub(super) struct Session {
-    pub caller: Caller,
+    pub client_id: ClientId,
     pub ticket: Ticket,
     state: Mutex<State>,
 }
@@ -104,7 +104,7 @@ pub(super) enum Sort {
 }
 
 impl Session {
-    pub fn new(caller: Caller, ticket: Ticket, said: Said, stay: Stay) -> Arc<Session> {
+    pub fn new(client_id: ClientId, ticket: Ticket, said: Said, stay: Stay) -> Arc<Session> {
         let state = State {
             said,
             stay,
@@ -118,7 +118,7 @@ impl Session {
             attendant: None,
             awake: Vec::new(),
         };
-        Arc::new(Session { caller, ticket, state: Mutex::new(state) })
+        Arc::new(Session { client_id, ticket, state: Mutex::new(state) })
     }
 
     /// The response to a POST with these requests. One that can carry `only_answers` gets nothing else.

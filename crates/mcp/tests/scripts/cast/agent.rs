@@ -32,7 +32,7 @@ pub struct Heard {
 #[derive(Debug, Clone)]
 pub enum Line {
     Native { server: String, connection: String },
-    Client(Caller),
+    Client(ClientId),
 }
 
 impl Agent {
@@ -85,10 +85,10 @@ impl Agent {
             busy = true;
             self.take(message);
         }
-        for caller in stage.callers() {
-            while let Some(message) = stage.next_told(caller) {
+        for client_id in stage.client_ids() {
+            while let Some(message) = stage.next_told(client_id) {
                 busy = true;
-                self.take_told(caller, message);
+                self.take_told(client_id, message);
             }
         }
         busy
@@ -105,13 +105,13 @@ impl Agent {
                 // M2 and M3 part alike.
                 let alike = |mine: Form| mine.disconnect("").0.method == call.method;
                 let mine = self.form.is_some_and(|mine| match &word {
-                    Word::Disconnect { .. } => mine.connects() && alike(mine),
+                    Frame::Disconnect { .. } => mine.connects() && alike(mine),
                     _ => mine.talks_like(form),
                 });
                 assert!(mine, "an agent that speaks {:?} got {call:?}", self.form);
                 let (whom, call, inner) = match word {
-                    Word::Say { target, call, id } => (said_of(target), call, id),
-                    Word::Disconnect { connection } if id.is_none() => {
+                    Frame::Mcp { target, call, id } => (said_of(target), call, id),
+                    Frame::Disconnect { connection } if id.is_none() => {
                         return self.dismissed.push(connection);
                     }
                     word => panic!("an agent got {word:?}"),
@@ -123,15 +123,15 @@ impl Agent {
         }
     }
 
-    fn take_told(&mut self, caller: Caller, message: Message) {
+    fn take_told(&mut self, client_id: ClientId, message: Message) {
         match message {
             Message::Response { id, outcome, .. } => self.note_outcome(token(&id), outcome),
             Message::Request { id, call } => {
                 let id = Some(token(&id));
-                self.heard.push_back(Heard { id, inner: None, whom: whom(caller), call });
+                self.heard.push_back(Heard { id, inner: None, whom: whom(client_id), call });
             }
             Message::Notification(call) => {
-                self.heard.push_back(Heard { id: None, inner: None, whom: whom(caller), call });
+                self.heard.push_back(Heard { id: None, inner: None, whom: whom(client_id), call });
             }
         }
     }
@@ -187,9 +187,9 @@ impl Agent {
         let name = self.fresh();
         let id = Id::string(&name);
         match line {
-            Line::Client(caller) => {
+            Line::Client(client_id) => {
                 let message = Message::Request { id, call: call.clone() };
-                stage.hear_raw(*caller, &message.to_line());
+                stage.hear_raw(*client_id, &message.to_line());
             }
             Line::Native { .. } => {
                 let call = self.spell(line, Some(&name), call);
@@ -201,8 +201,8 @@ impl Agent {
 
     pub fn note(&mut self, stage: &mut Stage, line: &Line, call: &Call) {
         match line {
-            Line::Client(caller) => {
-                stage.hear_raw(*caller, &Message::Notification(call.clone()).to_line());
+            Line::Client(client_id) => {
+                stage.hear_raw(*client_id, &Message::Notification(call.clone()).to_line());
             }
             Line::Native { .. } => {
                 let call = self.spell(line, None, call);
@@ -221,7 +221,7 @@ impl Agent {
             _ => call.clone(),
         };
         let address = Address { server, connection, request: &request };
-        form.say(Way::ToServer, address, inner.as_ref(), &call)
+        form.say(Direction::ToServer, address, inner.as_ref(), &call)
     }
 
     /// Takes a question back: a client in MCP's words, an agent in ACP's.
@@ -243,14 +243,14 @@ impl Agent {
         let id = crate::stage::id(heard.id.as_ref().unwrap());
         let said = Outcome::Result(json(result));
         match (self.form, heard.whom.strip_prefix("client ")) {
-            (_, Some(caller)) => {
-                let caller = Caller(caller.parse().unwrap());
-                stage.hear_raw(caller, &Message::response(id, said).to_line());
+            (_, Some(client_id)) => {
+                let client_id = ClientId(client_id.parse().unwrap());
+                stage.hear_raw(client_id, &Message::response(id, said).to_line());
             }
             (form, None) => {
                 let address = Address { server: &heard.whom, connection: "", request: "" };
                 let outcome =
-                    form.unwrap().close(address, heard.inner.as_ref(), Answer::Said(said));
+                    form.unwrap().close(address, heard.inner.as_ref(), Answer::FromServer(said));
                 stage.send(&stage.agent(), Side::Editor, Message::response(id, outcome));
             }
         }
@@ -259,8 +259,8 @@ impl Agent {
     /// Ends a connection. The name of the request, if it is one.
     pub fn hang_up(&mut self, stage: &mut Stage, line: &Line) -> Option<String> {
         let connection = match line {
-            Line::Client(caller) => {
-                stage.hang_up(*caller);
+            Line::Client(client_id) => {
+                stage.hang_up(*client_id);
                 return None;
             }
             Line::Native { connection, .. } => connection,

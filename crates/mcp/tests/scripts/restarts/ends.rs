@@ -103,7 +103,7 @@ fn a_consumer_hears_of_a_connection_that_cannot_be_opened_again() {
                 }
             }
             match &line {
-                Line::Client(caller) => assert!(world.stage.hung_up.contains(caller)),
+                Line::Client(client_id) => assert!(world.stage.hung_up.contains(client_id)),
                 Line::Native { connection, .. } => {
                     assert_eq!(world.agent.dismissed.iter().collect::<Vec<_>>(), [connection]);
                     let outcome = world.agent.outcomes.remove(&waits);
@@ -123,10 +123,10 @@ fn a_consumer_hears_of_a_connection_that_cannot_be_opened_again() {
 /// It makes no difference how the agent's clients reach us.
 #[test]
 fn clients_of_both_kinds_keep_their_calls() {
-    for kind in [Kind::Stdio, Kind::Http] {
+    for kind in [Transport::Stdio, Transport::Http] {
         for form in FORMS {
             let cast = format!("(w:P5) p1:{} (x:P4) agent", dialect_of(form));
-            let stage = Stage::with_policy(&cast, STDIO, Policy::Only(kind));
+            let stage = Stage::with_policy(&cast, STDIO, BridgePolicy::Only(kind));
             let provider = Provider::new("p1", form, &[("N", "U")]);
             let mut world = World::with_stage(stage, None, vec![provider]);
             let entries = world.session("S");
@@ -154,7 +154,7 @@ fn what_a_dead_server_wanted_to_know_is_of_no_interest() {
         let entries = world.session("S");
         let line = world.line(&entries[0]);
         greet(&mut world, &line, Form::M7);
-        let before = world.stage.exchange().sizes();
+        let before = world.stage.broker().sizes();
         let lost = world.ask(&line, "tools/call", r#"{"name":"t"}"#);
         let said = world.heard("p1");
         let asks =
@@ -165,7 +165,7 @@ fn what_a_dead_server_wanted_to_know_is_of_no_interest() {
         world.stage.die("p1");
         world.settle();
         assert!(matches!(world.agent.outcomes.remove(&lost), Some(Outcome::Error(_))));
-        assert_eq!(world.stage.exchange().sizes(), before, "{consumer:?}");
+        assert_eq!(world.stage.broker().sizes(), before, "{consumer:?}");
         world.agent.answer(&mut world.stage, &asked, r#"{"roots":[]}"#);
         world.agent.heard.clear();
         world.revive("p1", &[("N", "U-new")]);

@@ -1,6 +1,6 @@
 //! What must be true at the end of a story.
 
-use mcp::Caller;
+use mcp::ClientId;
 
 use super::Play;
 use crate::cast::*;
@@ -8,9 +8,9 @@ use crate::cast::*;
 impl Play {
     /// Clients who are still there, and still want to know, have been answered.
     pub(super) fn check_clients(&mut self) {
-        let here = |caller: Caller| {
-            let on_line = |it: &Line| matches!(it, Line::Client(it) if *it == caller);
-            self.lines.iter().any(on_line) && !self.world.stage.hung_up.contains(&caller)
+        let here = |client_id: ClientId| {
+            let on_line = |it: &Line| matches!(it, Line::Client(it) if *it == client_id);
+            self.lines.iter().any(on_line) && !self.world.stage.hung_up.contains(&client_id)
         };
         for (name, line) in &self.asked {
             let waits = matches!(line, Line::Client(it) if here(*it));

@@ -4,24 +4,24 @@
 use std::collections::BTreeMap;
 
 use engine::Input;
-use mcp::{Kind, Place, Ticket};
+use mcp::{Endpoint, Ticket, Transport};
 
 use super::Stage;
 
 #[derive(Debug, Default)]
 pub struct Desk {
-    pub open: BTreeMap<Ticket, Kind>,
+    pub open: BTreeMap<Ticket, Transport>,
     pub admitted: usize,
     pub revoked: usize,
     /// No place can be opened, for this reason.
     pub full: Option<String>,
     /// What was asked for and not answered, oldest first.
-    asked: Vec<(Ticket, Kind)>,
+    asked: Vec<(Ticket, Transport)>,
     slow: bool,
 }
 
 impl Desk {
-    pub(super) fn ask(&mut self, ticket: Ticket, kind: Kind) {
+    pub(super) fn ask(&mut self, ticket: Ticket, kind: Transport) {
         assert!(!self.open.contains_key(&ticket), "{ticket:?} is asked for twice");
         self.asked.push((ticket, kind));
     }
@@ -31,7 +31,7 @@ impl Desk {
         self.revoked += 1;
     }
 
-    fn open(&mut self, kind: Kind, ticket: Ticket) -> Result<Place, String> {
+    fn open(&mut self, kind: Transport, ticket: Ticket) -> Result<Endpoint, String> {
         if let Some(why) = &self.full {
             return Err(why.clone());
         }
@@ -39,13 +39,13 @@ impl Desk {
         self.open.insert(ticket, kind);
         let secret = format!("s{}", ticket.0);
         Ok(match kind {
-            Kind::Stdio => Place::Stdio {
+            Transport::Stdio => Endpoint::Stdio {
                 program: "/conductor".into(),
                 port: 7000,
                 variable: "SECRET".into(),
                 secret,
             },
-            Kind::Http => Place::Http { url: "http://127.0.0.1:7000/mcp".into(), secret },
+            Transport::Http => Endpoint::Http { url: "http://127.0.0.1:7000/mcp".into(), secret },
         })
     }
 }
@@ -59,7 +59,7 @@ impl Stage {
     }
 
     /// What the shell was asked for and has not answered.
-    pub fn asked_of_shell(&self) -> Vec<(Ticket, Kind)> {
+    pub fn asked_of_shell(&self) -> Vec<(Ticket, Transport)> {
         self.desk.asked.clone()
     }
 
@@ -78,8 +78,8 @@ impl Stage {
 
     fn answer_one(&mut self, which: usize) {
         let (ticket, kind) = self.desk.asked.remove(which);
-        let place = self.desk.open(kind, ticket);
-        self.journal.push(format!("the shell: ticket {} {:?}", ticket.0, place));
-        self.handle(Input::Admitted { ticket, place });
+        let endpoint = self.desk.open(kind, ticket);
+        self.journal.push(format!("the shell: ticket {} {:?}", ticket.0, endpoint));
+        self.handle(Input::EndpointOpened { ticket, endpoint });
     }
 }

@@ -4,10 +4,10 @@
 use acp_wire::{Call, Message};
 use router::Seat;
 
-use super::{Exchange, Topic, topic};
-use crate::form::{self, About, Word};
+use super::{Broker, Topic, topic};
+use crate::form::{self, Frame, Subject};
 
-impl Exchange {
+impl Broker {
     /// Is this seat the provider of the server, or has the connection, that a message is for?
     pub(super) fn is_its_own(&self, seat: Seat, call: &Call) -> bool {
         // In proxy mode the outer pipe has two ends: what comes from the one is for the other.
@@ -19,8 +19,8 @@ impl Exchange {
             return true;
         }
         match word.about() {
-            About::Connection(it) => self.talks.with(it).is_some_and(|talk| talk.seat == seat),
-            About::Server(it) => self.registry.provider_of(form, it) == Some(seat),
+            Subject::Connection(it) => self.talks.with(it).is_some_and(|talk| talk.seat == seat),
+            Subject::Server(it) => self.registry.provider_of(form, it) == Some(seat),
         }
     }
 
@@ -33,10 +33,10 @@ impl Exchange {
     }
 
     /// Does a seat that is not meant have something of its own with the id that a message names?
-    fn would_mistake(&self, seat: Seat, word: &Word) -> bool {
+    fn would_mistake(&self, seat: Seat, word: &Frame) -> bool {
         match word.about() {
-            About::Connection(it) => self.talks.of_provider(seat, it).is_some(),
-            About::Server(it) => self.registry.has_own(seat, it),
+            Subject::Connection(it) => self.talks.of_provider(seat, it).is_some(),
+            Subject::Server(it) => self.registry.has_own(seat, it),
         }
     }
 }

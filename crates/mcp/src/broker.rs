@@ -4,12 +4,12 @@ use acp_wire::acp::SessionId;
 use acp_wire::{Call, Id, Message, Outcome, Side, Spoken, acp, code};
 use router::{Chain, Mode, Notice, Role, Seat, Time};
 
-use crate::bridge::{Bridge, Policy, Verdict, no_such};
+use crate::bridge::{Bridge, BridgePolicy, Verdict, no_such};
 use crate::capability::Abilities;
 use crate::declaration::may_carry_servers;
-use crate::form::{self, Form, Target, Word};
+use crate::endpoint::{ClientId, Ticket, Transport};
+use crate::form::{self, Form, Frame, Target};
 use crate::ids::{Ids, Purpose};
-use crate::ports::{Caller, Kind, Ticket};
 
 mod absence;
 mod consumer;
@@ -59,18 +59,18 @@ pub struct Cx<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
     /// Give the router a message in the name of a seat.
-    Arrive { from: Seat, toward: Side, message: Message },
+    Inject { from: Seat, toward: Side, message: Message },
     /// Write a message to a seat's link.
     Deliver { to: Seat, toward: Side, message: Message },
     /// Say something to an MCP client.
-    Tell { caller: Caller, message: Message },
+    SendToClient { client_id: ClientId, message: Message },
     /// End the call of an MCP client.
-    HangUp(Caller),
+    DisconnectClient(ClientId),
     /// Open a place where MCP clients with this ticket can connect, and answer with
-    /// [`Exchange::admitted`]. The shell makes up the address and the secret.
-    Admit { ticket: Ticket, kind: Kind },
+    /// [`Broker::endpoint_opened`]. The shell makes up the address and the secret.
+    OpenEndpoint { ticket: Ticket, transport: Transport },
     /// Take no more MCP clients with this ticket. Those that have connected stay.
-    Revoke(Ticket),
+    RevokeTicket(Ticket),
     /// Tell the people who run this.
     Report(Notice),
 }
@@ -85,7 +85,7 @@ pub struct Hop {
 
 /// Stands between the links and the router. See the crate's documentation.
 #[derive(Debug)]
-pub struct Exchange {
+pub struct Broker {
     chain: Chain,
     /// The seat beyond the last proxy.
     far: Seat,
@@ -132,9 +132,9 @@ fn topic(call: &Call) -> Option<Topic> {
     }
 }
 
-impl Exchange {
+impl Broker {
     /// `word`: one that no peer can guess. It is part of the ids of requests in the name of peers.
-    pub fn new(chain: Chain, policy: Policy, word: &str) -> Exchange {
+    pub fn new(chain: Chain, policy: BridgePolicy, word: &str) -> Broker {
         let ids = Ids::new(word);
         let far = match chain.mode {
             Mode::Agent => Seat(chain.components.len() as u16),
@@ -145,7 +145,7 @@ impl Exchange {
             Mode::Agent => chain.describe(far),
             Mode::Proxy => "the agent".to_owned(),
         };
-        Exchange {
+        Broker {
             bridge: Bridge::new(policy, far, agent, known_as, ids.clone()),
             held: Held::default(),
             chain,
@@ -161,12 +161,12 @@ impl Exchange {
     }
 
     /// Has the exchange anything to do with a message that is to be delivered to this seat?
-    pub fn minds_delivery(&self, to: Seat, message: &Message) -> bool {
-        self.holds(to) || self.minds(message)
+    pub fn is_relevant_delivery(&self, to: Seat, message: &Message) -> bool {
+        self.holds(to) || self.is_relevant(message)
     }
 
     /// Has the exchange anything to do with a message that has arrived?
-    pub fn minds(&self, message: &Message) -> bool {
+    pub fn is_relevant(&self, message: &Message) -> bool {
         match message {
             Message::Request { call, .. } | Message::Notification(call) => topic(call).is_some(),
             Message::Response { id, .. } => {
@@ -184,7 +184,7 @@ impl Exchange {
     /// A message has come from a seat. What it returns goes on to the router, then the steps are
     /// done.
     pub fn arrived(&mut self, hop: Hop, message: Message, cx: &mut Cx<'_>) -> Option<Message> {
-        self.in_order(cx, |exchange, cx| exchange.on_arrived(hop, message, cx))
+        self.in_order(cx, |broker, cx| broker.on_arrived(hop, message, cx))
     }
 
     fn on_arrived(&mut self, hop: Hop, message: Message, cx: &mut Cx<'_>) -> Option<Message> {
@@ -264,7 +264,7 @@ impl Exchange {
             self.held.push(hop, message);
             return None;
         }
-        self.in_order(cx, |exchange, cx| exchange.deliver_now(hop, message, cx))
+        self.in_order(cx, |broker, cx| broker.deliver_now(hop, message, cx))
     }
 
     fn deliver_now(&mut self, hop: Hop, message: Message, cx: &mut Cx<'_>) -> Option<Message> {
@@ -344,23 +344,23 @@ impl Exchange {
     }
 
     /// An MCP client has called, said a line, or left.
-    pub fn called(&mut self, ticket: Ticket, caller: Caller, cx: &mut Cx<'_>) {
-        self.bridge.on_called(ticket, caller, cx);
+    pub fn client_connected(&mut self, ticket: Ticket, client_id: ClientId, cx: &mut Cx<'_>) {
+        self.bridge.on_called(ticket, client_id, cx);
     }
 
-    pub fn heard(&mut self, caller: Caller, line: &bytes::Bytes, cx: &mut Cx<'_>) {
-        self.in_order(cx, |it, cx| it.bridge.on_heard(caller, line, cx));
+    pub fn client_message(&mut self, client_id: ClientId, line: &bytes::Bytes, cx: &mut Cx<'_>) {
+        self.in_order(cx, |it, cx| it.bridge.on_heard(client_id, line, cx));
     }
 
-    pub fn hung_up(&mut self, caller: Caller, cx: &mut Cx<'_>) {
-        self.in_order(cx, |it, cx| it.bridge.on_hung_up(caller, cx));
+    pub fn client_disconnected(&mut self, client_id: ClientId, cx: &mut Cx<'_>) {
+        self.in_order(cx, |it, cx| it.bridge.on_hung_up(client_id, cx));
     }
 
     /// A session is over, though nobody has said so.
     pub fn session_lost(&mut self, session: &SessionId, cx: &mut Cx<'_>) {
-        self.in_order(cx, |exchange, cx| {
-            exchange.bridge.end_session(session, cx);
-            exchange.end_session(session, cx);
+        self.in_order(cx, |broker, cx| {
+            broker.bridge.end_session(session, cx);
+            broker.end_session(session, cx);
         });
     }
 
@@ -371,7 +371,7 @@ impl Exchange {
     }
 
     pub fn tick(&mut self, cx: &mut Cx<'_>) {
-        self.in_order(cx, |exchange, cx| exchange.on_tick(cx));
+        self.in_order(cx, |broker, cx| broker.on_tick(cx));
     }
 
     fn on_tick(&mut self, cx: &mut Cx<'_>) {
@@ -384,7 +384,7 @@ impl Exchange {
 
     /// A component has left for good, and the chain with it; or another has taken its place before the
     /// chain stood. What it had open is over. (Who waits for its answers is told by the router.)
-    pub fn left(&mut self, seat: Seat, cx: &mut Cx<'_>) {
+    pub fn component_removed(&mut self, seat: Seat, cx: &mut Cx<'_>) {
         if seat == self.far {
             let tickets = self.held.clear();
             self.bridge.release(&tickets, cx);
@@ -399,7 +399,7 @@ impl Exchange {
     }
 
     /// How many servers are known that are reached over ACP.
-    pub fn servers(&self) -> usize {
+    pub fn server_count(&self) -> usize {
         self.registry.len()
     }
 
@@ -493,14 +493,14 @@ impl Exchange {
             return Some(pass(id, call));
         }
         let connection = match form::read(&call) {
-            Some((_, Word::Say { target: Target::Connection(connection), call: said, .. })) => {
-                if let Some(caller) = self.bridge.client_of(&connection) {
-                    self.bridge.tell(caller, id, said, cx);
+            Some((_, Frame::Mcp { target: Target::Connection(connection), call: said, .. })) => {
+                if let Some(client_id) = self.bridge.client_of(&connection) {
+                    self.bridge.tell(client_id, id, said, cx);
                     return None;
                 }
                 connection
             }
-            Some((_, Word::Disconnect { connection })) => {
+            Some((_, Frame::Disconnect { connection })) => {
                 self.bridge.on_disconnected(&connection, cx);
                 connection
             }
@@ -508,13 +508,13 @@ impl Exchange {
         };
         let outcome = Outcome::Error(no_such(&format!("connection '{connection}'"), Form::M3));
         let message = Message::response(id?, outcome);
-        cx.out.push(Step::Arrive { from: self.far, toward: Side::Editor, message });
+        cx.out.push(Step::Inject { from: self.far, toward: Side::Editor, message });
         None
     }
 }
 
 /// Is this where an exchange is of use? It needs somebody to offer something, and somebody to take it.
-pub fn is_of_use(chain: &Chain) -> bool {
+pub fn is_needed(chain: &Chain) -> bool {
     match chain.mode {
         Mode::Agent => true,
         Mode::Proxy => chain.seats().any(|seat| chain.role(seat) == Role::Proxy),

@@ -5,12 +5,12 @@ use router::Seat;
 
 use super::inputs::Input;
 use super::talk::*;
-use super::{Cx, Exchange, LIMIT, Step, has_limit};
+use super::{Broker, Cx, LIMIT, Step, has_limit};
 use crate::form::{Address, Answer, Form};
 use crate::ids::Purpose;
 use crate::stateless;
 
-impl Exchange {
+impl Broker {
     /// A stateless server wants to know something before it answers.
     pub(super) fn ask_consumer(
         &mut self,
@@ -26,7 +26,7 @@ impl Exchange {
             let Some(call) = to_consumer(&consumer, &server, Some(&id), &call) else { continue };
             input.answers.push((number, question, None));
             let message = Message::Request { id, call };
-            cx.out.push(Step::Arrive { from: seat, toward: Side::Agent, message });
+            cx.out.push(Step::Inject { from: seat, toward: Side::Agent, message });
         }
         if input.answers.is_empty() {
             return self.answer_server(input, cx);
@@ -72,18 +72,18 @@ impl Exchange {
             Consumer::Stateless => Form::M7,
         });
         match form.open(outcome) {
-            Answer::Said(Outcome::Result(result)) => {
+            Answer::FromServer(Outcome::Result(result)) => {
                 if let Some(input) = self.inputs.answered(number, &result) {
                     self.answer_server(input, cx);
                 }
             }
-            Answer::Said(Outcome::Error(error)) | Answer::Failed(error) => {
+            Answer::FromServer(Outcome::Error(error)) | Answer::NotDelivered(error) => {
                 // The client will not say: that is the end of the operation.
                 let Some(input) = self.inputs.refused(number) else { return };
                 let Some(talk) = self.talks.get(input.talk) else { return };
                 take_back(&self.ids, talk.seat, &input, cx);
                 let Some(server) = self.registry.get(&talk.server) else { return };
-                let said = Answer::Said(Outcome::Error(error));
+                let said = Answer::FromServer(Outcome::Error(error));
                 let outcome = close(talk, server, input.inner.as_ref(), said);
                 answer(talk.seat, input.id, outcome, cx);
             }

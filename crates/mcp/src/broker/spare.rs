@@ -12,10 +12,10 @@ use super::question::Question;
 use super::questions::{Repeat, What};
 use super::repeat::LATE;
 use super::talk::*;
-use super::{Cx, Exchange, Step};
-use crate::form::{Address, Form, Way, connection_of};
+use super::{Broker, Cx, Step};
+use crate::form::{Address, Direction, Form, connection_of};
 
-impl Exchange {
+impl Broker {
     /// Opens another connection for the `initialize` that was sent as `first`.
     pub(super) fn open_spare(
         &mut self,
@@ -58,7 +58,7 @@ impl Exchange {
             return self.say_goodbye(seat, form, &connection, cx);
         };
         let address = Address { server, connection: &connection, request: "" };
-        let call = form.say(Way::ToServer, address, Some(&id), call);
+        let call = form.say(Direction::ToServer, address, Some(&id), call);
         self.questions.add_copy(&first, &id, connection.clone());
         self.talks.connect(seat, connection, talk);
         deliver(seat, Side::Editor, Message::Request { id, call }, cx);

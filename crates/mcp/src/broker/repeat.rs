@@ -15,7 +15,7 @@ use router::{Level, Notice, Seat, Time};
 use super::question::{Question, Then};
 use super::questions::{Repeat, What};
 use super::talk::*;
-use super::{Cx, Exchange, Step};
+use super::{Broker, Cx, Step};
 use crate::form::{Answer, Target};
 use crate::stateless::{DISCOVER, INITIALIZE, PING};
 
@@ -48,9 +48,9 @@ pub(crate) fn silence(provider: &str, method: &str, server: &str) -> Json {
     error_object(code::INTERNAL_ERROR, &why, None)
 }
 
-impl Exchange {
+impl Broker {
     /// Whether a request, or a retry of one, is sent again if it is not answered. For tests.
-    pub fn repeats(&self, seat: Seat, id: &Id) -> bool {
+    pub fn is_retried(&self, seat: Seat, id: &Id) -> bool {
         self.questions.is_repeated(&(seat, id.clone()))
     }
 
@@ -252,7 +252,7 @@ impl Exchange {
         let server = talk.and_then(|talk| self.registry.get(&talk.server));
         match (talk, server) {
             (Some(talk), Some(server)) if !matches!(talk.consumer, Consumer::Stateless) => {
-                close(talk, server, inner, Answer::Said(Outcome::Error(error.clone())))
+                close(talk, server, inner, Answer::FromServer(Outcome::Error(error.clone())))
             }
             _ => Outcome::Error(backend_failed(error)),
         }

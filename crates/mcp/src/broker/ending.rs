@@ -5,12 +5,12 @@ use router::Seat;
 
 use super::question::{Question, Then};
 use super::talk::*;
-use super::{Cx, Exchange, Step};
+use super::{Broker, Cx, Step};
 use crate::bridge::cancel;
-use crate::form::{Address, Form, Way};
+use crate::form::{Address, Direction, Form};
 use crate::stateless::CANCELLED;
 
-impl Exchange {
+impl Broker {
     /// A request that was delivered to a provider is cancelled. An MCP server with connections wants
     /// to be told in MCP's own words, too; then it does not answer, and we do. True if the provider
     /// does not know of the request.
@@ -41,7 +41,8 @@ impl Exchange {
             let address = Address { server: server.address(form), connection, request: "" };
             for id in [known_as].iter().chain(&copies) {
                 let params = Json::object([("requestId", Some(id.json().clone()))]);
-                let said = form.say(Way::ToServer, address, None, &Call::new(CANCELLED, params));
+                let said =
+                    form.say(Direction::ToServer, address, None, &Call::new(CANCELLED, params));
                 deliver(seat, Side::Editor, Message::Notification(said), cx);
             }
         }
@@ -180,7 +181,7 @@ impl Exchange {
             && told
         {
             let message = Message::Notification(form.disconnect(id).0);
-            cx.out.push(Step::Arrive { from: talk.seat, toward: Side::Agent, message });
+            cx.out.push(Step::Inject { from: talk.seat, toward: Side::Agent, message });
         }
         Some(talk)
     }

@@ -9,7 +9,7 @@ use router::{Seat, Time};
 use super::may_repeat;
 use super::question::{Question, Watch};
 use crate::deadlines::Deadlines;
-use crate::form::{Address, Form, Way};
+use crate::form::{Address, Direction, Form};
 use crate::stateless::INITIALIZE;
 
 /// The pauses before each retry, in milliseconds.
@@ -103,7 +103,7 @@ impl What {
         let call = match self {
             What::Say { form, server, connection, call } => {
                 let address = Address { server, connection, request: &tag };
-                form.say(Way::ToServer, address, Some(id), call)
+                form.say(Direction::ToServer, address, Some(id), call)
             }
             What::Connect { form, server } | What::Initialize { form, server, .. } => {
                 form.connect(server, &tag)

@@ -4,11 +4,11 @@
 use acp_wire::{Call, Message, Outcome, Side};
 use router::{Level, Notice, Seat};
 
-use super::{Cx, Exchange, Step, Topic, topic};
+use super::{Broker, Cx, Step, Topic, topic};
 use crate::bridge::no_such;
-use crate::form::{self, About, Form, Word};
+use crate::form::{self, Form, Frame, Subject};
 
-impl Exchange {
+impl Broker {
     /// Whether a component may send this toward the agent. What a provider says to its client passes
     /// the components between the provider and the agent, and no others. `passing`: the message was
     /// marked as one that is not the component's own.
@@ -24,11 +24,11 @@ impl Exchange {
             return true;
         };
         let (own, provider) = match word.about() {
-            About::Connection(it) => {
+            Subject::Connection(it) => {
                 let own = self.talks.of_provider(seat, it).is_some();
                 (own, self.talks.with(it).map(|talk| talk.seat))
             }
-            About::Server(it) => {
+            Subject::Server(it) => {
                 (self.registry.has_own(seat, it), self.registry.provider_of(form, it))
             }
         };
@@ -56,16 +56,16 @@ impl Exchange {
     }
 }
 
-fn is_said_to_client(word: &Word) -> bool {
-    !matches!(word, Word::Connect { .. })
+fn is_said_to_client(word: &Frame) -> bool {
+    !matches!(word, Frame::Connect { .. })
 }
 
 /// What a message is about, in words.
 fn named(call: &Call) -> (Form, String) {
     match form::read(call) {
         Some((form, word)) => match word.about() {
-            About::Connection(it) => (form, format!("connection '{it}'")),
-            About::Server(it) => (form, format!("server '{it}'")),
+            Subject::Connection(it) => (form, format!("connection '{it}'")),
+            Subject::Server(it) => (form, format!("server '{it}'")),
         },
         None => (Form::M3, "server".into()),
     }

@@ -8,11 +8,11 @@ use super::question::{Question, Then, is_ignorance};
 use super::questions::What;
 use super::server::Server;
 use super::talk::*;
-use super::{Cx, Exchange, LIMIT};
-use crate::form::{self, Address, Answer, Form, Way};
+use super::{Broker, Cx, LIMIT};
+use crate::form::{self, Address, Answer, Direction, Form};
 use crate::stateless::{self, INITIALIZED};
 
-impl Exchange {
+impl Broker {
     pub(super) fn add_talk(&mut self, server: &str, seat: Seat, consumer: Consumer) -> u64 {
         let told_to = match &consumer {
             Consumer::Connection { id, .. } if id.is_empty() => seat,
@@ -102,7 +102,7 @@ impl Exchange {
             Address { server: server.address(Form::M7), connection: "", request: &request };
         let connects = matches!(then, Then::Open { .. });
         let discover = stateless::discover(connects);
-        let call = Form::M7.say(Way::ToServer, address, Some(&Id::NULL), &discover);
+        let call = Form::M7.say(Direction::ToServer, address, Some(&Id::NULL), &discover);
         let what = What::say(Form::M7, server.address(Form::M7), "", &discover);
         let question = Question::Discover { talk: number, then };
         self.ask(talk.seat, question, call, what, cx);
@@ -160,7 +160,7 @@ impl Exchange {
         };
         let address =
             Address { server: server.address(form), connection: &connection, request: "" };
-        let call = form.say(Way::ToServer, address, Some(&Id::string("hello")), &hello);
+        let call = form.say(Direction::ToServer, address, Some(&Id::string("hello")), &hello);
         let what = What::say(form, server.address(form), &connection, &hello);
         talk.state = State::Greeting { form, connection, waiting };
         let seat = talk.seat;
@@ -283,7 +283,7 @@ impl Exchange {
             return self.open(number, form, asked, None, cx);
         }
         server.settle(Form::M7);
-        if let Answer::Said(Outcome::Result(found)) = Form::M7.open(outcome) {
+        if let Answer::FromServer(Outcome::Result(found)) = Form::M7.open(outcome) {
             server.discovered = Some(found.detached());
         }
         match then {
@@ -292,7 +292,7 @@ impl Exchange {
                 let State::Stateless(client) = &talk.state else { return };
                 let found = server.discovered.as_ref();
                 let result = stateless::initialized(found, client, &server.name);
-                let said = Answer::Said(Outcome::Result(result));
+                let said = Answer::FromServer(Outcome::Result(result));
                 let outcome = close(talk, server, inner.as_ref(), said);
                 answer(talk.seat, id, outcome, cx);
             }
@@ -306,8 +306,8 @@ impl Exchange {
         let State::Greeting { form, connection, waiting } = &mut talk.state else { return };
         let form = *form;
         let result = match form.open(outcome) {
-            Answer::Said(Outcome::Result(result)) => result.detached(),
-            Answer::Said(Outcome::Error(error)) | Answer::Failed(error) => {
+            Answer::FromServer(Outcome::Result(result)) => result.detached(),
+            Answer::FromServer(Outcome::Error(error)) | Answer::NotDelivered(error) => {
                 return self.on_closed(number, None, &error, cx);
             }
         };
@@ -316,7 +316,8 @@ impl Exchange {
         if talk.begun.as_ref().is_none_or(|begun| begun.ready) {
             let address =
                 Address { server: server.address(form), connection: &connection, request: "" };
-            let initialized = form.say(Way::ToServer, address, None, &Call::new(INITIALIZED, None));
+            let initialized =
+                form.say(Direction::ToServer, address, None, &Call::new(INITIALIZED, None));
             deliver(talk.seat, Side::Editor, Message::Notification(initialized), cx);
         }
         talk.hello = Some(result);

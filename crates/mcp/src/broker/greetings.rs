@@ -3,7 +3,7 @@
 use acp_wire::{Id, Outcome};
 use router::Seat;
 
-use super::Exchange;
+use super::Broker;
 use crate::capability::{Abilities, Native, is_oldest, with_mcp_over_acp, without_mcp_over_acp};
 
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ impl Greetings {
     }
 }
 
-impl Exchange {
+impl Broker {
     /// The answer to `initialize`, for a proxy or the editor: whatever those below have made of it,
     /// MCP over ACP can be used.
     pub(super) fn on_greeted(&mut self, seat: Seat, id: &Id, outcome: Outcome) -> Outcome {

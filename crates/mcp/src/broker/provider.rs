@@ -8,9 +8,9 @@ use super::inputs::{Input, Reversed};
 use super::question::{Question, is_ignorance};
 use super::server::Server;
 use super::talk::*;
-use super::{Cx, Exchange, LIMIT, has_limit};
+use super::{Broker, Cx, LIMIT, has_limit};
 use crate::bridge::no_such;
-use crate::form::{self, Address, Answer, Form, Target, Way, Word, connection_of};
+use crate::form::{self, Address, Answer, Direction, Form, Frame, Target, connection_of};
 use crate::stateless::{self, INITIALIZE, Stage};
 
 /// What a consumer said, and under which id a provider has answered it.
@@ -23,7 +23,7 @@ struct Said<'a> {
     rounds: u8,
 }
 
-impl Exchange {
+impl Broker {
     /// A provider has answered. What it returns goes on to the consumer.
     pub(super) fn on_provider_answer(
         &mut self,
@@ -146,7 +146,7 @@ impl Exchange {
         match (&open.consumer, &open.state) {
             (Consumer::Stateless, _) => {
                 let answer = match form.open(outcome) {
-                    Answer::Said(said) => Answer::Said(stateless::completed(said)),
+                    Answer::FromServer(said) => Answer::FromServer(stateless::completed(said)),
                     failed => failed,
                 };
                 Some(close(open, server, inner.as_ref(), answer))
@@ -175,8 +175,8 @@ impl Exchange {
         let State::Stateless(client) = &open.state else { return Some(outcome) };
         let server = self.registry.get(&open.server)?;
         let answered = match Form::M7.open(outcome) {
-            Answer::Said(said) => said,
-            Answer::Failed(error) => Outcome::Error(not_mcp(&error)),
+            Answer::FromServer(said) => said,
+            Answer::NotDelivered(error) => Outcome::Error(not_mcp(&error)),
         };
         let stage = match stateless::stands_for_itself(&call) {
             // The client is of that version, too.
@@ -185,7 +185,7 @@ impl Exchange {
         };
         let why = match stage {
             Stage::Done(said) => {
-                return Some(close(open, server, inner.as_ref(), Answer::Said(said)));
+                return Some(close(open, server, inner.as_ref(), Answer::FromServer(said)));
             }
             Stage::Asks { .. } if rounds >= ROUNDS => "the server asks back without end",
             Stage::Asks { .. } if call.method.name().is_empty() => {
@@ -199,7 +199,7 @@ impl Exchange {
             }
         };
         let error = error_object(code::INTERNAL_ERROR, why, None);
-        Some(close(open, server, inner.as_ref(), Answer::Said(Outcome::Error(error))))
+        Some(close(open, server, inner.as_ref(), Answer::FromServer(Outcome::Error(error))))
     }
 
     /// A server has answered a stateless request, and so shown whether it is stateless.
@@ -234,14 +234,14 @@ impl Exchange {
     ) -> Option<Message> {
         let Some((form, word)) = form::read(&call) else { return Some(message(id, call)) };
         let (target, said, inner) = match word {
-            Word::Say { target, call, id } => (target, call, id),
-            Word::Disconnect { connection } => {
+            Frame::Mcp { target, call, id } => (target, call, id),
+            Frame::Disconnect { connection } => {
                 let Some(number) = self.talks.of_provider(seat, &connection) else {
                     return Some(message(id, call));
                 };
                 return self.on_provider_disconnects(seat, id, number, cx);
             }
-            Word::Connect { .. } => return Some(message(id, call)),
+            Frame::Connect { .. } => return Some(message(id, call)),
         };
         let (target, call) = self.about_first_try(seat, target, call);
         let mut known_as = String::new();
@@ -276,7 +276,7 @@ impl Exchange {
             Consumer::Stateless => match id {
                 Some(id) => {
                     let error = stateless::unknown_method(&said.method.name());
-                    let said = Answer::Said(Outcome::Error(error));
+                    let said = Answer::FromServer(Outcome::Error(error));
                     let address = Address { server: "", connection: "", request: "" };
                     let outcome = form.close(address, inner.as_ref(), said);
                     deliver(seat, Side::Editor, Message::response(id, outcome), cx);
@@ -329,7 +329,7 @@ impl Exchange {
         let called = self.registry.get(&talk.server).and_then(|server| server.called.clone());
         let server = called.unwrap_or_else(|| form::prefixed(&talk.server));
         let address = Address { server: &server, connection: "", request: &request };
-        Some(Message::Notification(Form::M7.say(Way::ToClient, address, None, said)))
+        Some(Message::Notification(Form::M7.say(Direction::ToClient, address, None, said)))
     }
 
     /// Is a message of a provider's for nobody? What belongs to others passes; and what we know

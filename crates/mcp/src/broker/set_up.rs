@@ -2,14 +2,14 @@
 
 use acp_wire::{Call, Generation, Id, Message, Outcome, Side, Spoken};
 
-use super::{Cx, Exchange, Hop, Step};
+use super::{Broker, Cx, Hop, Step};
 use crate::bridge::without_id;
 use crate::declaration::{Manner, Offer, Servers, Spelling};
 
 /// The dialect of components that take servers with the transport acp.
 const CURRENT: Spoken = Spoken::Generation(Generation::P5);
 
-impl Exchange {
+impl Broker {
     /// A set-up request on its way to the agent.
     pub(super) fn on_set_up(&mut self, id: Id, call: Call, cx: &mut Cx<'_>) -> Option<Message> {
         let call = self.registry.without_lost(call);
@@ -24,7 +24,7 @@ impl Exchange {
             Ok(draft) => self.place(id, draft, cx),
             Err(outcome) => {
                 let message = Message::response(id, outcome);
-                cx.out.push(Step::Arrive { from: self.far, toward: Side::Editor, message });
+                cx.out.push(Step::Inject { from: self.far, toward: Side::Editor, message });
                 None
             }
         }

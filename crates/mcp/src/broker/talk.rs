@@ -12,7 +12,7 @@ use super::inputs::Input;
 use super::server::Server;
 use super::{Cx, Step};
 use crate::bridge::cancel;
-use crate::form::{Address, Answer, Form, Way};
+use crate::form::{Address, Answer, Direction, Form};
 use crate::ids::{Ids, Purpose};
 use crate::stateless::Client;
 
@@ -158,7 +158,7 @@ pub fn deliver(to: Seat, toward: Side, message: Message, cx: &mut Cx<'_>) {
 /// Answers a request that was delivered to a seat, in its place.
 pub fn answer(seat: Seat, id: Id, outcome: Outcome, cx: &mut Cx<'_>) {
     let message = Message::response(id, outcome);
-    cx.out.push(Step::Arrive { from: seat, toward: Side::Agent, message });
+    cx.out.push(Step::Inject { from: seat, toward: Side::Agent, message });
 }
 
 pub fn message(id: Option<Id>, call: Call) -> Message {
@@ -172,7 +172,7 @@ pub fn message(id: Option<Id>, call: Call) -> Message {
 pub fn take_back(ids: &Ids, seat: Seat, input: &Input, cx: &mut Cx<'_>) {
     for (number, ..) in input.answers.iter().filter(|(_, _, answer)| answer.is_none()) {
         let message = cancel(&ids.id(Purpose::Input, *number));
-        cx.out.push(Step::Arrive { from: seat, toward: Side::Agent, message });
+        cx.out.push(Step::Inject { from: seat, toward: Side::Agent, message });
     }
 }
 
@@ -211,7 +211,7 @@ pub fn to_consumer(
         Consumer::Server { form, id } => (form, id.as_str(), ""),
         Consumer::Stateless => return None,
     };
-    Some(form.say(Way::ToClient, Address { server, connection, request: "" }, id, call))
+    Some(form.say(Direction::ToClient, Address { server, connection, request: "" }, id, call))
 }
 
 /// Why a stateless consumer cannot be served: what the server said is not the answer to its question.

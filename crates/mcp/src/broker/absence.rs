@@ -11,15 +11,15 @@ use router::{Level, Notice, Seat};
 
 use super::question::Question;
 use super::talk::*;
-use super::{Cx, Exchange, Hop, Step};
-use crate::form::{self, About, Form, Word, connection_of};
+use super::{Broker, Cx, Hop, Step};
+use crate::form::{self, Form, Frame, Subject, connection_of};
 use crate::stateless::{INITIALIZE, INITIALIZED};
 
-impl Exchange {
+impl Broker {
     /// A component has died. What it owed the router answers, so nothing is answered here; what it has
-    /// provided waits for [`returned`](Exchange::returned) or [`bypassed`](Exchange::bypassed).
-    pub fn parted(&mut self, seat: Seat, cx: &mut Cx<'_>) {
-        self.in_order(cx, |exchange, cx| exchange.on_parted(seat, cx));
+    /// provided waits for [`component_restarted`](Exchange::returned) or [`component_bypassed`](Exchange::bypassed).
+    pub fn component_down(&mut self, seat: Seat, cx: &mut Cx<'_>) {
+        self.in_order(cx, |broker, cx| broker.on_parted(seat, cx));
     }
 
     fn on_parted(&mut self, seat: Seat, cx: &mut Cx<'_>) {
@@ -42,16 +42,16 @@ impl Exchange {
 
     /// First words of clients that failed on their way to the server are said again.
     pub(super) fn say_lost_hellos(&mut self, cx: &mut Cx<'_>) {
-        for (caller, connection) in self.bridge.lost_hellos() {
+        for (client_id, connection) in self.bridge.lost_hellos() {
             let heard = self.talks.with(&connection).is_none_or(|talk| talk.begun.is_some())
                 || self.may_answer_late(&connection);
-            self.bridge.hello_again(caller, heard, cx);
+            self.bridge.hello_again(client_id, heard, cx);
         }
     }
 
     /// Another has taken the place of a component that died, and has been told of every session.
-    pub fn returned(&mut self, seat: Seat, cx: &mut Cx<'_>) {
-        self.in_order(cx, |exchange, cx| exchange.on_returned(seat, cx));
+    pub fn component_restarted(&mut self, seat: Seat, cx: &mut Cx<'_>) {
+        self.in_order(cx, |broker, cx| broker.on_returned(seat, cx));
     }
 
     fn on_returned(&mut self, seat: Seat, cx: &mut Cx<'_>) {
@@ -70,8 +70,8 @@ impl Exchange {
 
     /// Nobody takes the place of a component that died: the chain closes over the gap, and what it
     /// has provided is gone.
-    pub fn bypassed(&mut self, seat: Seat, cx: &mut Cx<'_>) {
-        self.in_order(cx, |exchange, cx| exchange.on_bypassed(seat, cx));
+    pub fn component_bypassed(&mut self, seat: Seat, cx: &mut Cx<'_>) {
+        self.in_order(cx, |broker, cx| broker.on_bypassed(seat, cx));
     }
 
     fn on_bypassed(&mut self, seat: Seat, cx: &mut Cx<'_>) {
@@ -196,11 +196,11 @@ impl Exchange {
             return;
         }
         let Some((_, word)) = form::read(call) else { return };
-        let About::Connection(connection) = word.about() else { return };
+        let Subject::Connection(connection) = word.about() else { return };
         self.knows_of(seat, connection);
         let number = self.talks.number_of(connection);
         if let Some(talk) = number.and_then(|it| self.talks.get_mut(it)) {
-            talk.leaving |= matches!(word, Word::Disconnect { .. });
+            talk.leaving |= matches!(word, Frame::Disconnect { .. });
         }
     }
 

@@ -6,7 +6,7 @@ use router::{Seat, Time};
 
 use super::talk::{Consumer, Item, Talk};
 use crate::deadlines::Deadlines;
-use crate::form::{Form, Word};
+use crate::form::{Form, Frame};
 
 #[derive(Debug, Default)]
 pub struct Talks {
@@ -144,8 +144,8 @@ impl Talks {
 
     /// The form that a consumer speaks. M2 and M3 connect alike; only by what it says is it seen
     /// which one it is, and then it always was.
-    pub fn recognize(&mut self, form: Form, word: &Word) -> Form {
-        if let Word::Say { .. } = word {
+    pub fn recognize(&mut self, form: Form, word: &Frame) -> Form {
+        if let Frame::Mcp { .. } = word {
             self.spoken = Some(form);
         }
         if self.spoken != Some(Form::M2) {

@@ -6,7 +6,7 @@ use acp_wire::{Outcome, code};
 
 use super::server::{Server, Words};
 use super::talk::*;
-use super::{Cx, Exchange, LIMIT, has_limit};
+use super::{Broker, Cx, LIMIT, has_limit};
 use crate::form::Form;
 
 impl Form {
@@ -22,7 +22,7 @@ impl Server {
     }
 }
 
-impl Exchange {
+impl Broker {
     /// A provider has answered a request in this form, perhaps `initialize` (`begins`). Gives the form to say it again in, if the
     /// provider does not know these words.
     pub(super) fn other_words(

@@ -8,12 +8,12 @@ use super::operations::Operation;
 use super::question::{Question, Then};
 use super::questions::{Key, What};
 use super::talk::*;
-use super::{Cx, Exchange, LIMIT, Step, has_limit};
+use super::{Broker, Cx, LIMIT, Step, has_limit};
 use crate::bridge::{cancel, no_such};
-use crate::form::{self, About, Address, Answer, Form, Target, Way, Word, named_server};
+use crate::form::{self, Address, Answer, Direction, Form, Frame, Subject, Target, named_server};
 use crate::stateless::{self, CANCELLED, Client, DISCOVER, INITIALIZE, INITIALIZED, PING};
 
-impl Exchange {
+impl Broker {
     /// A consumer's message is to be delivered to a seat on its way to the provider.
     pub(super) fn on_consumer(
         &mut self,
@@ -26,17 +26,17 @@ impl Exchange {
         let form = self.talks.recognize(form, &word);
         // Where the conductor above us translates, its providers are not ours to translate for.
         let theirs = seat == Seat::OUTER && self.beyond_us();
-        let mine = |exchange: &Exchange, server: &str| {
-            let provider = exchange.registry.provider_of(form, server);
-            let key = exchange.registry.find(form, server);
+        let mine = |broker: &Broker, server: &str| {
+            let provider = broker.registry.provider_of(form, server);
+            let key = broker.registry.find(form, server);
             key.filter(|_| provider == Some(seat) && !theirs)
         };
         let until = match &word {
-            Word::Say { call, .. } => has_limit(call).then(|| cx.now.plus(LIMIT)),
+            Frame::Mcp { call, .. } => has_limit(call).then(|| cx.now.plus(LIMIT)),
             _ => None,
         };
         match word {
-            Word::Connect { server, chosen } => {
+            Frame::Connect { server, chosen } => {
                 let Some(key) = mine(self, &server) else {
                     let what = format!("server '{server}'");
                     let call = form.spelt_out(call, &server);
@@ -48,7 +48,7 @@ impl Exchange {
                 let form = self.registry.get(&key)?.form_for(form);
                 self.open(number, form, Some(id), Some(call), cx);
             }
-            Word::Disconnect { connection } => {
+            Frame::Disconnect { connection } => {
                 let number = self.talks.number_of(&connection);
                 let Some(number) = number.filter(|it| self.is_at(seat, *it)) else {
                     let what = format!("connection '{connection}'");
@@ -56,7 +56,7 @@ impl Exchange {
                 };
                 self.close_talk(number, id, cx);
             }
-            Word::Say { target: Target::Connection(connection), call: said, id: inner } => {
+            Frame::Mcp { target: Target::Connection(connection), call: said, id: inner } => {
                 let number = self.talks.number_of(&connection);
                 let Some(number) = number.filter(|it| self.is_at(seat, *it)) else {
                     let what = format!("connection '{connection}'");
@@ -66,7 +66,7 @@ impl Exchange {
                 let item = Item { id, inner, request, call: said, original, until };
                 self.say(number, item, cx);
             }
-            Word::Say { target: Target::Server(server), call: said, id: inner } => {
+            Frame::Mcp { target: Target::Server(server), call: said, id: inner } => {
                 let Some(key) = mine(self, &server) else {
                     return self.not_here(seat, id, form, &format!("server '{server}'"), call, cx);
                 };
@@ -75,7 +75,7 @@ impl Exchange {
                 let item = Item { id, inner, request, call: said, original, until };
                 self.say(number, item, cx);
             }
-            Word::Say { target: Target::Operation { server, request }, call: said, id: inner } => {
+            Frame::Mcp { target: Target::Operation { server, request }, call: said, id: inner } => {
                 let Some(key) = mine(self, &server) else {
                     return self.not_here(seat, id, form, &format!("server '{server}'"), call, cx);
                 };
@@ -179,8 +179,8 @@ impl Exchange {
     fn is_anybodys(&self, call: &Call) -> bool {
         let Some((form, word)) = form::read(call) else { return false };
         match word.about() {
-            About::Connection(it) => self.talks.number_of(it).is_some(),
-            About::Server(it) => self.registry.find(form, it).is_some(),
+            Subject::Connection(it) => self.talks.number_of(it).is_some(),
+            Subject::Server(it) => self.registry.find(form, it).is_some(),
         }
     }
 
@@ -255,15 +255,19 @@ impl Exchange {
                 if let Some(id) = id.as_ref().filter(|_| call.is(DISCOVER)) {
                     // MCP with connections does not know it, and not every server says so.
                     let error = stateless::unknown_method(DISCOVER);
-                    let outcome =
-                        close(talk, server, inner.as_ref(), Answer::Said(Outcome::Error(error)));
+                    let outcome = close(
+                        talk,
+                        server,
+                        inner.as_ref(),
+                        Answer::FromServer(Outcome::Error(error)),
+                    );
                     return answer(seat, id.clone(), outcome, cx);
                 }
                 let address =
                     Address { server: server.address(form), connection: &connection, request: "" };
                 let as_spelt = || {
                     let by_server = matches!(talk.consumer, Consumer::Server { .. });
-                    by_server.then(|| form.say(Way::ToServer, address, id.as_ref(), &call))
+                    by_server.then(|| form.say(Direction::ToServer, address, id.as_ref(), &call))
                 };
                 let is_spelt_alike = |original: &Call| {
                     as_spelt().is_none_or(|it| named_server(&it) == named_server(original))
@@ -275,7 +279,7 @@ impl Exchange {
                             let params = Json::object([("requestId", Some(id.json().clone()))]);
                             Call::new(CANCELLED, params)
                         });
-                        form.say(Way::ToServer, address, id.as_ref(), &call)
+                        form.say(Direction::ToServer, address, id.as_ref(), &call)
                     }
                 };
                 if let Some(id) = &id {
@@ -316,7 +320,7 @@ impl Exchange {
             match server.discovered.clone() {
                 Some(found) => {
                     let result = stateless::initialized(Some(&found), &talk.client(), &server.name);
-                    let said = Answer::Said(Outcome::Result(result));
+                    let said = Answer::FromServer(Outcome::Result(result));
                     let outcome = close(talk, server, inner.as_ref(), said);
                     answer(seat, id, outcome, cx);
                 }
@@ -325,7 +329,7 @@ impl Exchange {
             return;
         }
         if call.is(PING) || call.is(INITIALIZED) {
-            let said = Answer::Said(Outcome::Result(Json::EMPTY));
+            let said = Answer::FromServer(Outcome::Result(Json::EMPTY));
             let outcome = close(talk, server, inner.as_ref(), said);
             return answer(seat, id, outcome, cx);
         }
@@ -336,7 +340,7 @@ impl Exchange {
         self.operations.insert(seat, request.clone(), operation);
         let address =
             Address { server: server.address(Form::M7), connection: "", request: &request };
-        let said = Form::M7.say(Way::ToServer, address, Some(&id), &detached);
+        let said = Form::M7.say(Direction::ToServer, address, Some(&id), &detached);
         let what = What::say(Form::M7, server.address(Form::M7), "", &detached);
         let call = self.kept(seat, &call);
         let question = Question::Say { talk: number, form: Form::M7, inner, request, call, rounds };
@@ -357,7 +361,7 @@ impl Exchange {
         match item.id {
             Some(id) => {
                 let error = error_object(code::INTERNAL_ERROR, &why, None);
-                let said = Answer::Said(Outcome::Error(error));
+                let said = Answer::FromServer(Outcome::Error(error));
                 answer(talk.seat, id, close(talk, server, item.inner.as_ref(), said), cx);
             }
             None => {
@@ -398,7 +402,7 @@ impl Exchange {
         let seat = talk.seat;
         if call.is(DISCOVER) {
             let found = talk.hello.as_ref().map(stateless::discovered).unwrap_or(Json::EMPTY);
-            let said = Answer::Said(Outcome::Result(found));
+            let said = Answer::FromServer(Outcome::Result(found));
             let outcome = close(talk, server, inner.as_ref(), said);
             return answer(seat, id, outcome, cx);
         }
@@ -408,7 +412,7 @@ impl Exchange {
         let key = id.to_string();
         self.operations.insert(seat, key.clone(), operation);
         let address = Address { server: server.address(form), connection, request: "" };
-        let said = form.say(Way::ToServer, address, Some(&id), &attached);
+        let said = form.say(Direction::ToServer, address, Some(&id), &attached);
         let what = What::say(form, server.address(form), connection, &attached);
         let call = match server.keeps(form) {
             true => call.detached(),

@@ -2,7 +2,7 @@
 //!
 //! A set-up request whose servers are bridged cannot be written before their places are known. Everything
 //! that is delivered to the agent after it waits behind it, so that nothing overtakes it. The shell answers
-//! each [`Step::Admit`] before it reads anything else, so the queue is short and needs no limit.
+//! each [`Step::OpenEndpoint`] before it reads anything else, so the queue is short and needs no limit.
 
 use std::collections::VecDeque;
 
@@ -10,9 +10,9 @@ use acp_wire::{Id, Message, Side};
 use router::Seat;
 
 use super::question::Watch;
-use super::{Cx, Exchange, Hop, Step};
+use super::{Broker, Cx, Hop, Step};
 use crate::bridge::Draft;
-use crate::ports::{Place, Ticket};
+use crate::endpoint::{Endpoint, Ticket};
 
 /// If anything waits, the first item is a set-up request that waits for the shell.
 #[derive(Debug, Default)]
@@ -58,7 +58,7 @@ impl Held {
     }
 
     /// The shell has answered for a place.
-    fn answered(&mut self, ticket: Ticket, place: &Result<Place, String>) {
+    fn answered(&mut self, ticket: Ticket, place: &Result<Endpoint, String>) {
         for item in &mut self.items {
             if let Item::SetUp { draft, .. } = item {
                 draft.answered(ticket, place);
@@ -98,7 +98,7 @@ impl Held {
     }
 }
 
-impl Exchange {
+impl Broker {
     /// Whether everything for this seat waits, whatever it is.
     pub(super) fn holds(&self, seat: Seat) -> bool {
         seat == self.far && !self.held.is_empty()
@@ -108,7 +108,7 @@ impl Exchange {
     pub(super) fn in_order<T>(
         &mut self,
         cx: &mut Cx<'_>,
-        act: impl FnOnce(&mut Exchange, &mut Cx<'_>) -> T,
+        act: impl FnOnce(&mut Broker, &mut Cx<'_>) -> T,
     ) -> T {
         let from = cx.out.len();
         let done = act(self, cx);
@@ -116,9 +116,14 @@ impl Exchange {
         done
     }
 
-    /// The shell has opened the place that a [`Step::Admit`] asked for, or says why it could not. It answers
+    /// The shell has opened the place that a [`Step::OpenEndpoint`] asked for, or says why it could not. It answers
     /// each of them once.
-    pub fn admitted(&mut self, ticket: Ticket, place: Result<Place, String>, cx: &mut Cx<'_>) {
+    pub fn endpoint_opened(
+        &mut self,
+        ticket: Ticket,
+        place: Result<Endpoint, String>,
+        cx: &mut Cx<'_>,
+    ) {
         self.bridge.admitted(ticket, &place, cx);
         self.held.answered(ticket, &place);
         self.release(cx);
@@ -137,7 +142,7 @@ impl Exchange {
             }
             Err(outcome) => {
                 let message = Message::response(id, outcome);
-                cx.out.push(Step::Arrive { from: self.far, toward: Side::Editor, message });
+                cx.out.push(Step::Inject { from: self.far, toward: Side::Editor, message });
                 None
             }
         }

@@ -3,34 +3,35 @@
 
 use acp_wire::{Outcome, code};
 
-use super::Policy;
+use super::BridgePolicy;
 use crate::capability::{Abilities, Native};
-use crate::ports::Kind;
+use crate::endpoint::Transport;
 
 /// Agents that do not do what they say, and what works with them.
-const HABITS: [(&str, Kind); 2] = [("openhands", Kind::Stdio), ("copilot", Kind::Http)];
+const HABITS: [(&str, Transport); 2] =
+    [("openhands", Transport::Stdio), ("copilot", Transport::Http)];
 
 #[derive(Debug)]
-pub(super) struct Transport {
-    policy: Policy,
+pub(super) struct AgentProfile {
+    policy: BridgePolicy,
     /// How the agent is called in a sentence, and by which names it may be known.
     agent: String,
     known_as: String,
     abilities: Option<Abilities>,
     /// The kind that turned out to work, or is to be tried, in place of the first choice.
-    turned: Option<Kind>,
+    turned: Option<Transport>,
     /// The kind over which the agent has called: whatever it does later, it can.
-    proven: Option<Kind>,
+    proven: Option<Transport>,
 }
 
-impl Transport {
-    pub fn new(policy: Policy, agent: String, known_as: &str) -> Transport {
+impl AgentProfile {
+    pub fn new(policy: BridgePolicy, agent: String, known_as: &str) -> AgentProfile {
         let known_as = known_as.to_lowercase();
-        Transport { policy, agent, known_as, abilities: None, turned: None, proven: None }
+        AgentProfile { policy, agent, known_as, abilities: None, turned: None, proven: None }
     }
 
     /// How the agent is called in a sentence.
-    pub fn agent(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.agent
     }
 
@@ -54,21 +55,21 @@ impl Transport {
 
     /// Whether another kind is tried if one does not work.
     pub fn may_change(&self) -> bool {
-        self.policy == Policy::Auto
+        self.policy == BridgePolicy::Auto
     }
 
     /// A set-up request that was tried with another kind went well.
-    pub fn works(&mut self, kind: Option<Kind>) {
+    pub fn works(&mut self, kind: Option<Transport>) {
         self.turned = kind;
     }
 
     /// The agent has called over this kind.
-    pub fn called(&mut self, kind: Kind) {
+    pub fn called(&mut self, kind: Transport) {
         self.proven = Some(kind);
     }
 
     /// The agent has not called in a session with this kind. Gives the kind that is tried in the next one.
-    pub fn not_called(&mut self, kind: Kind) -> Option<Kind> {
+    pub fn not_called(&mut self, kind: Transport) -> Option<Transport> {
         if self.proven == Some(kind) || self.turned.is_some() {
             return None;
         }
@@ -77,10 +78,10 @@ impl Transport {
     }
 
     /// The kind of declaration that this agent is given.
-    pub fn choose(&self) -> Result<Kind, Outcome> {
+    pub fn choose(&self) -> Result<Transport, Outcome> {
         let kind = match self.policy {
-            Policy::Only(kind) => return Ok(kind),
-            Policy::Auto => self.habit().or(self.turned),
+            BridgePolicy::Only(kind) => return Ok(kind),
+            BridgePolicy::Auto => self.habit().or(self.turned),
         };
         let (http, stdio) = self
             .abilities
@@ -88,8 +89,8 @@ impl Transport {
             .map_or((false, true), |abilities| (abilities.http, abilities.stdio));
         match kind {
             Some(kind) => Ok(kind),
-            None if http => Ok(Kind::Http),
-            None if stdio => Ok(Kind::Stdio),
+            None if http => Ok(Transport::Http),
+            None if stdio => Ok(Transport::Stdio),
             None => {
                 let why = format!(
                     "{} takes MCP servers neither over ACP nor over HTTP nor over stdio; leave them \
@@ -101,7 +102,7 @@ impl Transport {
         }
     }
 
-    fn habit(&self) -> Option<Kind> {
+    fn habit(&self) -> Option<Transport> {
         let says = self.abilities.as_ref().map_or("", |abilities| &abilities.name);
         let known =
             HABITS.iter().find(|(name, _)| says.contains(name) || self.known_as.contains(name));
@@ -109,13 +110,13 @@ impl Transport {
     }
 
     /// Another way to declare servers to an agent that could not do with the first.
-    pub fn alternative(&self, kind: Kind) -> Option<Kind> {
+    pub fn alternative(&self, kind: Transport) -> Option<Transport> {
         let other = kind.other();
         // Only what the agent has offered; every agent of v1 has stdio.
         let offered = self.abilities.as_ref().is_some_and(|it| match other {
-            Kind::Http => it.http,
-            Kind::Stdio => it.stdio,
+            Transport::Http => it.http,
+            Transport::Stdio => it.stdio,
         });
-        (self.policy == Policy::Auto && self.habit().is_none() && offered).then_some(other)
+        (self.policy == BridgePolicy::Auto && self.habit().is_none() && offered).then_some(other)
     }
 }
