@@ -1,5 +1,5 @@
-//! Runs a proxy: from a line to lines. Pure, so the same driver works in-process, behind a pipe and
-//! in a sandbox.
+//! Runs a proxy: one line in, lines out. The driver does no I/O, so it runs in a process, behind a pipe or in
+//! a sandbox.
 
 use std::collections::BTreeMap;
 
@@ -7,74 +7,76 @@ use acp_wire::dialect::{Outer, Plain};
 use acp_wire::{Dialect, Id, Message, Outcome, Side, acp};
 use bytes::Bytes;
 
-use crate::outbox::{Outbox, Tag};
-use crate::proxy::{Proxy, Request};
+use crate::outbox::{Outbox, RequestKey};
+use crate::proxy::{IncomingRequest, Proxy};
 
-/// A proxy and what it has open.
+/// Runs a [`Proxy`]: decodes lines, gives out request ids, and routes answers and cancellations.
 pub struct Driver<P> {
     proxy: P,
     dialect: Dialect,
-    table: Table,
+    open: OpenRequests,
 }
 
 impl<P> std::fmt::Debug for Driver<P> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Driver").field("table", &self.table).finish_non_exhaustive()
+        f.debug_struct("Driver").field("open", &self.open).finish_non_exhaustive()
     }
 }
 
-/// The questions that left under an id of ours.
+/// The requests that were sent and not answered yet, by the number that is their id on the wire.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
+pub(crate) struct OpenRequests {
     last: u64,
-    open: BTreeMap<u64, Open>,
+    sent: BTreeMap<u64, SentRequest>,
 }
 
 #[derive(Debug)]
-pub(crate) enum Open {
-    /// Somebody else's question, passed on.
-    Passed { asker_id: Id, toward: Side },
-    /// The proxy's own.
-    Asked { toward: Side },
+pub(crate) enum SentRequest {
+    /// A request of another component that the proxy has forwarded.
+    Forwarded { requester_id: Id, toward: Side },
+    /// A request that the proxy itself has made.
+    New { toward: Side },
 }
 
-impl Table {
-    pub fn open(&mut self, open: Open) -> Id {
+impl OpenRequests {
+    pub(crate) fn insert(&mut self, request: SentRequest) -> Id {
         self.last += 1;
-        self.open.insert(self.last, open);
+        self.sent.insert(self.last, request);
         Id::from(self.last)
     }
 
-    pub fn last(&self) -> u64 {
+    pub(crate) fn last(&self) -> u64 {
         self.last
     }
 
-    fn close(&mut self, id: &Id) -> Option<(u64, Open)> {
+    fn remove(&mut self, id: &Id) -> Option<(u64, SentRequest)> {
         let number = u64::try_from(id.json().integer()?).ok()?;
-        Some((number, self.open.remove(&number)?))
+        Some((number, self.sent.remove(&number)?))
     }
 
-    /// From where an answer with this id comes, and how its asker calls it.
-    fn answered(&self, id: &Id) -> Option<(Side, Id)> {
+    /// The side that a response with this id comes from, and the id that the requester knows.
+    fn responder(&self, id: &Id) -> Option<(Side, Id)> {
         let number = u64::try_from(id.json().integer()?).ok()?;
-        match self.open.get(&number)? {
-            Open::Passed { asker_id, toward } => Some((*toward, asker_id.clone())),
-            Open::Asked { toward } => Some((*toward, id.clone())),
+        match self.sent.get(&number)? {
+            SentRequest::Forwarded { requester_id, toward } => {
+                Some((*toward, requester_id.clone()))
+            }
+            SentRequest::New { toward } => Some((*toward, id.clone())),
         }
     }
 
-    /// Which way a question of the proxy's own went, if it is open.
-    pub fn asked(&self, tag: Tag) -> Option<Side> {
-        match self.open.get(&tag.0) {
-            Some(Open::Asked { toward }) => Some(*toward),
+    /// The side that an open request of the proxy was sent to.
+    pub(crate) fn side_of(&self, key: RequestKey) -> Option<Side> {
+        match self.sent.get(&key.0) {
+            Some(SentRequest::New { toward }) => Some(*toward),
             _ => None,
         }
     }
 
-    /// Under which id of ours, and which way, the question went that its asker calls `id`.
-    fn passed(&self, id: &Id) -> Option<(Id, Side)> {
-        self.open.iter().find_map(|(number, open)| match open {
-            Open::Passed { asker_id, toward } if asker_id == id => {
+    /// The forwarded request that its requester calls `id`: its id on the wire, and where it was sent.
+    fn forwarded(&self, id: &Id) -> Option<(Id, Side)> {
+        self.sent.iter().find_map(|(number, sent)| match sent {
+            SentRequest::Forwarded { requester_id, toward } if requester_id == id => {
                 Some((Id::from(*number), *toward))
             }
             _ => None,
@@ -83,19 +85,20 @@ impl Table {
 }
 
 impl<P: Proxy> Driver<P> {
+    /// A driver for a proxy. It finds out which generation of the proxy protocol the conductor speaks.
     pub fn new(proxy: P) -> Driver<P> {
-        Driver { proxy, dialect: Outer::unknown().into(), table: Table::default() }
+        Driver { proxy, dialect: Outer::unknown().into(), open: OpenRequests::default() }
     }
 
-    /// For the end of a chain: an agent has an editor and nobody behind it.
+    /// A driver for an agent: the end of a chain, which speaks plain ACP with its editor.
     pub fn agent(proxy: P) -> Driver<P> {
-        Driver { proxy, dialect: Plain::editor().into(), table: Table::default() }
+        Driver { proxy, dialect: Plain::editor().into(), open: OpenRequests::default() }
     }
 
-    /// Takes one line from the conductor; appends what is to be sent back to it.
+    /// Handles one line from the conductor. Appends the lines to send back to `lines`.
     pub fn handle(&mut self, line: &Bytes, lines: &mut Vec<u8>) {
         let decoded = self.dialect.decode(line, lines);
-        let mut out = Outbox { dialect: &mut self.dialect, table: &mut self.table, lines };
+        let mut out = Outbox { dialect: &mut self.dialect, open: &mut self.open, lines };
         let (toward, message) = match decoded {
             Ok(Some(decoded)) => decoded,
             Ok(None) => return,
@@ -109,7 +112,7 @@ impl<P: Proxy> Driver<P> {
         let from = toward.opposite();
         match &message {
             Message::Response { id, outcome, extras } => {
-                if let Some((from, id)) = out.table.answered(id) {
+                if let Some((from, id)) = out.open.responder(id) {
                     let (outcome, extras) = (outcome.clone(), extras.clone());
                     self.proxy.on_message(from, &Message::Response { id, outcome, extras });
                 }
@@ -118,12 +121,12 @@ impl<P: Proxy> Driver<P> {
         }
         match message {
             Message::Request { id, call } => {
-                self.proxy.on_request(from, Request { id, call }, &mut out);
+                self.proxy.on_request(from, IncomingRequest { id, call }, &mut out);
             }
             Message::Notification(call) if call.is(acp::CANCEL_REQUEST) => {
                 let params = call.params.unwrap_or(acp_wire::Json::NULL);
                 let Some(id) = acp::cancelled_id(&params) else { return };
-                match out.table.passed(&id) {
+                match out.open.forwarded(&id) {
                     Some((id, toward)) => {
                         let params = acp::cancel_params(&params, &id);
                         out.send(toward, &Message::notification(acp::CANCEL_REQUEST, params));
@@ -132,29 +135,31 @@ impl<P: Proxy> Driver<P> {
                 }
             }
             Message::Notification(call) => self.proxy.on_notification(from, call, &mut out),
-            Message::Response { id, outcome, extras } => match out.table.close(&id) {
-                Some((_, Open::Passed { asker_id, .. })) => {
-                    out.send(Side::Editor, &Message::Response { id: asker_id, outcome, extras });
+            Message::Response { id, outcome, extras } => match out.open.remove(&id) {
+                Some((_, SentRequest::Forwarded { requester_id, .. })) => {
+                    let response = Message::Response { id: requester_id, outcome, extras };
+                    out.send(Side::Editor, &response);
                 }
-                Some((number, Open::Asked { .. })) => self.on_answer(number, outcome, lines),
+                Some((number, SentRequest::New { .. })) => self.on_answer(number, outcome, lines),
                 None => {}
             },
         }
     }
 
-    /// Lets the proxy do something at another time than when a message comes.
-    pub fn act<T>(
+    /// Gives access to the proxy and its outbox at any time, such as when a timer fires. Appends the lines to
+    /// send to `lines`.
+    pub fn with_proxy<T>(
         &mut self,
         lines: &mut Vec<u8>,
         act: impl FnOnce(&mut P, &mut Outbox<'_>) -> T,
     ) -> T {
-        let mut out = Outbox { dialect: &mut self.dialect, table: &mut self.table, lines };
+        let mut out = Outbox { dialect: &mut self.dialect, open: &mut self.open, lines };
         act(&mut self.proxy, &mut out)
     }
 
     fn on_answer(&mut self, number: u64, outcome: Outcome, lines: &mut Vec<u8>) {
-        let mut out = Outbox { dialect: &mut self.dialect, table: &mut self.table, lines };
-        self.proxy.on_answer(Tag(number), outcome, &mut out);
+        let mut out = Outbox { dialect: &mut self.dialect, open: &mut self.open, lines };
+        self.proxy.on_answer(RequestKey(number), outcome, &mut out);
     }
 }
 
@@ -163,7 +168,7 @@ mod tests {
     use super::*;
     use acp_wire::{Call, Json};
 
-    fn talk<P: Proxy>(proxy: P, steps: &[(&str, &str)]) {
+    fn play<P: Proxy>(proxy: P, steps: &[(&str, &str)]) {
         let mut driver = Driver::new(proxy);
         for (line, expected) in steps {
             let mut out = Vec::new();
@@ -176,8 +181,8 @@ mod tests {
     impl Proxy for Transparent {}
 
     #[test]
-    fn an_empty_proxy_passes_everything_both_ways() {
-        talk(
+    fn a_proxy_without_methods_forwards_everything_in_both_directions() {
+        play(
             Transparent,
             &[
                 (
@@ -213,26 +218,26 @@ mod tests {
         );
     }
 
-    /// Asks the agent something before it passes on the first request.
+    /// Sends a request to the agent and answers the editor's request with the agent's answer.
     #[derive(Default)]
-    struct Asks(Option<(Tag, Request)>);
-    impl Proxy for Asks {
-        fn on_request(&mut self, _: Side, request: Request, out: &mut Outbox<'_>) {
-            let tag = out.ask(Side::Agent, Call::new("_first", Json::trusted("{}")));
-            self.0 = Some((tag, request));
+    struct RequestsFirst(Option<(RequestKey, IncomingRequest)>);
+    impl Proxy for RequestsFirst {
+        fn on_request(&mut self, _: Side, request: IncomingRequest, out: &mut Outbox<'_>) {
+            let key = out.request(Side::Agent, Call::new("_first", Json::trusted("{}")));
+            self.0 = Some((key, request));
         }
-        fn on_answer(&mut self, tag: Tag, outcome: Outcome, out: &mut Outbox<'_>) {
-            if let Some((asked, request)) = self.0.take() {
-                assert_eq!(asked, tag);
+        fn on_answer(&mut self, key: RequestKey, outcome: Outcome, out: &mut Outbox<'_>) {
+            if let Some((sent, request)) = self.0.take() {
+                assert_eq!(sent, key);
                 out.answer(request, outcome);
             }
         }
     }
 
     #[test]
-    fn a_proxy_can_hold_a_request_while_it_asks_something_itself() {
-        talk(
-            Asks::default(),
+    fn a_proxy_can_keep_a_request_while_it_waits_for_its_own() {
+        play(
+            RequestsFirst::default(),
             &[
                 (
                     r#"{"jsonrpc":"2.0","id":"c:1","method":"session/prompt"}"#,

@@ -1,56 +1,53 @@
-//! What a proxy can do.
+//! What a proxy can send.
 
 use acp_wire::{Call, Dialect, Id, Json, Message, Outcome, Side, acp};
 
-use crate::driver::{Open, Table};
-use crate::proxy::Request;
+use crate::driver::{OpenRequests, SentRequest};
+use crate::proxy::IncomingRequest;
 
-/// Names a question of the proxy's own, to know its answer by.
+/// Identifies a request that the proxy has sent with [`Outbox::request`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Tag(pub(crate) u64);
+pub struct RequestKey(pub(crate) u64);
 
-/// Where a handler puts what is to be sent, in order.
+/// Sends messages for a proxy, in the order of the calls.
 pub struct Outbox<'a> {
     pub(crate) dialect: &'a mut Dialect,
-    pub(crate) table: &'a mut Table,
+    pub(crate) open: &'a mut OpenRequests,
     pub(crate) lines: &'a mut Vec<u8>,
 }
 
 impl Outbox<'_> {
-    /// Passes a request on, changed or not; its answer goes back to the asker by itself.
-    pub fn pass(&mut self, toward: Side, request: Request) {
-        let id = self.table.open(Open::Passed { asker_id: request.id.detached(), toward });
+    /// Forwards a request, changed or not. The driver returns the answer to the requester.
+    pub fn forward(&mut self, toward: Side, request: IncomingRequest) {
+        let requester_id = request.id.detached();
+        let id = self.open.insert(SentRequest::Forwarded { requester_id, toward });
         self.send(toward, &Message::Request { id, call: request.call });
     }
 
-    /// Answers a request in place of whoever it was meant for.
-    pub fn answer(&mut self, request: Request, outcome: Outcome) {
-        self.respond(request.id, outcome);
+    /// Answers a request.
+    pub fn answer(&mut self, request: IncomingRequest, outcome: Outcome) {
+        self.send(Side::Editor, &Message::response(request.id, outcome));
     }
 
-    /// Asks something of the proxy's own; the answer comes to [`Proxy::on_answer`](crate::Proxy).
-    pub fn ask(&mut self, toward: Side, call: Call) -> Tag {
-        let id = self.table.open(Open::Asked { toward });
-        let tag = Tag(self.table.last());
+    /// Sends a new request. [`Proxy::on_answer`](crate::Proxy::on_answer) gets the answer.
+    pub fn request(&mut self, toward: Side, call: Call) -> RequestKey {
+        let id = self.open.insert(SentRequest::New { toward });
+        let key = RequestKey(self.open.last());
         self.send(toward, &Message::Request { id, call });
-        tag
+        key
     }
 
-    /// Does not want the answer to a question of its own any more. It comes all the same, perhaps as an
-    /// error.
-    pub fn cancel(&mut self, tag: Tag) {
-        if let Some(toward) = self.table.asked(tag) {
-            let params = Json::object([("requestId", Some(Id::from(tag.0).json().clone()))]);
+    /// Cancels a request that [`Outbox::request`] has sent. The answer still comes, often as an error.
+    pub fn cancel(&mut self, key: RequestKey) {
+        if let Some(toward) = self.open.side_of(key) {
+            let params = Json::object([("requestId", Some(Id::from(key.0).json().clone()))]);
             self.send(toward, &Message::notification(acp::CANCEL_REQUEST, params));
         }
     }
 
+    /// Sends a notification.
     pub fn notify(&mut self, toward: Side, call: Call) {
         self.send(toward, &Message::Notification(call));
-    }
-
-    pub(crate) fn respond(&mut self, id: Id, outcome: Outcome) {
-        self.send(Side::Editor, &Message::response(id, outcome));
     }
 
     pub(crate) fn send(&mut self, toward: Side, message: &Message) {

@@ -1,51 +1,53 @@
-//! What authors write.
+//! The trait that a proxy implements, and the requests that it receives.
 
 use acp_wire::{Call, Id, Message, Outcome, Side};
 
-use crate::outbox::{Outbox, Tag};
+use crate::outbox::{Outbox, RequestKey};
 
-/// A request that waits for its answer: pass it on, answer it, or keep it for later.
+/// A request that the proxy has received and not answered yet. Forward it, answer it, or keep it for later.
 #[derive(Debug)]
-#[must_use = "a request that is dropped is never answered: use Outbox::pass or Outbox::answer"]
-pub struct Request {
+#[must_use = "a request that is dropped is never answered: use Outbox::forward or Outbox::answer"]
+pub struct IncomingRequest {
     pub(crate) id: Id,
+    /// The method and the parameters. A proxy may change both before it forwards the request.
     pub call: Call,
 }
 
-impl Request {
-    /// As its asker calls it, and so as it is cancelled.
+impl IncomingRequest {
+    /// The id that the requester gave to the request. A cancellation names this id.
     pub fn id(&self) -> &Id {
         &self.id
     }
 }
 
-/// Sees every message of its place in the chain, from both sides. All methods default to passing
-/// on, so an empty `impl` is a transparent proxy.
+/// A proxy without waiting: each method handles one message and returns.
+///
+/// Every method has a default that forwards the message, so an empty `impl` is a transparent proxy.
 pub trait Proxy {
-    /// Any message came from that side: answers, too, under the ids that their askers know. It goes
-    /// its way whatever is done here.
+    /// Observes a message from that side before any other method handles it. Responses have the id that
+    /// their requester knows. The message is delivered whatever this method does.
     fn on_message(&mut self, from: Side, message: &Message) {
         let _ = (from, message);
     }
 
-    /// A request came from that side. Do exactly one thing with it, now or later.
-    fn on_request(&mut self, from: Side, request: Request, out: &mut Outbox<'_>) {
-        out.pass(from.opposite(), request);
+    /// Handles a request from that side. Forward it or answer it exactly once, now or later.
+    fn on_request(&mut self, from: Side, request: IncomingRequest, out: &mut Outbox<'_>) {
+        out.forward(from.opposite(), request);
     }
 
-    /// A notification came from that side.
+    /// Handles a notification from that side.
     fn on_notification(&mut self, from: Side, call: Call, out: &mut Outbox<'_>) {
         out.notify(from.opposite(), call);
     }
 
-    /// The asker of a request that this proxy keeps does not want the answer any more. It still has to
-    /// be answered; requests that were passed on are cancelled there by themselves.
+    /// The requester cancels a request that this proxy keeps. The proxy still has to answer it. The driver
+    /// cancels forwarded requests without calling this.
     fn on_cancel(&mut self, id: &Id, out: &mut Outbox<'_>) {
         let _ = (id, out);
     }
 
-    /// The answer to what this proxy itself asked with [`Outbox::ask`].
-    fn on_answer(&mut self, tag: Tag, outcome: Outcome, out: &mut Outbox<'_>) {
-        let _ = (tag, outcome, out);
+    /// Handles the answer to a request that this proxy has sent with [`Outbox::request`].
+    fn on_answer(&mut self, key: RequestKey, outcome: Outcome, out: &mut Outbox<'_>) {
+        let _ = (key, outcome, out);
     }
 }

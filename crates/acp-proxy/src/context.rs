@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-use acp_proxy_core::{Call, Id, Json, Outcome, Request, Side};
+use acp_proxy_core::{Call, Id, IncomingRequest, Json, Outcome, Side};
 use acp_wire::acp::SessionId;
 use serde::Serialize;
 
@@ -38,7 +38,7 @@ pub(crate) enum Command {
         toward: Side,
         call: Call,
     },
-    Answer(Request, Outcome),
+    Answer(IncomingRequest, Outcome),
     /// The handler of a prompt is done, in ACP version 2: the prompt by its id, and how the turn ends.
     Finish(Id, Result<Json>),
 }

@@ -13,7 +13,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use acp_proxy_core::{Call, Driver, Id, Json, Message, Outbox, Outcome, Request, Side, Tag};
+use acp_proxy_core::{
+    Call, Driver, Id, IncomingRequest, Json, Message, Outbox, Outcome, RequestKey, Side,
+};
 use acp_wire::acp::{self, SessionId, session_of_call};
 use acp_wire::lines::{Line, Lines};
 use futures_util::StreamExt;
@@ -38,7 +40,7 @@ struct Front {
     observers: Vec<Observer>,
     checks: Vec<(Side, Check)>,
     shared: Rc<Shared>,
-    waiting: BTreeMap<Tag, Waiting>,
+    waiting: BTreeMap<RequestKey, Waiting>,
     /// The id of the editor's `initialize` that was passed on, until it is answered.
     greeting: Option<Id>,
     /// Prompts of the editor that are being handled, in ACP version 2, by their ids.
@@ -117,7 +119,7 @@ impl Front {
                 self.begins_turn(toward, &call);
                 let prompts = self.shared.is_v2() && call.is(acp::PROMPT);
                 let session = session_of_call(&call).filter(|_| prompts && toward == Side::Agent);
-                let tag = out.ask(toward, call);
+                let tag = out.request(toward, call);
                 let cancelled = of.as_ref().is_some_and(|of| {
                     self.shared.handled.borrow().get(of).is_some_and(|it| it.is_cancelled())
                 });
@@ -160,7 +162,7 @@ impl Front {
     fn run(
         &mut self,
         session: SessionId,
-        tag: Tag,
+        tag: RequestKey,
         of: Option<&Id>,
         own: bool,
         reply: Giver<Result<Json>>,
@@ -225,7 +227,7 @@ impl Front {
     }
 
     /// Answers a prompt that goes no further: it is part of the conversation.
-    fn insert(&self, request: Request, session: &str, out: &mut Outbox<'_>) {
+    fn insert(&self, request: IncomingRequest, session: &str, out: &mut Outbox<'_>) {
         let id = self.shared.message_id();
         self.notify(Side::Editor, turn::user_message(&request, session, &id), out);
         let answer = Json::object([("messageId", Some(Json::string(&id)))]);
@@ -249,7 +251,7 @@ impl Front {
     fn handle(
         &mut self,
         from: Side,
-        request: Request,
+        request: IncomingRequest,
         handlers: Arc<[Handler]>,
         out: &mut Outbox<'_>,
     ) {
@@ -282,9 +284,9 @@ impl Front {
     fn keep_prompt(
         &mut self,
         from: Side,
-        request: Request,
+        request: IncomingRequest,
         out: &mut Outbox<'_>,
-    ) -> Option<Request> {
+    ) -> Option<IncomingRequest> {
         let is_turn = self.shared.is_v2() && from == Side::Editor && request.call.is(acp::PROMPT);
         let session = session_of_call(&request.call).filter(|_| is_turn);
         let Some(session) = session else { return Some(request) };
@@ -317,7 +319,7 @@ impl acp_proxy_core::Proxy for Front {
         self.observers.iter_mut().for_each(|observer| observer(from, message));
     }
 
-    fn on_request(&mut self, from: Side, request: Request, out: &mut Outbox<'_>) {
+    fn on_request(&mut self, from: Side, request: IncomingRequest, out: &mut Outbox<'_>) {
         let method = request.call.method.name();
         let handlers = self.requests.get(&*method).map(|slots| slots[index(from)].clone());
         let handlers = handlers.unwrap_or_else(|| Arc::from([]));
@@ -352,7 +354,7 @@ impl acp_proxy_core::Proxy for Front {
             if from == Side::Editor && request.call.is("initialize") {
                 self.greeting = Some(request.id().detached());
             }
-            return out.pass(from.opposite(), request);
+            return out.forward(from.opposite(), request);
         }
         if let Some(why) = self.refuses(&request.call).filter(|_| !handlers.is_empty()) {
             let method = request.call.method.name().into_owned();
@@ -414,7 +416,7 @@ impl acp_proxy_core::Proxy for Front {
         }
     }
 
-    fn on_answer(&mut self, tag: Tag, outcome: Outcome, out: &mut Outbox<'_>) {
+    fn on_answer(&mut self, tag: RequestKey, outcome: Outcome, out: &mut Outbox<'_>) {
         let Some(Waiting { of, then }) = self.waiting.remove(&tag) else { return };
         let answer = match outcome {
             Outcome::Result(result) => Ok(result.detached()),
@@ -468,7 +470,7 @@ impl Engine {
                 moved = true;
             }
             while let Some(command) = self.next_command() {
-                self.driver.act(lines, |front, out| front.perform(command, out));
+                self.driver.with_proxy(lines, |front, out| front.perform(command, out));
                 moved = true;
             }
             busy |= moved;

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use acp_proxy_core::{Call, Json, Request, Tag};
+use acp_proxy_core::{Call, IncomingRequest, Json, RequestKey};
 use acp_wire::acp::SessionId;
 
 use crate::error::{Error, Result};
@@ -37,7 +37,7 @@ struct Session {
 
 /// A prompt that was sent to the agent.
 struct Run {
-    tag: Tag,
+    tag: RequestKey,
     /// The agent has accepted it.
     accepted: bool,
     /// The agent has reported work since it was sent.
@@ -51,7 +51,7 @@ struct Run {
 pub(crate) struct Prompted {
     pub session: SessionId,
     /// Until it is answered.
-    pub request: Option<Request>,
+    pub request: Option<IncomingRequest>,
     /// A prompt was sent to the agent for it.
     pub sent: bool,
     /// The last answer of the agent to a prompt of the proxy's own.
@@ -86,7 +86,13 @@ fn end(idle: &Json) -> Result<Json> {
 
 impl Turns {
     /// A prompt is being sent to the agent; `handled` for the first one of a handler.
-    pub fn sent(&mut self, session: &str, tag: Tag, handled: bool, reply: Giver<Result<Json>>) {
+    pub fn sent(
+        &mut self,
+        session: &str,
+        tag: RequestKey,
+        handled: bool,
+        reply: Giver<Result<Json>>,
+    ) {
         let session = self.0.entry(session.to_owned()).or_default();
         session.handlers += usize::from(handled);
         let run = Run { tag, accepted: false, worked: false, ended: None, reply };
@@ -94,7 +100,7 @@ impl Turns {
     }
 
     /// The agent has answered a prompt.
-    pub fn answered(&mut self, name: &str, tag: Tag, answer: Result<Json>) {
+    pub fn answered(&mut self, name: &str, tag: RequestKey, answer: Result<Json>) {
         let Some(session) = self.0.get_mut(name) else { return };
         let Some(index) = session.runs.iter().position(|run| run.tag == tag) else { return };
         session.runs[index].accepted = true;
@@ -195,7 +201,7 @@ pub(crate) fn running(session: &str) -> Call {
 }
 
 /// Tells the editor that its prompt is part of the conversation.
-pub(crate) fn user_message(prompted: &Request, session: &str, id: &str) -> Call {
+pub(crate) fn user_message(prompted: &IncomingRequest, session: &str, id: &str) -> Call {
     let content = prompted.call.params.as_ref().and_then(|params| params.member("prompt"));
     let update = Json::object([
         ("sessionUpdate", Some(Json::string("user_message"))),

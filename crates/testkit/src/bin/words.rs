@@ -1,6 +1,6 @@
 //! A proxy that offers a tool, on the synchronous core alone.
 
-use acp_proxy_core::{Json, Outbox, Outcome, Proxy, Request, Side};
+use acp_proxy_core::{IncomingRequest, Json, Outbox, Outcome, Proxy, Side};
 
 /// How the server is declared: its transport is the ACP channel itself.
 const SERVER: &str = r#"{"type":"acp","name":"words","serverId":"words"}"#;
@@ -8,7 +8,7 @@ const SERVER: &str = r#"{"type":"acp","name":"words","serverId":"words"}"#;
 struct Words;
 
 impl Proxy for Words {
-    fn on_request(&mut self, from: Side, mut request: Request, out: &mut Outbox<'_>) {
+    fn on_request(&mut self, from: Side, mut request: IncomingRequest, out: &mut Outbox<'_>) {
         let params = request.call.params.clone().unwrap_or(Json::EMPTY);
         match (from, &*request.call.method.name()) {
             // A session is set up: add the server, pass the request on.
@@ -24,7 +24,7 @@ impl Proxy for Words {
             }
             _ => {}
         }
-        out.pass(from.opposite(), request);
+        out.forward(from.opposite(), request);
     }
 }
 
