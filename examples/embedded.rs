@@ -3,7 +3,7 @@
 //!
 //! `cargo run -p examples --bin example-embedded`
 
-use acp_conductor::{Config, Ending, Mode, Resident, Sighting, Spec, Tap};
+use acp_conductor::{Config, Ending, InProcess, Mode, Spec, Tap, TapEvent};
 use acp_proxy::schema::PromptResponse;
 use acp_proxy::{Json, Proxy, Side, Typed};
 use serde_json::{Value, json};
@@ -40,12 +40,12 @@ fn loud() -> Proxy {
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let components = vec![
-        Spec::in_process("loud", Resident::of(loud)),
-        Spec::in_process("echo", Resident::of(echo)),
+        Spec::in_process("loud", InProcess::of(loud)),
+        Spec::in_process("echo", InProcess::of(echo)),
     ];
     let mut config = Config::new(Mode::Agent, components);
-    config.tap = Some(Tap::new(|sighting| {
-        if let Sighting::Delivered { seat, message, .. } = sighting {
+    config.tap = Some(Tap::new(|event| {
+        if let TapEvent::Delivered { seat, message, .. } = event {
             eprintln!("{seat} ← {}", message.label());
         }
     }));

@@ -6,7 +6,7 @@ use router::Mode;
 
 use crate::columns::Columns;
 use crate::config::Spec;
-use crate::host::resident::Resident;
+use crate::host::in_process::InProcess;
 
 /// Says that a component is one of ours and not a command.
 const PREFIX: &str = "builtin:";
@@ -58,7 +58,7 @@ pub fn resolve(mode: Mode, specs: &mut [Spec]) -> Result<Vec<String>, String> {
             ));
         }
         let recipe = entry.read(&spec.args)?;
-        spec.resident = Some(Resident::of(recipe));
+        spec.in_process = Some(InProcess::of(recipe));
         spec.guard |= entry.guard;
         spec.program = format!("{PREFIX}{name}");
         if spec.name.starts_with(PREFIX) {
@@ -117,8 +117,8 @@ mod tests {
     #[test]
     fn a_name_is_ours_unless_it_is_a_command() {
         let specs = resolved(Mode::Agent, &["sparkle --hide", "builtin:sparkle", "cat"]).unwrap();
-        assert!(specs[0].resident.is_some() && specs[1].resident.is_some());
-        assert!(specs[2].resident.is_none());
+        assert!(specs[0].in_process.is_some() && specs[1].in_process.is_some());
+        assert!(specs[2].in_process.is_none());
         assert_eq!((specs[0].name.as_str(), specs[1].name.as_str()), ("sparkle", "sparkle"));
         assert_eq!(specs[0].command_line(), "builtin:sparkle --hide");
     }

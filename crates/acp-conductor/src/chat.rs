@@ -11,7 +11,7 @@ mod client;
 mod input;
 mod payload;
 pub mod view;
-pub mod wire;
+pub mod wire_log;
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -26,10 +26,10 @@ use crate::config::Config;
 use crate::run::run as run_chain;
 use crate::tap::Tap;
 use crate::terminal;
-use client::{Client, Heard};
-use input::{Input, Typed};
+use client::{Client, Incoming};
+use input::{Input, UserInput};
 use view::{Style, View};
-use wire::Wire;
+use wire_log::WireLog;
 
 /// How much the pipe between the chat and the chain holds.
 const PIPE: usize = 1024 * 1024;
@@ -42,7 +42,7 @@ pub struct Options {
     /// Allow whatever the agent asks for.
     pub yes: bool,
     /// Show the messages.
-    pub wire: Option<Fold>,
+    pub wire: Option<WireDetail>,
     pub style: Style,
     /// The version of ACP to ask for: 1 or 2.
     pub protocol: u8,
@@ -50,23 +50,23 @@ pub struct Options {
 
 /// How the messages are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fold {
+pub enum WireDetail {
     /// The pieces of a text that is streamed are counted after the first.
-    Streams,
-    Nothing,
+    Folded,
+    All,
 }
 
 /// How a chat ended, other than by an error of the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Left {
+pub enum ChatEnd {
     /// The user left.
-    Content,
+    Closed,
     /// An answer was an error.
-    Disappointed,
+    AnswerFailed,
     /// The user did not want to wait any longer.
     Interrupted,
     /// The chain has ended, and the user has read why.
-    Abandoned,
+    ChainEnded,
 }
 
 /// Runs a chain and a chat with it. `interrupts` has an entry for each Ctrl-C; `stop` ends it all.
@@ -75,14 +75,14 @@ pub async fn run(
     options: Options,
     mut interrupts: UnboundedReceiver<()>,
     stop: impl Future<Output = ()>,
-) -> Result<Left, String> {
+) -> Result<ChatEnd, String> {
     let names: Vec<String> = config.components.iter().map(|spec| spec.name.clone()).collect();
-    let view = Shared(Arc::new(Mutex::new(View::new(options.style, options.wire.is_some()))));
-    if let Some(fold) = options.wire {
-        let (seen, wire) = (view.clone(), Mutex::new(Wire::new(&names, fold)));
-        config.tap = Some(Tap::new(move |sighting| {
+    let view = SharedView(Arc::new(Mutex::new(View::new(options.style, options.wire.is_some()))));
+    if let Some(detail) = options.wire {
+        let (seen, wire) = (view.clone(), Mutex::new(WireLog::new(&names, detail)));
+        config.tap = Some(Tap::new(move |event| {
             let mut wire = wire.lock().unwrap_or_else(PoisonError::into_inner);
-            wire.see(sighting).iter().for_each(|row| seen.lock().wire(row));
+            wire.rows(event).iter().for_each(|row| seen.lock().wire(row));
         }));
     }
     let (ours, theirs) = tokio::io::duplex(PIPE);
@@ -101,14 +101,14 @@ pub async fn run(
         phase: Phase::Greeting(0),
         reported: Reported::default(),
         questions: VecDeque::new(),
-        disappointed: false,
-        told: false,
+        had_error: false,
+        last_turn_failed: false,
         interrupted: false,
         end: None,
     };
     let (ending, left) = tokio::join!(chain, chat.run(&mut interrupts));
     match (ending, left) {
-        (_, Ok(Left::Abandoned)) => Ok(Left::Abandoned),
+        (_, Ok(ChatEnd::ChainEnded)) => Ok(ChatEnd::ChainEnded),
         // It is the reason for whatever else went wrong.
         (Ending::Failed(line), _) => Err(line),
         (Ending::Clean, left) => left,
@@ -117,9 +117,9 @@ pub async fn run(
 
 /// The view, as the chat and the tap have it.
 #[derive(Clone)]
-struct Shared(Arc<Mutex<View>>);
+struct SharedView(Arc<Mutex<View>>);
 
-impl Shared {
+impl SharedView {
     fn lock(&self) -> MutexGuard<'_, View> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -166,7 +166,7 @@ struct Choice {
 struct Chat {
     client: Client,
     input: Input,
-    view: Shared,
+    view: SharedView,
     chain: Vec<String>,
     yes: bool,
     /// The version of ACP that is asked for, and the one that the agent has agreed to.
@@ -177,36 +177,36 @@ struct Chat {
     reported: Reported,
     questions: VecDeque<Question>,
     /// An answer was an error; and so was the last one.
-    disappointed: bool,
-    told: bool,
+    had_error: bool,
+    last_turn_failed: bool,
     interrupted: bool,
-    end: Option<Result<Left, String>>,
+    end: Option<Result<ChatEnd, String>>,
 }
 
-enum Event {
-    Heard(Option<Heard>),
-    Typed(Typed),
+enum ChatEvent {
+    Message(Option<Incoming>),
+    Input(UserInput),
     Interrupt,
 }
 
 impl Chat {
-    async fn run(mut self, interrupts: &mut UnboundedReceiver<()>) -> Result<Left, String> {
+    async fn run(mut self, interrupts: &mut UnboundedReceiver<()>) -> Result<ChatEnd, String> {
         self.phase = Phase::Greeting(self.client.ask("initialize", &greeting(self.asked)).await);
         let end = loop {
             self.want_input();
             let event = tokio::select! {
                 biased;
-                Some(()) = interrupts.recv() => Event::Interrupt,
+                Some(()) = interrupts.recv() => ChatEvent::Interrupt,
                 // What belongs to one answer is shown before the next prompt is said.
-                heard = self.client.next() => Event::Heard(heard),
-                typed = self.input.next() => Event::Typed(typed),
+                incoming = self.client.next() => ChatEvent::Message(incoming),
+                typed = self.input.next() => ChatEvent::Input(typed),
             };
             match event {
-                Event::Heard(Some(heard)) => self.hear(heard).await,
-                Event::Heard(None) if self.told => break Ok(Left::Abandoned),
-                Event::Heard(None) => break Err("the chain has ended".to_owned()),
-                Event::Typed(typed) => self.typed(typed).await,
-                Event::Interrupt => self.interrupt().await,
+                ChatEvent::Message(Some(incoming)) => self.on_message(incoming).await,
+                ChatEvent::Message(None) if self.last_turn_failed => break Ok(ChatEnd::ChainEnded),
+                ChatEvent::Message(None) => break Err("the chain has ended".to_owned()),
+                ChatEvent::Input(typed) => self.on_input(typed).await,
+                ChatEvent::Interrupt => self.interrupt().await,
             }
             if let Some(end) = self.end.take() {
                 break end;
@@ -215,12 +215,12 @@ impl Chat {
                 None => {}
                 // The reader of the pipe has read what it wanted.
                 Some(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                    break Ok(Left::Content);
+                    break Ok(ChatEnd::Closed);
                 }
                 Some(error) => break Err(format!("cannot write to standard output: {error}")),
             }
         };
-        self.view.lock().settle();
+        self.view.lock().finish_text();
         end
     }
 
@@ -236,9 +236,9 @@ impl Chat {
         }
     }
 
-    async fn hear(&mut self, heard: Heard) {
-        match heard {
-            Heard::Notification { method, params } => {
+    async fn on_message(&mut self, incoming: Incoming) {
+        match incoming {
+            Incoming::Notification { method, params } => {
                 if method == "session/update" && params["sessionId"] == self.session.as_str() {
                     let update = &params["update"];
                     if update["sessionUpdate"] == "state_update" {
@@ -248,11 +248,11 @@ impl Chat {
                     }
                 }
             }
-            Heard::Request { id, method, params } => match method.as_str() {
+            Incoming::Request { id, method, params } => match method.as_str() {
                 "session/request_permission" => self.ask_permission(id, &params).await,
                 _ => self.client.refuse(&id, &method).await,
             },
-            Heard::Answer { id, outcome } => self.answered(id, outcome).await,
+            Incoming::Answer { id, outcome } => self.answered(id, outcome).await,
         }
     }
 
@@ -272,7 +272,7 @@ impl Chat {
                     self.session = session["sessionId"].as_str().unwrap_or_default().to_owned();
                     self.phase = Phase::Idle;
                     if self.input.is_keyboard() {
-                        self.welcome();
+                        self.show_welcome();
                     }
                 }
                 Err(why) => self.end = Some(Err(why)),
@@ -311,17 +311,17 @@ impl Chat {
         // A question whose turn is over is no question any more.
         self.questions.clear();
         self.phase = Phase::Idle;
-        self.told = end.is_err();
+        self.last_turn_failed = end.is_err();
         match end {
             Ok(reason) => self.view.lock().end_turn(reason.as_deref()),
             Err(why) => {
-                self.disappointed = true;
+                self.had_error = true;
                 self.view.lock().error(&why);
             }
         }
     }
 
-    fn welcome(&self) {
+    fn show_welcome(&self) {
         let (agent, proxies) = match self.chain.split_last() {
             Some((agent, proxies)) => (agent.as_str(), proxies.join(", then ")),
             None => ("", String::new()),
@@ -332,35 +332,35 @@ impl Chat {
         ));
     }
 
-    async fn typed(&mut self, typed: Typed) {
+    async fn on_input(&mut self, typed: UserInput) {
         self.view.lock().above_prompt(None);
         let question = match self.phase {
             Phase::Turn { .. } => self.questions.front(),
             _ => None,
         };
         match (typed, question) {
-            (Typed::Line(line), Some(question)) => match question.read(&line) {
+            (UserInput::Line(line), Some(question)) => match question.read(&line) {
                 Some(option) => self.decide(Some(option)).await,
                 None => self.view.lock().note("Type the number of your choice."),
             },
             // Who interrupts, or leaves, a question leaves the turn.
-            (Typed::Interrupt | Typed::End, Some(_)) => self.interrupt().await,
-            (Typed::Line(line), None) if line.trim().is_empty() => {}
-            (Typed::Line(_), None) if self.phase != Phase::Idle => {
+            (UserInput::Interrupt | UserInput::End, Some(_)) => self.interrupt().await,
+            (UserInput::Line(line), None) if line.trim().is_empty() => {}
+            (UserInput::Line(_), None) if self.phase != Phase::Idle => {
                 self.view.lock().note("There is no question any more.");
             }
-            (Typed::Line(line), None) => self.prompt(&line).await,
-            (Typed::Interrupt, None) => {}
-            (Typed::End, None) => self.end = Some(Ok(self.left())),
+            (UserInput::Line(line), None) => self.prompt(&line).await,
+            (UserInput::Interrupt, None) => {}
+            (UserInput::End, None) => self.end = Some(Ok(self.left())),
         }
     }
 
-    fn left(&self) -> Left {
+    fn left(&self) -> ChatEnd {
         match self.input.is_keyboard() {
-            true => Left::Content,
-            false if self.interrupted => Left::Interrupted,
-            false if self.disappointed => Left::Disappointed,
-            false => Left::Content,
+            true => ChatEnd::Closed,
+            false if self.interrupted => ChatEnd::Interrupted,
+            false if self.had_error => ChatEnd::AnswerFailed,
+            false => ChatEnd::Closed,
         }
     }
 
@@ -391,7 +391,7 @@ impl Chat {
                 self.input.forget();
                 self.interrupted = true;
             }
-            _ => self.end = Some(Ok(Left::Interrupted)),
+            _ => self.end = Some(Ok(ChatEnd::Interrupted)),
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
-use acp_conductor::survival::{For, OnCrash, Restarts, Updates};
+use acp_conductor::failure_policy::{ForComponent, OnCrash, Restarts, Updates};
 use acp_wire::dialect::Generation;
 
 /// Composes an ACP agent out of proxies and an agent.
@@ -35,7 +35,7 @@ pub enum Command {
     /// Ends with status 0 when the editor leaves, 1 when the chain failed, 2 for a mistake on the
     /// command line.
     #[command(after_long_help = EXAMPLES)]
-    Agent(Chain),
+    Agent(AgentArgs),
 
     /// Run a chain of proxies that is itself a proxy of another conductor.
     ///
@@ -44,7 +44,7 @@ pub enum Command {
     ///
     ///     conductor agent "conductor proxy 'a' 'b'" c agent
     #[command(verbatim_doc_comment)]
-    Proxy(OpenChain),
+    Proxy(ProxyArgs),
 
     /// Talk to an agent, here in the terminal, through a real chain.
     ///
@@ -66,7 +66,7 @@ pub enum Command {
     /// Ends with status 0 when you leave, 1 when the chain failed or, where nobody is asked, an answer
     /// was an error, 2 for a mistake on the command line, and 130 when interrupted.
     #[command(after_long_help = TRY_EXAMPLES)]
-    Try(Try),
+    Try(TryArgs),
 
     DemoAgent(components::demo::DemoAgent),
 
@@ -164,9 +164,9 @@ Examples:
     conductor agent '{\"command\": \"my-agent\", \"args\": [\"--acp\"], \"env\": {\"KEY\": \"…\"}, \"cwd\": \"/\"}'";
 
 #[derive(Debug, Args)]
-pub struct Chain {
+pub struct AgentArgs {
     #[command(flatten)]
-    pub options: Options,
+    pub options: ChainArgs,
 
     /// Start the chain, show what each component turned out to speak and can do, and end.
     #[arg(long)]
@@ -186,9 +186,9 @@ pub struct Chain {
 }
 
 #[derive(Debug, Args)]
-pub struct OpenChain {
+pub struct ProxyArgs {
     #[command(flatten)]
-    pub options: Options,
+    pub options: ChainArgs,
 
     /// A proxy, written as for `conductor agent`. None at all is a proxy that passes everything on.
     #[arg(value_name = "COMPONENT")]
@@ -218,7 +218,7 @@ Examples:
     conductor try -- 'cargo run --quiet' demo-agent";
 
 #[derive(Debug, Args)]
-pub struct Try {
+pub struct TryArgs {
     /// Say this and end after the answer. May be given several times: one prompt after the other.
     #[arg(long, value_name = "TEXT")]
     pub prompt: Vec<String>,
@@ -258,7 +258,7 @@ pub struct Try {
     pub components: Vec<String>,
 
     #[command(flatten, next_help_heading = "How the chain is run")]
-    pub tuning: Tuning,
+    pub chain: ChainOptions,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -275,9 +275,9 @@ pub enum Colour {
 }
 
 #[derive(Debug, Args)]
-pub struct Options {
+pub struct ChainArgs {
     #[command(flatten)]
-    pub tuning: Tuning,
+    pub chain: ChainOptions,
 
     /// What to log: error, warn, info, debug, trace or off; or a filter such as
     /// `warn,acp_conductor=debug`. Payloads are never logged.
@@ -300,11 +300,11 @@ pub struct Options {
 
 /// How a chain is run.
 #[derive(Debug, Args)]
-pub struct Tuning {
+pub struct ChainOptions {
     /// Say which generation of the proxy protocol a proxy speaks, instead of finding out.
     /// COMPONENT is its number (from 1) or its name; NAME is P5 (current), P4, P3, P3t, P2, P1 or P0
     /// (SCP). May be given several times. The same as `"dialect"` in a component's JSON.
-    #[arg(long, value_name = "COMPONENT=NAME", value_parser = pin)]
+    #[arg(long, value_name = "COMPONENT=NAME", value_parser = parse_dialect)]
     pub dialect: Vec<(String, Generation)>,
 
     /// How to offer the MCP servers of proxies, and of the editor, that are reached over ACP itself to
@@ -325,13 +325,13 @@ pub struct Tuning {
     /// By default proxies are restarted and then left out, guards are restarted and then the chain
     /// stops, and the agent is restarted if it can take its sessions up again (session/resume or
     /// session/load), else the chain stops.
-    #[arg(long, value_name = "[COMPONENT=]WHAT", help_heading = SURVIVAL)]
-    pub on_crash: Vec<For<OnCrash>>,
+    #[arg(long, value_name = "[COMPONENT=]WHAT", help_heading = FAILURE_HEADING)]
+    pub on_crash: Vec<ForComponent<OnCrash>>,
 
     /// A component that is there to keep something from passing: a filter, a limit, a permission. While
     /// it is away nothing passes, and it is never left out unless --on-crash names it. The same as
     /// `"guard": true` in a component's JSON.
-    #[arg(long, value_name = "COMPONENT", help_heading = SURVIVAL)]
+    #[arg(long, value_name = "COMPONENT", help_heading = FAILURE_HEADING)]
     pub guard: Vec<String>,
 
     /// Which kinds of session/update a proxy is sent: `all`, or `known`: those that the SDKs of its
@@ -340,52 +340,52 @@ pub struct Tuning {
     /// `all`, nothing goes around the proxy at all, also not what it has crashed on before. COMPONENT is
     /// its number or its name; without it, the word is for all that are not named. Nothing ever goes
     /// around a guard. The same as `"updates"` in a component's JSON.
-    #[arg(long, value_name = "[COMPONENT=]WHICH", help_heading = SURVIVAL)]
-    pub updates: Vec<For<Updates>>,
+    #[arg(long, value_name = "[COMPONENT=]WHICH", help_heading = FAILURE_HEADING)]
+    pub updates: Vec<ForComponent<Updates>>,
 
     /// How often a component may be restarted in how many seconds (default 5/60). The
     /// count resets after a minute of uptime. The same as `"restarts"` in a component's JSON.
-    #[arg(long, value_name = "[COMPONENT=]COUNT/SECONDS", help_heading = SURVIVAL)]
-    pub restarts: Vec<For<Restarts>>,
+    #[arg(long, value_name = "[COMPONENT=]COUNT/SECONDS", help_heading = FAILURE_HEADING)]
+    pub restarts: Vec<ForComponent<Restarts>>,
 
     /// How long to wait before a restart, in seconds: FIRST at most before the first one, twice as long
     /// before each further one, up to LONGEST; less a random part.
-    #[arg(long, value_name = "FIRST..LONGEST", default_value = "0.1..10", value_parser = delay,
-        help_heading = SURVIVAL)]
+    #[arg(long, value_name = "FIRST..LONGEST", default_value = "0.1..10", value_parser = parse_delay,
+        help_heading = FAILURE_HEADING)]
     pub restart_delay: (Duration, Duration),
 
     /// Restart a component that has not answered a request for so many seconds and waits for nobody
     /// itself. Not for what takes its time: see --prompt-limit. `off`: wait for ever.
-    #[arg(long, value_name = "SECONDS|off", default_value = "off", value_parser = limit,
-        help_heading = SURVIVAL)]
+    #[arg(long, value_name = "SECONDS|off", default_value = "off", value_parser = parse_limit,
+        help_heading = FAILURE_HEADING)]
     pub answer_limit: Limit,
 
     /// The same for a prompt, a request for an MCP server, one that sets a session up, and a login, while
     /// the component gives no sign of life.
-    #[arg(long, value_name = "SECONDS|off", default_value = "off", value_parser = limit,
-        help_heading = SURVIVAL)]
+    #[arg(long, value_name = "SECONDS|off", default_value = "off", value_parser = parse_limit,
+        help_heading = FAILURE_HEADING)]
     pub prompt_limit: Limit,
 
     /// Answer in place of a component that goes on for so many seconds with what was cancelled. After
     /// session/cancel it is restarted, too. After $/cancel_request, which it may ignore, its late answer is
     /// dropped.
-    #[arg(long, value_name = "SECONDS|off", default_value = "120", value_parser = limit,
-        help_heading = SURVIVAL)]
+    #[arg(long, value_name = "SECONDS|off", default_value = "120", value_parser = parse_limit,
+        help_heading = FAILURE_HEADING)]
     pub cancel_limit: Limit,
 
     /// Whether the editor shows what became of a component: `on` or `off`.
     #[arg(long, value_name = "SWITCH", default_value = "on", hide_possible_values = true,
-        help_heading = SURVIVAL)]
+        help_heading = FAILURE_HEADING)]
     pub notices: Switch,
 
     /// How long a component may take with its part of `initialize`, in seconds.
-    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_seconds)]
     pub init_timeout: Duration,
 
     /// How long open requests are waited for when the chain ends, and then the components: they get
     /// half of this time after their input was closed, the other half after SIGTERM; then they are
     /// killed.
-    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_seconds)]
     pub grace: Duration,
 
     /// Whether `conductor status` can ask this chain how it is, through a socket that only its user
@@ -394,12 +394,12 @@ pub struct Tuning {
     pub status: Switch,
 
     /// The longest line that is read, in bytes (suffixes K, M, G). A longer one is refused.
-    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size)]
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_size)]
     pub max_line: usize,
 }
 
 /// The heading of the options about failure.
-const SURVIVAL: &str = "When a component fails";
+const FAILURE_HEADING: &str = "When a component fails";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Switch {
@@ -430,34 +430,34 @@ impl McpBridge {
     }
 }
 
-fn pin(text: &str) -> Result<(String, Generation), String> {
+fn parse_dialect(text: &str) -> Result<(String, Generation), String> {
     let (component, name) = text.split_once('=').ok_or("write COMPONENT=NAME, such as 1=P3")?;
     Ok((component.to_owned(), acp_conductor::config::dialect(name)?))
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "give a number of seconds, such as 60 or 0.5")?;
     Duration::try_from_secs_f64(seconds)
         .map_err(|_| "give a number of seconds that is not negative".into())
 }
 
-fn limit(text: &str) -> Result<Limit, String> {
+fn parse_limit(text: &str) -> Result<Limit, String> {
     match text {
         "off" => Ok(Limit(None)),
-        text => seconds(text).map(|limit| Limit(Some(limit))),
+        text => parse_seconds(text).map(|limit| Limit(Some(limit))),
     }
 }
 
-fn delay(text: &str) -> Result<(Duration, Duration), String> {
+fn parse_delay(text: &str) -> Result<(Duration, Duration), String> {
     let (first, longest) = text.split_once("..").ok_or("write FIRST..LONGEST, such as 0.1..10")?;
-    let (first, longest) = (seconds(first)?, seconds(longest)?);
+    let (first, longest) = (parse_seconds(first)?, parse_seconds(longest)?);
     match first <= longest {
         true => Ok((first, longest)),
         false => Err("the first delay is longer than the longest".into()),
     }
 }
 
-fn size(text: &str) -> Result<usize, String> {
+fn parse_size(text: &str) -> Result<usize, String> {
     let text = text.strip_suffix("iB").or_else(|| text.strip_suffix('B')).unwrap_or(text);
     let (digits, shift) = match text.char_indices().last() {
         Some((at, 'k' | 'K')) => (&text[..at], 10),
@@ -484,15 +484,21 @@ mod tests {
 
     #[test]
     fn sizes_and_times_are_read_as_people_write_them() {
-        assert_eq!(size("256M"), Ok(256 << 20));
-        assert_eq!(size("64KiB"), Ok(64 << 10));
-        assert_eq!(size("7"), Ok(7));
-        assert!(size("0").is_err() && size("x").is_err() && size("99999999999999G").is_err());
-        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
-        assert!(seconds("-1").is_err() && seconds("soon").is_err());
-        assert_eq!(limit("off"), Ok(Limit(None)));
-        assert_eq!(limit("2"), Ok(Limit(Some(Duration::from_secs(2)))));
-        assert_eq!(delay("0.1..2"), Ok((Duration::from_millis(100), Duration::from_secs(2))));
-        assert!(limit("on").is_err() && delay("1").is_err() && delay("5..1").is_err());
+        assert_eq!(parse_size("256M"), Ok(256 << 20));
+        assert_eq!(parse_size("64KiB"), Ok(64 << 10));
+        assert_eq!(parse_size("7"), Ok(7));
+        assert!(
+            parse_size("0").is_err()
+                && parse_size("x").is_err()
+                && parse_size("99999999999999G").is_err()
+        );
+        assert_eq!(parse_seconds("0.5"), Ok(Duration::from_millis(500)));
+        assert!(parse_seconds("-1").is_err() && parse_seconds("soon").is_err());
+        assert_eq!(parse_limit("off"), Ok(Limit(None)));
+        assert_eq!(parse_limit("2"), Ok(Limit(Some(Duration::from_secs(2)))));
+        assert_eq!(parse_delay("0.1..2"), Ok((Duration::from_millis(100), Duration::from_secs(2))));
+        assert!(
+            parse_limit("on").is_err() && parse_delay("1").is_err() && parse_delay("5..1").is_err()
+        );
     }
 }

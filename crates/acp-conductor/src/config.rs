@@ -10,13 +10,13 @@ use engine::{Facts, Setup};
 use router::{Chain, Component, Mode, TakesUpdates};
 use serde::Deserialize;
 
-use crate::crashes::Crashes;
-use crate::host::process::Ties;
-use crate::host::resident::Resident;
+use crate::crash_cache::CrashCache;
+use crate::failure_policy::{FailurePolicy, OnCrash, Restarts, Updates};
+use crate::greeting_cache::GreetingCache;
+use crate::host::in_process::InProcess;
+use crate::host::process::ProcessCleanup;
 use crate::journal::JournalFile;
-use crate::memory::Memory;
-use crate::secret::random_word;
-use crate::survival::{OnCrash, Restarts, Survival, Updates};
+use crate::secret::random_token;
 use crate::tap::Tap;
 
 /// A whole chain.
@@ -29,8 +29,8 @@ pub struct Config {
     /// `None`: as they are, and nothing else is edited either.
     pub mcp_bridge: Option<mcp::BridgePolicy>,
     /// What happens when a component fails.
-    pub survival: Survival,
-    pub ties: Ties,
+    pub failure: FailurePolicy,
+    pub cleanup: ProcessCleanup,
     /// Let `conductor status` ask how the chain is. For a program that runs one chain: the process id
     /// is its name there.
     pub status: bool,
@@ -76,7 +76,7 @@ pub struct Spec {
     /// The generation of the proxy protocol it speaks, where the user says so.
     pub dialect: Option<Generation>,
     /// It runs in this process; program and arguments only tell what it is.
-    pub resident: Option<Resident>,
+    pub in_process: Option<InProcess>,
     /// It is there to keep something from passing (a filter, a limit, a permission): nothing may pass
     /// without it.
     pub guard: bool,
@@ -91,14 +91,14 @@ pub struct Spec {
 
 impl Config {
     pub fn new(mode: Mode, mut components: Vec<Spec>) -> Config {
-        name_apart(&mut components);
+        make_names_unique(&mut components);
         Config {
             mode,
             components,
             limits: Limits::default(),
             mcp_bridge: Some(mcp::BridgePolicy::Auto),
-            survival: Survival::default(),
-            ties: Ties::default(),
+            failure: FailurePolicy::default(),
+            cleanup: ProcessCleanup::default(),
             status: false,
             nested: mode == Mode::Proxy,
             tap: None,
@@ -144,19 +144,19 @@ impl Config {
     }
 
     /// What the core is told when the chain begins.
-    pub(crate) fn setup(&self, memory: &Memory, crashes: &Crashes) -> Setup {
+    pub(crate) fn setup(&self, greetings: &GreetingCache, crashes: &CrashCache) -> Setup {
         // What runs in this process is built on our own SDK, which speaks the newest generation.
         let facts = self.components.iter().map(|spec| Facts {
-            generation: spec.dialect.or(spec.resident.as_ref().map(|_| Generation::CURRENT)),
-            greeting: memory.recall(spec),
-            crashes_on: crashes.recall(spec),
+            generation: spec.dialect.or(spec.in_process.as_ref().map(|_| Generation::CURRENT)),
+            greeting: greetings.lookup(spec),
+            crashes_on: crashes.lookup(spec),
         });
         Setup {
             chain: self.chain(),
             rules: self.rules(),
             bridge: self.mcp_bridge,
             // Without a source of randomness no place can be opened, either: then no id is made up.
-            word: random_word().unwrap_or_default(),
+            word: random_token().unwrap_or_default(),
             nested: self.nested,
             longest_line: self.limits.line,
             marks: engine::Marks::USUAL,
@@ -191,7 +191,7 @@ pub(crate) fn milliseconds(duration: Duration) -> u64 {
 }
 
 /// Two components of one name become `name` and `name#2`, so that errors and logs tell them apart.
-fn name_apart(components: &mut [Spec]) {
+fn make_names_unique(components: &mut [Spec]) {
     let mut seen = BTreeMap::<String, usize>::new();
     for spec in components {
         let count = seen.entry(spec.name.clone()).or_default();
@@ -239,17 +239,17 @@ impl Spec {
         }
         let program = words.next().unwrap_or_default();
         let args: Vec<String> = words.collect();
-        Ok(Spec { name: name_of(&program, &args), program, args, env, ..Spec::default() })
+        Ok(Spec { name: default_name(&program, &args), program, args, env, ..Spec::default() })
     }
 
     fn from_json(text: &str) -> Result<Spec, String> {
         let raw: RawSpec = serde_json::from_str(text)
-            .map_err(|error| format!("its JSON cannot be read: {}", without_values(&error)))?;
+            .map_err(|error| format!("its JSON cannot be read: {}", redact_values(&error)))?;
         let env = match raw.env {
             RawEnv::Map(map) => map.into_iter().collect(),
             RawEnv::List(list) => list.into_iter().map(|pair| (pair.name, pair.value)).collect(),
         };
-        let name = raw.name.unwrap_or_else(|| name_of(&raw.command, &raw.args));
+        let name = raw.name.unwrap_or_else(|| default_name(&raw.command, &raw.args));
         let dialect = raw.dialect.as_deref().map(dialect).transpose()?;
         Ok(Spec {
             name,
@@ -268,12 +268,12 @@ impl Spec {
     }
 
     /// A component that runs in this process.
-    pub fn in_process(name: impl Into<String>, resident: Resident) -> Spec {
+    pub fn in_process(name: impl Into<String>, in_process: InProcess) -> Spec {
         let name = name.into();
         Spec {
             program: format!("builtin:{name}"),
             name,
-            resident: Some(resident),
+            in_process: Some(in_process),
             ..Spec::default()
         }
     }
@@ -286,7 +286,7 @@ impl Spec {
             return Err("the list of servers is empty".into());
         }
         let spec = |server: RawServer| Spec {
-            name: server.name.unwrap_or_else(|| name_of(&server.command, &server.args)),
+            name: server.name.unwrap_or_else(|| default_name(&server.command, &server.args)),
             program: server.command,
             args: server.args,
             env: server.env.into_iter().map(|pair| (pair.name, pair.value)).collect(),
@@ -359,7 +359,7 @@ struct RawPair {
 }
 
 /// What is wrong with a JSON text, without what it says: that may be a secret.
-fn without_values(error: &serde_json::Error) -> String {
+fn redact_values(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match (text.find('"'), text.rfind('"')) {
         (Some(start), Some(end)) if start < end => {
@@ -396,7 +396,7 @@ fn assignment(word: &str) -> Option<(String, String)> {
 }
 
 /// What people would call the component: the program, or the script that an interpreter runs.
-fn name_of(program: &str, args: &[String]) -> String {
+fn default_name(program: &str, args: &[String]) -> String {
     const INTERPRETERS: [&str; 11] =
         ["node", "python", "python3", "npx", "uvx", "bun", "bunx", "deno", "sh", "bash", "env"];
     let stem = |path: &str| {

@@ -91,7 +91,7 @@ pub async fn explain(config: Config, stop: impl Future<Output = ()>) -> Report {
         .ok()
         .and_then(|answer| answer["error"]["message"].as_str().map(str::to_owned));
     let report = Report { components: shell.rows(), error: error.or(failed) };
-    let _ = shell.wind_down().await;
+    let _ = shell.shut_down().await;
     report
 }
 

@@ -1,52 +1,52 @@
 //! What a component runs in: a process of its own, or a thread of ours.
 
 mod group;
-#[cfg(unix)]
-pub mod guard;
+pub mod in_process;
 #[cfg(windows)]
 mod job;
+pub mod leftovers;
 pub mod pipes;
 pub mod process;
-pub mod resident;
-pub mod strays;
+#[cfg(unix)]
+pub mod reaper;
 
-use process::{Process, Words};
-use resident::Guest;
+use in_process::ComponentThread;
+use process::{Process, StderrTail};
 
 /// A component that runs.
 #[derive(Debug)]
-pub enum Occupant {
+pub enum RunningComponent {
     Process(Process),
     /// Ends when it is dropped; there is nothing that could be done more gently.
-    Guest(Guest),
+    Thread(ComponentThread),
 }
 
-impl Occupant {
-    pub fn words(&self) -> &Words {
+impl RunningComponent {
+    pub fn stderr(&self) -> &StderrTail {
         match self {
-            Occupant::Process(process) => process.words(),
-            Occupant::Guest(guest) => guest.words(),
+            RunningComponent::Process(process) => process.stderr(),
+            RunningComponent::Thread(thread) => thread.stderr(),
         }
     }
 
     /// The id of its process, if it has one of its own.
     pub fn pid(&self) -> Option<u32> {
         match self {
-            Occupant::Process(process) => process.pid(),
-            Occupant::Guest(_) => None,
+            RunningComponent::Process(process) => process.pid(),
+            RunningComponent::Thread(_) => None,
         }
     }
 
     /// Asks a process and its children to end.
     pub fn terminate(&self) {
-        if let Occupant::Process(process) = self {
+        if let RunningComponent::Process(process) = self {
             process.terminate();
         }
     }
 
     /// Ends a process and its children.
     pub fn kill(&self) {
-        if let Occupant::Process(process) = self {
+        if let RunningComponent::Process(process) = self {
             process.kill();
         }
     }

@@ -21,10 +21,10 @@ use tracing::warn;
 pub const VARIABLE: &str = "CONDUCTOR_JOURNAL";
 
 /// So many bytes may wait to be written to the file.
-const MOST_WAITING: usize = 256 * 1024 * 1024;
+const MAX_UNWRITTEN: usize = 256 * 1024 * 1024;
 
 /// How long the end of a chain waits for its journal to be written.
-const FAREWELL: Duration = Duration::from_secs(5);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The file that the journal of one chain is written to.
 #[derive(Debug, Clone)]
@@ -133,7 +133,7 @@ impl Journal {
             return true;
         }
         let waiting = self.waiting.fetch_add(text.len(), Ordering::Relaxed) + text.len();
-        if waiting > MOST_WAITING {
+        if waiting > MAX_UNWRITTEN {
             warn!("the journal cannot be written fast enough and ends here: {waiting} bytes wait");
             return false;
         }
@@ -146,7 +146,7 @@ impl Drop for Journal {
         let goes_on = self.flush();
         self.texts = None;
         if goes_on {
-            let _ = self.written.recv_timeout(FAREWELL);
+            let _ = self.written.recv_timeout(FLUSH_TIMEOUT);
         }
     }
 }
@@ -175,7 +175,7 @@ mod tests {
     fn setup() -> Setup {
         let spec = Spec::parse("agent").expect("a command");
         let config = Config::new(Mode::Agent, vec![spec]);
-        config.setup(&crate::memory::Memory::default(), &Default::default())
+        config.setup(&crate::greeting_cache::GreetingCache::default(), &Default::default())
     }
 
     /// A file that the test can read.
@@ -221,7 +221,7 @@ mod tests {
         };
         recorded(&mut journal);
         // The thread has ended, so nothing is recorded any more.
-        let ended = journal.written.recv_timeout(FAREWELL);
+        let ended = journal.written.recv_timeout(FLUSH_TIMEOUT);
         assert_eq!(ended, Err(std::sync::mpsc::RecvTimeoutError::Disconnected));
         assert!(!recorded(&mut journal));
     }

@@ -1,63 +1,64 @@
 //! Runs a chain: `editor ⇄ conductor ⇄ proxy 1 … proxy n ⇄ agent`.
 //!
-//! This crate is the shell around the pure core ([`engine`]): processes, pipes, the clock, the command
-//! line. It decides nothing about messages.
+//! This crate is the shell around the pure core ([`engine`]): processes, pipes, the clock and the command
+//! line. It makes no decisions about messages.
 //!
-//! It is a library, too: a program can run chains over any pair of byte streams, with programs and
-//! parts of itself as components.
-//!
-//! See `docs/embedding.md`, and `examples/embedded.rs`.
+//! The crate is also a library. A program can run chains over any pair of byte streams, with subprocesses
+//! and its own code as components. `docs/embedding.md` is the guide, and `examples/embedded.rs` a complete
+//! program.
 //!
 //! # Layout
-//! - [`config`]: what the user asked for; [`builtin`]: components of our own, by name
-//! - [`survival`]: what is to happen when a component fails
-//! - [`mod@run`]: the loop that everything goes through; `wind_down`: the end of it
-//! - [`mod@explain`]: what each component turned out to be
-//! - [`link`], [`lines`]: the pipe to one peer; bytes into lines
-//! - [`place`]: what the shell has for a seat
-//! - [`host`]: what a component runs in
-//! - [`relay`]: how an SCP proxy's successor connects back to us
-//! - [`mcp`]: where MCP clients reach us; `secret`: what they must know
-//! - [`memory`]: which greeting a command understood the last time
-//! - [`tap`]: sees what happens; [`journal`]: writes down what happens, to be replayed
-//! - [`status`]: what a running conductor is doing, for who asks
+//! - [`config`]: the configuration of a chain; [`failure_policy`]: the part about failing components;
+//!   [`builtin`]: the built-in components
+//! - [`mod@run`]: the main loop; `shutdown`: how it ends
+//! - [`mod@explain`]: `conductor agent --explain`
+//! - [`seat_io`]: the pipes and the component of one seat; [`link`]: one pipe; [`lines`]: splits bytes into
+//!   lines
+//! - [`host`]: runs components as processes or in threads
+//! - [`relay`]: lets the successor of an SCP proxy connect back to the conductor
+//! - [`mcp`]: serves MCP clients; `unauthenticated`: limits connections that have not authenticated yet;
+//!   `secret`: random tokens
+//! - [`greeting_cache`]: which greeting each command understood; `crash_cache`: which messages crash it
+//! - [`tap`]: observes the messages of a chain; [`journal`]: records a chain for replay
+//! - [`status`]: `conductor status`
 //! - [`chat`]: `conductor try`
-//! - [`stdio`]: our own standard streams
-//! - [`log`]: what people read; [`terminal`]: text from components, made safe to print
+//! - [`stdio`]: the conductor's standard streams
+//! - [`log`]: the log, and the stderr of components; [`terminal`]: makes text from components safe to print;
+//!   `columns`: tables
 
 pub mod builtin;
 pub mod chat;
 mod columns;
 pub mod config;
-mod crashes;
+mod crash_cache;
 pub mod explain;
+pub mod failure_policy;
+pub mod greeting_cache;
 pub mod host;
 pub mod journal;
 pub mod lines;
 pub mod link;
 pub mod log;
 pub mod mcp;
-pub mod memory;
-pub mod place;
 pub mod relay;
 pub mod run;
+pub mod seat_io;
 mod secret;
+mod shutdown;
 pub mod status;
 pub mod stdio;
-mod strangers;
-pub mod survival;
 pub mod tap;
 pub mod terminal;
-mod wind_down;
+mod unauthenticated;
 
 pub use config::{Config, Limits, Spec};
 pub use explain::explain;
-pub use host::resident::Resident;
+pub use failure_policy::FailurePolicy;
+pub use host::in_process::InProcess;
 pub use journal::JournalFile;
 pub use router::{Ending, Mode};
 pub use run::run;
-pub use survival::Survival;
-pub use tap::{Sighting, Tap};
+pub use tap::{Tap, TapEvent};
 
 /// The guide's examples are compiled with the tests.
 #[cfg(doctest)]

@@ -16,16 +16,16 @@ use tracing_subscriber::EnvFilter;
 use crate::terminal;
 
 /// How many lines may wait to be written, and how many bytes they may have.
-const QUEUE: usize = 4096;
-const QUEUE_BYTES: usize = 4 * 1024 * 1024;
+const MAX_LINES: usize = 4096;
+const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// How long the end waits for somebody to read the last lines.
-const FAREWELL: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 static STDERR: OnceLock<Sink> = OnceLock::new();
 
 /// Where the lines go that components write on their stderr.
-static ASIDES: OnceLock<Sink> = OnceLock::new();
+static COMPONENT_STDERR: OnceLock<Sink> = OnceLock::new();
 
 /// Waits, when dropped, until what was logged is written; not for ever.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub struct Logs {
 
 impl Drop for Logs {
     fn drop(&mut self) {
-        self.sinks.iter().for_each(Sink::settle);
+        self.sinks.iter().for_each(Sink::flush_queue);
     }
 }
 
@@ -44,7 +44,7 @@ pub fn start(filter: &str, file: Option<&Path>) -> Result<Logs, String> {
     let filter = read(filter)?;
     let file = file.map(open).transpose()?;
     let stderr = STDERR.get_or_init(|| Sink::new(io::stderr())).clone();
-    ASIDES.get_or_init(|| stderr.clone());
+    COMPONENT_STDERR.get_or_init(|| stderr.clone());
     let log = file.map_or_else(|| stderr.clone(), Sink::new);
     let logs = Logs { sinks: vec![stderr, log.clone()] };
     write_to(filter, log)?;
@@ -53,12 +53,12 @@ pub fn start(filter: &str, file: Option<&Path>) -> Result<Logs, String> {
 
 /// The same for a program whose standard streams are for somebody to read: everything goes into the
 /// file, or nowhere.
-pub fn start_apart(filter: &str, file: Option<&Path>) -> Result<Logs, String> {
+pub fn start_file_only(filter: &str, file: Option<&Path>) -> Result<Logs, String> {
     let filter = read(filter)?;
     let Some(log) = file.map(open).transpose()?.map(Sink::new) else {
         return Ok(Logs { sinks: Vec::new() });
     };
-    ASIDES.get_or_init(|| log.clone());
+    COMPONENT_STDERR.get_or_init(|| log.clone());
     let logs = Logs { sinks: vec![log.clone()] };
     write_to(filter, log)?;
     Ok(logs)
@@ -86,8 +86,8 @@ fn write_to(filter: EnvFilter, log: Sink) -> Result<(), String> {
 
 /// Passes on a line that a component wrote on its stderr: with its colours, but without anything else
 /// that a terminal would obey.
-pub fn aside(name: &str, line: &str) {
-    if let Some(sink) = ASIDES.get() {
+pub fn component_line(name: &str, line: &str) {
+    if let Some(sink) = COMPONENT_STDERR.get() {
         let name = terminal::one_line(name);
         // Each line says whose it is, so that nobody can write one in the name of another.
         let lines: String =
@@ -98,12 +98,12 @@ pub fn aside(name: &str, line: &str) {
 
 /// Says something on stderr that must not be dropped, after all that was said before. The text may quote
 /// a component, so control characters are removed from it.
-pub fn tell(text: &str) {
+pub fn print_error(text: &str) {
     let text = &*terminal::plain(text);
     match STDERR.get() {
         Some(stderr) => {
             stderr.push(text.into(), true);
-            stderr.settle();
+            stderr.flush_queue();
         }
         None => {
             let _ = io::stderr().write_all(text.as_bytes());
@@ -121,10 +121,10 @@ fn entry(text: &str) -> String {
 
 /// Where lines go that a thread writes out.
 #[derive(Debug, Clone)]
-struct Sink(Arc<(Mutex<Waiting>, Condvar)>);
+struct Sink(Arc<(Mutex<LogQueue>, Condvar)>);
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct LogQueue {
     lines: VecDeque<Vec<u8>>,
     bytes: usize,
     dropped: usize,
@@ -136,53 +136,53 @@ impl Sink {
     fn new(out: impl Write + Send + 'static) -> Sink {
         let sink = Sink(Arc::default());
         let writer = sink.clone();
-        std::thread::spawn(move || writer.write_out(out));
+        std::thread::spawn(move || writer.write_loop(out));
         sink
     }
 
     /// Adds a line if there is room for it, or if it must not be dropped.
     fn push(&self, line: Vec<u8>, must: bool) {
-        let mut waiting = self.lock();
-        let fits = waiting.lines.len() < QUEUE && waiting.bytes + line.len() <= QUEUE_BYTES;
+        let mut queue = self.lock();
+        let fits = queue.lines.len() < MAX_LINES && queue.bytes + line.len() <= MAX_BYTES;
         if must || fits {
-            waiting.bytes += line.len();
-            waiting.lines.push_back(line);
+            queue.bytes += line.len();
+            queue.lines.push_back(line);
             self.0.1.notify_all();
         } else {
-            waiting.dropped += 1;
+            queue.dropped += 1;
         }
     }
 
     /// Waits until all is written, or nobody has read it for too long.
-    fn settle(&self) {
-        let busy = |waiting: &mut Waiting| waiting.writing || !waiting.lines.is_empty();
-        drop(self.0.1.wait_timeout_while(self.lock(), FAREWELL, busy));
+    fn flush_queue(&self) {
+        let busy = |queue: &mut LogQueue| queue.writing || !queue.lines.is_empty();
+        drop(self.0.1.wait_timeout_while(self.lock(), FLUSH_TIMEOUT, busy));
     }
 
     /// The life of the thread. That nobody reads any more is nothing that could be told anybody.
-    fn write_out(&self, mut out: impl Write) {
-        let mut waiting = self.lock();
+    fn write_loop(&self, mut out: impl Write) {
+        let mut queue = self.lock();
         loop {
-            let idle = |waiting: &mut Waiting| waiting.lines.is_empty();
-            waiting = self.0.1.wait_while(waiting, idle).unwrap_or_else(PoisonError::into_inner);
-            let mut text = Vec::with_capacity(std::mem::take(&mut waiting.bytes));
-            waiting.lines.drain(..).for_each(|line| text.extend(line));
-            let dropped = std::mem::take(&mut waiting.dropped);
+            let idle = |queue: &mut LogQueue| queue.lines.is_empty();
+            queue = self.0.1.wait_while(queue, idle).unwrap_or_else(PoisonError::into_inner);
+            let mut text = Vec::with_capacity(std::mem::take(&mut queue.bytes));
+            queue.lines.drain(..).for_each(|line| text.extend(line));
+            let dropped = std::mem::take(&mut queue.dropped);
             if dropped > 0 {
                 let note =
                     format!("conductor: {dropped} lines were dropped here, nobody read them\n");
                 text.extend_from_slice(note.as_bytes());
             }
-            waiting.writing = true;
-            drop(waiting);
+            queue.writing = true;
+            drop(queue);
             let _ = out.write_all(&text).and_then(|()| out.flush());
-            waiting = self.lock();
-            waiting.writing = false;
+            queue = self.lock();
+            queue.writing = false;
             self.0.1.notify_all();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, LogQueue> {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -232,15 +232,15 @@ mod tests {
         while !sink.lock().writing {
             std::thread::yield_now();
         }
-        for _ in 0..QUEUE {
+        for _ in 0..MAX_LINES {
             sink.push(vec![b'x'; 64 * 1024], false);
         }
         sink.push(b"important".to_vec(), true);
-        let waiting = sink.lock();
-        let bytes: usize = waiting.lines.iter().map(Vec::len).sum();
-        assert_eq!(bytes, waiting.bytes);
-        assert!(bytes <= QUEUE_BYTES + 9, "{bytes}");
-        assert_eq!(waiting.dropped, QUEUE - QUEUE_BYTES / (64 * 1024));
-        assert_eq!(waiting.lines.back().map(Vec::as_slice), Some(&b"important"[..]));
+        let queue = sink.lock();
+        let bytes: usize = queue.lines.iter().map(Vec::len).sum();
+        assert_eq!(bytes, queue.bytes);
+        assert!(bytes <= MAX_BYTES + 9, "{bytes}");
+        assert_eq!(queue.dropped, MAX_LINES - MAX_BYTES / (64 * 1024));
+        assert_eq!(queue.lines.back().map(Vec::as_slice), Some(&b"important"[..]));
     }
 }

@@ -5,18 +5,18 @@ mod cli;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use acp_conductor::chat::{self, Fold, Left};
-use acp_conductor::host::process::Ties;
+use acp_conductor::chat::{self, ChatEnd, WireDetail};
+use acp_conductor::host::process::ProcessCleanup;
 use acp_conductor::{Config, Ending, JournalFile, Mode, Spec, log, status, stdio};
 use clap::{CommandFactory, Parser};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use cli::{Cli, Colour, Command, Options, ShowWire, Switch, Try, Tuning};
+use cli::{ChainArgs, ChainOptions, Cli, Colour, Command, ShowWire, Switch, TryArgs};
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(answer) => return told(&answer),
+        Err(answer) => return print_clap_message(&answer),
     };
     let result = match cli.command {
         Command::Agent(chain) if chain.explain => {
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure { status, line }) => {
             if let Some(line) = line {
-                log::tell(&format!("conductor: {line}\n"));
+                log::print_error(&format!("conductor: {line}\n"));
             }
             ExitCode::from(status)
         }
@@ -51,18 +51,18 @@ fn main() -> ExitCode {
 }
 
 /// Prints what is printed in place of running: help, the version, or what is wrong on the command line.
-fn told(answer: &clap::Error) -> ExitCode {
+fn print_clap_message(answer: &clap::Error) -> ExitCode {
     let written = answer.print().and_then(|()| io::stdout().flush());
     match written {
         Err(error) if !answer.use_stderr() && error.kind() != io::ErrorKind::BrokenPipe => {
-            log::tell(&format!("conductor: {}\n", unwritable(&error)));
+            log::print_error(&format!("conductor: {}\n", write_error(&error)));
             ExitCode::FAILURE
         }
         _ => ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(2)),
     }
 }
 
-fn unwritable(error: &io::Error) -> String {
+fn write_error(error: &io::Error) -> String {
     format!("cannot write to standard output: {error}")
 }
 
@@ -82,10 +82,10 @@ impl Failure {
     }
 }
 
-fn run(mode: Mode, components: Vec<String>, options: &Options) -> Result<(), Failure> {
+fn run(mode: Mode, components: Vec<String>, options: &ChainArgs) -> Result<(), Failure> {
     let ending = in_runtime(mode, specs(&components)?, options, async |mut config| {
         config.hung_up = Some(stdio::hung_up);
-        acp_conductor::run(config, stdio::outer(), signalled(true)).await
+        acp_conductor::run(config, stdio::outer_streams(), wait_for_signal(true)).await
     })?;
     match ending {
         Ending::Clean => Ok(()),
@@ -93,9 +93,9 @@ fn run(mode: Mode, components: Vec<String>, options: &Options) -> Result<(), Fai
     }
 }
 
-fn explain(components: Vec<String>, options: &Options, json: bool) -> Result<(), Failure> {
+fn explain(components: Vec<String>, options: &ChainArgs, json: bool) -> Result<(), Failure> {
     let report = in_runtime(Mode::Agent, specs(&components)?, options, async |config| {
-        acp_conductor::explain(config, signalled(true)).await
+        acp_conductor::explain(config, wait_for_signal(true)).await
     })?;
     print(|out| match json {
         true => print_json(out, &report),
@@ -109,9 +109,9 @@ fn explain(components: Vec<String>, options: &Options, json: bool) -> Result<(),
 
 /// Shows the conductors that run.
 fn show_status(pid: Option<u32>, json: bool) -> Result<(), Failure> {
-    let found = status::ask(pid).map_err(Failure::chain)?;
-    let troubles = found.closed.iter().chain(&found.silent);
-    troubles.for_each(|line| log::tell(&format!("conductor: {line}\n")));
+    let found = status::query(pid).map_err(Failure::chain)?;
+    let troubles = found.unreadable.iter().chain(&found.unresponsive);
+    troubles.for_each(|line| log::print_error(&format!("conductor: {line}\n")));
     print(|out| match json {
         true => print_json(out, &found.running),
         false => out.write_all(status::table::text(&found).as_bytes()),
@@ -119,9 +119,9 @@ fn show_status(pid: Option<u32>, json: bool) -> Result<(), Failure> {
 }
 
 /// Runs a chain and a chat with it.
-fn try_out(options: &Try) -> Result<(), Failure> {
+fn try_out(options: &TryArgs) -> Result<(), Failure> {
     let components = match options.components.is_empty() {
-        true => demonstration()?,
+        true => demo_chain()?,
         false => specs(&options.components)?,
     };
     let mut style = chat::view::Style::default();
@@ -131,24 +131,24 @@ fn try_out(options: &Try) -> Result<(), Failure> {
         Colour::Never => style.colour = false,
     }
     let wire = options.show_wire.map(|which| match which {
-        ShowWire::Folded => Fold::Streams,
-        ShowWire::All => Fold::Nothing,
+        ShowWire::Folded => WireDetail::Folded,
+        ShowWire::All => WireDetail::All,
     });
     let (prompts, yes, protocol) = (options.prompt.clone(), options.yes, options.protocol);
-    let wishes = chat::Options { prompts, yes, wire, style, protocol };
-    let logs = || log::start_apart(&options.log, options.log_file.as_deref());
-    let left = with_chain(Mode::Agent, components, &options.tuning, logs, async |config| {
-        chat::run(config, wishes, interrupts(), signalled(false)).await
+    let chat_options = chat::Options { prompts, yes, wire, style, protocol };
+    let logs = || log::start_file_only(&options.log, options.log_file.as_deref());
+    let left = with_chain(Mode::Agent, components, &options.chain, logs, async |config| {
+        chat::run(config, chat_options, interrupts(), wait_for_signal(false)).await
     })?;
     match left.map_err(Failure::chain)? {
-        Left::Content => Ok(()),
-        Left::Disappointed | Left::Abandoned => Err(Failure { status: 1, line: None }),
-        Left::Interrupted => Err(Failure { status: 130, line: None }),
+        ChatEnd::Closed => Ok(()),
+        ChatEnd::AnswerFailed | ChatEnd::ChainEnded => Err(Failure { status: 1, line: None }),
+        ChatEnd::Interrupted => Err(Failure { status: 130, line: None }),
     }
 }
 
 /// A chain for who has none: our own proxy and our own agent, as processes.
-fn demonstration() -> Result<Vec<Spec>, Failure> {
+fn demo_chain() -> Result<Vec<Spec>, Failure> {
     let program = std::env::current_exe().map_err(|error| {
         Failure::chain(format!("cannot find out where conductor itself is: {error}"))
     })?;
@@ -201,12 +201,12 @@ fn specs(components: &[String]) -> Result<Vec<Spec>, Failure> {
 fn in_runtime<T>(
     mode: Mode,
     specs: Vec<Spec>,
-    options: &Options,
+    options: &ChainArgs,
     work: impl AsyncFnOnce(Config) -> T,
 ) -> Result<T, Failure> {
     let logs = || log::start(&options.log, options.log_file.as_deref());
     // The journal's lock must not be inherited by the guard process, which is started before.
-    with_chain(mode, specs, &options.tuning, logs, async |mut config: Config| {
+    with_chain(mode, specs, &options.chain, logs, async |mut config: Config| {
         let journal = options.journal.as_deref().map(JournalFile::create).transpose();
         config.journal = journal.map_err(Failure::usage)?;
         Ok(work(config).await)
@@ -217,7 +217,7 @@ fn in_runtime<T>(
 fn with_chain<T>(
     mode: Mode,
     mut specs: Vec<Spec>,
-    options: &Tuning,
+    options: &ChainOptions,
     logs: impl FnOnce() -> Result<log::Logs, String>,
     work: impl AsyncFnOnce(Config) -> T,
 ) -> Result<T, Failure> {
@@ -227,22 +227,23 @@ fn with_chain<T>(
         config.pin(component, *generation).map_err(Failure::usage)?;
     }
     config.mcp_bridge = options.mcp_bridge.policy();
-    survive(&mut config, options).map_err(Failure::usage)?;
+    apply_failure_options(&mut config, options).map_err(Failure::usage)?;
     config.status = options.status == Switch::On;
     config.limits.greeting = options.init_timeout;
     config.limits.grace = options.grace;
     config.limits.line = options.max_line;
-    let mark = acp_conductor::host::strays::Mark::fresh();
+    let tag = acp_conductor::host::leftovers::ProcessTag::random();
     // First of all, while there is one thread.
     #[cfg(unix)]
     // SAFETY: nothing has started a thread yet.
-    let guard = unsafe { acp_conductor::host::guard::Guard::start(mark) }
+    let reaper = unsafe { acp_conductor::host::reaper::Reaper::start(tag) }
         .map_err(|error| Failure::chain(format!("cannot start the guard process: {error}")))?;
     #[cfg(unix)]
-    let ties = Ties { guard: guard.descriptor(), die_with_thread: true, mark: Some(mark) };
+    let cleanup =
+        ProcessCleanup { reaper: reaper.descriptor(), die_with_thread: true, tag: Some(tag) };
     #[cfg(not(unix))]
-    let ties = Ties { mark: Some(mark), ..Ties::default() };
-    config.ties = ties;
+    let cleanup = ProcessCleanup { tag: Some(tag), ..ProcessCleanup::default() };
+    config.cleanup = cleanup;
     let logs = logs().map_err(Failure::usage)?;
     notices.iter().for_each(|notice| tracing::warn!("{notice}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -255,8 +256,8 @@ fn with_chain<T>(
 }
 
 /// What is to happen when a component fails. What is said of one counts more than what is said of all.
-fn survive(config: &mut Config, options: &Tuning) -> Result<(), String> {
-    config.check_survival(true)?;
+fn apply_failure_options(config: &mut Config, options: &ChainOptions) -> Result<(), String> {
+    config.check_failure_policy(true)?;
     options.guard.iter().try_for_each(|component| config.guard(component))?;
     for named in [true, false] {
         let on_crash = options.on_crash.iter().filter(|it| it.component.is_some() == named);
@@ -266,11 +267,11 @@ fn survive(config: &mut Config, options: &Tuning) -> Result<(), String> {
         let restarts = options.restarts.iter().filter(|it| it.component.is_some() == named);
         restarts.into_iter().try_for_each(|option| config.restarts(option))?;
     }
-    config.survival.delay = options.restart_delay;
-    config.survival.answer_limit = options.answer_limit.0;
-    config.survival.prompt_limit = options.prompt_limit.0;
-    config.survival.cancel_limit = options.cancel_limit.0;
-    config.survival.notices = options.notices == Switch::On;
+    config.failure.delay = options.restart_delay;
+    config.failure.answer_limit = options.answer_limit.0;
+    config.failure.prompt_limit = options.prompt_limit.0;
+    config.failure.cancel_limit = options.cancel_limit.0;
+    config.failure.notices = options.notices == Switch::On;
     Ok(())
 }
 
@@ -285,7 +286,7 @@ fn interrupts() -> UnboundedReceiver<()> {
 
 /// Ready when somebody asks us to end; by Ctrl-C, too, if that is what it means.
 #[cfg(unix)]
-async fn signalled(by_interrupt: bool) {
+async fn wait_for_signal(by_interrupt: bool) {
     use tokio::signal::unix::{SignalKind, signal};
     let kinds = [SignalKind::terminate(), SignalKind::hangup(), SignalKind::interrupt()];
     let kinds = &kinds[..if by_interrupt { 3 } else { 2 }];
@@ -300,7 +301,7 @@ async fn signalled(by_interrupt: bool) {
 }
 
 #[cfg(not(unix))]
-async fn signalled(by_interrupt: bool) {
+async fn wait_for_signal(by_interrupt: bool) {
     if !by_interrupt || tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
     }
@@ -334,7 +335,7 @@ fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Fai
     match out.write_all(&text).and_then(|()| out.flush()) {
         // The reader of the pipe has read what it wanted.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.map_err(|error| Failure::chain(unwritable(&error))),
+        written => written.map_err(|error| Failure::chain(write_error(&error))),
     }
 }
 

@@ -15,11 +15,11 @@ use bytes::Bytes;
 use mcp::{ClientId, Ticket};
 use tokio::sync::mpsc::{Sender, UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+pub(crate) mod clients;
 #[cfg(target_os = "linux")]
 mod handover;
 pub mod http;
-pub mod ports;
-pub(crate) mod shell;
+pub mod listeners;
 pub mod stdio;
 
 /// What the transports make of bytes, without a socket: for the fuzzer, which reaches nothing private.
@@ -64,50 +64,53 @@ pub mod framing {
 
 /// What clients do. The channel that carries this is bounded, so a client that is too fast waits.
 #[derive(Debug)]
-pub enum Heard {
-    /// Somebody with a ticket has called. `mouth` says things to it.
-    Called { ticket: Ticket, client_id: ClientId, mouth: Mouth },
+pub enum ClientEvent {
+    /// Somebody with a ticket has called. `sender` says things to it.
+    Connected { ticket: Ticket, client_id: ClientId, sender: ClientSender },
     /// One line of JSON-RPC (perhaps; it is not checked).
     Line { client_id: ClientId, line: Bytes },
     /// It has left.
-    HungUp(ClientId),
+    Disconnected(ClientId),
 }
 
-pub type Hearing = Sender<Heard>;
+pub type ClientEventSender = Sender<ClientEvent>;
 
 /// A client that leaves this much unread is given up.
-pub const MOST_UNREAD: usize = 64 * 1024 * 1024;
+pub const MAX_UNREAD: usize = 64 * 1024 * 1024;
 
 /// What is to be said to a client: lines without their newline. Dropping it ends the call.
 #[derive(Debug)]
-pub struct Mouth {
+pub struct ClientSender {
     lines: UnboundedSender<Bytes>,
     unread: Arc<AtomicUsize>,
 }
 
-/// The other end of a [`Mouth`]: what the transport writes to the client.
+/// The other end of a [`ClientSender`]: what the transport writes to the client.
 #[derive(Debug)]
-pub struct Said {
+pub struct ClientReceiver {
     lines: UnboundedReceiver<Bytes>,
     unread: Arc<AtomicUsize>,
 }
 
-impl Mouth {
-    pub fn new() -> (Mouth, Said) {
+impl ClientSender {
+    pub fn new() -> (ClientSender, ClientReceiver) {
         let (sender, receiver) = unbounded_channel();
         let unread = Arc::new(AtomicUsize::new(0));
-        (Mouth { lines: sender, unread: unread.clone() }, Said { lines: receiver, unread })
+        (
+            ClientSender { lines: sender, unread: unread.clone() },
+            ClientReceiver { lines: receiver, unread },
+        )
     }
 
     /// Says a line. False if the client does not listen: it has left, or has not read for too long.
-    pub fn say(&self, line: Bytes) -> bool {
+    pub fn send(&self, line: Bytes) -> bool {
         let length = line.len();
         let before = self.unread.fetch_add(length, Ordering::Relaxed);
-        (before == 0 || before + length <= MOST_UNREAD) && self.lines.send(line).is_ok()
+        (before == 0 || before + length <= MAX_UNREAD) && self.lines.send(line).is_ok()
     }
 }
 
-impl Said {
+impl ClientReceiver {
     /// The next line; `None` when the call is over.
     pub async fn next(&mut self) -> Option<Bytes> {
         self.lines.recv().await
@@ -119,7 +122,7 @@ impl Said {
     }
 
     /// A line of that length has been written to the client.
-    pub fn was_read(&self, length: usize) {
+    pub fn mark_written(&self, length: usize) {
         self.unread.fetch_sub(length, Ordering::Relaxed);
     }
 }

@@ -14,44 +14,44 @@ use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream as TcpStreamAsync};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::secret::{random_word, same};
-use crate::strangers::Strangers;
+use crate::secret::{constant_time_eq, random_token};
+use crate::unauthenticated::Unauthenticated;
 
 /// Where the secret is found.
 pub const SECRET: &str = "CONDUCTOR_SECRET";
 
 /// After a failure to accept.
-const RETRY: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// A place where one relay may connect.
-pub struct Dock {
+pub struct RelayListener {
     port: u16,
     secret: String,
     waiting: tokio::task::JoinHandle<()>,
 }
 
-impl Dock {
-    /// Opens a port on loopback; whoever connects and knows the secret is sent to `joined`.
+impl RelayListener {
+    /// Opens a port on loopback; whoever connects and knows the secret is sent to `connected`.
     pub fn open<T: Send + 'static>(
         tag: T,
-        joined: UnboundedSender<(T, TcpStreamAsync)>,
-    ) -> io::Result<Dock> {
+        connected: UnboundedSender<(T, TcpStreamAsync)>,
+    ) -> io::Result<RelayListener> {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
         let port = listener.local_addr()?.port();
         let listener = TcpListener::from_std(listener)?;
-        let secret = random_word()?;
+        let secret = random_token()?;
         let expected = secret.clone();
         let waiting = tokio::spawn(async move {
             let stream = accept(listener, &expected).await;
             // Nobody listens any more when the chain is over.
-            let _ = joined.send((tag, stream));
+            let _ = connected.send((tag, stream));
         });
-        Ok(Dock { port, secret, waiting })
+        Ok(RelayListener { port, secret, waiting })
     }
 
     /// The params of `_scp/proxy` that name the relay to this place as the only successor.
-    pub fn servers(&self) -> io::Result<Json> {
+    pub fn scp_proxy_params(&self) -> io::Result<Json> {
         let program = std::env::current_exe()?;
         let program =
             program.to_str().ok_or_else(|| io::Error::other("our own path is not UTF-8"))?;
@@ -68,13 +68,13 @@ impl Dock {
 }
 
 /// Without the secret.
-impl std::fmt::Debug for Dock {
+impl std::fmt::Debug for RelayListener {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Dock").field("port", &self.port).finish_non_exhaustive()
+        f.debug_struct("RelayListener").field("port", &self.port).finish_non_exhaustive()
     }
 }
 
-impl Drop for Dock {
+impl Drop for RelayListener {
     fn drop(&mut self) {
         self.waiting.abort();
     }
@@ -83,27 +83,27 @@ impl Drop for Dock {
 /// The first connection that begins with the secret. Others are closed; one that says nothing keeps
 /// nobody waiting.
 async fn accept(listener: TcpListener, secret: &str) -> TcpStreamAsync {
-    let (found, mut right) = tokio::sync::mpsc::channel(1);
-    let strangers = Strangers::default();
+    let (found, mut authenticated) = tokio::sync::mpsc::channel(1);
+    let unauthenticated = Unauthenticated::default();
     loop {
         let stream = tokio::select! {
-            Some(stream) = right.recv() => return stream,
+            Some(stream) = authenticated.recv() => return stream,
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => stream,
                 // Out of descriptors, perhaps; that may pass.
                 Err(_) => {
-                    tokio::time::sleep(RETRY).await;
+                    tokio::time::sleep(ACCEPT_RETRY).await;
                     continue;
                 }
             },
         };
-        let place = strangers.enter(&stream).await;
+        let slot = unauthenticated.add(&stream).await;
         let (found, expected) = (found.clone(), format!("{secret}\n"));
         tokio::spawn(async move {
             let mut stream = stream;
             let mut said = vec![0; expected.len()];
-            let read = place.admit(async { stream.read_exact(&mut said).await.ok() }).await;
-            if read.is_some() && same(&said, expected.as_bytes()) {
+            let read = slot.authenticate(async { stream.read_exact(&mut said).await.ok() }).await;
+            if read.is_some() && constant_time_eq(&said, expected.as_bytes()) {
                 let _ = stream.set_nodelay(true);
                 // Somebody was faster, or the chain is over: the connection closes.
                 let _ = found.send(stream).await;

@@ -21,29 +21,29 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::{debug, warn};
 
 use crate::config::{Config, Spec};
-use crate::crashes::Crashes;
-use crate::host::Occupant;
+use crate::crash_cache::CrashCache;
+use crate::greeting_cache::GreetingCache;
+use crate::host::RunningComponent;
+use crate::host::leftovers::ProcessTag;
 use crate::host::process::{Ended, Process};
-use crate::host::strays::Mark;
 use crate::journal::Journal;
 use crate::lines;
 use crate::link::{Link, Reader, Writer};
 use crate::log;
-use crate::mcp::shell::Clients;
-use crate::memory::Memory;
-use crate::place::Place;
-use crate::relay::Dock;
-use crate::status::Desk;
-use crate::tap::Sighting;
+use crate::mcp::clients::Clients;
+use crate::relay::RelayListener;
+use crate::seat_io::SeatIo;
+use crate::status::StatusServer;
+use crate::tap::TapEvent;
 
 /// After so many rounds the task lets others run.
 const ROUNDS: usize = 32;
 
 /// How long to look for more before going to sleep.
-const LINGER: Duration = Duration::from_micros(50);
+const SPIN: Duration = Duration::from_micros(50);
 
 /// How often it is checked whether an editor that is not read has left.
-const LOOK_AGAIN: Duration = Duration::from_millis(250);
+const HANG_UP_CHECK: Duration = Duration::from_millis(250);
 
 /// Runs a chain over the streams of the program that started us, until it ends or `stop` is ready.
 pub async fn run(
@@ -57,13 +57,13 @@ pub async fn run(
     let ending = poll_fn(|cx| {
         if !stopped && stop.as_mut().poll(cx).is_ready() {
             stopped = true;
-            shell.look_at_the_clock();
+            shell.update_time();
             shell.handle(Input::Command(Command::Stop));
         }
         shell.poll(cx)
     })
     .await;
-    match (ending, shell.wind_down().await) {
+    match (ending, shell.shut_down().await) {
         (Ending::Clean, Err(line)) => Ending::Failed(line),
         (ending, _) => ending,
     }
@@ -78,7 +78,7 @@ pub(crate) struct Shell {
     journal: Option<Journal>,
     pub(crate) config: Config,
     /// By seat: the outer pipe, then the components.
-    pub(crate) seats: Vec<Place>,
+    pub(crate) seats: Vec<SeatIo>,
     pub(crate) began: Instant,
     /// The time of this round: what is handled together happens at once.
     pub(crate) now: Time,
@@ -88,31 +88,31 @@ pub(crate) struct Shell {
     pub(crate) clients: Clients,
     pub(crate) ended: Channel<Ended>,
     /// Relays of SCP proxies that have connected: to which seat, and to which of its components.
-    joined: Channel<((Seat, u32), TcpStream)>,
-    memory: Memory,
-    crashes: Crashes,
+    relays: Channel<((Seat, u32), TcpStream)>,
+    greetings: GreetingCache,
+    crashes: CrashCache,
     /// Where people ask how we are.
-    pub(crate) desk: Option<Desk>,
-    alarm: Pin<Box<Sleep>>,
+    pub(crate) status_server: Option<StatusServer>,
+    timer: Pin<Box<Sleep>>,
     /// When to check whether an editor that is not read has left.
-    look_again: Option<Instant>,
+    next_hang_up_check: Option<Instant>,
     /// When there was something to do the last time.
     last_busy: Instant,
     several_cpus: bool,
     ending: Option<Ending>,
     /// Why nothing can be written to the editor, which is still there.
-    pub(crate) unwritable: Option<String>,
+    pub(crate) write_error: Option<String>,
 }
 
 impl Shell {
     pub(crate) fn new(mut config: Config, reader: Reader, writer: Writer) -> Shell {
-        config.ties.mark.get_or_insert_with(Mark::fresh);
-        let (memory, crashes) = match config.has_proxies() {
-            true => (Memory::load(), Crashes::load()),
-            false => (Memory::default(), Crashes::default()),
+        config.cleanup.tag.get_or_insert_with(ProcessTag::random);
+        let (greetings, crashes) = match config.has_proxies() {
+            true => (GreetingCache::load(), CrashCache::load()),
+            false => (GreetingCache::default(), CrashCache::default()),
         };
         let clients = Clients::new(config.limits.line);
-        let setup = config.setup(&memory, &crashes);
+        let setup = config.setup(&greetings, &crashes);
         let mut shell = Shell {
             journal: Journal::begin(config.journal.as_ref(), &setup),
             core: Core::new(setup),
@@ -123,59 +123,59 @@ impl Shell {
             inputs: VecDeque::new(),
             clients,
             ended: unbounded_channel(),
-            joined: unbounded_channel(),
-            memory,
+            relays: unbounded_channel(),
+            greetings,
             crashes,
-            desk: config.status.then(Desk::open).flatten(),
-            alarm: Box::pin(sleep_until(Instant::now())),
-            look_again: None,
+            status_server: config.status.then(StatusServer::open).flatten(),
+            timer: Box::pin(sleep_until(Instant::now())),
+            next_hang_up_check: None,
             last_busy: Instant::now(),
             several_cpus: std::thread::available_parallelism().is_ok_and(|count| count.get() > 1),
             ending: None,
-            unwritable: None,
+            write_error: None,
             config,
         };
-        shell.seat_components();
+        shell.create_seats();
         shell.seats[0].link.attach(reader, writer);
         shell
     }
 
     /// Makes room for every component of the configuration.
-    fn seat_components(&mut self) {
+    fn create_seats(&mut self) {
         let longest = self.config.limits.line;
-        self.seats.resize_with(self.config.components.len() + 1, || Place::new(longest));
+        self.seats.resize_with(self.config.components.len() + 1, || SeatIo::new(longest));
     }
 
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
         for _ in 0..ROUNDS {
             let mut busy = false;
-            self.look_at_the_clock();
+            self.update_time();
             while let Poll::Ready(Some(ended)) = self.ended.1.poll_recv(cx) {
                 self.on_exit(ended);
                 busy = true;
             }
-            while let Poll::Ready(Some(((seat, life), stream))) = self.joined.1.poll_recv(cx) {
-                self.join(seat, life, stream);
+            while let Poll::Ready(Some(((seat, life), stream))) = self.relays.1.poll_recv(cx) {
+                self.attach_relay(seat, life, stream);
                 busy = true;
             }
-            self.report_words();
+            self.report_stderr();
             for seat in self.all_seats() {
                 busy |= self.read(seat, Port::Main, cx) | self.read(seat, Port::Relay, cx);
             }
-            busy |= self.hear(cx);
-            self.show_status(cx);
+            busy |= self.poll_clients(cx);
+            self.answer_status_requests(cx);
             for seat in self.all_seats() {
                 busy |= self.write(seat, Port::Main, cx) | self.write(seat, Port::Relay, cx);
             }
             if let Some(ending) = self.ending.take() {
                 return Poll::Ready(ending);
             }
-            busy |= self.ring(cx);
+            busy |= self.poll_timer(cx);
             self.journal.take_if(|journal| !journal.flush());
             if busy {
                 self.last_busy = Instant::now();
             } else {
-                return self.linger(cx);
+                return self.spin(cx);
             }
         }
         cx.waker().wake_by_ref();
@@ -184,8 +184,8 @@ impl Shell {
 
     /// Nothing is left to do. What comes next often comes at once, and to be woken up costs more than
     /// to look again for a moment. Where there is but one CPU, that moment belongs to the others.
-    fn linger(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
-        if self.several_cpus && self.last_busy.elapsed() < LINGER {
+    fn spin(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
+        if self.several_cpus && self.last_busy.elapsed() < SPIN {
             // Comes back after one look at the pipes; never ready at the first poll.
             let _ = pin!(tokio::task::yield_now()).poll(cx);
         }
@@ -205,11 +205,11 @@ impl Shell {
         (0..self.seats.len() as u16).map(Seat)
     }
 
-    pub(crate) fn place(&mut self, seat: Seat) -> &mut Place {
+    pub(crate) fn seat_io(&mut self, seat: Seat) -> &mut SeatIo {
         &mut self.seats[seat.index()]
     }
 
-    fn look_at_the_clock(&mut self) {
+    fn update_time(&mut self) {
         self.now = Time(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX));
     }
 
@@ -236,20 +236,22 @@ impl Shell {
     fn perform(&mut self, output: Output) {
         match output {
             Output::Start { seat, life } => {
-                self.place(seat).life = life;
+                self.seat_io(seat).life = life;
                 match self.start(seat, life) {
-                    Ok(()) => self.show(&Sighting::Started { seat: self.name(seat) }),
+                    Ok(()) => self.emit(&TapEvent::Started { seat: self.name(seat) }),
                     Err(why) => self.inputs.push_back(Input::NotStarted { seat, life, why }),
                 }
             }
-            Output::Kill(seat) => self.place(seat).occupant.iter().for_each(Occupant::kill),
+            Output::Kill(seat) => {
+                self.seat_io(seat).component.iter().for_each(RunningComponent::kill)
+            }
             Output::End(seat) => {
                 // The core counts the same. What still comes from the old component is not of this life.
-                let life = self.place(seat).life + 1;
-                *self.place(seat) = Place { life, ..Place::new(self.config.limits.line) };
+                let life = self.seat_io(seat).life + 1;
+                *self.seat_io(seat) = SeatIo { life, ..SeatIo::new(self.config.limits.line) };
             }
             Output::Close(link) => {
-                self.place(link.seat).port(link.port).into_iter().for_each(Link::close);
+                self.seat_io(link.seat).port(link.port).into_iter().for_each(Link::close);
             }
             Output::Read { link, read } => self.set_reading(link, read),
             Output::Listen(listen) => self.clients.listen(listen),
@@ -258,22 +260,22 @@ impl Shell {
                 let setup = self.extend(servers.as_str());
                 self.inputs.push_back(Input::Extended(setup.map(Box::new)));
             }
-            Output::SendToClient { client_id, message } => self.tell_client(client_id, &message),
+            Output::SendToClient { client_id, message } => self.send_to_client(client_id, &message),
             Output::DisconnectClient(client_id) => self.clients.hang_up(client_id),
             Output::OpenEndpoint { ticket, transport } => {
-                let endpoint = self.clients.listeners.admit(transport, ticket);
+                let endpoint = self.clients.listeners.open_endpoint(transport, ticket);
                 self.inputs.push_back(Input::EndpointOpened { ticket, endpoint });
             }
             Output::RevokeTicket(ticket) => self.clients.listeners.revoke(ticket),
             Output::Learn { seat, greeting } => {
                 let spec = &self.config.components[seat.index() - 1];
                 match greeting {
-                    Some(greeting) => self.memory.learn(spec, greeting),
-                    None => self.memory.forget(spec),
+                    Some(greeting) => self.greetings.store(spec, greeting),
+                    None => self.greetings.remove(spec),
                 }
             }
             Output::Spare { seat, kind } => {
-                self.crashes.learn(&self.config.components[seat.index() - 1], kind);
+                self.crashes.store(&self.config.components[seat.index() - 1], kind);
             }
             Output::Report(Notice { level, seat, text }) => {
                 let seat = self.name(seat);
@@ -291,8 +293,8 @@ impl Shell {
         self.router().chain().name(seat)
     }
 
-    fn show(&self, sighting: &Sighting<'_>) {
-        self.config.tap.iter().for_each(|tap| tap.see(sighting));
+    fn emit(&self, event: &TapEvent<'_>) {
+        self.config.tap.iter().for_each(|tap| tap.emit(event));
     }
 
     fn on_seen(&self, seen: &Seen) {
@@ -300,18 +302,18 @@ impl Shell {
             Seen::Arrived { seat, toward, dialect, message } => {
                 let (seat, toward) = (self.name(*seat), *toward);
                 debug!(seat, ?toward, method = %message.label(), size = message.size(), "arrived");
-                self.show(&Sighting::Arrived { seat, toward, dialect: *dialect, message });
+                self.emit(&TapEvent::Arrived { seat, toward, dialect: *dialect, message });
             }
             Seen::Delivered { seat, toward, dialect, message } => {
                 let (seat, toward) = (self.name(*seat), *toward);
-                self.show(&Sighting::Delivered { seat, toward, dialect: *dialect, message });
+                self.emit(&TapEvent::Delivered { seat, toward, dialect: *dialect, message });
             }
-            Seen::Left { seat, how } => self.show(&Sighting::Left { seat: self.name(*seat), how }),
+            Seen::Left { seat, how } => self.emit(&TapEvent::Ended { seat: self.name(*seat), how }),
         }
     }
 
     fn set_reading(&mut self, link: engine::Link, read: bool) {
-        if let Some(pipe) = self.place(link.seat).port(link.port) {
+        if let Some(pipe) = self.seat_io(link.seat).port(link.port) {
             pipe.read = read;
         }
         if !read {
@@ -355,36 +357,36 @@ impl Shell {
 
     /// A peer has closed its end. The lines that it wrote before are handed over, even if the link is paused.
     fn on_end(&mut self, seat: Seat, port: Port) {
-        let life = self.place(seat).life;
-        if let Some(link) = self.place(seat).port(port) {
+        let life = self.seat_io(seat).life;
+        if let Some(link) = self.seat_io(seat).port(port) {
             link.reader = None;
             link.read = true;
         }
         self.take_lines(seat, port);
-        if self.place(seat).life != life {
+        if self.seat_io(seat).life != life {
             return;
         }
-        let rest = self.place(seat).port(port).and_then(|link| link.lines.last_line());
-        self.report_words();
+        let rest = self.seat_io(seat).port(port).and_then(|link| link.lines.last_line());
+        self.report_stderr();
         let link = engine::Link { seat, port };
         self.handle(Input::Ended { link, rest: rest.map(line) });
     }
 
     fn take_lines(&mut self, seat: Seat, port: Port) {
         let next = |shell: &mut Shell| {
-            shell.place(seat).port(port).filter(|link| link.read)?.lines.next_line()
+            shell.seat_io(seat).port(port).filter(|link| link.read)?.lines.next_line()
         };
         while let Some(found) = next(self) {
             let link = engine::Link { seat, port };
             self.handle(Input::Line { link, line: line(found) });
         }
         self.report_waiting(seat, port);
-        self.settle();
+        self.drain_inputs();
     }
 
     /// Tells the core whether unread lines wait on a link that it has paused.
     fn report_waiting(&mut self, seat: Seat, port: Port) {
-        let Some(link) = self.place(seat).port(port) else { return };
+        let Some(link) = self.seat_io(seat).port(port) else { return };
         let waits = !link.lines.is_empty() && !link.read;
         if link.waits != waits {
             link.waits = waits;
@@ -393,17 +395,17 @@ impl Shell {
     }
 
     /// Hands over the inputs that came up while outputs were performed.
-    fn settle(&mut self) {
+    fn drain_inputs(&mut self) {
         if let Some(input) = self.inputs.pop_front() {
             self.handle(input);
         }
     }
 
     /// Tells the core what components have written on their standard error.
-    pub(crate) fn report_words(&mut self) {
+    pub(crate) fn report_stderr(&mut self) {
         for seat in self.all_seats() {
-            let place = &self.seats[seat.index()];
-            let (life, lines) = (place.life, place.words.take());
+            let io = &self.seats[seat.index()];
+            let (life, lines) = (io.life, io.stderr.take());
             if !lines.is_empty() {
                 self.handle(Input::Words { seat, life, lines });
             }
@@ -411,32 +413,32 @@ impl Shell {
     }
 
     fn on_exit(&mut self, Ended { seat, life, how }: Ended) {
-        if self.place(seat).life == life {
-            self.place(seat).occupant = None;
-            self.report_words();
+        if self.seat_io(seat).life == life {
+            self.seat_io(seat).component = None;
+            self.report_stderr();
             self.handle(Input::Exited { seat, life, how });
         }
     }
 
     fn open_relay(&mut self, seat: Seat, life: u32) {
-        let dock = Dock::open((seat, life), self.joined.0.clone());
-        let servers = dock
-            .as_ref()
-            .map_err(ToString::to_string)
-            .and_then(|dock| dock.servers().map_err(|error| error.to_string()));
-        self.place(seat).dock = dock.ok();
+        let relay_listener = RelayListener::open((seat, life), self.relays.0.clone());
+        let servers =
+            relay_listener.as_ref().map_err(ToString::to_string).and_then(|relay_listener| {
+                relay_listener.scp_proxy_params().map_err(|error| error.to_string())
+            });
+        self.seat_io(seat).relay_listener = relay_listener.ok();
         self.inputs.push_back(Input::RelayOpened { seat, life, servers });
     }
 
     /// The relay that an SCP proxy has started is its second link.
-    fn join(&mut self, seat: Seat, life: u32, stream: TcpStream) {
+    fn attach_relay(&mut self, seat: Seat, life: u32, stream: TcpStream) {
         let mut relay = Link::new(self.config.limits.line);
         let (reader, writer) = stream.into_split();
         relay.attach(Box::new(reader), Box::new(writer));
-        let place = self.place(seat);
-        if place.life == life {
-            place.dock = None;
-            place.relay = Some(relay);
+        let io = self.seat_io(seat);
+        if io.life == life {
+            io.relay_listener = None;
+            io.relay = Some(relay);
             self.handle(Input::RelayJoined { seat, life });
         }
     }
@@ -448,30 +450,31 @@ impl Shell {
         let config = Config::new(router::Mode::Agent, components);
         self.config.mode = router::Mode::Agent;
         self.config.components = config.components;
-        self.seat_components();
-        Ok(self.config.setup(&self.memory, &self.crashes))
+        self.create_seats();
+        Ok(self.config.setup(&self.greetings, &self.crashes))
     }
 
     fn start(&mut self, seat: Seat, life: u32) -> Result<(), String> {
         let spec = &self.config.components[seat.index() - 1];
         let name = spec.name.clone();
-        let aside = move |line: &str| log::aside(&name, line);
+        let on_stderr = move |line: &str| log::component_line(&name, line);
         let ended = self.ended.0.clone();
-        let (occupant, reader, writer): (Occupant, Reader, Writer) = match &spec.resident {
-            Some(resident) => {
-                let (guest, from, to) = resident
+        let (component, reader, writer): (RunningComponent, Reader, Writer) = match &spec.in_process
+        {
+            Some(in_process) => {
+                let (thread, from, to) = in_process
                     .start(&spec.name, (seat, life), ended)
                     .map_err(|error| error.to_string())?;
-                (Occupant::Guest(guest), Box::new(from), Box::new(to))
+                (RunningComponent::Thread(thread), Box::new(from), Box::new(to))
             }
             None => {
                 let (process, stdout, stdin) =
-                    Process::start(spec, (seat, life), self.config.ties, ended, aside)
-                        .map_err(|error| not_started(spec, &error))?;
-                (Occupant::Process(process), Box::new(stdout), Box::new(stdin))
+                    Process::start(spec, (seat, life), self.config.cleanup, ended, on_stderr)
+                        .map_err(|error| start_error(spec, &error))?;
+                (RunningComponent::Process(process), Box::new(stdout), Box::new(stdin))
             }
         };
-        self.place(seat).occupy(occupant, reader, writer);
+        self.seat_io(seat).attach(component, reader, writer);
         Ok(())
     }
 
@@ -491,7 +494,7 @@ impl Shell {
                 Poll::Ready(Ok(count)) => self.handle(Input::Written { link, count }),
                 Poll::Ready(Err(error)) => {
                     self.cannot_write(seat, &error);
-                    self.report_words();
+                    self.report_stderr();
                     self.handle(Input::Unread(link));
                 }
             }
@@ -502,9 +505,9 @@ impl Shell {
     fn cannot_write(&mut self, seat: Seat, error: &std::io::Error) {
         let chain = self.core.chain();
         debug!(seat = chain.name(seat), %error, "cannot write");
-        if seat == Seat::OUTER && is_full(error) {
+        if seat == Seat::OUTER && is_disk_full(error) {
             let line = format!("cannot write to {}: {error}", chain.describe(seat));
-            self.unwritable.get_or_insert(line);
+            self.write_error.get_or_insert(line);
         }
     }
 
@@ -513,12 +516,12 @@ impl Shell {
     fn hang_up_check(&mut self) -> Option<Instant> {
         let outer = &mut self.seats[0].link;
         if outer.read || outer.reader.is_none() {
-            self.look_again = None;
+            self.next_hang_up_check = None;
             return None;
         }
-        let due = *self.look_again.get_or_insert_with(|| Instant::now() + LOOK_AGAIN);
+        let due = *self.next_hang_up_check.get_or_insert_with(|| Instant::now() + HANG_UP_CHECK);
         if due <= Instant::now() {
-            self.look_again = None;
+            self.next_hang_up_check = None;
             if self.config.hung_up.is_some_and(|hung_up| hung_up()) {
                 outer.reader = None;
                 let link = engine::Link::main(Seat::OUTER);
@@ -528,19 +531,19 @@ impl Shell {
         Some(due)
     }
 
-    /// Keeps the alarm at the next deadline; says whether one has come.
-    fn ring(&mut self, cx: &mut Context<'_>) -> bool {
+    /// Keeps the timer at the next deadline; says whether one has come.
+    fn poll_timer(&mut self, cx: &mut Context<'_>) -> bool {
         let core = self.core.deadline().map(|time| self.began + Duration::from_millis(time.0));
         let Some(next) = core.into_iter().chain(self.hang_up_check()).min() else { return false };
-        if self.alarm.deadline() != next {
-            self.alarm.as_mut().reset(next);
+        if self.timer.deadline() != next {
+            self.timer.as_mut().reset(next);
         }
-        if self.alarm.as_mut().poll(cx).is_pending() {
+        if self.timer.as_mut().poll(cx).is_pending() {
             return false;
         }
-        self.look_at_the_clock();
+        self.update_time();
         if core.is_some_and(|time| time <= Instant::now()) {
-            self.report_words();
+            self.report_stderr();
             self.handle(Input::Tick);
         }
         true
@@ -558,12 +561,12 @@ fn line(line: lines::Line) -> Line {
 }
 
 /// Is there no room for what was written? Other errors mean that nobody reads any more.
-fn is_full(error: &std::io::Error) -> bool {
+fn is_disk_full(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), FileTooLarge | QuotaExceeded | StorageFull)
 }
 
-fn not_started(spec: &Spec, error: &std::io::Error) -> String {
+fn start_error(spec: &Spec, error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound if spec.directory.as_ref().is_some_and(|it| !it.is_dir()) => {
             "its directory does not exist".into()

@@ -9,32 +9,32 @@
 //! - here: the snapshot, as it is written and read
 //! - `snapshot`: how the shell fills it in
 //! - `socket`: where the sockets are, and why nobody else can open them
-//! - `desk`: the chain's end of the socket; `ask`: the end of `conductor status`
+//! - `server`: the chain's end of the socket; `ask`: the end of `conductor status`
 //! - [`table`]: the snapshot for people
 
 #[cfg(unix)]
-mod ask;
+mod client;
 #[cfg(unix)]
-mod desk;
-#[cfg(not(unix))]
-mod elsewhere;
+mod server;
 mod snapshot;
 #[cfg(unix)]
 mod socket;
 pub mod table;
+#[cfg(not(unix))]
+mod unsupported;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 #[cfg(unix)]
-pub use ask::ask;
+pub use client::query;
 #[cfg(unix)]
-pub(crate) use desk::Desk;
+pub(crate) use server::StatusServer;
 #[cfg(not(unix))]
-pub(crate) use elsewhere::Desk;
+pub(crate) use unsupported::StatusServer;
 #[cfg(not(unix))]
-pub use elsewhere::ask;
+pub use unsupported::query;
 
 /// The version of [`Status`] as JSON: it changes when a field goes or means something else, not when
 /// one is added.
@@ -55,7 +55,7 @@ pub struct Status {
     pub cwd: String,
     /// Since the conductor was started.
     pub uptime_seconds: f64,
-    pub state: State,
+    pub state: ChainState,
     /// Requests that somebody in the chain has asked and somebody else has yet to answer.
     pub open_requests: usize,
     /// How many sessions are open, as far as is known.
@@ -79,7 +79,7 @@ pub enum Mode {
 /// Where the chain is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum State {
+pub enum ChainState {
     /// It has not been greeted, or not everybody in it has answered.
     Starting,
     Running,
@@ -103,7 +103,7 @@ pub struct Component {
     pub guard: bool,
     /// What is done when it ends.
     pub policy: String,
-    pub state: Life,
+    pub state: ComponentState,
     /// Its process. A component that runs in the conductor itself has none.
     pub pid: Option<u32>,
     /// How often it was started again.
@@ -142,7 +142,7 @@ pub enum Role {
 /// Where a component is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Life {
+pub enum ComponentState {
     /// It was not greeted yet.
     Waiting,
     /// It was sent `initialize` and has not answered.
@@ -192,13 +192,13 @@ pub struct Mcp {
 
 /// What asking around has brought.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct QueryResult {
     /// In the order of their process ids.
     pub running: Vec<Status>,
     /// Those that are there and did not answer, a line for each.
-    pub silent: Vec<String>,
+    pub unresponsive: Vec<String>,
     /// Where could not be looked, a line for each.
-    pub closed: Vec<String>,
+    pub unreadable: Vec<String>,
 }
 
 impl fmt::Display for Mode {
@@ -210,12 +210,12 @@ impl fmt::Display for Mode {
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for ChainState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            State::Starting => "starting",
-            State::Running => "running",
-            State::Ending => "ending",
+            ChainState::Starting => "starting",
+            ChainState::Running => "running",
+            ChainState::Ending => "ending",
         })
     }
 }
@@ -229,16 +229,16 @@ impl fmt::Display for Role {
     }
 }
 
-impl fmt::Display for Life {
+impl fmt::Display for ComponentState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Life::Waiting => "waiting",
-            Life::Greeting => "greeting",
-            Life::Live => "live",
-            Life::Restarting => "restarting",
-            Life::Bypassed => "bypassed",
-            Life::Lost => "lost",
-            Life::Ended => "ended",
+            ComponentState::Waiting => "waiting",
+            ComponentState::Greeting => "greeting",
+            ComponentState::Live => "live",
+            ComponentState::Restarting => "restarting",
+            ComponentState::Bypassed => "bypassed",
+            ComponentState::Lost => "lost",
+            ComponentState::Ended => "ended",
         })
     }
 }

@@ -8,7 +8,7 @@
 use crate::link::{Reader, Writer};
 
 /// The streams to whoever started us.
-pub fn outer() -> (Reader, Writer) {
+pub fn outer_streams() -> (Reader, Writer) {
     #[cfg(unix)]
     let (reader, writer) = (unix::reader(), unix::writer());
     #[cfg(not(unix))]
@@ -22,7 +22,7 @@ pub fn outer() -> (Reader, Writer) {
 /// The same for the standard streams of somebody else, who has handed them over. `None` if they cannot
 /// be polled.
 #[cfg(target_os = "linux")]
-pub fn streams(
+pub fn pollable_streams(
     input: std::os::fd::BorrowedFd<'_>,
     output: std::os::fd::BorrowedFd<'_>,
 ) -> Option<(Reader, Writer)> {
@@ -60,7 +60,7 @@ mod unix {
     use tokio::io::unix::AsyncFd;
     use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
-    use crate::host::pipes::{Share, widen};
+    use crate::host::pipes::{QuotaShare, widen};
     use crate::link::{Reader, Writer};
 
     pub fn reader() -> Option<Reader> {
@@ -85,7 +85,7 @@ mod unix {
         socket: bool,
         /// A short read has emptied it. Not so a terminal: it gives one line at a time.
         short_is_all: bool,
-        _wide: Option<Share>,
+        _quota: Option<QuotaShare>,
     }
 
     impl Stream {
@@ -102,7 +102,7 @@ mod unix {
             let fd = unsafe { AsyncFd::register_with_interest(fd, interest) };
             // Files and /dev/null cannot be polled: `None`.
             let short_is_all = socket || kind == FileType::Fifo;
-            Some(Stream { fd: fd.ok()?, socket, short_is_all, _wide: wide })
+            Some(Stream { fd: fd.ok()?, socket, short_is_all, _quota: wide })
         }
 
         fn read(&self, into: &mut [MaybeUninit<u8>]) -> io::Result<usize> {

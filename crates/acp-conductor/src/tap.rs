@@ -7,11 +7,11 @@ use acp_wire::{Message, Side, Spoken};
 
 /// Something that happened. Components are called by their names; the outer pipe is `outer`.
 #[derive(Debug)]
-pub enum Sighting<'a> {
+pub enum TapEvent<'a> {
     /// A component was started.
     Started { seat: &'a str },
     /// A component has ended, or never was started; one readable line says how.
-    Left { seat: &'a str, how: &'a str },
+    Ended { seat: &'a str, how: &'a str },
     /// A message has come from a seat, free of any envelope.
     Arrived { seat: &'a str, toward: Side, dialect: Spoken, message: &'a Message },
     /// A message goes to a seat.
@@ -20,15 +20,15 @@ pub enum Sighting<'a> {
 
 /// Is called for everything that happens, in order. It must not wait: the chain waits for it.
 #[derive(Clone)]
-pub struct Tap(Arc<dyn Fn(&Sighting<'_>) + Send + Sync>);
+pub struct Tap(Arc<dyn Fn(&TapEvent<'_>) + Send + Sync>);
 
 impl Tap {
-    pub fn new(see: impl Fn(&Sighting<'_>) + Send + Sync + 'static) -> Tap {
+    pub fn new(see: impl Fn(&TapEvent<'_>) + Send + Sync + 'static) -> Tap {
         Tap(Arc::new(see))
     }
 
-    pub(crate) fn see(&self, sighting: &Sighting<'_>) {
-        (self.0)(sighting);
+    pub(crate) fn emit(&self, event: &TapEvent<'_>) {
+        (self.0)(event);
     }
 }
 

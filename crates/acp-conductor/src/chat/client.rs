@@ -10,7 +10,7 @@ use super::payload;
 
 /// What came from the chain.
 #[derive(Debug)]
-pub enum Heard {
+pub enum Incoming {
     Notification {
         method: String,
         params: Value,
@@ -40,19 +40,19 @@ impl Client {
     }
 
     /// The next message; nothing when the chain has ended. May be dropped while it waits.
-    pub async fn next(&mut self) -> Option<Heard> {
+    pub async fn next(&mut self) -> Option<Incoming> {
         loop {
             let line = self.lines.next_line().await.ok()??;
             // The conductor lets only whole messages through.
             let Ok(message) = Message::parse(&line.into()) else { continue };
             let params = |call: &Call| call.params.as_ref().map(payload::read).unwrap_or_default();
             return Some(match message {
-                Message::Request { id, call } => Heard::Request {
+                Message::Request { id, call } => Incoming::Request {
                     id: payload::read(id.json()),
                     method: call.method.name().into_owned(),
                     params: params(&call),
                 },
-                Message::Notification(call) => Heard::Notification {
+                Message::Notification(call) => Incoming::Notification {
                     method: call.method.name().into_owned(),
                     params: params(&call),
                 },
@@ -63,7 +63,7 @@ impl Client {
                         Outcome::Error(error) => Err(one_line(&payload::read(&error))),
                         Outcome::Result(result) => Ok(payload::read(&result)),
                     };
-                    Heard::Answer { id, outcome }
+                    Incoming::Answer { id, outcome }
                 }
             });
         }

@@ -12,14 +12,14 @@ use rustyline::{Config, Editor, ExternalPrinter, history::MemHistory};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::Shared;
+use super::SharedView;
 
 /// How long the editor may take to begin.
 #[cfg(unix)]
-const PROMPTLY: Duration = Duration::from_millis(500);
+const EDITOR_START_TIMEOUT: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
-pub enum Typed {
+pub enum UserInput {
     Line(String),
     /// Ctrl-C at the prompt.
     Interrupt,
@@ -31,7 +31,7 @@ pub struct Input {
     source: Source,
     /// A line is wanted and has not come yet.
     wanted: bool,
-    view: Shared,
+    view: SharedView,
 }
 
 enum Source {
@@ -43,7 +43,7 @@ enum Source {
 }
 
 impl Input {
-    pub fn new(prompts: Vec<String>, view: &Shared) -> Input {
+    pub fn new(prompts: Vec<String>, view: &SharedView) -> Input {
         let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
         let source = match (prompts.is_empty(), terminal) {
             (false, _) => Source::Given(prompts.into()),
@@ -65,7 +65,7 @@ impl Input {
         }
         if let Source::Keyboard(keyboard) = &self.source {
             let mut view = self.view.lock();
-            view.settle();
+            view.finish_text();
             view.above_prompt(Some(keyboard.above.clone()));
             // If its thread has ended, `next` tells.
             let _ = keyboard.prompts.send((prompt.to_owned(), remember));
@@ -73,17 +73,17 @@ impl Input {
     }
 
     /// The line that is wanted. May be dropped while it waits.
-    pub async fn next(&mut self) -> Typed {
+    pub async fn next(&mut self) -> UserInput {
         if !self.wanted {
             return pending().await;
         }
         let typed = match &mut self.source {
-            Source::Given(prompts) => prompts.pop_front().map(Typed::Line),
-            Source::Lines(lines) => lines.next_line().await.ok().flatten().map(Typed::Line),
+            Source::Given(prompts) => prompts.pop_front().map(UserInput::Line),
+            Source::Lines(lines) => lines.next_line().await.ok().flatten().map(UserInput::Line),
             Source::Keyboard(keyboard) => keyboard.typed.recv().await,
         };
         self.wanted = false;
-        typed.unwrap_or(Typed::End)
+        typed.unwrap_or(UserInput::End)
     }
 
     /// What is left to say is not said any more.
@@ -104,15 +104,15 @@ impl Source {
 struct Keyboard {
     /// What to ask, and whether the answer is worth remembering.
     prompts: mpsc::Sender<(String, bool)>,
-    typed: UnboundedReceiver<Typed>,
+    typed: UnboundedReceiver<UserInput>,
     /// What is to be written above the line that is being edited.
     above: mpsc::Sender<String>,
-    modes: Modes,
+    modes: TerminalModes,
 }
 
 impl Keyboard {
     fn start() -> rustyline::Result<Keyboard> {
-        let modes = Modes::save();
+        let modes = TerminalModes::save();
         let config = Config::builder().history_ignore_dups(true)?.build();
         let mut editor = Editor::<(), MemHistory>::with_history(config, MemHistory::new())?;
         // A simple terminal has nothing above the line.
@@ -135,10 +135,10 @@ impl Keyboard {
                             // Without a memory it is an editor all the same.
                             let _ = editor.add_history_entry(&line);
                         }
-                        Typed::Line(line)
+                        UserInput::Line(line)
                     }
-                    Err(ReadlineError::Interrupted) => Typed::Interrupt,
-                    Err(_) => Typed::End,
+                    Err(ReadlineError::Interrupted) => UserInput::Interrupt,
+                    Err(_) => UserInput::End,
                 };
                 if sender.send(line).is_err() {
                     return;
@@ -155,23 +155,23 @@ impl Drop for Input {
         if let Source::Keyboard(keyboard) = &self.source
             && self.wanted
         {
-            keyboard.modes.put_back();
+            keyboard.modes.restore();
         }
     }
 }
 
 /// How the terminal was.
 #[cfg(unix)]
-struct Modes(Option<rustix::termios::Termios>);
+struct TerminalModes(Option<rustix::termios::Termios>);
 
 #[cfg(unix)]
-impl Modes {
-    fn save() -> Modes {
-        Modes(rustix::termios::tcgetattr(rustix::stdio::stdin()).ok())
+impl TerminalModes {
+    fn save() -> TerminalModes {
+        TerminalModes(rustix::termios::tcgetattr(rustix::stdio::stdin()).ok())
     }
 
     /// Puts the terminal back from what the editor makes of it.
-    fn put_back(&self) {
+    fn restore(&self) {
         use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
         let Some(modes) = &self.0 else { return };
         let input = rustix::stdio::stdin();
@@ -179,7 +179,7 @@ impl Modes {
             || tcgetattr(input).is_ok_and(|now| !now.local_modes.contains(LocalModes::ICANON));
         // The editor may have been asked just now: what it is about to do cannot be undone before.
         let began = Instant::now();
-        while !edited() && began.elapsed() < PROMPTLY {
+        while !edited() && began.elapsed() < EDITOR_START_TIMEOUT {
             std::thread::sleep(Duration::from_millis(1));
         }
         // If the terminal is gone, there is nothing to put back.
@@ -189,13 +189,13 @@ impl Modes {
 }
 
 #[cfg(not(unix))]
-struct Modes;
+struct TerminalModes;
 
 #[cfg(not(unix))]
-impl Modes {
-    fn save() -> Modes {
-        Modes
+impl TerminalModes {
+    fn save() -> TerminalModes {
+        TerminalModes
     }
 
-    fn put_back(&self) {}
+    fn restore(&self) {}
 }

@@ -4,7 +4,7 @@ use acp_wire::Json;
 use serde_json::{Map, Value};
 
 /// As deep as a payload is read. What is deeper becomes null.
-const MOST_DEPTH: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// What is shown instead of a secret.
 const HIDDEN: &str = "…";
@@ -12,7 +12,7 @@ const HIDDEN: &str = "…";
 /// Reads a payload. Some legal JSON does not fit the usual types; it is read as well as it can be: half of a
 /// surrogate pair becomes U+FFFD, a number that is too big becomes null, and so does what is nested too deep.
 pub fn read(json: &Json) -> Value {
-    serde_json::from_slice(json.as_bytes()).unwrap_or_else(|_| approximate(json, MOST_DEPTH))
+    serde_json::from_slice(json.as_bytes()).unwrap_or_else(|_| approximate(json, MAX_DEPTH))
 }
 
 fn approximate(json: &Json, depth: usize) -> Value {

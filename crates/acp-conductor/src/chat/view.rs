@@ -7,14 +7,14 @@ use std::sync::mpsc::Sender;
 use acp_wire::Side;
 use serde_json::Value;
 
-use super::wire::{Row, What};
+use super::wire_log::{Row, RowKind};
 use crate::terminal::{one_line, plain};
 
 /// How wide lines are that go into a file or a pipe.
 const WIDTH: usize = 100;
 
 /// How many tool calls of one turn are remembered by their titles.
-const MOST_TOOLS: usize = 1000;
+const MAX_TOOLS: usize = 1000;
 
 /// How to write.
 #[derive(Debug, Clone, Copy)]
@@ -71,7 +71,7 @@ impl Style {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Voice {
+enum TextKind {
     Answer,
     Thought,
 }
@@ -83,13 +83,13 @@ pub struct View {
     /// Texts are kept until they are whole: other things are written between their pieces.
     whole: bool,
     /// Whose text is being written, and whether its line is open.
-    voice: Option<Voice>,
+    text_kind: Option<TextKind>,
     open: bool,
     held: String,
     /// Line breaks that are written when more text follows.
     breaks: String,
     /// The last line says what is being done, and will be written over.
-    passing: bool,
+    progress_line: bool,
     /// The user is editing a line; what is written goes above it.
     above: Option<Sender<String>>,
     /// The titles of tool calls, by their ids.
@@ -103,11 +103,11 @@ impl View {
         View {
             style,
             whole,
-            voice: None,
+            text_kind: None,
             open: false,
             held: String::new(),
             breaks: String::new(),
-            passing: false,
+            progress_line: false,
             above: None,
             tools: BTreeMap::new(),
             broken: None,
@@ -122,15 +122,15 @@ impl View {
     /// From now on the user is editing a line, or not any more.
     pub fn above_prompt(&mut self, above: Option<Sender<String>>) {
         self.above = above;
-        self.settle();
+        self.finish_text();
     }
 
     /// A `session/update`.
     pub fn update(&mut self, update: &Value) {
         let text = update["content"]["text"].as_str();
         match update["sessionUpdate"].as_str().unwrap_or_default() {
-            "agent_message_chunk" => self.say(Voice::Answer, text.unwrap_or("[not a text]")),
-            "agent_thought_chunk" => self.say(Voice::Thought, text.unwrap_or("[not a text]")),
+            "agent_message_chunk" => self.text(TextKind::Answer, text.unwrap_or("[not a text]")),
+            "agent_thought_chunk" => self.text(TextKind::Thought, text.unwrap_or("[not a text]")),
             "tool_call" | "tool_call_update" => self.tool(update),
             "plan" => self.plan(update),
             // What else there is says nothing to somebody who reads.
@@ -138,23 +138,23 @@ impl View {
         }
     }
 
-    fn say(&mut self, voice: Voice, text: &str) {
-        if self.voice.is_some_and(|before| before != voice) {
-            self.settle();
+    fn text(&mut self, text_kind: TextKind, text: &str) {
+        if self.text_kind.is_some_and(|before| before != text_kind) {
+            self.finish_text();
         }
         let text = plain(text);
-        self.voice = Some(voice);
+        self.text_kind = Some(text_kind);
         if self.whole || self.above.is_some() {
             self.held.push_str(&text);
             return;
         }
-        self.clear_passing();
+        self.clear_progress_line();
         let words = text.trim_end_matches('\n');
         if !words.is_empty() {
             let breaks = std::mem::take(&mut self.breaks);
-            let painted = match voice {
-                Voice::Answer => words.to_owned(),
-                Voice::Thought => self.style.paint(DIM, words),
+            let painted = match text_kind {
+                TextKind::Answer => words.to_owned(),
+                TextKind::Thought => self.style.paint(DIM, words),
             };
             self.write(&format!("{breaks}{painted}"));
             self.open = true;
@@ -163,14 +163,14 @@ impl View {
     }
 
     /// Ends whatever text is being written.
-    pub fn settle(&mut self) {
-        self.clear_passing();
-        let voice = self.voice.take();
+    pub fn finish_text(&mut self) {
+        self.clear_progress_line();
+        let text_kind = self.text_kind.take();
         self.breaks.clear();
         let held = std::mem::take(&mut self.held);
         if !held.is_empty() {
-            let painted = match voice {
-                Some(Voice::Thought) => self.style.paint(DIM, held.trim_end()),
+            let painted = match text_kind {
+                Some(TextKind::Thought) => self.style.paint(DIM, held.trim_end()),
                 _ => held.trim_end().to_owned(),
             };
             self.write(&format!("{painted}\n"));
@@ -181,7 +181,7 @@ impl View {
     }
 
     fn line(&mut self, line: &str) {
-        self.settle();
+        self.finish_text();
         self.write(&format!("{line}\n"));
     }
 
@@ -194,14 +194,14 @@ impl View {
     fn tool(&mut self, update: &Value) {
         let title = self.title(update);
         if let Some(id) = update["toolCallId"].as_str()
-            && (self.tools.len() < MOST_TOOLS || self.tools.contains_key(id))
+            && (self.tools.len() < MAX_TOOLS || self.tools.contains_key(id))
         {
             self.tools.insert(id.to_owned(), title.clone());
         }
         let (mark, code) = match update["status"].as_str() {
             Some("completed") => ("✓", GREEN),
             Some("failed") => ("✗", RED),
-            Some("in_progress") => return self.pass_by(&format!("… {title}")),
+            Some("in_progress") => return self.show_progress(&format!("… {title}")),
             _ => return,
         };
         let room = self.style.width.saturating_sub(title.chars().count() + 4);
@@ -253,7 +253,7 @@ impl View {
     }
 
     pub fn end_turn(&mut self, stopped: Option<&str>) {
-        self.settle();
+        self.finish_text();
         match stopped {
             Some("end_turn") => {}
             Some("cancelled") => self.note("(cancelled)"),
@@ -265,7 +265,7 @@ impl View {
 
     /// An answer that is an error: for people, and for who reads only standard error.
     pub fn error(&mut self, why: &str) {
-        self.settle();
+        self.finish_text();
         let colour = self.style.colour && io::stderr().is_terminal();
         let style = Style { colour, ..self.style };
         let line = format!("{} {}\n", style.paint(RED, "error:"), plain(why));
@@ -277,43 +277,46 @@ impl View {
     pub fn wire(&mut self, row: &Row) {
         let code = if row.toward == Side::Agent { CYAN } else { BLUE };
         let hop = format!("{} → {}", row.from, row.to);
-        let (what, more) = match &row.what {
-            What::Request(method) | What::Notification(method) => (method.clone(), String::new()),
-            What::Answer(method) => (format!("✓ {method}"), String::new()),
-            What::Failure(method) => (format!("✗ {method}"), String::new()),
-            What::More(method, count) => (method.clone(), format!("… {count} more")),
+        let (what, more) = match &row.kind {
+            RowKind::Request(method) | RowKind::Notification(method) => {
+                (method.clone(), String::new())
+            }
+            RowKind::Answer(method) => (format!("✓ {method}"), String::new()),
+            RowKind::Failure(method) => (format!("✗ {method}"), String::new()),
+            RowKind::More(method, count) => (method.clone(), format!("… {count} more")),
         };
         let id = row.id.as_ref().map(|id| format!(" #{id}")).unwrap_or_default();
         let json = if row.json.is_empty() { more } else { row.json.clone() };
-        let taken = hop.chars().count().max(HOP) + what.chars().count() + id.chars().count() + 4;
+        let taken =
+            hop.chars().count().max(HOP_WIDTH) + what.chars().count() + id.chars().count() + 4;
         let json = shorten(&one_line(&json), self.style.width.saturating_sub(taken));
-        let failed = matches!(row.what, What::Failure(_));
+        let failed = matches!(row.kind, RowKind::Failure(_));
         let line = format!(
             "{}{} {}{} {}",
             self.style.paint(code, &format!("│ {hop}")),
-            " ".repeat(HOP.saturating_sub(hop.chars().count())),
+            " ".repeat(HOP_WIDTH.saturating_sub(hop.chars().count())),
             self.style.paint(if failed { RED } else { BOLD }, &one_line(&what)),
             self.style.paint(DIM, &one_line(&id)),
             self.style.paint(DIM, &json),
         );
         // Texts go on behind it, where they are kept until they are whole.
-        self.clear_passing();
+        self.clear_progress_line();
         self.write(&format!("{}\n", line.trim_end()));
     }
 
     /// Says what is being done, until something else is said.
-    fn pass_by(&mut self, text: &str) {
+    fn show_progress(&mut self, text: &str) {
         if !self.style.terminal || self.whole || self.above.is_some() {
             return;
         }
-        self.settle();
+        self.finish_text();
         let text = shorten(text, self.style.width.saturating_sub(1));
         self.write(&self.style.paint(DIM, &text));
-        self.passing = true;
+        self.progress_line = true;
     }
 
-    fn clear_passing(&mut self) {
-        if std::mem::take(&mut self.passing) {
+    fn clear_progress_line(&mut self) {
+        if std::mem::take(&mut self.progress_line) {
             self.write("\r\x1b[K");
         }
     }
@@ -332,7 +335,7 @@ impl View {
 }
 
 /// How much room a hop has, so that most methods stand below each other.
-const HOP: usize = 21;
+const HOP_WIDTH: usize = 21;
 
 /// The first line of what a tool gave.
 fn result_of(content: &Value) -> String {

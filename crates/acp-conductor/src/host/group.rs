@@ -18,49 +18,49 @@ mod unix {
     use tokio::process::{Child, Command};
     use tokio::signal::unix::{SignalKind, signal};
 
-    use crate::host::guard::{self, Record};
-    use crate::host::process::Ties;
+    use crate::host::process::ProcessCleanup;
+    use crate::host::reaper::{self, GroupRecord};
 
     /// The entry of a process group on the list of the guard process.
     #[derive(Debug, Clone, Copy)]
-    pub struct Entry {
+    pub struct ReaperEntry {
         pipe: Option<i32>,
         token: u32,
     }
 
-    impl Entry {
-        fn new(pipe: Option<i32>) -> Entry {
+    impl ReaperEntry {
+        fn new(pipe: Option<i32>) -> ReaperEntry {
             static NEXT: AtomicU32 = AtomicU32::new(0);
-            Entry { pipe, token: NEXT.fetch_add(1, Ordering::Relaxed) }
+            ReaperEntry { pipe, token: NEXT.fetch_add(1, Ordering::Relaxed) }
         }
 
-        fn put(self, leader: i32, started: u64) {
+        fn send(self, leader: i32, started: u64) {
             if let Some(pipe) = self.pipe {
-                Record { token: self.token, leader, started }.send(pipe);
+                GroupRecord { token: self.token, leader, started }.send(pipe);
             }
         }
 
         /// Takes it off the list.
-        pub fn strike(self) {
-            self.put(0, 0);
+        pub fn remove(self) {
+            self.send(0, 0);
         }
     }
 
     /// A start that may fail, also after the process has begun to run.
     #[derive(Debug)]
-    pub struct Attempt {
-        entry: Entry,
+    pub struct PendingStart {
+        entry: ReaperEntry,
         /// The process writes its number here before it becomes the component.
-        number: PipeReader,
+        pid_reader: PipeReader,
     }
 
-    impl Attempt {
+    impl PendingStart {
         /// The start has failed. If the process runs all the same, it is killed with its group. Only then
         /// is the entry struck: until then the guard process is to know of it.
         pub fn abandon(mut self) {
-            let mut number = [0; 4];
-            let read = self.number.read_exact(&mut number);
-            let pid = read.ok().and_then(|()| Pid::from_raw(i32::from_ne_bytes(number)));
+            let mut pid = [0; 4];
+            let read = self.pid_reader.read_exact(&mut pid);
+            let pid = read.ok().and_then(|()| Pid::from_raw(i32::from_ne_bytes(pid)));
             if let Some(pid) = pid {
                 let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
                 // An error says that it is no child of ours any more: it could not be executed, and was reaped.
@@ -69,7 +69,7 @@ mod unix {
                     let _ = waitpid(Some(pid), WaitOptions::empty());
                 }
             }
-            self.entry.strike();
+            self.entry.remove();
         }
     }
 
@@ -78,32 +78,32 @@ mod unix {
         /// Gone once the group has ended: from then on the system may reuse the number. Locked while a
         /// signal is sent, so that the group cannot end meanwhile.
         leader: Arc<Mutex<Option<Pid>>>,
-        entry: Entry,
+        entry: ReaperEntry,
     }
 
     impl Group {
-        /// Prepares a command to become a group. If it cannot be started, the attempt must be abandoned.
-        pub fn prepare(command: &mut Command, ties: Ties) -> io::Result<Attempt> {
+        /// Prepares a command to become a group. If it cannot be started, the pending must be abandoned.
+        pub fn prepare(command: &mut Command, cleanup: ProcessCleanup) -> io::Result<PendingStart> {
             command.process_group(0);
-            let (number, mut told) = io::pipe()?;
-            rustix::io::ioctl_fionbio(&number, true)?;
-            let entry = Entry::new(ties.guard);
+            let (pid_reader, mut pid_writer) = io::pipe()?;
+            rustix::io::ioctl_fionbio(&pid_reader, true)?;
+            let entry = ReaperEntry::new(cleanup.reaper);
             #[cfg(target_os = "linux")]
             let parent = rustix::process::getpid();
             let prepare = move || {
                 let pid = rustix::process::getpid().as_raw_nonzero().get();
-                told.write_all(&pid.to_ne_bytes())?;
+                pid_writer.write_all(&pid.to_ne_bytes())?;
                 if entry.pipe.is_some() {
                     // Without the guard process, the parent-death signal is all there is. That it was
                     // killed must not kill a component that is started later.
                     // SAFETY: no handler is installed, and nothing else runs in this process.
                     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
-                    entry.put(pid, guard::own_start());
+                    entry.send(pid, reaper::own_start_time());
                     // SAFETY: as above; it is what a fresh program expects.
                     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
                 }
                 #[cfg(target_os = "linux")]
-                if ties.die_with_thread {
+                if cleanup.die_with_thread {
                     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
                     if rustix::process::getppid() != Some(parent) {
                         return Err(io::Error::from_raw_os_error(libc::ESRCH));
@@ -113,13 +113,13 @@ mod unix {
             };
             // SAFETY: between fork and exec only system calls are made, nothing is allocated.
             unsafe { command.pre_exec(prepare) };
-            Ok(Attempt { entry, number })
+            Ok(PendingStart { entry, pid_reader })
         }
 
         /// The group of a child that runs.
-        pub fn of(child: &Child, attempt: &Attempt) -> io::Result<Group> {
+        pub fn for_child(child: &Child, pending: &PendingStart) -> io::Result<Group> {
             let leader = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-            Ok(Group { leader: Arc::new(Mutex::new(leader)), entry: attempt.entry })
+            Ok(Group { leader: Arc::new(Mutex::new(leader)), entry: pending.entry })
         }
 
         pub fn terminate(&self) {
@@ -148,7 +148,7 @@ mod unix {
             }
             self.kill();
             *self.leader.lock().unwrap_or_else(PoisonError::into_inner) = None;
-            self.entry.strike();
+            self.entry.remove();
         }
 
         /// Whether the leader has ended. It is not reaped.
@@ -165,30 +165,30 @@ mod unix {
     mod tests {
         use super::*;
 
-        fn command(program: &str) -> (Command, Attempt) {
+        fn command(program: &str) -> (Command, PendingStart) {
             let mut command = Command::new(program);
             command.arg("600").stdin(std::process::Stdio::null());
-            let attempt = Group::prepare(&mut command, Ties::default()).expect("a pipe");
-            (command, attempt)
+            let pending = Group::prepare(&mut command, ProcessCleanup::default()).expect("a pipe");
+            (command, pending)
         }
 
         /// As when the runtime fails to watch the process that it has started.
         #[test]
         fn a_process_that_runs_though_its_start_failed_is_killed() {
-            let (mut command, attempt) = command("sleep");
+            let (mut command, pending) = command("sleep");
             let child = command.as_std_mut().spawn().expect("a program of every system");
             let pid = Pid::from_raw(child.id().cast_signed()).expect("a process");
             drop(child);
             rustix::process::test_kill_process(pid).expect("it runs");
-            attempt.abandon();
+            pending.abandon();
             assert!(rustix::process::test_kill_process_group(pid).is_err());
         }
 
         #[test]
         fn nothing_is_killed_for_a_program_that_could_not_be_executed() {
-            let (mut command, attempt) = command("/is/not/there");
+            let (mut command, pending) = command("/is/not/there");
             assert!(command.as_std_mut().spawn().is_err());
-            attempt.abandon();
+            pending.abandon();
         }
     }
 }
@@ -203,13 +203,13 @@ mod windows {
     use tokio::process::{Child, Command};
 
     use crate::host::job::{Job, START_SUSPENDED, resume};
-    use crate::host::process::Ties;
+    use crate::host::process::ProcessCleanup;
 
     /// A start that may fail. A process that runs all the same is killed when its handle is dropped.
     #[derive(Debug)]
-    pub struct Attempt;
+    pub struct PendingStart;
 
-    impl Attempt {
+    impl PendingStart {
         pub fn abandon(self) {}
     }
 
@@ -219,12 +219,12 @@ mod windows {
     impl Group {
         /// Prepares a command to become a group: it does not run before it is in its job, so that all
         /// its children are in it, too.
-        pub fn prepare(command: &mut Command, _ties: Ties) -> io::Result<Attempt> {
+        pub fn prepare(command: &mut Command, _ties: ProcessCleanup) -> io::Result<PendingStart> {
             command.creation_flags(START_SUSPENDED).kill_on_drop(true);
-            Ok(Attempt)
+            Ok(PendingStart)
         }
 
-        pub fn of(child: &Child, _attempt: &Attempt) -> io::Result<Group> {
+        pub fn for_child(child: &Child, _attempt: &PendingStart) -> io::Result<Group> {
             let (Some(handle), Some(id)) = (child.raw_handle(), child.id()) else {
                 return Err(io::Error::other("it has ended before it began"));
             };

@@ -15,18 +15,18 @@ use tokio::sync::oneshot;
 
 use crate::config::Spec;
 use crate::host::group::Group;
-use crate::host::pipes::{self, Share};
-use crate::host::strays::{self, Mark};
+use crate::host::leftovers::{self, ProcessTag};
+use crate::host::pipes::{self, QuotaShare};
 
 /// How many lines of a component's stderr are kept for error messages.
-const LAST_WORDS: usize = 20;
+const KEPT_LINES: usize = 20;
 /// A longer line is cut in error messages: they are for people.
-const LONGEST_WORDS: usize = 2000;
+const LONGEST_KEPT_LINE: usize = 2000;
 /// A line without an end is passed on in pieces of about this length.
 const LONGEST_PIECE: usize = 64 * 1024;
-/// How long the last words may take to arrive once the process has ended. Only a grandchild that
+/// How long the last stderr_tail may take to arrive once the process has ended. Only a grandchild that
 /// left the group and holds the pipe open makes us wait this long.
-const FAREWELL: Duration = Duration::from_millis(100);
+const STDERR_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The end of a component's process.
 #[derive(Debug)]
@@ -39,13 +39,13 @@ pub struct Ended {
 
 /// What binds a process to ours.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Ties {
-    /// The guard's pipe (see `guard`).
-    pub guard: Option<i32>,
+pub struct ProcessCleanup {
+    /// The reaper's pipe (see `reaper`).
+    pub reaper: Option<i32>,
     /// Die with the thread that started us. For a program whose starting thread is its main thread.
     pub die_with_thread: bool,
-    /// By which those are known who have left their group (see `strays`).
-    pub mark: Option<Mark>,
+    /// By which those are known who have left their group (see `leftovers`).
+    pub tag: Option<ProcessTag>,
 }
 
 /// A started component. Dropping it kills whatever is left of it.
@@ -53,28 +53,28 @@ pub struct Ties {
 pub struct Process {
     pid: Option<u32>,
     group: Group,
-    words: Words,
-    _pipes: [Option<Share>; 2],
+    stderr_tail: StderrTail,
+    _pipes: [Option<QuotaShare>; 2],
 }
 
 /// The end of what a component said on the side: stderr, and noise on stdout.
 #[derive(Debug, Clone, Default)]
-pub struct Words(Arc<Spoken>);
+pub struct StderrTail(Arc<StderrLines>);
 
 #[derive(Debug, Default)]
-struct Spoken {
+struct StderrLines {
     lines: Mutex<VecDeque<String>>,
     /// There are lines. Asked in every round of the loop, so it takes no lock.
     any: AtomicBool,
 }
 
-impl Words {
+impl StderrTail {
     pub fn push(&self, line: String) {
-        let mut words = self.0.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        if words.len() == LAST_WORDS {
-            words.pop_front();
+        let mut stderr_tail = self.0.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if stderr_tail.len() == KEPT_LINES {
+            stderr_tail.pop_front();
         }
-        words.push_back(line);
+        stderr_tail.push_back(line);
         self.0.any.store(true, Ordering::Release);
     }
 
@@ -83,58 +83,59 @@ impl Words {
         if !self.0.any.load(Ordering::Acquire) {
             return Vec::new();
         }
-        let mut words = self.0.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stderr_tail = self.0.lines.lock().unwrap_or_else(PoisonError::into_inner);
         self.0.any.store(false, Ordering::Release);
-        words.drain(..).collect()
+        stderr_tail.drain(..).collect()
     }
 }
 
 impl Process {
-    /// Starts a component. Its end is sent to `ended`; the lines of its stderr go to `aside`.
+    /// Starts a component. Its end is sent to `ended`; the lines of its stderr go to `on_stderr`.
     pub fn start(
         spec: &Spec,
         (seat, life): (Seat, u32),
-        ties: Ties,
+        cleanup: ProcessCleanup,
         ended: UnboundedSender<Ended>,
-        aside: impl Fn(&str) + Send + 'static,
+        on_stderr: impl Fn(&str) + Send + 'static,
     ) -> io::Result<(Process, ChildStdout, ChildStdin)> {
         let mut command = Command::new(&spec.program);
-        let mark = ties.mark.map(|mark| mark.of_life(seat.0, life));
-        command.args(&spec.args).envs(mark.iter().map(|mark| strays::variable(mark)));
+        let tag = cleanup.tag.map(|tag| tag.for_life(seat.0, life));
+        command.args(&spec.args).envs(tag.iter().map(|tag| leftovers::variable(tag)));
         command.envs(spec.env.iter().map(|(name, value)| (name, value)));
         if let Some(directory) = &spec.directory {
             command.current_dir(directory);
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let attempt = Group::prepare(&mut command, ties)?;
+        let pending = Group::prepare(&mut command, cleanup)?;
         let started = command.spawn().and_then(|mut child| {
             let taken = (child.stdin.take(), child.stdout.take(), child.stderr.take());
             let (Some(stdin), Some(stdout), Some(stderr)) = taken else {
                 return Err(io::Error::other("its standard streams are missing"));
             };
-            let group = Group::of(&child, &attempt)?;
+            let group = Group::for_child(&child, &pending)?;
             Ok((child, group, stdin, stdout, stderr))
         });
         let (child, group, stdin, stdout, stderr) = match started {
             Ok(started) => started,
             Err(error) => {
-                attempt.abandon();
+                pending.abandon();
                 return Err(error);
             }
         };
         let pipes = [pipes::widen(&stdin), pipes::widen(&stdout)];
         let pid = child.id();
-        let words = Words::default();
-        let (over, is_over) = oneshot::channel();
-        let listening = tokio::spawn(listen(stderr, is_over, words.clone(), aside));
-        // Nobody listens any more when the chain is over.
+        let stderr_tail = StderrTail::default();
+        let (stop, stop_reading) = oneshot::channel();
+        let reading =
+            tokio::spawn(read_stderr(stderr, stop_reading, stderr_tail.clone(), on_stderr));
+        // Nobody listens any more when the chain is stop.
         let report = move |how| drop(ended.send(Ended { seat, life, how }));
-        tokio::spawn(wait(child, group.clone(), mark, (listening, over), report));
-        Ok((Process { pid, group, words, _pipes: pipes }, stdout, stdin))
+        tokio::spawn(wait(child, group.clone(), tag, (reading, stop), report));
+        Ok((Process { pid, group, stderr_tail, _pipes: pipes }, stdout, stdin))
     }
 
-    pub fn words(&self) -> &Words {
-        &self.words
+    pub fn stderr(&self) -> &StderrTail {
+        &self.stderr_tail
     }
 
     pub fn pid(&self) -> Option<u32> {
@@ -161,8 +162,8 @@ impl Drop for Process {
 async fn wait(
     mut child: Child,
     group: Group,
-    mark: Option<String>,
-    (listening, over): (tokio::task::JoinHandle<()>, oneshot::Sender<()>),
+    tag: Option<String>,
+    (reading, stop): (tokio::task::JoinHandle<()>, oneshot::Sender<()>),
     report: impl FnOnce(How),
 ) {
     // Its children die with it, and so the pipes they hold are closed.
@@ -171,21 +172,21 @@ async fn wait(
         Ok(status) => how(status),
         Err(error) => How::NotStarted(error.to_string()),
     };
-    if let Some(mark) = mark {
-        let _ = tokio::task::spawn_blocking(move || strays::sweep(&mark)).await;
+    if let Some(tag) = tag {
+        let _ = tokio::task::spawn_blocking(move || leftovers::kill_all(&tag)).await;
     }
-    let _ = tokio::time::timeout(FAREWELL, listening).await;
-    drop(over);
+    let _ = tokio::time::timeout(STDERR_TIMEOUT, reading).await;
+    drop(stop);
     report(how);
 }
 
 /// Listens until the pipe is closed, or, when that takes too long, until nothing more is in it: a daemon
 /// that a component leaves behind may live for ever, and each would cost us a descriptor.
-async fn listen(
+async fn read_stderr(
     stderr: impl AsyncRead + Unpin,
-    mut over: oneshot::Receiver<()>,
-    words: Words,
-    aside: impl Fn(&str),
+    mut stop: oneshot::Receiver<()>,
+    stderr_tail: StderrTail,
+    on_stderr: impl Fn(&str),
 ) {
     let mut reader = BufReader::new(stderr);
     let mut line = Vec::new();
@@ -193,7 +194,7 @@ async fn listen(
         let filled = tokio::select! {
             biased;
             filled = reader.fill_buf() => filled,
-            _ = &mut over => Ok(&[][..]),
+            _ = &mut stop => Ok(&[][..]),
         };
         // A line without an end is passed on in pieces.
         let (taken, ends) = match filled {
@@ -213,8 +214,8 @@ async fn listen(
         if ends && (taken > 0 || !line.is_empty()) {
             let text = String::from_utf8_lossy(&line);
             let text = text.trim_end();
-            words.push(shortened(text).to_owned());
-            aside(text);
+            stderr_tail.push(truncated(text).to_owned());
+            on_stderr(text);
             line.clear();
         }
         if taken == 0 {
@@ -224,8 +225,8 @@ async fn listen(
 }
 
 /// At most so much of a line as a person would read.
-pub fn shortened(text: &str) -> &str {
-    &text[..text.floor_char_boundary(LONGEST_WORDS)]
+pub fn truncated(text: &str) -> &str {
+    &text[..text.floor_char_boundary(LONGEST_KEPT_LINE)]
 }
 
 #[cfg(unix)]

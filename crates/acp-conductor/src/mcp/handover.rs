@@ -81,7 +81,7 @@ impl Held {
         [input, output]: [OwnedFd; 2],
         mut holder: UnixStream,
     ) -> Option<(Held, Writer)> {
-        let (reader, writer) = crate::stdio::streams(input.as_fd(), output.as_fd())?;
+        let (reader, writer) = crate::stdio::pollable_streams(input.as_fd(), output.as_fd())?;
         holder.write_all(WELCOME.as_bytes()).await.ok()?;
         holder.read_u8().await.ok()?;
         Some((Held { reader, holder }, writer))

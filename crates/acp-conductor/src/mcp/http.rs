@@ -33,11 +33,13 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use self::reply::{EVENTS, JSON, Refusal, Reply, bare, events, json, refusal};
-use self::session::{Reader, Request as Waiting, Saying, Session, Sort, Stay};
-use super::ports::{Desk, Entrance, Guests};
-use super::{Heard, Mouth};
-use crate::secret::random_word;
-use crate::strangers::{PATIENCE, Place};
+use self::session::{
+    MessageKind, OutgoingMessage, Reader, Request as PendingRequest, Session, SessionLifetime,
+};
+use super::listeners::{Acceptor, Credentials, ListenerContext};
+use super::{ClientEvent, ClientSender};
+use crate::secret::random_token;
+use crate::unauthenticated::{Slot, TIMEOUT};
 
 pub(super) use self::reply::event;
 
@@ -53,73 +55,73 @@ const DISCOVER: &str = "server/discover";
 
 /// How long a connection may be idle. Longer than clients keep one that they do not use, so that it
 /// is never closed under a request.
-const IDLE: Duration = Duration::from_secs(120);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// How long the rest of a body that is too long is read, for a client that does not listen before it
 /// has sent everything.
-const REST: Duration = Duration::from_secs(1);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long the status of an answer may wait for the answer.
-const HOLD: Duration = Duration::from_secs(5);
+const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Errors that version 2026-07-28 wants to see in the status, too: `HeaderMismatch`,
 /// `MissingRequiredClientCapability`, `UnsupportedProtocolVersion`.
-const BAD_REQUESTS: std::ops::RangeInclusive<i64> = -32022..=-32020;
+const BAD_REQUEST_CODES: std::ops::RangeInclusive<i64> = -32022..=-32020;
 
 /// Answers those who may call, until it is closed; then waits for the calls to end.
 pub(super) async fn listen(
     listener: TcpListener,
-    guests: Guests,
-    desk: Desk,
+    credentials: Credentials,
+    context: ListenerContext,
     mut closing: watch::Receiver<()>,
 ) {
     let port = listener.local_addr().map_or(0, |address| address.port());
-    let reception = Arc::new(Reception {
+    let server = Arc::new(HttpServer {
         port,
-        guests,
-        desk,
+        credentials,
+        context,
         sessions: Sessions::default(),
-        attending: Mutex::new(JoinSet::new()),
+        session_tasks: Mutex::new(JoinSet::new()),
     });
-    let entrance = Entrance::new(listener);
+    let acceptor = Acceptor::new(listener);
     let mut connections = JoinSet::new();
     loop {
         let stream = tokio::select! {
             _ = closing.changed() => break,
             Some(_) = connections.join_next() => continue,
-            accepted = entrance.next() => accepted,
+            accepted = acceptor.next() => accepted,
         };
-        let place = entrance.enter(&stream).await;
-        connections.spawn(serve(stream, place, reception.clone(), closing.clone()));
+        let slot = acceptor.reserve_slot(&stream).await;
+        connections.spawn(serve(stream, slot, server.clone(), closing.clone()));
     }
-    drop(entrance);
+    drop(acceptor);
     while connections.join_next().await.is_some() {}
     // Without a listener nobody can come back to a session.
-    let sessions = std::mem::take(&mut *lock(&reception.sessions));
+    let sessions = std::mem::take(&mut *lock(&server.sessions));
     sessions.values().for_each(|session| session.leave());
-    let mut attending = std::mem::take(&mut *lock(&reception.attending));
-    while attending.join_next().await.is_some() {}
+    let mut session_tasks = std::mem::take(&mut *lock(&server.session_tasks));
+    while session_tasks.join_next().await.is_some() {}
 }
 
 /// One connection.
 async fn serve(
     stream: TcpStream,
-    place: Place,
-    reception: Arc<Reception>,
+    slot: Slot,
+    server: Arc<HttpServer>,
     mut closing: watch::Receiver<()>,
 ) {
     // There until the first request that shows a secret.
-    let gives_way = place.gives_way();
-    let stranger = Arc::new(Mutex::new(Some(place)));
+    let evicted = slot.evicted();
+    let slot = Arc::new(Mutex::new(Some(slot)));
     let service = service_fn(|request| {
-        let (reception, stranger) = (reception.clone(), stranger.clone());
+        let (server, slot) = (server.clone(), slot.clone());
         async move {
-            let ticket = reception.admit(&request);
+            let ticket = server.authorize(&request);
             if ticket.is_ok() {
-                lock(&stranger).take();
+                lock(&slot).take();
             }
             let reply = match ticket {
-                Ok(ticket) => reception.answer(ticket, request).await,
+                Ok(ticket) => server.answer(ticket, request).await,
                 Err(refusal) => Err(refusal),
             };
             Ok::<Reply, Infallible>(reply.unwrap_or_else(|refusal| *refusal))
@@ -128,22 +130,22 @@ async fn serve(
     let mut connection = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(IDLE)
+            .header_read_timeout(IDLE_TIMEOUT)
             .serve_connection(TokioIo::new(stream), service)
     );
-    let mut patience = pin!(tokio::time::sleep(PATIENCE));
+    let mut patience = pin!(tokio::time::sleep(TIMEOUT));
     let (mut patient, mut open) = (true, true);
     loop {
         tokio::select! {
             _ = connection.as_mut() => return,
             () = &mut patience, if patient => {
                 patient = false;
-                if lock(&stranger).is_some() {
+                if lock(&slot).is_some() {
                     return;
                 }
             }
-            () = gives_way.notified() => {
-                if lock(&stranger).is_some() {
+            () = evicted.notified() => {
+                if lock(&slot).is_some() {
                     return;
                 }
             }
@@ -158,29 +160,29 @@ async fn serve(
 type Sessions = Arc<Mutex<BTreeMap<String, Arc<Session>>>>;
 
 /// What all connections share.
-struct Reception {
+struct HttpServer {
     port: u16,
-    guests: Guests,
-    desk: Desk,
+    credentials: Credentials,
+    context: ListenerContext,
     sessions: Sessions,
     /// One task for each client that has called.
-    attending: Mutex<JoinSet<()>>,
+    session_tasks: Mutex<JoinSet<()>>,
 }
 
 /// A message from a client, or why it is none.
 type Parsed = Result<(Bytes, Message), Refusal>;
 
-impl Reception {
+impl HttpServer {
     /// Whose ticket this request shows.
-    fn admit(&self, request: &Request<Incoming>) -> Result<Ticket, Refusal> {
+    fn authorize(&self, request: &Request<Incoming>) -> Result<Ticket, Refusal> {
         let headers = request.headers();
-        if !self.is_named_in(headers) || !comes_from_here(headers) {
+        if !self.has_local_host(headers) || !has_local_origin(headers) {
             let words = "only for programs on this machine: the Host or Origin is another";
             return Err(refusal(StatusCode::FORBIDDEN, Id::NULL, code::INVALID_REQUEST, words));
         }
         let said = bearer(headers).unwrap_or_default();
         let word = request.uri().path().strip_prefix(PATH);
-        match word.and_then(|word| self.guests.by_word(word, said)) {
+        match word.and_then(|word| self.credentials.by_path(word, said)) {
             Some((ticket, true)) => Ok(ticket),
             Some((_, false)) => {
                 let words = "the Authorization header does not say the secret of this path";
@@ -228,26 +230,30 @@ impl Reception {
             let words = "a POST is answered with text/event-stream or application/json";
             return Err(not_acceptable(words));
         }
-        let body = read(&head.headers, body, self.desk.longest_line).await?;
+        let body = read(&head.headers, body, self.context.longest_line).await?;
         let (messages, batch) = split(body)?;
-        let waiting: Vec<Waiting> = messages
+        let pending: Vec<PendingRequest> = messages
             .iter()
             .filter_map(|(_, message)| match message {
-                Message::Request { id, call } => Some(Waiting::new(id, call)),
+                Message::Request { id, call } => Some(PendingRequest::new(id, call)),
                 _ => None,
             })
             .collect();
         if head.headers.contains_key(SESSION) {
             let session = self.session(ticket, &head.headers)?;
-            if waiting.is_empty() {
+            if pending.is_empty() {
                 self.hand_over(&session, messages).await?;
                 return Ok(bare(StatusCode::ACCEPTED));
             }
-            let reader = session.open_post(waiting, !streams);
+            let reader = session.open_post(pending, !streams);
             self.hand_over(&session, messages).await?;
-            return Ok(if streams { events(reader, None) } else { whole(reader, batch).await });
+            return Ok(if streams {
+                events(reader, None)
+            } else {
+                collected_reply(reader, batch).await
+            });
         }
-        if waiting.is_empty() {
+        if pending.is_empty() {
             let words =
                 "the Mcp-Session-Id header is missing: it came with the answer to initialize";
             return Err(refusal(StatusCode::BAD_REQUEST, Id::NULL, code::INVALID_REQUEST, words));
@@ -257,53 +263,56 @@ impl Reception {
                 .iter()
                 .any(|(_, it)| matches!(it, Message::Request { call, .. } if call.is(method)))
         };
-        let (founding, discovering) = (asks(INITIALIZE), asks(DISCOVER));
-        let stay = if founding { Stay::Asked } else { Stay::OnePost };
-        let (session, reader, name) = self.welcome(ticket, stay, waiting, !streams).await?;
+        let (initializing, discovering) = (asks(INITIALIZE), asks(DISCOVER));
+        let lifetime =
+            if initializing { SessionLifetime::Requested } else { SessionLifetime::OnePost };
+        let (session, reader, name) =
+            self.start_session(ticket, lifetime, pending, !streams).await?;
         self.hand_over(&session, messages).await?;
         if let Some(name) = name {
-            let mut reply = if streams { events(reader, None) } else { whole(reader, batch).await };
+            let mut reply =
+                if streams { events(reader, None) } else { collected_reply(reader, batch).await };
             reply.headers_mut().insert(SESSION, name);
             return Ok(reply);
         }
-        Ok(alone(reader, streams, batch, discovering).await)
+        Ok(stateless_reply(reader, streams, batch, discovering).await)
     }
 
     /// A client that has not called before, with its first response open. It is told the name of its
     /// session if it gets one.
-    async fn welcome(
+    async fn start_session(
         &self,
         ticket: Ticket,
-        stay: Stay,
-        waiting: Vec<Waiting>,
+        lifetime: SessionLifetime,
+        pending: Vec<PendingRequest>,
         only_answers: bool,
     ) -> Result<(Arc<Session>, Reader, Option<HeaderValue>), Refusal> {
-        let client_id = self.desk.next_caller();
-        let (mouth, said) = Mouth::new();
-        let session = Session::new(client_id, ticket, said, stay);
-        let reader = session.open_post(waiting, only_answers);
+        let client_id = self.context.next_client();
+        let (sender, said) = ClientSender::new();
+        let session = Session::new(client_id, ticket, said, lifetime);
+        let reader = session.open_post(pending, only_answers);
         let mut name = None;
-        if stay != Stay::OnePost {
-            name = Some(random_word().map_err(|_| ended())?);
+        if lifetime != SessionLifetime::OnePost {
+            name = Some(random_token().map_err(|_| ended())?);
         }
-        let permit = self.desk.hearing.reserve().await.map_err(|_| ended())?;
+        let permit = self.context.events.reserve().await.map_err(|_| ended())?;
         // From here to the task nothing waits: this request may end at any point where it does, and
         // who has called must also hang up.
-        permit.send(Heard::Called { ticket, client_id, mouth });
+        permit.send(ClientEvent::Connected { ticket, client_id, sender });
         if let Some(name) = &name {
             lock(&self.sessions).insert(name.clone(), session.clone());
         }
-        let (attended, sessions) = (session.clone(), self.sessions.clone());
-        let hearing = self.desk.hearing.clone();
-        let mut attending = lock(&self.attending);
-        while attending.try_join_next().is_some() {}
-        attending.spawn(async move {
-            poll_fn(|cx| attended.poll_attend(cx)).await;
-            lock(&sessions).retain(|_, it| !Arc::ptr_eq(it, &attended));
-            attended.end();
-            let _ = hearing.send(Heard::HungUp(client_id)).await;
+        let (served, sessions) = (session.clone(), self.sessions.clone());
+        let events = self.context.events.clone();
+        let mut session_tasks = lock(&self.session_tasks);
+        while session_tasks.try_join_next().is_some() {}
+        session_tasks.spawn(async move {
+            poll_fn(|cx| served.poll_deliver(cx)).await;
+            lock(&sessions).retain(|_, it| !Arc::ptr_eq(it, &served));
+            served.end();
+            let _ = events.send(ClientEvent::Disconnected(client_id)).await;
         });
-        drop(attending);
+        drop(session_tasks);
         let name = name.and_then(|name| HeaderValue::from_str(&name).ok());
         Ok((session, reader, name))
     }
@@ -314,8 +323,8 @@ impl Reception {
         messages: Vec<(Bytes, Message)>,
     ) -> Result<(), Refusal> {
         for (line, _) in messages {
-            let heard = Heard::Line { client_id: session.client_id, line };
-            self.desk.hearing.send(heard).await.map_err(|_| ended())?;
+            let heard = ClientEvent::Line { client_id: session.client_id, line };
+            self.context.events.send(heard).await.map_err(|_| ended())?;
         }
         Ok(())
     }
@@ -329,7 +338,7 @@ impl Reception {
         })
     }
 
-    fn is_named_in(&self, headers: &HeaderMap) -> bool {
+    fn has_local_host(&self, headers: &HeaderMap) -> bool {
         let names = [format!("127.0.0.1:{}", self.port), format!("localhost:{}", self.port)];
         let mut hosts = headers.get_all(HOST).iter().peekable();
         let ours = |host: &HeaderValue| {
@@ -341,34 +350,43 @@ impl Reception {
 
 /// The answer to requests without a session. If it is a refusal, version 2026-07-28 wants to see that
 /// in the status.
-async fn alone(mut reader: Reader, streams: bool, batch: bool, discovering: bool) -> Reply {
+async fn stateless_reply(
+    mut reader: Reader,
+    streams: bool,
+    batch: bool,
+    discovering: bool,
+) -> Reply {
     if batch {
-        return if streams { events(reader, None) } else { whole(reader, batch).await };
+        return if streams { events(reader, None) } else { collected_reply(reader, batch).await };
     }
     let first = if streams {
-        tokio::time::timeout(HOLD, reader.next()).await.ok().flatten()
+        tokio::time::timeout(STATUS_TIMEOUT, reader.next()).await.ok().flatten()
     } else {
         reader.next().await
     };
-    let status = match first.as_ref().map(|first| first.sort) {
+    let status = match first.as_ref().map(|first| first.kind) {
         // A server that has not heard of this request is an older one. Clients look for that in a 400;
         // a 404 would be a method that a server of that version does not have.
-        Some(Sort::Error(code::METHOD_NOT_FOUND)) if discovering => StatusCode::BAD_REQUEST,
-        Some(Sort::Error(code::METHOD_NOT_FOUND)) => StatusCode::NOT_FOUND,
-        Some(Sort::Error(code)) if BAD_REQUESTS.contains(&code) => StatusCode::BAD_REQUEST,
+        Some(MessageKind::Error(code::METHOD_NOT_FOUND)) if discovering => StatusCode::BAD_REQUEST,
+        Some(MessageKind::Error(code::METHOD_NOT_FOUND)) => StatusCode::NOT_FOUND,
+        Some(MessageKind::Error(code)) if BAD_REQUEST_CODES.contains(&code) => {
+            StatusCode::BAD_REQUEST
+        }
         _ => StatusCode::OK,
     };
     match first {
-        Some(Saying { line, .. }) if !streams || status != StatusCode::OK => json(status, line),
+        Some(OutgoingMessage { line, .. }) if !streams || status != StatusCode::OK => {
+            json(status, line)
+        }
         first => events(reader, first),
     }
 }
 
 /// All answers as one text, for a client that wants no stream.
-async fn whole(mut reader: Reader, batch: bool) -> Reply {
+async fn collected_reply(mut reader: Reader, batch: bool) -> Reply {
     let mut lines = Vec::new();
-    while let Some(saying) = reader.next().await {
-        lines.push(saying.line);
+    while let Some(message) = reader.next().await {
+        lines.push(message.line);
     }
     let text = match (batch, lines.pop()) {
         (false, Some(line)) => line,
@@ -400,7 +418,7 @@ async fn read(headers: &HeaderMap, body: Incoming, longest: usize) -> Result<Byt
     drop(text);
     if !headers.contains_key(EXPECT) {
         let rest = async { while let Some(Ok(_)) = next_chunk(body.as_mut()).await {} };
-        let _ = tokio::time::timeout(REST, rest).await;
+        let _ = tokio::time::timeout(DRAIN_TIMEOUT, rest).await;
     }
     let words = format!(
         "this message is too long: the conductor reads at most {longest} bytes; start it with a \
@@ -479,7 +497,7 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
 }
 
 /// A web page from elsewhere says so in its `Origin`, whatever name it has given to this machine.
-fn comes_from_here(headers: &HeaderMap) -> bool {
+fn has_local_origin(headers: &HeaderMap) -> bool {
     headers.get_all(ORIGIN).iter().all(|origin| {
         let Some(host) = origin.to_str().ok().and_then(|it| it.strip_prefix("http://")) else {
             return false;

@@ -22,13 +22,13 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::ports::{Desk, Entrance, Guests};
-use super::{Heard, Mouth, Said};
+use super::listeners::{Acceptor, Credentials, ListenerContext};
+use super::{ClientEvent, ClientReceiver, ClientSender};
 use crate::lines::{Line, Lines};
 use crate::relay::SECRET;
-use crate::strangers::PATIENCE;
+use crate::unauthenticated::TIMEOUT;
 #[cfg(target_os = "linux")]
-use crate::strangers::{Place, Strangers};
+use crate::unauthenticated::{Slot, Unauthenticated};
 
 pub(super) const WELCOME: &str = "{\"conductor\":\"welcome\"}\n";
 
@@ -44,84 +44,89 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// Lets in who knows a secret, until it is closed; then waits for the calls to end.
 pub(super) async fn listen(
     listener: TcpListener,
-    guests: Guests,
-    desk: Desk,
+    credentials: Credentials,
+    context: ListenerContext,
     mut closing: watch::Receiver<()>,
 ) {
     #[cfg(target_os = "linux")]
-    let short_way = listener.local_addr().and_then(|it| super::handover::listen(it.port())).ok();
-    let entrance = Entrance::new(listener);
+    let handover_listener =
+        listener.local_addr().and_then(|it| super::handover::listen(it.port())).ok();
+    let acceptor = Acceptor::new(listener);
     // What comes the short way is known to be the same user's.
     #[cfg(target_os = "linux")]
-    let ours = Strangers::default();
+    let ours = Unauthenticated::default();
     let mut calls = JoinSet::new();
     loop {
         #[cfg(target_os = "linux")]
-        let handed_over = accept(short_way.as_ref(), &ours);
+        let handed_over = accept(handover_listener.as_ref(), &ours);
         #[cfg(not(target_os = "linux"))]
         let handed_over = std::future::pending::<()>();
         let stream = tokio::select! {
             _ = closing.changed() => break,
             Some(_) = calls.join_next() => continue,
-            accepted = entrance.next() => accepted,
+            accepted = acceptor.next() => accepted,
             _stream = handed_over => {
                 #[cfg(target_os = "linux")]
-                calls.spawn(take_over(_stream, guests.clone(), desk.clone()));
+                calls.spawn(take_over(_stream, credentials.clone(), context.clone()));
                 continue;
             }
         };
-        let place = entrance.enter(&stream).await;
-        let (guests, desk) = (guests.clone(), desk.clone());
+        let slot = acceptor.reserve_slot(&stream).await;
+        let (credentials, context) = (credentials.clone(), context.clone());
         calls.spawn(async move {
             let (mut from, mut to) = stream.into_split();
-            let greeted = place.admit(greet(&mut from, &guests)).await;
+            let greeted = slot.authenticate(greet(&mut from, &credentials)).await;
             let Some((ticket, rest)) = greeted else { return };
             if to.write_all(WELCOME.as_bytes()).await.is_ok() {
-                call(ticket, AsyncReadExt::chain(Cursor::new(rest), from), to, desk).await;
+                call(ticket, AsyncReadExt::chain(Cursor::new(rest), from), to, context).await;
             }
         });
     }
-    drop(entrance);
+    drop(acceptor);
     #[cfg(target_os = "linux")]
-    drop(short_way);
+    drop(handover_listener);
     while calls.join_next().await.is_some() {}
 }
 
 /// The next client that comes the short way, where there is one.
 #[cfg(target_os = "linux")]
 async fn accept(
-    short_way: Option<&tokio::net::UnixListener>,
-    ours: &Strangers,
-) -> (tokio::net::UnixStream, Place) {
-    let Some(listener) = short_way else { return std::future::pending().await };
+    handover_listener: Option<&tokio::net::UnixListener>,
+    ours: &Unauthenticated,
+) -> (tokio::net::UnixStream, Slot) {
+    let Some(listener) = handover_listener else { return std::future::pending().await };
     loop {
         match listener.accept().await {
             // Names of this kind can be reached by every user.
             Ok((stream, _)) if !super::handover::is_of_our_user(&stream) => {}
-            Ok((stream, _)) => return (stream, ours.enter_as_ours()),
+            Ok((stream, _)) => return (stream, ours.add_same_user()),
             // Out of descriptors, perhaps; that may pass.
-            Err(_) => tokio::time::sleep(super::ports::RETRY).await,
+            Err(_) => tokio::time::sleep(super::listeners::ACCEPT_RETRY).await,
         }
     }
 }
 
 /// A call that came the short way.
 #[cfg(target_os = "linux")]
-async fn take_over((holder, place): (tokio::net::UnixStream, Place), guests: Guests, desk: Desk) {
+async fn take_over(
+    (holder, slot): (tokio::net::UnixStream, Slot),
+    credentials: Credentials,
+    context: ListenerContext,
+) {
     use super::handover::{Held, receive};
-    let taken = place.admit(async {
+    let taken = slot.authenticate(async {
         let (line, streams) = receive(&holder).await?;
-        let ticket = ticket_of(line, &guests)?;
+        let ticket = ticket_of(line, &credentials)?;
         Some((ticket, Held::take(streams, holder).await?))
     });
     if let Some((ticket, (from, to))) = taken.await {
-        call(ticket, from, to, desk).await;
+        call(ticket, from, to, context).await;
     }
 }
 
 /// Whose secret the first line says.
-fn ticket_of(line: impl Into<Bytes>, guests: &Guests) -> Option<Ticket> {
-    guests.by_secret(secret_of(line)?.as_bytes())
+fn ticket_of(line: impl Into<Bytes>, credentials: &Credentials) -> Option<Ticket> {
+    credentials.by_secret(secret_of(line)?.as_bytes())
 }
 
 /// The secret that the first line says.
@@ -131,9 +136,9 @@ pub(super) fn secret_of(line: impl Into<Bytes>) -> Option<String> {
 }
 
 /// Reads the first line. Gives whose secret it says, and what was read beyond it.
-async fn greet(from: &mut OwnedReadHalf, guests: &Guests) -> Option<(Ticket, Vec<u8>)> {
+async fn greet(from: &mut OwnedReadHalf, credentials: &Credentials) -> Option<(Ticket, Vec<u8>)> {
     let (line, rest) = first_line(from).await?;
-    Some((ticket_of(line, guests)?, rest))
+    Some((ticket_of(line, credentials)?, rest))
 }
 
 /// Reads the first line, and what comes along with it.
@@ -156,19 +161,19 @@ async fn call(
     ticket: Ticket,
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
-    desk: Desk,
+    context: ListenerContext,
 ) {
-    let client_id = desk.next_caller();
-    let (mouth, mut said) = Mouth::new();
-    if desk.hearing.send(Heard::Called { ticket, client_id, mouth }).await.is_err() {
+    let client_id = context.next_client();
+    let (sender, mut receiver) = ClientSender::new();
+    if context.events.send(ClientEvent::Connected { ticket, client_id, sender }).await.is_err() {
         return;
     }
     let (complain, mut complaints) = channel(1);
     let hung_up = {
-        let mut writing = std::pin::pin!(write(&mut said, &mut complaints, &mut to));
+        let mut writing = std::pin::pin!(write(&mut receiver, &mut complaints, &mut to));
         tokio::select! {
-            ended = read(&mut from, client_id, &desk, complain) => {
-                let _ = desk.hearing.send(Heard::HungUp(client_id)).await;
+            ended = read(&mut from, client_id, &context, complain) => {
+                let _ = context.events.send(ClientEvent::Disconnected(client_id)).await;
                 if ended.is_ok() {
                     // It has only closed its side: it still listens to what was on the way, until
                     // the conductor, who knows that it has left, says no more.
@@ -183,7 +188,7 @@ async fn call(
     if !hung_up {
         // Closing with something unread would take from the client what it has not read itself.
         let _ = tokio::time::timeout(FAREWELL, discard(&mut from)).await;
-        let _ = desk.hearing.send(Heard::HungUp(client_id)).await;
+        let _ = context.events.send(ClientEvent::Disconnected(client_id)).await;
     }
 }
 
@@ -191,18 +196,18 @@ async fn call(
 async fn read(
     from: &mut (impl AsyncRead + Unpin),
     client_id: ClientId,
-    desk: &Desk,
+    context: &ListenerContext,
     complain: Sender<Bytes>,
 ) -> io::Result<()> {
-    let mut lines = Lines::new(desk.longest_line);
+    let mut lines = Lines::new(context.longest_line);
     loop {
         let count = poll_fn(|cx| lines.poll_fill(from, cx)).await?;
         while let Some(line) = lines.next_line() {
-            hand_over(line, client_id, desk, &complain).await?;
+            hand_over(line, client_id, context, &complain).await?;
         }
         if count == 0 {
             if let Some(line) = lines.last_line() {
-                hand_over(line, client_id, desk, &complain).await?;
+                hand_over(line, client_id, context, &complain).await?;
             }
             return Ok(());
         }
@@ -212,20 +217,20 @@ async fn read(
 async fn hand_over(
     line: Line,
     client_id: ClientId,
-    desk: &Desk,
+    context: &ListenerContext,
     complain: &Sender<Bytes>,
 ) -> io::Result<()> {
     let gone = || io::Error::other("nobody listens any more");
     match line {
         Line::Text(line) => {
-            desk.hearing.send(Heard::Line { client_id, line }).await.map_err(|_| gone())
+            context.events.send(ClientEvent::Line { client_id, line }).await.map_err(|_| gone())
         }
         Line::TooLong { scan, length } => {
-            let complaint = too_long(&scan, length, desk.longest_line);
+            let complaint = too_long(&scan, length, context.longest_line);
             // An answer is not answered: the error takes its place.
             if let Salvage::Response(_) = Salvage::from(&*scan) {
-                let heard = Heard::Line { client_id, line: complaint };
-                return desk.hearing.send(heard).await.map_err(|_| gone());
+                let heard = ClientEvent::Line { client_id, line: complaint };
+                return context.events.send(heard).await.map_err(|_| gone());
             }
             complain.send(complaint).await.map_err(|_| gone())
         }
@@ -246,9 +251,9 @@ pub(super) fn too_long(scan: &Scan, length: usize, longest: usize) -> Bytes {
     Message::response(id, Outcome::error(code::INVALID_REQUEST, &words)).to_line().into()
 }
 
-/// Writes what is said to the client, and our complaints, until there is nothing more to say.
+/// Writes what is receiver to the client, and our complaints, until there is nothing more to say.
 async fn write(
-    said: &mut Said,
+    receiver: &mut ClientReceiver,
     complaints: &mut Receiver<Bytes>,
     to: &mut (impl AsyncWrite + Unpin),
 ) -> io::Result<()> {
@@ -256,20 +261,20 @@ async fn write(
     loop {
         let (first, mut read) = tokio::select! {
             Some(line) = complaints.recv() => (line, 0),
-            line = said.next() => match line {
+            line = receiver.next() => match line {
                 Some(line) => (line.clone(), line.len()),
                 None => return to.flush().await,
             },
         };
         add(&mut batch, &first);
         while batch.len() < BATCH
-            && let Some(line) = said.try_next()
+            && let Some(line) = receiver.try_next()
         {
             read += line.len();
             add(&mut batch, &line);
         }
-        write_all(&batch, said, to).await?;
-        said.was_read(read);
+        write_all(&batch, receiver, to).await?;
+        receiver.mark_written(read);
         batch.clear();
         // A long line does not keep its room.
         batch.shrink_to(BATCH);
@@ -279,14 +284,14 @@ async fn write(
 /// Writes it all; a client that takes nothing is given up when the call is over.
 async fn write_all(
     mut text: &[u8],
-    said: &Said,
+    receiver: &ClientReceiver,
     to: &mut (impl AsyncWrite + Unpin),
 ) -> io::Result<()> {
     while !text.is_empty() {
-        match tokio::time::timeout(PATIENCE, to.write(text)).await {
+        match tokio::time::timeout(TIMEOUT, to.write(text)).await {
             Ok(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(count) => text = &text[count?..],
-            Err(_) if said.lines.is_closed() => return Err(io::ErrorKind::TimedOut.into()),
+            Err(_) if receiver.lines.is_closed() => return Err(io::ErrorKind::TimedOut.into()),
             Err(_) => {}
         }
     }

@@ -6,23 +6,26 @@ use std::time::Duration;
 use engine::Port;
 use router::{Life as SeatLife, Role as Part, Seat};
 
-use super::{Component, Editor, Life, Mcp, Mode, NextStart, Queue, Role, State, Status, VERSION};
+use super::{
+    ChainState, Component, ComponentState, Editor, Mcp, Mode, NextStart, Queue, Role, Status,
+    VERSION,
+};
+use crate::failure_policy;
 use crate::run::Shell;
-use crate::survival;
 
 impl Shell {
     /// Answers those who ask how we are.
-    pub(crate) fn show_status(&mut self, cx: &mut Context<'_>) {
-        while let Some(desk) = &mut self.desk
-            && let Poll::Ready(Some(question)) = desk.poll_question(cx)
+    pub(crate) fn answer_status_requests(&mut self, cx: &mut Context<'_>) {
+        while let Some(status_server) = &mut self.status_server
+            && let Poll::Ready(Some(request)) = status_server.poll_request(cx)
         {
-            self.report_words();
+            self.report_stderr();
             // Who asked may have left.
-            let _ = question.send(self.snapshot());
+            let _ = request.send(self.snapshot());
         }
     }
 
-    /// The chain as it is now. The one place where a [`Status`] is filled in.
+    /// The chain as it is now. The one io where a [`Status`] is filled in.
     pub(crate) fn snapshot(&self) -> Status {
         let router = self.router();
         let outer = self.core.peer_at(Seat::OUTER);
@@ -52,25 +55,27 @@ impl Shell {
         }
     }
 
-    fn chain_state(&self) -> State {
+    fn chain_state(&self) -> ChainState {
         let router = self.router();
         let stands = |seat: Seat| {
             let life = router.life(seat);
             life.is_some_and(|it| it.has_stood() || matches!(it, SeatLife::Bypassed))
         };
         match router.is_ending() {
-            true => State::Ending,
-            false if router.has_begun() && router.chain().seats().all(stands) => State::Running,
-            false => State::Starting,
+            true => ChainState::Ending,
+            false if router.has_begun() && router.chain().seats().all(stands) => {
+                ChainState::Running
+            }
+            false => ChainState::Starting,
         }
     }
 
     fn component(&self, seat: Seat) -> Component {
-        let (router, place) = (self.router(), &self.seats[seat.index()]);
+        let (router, io) = (self.router(), &self.seats[seat.index()]);
         let (core, peer) = (self.core.stages(), self.core.peer_at(seat));
         let chain = router.chain();
         let state = router.life(seat);
-        let over = router.is_ending() && place.occupant.is_none() && peer.since.is_some();
+        let over = router.is_ending() && io.component.is_none() && peer.since.is_some();
         let exit = router.last_exit(seat);
         let (held_messages, held_bytes) = core.held(seat);
         Component {
@@ -83,19 +88,19 @@ impl Shell {
             },
             dialect: self.dialect(seat).to_string(),
             guard: chain.component(seat).is_some_and(|it| it.guard),
-            policy: core.policy(seat).map_or("", |it| survival::words(&it)).to_owned(),
+            policy: core.policy(seat).map_or("", |it| failure_policy::policy_name(&it)).to_owned(),
             state: match state {
-                Some(SeatLife::Closed) => Life::Lost,
-                _ if over => Life::Ended,
-                Some(SeatLife::Empty | SeatLife::Starting) | None => Life::Waiting,
-                Some(SeatLife::Greeting { .. }) => Life::Greeting,
-                Some(SeatLife::Live { .. }) => Life::Live,
+                Some(SeatLife::Closed) => ComponentState::Lost,
+                _ if over => ComponentState::Ended,
+                Some(SeatLife::Empty | SeatLife::Starting) | None => ComponentState::Waiting,
+                Some(SeatLife::Greeting { .. }) => ComponentState::Greeting,
+                Some(SeatLife::Live { .. }) => ComponentState::Live,
                 Some(
                     SeatLife::Away { .. } | SeatLife::Returning { .. } | SeatLife::Learning { .. },
-                ) => Life::Restarting,
-                Some(SeatLife::Bypassed) => Life::Bypassed,
+                ) => ComponentState::Restarting,
+                Some(SeatLife::Bypassed) => ComponentState::Bypassed,
             },
-            pid: place.occupant.as_ref().and_then(|it| it.pid()),
+            pid: io.component.as_ref().and_then(|it| it.pid()),
             // Who has left and has not been replaced was not started again.
             restarts: peer.life.saturating_sub(u32::from(peer.since.is_none())),
             next_start: match state {
@@ -107,7 +112,7 @@ impl Shell {
                 }),
                 _ => None,
             },
-            uptime_seconds: peer.since.filter(|_| place.occupant.is_some()).map(|since| {
+            uptime_seconds: peer.since.filter(|_| io.component.is_some()).map(|since| {
                 seconds(self.began.elapsed().saturating_sub(Duration::from_millis(since.0)))
             }),
             last_exit: exit.map(|exit| exit.what()),

@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 pub fn directories() -> Vec<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let runtime = runtime.filter(|it| it.is_absolute()).map(|it| it.join("conductor"));
-    let shared = std::env::temp_dir().join(format!("conductor-{}", user()));
+    let shared = std::env::temp_dir().join(format!("conductor-{}", current_user()));
     runtime.into_iter().chain([shared]).collect()
 }
 
 /// Who we are.
-pub fn user() -> u32 {
+pub fn current_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
@@ -49,16 +49,16 @@ pub fn bind(directory: &Path) -> io::Result<(UnixListener, PathBuf)> {
 /// been there first; what is not as it must be is left alone.
 pub fn check(directory: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(directory)?;
-    let flaw = if !found.is_dir() {
+    let problem = if !found.is_dir() {
         "it is not a directory"
-    } else if found.uid() != user() {
+    } else if found.uid() != current_user() {
         "it belongs to another user"
     } else if found.mode() & 0o077 != 0 {
         "it is open to other users"
     } else {
         return Ok(());
     };
-    Err(io::Error::other(flaw))
+    Err(io::Error::other(problem))
 }
 
 /// The sockets in a directory, with the process ids in their names.

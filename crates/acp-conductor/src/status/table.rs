@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Component, Found, NextStart, State, Status};
+use super::{ChainState, Component, NextStart, QueryResult, Status};
 use crate::columns::Columns;
 use crate::terminal::is_harmless;
 
@@ -10,17 +10,17 @@ use crate::terminal::is_harmless;
 const WIDTH: usize = 100;
 
 /// Of a command, at least so much is shown.
-const LEAST: usize = 20;
+const MIN_COMMAND_WIDTH: usize = 20;
 
 /// How many of a component's last words are shown.
-const WORDS: usize = 3;
+const MAX_STDERR_LINES: usize = 3;
 
 const HEAD: [&str; 11] =
     ["#", "name", "role", "speaks", "pid", "state", "restarts", "up", "queue", "owes", "command"];
 
 /// All conductors, one below the other.
-pub fn text(found: &Found) -> String {
-    match (found.running.is_empty(), found.silent.is_empty()) {
+pub fn text(found: &QueryResult) -> String {
+    match (found.running.is_empty(), found.unresponsive.is_empty()) {
         (true, true) => "No conductor is running.\n".into(),
         (true, false) => "No conductor answers.\n".into(),
         _ => found.running.iter().map(chain).collect::<Vec<_>>().join("\n"),
@@ -29,7 +29,7 @@ pub fn text(found: &Found) -> String {
 
 fn chain(status: &Status) -> String {
     let mut text = format!("{}  {}  up {}", status.pid, status.mode, time(status.uptime_seconds));
-    if status.state != State::Running {
+    if status.state != ChainState::Running {
         let _ = write!(text, "  {}", status.state);
     }
     let requests = if status.open_requests == 1 { "request" } else { "requests" };
@@ -53,7 +53,7 @@ fn table(text: &mut String, components: &[Component]) {
     let mut rows: Vec<[String; 11]> =
         std::iter::once(HEAD.map(str::to_owned)).chain(components.iter().map(cells)).collect();
     let columns = Columns::of(&rows);
-    let rest = WIDTH.saturating_sub(columns.before_last() + 2).max(LEAST);
+    let rest = WIDTH.saturating_sub(columns.before_last() + 2).max(MIN_COMMAND_WIDTH);
     for (index, row) in rows.iter_mut().enumerate() {
         row[HEAD.len() - 1] = cut(&row[HEAD.len() - 1], rest);
         let _ = writeln!(text, "  {}", columns.line(row));
@@ -91,7 +91,7 @@ fn last_exit(text: &mut String, component: &Component) {
     let Some(exit) = &component.last_exit else { return };
     let _ = writeln!(text, "     last exit: {}", cut(&printable(exit), WIDTH - 16));
     let words = &component.exit_words;
-    for line in &words[words.len().saturating_sub(WORDS)..] {
+    for line in &words[words.len().saturating_sub(MAX_STDERR_LINES)..] {
         let _ = writeln!(text, "       {}", cut(&printable(line), WIDTH - 7));
     }
 }
@@ -149,7 +149,7 @@ fn cut(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::{Editor, Life, Mcp, Mode, Queue, Role, VERSION};
+    use crate::status::{ComponentState, Editor, Mcp, Mode, Queue, Role, VERSION};
 
     fn component(number: usize, name: &str, command: &str) -> Component {
         Component {
@@ -160,7 +160,7 @@ mod tests {
             dialect: "P5".into(),
             guard: false,
             policy: "stop".into(),
-            state: Life::Live,
+            state: ComponentState::Live,
             pid: Some(100 + number as u32),
             restarts: 0,
             next_start: None,
@@ -180,7 +180,7 @@ mod tests {
             mode: Mode::Agent,
             cwd: "/home/me".into(),
             uptime_seconds: 3600.0,
-            state: State::Running,
+            state: ChainState::Running,
             open_requests: 1,
             sessions: 0,
             components,
@@ -190,7 +190,7 @@ mod tests {
     }
 
     fn shown(status: Status) -> String {
-        text(&Found { running: vec![status], ..Found::default() })
+        text(&QueryResult { running: vec![status], ..QueryResult::default() })
     }
 
     #[test]
@@ -199,7 +199,7 @@ mod tests {
         agent.role = Role::Agent;
         agent.dialect = "plain".into();
         agent.restarts = 12;
-        agent.state = Life::Restarting;
+        agent.state = ComponentState::Restarting;
         (agent.pid, agent.uptime_seconds) = (None, None);
         agent.next_start = Some(NextStart { attempt: 3, in_seconds: 0.42 });
         agent.queue = Queue { out_bytes: 1_600_000, held_messages: 3, held_bytes: 9, owes: 1 };
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn what_waits_at_the_editor_and_what_the_chain_is_about_is_told() {
         let mut chain = status(Vec::new());
-        chain.state = State::Ending;
+        chain.state = ChainState::Ending;
         chain.open_requests = 0;
         chain.sessions = 2;
         chain.editor = Editor { out_bytes: 2048, paused: true };
@@ -261,14 +261,15 @@ mod tests {
         }
         let name = "n".repeat(90);
         let text = shown(status(vec![component(1, &name, &"c".repeat(50))]));
-        assert!(text.ends_with(&format!("  {}…\n", "c".repeat(LEAST - 1))), "{text}");
+        assert!(text.ends_with(&format!("  {}…\n", "c".repeat(MIN_COMMAND_WIDTH - 1))), "{text}");
     }
 
     #[test]
     fn nothing_is_something_to_say_too() {
-        assert_eq!(text(&Found::default()), "No conductor is running.\n");
-        let silent = Found { silent: vec!["conductor 1 is".into()], ..Found::default() };
-        assert_eq!(text(&silent), "No conductor answers.\n");
+        assert_eq!(text(&QueryResult::default()), "No conductor is running.\n");
+        let unresponsive =
+            QueryResult { unresponsive: vec!["conductor 1 is".into()], ..QueryResult::default() };
+        assert_eq!(text(&unresponsive), "No conductor answers.\n");
     }
 
     #[test]

@@ -153,7 +153,7 @@ fn the_log_has_a_line_for_each_message() {
 #[test]
 fn two_chains_in_one_process_do_not_meet() {
     let run = |text: &'static str| {
-        let resident = acp_conductor::Resident::of(move || {
+        let in_process = acp_conductor::InProcess::of(move || {
             acp_proxy::Proxy::agent("echo")
                 .on_request(acp_proxy::Side::Editor, "initialize", async move |_, _| {
                     Ok(acp_proxy::Json::trusted(format!(
@@ -162,8 +162,8 @@ fn two_chains_in_one_process_do_not_meet() {
                 })
                 .on_request(acp_proxy::Side::Editor, "_panic", async |_, _| panic!("as asked"))
         });
-        let mut spec = acp_conductor::Spec::in_process(text, resident);
-        spec.on_crash = Some(acp_conductor::survival::OnCrash::Stop);
+        let mut spec = acp_conductor::Spec::in_process(text, in_process);
+        spec.on_crash = Some(acp_conductor::failure_policy::OnCrash::Stop);
         let config = acp_conductor::Config::new(acp_conductor::Mode::Agent, vec![spec]);
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let (reader, writer) = tokio::io::split(theirs);

@@ -110,25 +110,25 @@ fn a_component_that_is_stopped_for_a_moment_is_not_replaced() {
 }
 
 /// The process that ends our components when we cannot.
-fn guard_of(conductor: u32) -> u32 {
-    wait_until("there is a guard", || {
+fn reaper_of(conductor: u32) -> u32 {
+    wait_until("there is a reaper", || {
         let processes = std::fs::read_dir("/proc").ok()?;
         let mut pids = processes.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok());
         pids.find(|pid: &u32| {
             let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             let parent = stat.rsplit(')').next().and_then(|it| it.split_whitespace().nth(1));
-            stat.contains("(chain-guard)") && parent == Some(&conductor.to_string())
+            stat.contains("(chain-reaper)") && parent == Some(&conductor.to_string())
         })
     })
 }
 
 #[test]
-fn the_chain_goes_on_without_its_guard_process() {
-    let mut chain = chain("no-guard", &[]);
+fn the_chain_goes_on_without_its_reaper() {
+    let mut chain = chain("no-reaper", &[]);
     let session = chain.session();
-    let guard = guard_of(chain.stage.conductor.pid());
-    signal(guard, libc::SIGKILL);
-    assert_gone(guard, "the guard");
+    let reaper = reaper_of(chain.stage.conductor.pid());
+    signal(reaper, libc::SIGKILL);
+    assert_gone(reaper, "the reaper");
     chain.echo(&session, "without it");
     for number in 1..=3 {
         chain.replace(number);
@@ -145,12 +145,12 @@ fn the_chain_goes_on_without_its_guard_process() {
 
 /// The parent-death signal is left, for the components themselves.
 #[test]
-fn without_its_guard_process_too_a_conductor_that_is_killed_takes_its_components_with_it() {
+fn without_its_reaper_too_a_conductor_that_is_killed_takes_its_components_with_it() {
     let components = [proxy("first"), agent(&["--deaf"])];
-    let mut chain = Drive::start(stage(), "no-guard-killed", &components);
-    let guard = guard_of(chain.stage.conductor.pid());
-    signal(guard, libc::SIGKILL);
-    assert_gone(guard, "the guard");
+    let mut chain = Drive::start(stage(), "no-reaper-killed", &components);
+    let reaper = reaper_of(chain.stage.conductor.pid());
+    signal(reaper, libc::SIGKILL);
+    assert_gone(reaper, "the reaper");
     chain.replace(1);
     let pids = [1, 2].map(|number| chain.pid(number));
     chain.stage.conductor.signal(libc::SIGKILL);
@@ -159,25 +159,25 @@ fn without_its_guard_process_too_a_conductor_that_is_killed_takes_its_components
 }
 
 #[test]
-fn a_guard_process_that_is_stopped_does_not_keep_the_conductor_from_ending() {
-    let mut chain = chain("stopped-guard", &[]);
+fn a_stopped_reaper_does_not_keep_the_conductor_from_ending() {
+    let mut chain = chain("stopped-reaper", &[]);
     let session = chain.session();
-    let guard = guard_of(chain.stage.conductor.pid());
-    signal(guard, libc::SIGSTOP);
+    let reaper = reaper_of(chain.stage.conductor.pid());
+    signal(reaper, libc::SIGSTOP);
     chain.echo(&session, "without it");
     chain.replace(1);
     chain.echo(&session, "after a restart");
     assert_eq!(chain.end(), 0);
-    assert_gone(guard, "the guard");
+    assert_gone(reaper, "the reaper");
 }
 
 #[test]
-fn a_guard_process_that_is_stopped_again_and_again_is_killed() {
+fn a_reaper_that_is_stopped_repeatedly_is_killed() {
     let mut chain = chain("stopped-again", &[]);
-    let guard = guard_of(chain.stage.conductor.pid());
+    let reaper = reaper_of(chain.stage.conductor.pid());
     let stopping = std::thread::spawn(move || {
-        while alive(guard) {
-            signal(guard, libc::SIGSTOP);
+        while alive(reaper) {
+            signal(reaper, libc::SIGSTOP);
             std::thread::yield_now();
         }
     });

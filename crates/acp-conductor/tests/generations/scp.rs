@@ -213,7 +213,7 @@ fn the_secret_is_in_the_environment_and_not_on_the_command_line() {
     assert!(!scp.stage.conductor.stderr().contains(secret));
 }
 
-/// Strangers who find the port are closed, whatever they say or do not say, and are in nobody's way.
+/// Unauthenticated who find the port are closed, whatever they say or do not say, and are in nobody's way.
 #[test]
 fn a_connection_without_the_secret_is_closed() {
     let mut scp = Scp::new(&[]);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use acp_conductor::mcp::{Heard, Mouth};
+use acp_conductor::mcp::{ClientEvent, ClientSender};
 use acp_wire::{Id, Json, Message, Outcome};
 use bytes::Bytes;
 use mcp::ClientId;
@@ -10,25 +10,25 @@ use tokio::sync::mpsc::Receiver;
 
 /// Serves everybody who calls until nobody can any more. Gives how many have called, and how many
 /// have hung up.
-pub async fn serve(mut heard: Receiver<Heard>) -> (usize, usize) {
-    let mut mouths: BTreeMap<ClientId, Mouth> = BTreeMap::new();
+pub async fn serve(mut heard: Receiver<ClientEvent>) -> (usize, usize) {
+    let mut senders: BTreeMap<ClientId, ClientSender> = BTreeMap::new();
     // Tool calls that wait for a sample: their id, by the id of our own request.
     let mut sampling: BTreeMap<String, Id> = BTreeMap::new();
     let (mut calls, mut ends) = (0, 0);
     while let Some(heard) = heard.recv().await {
         match heard {
-            Heard::Called { client_id, mouth, .. } => {
+            ClientEvent::Connected { client_id, sender, .. } => {
                 calls += 1;
-                mouths.insert(client_id, mouth);
+                senders.insert(client_id, sender);
             }
-            Heard::HungUp(client_id) => {
+            ClientEvent::Disconnected(client_id) => {
                 ends += 1;
-                mouths.remove(&client_id);
+                senders.remove(&client_id);
             }
-            Heard::Line { client_id, line } => {
-                let Some(mouth) = mouths.get(&client_id) else { continue };
+            ClientEvent::Line { client_id, line } => {
+                let Some(sender) = senders.get(&client_id) else { continue };
                 for answer in answer(&line, &mut sampling) {
-                    mouth.say(Bytes::from(answer.to_line()));
+                    sender.send(Bytes::from(answer.to_line()));
                 }
             }
         }

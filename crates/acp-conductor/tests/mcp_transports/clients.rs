@@ -5,7 +5,7 @@
 
 use std::sync::Mutex;
 
-use acp_conductor::mcp::ports::Listeners;
+use acp_conductor::mcp::listeners::Listeners;
 use mcp::{Endpoint, Transport};
 use rmcp::model::{
     CallToolRequestParams, ClientCapabilities, ClientInfo, CreateMessageRequestParams,
@@ -62,7 +62,8 @@ impl ClientHandler for Client {
 async fn play(lifecycle: ClientLifecycleMode, calls: usize) {
     let (hearing, heard) = channel(4);
     let mut listeners = Listeners::new(hearing, LONGEST);
-    let Ok(Endpoint::Http { url, secret }) = listeners.admit(Transport::Http, TICKET) else {
+    let Ok(Endpoint::Http { url, secret }) = listeners.open_endpoint(Transport::Http, TICKET)
+    else {
         panic!()
     };
     let bridge = tokio::spawn(bridge::serve(heard));

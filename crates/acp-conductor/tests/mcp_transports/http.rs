@@ -384,7 +384,7 @@ async fn when_the_conductor_ends_a_call_everything_open_is_answered() {
     let mut post = client.post(r#"{"id":1,"method":"m"}"#).await;
     conductor.line(client_id).await;
     conductor.say(client_id, r#"{"method":"last words"}"#);
-    conductor.mouths.clear();
+    conductor.senders.clear();
     conductor.hung_up(client_id).await;
     assert_eq!(get.event().await.as_deref(), Some(r#"{"method":"last words"}"#));
     assert_eq!(get.event().await, None);
@@ -499,7 +499,7 @@ async fn a_listener_that_closes_lets_calls_end_and_then_ends_all() {
     conductor.listeners.revoke(TICKET);
     // What the conductor still says arrives.
     conductor.say(client_id, r#"{"method":"last words"}"#);
-    conductor.mouths.clear();
+    conductor.senders.clear();
     assert_eq!(get.event().await.as_deref(), Some(r#"{"method":"last words"}"#));
     assert_eq!(get.event().await, None);
     conductor.hung_up(client_id).await;
@@ -509,11 +509,11 @@ async fn a_listener_that_closes_lets_calls_end_and_then_ends_all() {
     // It opens again for the next ticket.
     let (client, client_id) = Client::begin(&mut conductor).await;
     let mut get = client.send("GET", "", "").await;
-    assert!(conductor.listeners.admit(Transport::Http, Ticket(9)).is_ok());
+    assert!(conductor.listeners.open_endpoint(Transport::Http, Ticket(9)).is_ok());
     drop(conductor.listeners);
     assert_eq!(get.event().await, None);
     assert!(TcpStream::connect(&client.authority).await.is_err());
-    assert!(!conductor.mouths[&client_id].say("x".into()), "nobody is there to hear it");
+    assert!(!conductor.senders[&client_id].send("x".into()), "nobody is there to hear it");
 }
 
 #[tokio::test]

@@ -8,8 +8,8 @@ mod stdio;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use acp_conductor::mcp::ports::Listeners;
-use acp_conductor::mcp::{Heard, Mouth};
+use acp_conductor::mcp::listeners::Listeners;
+use acp_conductor::mcp::{ClientEvent, ClientSender};
 use bytes::Bytes;
 use mcp::{ClientId, Endpoint, Ticket, Transport};
 use tokio::sync::mpsc::{Receiver, channel};
@@ -26,20 +26,20 @@ pub const LONGEST: usize = 100_000;
 #[derive(Debug)]
 pub struct Conductor {
     pub listeners: Listeners,
-    heard: Receiver<Heard>,
-    pub mouths: BTreeMap<ClientId, Mouth>,
+    heard: Receiver<ClientEvent>,
+    pub senders: BTreeMap<ClientId, ClientSender>,
 }
 
 impl Conductor {
     pub fn start() -> Conductor {
         let (hearing, heard) = channel(4);
         let listeners = Listeners::new(hearing, LONGEST);
-        Conductor { listeners, heard, mouths: BTreeMap::new() }
+        Conductor { listeners, heard, senders: BTreeMap::new() }
     }
 
     /// Admits `TICKET`: port and secret.
     pub fn stdio(&mut self) -> (u16, String) {
-        match self.listeners.admit(Transport::Stdio, TICKET) {
+        match self.listeners.open_endpoint(Transport::Stdio, TICKET) {
             Ok(Endpoint::Stdio { port, secret, .. }) => (port, secret),
             other => panic!("{other:?}"),
         }
@@ -51,21 +51,21 @@ impl Conductor {
     }
 
     pub fn http_for(&mut self, ticket: Ticket) -> (String, String) {
-        match self.listeners.admit(Transport::Http, ticket) {
+        match self.listeners.open_endpoint(Transport::Http, ticket) {
             Ok(Endpoint::Http { url, secret }) => (url, secret),
             other => panic!("{other:?}"),
         }
     }
 
-    async fn hear(&mut self) -> Heard {
+    async fn hear(&mut self) -> ClientEvent {
         tokio::time::timeout(LONG, self.heard.recv()).await.expect("in time").expect("a call")
     }
 
     pub async fn called(&mut self) -> ClientId {
         match self.hear().await {
-            Heard::Called { ticket, client_id, mouth } => {
+            ClientEvent::Connected { ticket, client_id, sender } => {
                 assert_eq!(ticket, TICKET);
-                assert!(self.mouths.insert(client_id, mouth).is_none());
+                assert!(self.senders.insert(client_id, sender).is_none());
                 client_id
             }
             other => panic!("{other:?}"),
@@ -74,7 +74,7 @@ impl Conductor {
 
     pub async fn line(&mut self, from: ClientId) -> String {
         match self.hear().await {
-            Heard::Line { client_id, line } => {
+            ClientEvent::Line { client_id, line } => {
                 assert_eq!(client_id, from);
                 String::from_utf8(line.to_vec()).unwrap()
             }
@@ -85,10 +85,10 @@ impl Conductor {
     /// Hears that it has left, and says no more.
     pub async fn hung_up(&mut self, who: ClientId) {
         match self.hear().await {
-            Heard::HungUp(client_id) => assert_eq!(client_id, who),
+            ClientEvent::Disconnected(client_id) => assert_eq!(client_id, who),
             other => panic!("{other:?}"),
         }
-        self.mouths.remove(&who);
+        self.senders.remove(&who);
     }
 
     /// Nothing was heard that was not asked for.
@@ -97,6 +97,6 @@ impl Conductor {
     }
 
     pub fn say(&self, to: ClientId, line: &str) {
-        assert!(self.mouths[&to].say(Bytes::copy_from_slice(line.as_bytes())));
+        assert!(self.senders[&to].send(Bytes::copy_from_slice(line.as_bytes())));
     }
 }

@@ -58,7 +58,7 @@ async fn lines_travel_both_ways_and_both_may_end_it() {
     let (mut client, _) = connect(port, &greeting(&secret)).await;
     let client_id = conductor.called().await;
     conductor.say(client_id, "good bye");
-    conductor.mouths.clear();
+    conductor.senders.clear();
     assert_eq!(line(&mut client).await, "good bye\n");
     assert_eq!(line(&mut client).await, "");
     drop(client);
@@ -87,7 +87,7 @@ async fn who_does_not_know_a_secret_is_turned_away() {
         let (_, answer) = connect(port, wrong).await;
         assert_eq!(answer, "", "{wrong}");
     }
-    conductor.listeners.admit(Transport::Stdio, Ticket(8)).unwrap();
+    conductor.listeners.open_endpoint(Transport::Stdio, Ticket(8)).unwrap();
     conductor.listeners.revoke(TICKET);
     assert_eq!(connect(port, &greeting(&secret)).await.1, "");
     conductor.assert_quiet();
@@ -138,7 +138,7 @@ async fn the_listener_is_there_while_somebody_may_call() {
     let (port, secret) = conductor.stdio();
     assert_eq!(conductor.stdio().0, port, "one for all");
     let Endpoint::Stdio { program, variable, .. } =
-        conductor.listeners.admit(Transport::Stdio, Ticket(9)).unwrap()
+        conductor.listeners.open_endpoint(Transport::Stdio, Ticket(9)).unwrap()
     else {
         panic!("another kind")
     };
@@ -203,7 +203,7 @@ async fn the_command_joins_its_streams_to_the_conductor() {
     let mut child = command(port, Some(&secret));
     let _input = child.stdin.take();
     conductor.called().await;
-    conductor.mouths.clear();
+    conductor.senders.clear();
     assert!(child.wait().await.unwrap().success());
 }
 

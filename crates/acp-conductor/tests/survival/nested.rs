@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use acp_conductor::{Config, Mode, Resident, Spec};
+use acp_conductor::{Config, InProcess, Mode, Spec};
 use serde_json::{Value, json};
 use testkit::rpc::{id_of, request, result, wrapped_request};
 use testkit::stage::{assert_gone, wait_until};
@@ -164,7 +164,7 @@ struct Seen {
 fn embedded(seen: &Arc<Seen>) -> Config {
     use acp_proxy::{Json, Proxy, Side};
     let counts = seen.clone();
-    let proxy = Resident::of(move || {
+    let proxy = InProcess::of(move || {
         counts.proxies.fetch_add(1, Ordering::SeqCst);
         let counts = counts.clone();
         Proxy::new("proxy")
@@ -175,7 +175,7 @@ fn embedded(seen: &Arc<Seen>) -> Config {
             .on_request(Side::Editor, "_panic/proxy", async |_, _| panic!("as asked"))
     });
     let counts = seen.clone();
-    let agent = Resident::of(move || {
+    let agent = InProcess::of(move || {
         counts.agents.fetch_add(1, Ordering::SeqCst);
         let counts = counts.clone();
         Proxy::agent("agent")
@@ -195,8 +195,8 @@ fn embedded(seen: &Arc<Seen>) -> Config {
     });
     let specs = vec![Spec::in_process("proxy", proxy), Spec::in_process("agent", agent)];
     let mut config = Config::new(Mode::Agent, specs);
-    config.survival.delay = (std::time::Duration::ZERO, std::time::Duration::ZERO);
-    config.survival.notices = false;
+    config.failure.delay = (std::time::Duration::ZERO, std::time::Duration::ZERO);
+    config.failure.notices = false;
     config
 }
 

@@ -12,10 +12,10 @@ use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
-use super::session::{Reader, Saying};
+use super::session::{OutgoingMessage, Reader};
 
 /// How often a stream without messages shows that it is alive.
-const BEAT: Duration = Duration::from_secs(15);
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 pub(super) type Reply = Response<Body>;
 
@@ -34,8 +34,8 @@ pub(super) enum Body {
 pub(super) struct Events {
     reader: Reader,
     /// Was read to find out which status to send.
-    first: Option<Saying>,
-    beat: Interval,
+    first: Option<OutgoingMessage>,
+    keep_alive: Interval,
 }
 
 /// A status without a text.
@@ -57,10 +57,10 @@ pub(super) fn refusal(status: StatusCode, id: Id, code: i64, words: &str) -> Ref
     Box::new(json(status, Message::response(id, Outcome::error(code, words)).to_line().into()))
 }
 
-pub(super) fn events(reader: Reader, first: Option<Saying>) -> Reply {
-    let mut beat = tokio::time::interval_at(Instant::now() + BEAT, BEAT);
-    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut reply = Response::new(Body::Events(Events { reader, first, beat }));
+pub(super) fn events(reader: Reader, first: Option<OutgoingMessage>) -> Reply {
+    let mut keep_alive = tokio::time::interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
+    keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut reply = Response::new(Body::Events(Events { reader, first, keep_alive }));
     let headers = reply.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(EVENTS));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
@@ -75,10 +75,10 @@ impl Events {
             None => self.reader.poll_next(cx),
         };
         match next {
-            Poll::Ready(Some(saying)) => Poll::Ready(Some(event(&saying.line))),
+            Poll::Ready(Some(message)) => Poll::Ready(Some(event(&message.line))),
             Poll::Ready(None) => Poll::Ready(None),
             Poll::Pending => {
-                ready!(self.beat.poll_tick(cx));
+                ready!(self.keep_alive.poll_tick(cx));
                 Poll::Ready(Some(Bytes::from_static(b":\n\n")))
             }
         }

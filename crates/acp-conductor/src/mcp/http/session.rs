@@ -1,4 +1,4 @@
-//! One HTTP client: which of its open responses gets what is said to it.
+//! One HTTP client: which of its open responses gets what is outgoing to it.
 //!
 //! - An answer goes to the POST that carried the request, and progress of that request, too.
 //! - A request of the server is most likely about an open request of the client: it goes to the
@@ -15,11 +15,11 @@ use acp_wire::{Call, Id, Message, Outcome, code};
 use bytes::Bytes;
 use mcp::{ClientId, Ticket};
 
-use crate::mcp::Said;
+use crate::mcp::ClientReceiver;
 
 /// How much is kept for a client that has nothing open to hear it on.
-const MOST_KEPT: usize = 1000;
-const MOST_BYTES_KEPT: usize = 8 * 1024 * 1024;
+const MAX_KEPT: usize = 1000;
+const MAX_KEPT_BYTES: usize = 8 * 1024 * 1024;
 
 const PROGRESS: &str = "notifications/progress";
 
@@ -31,37 +31,37 @@ pub(super) struct Session {
 
 /// How long a client stays.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Stay {
+pub(super) enum SessionLifetime {
     /// As long as its one POST.
     OnePost,
     /// It has asked for a session; once it has read the answer it stays.
-    Asked,
+    Requested,
     /// Until it says that it leaves.
-    Session,
+    Established,
 }
 
 struct State {
-    said: Said,
-    stay: Stay,
+    outgoing: ClientReceiver,
+    lifetime: SessionLifetime,
     /// By the order in which they were opened.
     streams: BTreeMap<u64, Stream>,
     opened: u64,
-    kept: VecDeque<Saying>,
+    kept: VecDeque<OutgoingMessage>,
     bytes_kept: usize,
-    has_lost: bool,
+    has_dropped: bool,
     /// The client has left.
     left: bool,
-    /// Nothing more will be said.
+    /// Nothing more will be outgoing.
     over: bool,
-    attendant: Option<Waker>,
+    delivery_task: Option<Waker>,
     /// Whom to wake as soon as the lock is free.
-    awake: Vec<Waker>,
+    to_wake: Vec<Waker>,
 }
 
 /// What one response still has to carry.
 struct Stream {
     kind: Kind,
-    sayings: VecDeque<Saying>,
+    messages: VecDeque<OutgoingMessage>,
     /// Ends when it has carried this.
     complete: bool,
     reader: Option<Waker>,
@@ -86,15 +86,15 @@ impl Request {
 }
 
 /// One message to the client.
-pub(super) struct Saying {
+pub(super) struct OutgoingMessage {
     pub line: Bytes,
-    pub sort: Sort,
-    /// It came from the conductor, who counts what is unread.
-    counts: bool,
+    pub kind: MessageKind,
+    /// It came from the conductor, who counted what is unread.
+    counted: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Sort {
+pub(super) enum MessageKind {
     Result,
     /// With its code.
     Error(i64),
@@ -104,19 +104,24 @@ pub(super) enum Sort {
 }
 
 impl Session {
-    pub fn new(client_id: ClientId, ticket: Ticket, said: Said, stay: Stay) -> Arc<Session> {
+    pub fn new(
+        client_id: ClientId,
+        ticket: Ticket,
+        outgoing: ClientReceiver,
+        lifetime: SessionLifetime,
+    ) -> Arc<Session> {
         let state = State {
-            said,
-            stay,
+            outgoing,
+            lifetime,
             streams: BTreeMap::new(),
             opened: 0,
             kept: VecDeque::new(),
             bytes_kept: 0,
-            has_lost: false,
+            has_dropped: false,
             left: false,
             over: false,
-            attendant: None,
-            awake: Vec::new(),
+            delivery_task: None,
+            to_wake: Vec::new(),
         };
         Arc::new(Session { client_id, ticket, state: Mutex::new(state) })
     }
@@ -131,18 +136,18 @@ impl Session {
     /// knowing, and gets what that one has not carried.
     pub fn open_get(self: &Arc<Session>) -> Reader {
         let number = self.change(|state| {
-            let mut sayings = VecDeque::new();
+            let mut messages = VecDeque::new();
             for stream in state.streams.values_mut() {
                 if matches!(stream.kind, Kind::Get) {
-                    sayings.append(&mut stream.sayings);
+                    messages.append(&mut stream.messages);
                     stream.complete = true;
-                    state.awake.extend(stream.reader.take());
+                    state.to_wake.extend(stream.reader.take());
                 }
             }
             let number = state.open(Kind::Get);
             if let Some(stream) = state.streams.get_mut(&number) {
-                sayings.append(&mut stream.sayings);
-                stream.sayings = sayings;
+                messages.append(&mut stream.messages);
+                stream.messages = messages;
             }
             number
         });
@@ -154,17 +159,17 @@ impl Session {
         self.change(State::leave);
     }
 
-    /// Takes what is said to the client to where it belongs. Ready when the call is over, be it that
-    /// the client has left or that nothing more will be said.
-    pub fn poll_attend(&self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Takes what is outgoing to the client to where it belongs. Ready when the call is over, be it that
+    /// the client has left or that nothing more will be outgoing.
+    pub fn poll_deliver(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.change(|state| {
             while !state.left {
-                let next = pin!(state.said.next()).poll(cx);
+                let next = pin!(state.outgoing.next()).poll(cx);
                 match next {
-                    Poll::Ready(Some(line)) => state.say(line),
+                    Poll::Ready(Some(line)) => state.route(line),
                     Poll::Ready(None) => return Poll::Ready(()),
                     Poll::Pending => {
-                        state.attendant = Some(cx.waker().clone());
+                        state.delivery_task = Some(cx.waker().clone());
                         return Poll::Pending;
                     }
                 }
@@ -179,7 +184,7 @@ impl Session {
             state.over = true;
             for stream in state.streams.values_mut() {
                 stream.end();
-                state.awake.extend(stream.reader.take());
+                state.to_wake.extend(stream.reader.take());
             }
         });
     }
@@ -187,9 +192,9 @@ impl Session {
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let result = change(&mut state);
-        let awake = std::mem::take(&mut state.awake);
+        let to_wake = std::mem::take(&mut state.to_wake);
         drop(state);
-        awake.into_iter().for_each(Waker::wake);
+        to_wake.into_iter().for_each(Waker::wake);
         result
     }
 }
@@ -198,11 +203,11 @@ impl State {
     fn open(&mut self, kind: Kind) -> u64 {
         let number = self.opened;
         self.opened += 1;
-        let mut stream = Stream { kind, sayings: VecDeque::new(), complete: false, reader: None };
-        if stream.takes_anything() {
+        let mut stream = Stream { kind, messages: VecDeque::new(), complete: false, reader: None };
+        if stream.accepts_any_message() {
             self.bytes_kept = 0;
-            self.has_lost = false;
-            stream.sayings.append(&mut self.kept);
+            self.has_dropped = false;
+            stream.messages.append(&mut self.kept);
         }
         if self.over {
             stream.end();
@@ -211,75 +216,84 @@ impl State {
         number
     }
 
-    fn say(&mut self, line: Bytes) {
+    fn route(&mut self, line: Bytes) {
         match Message::parse(&line) {
             Ok(Message::Response { id, outcome, .. }) if !id.is_null() => {
-                let sort = match &outcome {
-                    Outcome::Result(_) => Sort::Result,
-                    Outcome::Error(_) => Sort::Error(outcome.error_code().unwrap_or_default()),
+                let kind = match &outcome {
+                    Outcome::Result(_) => MessageKind::Result,
+                    Outcome::Error(_) => {
+                        MessageKind::Error(outcome.error_code().unwrap_or_default())
+                    }
                 };
                 match self.stream(|request| request.id == id) {
                     Some(stream) => {
                         stream.close_request(&id);
-                        stream.sayings.push_back(Saying { line, sort, counts: true });
+                        stream.messages.push_back(OutgoingMessage { line, kind, counted: true });
                         let reader = stream.reader.take();
-                        self.awake.extend(reader);
+                        self.to_wake.extend(reader);
                     }
                     None => {
                         tracing::debug!("an MCP client does not wait for its answer any more");
-                        self.said.was_read(line.len());
+                        self.outgoing.mark_written(line.len());
                     }
                 }
             }
             Ok(Message::Notification(call)) if call.is(PROGRESS) => {
                 let token = call.params.and_then(|it| it.member("progressToken")).and_then(Id::new);
                 match self.stream(|request| token.is_some() && request.token == token) {
-                    Some(stream) if stream.takes_anything() => {
-                        stream.sayings.push_back(Saying { line, sort: Sort::Other, counts: true });
+                    Some(stream) if stream.accepts_any_message() => {
+                        stream.messages.push_back(OutgoingMessage {
+                            line,
+                            kind: MessageKind::Other,
+                            counted: true,
+                        });
                         let reader = stream.reader.take();
-                        self.awake.extend(reader);
+                        self.to_wake.extend(reader);
                     }
                     // It wants the bare answer.
-                    Some(_) => self.said.was_read(line.len()),
-                    None => self.say_anywhere(line, Sort::Other),
+                    Some(_) => self.outgoing.mark_written(line.len()),
+                    None => self.route_to_any_stream(line, MessageKind::Other),
                 }
             }
-            Ok(Message::Request { .. }) => self.say_anywhere(line, Sort::Request),
-            Ok(_) => self.say_anywhere(line, Sort::Other),
+            Ok(Message::Request { .. }) => self.route_to_any_stream(line, MessageKind::Request),
+            Ok(_) => self.route_to_any_stream(line, MessageKind::Other),
             Err(error) => {
-                tracing::warn!("what was to be said to an MCP client is not a message: {error}");
-                self.said.was_read(line.len());
+                tracing::warn!(
+                    "what was to be outgoing to an MCP client is not a message: {error}"
+                );
+                self.outgoing.mark_written(line.len());
             }
         }
     }
 
     /// Says what belongs to no request of the client, as far as we know.
-    fn say_anywhere(&mut self, line: Bytes, sort: Sort) {
-        let open = || self.streams.iter().rev().filter(|(_, stream)| stream.takes_anything());
-        let wanted = |stream: &Stream| matches!(stream.kind, Kind::Get) == (sort == Sort::Other);
+    fn route_to_any_stream(&mut self, line: Bytes, kind: MessageKind) {
+        let open = || self.streams.iter().rev().filter(|(_, stream)| stream.accepts_any_message());
+        let wanted =
+            |stream: &Stream| matches!(stream.kind, Kind::Get) == (kind == MessageKind::Other);
         let best = open().find(|(_, stream)| wanted(stream)).or_else(|| open().next());
         let number = best.map(|(number, _)| *number);
-        let saying = Saying { line, sort, counts: true };
+        let message = OutgoingMessage { line, kind, counted: true };
         match number.and_then(|number| self.streams.get_mut(&number)) {
             Some(stream) => {
-                stream.sayings.push_back(saying);
-                self.awake.extend(stream.reader.take());
+                stream.messages.push_back(message);
+                self.to_wake.extend(stream.reader.take());
             }
-            None => self.keep(saying),
+            None => self.keep(message),
         }
     }
 
-    fn keep(&mut self, saying: Saying) {
-        self.bytes_kept += saying.line.len();
-        self.kept.push_back(saying);
-        while self.kept.len() > MOST_KEPT || self.bytes_kept > MOST_BYTES_KEPT {
+    fn keep(&mut self, message: OutgoingMessage) {
+        self.bytes_kept += message.line.len();
+        self.kept.push_back(message);
+        while self.kept.len() > MAX_KEPT || self.bytes_kept > MAX_KEPT_BYTES {
             let Some(oldest) = self.kept.pop_front() else { return };
             self.bytes_kept -= oldest.line.len();
-            self.said.was_read(oldest.line.len());
-            if !std::mem::replace(&mut self.has_lost, true) {
+            self.outgoing.mark_written(oldest.line.len());
+            if !std::mem::replace(&mut self.has_dropped, true) {
                 tracing::warn!(
                     "an MCP client on HTTP has no stream open for messages from the server: those \
-                     beyond the last {MOST_KEPT} or {MOST_BYTES_KEPT} bytes are lost"
+                     beyond the last {MAX_KEPT} or {MAX_KEPT_BYTES} bytes are lost"
                 );
             }
         }
@@ -295,13 +309,13 @@ impl State {
 
     fn leave(&mut self) {
         self.left = true;
-        self.awake.extend(self.attendant.take());
+        self.to_wake.extend(self.delivery_task.take());
     }
 }
 
 impl Stream {
     /// Can it carry what belongs to no request of its own?
-    fn takes_anything(&self) -> bool {
+    fn accepts_any_message(&self) -> bool {
         !self.complete && !matches!(self.kind, Kind::Post { only_answers: true, .. })
     }
 
@@ -320,8 +334,12 @@ impl Stream {
         for request in requests.drain(..) {
             let words = "the connection to the MCP server has ended";
             let answer = Message::response(request.id, Outcome::error(code::INTERNAL_ERROR, words));
-            let sort = Sort::Error(code::INTERNAL_ERROR);
-            self.sayings.push_back(Saying { line: answer.to_line().into(), sort, counts: false });
+            let kind = MessageKind::Error(code::INTERNAL_ERROR);
+            self.messages.push_back(OutgoingMessage {
+                line: answer.to_line().into(),
+                kind,
+                counted: false,
+            });
         }
     }
 }
@@ -334,20 +352,22 @@ pub(super) struct Reader {
 
 impl Reader {
     /// The next message, `None` at the end.
-    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Saying>> {
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<OutgoingMessage>> {
         self.session.change(|state| {
             let Some(stream) = state.streams.get_mut(&self.number) else {
                 return Poll::Ready(None);
             };
-            match stream.sayings.pop_front() {
-                Some(saying) => {
-                    if saying.counts {
-                        state.said.was_read(saying.line.len());
+            match stream.messages.pop_front() {
+                Some(message) => {
+                    if message.counted {
+                        state.outgoing.mark_written(message.line.len());
                     }
-                    if state.stay == Stay::Asked && saying.sort == Sort::Result {
-                        state.stay = Stay::Session;
+                    if state.lifetime == SessionLifetime::Requested
+                        && message.kind == MessageKind::Result
+                    {
+                        state.lifetime = SessionLifetime::Established;
                     }
-                    Poll::Ready(Some(saying))
+                    Poll::Ready(Some(message))
                 }
                 None if stream.complete => Poll::Ready(None),
                 None => {
@@ -358,7 +378,7 @@ impl Reader {
         })
     }
 
-    pub async fn next(&mut self) -> Option<Saying> {
+    pub async fn next(&mut self) -> Option<OutgoingMessage> {
         std::future::poll_fn(|cx| self.poll_next(cx)).await
     }
 }
@@ -367,15 +387,17 @@ impl Drop for Reader {
     fn drop(&mut self) {
         self.session.change(|state| {
             let Some(stream) = state.streams.remove(&self.number) else { return };
-            for saying in stream.sayings {
-                match saying.sort {
+            for message in stream.messages {
+                match message.kind {
                     // Another stream can still carry it.
-                    Sort::Request | Sort::Other => state.say_anywhere(saying.line, saying.sort),
-                    _ if saying.counts => state.said.was_read(saying.line.len()),
+                    MessageKind::Request | MessageKind::Other => {
+                        state.route_to_any_stream(message.line, message.kind)
+                    }
+                    _ if message.counted => state.outgoing.mark_written(message.line.len()),
                     _ => {}
                 }
             }
-            if state.stay != Stay::Session {
+            if state.lifetime != SessionLifetime::Established {
                 state.leave();
             }
         });

@@ -13,39 +13,39 @@ use tokio::io::DuplexStream;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
-use crate::host::process::{Ended, Words};
+use crate::host::process::{Ended, StderrTail};
 
 /// How much a pipe holds.
-const PIPE: usize = 512 * 1024;
+const PIPE_SIZE: usize = 512 * 1024;
 
-type Running = Pin<Box<dyn Future<Output = io::Result<()>>>>;
+type RunFuture = Pin<Box<dyn Future<Output = io::Result<()>>>>;
 
 /// How to run a component here. It may be run more than once.
 #[derive(Clone)]
-pub struct Resident {
-    run: Arc<dyn Fn(DuplexStream, DuplexStream) -> Running + Send + Sync>,
+pub struct InProcess {
+    run: Arc<dyn Fn(DuplexStream, DuplexStream) -> RunFuture + Send + Sync>,
 }
 
 /// One that runs. Dropping it ends it.
 #[derive(Debug)]
-pub struct Guest {
-    words: Words,
+pub struct ComponentThread {
+    stderr: StderrTail,
     _stop: oneshot::Sender<()>,
 }
 
-impl Resident {
+impl InProcess {
     /// `run` is called in a thread of its own, with what the conductor says and a place for answers.
-    pub fn new<F, R>(run: F) -> Resident
+    pub fn new<F, R>(run: F) -> InProcess
     where
         F: Fn(DuplexStream, DuplexStream) -> R + Send + Sync + 'static,
         R: Future<Output = io::Result<()>> + 'static,
     {
-        Resident { run: Arc::new(move |reader, writer| Box::pin(run(reader, writer))) }
+        InProcess { run: Arc::new(move |reader, writer| Box::pin(run(reader, writer))) }
     }
 
     /// A proxy, or an agent, of the SDK: `make` gives a fresh one each time it is started.
-    pub fn of(make: impl Fn() -> acp_proxy::Proxy + Send + Sync + 'static) -> Resident {
-        Resident::new(move |reader, writer| {
+    pub fn of(make: impl Fn() -> acp_proxy::Proxy + Send + Sync + 'static) -> InProcess {
+        InProcess::new(move |reader, writer| {
             make().log_to(|line| tracing::warn!("{line}")).serve(reader, writer)
         })
     }
@@ -55,11 +55,11 @@ impl Resident {
         name: &str,
         (seat, life): (Seat, u32),
         ended: UnboundedSender<Ended>,
-    ) -> io::Result<(Guest, DuplexStream, DuplexStream)> {
-        let (to, reader) = tokio::io::duplex(PIPE);
-        let (writer, from) = tokio::io::duplex(PIPE);
+    ) -> io::Result<(ComponentThread, DuplexStream, DuplexStream)> {
+        let (to, reader) = tokio::io::duplex(PIPE_SIZE);
+        let (writer, from) = tokio::io::duplex(PIPE_SIZE);
         let (stop, stopped) = oneshot::channel::<()>();
-        let words = Words::default();
+        let stderr = StderrTail::default();
         let run = self.run.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         std::thread::Builder::new().name(name.to_owned()).spawn(move || {
@@ -74,39 +74,39 @@ impl Resident {
             let how = match std::panic::catch_unwind(running) {
                 Ok(Ok(())) => How::Status(0),
                 Ok(Err(error)) => How::Ended(error.to_string()),
-                Err(panic) => How::Ended(format!("it panicked: {}", said(&*panic))),
+                Err(panic) => How::Ended(format!("it panicked: {}", panic_message(&*panic))),
             };
             // What it has started must not keep its thread.
             runtime.shutdown_background();
             // Nobody listens any more when the chain is over.
             let _ = ended.send(Ended { seat, life, how });
         })?;
-        Ok((Guest { words, _stop: stop }, from, to))
+        Ok((ComponentThread { stderr, _stop: stop }, from, to))
     }
 }
 
-impl Guest {
-    pub fn words(&self) -> &Words {
-        &self.words
+impl ComponentThread {
+    pub fn stderr(&self) -> &StderrTail {
+        &self.stderr
     }
 }
 
-fn said(panic: &(dyn std::any::Any + Send)) -> String {
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
 
-impl fmt::Debug for Resident {
+impl fmt::Debug for InProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Resident")
+        f.write_str("InProcess")
     }
 }
 
 /// Two are the same if they were made as one.
-impl PartialEq for Resident {
-    fn eq(&self, other: &Resident) -> bool {
+impl PartialEq for InProcess {
+    fn eq(&self, other: &InProcess) -> bool {
         Arc::ptr_eq(&self.run, &other.run)
     }
 }
 
-impl Eq for Resident {}
+impl Eq for InProcess {}

@@ -13,19 +13,19 @@ use acp_wire::dialect::generation::Greeting;
 use crate::config::Spec;
 
 /// No more than this is remembered: a file that nobody cleans up must not grow for ever.
-const MOST: usize = 500;
+const MAX_ENTRIES: usize = 500;
 
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct GreetingCache {
     path: Option<PathBuf>,
     greetings: BTreeMap<u64, Greeting>,
 }
 
-impl Memory {
+impl GreetingCache {
     /// What earlier runs have found out.
-    pub fn load() -> Memory {
+    pub fn load() -> GreetingCache {
         let path = directory().map(|directory| directory.join("greetings"));
-        let mut memory = Memory { path, greetings: BTreeMap::new() };
+        let mut memory = GreetingCache { path, greetings: BTreeMap::new() };
         memory.read();
         memory
     }
@@ -34,16 +34,16 @@ impl Memory {
     fn read(&mut self) {
         let text = self.path.as_ref().and_then(|path| fs::read_to_string(path).ok());
         let entries = text.iter().flat_map(|text| text.lines()).filter_map(entry);
-        self.greetings = entries.take(MOST).collect();
+        self.greetings = entries.take(MAX_ENTRIES).collect();
     }
 
-    pub fn recall(&self, spec: &Spec) -> Option<Greeting> {
+    pub fn lookup(&self, spec: &Spec) -> Option<Greeting> {
         self.greetings.get(&key(spec)).copied()
     }
 
     /// Remembers for the next run. The newest greeting is what a start begins with anyway.
-    pub fn learn(&mut self, spec: &Spec, greeting: Greeting) {
-        let known = self.recall(spec);
+    pub fn store(&mut self, spec: &Spec, greeting: Greeting) {
+        let known = self.lookup(spec);
         if known.unwrap_or(Greeting::Proxy) == greeting {
             return;
         }
@@ -52,7 +52,7 @@ impl Memory {
         match greeting {
             Greeting::Proxy => drop(self.greetings.remove(&key)),
             greeting => {
-                if self.greetings.len() >= MOST {
+                if self.greetings.len() >= MAX_ENTRIES {
                     self.greetings.pop_first();
                 }
                 self.greetings.insert(key, greeting);
@@ -64,9 +64,9 @@ impl Memory {
     }
 
     /// Forgets what was wrong.
-    pub fn forget(&mut self, spec: &Spec) {
+    pub fn remove(&mut self, spec: &Spec) {
         // The newest greeting is what a start begins with if nothing is remembered.
-        self.learn(spec, Greeting::Proxy);
+        self.store(spec, Greeting::Proxy);
     }
 
     fn save(&self) -> std::io::Result<()> {
@@ -80,9 +80,9 @@ impl Memory {
             .map(|(key, greeting)| format!("{key:016x} {}\n", greeting.method()))
             .collect();
         // Moved into place, so that another conductor never reads half of it.
-        let fresh = path.with_extension(std::process::id().to_string());
-        fs::write(&fresh, lines)?;
-        fs::rename(fresh, path)
+        let temporary = path.with_extension(std::process::id().to_string());
+        fs::write(&temporary, lines)?;
+        fs::rename(temporary, path)
     }
 }
 

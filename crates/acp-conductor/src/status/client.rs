@@ -9,38 +9,38 @@ use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 
-use super::{Found, Status, socket};
+use super::{QueryResult, Status, socket};
 
 /// How long a conductor may take to answer. One that lives needs no time.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// No answer is longer.
-const LONGEST: u64 = 64 * 1024 * 1024;
+const MAX_LENGTH: u64 = 64 * 1024 * 1024;
 
 /// Asks all conductors of this user, or the one with this process id.
-pub fn ask(pid: Option<u32>) -> Result<Found, String> {
+pub fn query(pid: Option<u32>) -> Result<QueryResult, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let found = runtime.map_err(|error| error.to_string())?.block_on(ask_around(pid));
+    let found = runtime.map_err(|error| error.to_string())?.block_on(query_all(pid));
     match pid {
-        Some(pid) if found.running.is_empty() => Err(nobody(pid, &found)),
+        Some(pid) if found.running.is_empty() => Err(no_answer(pid, &found)),
         _ => Ok(found),
     }
 }
 
 /// Why there is no answer of this process.
-fn nobody(pid: u32, found: &Found) -> String {
-    if !found.silent.is_empty() {
-        return found.silent.join("; ");
+fn no_answer(pid: u32, found: &QueryResult) -> String {
+    if !found.unresponsive.is_empty() {
+        return found.unresponsive.join("; ");
     }
     let text = format!(
         "no conductor with the process id {pid} runs here, or it was started with --status off; \
          conductor status lists those that can be asked"
     );
-    [&[text], &*found.closed].concat().join("; ")
+    [&[text], &*found.unreadable].concat().join("; ")
 }
 
-async fn ask_around(wanted: Option<u32>) -> Found {
-    let mut found = Found::default();
+async fn query_all(wanted: Option<u32>) -> QueryResult {
+    let mut found = QueryResult::default();
     // All at once: one that does not answer holds up nobody else.
     let mut asked = JoinSet::new();
     for directory in socket::directories() {
@@ -48,13 +48,13 @@ async fn ask_around(wanted: Option<u32>) -> Found {
             Ok(sockets) => sockets,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => {
-                found.closed.push(format!("{} is not used: {error}", directory.display()));
+                found.unreadable.push(format!("{} is not used: {error}", directory.display()));
                 continue;
             }
         };
         for (pid, path) in sockets {
             if wanted.is_none_or(|wanted| wanted == pid) {
-                asked.spawn(async move { (pid, ask_one(&path).await) });
+                asked.spawn(async move { (pid, query_one(&path).await) });
             }
         }
     }
@@ -62,17 +62,17 @@ async fn ask_around(wanted: Option<u32>) -> Found {
         match answered {
             Ok((_, Ok(Some(status)))) => found.running.push(status),
             Ok((_, Ok(None))) | Err(_) => {}
-            Ok((pid, Err(why))) => found.silent.push(format!("conductor {pid} {why}")),
+            Ok((pid, Err(why))) => found.unresponsive.push(format!("conductor {pid} {why}")),
         }
     }
     found.running.sort_by_key(|status| status.pid);
-    found.silent.sort();
+    found.unresponsive.sort();
     found
 }
 
 /// What it answers; `None` if there is nobody any more.
-async fn ask_one(path: &Path) -> Result<Option<Status>, String> {
-    match tokio::time::timeout(PATIENCE, read(path)).await {
+async fn query_one(path: &Path) -> Result<Option<Status>, String> {
+    match tokio::time::timeout(TIMEOUT, read(path)).await {
         Err(_) => Err("does not answer; it may be stopped".into()),
         Ok(Ok(line)) if line.is_empty() => Ok(None),
         Ok(Ok(line)) => serde_json::from_slice(&line).map(Some).map_err(|error| {
@@ -94,10 +94,10 @@ async fn ask_one(path: &Path) -> Result<Option<Status>, String> {
 
 async fn read(path: &Path) -> io::Result<Vec<u8>> {
     let stream = UnixStream::connect(path).await?;
-    if stream.peer_cred()?.uid() != socket::user() {
+    if stream.peer_cred()?.uid() != socket::current_user() {
         return Err(io::Error::other("another user answers"));
     }
     let mut line = Vec::new();
-    stream.take(LONGEST).read_to_end(&mut line).await?;
+    stream.take(MAX_LENGTH).read_to_end(&mut line).await?;
     Ok(line)
 }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use acp_wire::{Call, Id, Json, Message, Outcome, Side};
 
-use super::Fold;
+use super::WireDetail;
 use super::payload::without_secrets;
-use crate::tap::Sighting;
+use crate::tap::TapEvent;
 
 /// How many open requests are remembered by name.
-const MOST_OPEN: usize = 1000;
+const MAX_OPEN: usize = 1000;
 
 /// A message that goes from one to the next, or something else that happened.
 #[derive(Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct Row {
     pub from: String,
     pub to: String,
     pub toward: Side,
-    pub what: What,
+    pub kind: RowKind,
     /// The id that it has on this hop.
     pub id: Option<String>,
     /// The beginning of its payload, at least as much as fits in a line.
@@ -25,7 +25,7 @@ pub struct Row {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum What {
+pub enum RowKind {
     Request(String),
     Notification(String),
     /// The answer to a request with this method.
@@ -39,48 +39,48 @@ type Methods = BTreeMap<(String, Id), String>;
 
 /// What was seen so far.
 #[derive(Debug)]
-pub struct Wire {
+pub struct WireLog {
     /// The editor and the components, in their order.
     names: Vec<String>,
-    fold: Fold,
+    detail: WireDetail,
     /// The methods of open requests, by who asked and under which id.
     asked: Methods,
     /// Those of MCP, by who was asked. An answer may end at the conductor, which asked on behalf of an
     /// MCP client: then it is shown when it arrives.
     mcp: Methods,
-    parked: Option<Row>,
+    pending_answer: Option<Row>,
     /// The stream that runs on each hop: what it is, and how many pieces were not shown.
     streams: BTreeMap<(usize, Side), (String, usize)>,
 }
 
-impl Wire {
-    pub fn new(components: &[String], fold: Fold) -> Wire {
+impl WireLog {
+    pub fn new(components: &[String], detail: WireDetail) -> WireLog {
         let names = std::iter::once("editor".to_owned()).chain(components.iter().cloned());
-        Wire {
+        WireLog {
             names: names.collect(),
-            fold,
+            detail,
             asked: BTreeMap::new(),
             mcp: BTreeMap::new(),
-            parked: None,
+            pending_answer: None,
             streams: BTreeMap::new(),
         }
     }
 
-    /// What there is to show for a sighting.
-    pub fn see(&mut self, sighting: &Sighting<'_>) -> Vec<Row> {
+    /// What there is to show for a event.
+    pub fn rows(&mut self, event: &TapEvent<'_>) -> Vec<Row> {
         let mut rows: Vec<Row> = Vec::new();
-        let parked = self.parked.take();
-        match sighting {
+        let pending_answer = self.pending_answer.take();
+        match event {
             // It goes on, and is shown below.
-            Sighting::Delivered { message: Message::Response { .. }, .. } => {}
-            _ => rows.extend(parked),
+            TapEvent::Delivered { message: Message::Response { .. }, .. } => {}
+            _ => rows.extend(pending_answer),
         }
-        match sighting {
-            Sighting::Arrived { seat, message, .. } => self.arrived(seat, message),
-            Sighting::Delivered { seat, toward, message, .. } => {
+        match event {
+            TapEvent::Arrived { seat, message, .. } => self.arrived(seat, message),
+            TapEvent::Delivered { seat, toward, message, .. } => {
                 self.delivered(seat, *toward, message, &mut rows);
             }
-            Sighting::Started { .. } | Sighting::Left { .. } => {}
+            TapEvent::Started { .. } | TapEvent::Ended { .. } => {}
         }
         rows
     }
@@ -88,70 +88,71 @@ impl Wire {
     fn arrived(&mut self, seat: &str, message: &Message) {
         match message {
             Message::Request { id, call } => {
-                remember(&mut self.asked, seat, id, || telling(call).0);
+                remember(&mut self.asked, seat, id, || describe(call).0);
             }
             Message::Response { id, outcome, .. } => {
                 let Some(method) = self.mcp.remove(&key(seat, id)) else { return };
-                let place = self.place(seat);
-                let to = self.names.get(place + 1).map_or("conductor", String::as_str).to_owned();
-                let from = self.names[place].clone();
-                let (what, json) = answer(method, outcome);
-                let row = Row { from, to, toward: Side::Agent, what, id: Some(shown(id)), json };
-                self.parked = Some(row);
+                let position = self.position(seat);
+                let to =
+                    self.names.get(position + 1).map_or("conductor", String::as_str).to_owned();
+                let from = self.names[position].clone();
+                let (kind, json) = answer(method, outcome);
+                let row = Row { from, to, toward: Side::Agent, kind, id: Some(shown(id)), json };
+                self.pending_answer = Some(row);
             }
             Message::Notification(_) => {}
         }
     }
 
-    fn place(&self, seat: &str) -> usize {
-        // The editor sits in a place that goes by another name.
+    fn position(&self, seat: &str) -> usize {
+        // The editor sits in a position that goes by another name.
         self.names.iter().position(|name| name == seat).unwrap_or(0)
     }
 
     fn delivered(&mut self, seat: &str, toward: Side, message: &Message, rows: &mut Vec<Row>) {
-        let place = self.place(seat);
+        let position = self.position(seat);
         let from = match toward {
-            Side::Agent => place.checked_sub(1),
-            Side::Editor => Some(place + 1),
+            Side::Agent => position.checked_sub(1),
+            Side::Editor => Some(position + 1),
         };
         let from = from.and_then(|from| self.names.get(from)).map_or("conductor", String::as_str);
-        let (from, to) = (from.to_owned(), self.names[place].clone());
-        let (what, id, json) = match message {
+        let (from, to) = (from.to_owned(), self.names[position].clone());
+        let (kind, id, json) = match message {
             Message::Request { id, call } => {
-                let (method, json) = telling(call);
+                let (method, json) = describe(call);
                 if method.starts_with("mcp/") {
                     remember(&mut self.mcp, seat, id, || method.clone());
                 }
-                (What::Request(method), Some(shown(id)), json)
+                (RowKind::Request(method), Some(shown(id)), json)
             }
             Message::Notification(call) => {
-                let (method, json) = telling(call);
-                (What::Notification(method), None, json)
+                let (method, json) = describe(call);
+                (RowKind::Notification(method), None, json)
             }
             Message::Response { id, outcome, .. } => {
                 let method = self.asked.remove(&key(seat, id)).unwrap_or_default();
-                let (what, json) = answer(method, outcome);
-                (what, Some(shown(id)), json)
+                let (kind, json) = answer(method, outcome);
+                (kind, Some(shown(id)), json)
             }
         };
-        if self.goes_on((place, toward), &what) {
+        if self.goes_on((position, toward), &kind) {
             return;
         }
         let row =
-            |what, id, json| Row { from: from.clone(), to: to.clone(), toward, what, id, json };
-        if let Some((method, count @ 1..)) = self.streams.remove(&(place, toward)) {
-            rows.push(row(What::More(method, count), None, String::new()));
+            |kind, id, json| Row { from: from.clone(), to: to.clone(), toward, kind, id, json };
+        if let Some((method, count @ 1..)) = self.streams.remove(&(position, toward)) {
+            rows.push(row(RowKind::More(method, count), None, String::new()));
         }
-        if let Some(method) = self.piece(&what) {
-            self.streams.insert((place, toward), (method.to_owned(), 0));
+        if let Some(method) = self.piece(&kind) {
+            self.streams.insert((position, toward), (method.to_owned(), 0));
         }
-        rows.push(row(what, id, json));
+        rows.push(row(kind, id, json));
     }
 
     /// What a piece of a stream is called.
-    fn piece<'a>(&self, what: &'a What) -> Option<&'a str> {
-        match what {
-            What::Notification(method) if self.fold == Fold::Streams => {
+    fn piece<'a>(&self, kind: &'a RowKind) -> Option<&'a str> {
+        match kind {
+            RowKind::Notification(method) if self.detail == WireDetail::Folded => {
                 Some(method.as_str()).filter(|method| method.ends_with("_chunk"))
             }
             _ => None,
@@ -159,8 +160,8 @@ impl Wire {
     }
 
     /// Counts one more piece of the stream that runs on a hop, if it is one.
-    fn goes_on(&mut self, hop: (usize, Side), what: &What) -> bool {
-        let Some(method) = self.piece(what) else { return false };
+    fn goes_on(&mut self, hop: (usize, Side), kind: &RowKind) -> bool {
+        let Some(method) = self.piece(kind) else { return false };
         match self.streams.get_mut(&hop) {
             Some((running, count)) if running == method => {
                 *count += 1;
@@ -176,7 +177,7 @@ fn key(seat: &str, id: &Id) -> (String, Id) {
 }
 
 fn remember(methods: &mut Methods, seat: &str, id: &Id, method: impl FnOnce() -> String) {
-    if methods.len() < MOST_OPEN {
+    if methods.len() < MAX_OPEN {
         methods.insert(key(seat, id), method());
     }
 }
@@ -185,15 +186,15 @@ fn shown(id: &Id) -> String {
     id.json().as_str().trim_matches('"').to_owned()
 }
 
-fn answer(method: String, outcome: &Outcome) -> (What, String) {
+fn answer(method: String, outcome: &Outcome) -> (RowKind, String) {
     match outcome {
-        Outcome::Result(json) => (What::Answer(method), brief(json)),
-        Outcome::Error(json) => (What::Failure(method), brief(json)),
+        Outcome::Result(json) => (RowKind::Answer(method), brief(json)),
+        Outcome::Error(json) => (RowKind::Failure(method), brief(json)),
     }
 }
 
 /// A method, with the one inside where there is one, and what is worth reading of its payload.
-fn telling(call: &Call) -> (String, String) {
+fn describe(call: &Call) -> (String, String) {
     let method = call.method.name().into_owned();
     let Some(params) = &call.params else { return (method, String::new()) };
     let inner = |path: &[&str]| params.at(path).as_ref().and_then(Json::text).map(String::from);
@@ -227,22 +228,22 @@ mod tests {
         Message::parse(&bytes::Bytes::from(text.to_owned())).unwrap()
     }
 
-    fn delivered(wire: &mut Wire, seat: &str, toward: Side, text: &str) -> Vec<Row> {
+    fn delivered(wire: &mut WireLog, seat: &str, toward: Side, text: &str) -> Vec<Row> {
         let message = message(text);
-        wire.see(&Sighting::Delivered { seat, toward, dialect: Spoken::Plain, message: &message })
+        wire.rows(&TapEvent::Delivered { seat, toward, dialect: Spoken::Plain, message: &message })
     }
 
-    fn wire(fold: Fold) -> Wire {
-        Wire::new(&["proxy".to_owned(), "agent".to_owned()], fold)
+    fn wire(detail: WireDetail) -> WireLog {
+        WireLog::new(&["proxy".to_owned(), "agent".to_owned()], detail)
     }
 
     #[test]
     fn a_hop_is_told_by_who_gets_it_and_which_way_it_goes() {
-        let mut wire = wire(Fold::Streams);
+        let mut wire = wire(WireDetail::Folded);
         let ask = message(r#"{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":1}}"#);
         let (seat, toward) = ("outer", Side::Agent);
         let rows =
-            wire.see(&Sighting::Arrived { seat, toward, dialect: Spoken::Plain, message: &ask });
+            wire.rows(&TapEvent::Arrived { seat, toward, dialect: Spoken::Plain, message: &ask });
         assert!(rows.is_empty());
         let rows = delivered(
             &mut wire,
@@ -251,31 +252,31 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":"c:1","method":"m","params":{"a":1}}"#,
         );
         assert_eq!((rows[0].from.as_str(), rows[0].to.as_str()), ("editor", "proxy"));
-        assert_eq!(rows[0].what, What::Request("m".into()));
+        assert_eq!(rows[0].kind, RowKind::Request("m".into()));
         assert_eq!((rows[0].id.as_deref(), rows[0].json.as_str()), (Some("c:1"), r#"{"a":1}"#));
         let answer = r#"{"jsonrpc":"2.0","id":7,"result":{}}"#;
         let rows = delivered(&mut wire, "outer", Side::Editor, answer);
         assert_eq!((rows[0].from.as_str(), rows[0].to.as_str()), ("proxy", "editor"));
-        assert_eq!(rows[0].what, What::Answer("m".into()));
+        assert_eq!(rows[0].kind, RowKind::Answer("m".into()));
     }
 
     #[test]
     fn an_answer_that_ends_at_the_conductor_is_shown_when_it_arrives() {
-        let mut wire = wire(Fold::Streams);
+        let mut wire = wire(WireDetail::Folded);
         let ask = r#"{"jsonrpc":"2.0","id":"m:1","method":"mcp/message","params":{"method":"tools/list","params":{"a":1}}}"#;
         let rows = delivered(&mut wire, "proxy", Side::Editor, ask);
-        assert_eq!(rows[0].what, What::Request("mcp/message tools/list".into()));
+        assert_eq!(rows[0].kind, RowKind::Request("mcp/message tools/list".into()));
         assert_eq!((rows[0].from.as_str(), rows[0].json.as_str()), ("agent", r#"{"a":1}"#));
         let answer = message(r#"{"jsonrpc":"2.0","id":"m:1","result":{"tools":[]}}"#);
         let (seat, toward) = ("proxy", Side::Agent);
-        wire.see(&Sighting::Arrived {
+        wire.rows(&TapEvent::Arrived {
             seat,
             toward,
             dialect: Spoken::Generation(Generation::P5),
             message: &answer,
         });
-        let rows = wire.see(&Sighting::Started { seat: "proxy" });
-        assert_eq!(rows[0].what, What::Answer("mcp/message tools/list".into()));
+        let rows = wire.rows(&TapEvent::Started { seat: "proxy" });
+        assert_eq!(rows[0].kind, RowKind::Answer("mcp/message tools/list".into()));
         assert_eq!((rows[0].from.as_str(), rows[0].to.as_str()), ("proxy", "agent"));
     }
 
@@ -283,17 +284,17 @@ mod tests {
     fn the_pieces_of_a_stream_are_counted_on_each_hop() {
         const CHUNK: &str = r#"{"jsonrpc":"2.0","method":"session/update","params":{"update":{"sessionUpdate":"agent_message_chunk"}}}"#;
         const OTHER: &str = r#"{"jsonrpc":"2.0","method":"x"}"#;
-        let mut folding = wire(Fold::Streams);
+        let mut folding = wire(WireDetail::Folded);
         assert_eq!(delivered(&mut folding, "proxy", Side::Editor, CHUNK).len(), 1);
         assert!(delivered(&mut folding, "proxy", Side::Editor, CHUNK).is_empty());
         assert_eq!(delivered(&mut folding, "outer", Side::Editor, CHUNK).len(), 1);
         assert!(delivered(&mut folding, "proxy", Side::Editor, CHUNK).is_empty());
         let rows = delivered(&mut folding, "proxy", Side::Editor, OTHER);
         let method = "session/update agent_message_chunk".to_owned();
-        assert_eq!(rows[0].what, What::More(method, 2));
-        assert_eq!(rows[1].what, What::Notification("x".into()));
+        assert_eq!(rows[0].kind, RowKind::More(method, 2));
+        assert_eq!(rows[1].kind, RowKind::Notification("x".into()));
         assert_eq!(delivered(&mut folding, "outer", Side::Editor, OTHER).len(), 1);
-        let mut all = wire(Fold::Nothing);
+        let mut all = wire(WireDetail::All);
         assert_eq!(delivered(&mut all, "proxy", Side::Editor, CHUNK).len(), 1);
         assert_eq!(delivered(&mut all, "proxy", Side::Editor, CHUNK).len(), 1);
     }

@@ -1,7 +1,7 @@
 //! Which kinds of message a command has crashed on, so that the next start need not find out.
 //!
 //! Kept in the user's cache directory, in the file `crashes`, by a hash of the command line. An entry is
-//! forgotten when the program, or a file among its arguments, has changed, and after 30 days. To forget
+//! forgotten when the program, or a file among its arguments, has changed, and after 30 days. To remove
 //! everything, remove the file.
 
 use std::fs;
@@ -12,16 +12,16 @@ use acp_wire::Side;
 use router::Kind;
 
 use crate::config::Spec;
-use crate::memory::{directory, fnv, key};
+use crate::greeting_cache::{directory, fnv, key};
 
 /// No more than this is remembered.
-const MOST: usize = 500;
+const MAX_ENTRIES: usize = 500;
 
 /// After so many days a component is tried again.
-const DAYS: u64 = 30;
+const MAX_AGE_DAYS: u64 = 30;
 
 #[derive(Debug, Default)]
-pub struct Crashes {
+pub struct CrashCache {
     path: Option<PathBuf>,
     entries: Vec<Entry>,
 }
@@ -35,11 +35,11 @@ struct Entry {
     kind: Kind,
 }
 
-impl Crashes {
+impl CrashCache {
     /// What earlier runs have found out.
-    pub fn load() -> Crashes {
+    pub fn load() -> CrashCache {
         let path = directory().map(|directory| directory.join("crashes"));
-        let mut crashes = Crashes { path, entries: Vec::new() };
+        let mut crashes = CrashCache { path, entries: Vec::new() };
         crashes.read();
         crashes
     }
@@ -49,28 +49,29 @@ impl Crashes {
         let text = self.path.as_ref().and_then(|path| fs::read_to_string(path).ok());
         let today = today();
         let entries = text.iter().flat_map(|text| text.lines()).filter_map(Entry::parse);
-        self.entries = entries.filter(|it| it.day + DAYS > today).take(MOST).collect();
+        self.entries =
+            entries.filter(|it| it.day + MAX_AGE_DAYS > today).take(MAX_ENTRIES).collect();
     }
 
     /// Of a component that runs in this process nothing is remembered: it is as new as this program.
-    pub fn recall(&self, spec: &Spec) -> Vec<Kind> {
+    pub fn lookup(&self, spec: &Spec) -> Vec<Kind> {
         let command = key(spec);
         let ours: Vec<&Entry> = self.entries.iter().filter(|it| it.command == command).collect();
-        if ours.is_empty() || spec.resident.is_some() {
+        if ours.is_empty() || spec.in_process.is_some() {
             return Vec::new();
         }
         let build = build(spec);
         ours.into_iter().filter(|it| it.build == build).map(|it| it.kind.clone()).collect()
     }
 
-    pub fn learn(&mut self, spec: &Spec, kind: Kind) {
-        if spec.resident.is_some() {
+    pub fn store(&mut self, spec: &Spec, kind: Kind) {
+        if spec.in_process.is_some() {
             return;
         }
         self.read();
         let (command, build, day) = (key(spec), build(spec), today());
         self.entries.retain(|it| it.command != command || it.build == build && it.kind != kind);
-        if self.entries.len() >= MOST {
+        if self.entries.len() >= MAX_ENTRIES {
             self.entries.remove(0);
         }
         self.entries.push(Entry { command, build, day, kind });
@@ -86,9 +87,9 @@ impl Crashes {
         }
         let lines: String = self.entries.iter().map(|it| it.line() + "\n").collect();
         // Moved into place, so that another conductor never reads half of it.
-        let fresh = path.with_extension(std::process::id().to_string());
-        fs::write(&fresh, lines)?;
-        fs::rename(fresh, path)
+        let temporary = path.with_extension(std::process::id().to_string());
+        fs::write(&temporary, lines)?;
+        fs::rename(temporary, path)
     }
 }
 
@@ -150,7 +151,7 @@ mod tests {
         Kind { toward: Side::Editor, method: method.to_owned(), update }
     }
 
-    fn fresh(name: &str) -> PathBuf {
+    fn temporary(name: &str) -> PathBuf {
         let name = format!("conductor-crashes-{}-{name}", std::process::id());
         let directory = std::env::temp_dir().join(name);
         let _ = fs::remove_dir_all(&directory);
@@ -173,32 +174,33 @@ mod tests {
 
     #[test]
     fn a_program_that_was_replaced_is_tried_again() {
-        let directory = fresh("replaced");
+        let directory = temporary("replaced");
         let program = directory.join("proxy");
         fs::write(&program, "one").unwrap();
         let spec = Spec { program: program.to_string_lossy().into_owned(), ..Spec::default() };
         let other = Spec { args: vec!["--other".into()], ..spec.clone() };
-        let mut crashes = Crashes { path: Some(directory.join("crashes")), entries: vec![] };
+        let mut crashes = CrashCache { path: Some(directory.join("crashes")), entries: vec![] };
         let usage = kind("session/update", Some("usage_update"));
-        crashes.learn(&spec, usage.clone());
-        crashes.learn(&spec, usage.clone());
+        crashes.store(&spec, usage.clone());
+        crashes.store(&spec, usage.clone());
         crashes.read();
-        assert_eq!((crashes.recall(&spec), crashes.recall(&other)), (vec![usage.clone()], vec![]));
+        assert_eq!((crashes.lookup(&spec), crashes.lookup(&other)), (vec![usage.clone()], vec![]));
         fs::write(&program, "another").unwrap();
-        assert_eq!(crashes.recall(&spec), []);
-        crashes.learn(&spec, kind("a", None));
-        assert_eq!(crashes.recall(&spec), [kind("a", None)]);
+        assert_eq!(crashes.lookup(&spec), []);
+        crashes.store(&spec, kind("a", None));
+        assert_eq!(crashes.lookup(&spec), [kind("a", None)]);
     }
 
     #[test]
     fn an_entry_is_forgotten_after_a_month() {
-        let path = fresh("month").join("crashes");
+        let path = temporary("month").join("crashes");
         let entry = |age: u64| {
             let day = today() - age;
             Entry { command: 1, build: 2, day, kind: kind("a", None) }.line()
         };
-        fs::write(&path, format!("{}\n{}\n", entry(DAYS), entry(DAYS - 1))).unwrap();
-        let mut crashes = Crashes { path: Some(path), entries: vec![] };
+        fs::write(&path, format!("{}\n{}\n", entry(MAX_AGE_DAYS), entry(MAX_AGE_DAYS - 1)))
+            .unwrap();
+        let mut crashes = CrashCache { path: Some(path), entries: vec![] };
         crashes.read();
         assert_eq!(crashes.entries.len(), 1);
     }

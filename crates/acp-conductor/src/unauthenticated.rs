@@ -2,7 +2,7 @@
 //!
 //! A listener on loopback can be reached by every user of the machine. So these connections are
 //! limited in number and in time, and when there are too many the oldest gives way. Connections of
-//! the user who runs the conductor have places of their own: other users cannot take them.
+//! the user who runs the conductor have slots of their own: other users cannot take them.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -13,60 +13,60 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 /// How long a connection may take to show that it may call.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+pub const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How many connections may be about to show it, for each sort. An agent may well start all its MCP
 /// clients in one moment.
-const MOST_AT_ONCE: usize = 64;
+const MAX_CONNECTIONS: usize = 64;
 
 /// From this many on it is worth finding out whose a connection is.
-const CROWD: usize = 16;
+const CROWDED: usize = 16;
 
 /// The connections of one listener.
 #[derive(Debug, Clone, Default)]
-pub struct Strangers {
-    ours: Row,
-    others: Row,
+pub struct Unauthenticated {
+    same_user: Slots,
+    others: Slots,
 }
 
 /// Connections of one sort, oldest first.
 #[derive(Debug, Clone, Default)]
-struct Row(Arc<Mutex<VecDeque<Arc<Notify>>>>);
+struct Slots(Arc<Mutex<VecDeque<Arc<Notify>>>>);
 
-/// The place of one connection, until it is dropped.
+/// The slot of one connection, until it is dropped.
 #[derive(Debug)]
-pub struct Place {
-    row: Row,
-    /// Told when the place is needed for another connection.
-    gives_way: Arc<Notify>,
+pub struct Slot {
+    slots: Slots,
+    /// Told when the slot is needed for another connection.
+    evicted: Arc<Notify>,
 }
 
-impl Strangers {
-    /// A place for a connection to a TCP listener.
-    pub async fn enter(&self, stream: &TcpStream) -> Place {
-        let crowded = self.others.lock().len() >= CROWD;
-        let ours = crowded && is_ours(stream).await;
-        if ours { self.enter_as_ours() } else { self.others.enter() }
+impl Unauthenticated {
+    /// A slot for a connection to a TCP listener.
+    pub async fn add(&self, stream: &TcpStream) -> Slot {
+        let crowded = self.others.lock().len() >= CROWDED;
+        let same_user = crowded && is_same_user(stream).await;
+        if same_user { self.add_same_user() } else { self.others.add() }
     }
 
-    /// A place for a connection of the user who runs the conductor.
-    pub fn enter_as_ours(&self) -> Place {
-        self.ours.enter()
+    /// A slot for a connection of the user who runs the conductor.
+    pub fn add_same_user(&self) -> Slot {
+        self.same_user.add()
     }
 }
 
-impl Row {
-    fn enter(&self) -> Place {
-        let gives_way = Arc::new(Notify::new());
-        let mut row = self.lock();
-        if row.len() >= MOST_AT_ONCE
-            && let Some(oldest) = row.pop_front()
+impl Slots {
+    fn add(&self) -> Slot {
+        let evicted = Arc::new(Notify::new());
+        let mut slots = self.lock();
+        if slots.len() >= MAX_CONNECTIONS
+            && let Some(oldest) = slots.pop_front()
         {
             oldest.notify_one();
         }
-        row.push_back(gives_way.clone());
-        drop(row);
-        Place { row: self.clone(), gives_way }
+        slots.push_back(evicted.clone());
+        drop(slots);
+        Slot { slots: self.clone(), evicted }
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Notify>>> {
@@ -74,33 +74,33 @@ impl Row {
     }
 }
 
-impl Place {
-    /// What a connection shows, if it does so in time and before its place is needed.
-    pub async fn admit<T>(self, shown: impl Future<Output = Option<T>>) -> Option<T> {
+impl Slot {
+    /// What a connection shows, if it does so in time and before its slot is needed.
+    pub async fn authenticate<T>(self, proof: impl Future<Output = Option<T>>) -> Option<T> {
         tokio::select! {
-            // What was shown counts, even if the place is needed at the same moment.
+            // What was proof counts, even if the slot is needed at the same moment.
             biased;
-            shown = tokio::time::timeout(PATIENCE, shown) => shown.ok().flatten(),
-            () = self.gives_way.notified() => None,
+            proof = tokio::time::timeout(TIMEOUT, proof) => proof.ok().flatten(),
+            () = self.evicted.notified() => None,
         }
     }
 
-    /// Tells when the place is needed for another connection.
-    pub fn gives_way(&self) -> Arc<Notify> {
-        self.gives_way.clone()
+    /// Tells when the slot is needed for another connection.
+    pub fn evicted(&self) -> Arc<Notify> {
+        self.evicted.clone()
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
-        self.row.lock().retain(|it| !Arc::ptr_eq(it, &self.gives_way));
+        self.slots.lock().retain(|it| !Arc::ptr_eq(it, &self.evicted));
     }
 }
 
 /// Whether the other end of a loopback connection is a process of our own user. Where that cannot be
 /// known, it is not.
 #[cfg(target_os = "linux")]
-async fn is_ours(stream: &TcpStream) -> bool {
+async fn is_same_user(stream: &TcpStream) -> bool {
     let (Ok(near), Ok(far)) = (stream.local_addr(), stream.peer_addr()) else { return false };
     let user = rustix::process::geteuid().as_raw();
     let look = move || {
@@ -111,7 +111,7 @@ async fn is_ours(stream: &TcpStream) -> bool {
 }
 
 #[cfg(not(target_os = "linux"))]
-async fn is_ours(_: &TcpStream) -> bool {
+async fn is_same_user(_: &TcpStream) -> bool {
     false
 }
 
@@ -142,23 +142,23 @@ mod tests {
 
     #[tokio::test]
     async fn the_oldest_gives_way_and_the_others_stay() {
-        let row = Row::default();
-        let mut places: Vec<Place> = (0..MOST_AT_ONCE).map(|_| row.enter()).collect();
-        let newest = row.enter();
-        assert_eq!(places.remove(0).admit(std::future::pending::<Option<()>>()).await, None);
-        for place in places.into_iter().chain([newest]) {
-            assert_eq!(place.admit(std::future::ready(Some(7))).await, Some(7));
+        let slots = Slots::default();
+        let mut older: Vec<Slot> = (0..MAX_CONNECTIONS).map(|_| slots.add()).collect();
+        let newest = slots.add();
+        assert_eq!(older.remove(0).authenticate(std::future::pending::<Option<()>>()).await, None);
+        for slot in older.into_iter().chain([newest]) {
+            assert_eq!(slot.authenticate(std::future::ready(Some(7))).await, Some(7));
         }
-        assert!(row.lock().is_empty());
+        assert!(slots.lock().is_empty());
     }
 
     #[tokio::test]
     async fn what_was_shown_counts_though_the_place_is_needed() {
         for _ in 0..64 {
-            let row = Row::default();
-            let oldest = row.enter();
-            let _rest: Vec<Place> = (0..MOST_AT_ONCE).map(|_| row.enter()).collect();
-            assert_eq!(oldest.admit(std::future::ready(Some(7))).await, Some(7));
+            let slots = Slots::default();
+            let oldest = slots.add();
+            let _rest: Vec<Slot> = (0..MAX_CONNECTIONS).map(|_| slots.add()).collect();
+            assert_eq!(oldest.authenticate(std::future::ready(Some(7))).await, Some(7));
         }
     }
 }

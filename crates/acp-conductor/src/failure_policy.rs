@@ -1,4 +1,4 @@
-//! What the user wants to happen when a component fails: words first, then rules for every seat.
+//! What the user wants to happen when a component fails: policy_name first, then rules for every seat.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::config::{Config, Spec, milliseconds};
 
 /// What holds for the whole chain.
 #[derive(Debug, Clone)]
-pub struct Survival {
+pub struct FailurePolicy {
     /// The first restart waits up to the first of these, each further one twice as long as the last,
     /// but never longer than the second.
     pub delay: (Duration, Duration),
@@ -26,10 +26,10 @@ pub struct Survival {
     pub notices: bool,
 }
 
-impl Default for Survival {
-    fn default() -> Survival {
+impl Default for FailurePolicy {
+    fn default() -> FailurePolicy {
         let pace = Pace::default();
-        Survival {
+        FailurePolicy {
             delay: (Duration::from_millis(pace.first), Duration::from_millis(pace.longest)),
             stable: Duration::from_millis(pace.stable),
             answer_limit: None,
@@ -121,21 +121,21 @@ impl FromStr for Updates {
 
 /// An option for one component, or for all that have none of their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct For<T> {
+pub struct ForComponent<T> {
     pub component: Option<String>,
-    pub what: T,
+    pub value: T,
 }
 
-impl<T: FromStr<Err = String>> FromStr for For<T> {
+impl<T: FromStr<Err = String>> FromStr for ForComponent<T> {
     type Err = String;
 
     /// `[COMPONENT=]WHAT`.
-    fn from_str(text: &str) -> Result<For<T>, String> {
-        let (component, what) = match text.rsplit_once('=') {
-            Some((component, what)) => (Some(component.to_owned()), what),
+    fn from_str(text: &str) -> Result<ForComponent<T>, String> {
+        let (component, value) = match text.rsplit_once('=') {
+            Some((component, value)) => (Some(component.to_owned()), value),
             None => (None, text),
         };
-        Ok(For { component, what: what.parse()? })
+        Ok(ForComponent { component, value: value.parse()? })
     }
 }
 
@@ -144,30 +144,30 @@ impl Config {
     ///
     /// # Errors
     /// There is no such component, or it cannot be done without.
-    pub fn on_crash(&mut self, option: &For<OnCrash>) -> Result<(), String> {
+    pub fn on_crash(&mut self, option: &ForComponent<OnCrash>) -> Result<(), String> {
         let index = self.index_for("--on-crash", option.component.as_deref())?;
         for spec in Config::chosen(&mut self.components, index) {
             // A guard is left out only if it is named: what is said of all must not open a door. A chain
             // may contain a guard, which the core knows once the chain has answered `initialize`.
-            let opens = spec.guard && option.what.may_bypass();
+            let opens = spec.guard && option.value.may_bypass();
             let all = spec.on_crash.is_none() && !opens;
             if index.is_some() || all {
-                spec.on_crash = Some(option.what);
+                spec.on_crash = Some(option.value);
                 spec.on_crash_named = index.is_some();
             }
         }
-        self.check_survival(index.is_some())
+        self.check_failure_policy(index.is_some())
     }
 
     /// Sets how often a component may be restarted, or all that have nothing of their own.
     ///
     /// # Errors
     /// There is no such component.
-    pub fn restarts(&mut self, option: &For<Restarts>) -> Result<(), String> {
+    pub fn restarts(&mut self, option: &ForComponent<Restarts>) -> Result<(), String> {
         let index = self.index_for("--restarts", option.component.as_deref())?;
         for spec in Config::chosen(&mut self.components, index) {
             if index.is_some() || spec.restarts.is_none() {
-                spec.restarts = Some(option.what);
+                spec.restarts = Some(option.value);
             }
         }
         Ok(())
@@ -177,14 +177,14 @@ impl Config {
     ///
     /// # Errors
     /// There is no such component, it is the agent, or it is a guard that is to miss something.
-    pub fn updates(&mut self, option: &For<Updates>) -> Result<(), String> {
+    pub fn updates(&mut self, option: &ForComponent<Updates>) -> Result<(), String> {
         let index = self.index_for("--updates", option.component.as_deref())?;
         if let Some(index) = index {
             let spec = &self.components[index];
             if self.is_agent(index) {
                 return Err(format!("--updates: {} is the agent; name a proxy", spec.name));
             }
-            if spec.guard && option.what == Updates(TakesUpdates::Known) {
+            if spec.guard && option.value == Updates(TakesUpdates::Known) {
                 let name = &spec.name;
                 return Err(format!(
                     "--updates: {name} is a guard, and nothing goes around a guard"
@@ -193,7 +193,7 @@ impl Config {
         }
         for spec in Config::chosen(&mut self.components, index) {
             if index.is_some() || spec.updates.is_none() {
-                spec.updates = Some(option.what);
+                spec.updates = Some(option.value);
             }
         }
         Ok(())
@@ -225,7 +225,7 @@ impl Config {
     ///
     /// # Errors
     /// The agent itself is `named` to be left out, or to be a guard.
-    pub fn check_survival(&mut self, named: bool) -> Result<(), String> {
+    pub fn check_failure_policy(&mut self, named: bool) -> Result<(), String> {
         let last = self.components.len().wrapping_sub(1);
         let Some(agent) = self.components.get_mut(last).filter(|_| self.mode == Mode::Agent) else {
             return Ok(());
@@ -252,14 +252,14 @@ impl Config {
         let limit = |limit: Option<Duration>| limit.map(milliseconds);
         Rules {
             policies: specs
-                .map(|(index, spec)| policy(spec, self.is_agent(index), &self.survival))
+                .map(|(index, spec)| policy(spec, self.is_agent(index), &self.failure))
                 .collect(),
             watch: Watch {
-                answer: limit(self.survival.answer_limit),
-                prompt: limit(self.survival.prompt_limit),
-                cancel: limit(self.survival.cancel_limit),
+                answer: limit(self.failure.answer_limit),
+                prompt: limit(self.failure.prompt_limit),
+                cancel: limit(self.failure.cancel_limit),
             },
-            tell_editor: self.survival.notices,
+            tell_editor: self.failure.notices,
             seed: seed(),
         }
     }
@@ -275,7 +275,7 @@ fn seed() -> u64 {
 }
 
 /// What one component wants, filled in with what is usual.
-fn policy(spec: &Spec, agent: bool, survival: &Survival) -> Policy {
+fn policy(spec: &Spec, agent: bool, failure: &FailurePolicy) -> Policy {
     let usual = if agent || spec.guard { Then::Stop } else { Then::Bypass };
     let (restart, then) = match spec.on_crash {
         None if agent => (Restart::IfItCan, usual),
@@ -288,15 +288,15 @@ fn policy(spec: &Spec, agent: bool, survival: &Survival) -> Policy {
     let pace = Pace {
         most,
         within: milliseconds(within),
-        first: milliseconds(survival.delay.0),
-        longest: milliseconds(survival.delay.1),
-        stable: milliseconds(survival.stable),
+        first: milliseconds(failure.delay.0),
+        longest: milliseconds(failure.delay.1),
+        stable: milliseconds(failure.stable),
     };
     Policy { restart, then, pace, named: spec.on_crash_named }
 }
 
-/// The policy in the words it is written in.
-pub fn words(policy: &Policy) -> &'static str {
+/// The policy in the policy_name it is written in.
+pub fn policy_name(policy: &Policy) -> &'static str {
     match (policy.restart, policy.then) {
         (Restart::Never, Then::Bypass) => "bypass",
         (Restart::Never, Then::Stop) => "stop",
@@ -320,7 +320,7 @@ mod tests {
     }
 
     fn policies(options: &[&str]) -> Vec<&'static str> {
-        config(options).unwrap().rules().policies.iter().map(words).collect()
+        config(options).unwrap().rules().policies.iter().map(policy_name).collect()
     }
 
     #[test]
@@ -361,8 +361,8 @@ mod tests {
         assert!(updates("a=some").unwrap_err().contains("known"));
         let takes: Vec<_> = chain.chain().components.iter().map(|it| it.updates).collect();
         assert_eq!(takes[..2], [TakesUpdates::All, TakesUpdates::Known]);
-        let restarts: For<Restarts> = "a=2/0.5s".parse().unwrap();
+        let restarts: ForComponent<Restarts> = "a=2/0.5s".parse().unwrap();
         assert_eq!(restarts.component.as_deref(), Some("a"));
-        assert_eq!(restarts.what, Restarts { most: 2, within: Duration::from_millis(500) });
+        assert_eq!(restarts.value, Restarts { most: 2, within: Duration::from_millis(500) });
     }
 }

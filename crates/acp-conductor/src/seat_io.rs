@@ -2,31 +2,31 @@
 
 use engine::Port;
 
-use crate::host::Occupant;
-use crate::host::process::Words;
+use crate::host::RunningComponent;
+use crate::host::process::StderrTail;
 use crate::link::{Link, Reader, Writer};
-use crate::relay::Dock;
+use crate::relay::RelayListener;
 
 #[derive(Debug)]
-pub struct Place {
+pub struct SeatIo {
     pub link: Link,
     pub relay: Option<Link>,
-    pub dock: Option<Dock>,
+    pub relay_listener: Option<RelayListener>,
     /// The process or the resident, as long as it runs.
-    pub occupant: Option<Occupant>,
-    pub words: Words,
+    pub component: Option<RunningComponent>,
+    pub stderr: StderrTail,
     /// How many components this seat has had before.
     pub life: u32,
 }
 
-impl Place {
-    pub fn new(longest_line: usize) -> Place {
-        Place {
+impl SeatIo {
+    pub fn new(longest_line: usize) -> SeatIo {
+        SeatIo {
             link: Link::new(longest_line),
             relay: None,
-            dock: None,
-            occupant: None,
-            words: Words::default(),
+            relay_listener: None,
+            component: None,
+            stderr: StderrTail::default(),
             life: 0,
         }
     }
@@ -43,10 +43,10 @@ impl Place {
     }
 
     /// A component was started here.
-    pub fn occupy(&mut self, occupant: Occupant, reader: Reader, writer: Writer) {
-        self.words = occupant.words().clone();
-        self.occupant = Some(occupant);
-        (self.relay, self.dock) = (None, None);
+    pub fn attach(&mut self, component: RunningComponent, reader: Reader, writer: Writer) {
+        self.stderr = component.stderr().clone();
+        self.component = Some(component);
+        (self.relay, self.relay_listener) = (None, None);
         (self.link.read, self.link.waits) = (true, false);
         self.link.attach(reader, writer);
     }

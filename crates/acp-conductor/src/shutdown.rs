@@ -7,11 +7,11 @@ use std::time::Duration;
 use engine::Port;
 use router::Seat;
 
-use crate::host::Occupant;
-use crate::host::strays;
+use crate::host::RunningComponent;
+use crate::host::leftovers;
 use crate::link::Link;
-use crate::place::Place;
 use crate::run::Shell;
+use crate::seat_io::SeatIo;
 
 /// How long the last of the components may take to be reaped once they are killed.
 const REAP_LIMIT: Duration = Duration::from_secs(1);
@@ -23,15 +23,15 @@ impl Shell {
     ///
     /// # Errors
     /// Not all could be written to the outer pipe: there is no room for it.
-    pub(crate) async fn wind_down(mut self) -> Result<(), String> {
+    pub(crate) async fn shut_down(mut self) -> Result<(), String> {
         self.end_components().await;
         // For processes that earlier components of a seat have left behind. A guard process does this, too.
-        if let (Some(mark), None) = (self.config.ties.mark, self.config.ties.guard)
-            && self.seats.iter().any(|place| place.life > 0)
+        if let (Some(tag), None) = (self.config.cleanup.tag, self.config.cleanup.reaper)
+            && self.seats.iter().any(|io| io.life > 0)
         {
-            strays::sweep(&mark.to_string());
+            leftovers::kill_all(&tag.to_string());
         }
-        self.unwritable.map_or(Ok(()), Err)
+        self.write_error.map_or(Ok(()), Err)
     }
 
     async fn end_components(&mut self) {
@@ -39,17 +39,20 @@ impl Shell {
         let _ = tokio::time::timeout(grace, poll_fn(|cx| self.poll_flush(Seat::OUTER, cx))).await;
         self.seats[0].link.hang_up();
         for seat in self.all_seats().skip(1) {
-            self.hang_up_idle(seat);
+            self.close_idle_inputs(seat);
         }
-        if tokio::time::timeout(grace / 2, self.gone()).await.is_ok() {
+        if tokio::time::timeout(grace / 2, self.all_exited()).await.is_ok() {
             return;
         }
-        self.seats.iter().filter_map(|place| place.occupant.as_ref()).for_each(Occupant::terminate);
-        if tokio::time::timeout(grace / 2, self.gone()).await.is_ok() {
+        self.seats
+            .iter()
+            .filter_map(|io| io.component.as_ref())
+            .for_each(RunningComponent::terminate);
+        if tokio::time::timeout(grace / 2, self.all_exited()).await.is_ok() {
             return;
         }
-        self.seats.iter().filter_map(|place| place.occupant.as_ref()).for_each(Occupant::kill);
-        let _ = tokio::time::timeout(REAP_LIMIT, self.gone()).await;
+        self.seats.iter().filter_map(|io| io.component.as_ref()).for_each(RunningComponent::kill);
+        let _ = tokio::time::timeout(REAP_LIMIT, self.all_exited()).await;
     }
 
     /// Writes what is queued for a seat. Ready when it is written, or cannot be.
@@ -63,7 +66,7 @@ impl Shell {
     }
 
     /// Closes the input of a component for which nothing is queued.
-    fn hang_up_idle(&mut self, seat: Seat) {
+    fn close_idle_inputs(&mut self, seat: Seat) {
         for port in [Port::Main, Port::Relay] {
             let queued = self.out.queued(engine::Link { seat, port });
             let link = self.seats[seat.index()].port(port);
@@ -72,20 +75,20 @@ impl Shell {
     }
 
     /// Waits until all processes have ended. Their output is discarded.
-    async fn gone(&mut self) {
+    async fn all_exited(&mut self) {
         poll_fn(|cx| {
-            self.show_status(cx);
+            self.answer_status_requests(cx);
             while let Poll::Ready(Some(ended)) = self.ended.1.poll_recv(cx) {
-                if self.place(ended.seat).life == ended.life {
-                    self.place(ended.seat).occupant = None;
+                if self.seat_io(ended.seat).life == ended.life {
+                    self.seat_io(ended.seat).component = None;
                 }
             }
             for seat in self.all_seats().skip(1) {
                 self.write(seat, Port::Main, cx);
                 self.write(seat, Port::Relay, cx);
-                self.hang_up_idle(seat);
+                self.close_idle_inputs(seat);
             }
-            for link in self.seats[1..].iter_mut().flat_map(Place::links) {
+            for link in self.seats[1..].iter_mut().flat_map(SeatIo::links) {
                 while let Some(reader) = &mut link.reader {
                     match link.lines.poll_fill(reader, cx) {
                         Poll::Ready(Ok(1..)) => while link.lines.next_line().is_some() {},
@@ -94,7 +97,7 @@ impl Shell {
                     }
                 }
             }
-            match self.seats.iter().all(|place| place.occupant.is_none()) {
+            match self.seats.iter().all(|io| io.component.is_none()) {
                 true => Poll::Ready(()),
                 false => Poll::Pending,
             }

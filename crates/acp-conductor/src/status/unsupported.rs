@@ -4,25 +4,22 @@ use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
 
-use super::{Found, Status};
+use super::{QueryResult, Status};
 
 #[derive(Debug)]
-pub enum Desk {}
+pub enum StatusServer {}
 
-impl Desk {
-    pub fn open() -> Option<Desk> {
+impl StatusServer {
+    pub fn open() -> Option<StatusServer> {
         None
     }
 
-    pub fn poll_question(
-        &mut self,
-        _cx: &mut Context<'_>,
-    ) -> Poll<Option<oneshot::Sender<Status>>> {
+    pub fn poll_request(&mut self, _cx: &mut Context<'_>) -> Poll<Option<oneshot::Sender<Status>>> {
         match *self {}
     }
 }
 
 /// Says that it cannot be done.
-pub fn ask(_pid: Option<u32>) -> Result<Found, String> {
+pub fn query(_pid: Option<u32>) -> Result<QueryResult, String> {
     Err("conductor status is not available on this system: it needs Unix sockets".into())
 }

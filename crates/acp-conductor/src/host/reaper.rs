@@ -4,7 +4,7 @@
 //! outright we can end nothing. Linux then kills our direct children (a parent-death signal), but
 //! not *their* children. The guard process holds the reading end of a pipe whose writing end is ours
 //! alone: when the pipe closes, whatever was the reason, it kills the groups that are still on its
-//! list, and strays of theirs.
+//! list, and leftovers of theirs.
 //!
 //! A number on the list must never belong to a process that is not ours. So a start that fails takes
 //! its entry off the list, a group leaves the list before its leader is reaped (until then the system
@@ -19,29 +19,29 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
 
-use crate::host::strays::{self, Mark};
+use crate::host::leftovers::{self, ProcessTag};
 
 /// How long the guard process may take to end before it is told to continue: somebody may have
 /// stopped it (SIGSTOP).
-const USUAL_END: Duration = Duration::from_millis(500);
+const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long it may then take before it is killed.
-const LONGEST_END: Duration = Duration::from_secs(2);
+const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The running guard process. Dropping it ends it (and whatever is left on its list).
 #[derive(Debug)]
-pub struct Guard {
+pub struct Reaper {
     pipe: Option<OwnedFd>,
     /// A pipe whose writing end only the guard process has: it closes when that process ends.
     running: OwnedFd,
     pid: libc::pid_t,
 }
 
-impl Guard {
+impl Reaper {
     /// Forks the guard process.
     ///
     /// # Safety
     /// The program must have one thread: the guard process goes on in a copy of it.
-    pub unsafe fn start(mark: Mark) -> io::Result<Guard> {
+    pub unsafe fn start(tag: ProcessTag) -> io::Result<Reaper> {
         let (reading, writing) = io::pipe()?;
         let (running, held) = io::pipe()?;
         // A guard process that does not read must not hold up the start of a component.
@@ -52,23 +52,23 @@ impl Guard {
             0 => {
                 drop(writing);
                 drop(running);
-                watch(reading.as_fd(), mark);
+                run(reading.as_fd(), tag);
                 drop(held);
                 // SAFETY: ends the copy without running what the original registered for its end.
                 unsafe { libc::_exit(0) }
             }
-            pid => Ok(Guard { pipe: Some(writing.into()), running: running.into(), pid }),
+            pid => Ok(Reaper { pipe: Some(writing.into()), running: running.into(), pid }),
         }
     }
 
-    /// Where [`Record`]s are written to: by a component before it becomes the component, so that
+    /// Where [`GroupRecord`]s are written to: by a component before it becomes the component, so that
     /// there is no moment in which it runs without being on the list, and by us.
     pub fn descriptor(&self) -> Option<RawFd> {
         self.pipe.as_ref().map(AsRawFd::as_raw_fd)
     }
 
     /// Whether the guard process has ended, or ends within this time.
-    fn ends_within(&self, time: Duration) -> bool {
+    fn exits_within(&self, time: Duration) -> bool {
         let until = Instant::now() + time;
         loop {
             let rest = until.saturating_duration_since(Instant::now());
@@ -82,14 +82,14 @@ impl Guard {
     }
 }
 
-impl Drop for Guard {
+impl Drop for Reaper {
     fn drop(&mut self) {
         self.pipe = None;
         let Some(pid) = Pid::from_raw(self.pid) else { return };
         // As long as the guard process holds its pipe open it exists, so the number is its own.
-        if !self.ends_within(USUAL_END) {
+        if !self.exits_within(EXIT_TIMEOUT) {
             let _ = kill_process(pid, Signal::CONT);
-            if !self.ends_within(LONGEST_END) {
+            if !self.exits_within(KILL_TIMEOUT) {
                 let _ = kill_process(pid, Signal::KILL);
             }
         }
@@ -99,7 +99,7 @@ impl Drop for Guard {
 
 /// An entry for the list of the guard process, or the end of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Record {
+pub struct GroupRecord {
     /// By which the entry is known. Each start of a component has another one.
     pub token: u32,
     /// The leader of the process group; 0 takes the entry off the list.
@@ -108,13 +108,13 @@ pub struct Record {
     pub started: u64,
 }
 
-impl Record {
+impl GroupRecord {
     const SIZE: usize = 16;
 
     /// Writes it to the pipe of the guard process. Allocates nothing: a forked child calls it, too.
     /// A guard process that is gone, or reads nothing, is no reason to fail.
     pub fn send(self, pipe: RawFd) {
-        let mut bytes = [0; Record::SIZE];
+        let mut bytes = [0; GroupRecord::SIZE];
         bytes[..4].copy_from_slice(&self.token.to_ne_bytes());
         bytes[4..8].copy_from_slice(&self.leader.to_ne_bytes());
         bytes[8..].copy_from_slice(&self.started.to_ne_bytes());
@@ -124,8 +124,8 @@ impl Record {
         let _ = rustix::io::write(pipe, &bytes);
     }
 
-    fn read(pipe: BorrowedFd<'_>) -> Option<Record> {
-        let mut bytes = [0; Record::SIZE];
+    fn read(pipe: BorrowedFd<'_>) -> Option<GroupRecord> {
+        let mut bytes = [0; GroupRecord::SIZE];
         let mut have = 0;
         while have < bytes.len() {
             match rustix::io::read(pipe, &mut bytes[have..]) {
@@ -136,7 +136,7 @@ impl Record {
             }
         }
         let [t0, t1, t2, t3, l0, l1, l2, l3, started @ ..] = bytes;
-        Some(Record {
+        Some(GroupRecord {
             token: u32::from_ne_bytes([t0, t1, t2, t3]),
             leader: i32::from_ne_bytes([l0, l1, l2, l3]),
             started: u64::from_ne_bytes(started),
@@ -146,12 +146,12 @@ impl Record {
 
 /// The process groups to kill, by token.
 #[derive(Debug, Default)]
-struct List(BTreeMap<u32, (i32, u64)>);
+struct GroupList(BTreeMap<u32, (i32, u64)>);
 
-impl List {
+impl GroupList {
     /// Reads records until the pipe is closed (or, if reading must not wait, until it is empty).
     fn read(&mut self, pipe: BorrowedFd<'_>) {
-        while let Some(Record { token, leader, started }) = Record::read(pipe) {
+        while let Some(GroupRecord { token, leader, started }) = GroupRecord::read(pipe) {
             match leader {
                 0 => drop(self.0.remove(&token)),
                 _ => drop(self.0.insert(token, (leader, started))),
@@ -161,7 +161,7 @@ impl List {
 
     fn kill(&self) {
         for (leader, started) in self.0.values() {
-            let now = start_of(*leader);
+            let now = start_time_of(*leader);
             let reused = *started != 0 && now.is_some_and(|now| now != *started);
             if let Some(group) = Pid::from_raw(*leader).filter(|_| !reused) {
                 let _ = kill_process_group(group, Signal::KILL);
@@ -171,12 +171,12 @@ impl List {
 }
 
 /// The life of the guard process: keeps the list, and kills what is on it when the pipe closes.
-fn watch(pipe: BorrowedFd<'_>, mark: Mark) {
+fn run(pipe: BorrowedFd<'_>, tag: ProcessTag) {
     // Out of our process group and session, so that what ends us does not end the guard.
     let _ = rustix::process::setsid();
     // What asks us to end must not end the guard before us, nor what kills by name.
     #[cfg(target_os = "linux")]
-    let _ = rustix::thread::set_name(c"chain-guard");
+    let _ = rustix::thread::set_name(c"chain-reaper");
     for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGPIPE] {
         // SAFETY: sets the disposition of a signal in a process of one thread.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
@@ -188,32 +188,32 @@ fn watch(pipe: BorrowedFd<'_>, mark: Mark) {
         libc::close(1);
         libc::close(2);
     }
-    let mut list = List::default();
+    let mut list = GroupList::default();
     list.read(pipe);
     list.kill();
-    strays::sweep(&mark.to_string());
+    leftovers::kill_all(&tag.to_string());
 }
 
 /// When a process was started, in clock ticks since the system was. Linux only.
 #[cfg(target_os = "linux")]
-fn start_of(pid: i32) -> Option<u64> {
-    start_in(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
+fn start_time_of(pid: i32) -> Option<u64> {
+    parse_start_time(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn start_of(_pid: i32) -> Option<u64> {
+fn start_time_of(_pid: i32) -> Option<u64> {
     None
 }
 
 /// When this process was started, or 0. Allocates nothing: a forked child calls it.
-pub fn own_start() -> u64 {
+pub fn own_start_time() -> u64 {
     #[cfg(target_os = "linux")]
     {
         let mut stat = [0; 1024];
         let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
         let file = rustix::fs::open(c"/proc/self/stat", flags, rustix::fs::Mode::empty());
         let count = file.and_then(|file| rustix::io::read(file, &mut stat[..]));
-        count.ok().and_then(|count| start_in(&stat[..count])).unwrap_or(0)
+        count.ok().and_then(|count| parse_start_time(&stat[..count])).unwrap_or(0)
     }
     #[cfg(not(target_os = "linux"))]
     0
@@ -221,7 +221,7 @@ pub fn own_start() -> u64 {
 
 /// The 22nd field of a `stat` file. The second one, a name, may have spaces and brackets of its own.
 #[cfg(target_os = "linux")]
-fn start_in(stat: &[u8]) -> Option<u64> {
+fn parse_start_time(stat: &[u8]) -> Option<u64> {
     let rest = &stat[memchr::memrchr(b')', stat)? + 1..];
     let field = rest.split(|byte| *byte == b' ').filter(|field| !field.is_empty()).nth(19)?;
     std::str::from_utf8(field).ok()?.parse().ok()
@@ -231,7 +231,7 @@ fn start_in(stat: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::config::Spec;
-    use crate::host::process::{Process, Ties};
+    use crate::host::process::{Process, ProcessCleanup};
     use router::Seat;
 
     /// A pipe as the guard process has it, but for reads that do not wait.
@@ -242,10 +242,11 @@ mod tests {
     }
 
     async fn start(command: &str, pipe: &OwnedFd) -> io::Result<(Process, Ended)> {
-        let ties = Ties { guard: Some(pipe.as_raw_fd()), ..Ties::default() };
+        let cleanup =
+            ProcessCleanup { reaper: Some(pipe.as_raw_fd()), ..ProcessCleanup::default() };
         let (ended, has_ended) = tokio::sync::mpsc::unbounded_channel();
         let spec = Spec::parse(command).expect("a command line");
-        Process::start(&spec, (Seat(1), 0), ties, ended, |_| {}).map(|it| (it.0, has_ended))
+        Process::start(&spec, (Seat(1), 0), cleanup, ended, |_| {}).map(|it| (it.0, has_ended))
     }
 
     type Ended = tokio::sync::mpsc::UnboundedReceiver<crate::host::process::Ended>;
@@ -269,7 +270,7 @@ mod tests {
             place.display().to_string(),
         ];
         let (reading, writing) = pipe();
-        let mut list = List::default();
+        let mut list = GroupList::default();
         for command in commands {
             let command = serde_json::json!({ "command": command }).to_string();
             assert!(start(&command, &writing).await.is_err(), "{command}");
@@ -282,7 +283,7 @@ mod tests {
     #[tokio::test]
     async fn a_component_is_on_the_list_as_long_as_it_runs() {
         let (reading, writing) = pipe();
-        let mut list = List::default();
+        let mut list = GroupList::default();
         let (process, mut ended) = start("sleep 1000", &writing).await.expect("it is there");
         list.read(reading.as_fd());
         let leader = process.pid().expect("it runs").cast_signed();
@@ -294,7 +295,7 @@ mod tests {
     }
 
     fn own(pid: i32) -> u64 {
-        start_of(pid).unwrap_or(0)
+        start_time_of(pid).unwrap_or(0)
     }
 
     #[cfg(target_os = "linux")]
@@ -303,15 +304,15 @@ mod tests {
         let (_reading, writing) = pipe();
         let (process, mut ended) = start("sleep 1000", &writing).await.expect("it is there");
         let leader = process.pid().expect("it runs").cast_signed();
-        let started = start_of(leader).expect("it runs");
-        List(BTreeMap::from([(1, (leader, started - 1))])).kill();
+        let started = start_time_of(leader).expect("it runs");
+        GroupList(BTreeMap::from([(1, (leader, started - 1))])).kill();
         // A signal that was sent to it would have reached it before this one.
         process.terminate();
         let how = ended.recv().await.expect("its end").how;
         assert_eq!(how, router::How::Signal(libc::SIGTERM));
         let (process, mut ended) = start("sleep 1000", &writing).await.expect("it is there");
         let leader = process.pid().expect("it runs").cast_signed();
-        List(BTreeMap::from([(1, (leader, own(leader)))])).kill();
+        GroupList(BTreeMap::from([(1, (leader, own(leader)))])).kill();
         let how = ended.recv().await.expect("its end").how;
         assert_eq!(how, router::How::Signal(libc::SIGKILL));
     }
@@ -320,8 +321,8 @@ mod tests {
     fn the_start_of_a_process_is_read_behind_any_name() {
         let stat = b"7 (a) b (c)) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20 21";
         #[cfg(target_os = "linux")]
-        assert_eq!(start_in(stat), Some(4711));
+        assert_eq!(parse_start_time(stat), Some(4711));
         let _ = stat;
-        assert_eq!(own_start(), own(std::process::id().cast_signed()));
+        assert_eq!(own_start_time(), own(std::process::id().cast_signed()));
     }
 }

@@ -10,67 +10,67 @@ use mcp::ClientId;
 use tokio::sync::mpsc::{Receiver, channel};
 use tracing::debug;
 
-use super::ports::Listeners;
-use super::{Heard, Mouth};
+use super::listeners::Listeners;
+use super::{ClientEvent, ClientSender};
 use crate::run::Shell;
 
 /// How many lines of MCP clients may wait to be handled; then the clients do.
-const MOST_LINES: usize = 64;
+const MAX_EVENTS: usize = 64;
 
 /// The MCP clients that have called, and where they do.
 #[derive(Debug)]
 pub struct Clients {
     pub(crate) listeners: Listeners,
-    mouths: BTreeMap<ClientId, Mouth>,
-    heard: Receiver<Heard>,
-    listens: bool,
+    senders: BTreeMap<ClientId, ClientSender>,
+    receiver: Receiver<ClientEvent>,
+    accepting: bool,
 }
 
 impl Clients {
     pub fn new(longest_line: usize) -> Clients {
-        let (hearing, heard) = channel(MOST_LINES);
-        let listeners = Listeners::new(hearing, longest_line);
-        Clients { listeners, mouths: BTreeMap::new(), heard, listens: true }
+        let (events, receiver) = channel(MAX_EVENTS);
+        let listeners = Listeners::new(events, longest_line);
+        Clients { listeners, senders: BTreeMap::new(), receiver, accepting: true }
     }
 
     /// Listens to the clients, or does not.
     pub fn listen(&mut self, listen: bool) {
-        self.listens = listen;
+        self.accepting = listen;
     }
 
     pub fn hang_up(&mut self, client_id: ClientId) {
-        self.mouths.remove(&client_id);
+        self.senders.remove(&client_id);
     }
 
     /// How many have called.
     pub fn len(&self) -> usize {
-        self.mouths.len()
+        self.senders.len()
     }
 }
 
 impl Shell {
     /// Looks after what MCP clients say. Says whether there was anything.
-    pub(crate) fn hear(&mut self, cx: &mut Context<'_>) -> bool {
+    pub(crate) fn poll_clients(&mut self, cx: &mut Context<'_>) -> bool {
         let mut busy = false;
-        for _ in 0..MOST_LINES {
-            if !self.clients.listens {
+        for _ in 0..MAX_EVENTS {
+            if !self.clients.accepting {
                 break;
             }
-            let Poll::Ready(Some(heard)) = self.clients.heard.poll_recv(cx) else { break };
+            let Poll::Ready(Some(event)) = self.clients.receiver.poll_recv(cx) else { break };
             busy = true;
-            let input = match heard {
-                Heard::Called { ticket, client_id, mouth } => {
+            let input = match event {
+                ClientEvent::Connected { ticket, client_id, sender } => {
                     debug!(client_id = client_id.0, "an MCP client calls");
-                    self.clients.mouths.insert(client_id, mouth);
+                    self.clients.senders.insert(client_id, sender);
                     Input::ClientConnected { ticket, client_id }
                 }
-                Heard::Line { client_id, line } => {
+                ClientEvent::Line { client_id, line } => {
                     debug!(client_id = client_id.0, size = line.len(), "an MCP client speaks");
                     Input::ClientMessage { client_id, line }
                 }
-                Heard::HungUp(client_id) => {
+                ClientEvent::Disconnected(client_id) => {
                     debug!(client_id = client_id.0, "an MCP client has left");
-                    self.clients.mouths.remove(&client_id);
+                    self.clients.senders.remove(&client_id);
                     Input::ClientDisconnected(client_id)
                 }
             };
@@ -80,13 +80,13 @@ impl Shell {
     }
 
     /// Says something to an MCP client, which may have left.
-    pub(crate) fn tell_client(&mut self, client_id: ClientId, message: &Message) {
+    pub(crate) fn send_to_client(&mut self, client_id: ClientId, message: &Message) {
         let mut line = Vec::new();
         message.write_line(&mut line);
         line.pop();
-        let mouth = self.clients.mouths.get(&client_id);
-        if mouth.is_some_and(|mouth| !mouth.say(Bytes::from(line))) {
-            self.clients.mouths.remove(&client_id);
+        let sender = self.clients.senders.get(&client_id);
+        if sender.is_some_and(|sender| !sender.send(Bytes::from(line))) {
+            self.clients.senders.remove(&client_id);
             self.inputs.push_back(Input::ClientDisconnected(client_id));
         }
     }

@@ -15,98 +15,108 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::{Hearing, http, stdio};
+use super::{ClientEventSender, http, stdio};
 use crate::relay::SECRET;
-use crate::secret::{random_word, same};
-use crate::strangers::{Place, Strangers};
+use crate::secret::{constant_time_eq, random_token};
+use crate::unauthenticated::{Slot, Unauthenticated};
 
 /// After a failure to accept.
-pub(super) const RETRY: Duration = Duration::from_millis(100);
+pub(super) const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// Opens the places where MCP clients call. Dropping it closes them and ends all calls.
 pub struct Listeners {
-    desk: Desk,
-    stdio: Option<Door>,
-    http: Option<Door>,
+    context: ListenerContext,
+    stdio: Option<OpenListener>,
+    http: Option<OpenListener>,
     /// One task for each listener that was opened. One that is closed stays until its calls are over.
     listening: JoinSet<()>,
 }
 
 /// What every listener needs.
 #[derive(Clone)]
-pub(super) struct Desk {
-    pub hearing: Hearing,
+pub(super) struct ListenerContext {
+    pub events: ClientEventSender,
     pub longest_line: usize,
     client_ids: Arc<AtomicU64>,
 }
 
-impl Desk {
-    pub fn next_caller(&self) -> ClientId {
+impl ListenerContext {
+    pub fn next_client(&self) -> ClientId {
         ClientId(self.client_ids.fetch_add(1, Ordering::Relaxed))
     }
 }
 
 /// An open listener.
-struct Door {
+struct OpenListener {
     port: u16,
-    guests: Guests,
+    credentials: Credentials,
     /// Dropped to close it.
     _open: watch::Sender<()>,
 }
 
 /// Who may call.
 #[derive(Clone, Default)]
-pub(super) struct Guests(Arc<Mutex<BTreeMap<Ticket, Pass>>>);
+pub(super) struct Credentials(Arc<Mutex<BTreeMap<Ticket, Credential>>>);
 
-struct Pass {
+struct Credential {
     secret: String,
     /// The end of the path, for HTTP.
     word: String,
 }
 
 impl Listeners {
-    pub fn new(hearing: Hearing, longest_line: usize) -> Listeners {
-        let desk = Desk { hearing, longest_line, client_ids: Arc::default() };
-        Listeners { desk, stdio: None, http: None, listening: JoinSet::new() }
+    pub fn new(events: ClientEventSender, longest_line: usize) -> Listeners {
+        let context = ListenerContext { events, longest_line, client_ids: Arc::default() };
+        Listeners { context, stdio: None, http: None, listening: JoinSet::new() }
     }
 
-    /// The door for this way to call. Opened now if it is not.
-    fn door(&mut self, kind: Transport) -> io::Result<&Door> {
-        let door = match kind {
+    /// The listener for this way to call. Opened now if it is not.
+    fn listener(&mut self, transport: Transport) -> io::Result<&OpenListener> {
+        let slot = match transport {
             Transport::Stdio => &mut self.stdio,
             Transport::Http => &mut self.http,
         };
-        if door.is_none() {
+        if slot.is_none() {
             // Those that are over need no place any more.
             while self.listening.try_join_next().is_some() {}
             let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
             listener.set_nonblocking(true)?;
             let port = listener.local_addr()?.port();
             let listener = TcpListener::from_std(listener)?;
-            let guests = Guests::default();
+            let credentials = Credentials::default();
             let (open, closing) = watch::channel(());
-            let desk = self.desk.clone();
-            match kind {
-                Transport::Stdio => {
-                    self.listening.spawn(stdio::listen(listener, guests.clone(), desk, closing))
-                }
-                Transport::Http => {
-                    self.listening.spawn(http::listen(listener, guests.clone(), desk, closing))
-                }
+            let context = self.context.clone();
+            match transport {
+                Transport::Stdio => self.listening.spawn(stdio::listen(
+                    listener,
+                    credentials.clone(),
+                    context,
+                    closing,
+                )),
+                Transport::Http => self.listening.spawn(http::listen(
+                    listener,
+                    credentials.clone(),
+                    context,
+                    closing,
+                )),
             };
-            *door = Some(Door { port, guests, _open: open });
+            *slot = Some(OpenListener { port, credentials, _open: open });
         }
-        door.as_ref().ok_or_else(|| io::Error::other("the door did not open"))
+        slot.as_ref().ok_or_else(|| io::Error::other("the listener did not open"))
     }
 
-    fn place(&mut self, kind: Transport, ticket: Ticket) -> io::Result<mcp::Endpoint> {
+    fn try_open_endpoint(
+        &mut self,
+        transport: Transport,
+        ticket: Ticket,
+    ) -> io::Result<mcp::Endpoint> {
         let program = std::env::current_exe()?;
         let program =
             program.to_str().ok_or_else(|| io::Error::other("our own path is not UTF-8"))?;
-        let (secret, word) = (random_word()?, random_word()?);
-        let door = self.door(kind)?;
-        let port = door.port;
-        let place = match kind {
+        let (secret, word) = (random_token()?, random_token()?);
+        let listener = self.listener(transport)?;
+        let port = listener.port;
+        let place = match transport {
             Transport::Stdio => mcp::Endpoint::Stdio {
                 program: program.to_owned(),
                 port,
@@ -118,25 +128,30 @@ impl Listeners {
                 secret: secret.clone(),
             },
         };
-        door.guests.table().insert(ticket, Pass { secret, word });
+        listener.credentials.table().insert(ticket, Credential { secret, word });
         Ok(place)
     }
 
     /// Opens a place where the holder of this ticket may call, from now on.
-    pub fn admit(&mut self, kind: Transport, ticket: Ticket) -> Result<mcp::Endpoint, String> {
-        self.place(kind, ticket)
-            .map_err(|error| format!("cannot listen for MCP clients ({}): {error}", kind.name()))
+    pub fn open_endpoint(
+        &mut self,
+        transport: Transport,
+        ticket: Ticket,
+    ) -> Result<mcp::Endpoint, String> {
+        self.try_open_endpoint(transport, ticket).map_err(|error| {
+            format!("cannot listen for MCP clients ({}): {error}", transport.name())
+        })
     }
 
     /// Turns away who comes with this ticket from now on. Those who have called stay.
     pub fn revoke(&mut self, ticket: Ticket) {
-        for door in [&mut self.stdio, &mut self.http] {
-            let last = door.as_ref().is_some_and(|open| {
-                let mut guests = open.guests.table();
-                guests.remove(&ticket).is_some() && guests.is_empty()
+        for listener in [&mut self.stdio, &mut self.http] {
+            let last = listener.as_ref().is_some_and(|open| {
+                let mut credentials = open.credentials.table();
+                credentials.remove(&ticket).is_some() && credentials.is_empty()
             });
             if last {
-                *door = None;
+                *listener = None;
             }
         }
     }
@@ -145,7 +160,8 @@ impl Listeners {
 /// Without the secrets.
 impl std::fmt::Debug for Listeners {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let port = |door: &Option<Door>| door.as_ref().map(|door| door.port);
+        let port =
+            |listener: &Option<OpenListener>| listener.as_ref().map(|listener| listener.port);
         f.debug_struct("Listeners")
             .field("stdio", &port(&self.stdio))
             .field("http", &port(&self.http))
@@ -153,12 +169,12 @@ impl std::fmt::Debug for Listeners {
     }
 }
 
-impl Guests {
+impl Credentials {
     /// Whose secret this is. Looks at every one, so that its time tells nothing.
     pub fn by_secret(&self, said: &[u8]) -> Option<Ticket> {
         let mut found = None;
-        for (ticket, pass) in self.table().iter() {
-            if same(pass.secret.as_bytes(), said) {
+        for (ticket, credential) in self.table().iter() {
+            if constant_time_eq(credential.secret.as_bytes(), said) {
                 found = Some(*ticket);
             }
         }
@@ -166,31 +182,31 @@ impl Guests {
     }
 
     /// Whose path this is, and whether the secret is right, too.
-    pub fn by_word(&self, word: &str, said: &[u8]) -> Option<(Ticket, bool)> {
+    pub fn by_path(&self, word: &str, said: &[u8]) -> Option<(Ticket, bool)> {
         let table = self.table();
-        let (ticket, pass) = table.iter().find(|(_, pass)| pass.word == word)?;
-        Some((*ticket, same(pass.secret.as_bytes(), said)))
+        let (ticket, credential) = table.iter().find(|(_, credential)| credential.word == word)?;
+        Some((*ticket, constant_time_eq(credential.secret.as_bytes(), said)))
     }
 
-    fn table(&self) -> MutexGuard<'_, BTreeMap<Ticket, Pass>> {
+    fn table(&self) -> MutexGuard<'_, BTreeMap<Ticket, Credential>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Accepts connections.
-pub(super) struct Entrance {
+pub(super) struct Acceptor {
     listener: TcpListener,
-    strangers: Strangers,
+    unauthenticated: Unauthenticated,
 }
 
-impl Entrance {
-    pub fn new(listener: TcpListener) -> Entrance {
-        Entrance { listener, strangers: Strangers::default() }
+impl Acceptor {
+    pub fn new(listener: TcpListener) -> Acceptor {
+        Acceptor { listener, unauthenticated: Unauthenticated::default() }
     }
 
     /// The place that a connection has until it has shown that it may call.
-    pub async fn enter(&self, stream: &TcpStream) -> Place {
-        self.strangers.enter(stream).await
+    pub async fn reserve_slot(&self, stream: &TcpStream) -> Slot {
+        self.unauthenticated.add(stream).await
     }
 
     /// The next connection. Nothing is lost if this is not waited for to the end.
@@ -204,7 +220,7 @@ impl Entrance {
                     return stream;
                 }
                 // Out of descriptors, perhaps; that may pass.
-                Err(_) => tokio::time::sleep(RETRY).await,
+                Err(_) => tokio::time::sleep(ACCEPT_RETRY).await,
             }
         }
     }
