@@ -1,28 +1,28 @@
-//! Proxies, and conductors above us, of every generation of the proxy protocol, as real ones behave:
-//! found out without being told, spoken to in their own spelling, seen by nobody else.
+//! Proxies and parent conductors of every generation of the proxy protocol, as real ones behave. The conductor
+//! recognizes their generation without configuration and uses its spelling, and no other component notices.
 //!
-//! The numbers are those of the conformance checklist.
+//! The numbers in the comments are those of the conformance checklist.
 
 #![cfg(unix)]
 
-mod explaining;
+mod explain;
+mod generation;
 mod handshake;
-mod memory;
 mod parents;
 mod pinning;
-mod players;
 mod probing;
+mod remembered_greetings;
 mod restarts;
 mod routing;
 mod scp;
-mod spelling;
+mod scripted_proxy;
 
 use testkit::stage::{Setup, Stage};
 
-/// Puppets do not end by themselves when their input does. Where a test waits for the end of a whole
-/// chain of them, it need not wait long.
-const HASTE: [&str; 2] = ["--grace", "0.1"];
+/// Scripted components do not exit when their input ends. A test that waits for the end of a whole
+/// chain uses this to keep the wait short.
+const SHORT_GRACE: [&str; 2] = ["--grace", "0.1"];
 
-fn stage() -> Setup {
+fn new_setup() -> Setup {
     Stage::new(env!("CARGO_BIN_EXE_conductor"))
 }

@@ -1,42 +1,45 @@
-//! `conductor proxy` under conductors of every generation, real and played.
+//! `conductor proxy` under parent conductors of every generation, real and scripted.
 
 use testkit::rpc::{id_of, notification, request, result};
 use testkit::stage::{Stage, parse};
 
-use crate::players::{GREETED, GREETING, Proxy, initialize, walk, walk_spelt_out};
-use crate::spelling::{ALL, Generation, P1, P2, P3, P3T, P4, P5};
-use crate::stage;
+use crate::generation::{ALL, Generation, P1, P2, P3, P3T, P4, P5};
+use crate::new_setup;
+use crate::scripted_proxy::{
+    GREETED, GREETING, ScriptedProxy, assert_messages_pass, assert_messages_with_params_pass,
+    initialize,
+};
 
-/// `conductor proxy` with one proxy of today in it, under a conductor of that generation: the test.
-fn under(parent: &Generation) -> (Stage, Proxy) {
-    let setup = stage();
+/// `conductor proxy` with one current proxy. The test is its parent conductor, of this generation.
+fn start_under(parent: &Generation) -> (Stage, ScriptedProxy) {
+    let setup = new_setup();
     let child = setup.puppet("child");
-    let mut stage = setup.run("proxy", &[child]);
+    let mut chain = setup.run("proxy", &[child]);
     let offered = parent.offered(&parse(GREETING)).to_string();
-    stage.editor.send(&request("\"g\"", parent.greeting, &offered));
-    let mut child = Proxy::enter(&mut stage, "child", &P5);
+    chain.editor.send(&request("\"g\"", parent.greeting, &offered));
+    let mut child = ScriptedProxy::enter(&mut chain, "child", &P5);
     let greeting = child.request("proxy/initialize");
     let expected = P5.offered(&parse(GREETING));
-    assert_eq!(greeting["params"], expected, "the offer of a role is for us alone");
-    child.forwards(&greeting);
-    let forwarded = stage.editor.line();
+    assert_eq!(greeting["params"], expected, "the parent's offer does not reach the child");
+    child.forward_greeting(&greeting);
+    let forwarded = chain.editor.line();
     let id = id_of(&forwarded).to_owned();
     let expected = parse(&parent.sent(&id, "initialize", GREETING));
     assert_eq!(parse(&forwarded), expected, "{}", parent.name);
-    stage.editor.send(&result(&id, GREETED));
-    child.accepts(&greeting);
+    chain.editor.send(&result(&id, GREETED));
+    child.accept_greeting(&greeting);
     // Checklist 29: the role is accepted in the place where it was offered, and only there.
     let accepted = parent.accepted(&parse(GREETED)).to_string();
-    assert_eq!(parse(&stage.editor.line()), parse(&result("\"g\"", &accepted)), "{}", parent.name);
-    (stage, child)
+    assert_eq!(parse(&chain.editor.line()), parse(&result("\"g\"", &accepted)), "{}", parent.name);
+    (chain, child)
 }
 
 /// Checklist 28, 29, 64, 65.
 #[test]
-fn a_conductor_above_us_is_recognised_and_answered_in_kind() {
+fn a_parent_conductor_of_any_generation_is_recognized() {
     for parent in ALL {
-        let (mut stage, mut child) = under(parent);
-        let above = &mut stage.editor;
+        let (mut chain, mut child) = start_under(parent);
+        let above = &mut chain.editor;
         let params = r#"{"n":[1.10,1e400],"_meta":{"traceparent":"00-ab-cd-01"}}"#;
 
         above.send(&request("1", "m", params));
@@ -61,69 +64,69 @@ fn a_conductor_above_us_is_recognised_and_answered_in_kind() {
         child.send(&result(id_of(&asked), "[]"));
         assert_eq!(above.line(), result("2", "[]"));
 
-        above.send(&parent.received_note("n", ""));
-        let heard = child.message();
-        assert_eq!(heard["params"]["method"], "n", "{heard}");
-        // Checklist 23: a conductor of old, too, may end over an envelope without params.
-        child.send(&P5.sent_note("n", ""));
+        above.send(&parent.received_notification("n", ""));
+        let received = child.message();
+        assert_eq!(received["params"]["method"], "n", "{received}");
+        // Checklist 23: a parent of an older generation may also crash on an envelope without params.
+        child.send(&P5.sent_notification("n", ""));
         let none = match parent.name {
             "P5" => "",
             "P2" | "P1" => "{}",
             _ => "null",
         };
-        assert_eq!(above.line(), parent.sent_note("n", none), "{}", parent.name);
+        assert_eq!(above.line(), parent.sent_notification("n", none), "{}", parent.name);
     }
 }
 
-/// Checklist 45, 68: in whatever spelling.
+/// Checklist 45, 68: in every spelling.
 #[test]
-fn an_envelope_in_an_envelope_from_above_is_refused() {
+fn an_envelope_inside_an_envelope_from_the_parent_is_refused() {
     for parent in ALL {
-        let (mut stage, mut child) = under(parent);
+        let (mut chain, mut child) = start_under(parent);
         for inner in ALL {
             let inner = parse(&inner.received("0", "m", "{}"));
             let (method, params) = (inner["method"].as_str().expect("it"), &inner["params"]);
             let params = params.to_string();
-            stage.editor.send(&parent.received("3", method, &params));
-            let answer = stage.editor.message();
+            chain.editor.send(&parent.received("3", method, &params));
+            let answer = chain.editor.message();
             assert_eq!(answer["id"], 3, "{answer}");
             assert_eq!(answer["error"]["code"], -32600, "{answer}");
-            stage.editor.send(&parent.received_note(method, &params));
+            chain.editor.send(&parent.received_notification(method, &params));
         }
-        stage.editor.send(&notification("_x/next", ""));
+        chain.editor.send(&notification("_x/next", ""));
         assert_eq!(child.line(), notification("_x/next", ""));
     }
 }
 
-/// Checklist 30: without an offer there is nothing that we could be. It may be tried again.
+/// Checklist 30: without an offer the conductor has no role. The parent may try again.
 #[test]
-fn a_parent_that_offers_nothing_is_refused() {
-    let setup = stage();
+fn a_parent_that_does_not_offer_the_role_is_refused() {
+    let setup = new_setup();
     let child = setup.puppet("child");
-    let mut stage = setup.run("proxy", &[child]);
-    stage.editor.send(&notification("_x/lost", ""));
+    let mut chain = setup.run("proxy", &[child]);
+    chain.editor.send(&notification("_x/lost", ""));
     for (id, params) in [("1", GREETING), ("2", r#"{"protocolVersion":1,"_meta":{"proxy":false}}"#)]
     {
-        stage.editor.send(&request(id, "initialize", params));
-        let answer = stage.editor.message();
+        chain.editor.send(&request(id, "initialize", params));
+        let answer = chain.editor.message();
         assert_eq!(answer["error"]["code"], -32600, "{answer}");
     }
-    stage.editor.send(&request("3", "session/new", "{}"));
-    let answer = stage.editor.message();
+    chain.editor.send(&request("3", "session/new", "{}"));
+    let answer = chain.editor.message();
     assert_eq!(answer["error"]["code"], -32600, "{answer}");
-    assert!(!stage.has_entered("child"), "nothing is started for nobody");
+    assert!(!chain.has_entered("child"), "no component starts before a valid greeting");
     let offered = P3.offered(&parse(GREETING)).to_string();
-    stage.editor.send(&request("4", "initialize", &offered));
-    stage.enter("child").request("proxy/initialize");
+    chain.editor.send(&request("4", "initialize", &offered));
+    chain.enter("child").request("proxy/initialize");
 }
 
-/// Checklist 66, under every generation: no component at all is a proxy that passes everything on,
-/// and the same one stands at both ends.
+/// Checklist 66, under every generation: a conductor without components is a proxy that passes everything
+/// on.
 #[test]
 fn without_components_everything_passes() {
     for parent in ALL {
-        let mut stage = stage().run("proxy", &[]);
-        let above = &mut stage.editor;
+        let mut chain = new_setup().run("proxy", &[]);
+        let above = &mut chain.editor;
         let offered = parent.offered(&parse(GREETING)).to_string();
         above.send(&request("1", parent.greeting, &offered));
         let forwarded = above.line();
@@ -133,50 +136,50 @@ fn without_components_everything_passes() {
         let accepted = parent.accepted(&parse(GREETED)).to_string();
         assert_eq!(above.message(), parse(&result("1", &accepted)), "{}", parent.name);
         above.send(&notification("m", "[1]"));
-        assert_eq!(above.line(), parent.sent_note("m", "[1]"));
-        above.send(&parent.received_note("m", "[2]"));
+        assert_eq!(above.line(), parent.sent_notification("m", "[1]"));
+        above.send(&parent.received_notification("m", "[2]"));
         assert_eq!(above.line(), notification("m", "[2]"));
     }
 }
 
-/// Two of our own, the one above speaking this generation to the one below.
-fn nested(link: &Generation, inside: &'static Generation) {
-    let setup = stage();
+/// A conductor inside another one, with this generation between them.
+fn check_nested(link: &Generation, inside: &'static Generation) {
+    let setup = new_setup();
     let inner = setup.nested("proxy", &[setup.puppet("in1"), setup.puppet("in2")]);
     let components = [inner, setup.puppet("after"), setup.puppet("agent")];
     let pin = format!("1={}", link.name);
-    let mut stage = setup.option(&["--dialect", &pin]).run("agent", &components);
+    let mut chain = setup.option(&["--dialect", &pin]).run("agent", &components);
     let known: &[&str] = match inside.name {
         "P5" => &["proxy/initialize"],
         _ => &["proxy/initialize", inside.greeting],
     };
     let (mut proxies, mut agent) = initialize(
-        &mut stage,
+        &mut chain,
         &[("in1", inside, known), ("in2", &P5, &["proxy/initialize"]), ("after", inside, known)],
     );
-    walk_spelt_out(&mut stage.editor, &mut proxies, &mut agent);
+    assert_messages_with_params_pass(&mut chain.editor, &mut proxies, &mut agent);
 }
 
-/// Checklist 64, 65: the link between two conductors in every generation, proxies of another around.
+/// Checklist 64, 65: each generation between two conductors, with proxies of another one around.
 #[test]
-fn conductors_speak_every_generation_with_each_other() {
+fn two_conductors_can_use_every_generation_between_them() {
     for (link, inside) in [(&P5, &P4), (&P4, &P5), (&P3, &P1), (&P3T, &P4), (&P2, &P3), (&P1, &P5)]
     {
-        nested(link, inside);
+        check_nested(link, inside);
     }
 }
 
-/// Checklist 67: three levels, a different generation on every link, and nothing is wrapped twice.
+/// Checklist 67: three levels with a different generation on every link. Nothing is wrapped twice.
 #[test]
-fn three_levels_of_mixed_generations() {
-    let setup = stage();
+fn three_levels_of_mixed_generations_work() {
+    let setup = new_setup();
     let third = setup.nested("proxy", &[setup.puppet("deep")]);
     let second = setup.nested("proxy --dialect 2=P1", &[setup.puppet("middle"), third]);
     let first = setup.nested("proxy --dialect 1=P4", &[second, setup.puppet("shallow")]);
     let components = [first, setup.puppet("top"), setup.puppet("agent")];
-    let mut stage = setup.option(&["--dialect", "1=P3"]).run("agent", &components);
+    let mut chain = setup.option(&["--dialect", "1=P3"]).run("agent", &components);
     let (mut proxies, mut agent) = initialize(
-        &mut stage,
+        &mut chain,
         &[
             ("middle", &P2, &["proxy/initialize", "initialize"]),
             ("deep", &P4, &["proxy/initialize", "_proxy/initialize"]),
@@ -184,18 +187,18 @@ fn three_levels_of_mixed_generations() {
             ("top", &P3T, &["proxy/initialize", "initialize"]),
         ],
     );
-    walk_spelt_out(&mut stage.editor, &mut proxies, &mut agent);
+    assert_messages_with_params_pass(&mut chain.editor, &mut proxies, &mut agent);
 }
 
-/// The same with nothing pinned: they find each other out.
+/// The same with nothing pinned.
 #[test]
-fn conductors_find_each_other_out() {
-    let setup = stage();
+fn nested_conductors_recognize_each_other() {
+    let setup = new_setup();
     let second = setup.nested("proxy", &[setup.puppet("deep")]);
     let first = setup.nested("proxy", &[second]);
     let components = [first, setup.puppet("agent")];
-    let mut stage = setup.run("agent", &components);
+    let mut chain = setup.run("agent", &components);
     let (mut proxies, mut agent) =
-        initialize(&mut stage, &[("deep", &P3, &["proxy/initialize", "initialize"])]);
-    walk(&mut stage.editor, &mut proxies, &mut agent);
+        initialize(&mut chain, &[("deep", &P3, &["proxy/initialize", "initialize"])]);
+    assert_messages_pass(&mut chain.editor, &mut proxies, &mut agent);
 }

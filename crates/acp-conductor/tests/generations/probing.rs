@@ -1,4 +1,4 @@
-//! A proxy is found out by what it does with a greeting that it does not know.
+//! The generation of a proxy is recognized by its reaction to greetings that it does not know.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use serde_json::json;
 use testkit::rpc::{error, notification, request, result};
 use testkit::stage::parse;
 
-use crate::players::{GREETED, GREETING, Proxy, initialize, walk};
-use crate::spelling::{ALL, Generation, P1, P2, P3, P3T, P4, P5};
-use crate::stage;
+use crate::generation::{ALL, Generation, P1, P2, P3, P3T, P4, P5};
+use crate::new_setup;
+use crate::scripted_proxy::{GREETED, GREETING, ScriptedProxy, assert_messages_pass, initialize};
 
-/// With what a component is greeted of which nothing is known, until it understands.
+/// The greetings that the conductor tries on an unknown component of this generation.
 fn greetings(generation: &Generation) -> &'static [&'static str] {
     match generation.greeting {
         "proxy/initialize" => &["proxy/initialize"],
@@ -19,97 +19,96 @@ fn greetings(generation: &Generation) -> &'static [&'static str] {
     }
 }
 
-/// The first thing that the agent and the editor see is their own handshake, so nothing of the probe
-/// has reached them; and the proxy on its strings is one process all the time.
-fn check(generation: &'static Generation) {
-    let mut stage = stage().agent(&["old", "agent"]);
+/// The first message that the agent and the editor receive is their own handshake, so nothing of the probe
+/// reaches them. The proxy is a single process all the time.
+fn assert_recognized_without_restart(generation: &'static Generation) {
+    let mut chain = new_setup().agent(&["old", "agent"]);
     let (mut proxies, mut agent) =
-        initialize(&mut stage, &[("old", generation, greetings(generation))]);
-    walk(&mut stage.editor, &mut proxies, &mut agent);
-    assert!(!stage.has_entered("old"), "{} was started twice", generation.name);
+        initialize(&mut chain, &[("old", generation, greetings(generation))]);
+    assert_messages_pass(&mut chain.editor, &mut proxies, &mut agent);
+    assert!(!chain.has_entered("old"), "{} was started twice", generation.name);
 }
 
 #[test]
-fn a_proxy_of_the_current_generation_is_understood_at_once() {
-    check(&P5);
+fn a_p5_proxy_is_recognized_by_its_first_greeting() {
+    assert_recognized_without_restart(&P5);
 }
 
 /// Checklist 15, 20, 21.
 #[test]
 fn a_p4_proxy_needs_no_configuration() {
-    check(&P4);
+    assert_recognized_without_restart(&P4);
 }
 
 /// Checklist 16, 20, 21.
 #[test]
 fn a_p3_proxy_needs_no_configuration() {
-    check(&P3);
+    assert_recognized_without_restart(&P3);
 }
 
 /// Checklist 17.
 #[test]
 fn a_p3t_proxy_needs_no_configuration() {
-    check(&P3T);
+    assert_recognized_without_restart(&P3T);
 }
 
 /// Checklist 18.
 #[test]
 fn a_p2_proxy_needs_no_configuration() {
-    check(&P2);
+    assert_recognized_without_restart(&P2);
 }
 
 /// Checklist 19.
 #[test]
 fn a_p1_proxy_needs_no_configuration() {
-    check(&P1);
+    assert_recognized_without_restart(&P1);
 }
 
-/// Checklist 17: what it gets is offered wherever a proxy of old may look for it, but not in
-/// `capabilities`, which means something else in ACP v2.
+/// Checklist 17: the greeting offers the role wherever an older proxy may look for it, but not in
+/// `capabilities`, which has another meaning in ACP v2.
 #[test]
-fn the_role_is_offered_in_every_place_at_once() {
-    let mut stage = stage().agent(&["old", "agent"]);
-    stage.editor.send(&request("1", "initialize", GREETING));
-    let mut proxy = Proxy::enter(&mut stage, "old", &P3);
-    let greeting = proxy.is_greeted(&["proxy/initialize", "initialize"]);
+fn the_greeting_offers_the_role_in_every_place_at_once() {
+    let mut chain = new_setup().agent(&["old", "agent"]);
+    chain.editor.send(&request("1", "initialize", GREETING));
+    let mut proxy = ScriptedProxy::enter(&mut chain, "old", &P3);
+    let greeting = proxy.expect_greeting(&["proxy/initialize", "initialize"]);
     let editor = parse(GREETING);
     let expected = [&P3, &P3T, &P1].iter().fold(editor, |params, it| it.offered(&params));
     assert_eq!(greeting["params"], expected);
 }
 
-/// Checklist 31: what published proxies write on stdout beside the protocol is passed over, also
-/// while it is not known what they speak.
+/// Checklist 31: noise on a proxy's stdout is skipped, also while its generation is unknown.
 #[test]
-fn noise_on_stdout_breaks_no_probe() {
-    let mut stage = stage().agent(&["tee", "agent"]);
-    stage.editor.send(&request("1", "initialize", GREETING));
-    let mut tee = Proxy::enter(&mut stage, "tee", &P3);
+fn noise_on_stdout_does_not_break_the_probe() {
+    let mut chain = new_setup().agent(&["tee", "agent"]);
+    chain.editor.send(&request("1", "initialize", GREETING));
+    let mut tee = ScriptedProxy::enter(&mut chain, "tee", &P3);
     tee.send("tee 0.1.0 listening");
     let greeting = tee.request("proxy/initialize");
     tee.send("\u{1b}[32mINFO\u{1b}[0m an unknown method: proxy/initialize");
-    tee.passes_on(&greeting);
+    tee.forward_unknown(&greeting);
     let greeting = tee.request("initialize");
     tee.send("INFO initialize");
-    tee.forwards(&greeting);
+    tee.forward_greeting(&greeting);
     tee.send("INFO waiting");
-    let mut agent = stage.enter("agent");
+    let mut agent = chain.enter("agent");
     let asked = agent.request("initialize");
     agent.answer(&asked, GREETED);
-    tee.accepts(&greeting);
+    tee.accept_greeting(&greeting);
     tee.send("INFO ready");
-    assert_eq!(stage.editor.message(), parse(&result("1", GREETED)));
+    assert_eq!(chain.editor.message(), parse(&result("1", GREETED)));
     let mut proxies = [tee];
-    walk(&mut stage.editor, &mut proxies, &mut agent);
+    assert_messages_pass(&mut chain.editor, &mut proxies, &mut agent);
 }
 
-/// A component may refuse a greeting by itself instead of passing it on: sacp-conductor 5 does, and
-/// so do programs that are a proxy or an agent as they are greeted.
+/// A component may refuse a greeting itself instead of passing it on. sacp-conductor 5 does, and so do
+/// programs that are a proxy or an agent depending on their greeting.
 #[test]
-fn a_component_that_refuses_a_greeting_is_sent_the_next_older_one() {
+fn a_component_that_refuses_a_greeting_receives_the_next_older_one() {
     for generation in [&P4, &P3, &P1] {
-        let mut stage = stage().agent(&["old", "agent"]);
-        stage.editor.send(&request("1", "initialize", GREETING));
-        let mut old = Proxy::enter(&mut stage, "old", generation);
+        let mut chain = new_setup().agent(&["old", "agent"]);
+        chain.editor.send(&request("1", "initialize", GREETING));
+        let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
         let order = ["proxy/initialize", "_proxy/initialize", "initialize"];
         let greeting = order.iter().find_map(|method| {
             let greeting = old.request(method);
@@ -120,56 +119,56 @@ fn a_component_that_refuses_a_greeting_is_sent_the_next_older_one() {
             None
         });
         let greeting = greeting.expect("one of the three");
-        old.forwards(&greeting);
-        let mut agent = stage.enter("agent");
+        old.forward_greeting(&greeting);
+        let mut agent = chain.enter("agent");
         let asked = agent.request("initialize");
         agent.answer(&asked, GREETED);
-        old.accepts(&greeting);
-        assert_eq!(stage.editor.message(), parse(&result("1", GREETED)), "{}", generation.name);
-        walk(&mut stage.editor, &mut [old], &mut agent);
+        old.accept_greeting(&greeting);
+        assert_eq!(chain.editor.message(), parse(&result("1", GREETED)), "{}", generation.name);
+        assert_messages_pass(&mut chain.editor, &mut [old], &mut agent);
     }
 }
 
-/// Note 6 of the probe: a component may ask its editor something before it has finished its
-/// handshake, and what the editor sends it meanwhile waits and keeps its order.
+/// A component may send the editor a request before its handshake is complete. Messages from the editor wait
+/// meanwhile and keep their order.
 #[test]
-fn what_is_said_during_the_probe_is_neither_lost_nor_misspelt() {
+fn messages_during_the_probe_are_delivered_in_the_right_form() {
     for generation in ALL {
-        let mut stage = stage().agent(&["old", "agent"]);
-        stage.editor.send(&request("1", "initialize", GREETING));
-        stage.editor.send(&notification("_x/first", ""));
-        stage.editor.send(&notification("_x/second", ""));
-        let mut old = Proxy::enter(&mut stage, "old", generation);
+        let mut chain = new_setup().agent(&["old", "agent"]);
+        chain.editor.send(&request("1", "initialize", GREETING));
+        chain.editor.send(&notification("_x/first", ""));
+        chain.editor.send(&notification("_x/second", ""));
+        let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
         let mut greeting = old.request("proxy/initialize");
         old.send(&request("7", "_x/early", "{}"));
-        let early = stage.editor.message();
+        let early = chain.editor.message();
         assert_eq!(early["method"], "_x/early", "{early}");
-        stage.editor.send(&result(&early["id"].to_string(), "1.10"));
+        chain.editor.send(&result(&early["id"].to_string(), "1.10"));
         assert_eq!(old.line(), result("7", "1.10"));
         if generation.greeting != "proxy/initialize" {
-            old.passes_on(&greeting);
+            old.forward_unknown(&greeting);
             greeting = old.request(generation.greeting);
         }
-        old.forwards(&greeting);
+        old.forward_greeting(&greeting);
         assert_eq!(old.line(), notification("_x/first", ""), "{}", generation.name);
         assert_eq!(old.line(), notification("_x/second", ""), "{}", generation.name);
     }
 }
 
-/// Checklist 7, 20: an agent in a proxy's place. The editor is told which component, and what was
-/// tried; the real agent never hears of it.
+/// Checklist 7, 20: an agent in the place of a proxy. The error names the component and the greetings that
+/// were tried. The real agent receives nothing.
 #[test]
-fn an_agent_in_a_proxys_place_is_named_with_all_that_was_tried() {
-    let mut stage = stage().named(&["eliza", "agent"]);
-    stage.editor.send(&request("1", "initialize", GREETING));
-    let (mut eliza, mut agent) = (stage.enter("eliza"), stage.enter("agent"));
+fn an_agent_in_the_place_of_a_proxy_is_reported_with_the_greetings_that_were_tried() {
+    let mut chain = new_setup().named(&["eliza", "agent"]);
+    chain.editor.send(&request("1", "initialize", GREETING));
+    let (mut eliza, mut agent) = (chain.enter("eliza"), chain.enter("agent"));
     for method in ["proxy/initialize", "_proxy/initialize"] {
         let greeting = eliza.request(method);
         eliza.fail(&greeting, r#"{"code":-32601,"message":"Method not found","data":"so"}"#);
     }
     let greeting = eliza.request("initialize");
     eliza.answer(&greeting, GREETED);
-    let answer = stage.editor.message();
+    let answer = chain.editor.message();
     assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(1), &json!(-32603)));
     let message = answer["error"]["message"].as_str().expect("a message");
     for part in [
@@ -181,21 +180,21 @@ fn an_agent_in_a_proxys_place_is_named_with_all_that_was_tried() {
     ] {
         assert!(message.contains(part), "{part:?} is not in {message:?}");
     }
-    // Checklist 6: nothing hangs after that.
-    stage.editor.send(&request("2", "session/new", "{}"));
-    let answer = stage.editor.message();
+    // Checklist 6: later requests are answered.
+    chain.editor.send(&request("2", "session/new", "{}"));
+    let answer = chain.editor.message();
     assert!(answer["error"].is_object(), "{answer}");
-    stage.editor.leave();
-    assert_eq!(agent.next_line(), None, "the agent was never spoken to");
+    chain.editor.leave();
+    assert_eq!(agent.next_line(), None, "the agent has received nothing");
 }
 
-/// Checklist 21, 95: whatever the code of a refusal, the next older greeting is tried.
+/// Checklist 21, 95: the error code of a refusal does not matter.
 #[test]
 fn a_refusal_with_any_code_leads_to_the_next_older_greeting() {
     for (code, generation) in [(-32000, &P3), (-32603, &P4), (7, &P1), (-32800, &P3T)] {
-        let mut stage = stage().agent(&["old", "agent"]);
-        stage.editor.send(&request("1", "initialize", GREETING));
-        let mut old = Proxy::enter(&mut stage, "old", generation);
+        let mut chain = new_setup().agent(&["old", "agent"]);
+        chain.editor.send(&request("1", "initialize", GREETING));
+        let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
         let mut greeting = old.request("proxy/initialize");
         for next in ["_proxy/initialize", "initialize"] {
             if greeting["method"] == generation.greeting {
@@ -204,23 +203,23 @@ fn a_refusal_with_any_code_leads_to_the_next_older_greeting() {
             old.fail(&greeting, &format!(r#"{{"code":{code},"message":"what?"}}"#));
             greeting = old.request(next);
         }
-        old.forwards(&greeting);
-        let mut agent = stage.enter("agent");
+        old.forward_greeting(&greeting);
+        let mut agent = chain.enter("agent");
         let asked = agent.request("initialize");
         agent.answer(&asked, GREETED);
-        old.accepts(&greeting);
-        assert_eq!(stage.editor.message(), parse(&result("1", GREETED)), "{}", generation.name);
-        walk(&mut stage.editor, &mut [old], &mut agent);
+        old.accept_greeting(&greeting);
+        assert_eq!(chain.editor.message(), parse(&result("1", GREETED)), "{}", generation.name);
+        assert_messages_pass(&mut chain.editor, &mut [old], &mut agent);
     }
 }
 
-/// Checklist 21, 95: nor does the code of a refusal shorten the time for the next greeting.
+/// Checklist 21, 95: the error code of a refusal does not shorten the timeout of the next greeting.
 #[test]
-fn a_proxy_may_take_its_time_after_a_refusal_with_any_code() {
+fn a_refusal_with_any_code_does_not_shorten_the_next_timeout() {
     let begin = |generation: &'static Generation| {
-        let mut stage = stage().agent(&["old", "agent"]);
-        stage.editor.send(&request("1", "initialize", GREETING));
-        let mut old = Proxy::enter(&mut stage, "old", generation);
+        let mut chain = new_setup().agent(&["old", "agent"]);
+        chain.editor.send(&request("1", "initialize", GREETING));
+        let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
         let mut greeting = old.request("proxy/initialize");
         for next in ["_proxy/initialize", "initialize"] {
             if greeting["method"] != generation.greeting {
@@ -228,57 +227,60 @@ fn a_proxy_may_take_its_time_after_a_refusal_with_any_code() {
                 greeting = old.request(next);
             }
         }
-        (stage, old, greeting)
+        (chain, old, greeting)
     };
     let mut slow = [&P4, &P3].map(begin);
     for (_, old, _) in &mut slow {
         assert_eq!(old.message()["method"], "$/cancel_request");
     }
-    // Time itself is what is tested here: both are slower than a proxy is that will never answer.
+    // The delay itself is tested here. It is longer than the timeout of a component that has failed.
     std::thread::sleep(Duration::from_millis(3000));
-    for (mut stage, mut old, greeting) in slow {
-        old.forwards(&greeting);
-        let mut agent = stage.enter("agent");
+    for (mut chain, mut old, greeting) in slow {
+        old.forward_greeting(&greeting);
+        let mut agent = chain.enter("agent");
         let asked = agent.request("initialize");
         agent.answer(&asked, GREETED);
-        old.accepts(&greeting);
-        assert_eq!(stage.editor.message(), parse(&result("1", GREETED)));
-        walk(&mut stage.editor, &mut [old], &mut agent);
+        old.accept_greeting(&greeting);
+        assert_eq!(chain.editor.message(), parse(&result("1", GREETED)));
+        assert_messages_pass(&mut chain.editor, &mut [old], &mut agent);
     }
 }
 
-/// Checklist 21: a component that refuses one greeting with an error of its own and is silent on the next is
-/// started again for the last one, like any other.
+/// Checklist 21: a component that refuses one greeting and does not answer the next is restarted and greeted
+/// with the last one.
 #[test]
-fn a_component_that_is_silent_after_a_refusal_is_begun_with_an_older_greeting() {
-    let mut stage = stage().option(&["--init-timeout", "9"]).agent(&["old", "agent"]);
-    stage.editor.send(&request("1", "initialize", GREETING));
-    let mut first = stage.enter("old");
+fn a_component_that_is_silent_after_a_refusal_is_restarted_with_an_older_greeting() {
+    let mut chain = new_setup().option(&["--init-timeout", "9"]).agent(&["old", "agent"]);
+    chain.editor.send(&request("1", "initialize", GREETING));
+    let mut first = chain.enter("old");
     let greeting = first.request("proxy/initialize");
     first.fail(&greeting, r#"{"code":-32000,"message":"what?"}"#);
     first.request("_proxy/initialize");
     assert_eq!(first.message()["method"], "$/cancel_request");
-    let mut old = Proxy::enter(&mut stage, "old", &P3);
+    let mut old = ScriptedProxy::enter(&mut chain, "old", &P3);
     let greeting = old.request("initialize");
-    old.forwards(&greeting);
-    let mut agent = stage.enter("agent");
+    old.forward_greeting(&greeting);
+    let mut agent = chain.enter("agent");
     let asked = agent.request("initialize");
     agent.answer(&asked, GREETED);
-    old.accepts(&greeting);
-    assert_eq!(stage.editor.message(), parse(&result("1", GREETED)));
-    walk(&mut stage.editor, &mut [old], &mut agent);
+    old.accept_greeting(&greeting);
+    assert_eq!(chain.editor.message(), parse(&result("1", GREETED)));
+    assert_messages_pass(&mut chain.editor, &mut [old], &mut agent);
 }
 
-/// Checklist 6: when every greeting was refused, the editor gets the component's first error as it is.
+/// Checklist 6: the editor receives the component's first error, unchanged.
 #[test]
-fn the_first_error_is_passed_on_when_every_greeting_was_refused() {
+fn the_editor_receives_the_first_error_when_every_greeting_is_refused() {
     for generation in [&P5, &P4] {
-        let mut stage = stage().agent(&["old", "agent"]);
-        stage.editor.send(&request("1", "initialize", GREETING));
-        let mut old = Proxy::enter(&mut stage, "old", generation);
+        let mut chain = new_setup().agent(&["old", "agent"]);
+        chain.editor.send(&request("1", "initialize", GREETING));
+        let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
         let (greeting, rest) = match generation.name {
             "P5" => (old.request("proxy/initialize"), &["_proxy/initialize", "initialize"][..]),
-            _ => (old.is_greeted(&["proxy/initialize", "_proxy/initialize"]), &["initialize"][..]),
+            _ => (
+                old.expect_greeting(&["proxy/initialize", "_proxy/initialize"]),
+                &["initialize"][..],
+            ),
         };
         let refusal = r#"{"code":-32000,"message":"log in first","data":{"n":1.10},"x":[]}"#;
         old.fail(&greeting, refusal);
@@ -286,25 +288,25 @@ fn the_first_error_is_passed_on_when_every_greeting_was_refused() {
             let greeting = old.request(method);
             old.fail(&greeting, r#"{"code":-32600,"message":"Invalid request"}"#);
         }
-        assert_eq!(stage.editor.line(), error("1", refusal));
+        assert_eq!(chain.editor.line(), error("1", refusal));
     }
 }
 
-/// Checklist 6: the agent refuses `initialize`, and its proxy passes that on: no greeting was refused.
+/// Checklist 6: the agent refuses `initialize`, and its proxy passes the error on. No greeting was refused.
 #[test]
-fn an_error_of_the_agent_is_passed_on_as_it_is() {
+fn an_initialize_error_of_the_agent_reaches_the_editor_unchanged() {
     for generation in ALL {
-        let mut stage = stage().agent(&["old", "agent"]);
-        stage.editor.send(&request("1", "initialize", GREETING));
-        let mut old = Proxy::enter(&mut stage, "old", generation);
-        let greeting = old.is_greeted(greetings(generation));
-        old.forwards(&greeting);
-        let mut agent = stage.enter("agent");
+        let mut chain = new_setup().agent(&["old", "agent"]);
+        chain.editor.send(&request("1", "initialize", GREETING));
+        let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
+        let greeting = old.expect_greeting(greetings(generation));
+        old.forward_greeting(&greeting);
+        let mut agent = chain.enter("agent");
         let asked = agent.request("initialize");
         let refusal = r#"{"code":-32000,"message":"log in first","data":{"n":1.10},"x":[]}"#;
         agent.fail(&asked, refusal);
         assert_eq!(old.line(), error("\"forward\"", refusal));
         old.fail(&greeting, refusal);
-        assert_eq!(stage.editor.line(), error("1", refusal), "{}", generation.name);
+        assert_eq!(chain.editor.line(), error("1", refusal), "{}", generation.name);
     }
 }

@@ -1,4 +1,4 @@
-//! SCP: its messages pass, its proxies are given a successor, its editors are told apart.
+//! SCP: its messages pass, its proxies receive a successor, and its editors are recognized.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,18 +8,18 @@ use serde_json::{Value, json};
 use testkit::rpc::{cancel, error, id_of, notification, request, result};
 use testkit::stage::{Peer, Puppet, Stage, assert_gone, parse, patiently};
 
-use crate::players::{GREETED, initialize};
-use crate::spelling::{ALL, P3, P5};
-use crate::{HASTE, stage};
+use crate::generation::{ALL, P3, P5};
+use crate::scripted_proxy::{GREETED, initialize};
+use crate::{SHORT_GRACE, new_setup};
 
 const SECRET: &str = "CONDUCTOR_SECRET";
 
-/// An editor that knows SCP says so.
+/// The params of an editor that supports SCP.
 const SCP_EDITOR: &str = r#"{"protocolVersion":1,"clientCapabilities":{},"_meta":{"symposium":{"version":"1.0","html_panel":true}}}"#;
-/// So does a proxy.
+/// The answer of a proxy that supports SCP.
 const SCP_PROXY: &str = r#"{"protocolVersion":1,"agentCapabilities":{},"_meta":{"symposium":{"version":"1.0","proxy":true}}}"#;
 
-// Checklist 93, 94: what SCP and its relatives add is carried like anything else.
+// Checklist 93, 94: additional methods of SCP and related protocols pass like any other.
 
 const REQUESTS: [(&str, &str, &str); 5] = [
     ("_scp/html_panel/show", r#"{"id":"u","label":"Tour","contents":"<p>hi</p>"}"#, "null"),
@@ -41,27 +41,27 @@ const NOTES: [(&str, &str); 4] = [
 ];
 
 #[test]
-fn panels_comments_and_logs_pass_unchanged_through_every_generation() {
+fn scp_messages_pass_unchanged_through_every_generation() {
     for generation in ALL {
         let pin = format!("1={}", generation.name);
-        let mut stage = stage().option(&["--dialect", &pin]).agent(&["old", "agent"]);
+        let mut chain = new_setup().option(&["--dialect", &pin]).agent(&["old", "agent"]);
         let (mut proxies, mut agent) =
-            initialize(&mut stage, &[("old", generation, &[generation.greeting])]);
+            initialize(&mut chain, &[("old", generation, &[generation.greeting])]);
         let proxy = &mut proxies[0];
         for (method, params, shown) in REQUESTS {
-            // From the agent, past the proxy.
+            // From the agent.
             agent.send(&request("1", method, params));
             let asked = proxy.line();
             assert_eq!(asked, generation.received(id_of(&asked), method, params));
             proxy.send(&request("1", method, params));
-            let at_editor = stage.editor.line();
+            let at_editor = chain.editor.line();
             assert_eq!(at_editor, request(id_of(&at_editor), method, params));
-            stage.editor.send(&result(id_of(&at_editor), shown));
+            chain.editor.send(&result(id_of(&at_editor), shown));
             assert_eq!(proxy.line(), result("1", shown));
             proxy.send(&result(id_of(&asked), shown));
             assert_eq!(agent.line(), result("1", shown));
             // From the editor.
-            stage.editor.send(&request("2", method, params));
+            chain.editor.send(&request("2", method, params));
             let asked = proxy.line();
             assert_eq!(asked, request(id_of(&asked), method, params));
             proxy.send(&generation.sent("2", method, params));
@@ -71,35 +71,35 @@ fn panels_comments_and_logs_pass_unchanged_through_every_generation() {
             agent.send(&error(id_of(&at_agent), unknown));
             assert_eq!(proxy.line(), error("2", unknown));
             proxy.send(&error(id_of(&asked), unknown));
-            assert_eq!(stage.editor.line(), error("2", unknown));
+            assert_eq!(chain.editor.line(), error("2", unknown));
         }
         for (method, params) in NOTES {
             agent.send(&notification(method, params));
-            assert_eq!(proxy.line(), generation.received_note(method, params));
+            assert_eq!(proxy.line(), generation.received_notification(method, params));
             proxy.send(&notification(method, params));
-            assert_eq!(stage.editor.line(), notification(method, params));
-            stage.editor.send(&notification(method, params));
+            assert_eq!(chain.editor.line(), notification(method, params));
+            chain.editor.send(&notification(method, params));
             assert_eq!(proxy.line(), notification(method, params));
-            proxy.send(&generation.sent_note(method, params));
+            proxy.send(&generation.sent_notification(method, params));
             assert_eq!(agent.line(), notification(method, params));
         }
     }
 }
 
-// Checklist 95: a proxy that starts its successor itself.
+// Checklist 95: an SCP proxy starts its successor itself.
 
-/// An SCP proxy that was found out, and the server that it was told to start.
-struct Scp {
-    stage: Stage,
+/// A recognized SCP proxy, and the request with the server that it has to start.
+struct ScpChain {
+    test: Stage,
     proxy: Puppet,
-    told: Value,
+    proxy_request: Value,
 }
 
-impl Scp {
-    fn new(options: &[&str]) -> Scp {
-        let mut stage = stage().option(options).named(&["walkthrough", "agent"]);
-        stage.editor.send(&request("1", "initialize", SCP_EDITOR));
-        let mut proxy = stage.enter("walkthrough");
+impl ScpChain {
+    fn new(options: &[&str]) -> ScpChain {
+        let mut chain = new_setup().option(options).named(&["walkthrough", "agent"]);
+        chain.editor.send(&request("1", "initialize", SCP_EDITOR));
+        let mut proxy = chain.enter("walkthrough");
         if !options.contains(&"--dialect") {
             for method in ["proxy/initialize", "_proxy/initialize"] {
                 let greeting = proxy.request(method);
@@ -113,12 +113,13 @@ impl Scp {
             (&json!("1.0"), &json!(true))
         );
         proxy.answer(&greeting, SCP_PROXY);
-        let told = proxy.request("_scp/proxy");
-        Scp { stage, proxy, told }
+        let proxy_request = proxy.request("_scp/proxy");
+        ScpChain { test: chain, proxy, proxy_request }
     }
 
     fn server(&self) -> &Value {
-        let servers = self.told["params"]["servers"].as_array().expect("a list of servers");
+        let servers =
+            self.proxy_request["params"]["servers"].as_array().expect("a list of servers");
         assert_eq!(servers.len(), 1, "{servers:?}");
         &servers[0]
     }
@@ -128,32 +129,32 @@ impl Scp {
         args.last().and_then(Value::as_str).expect("a port").parse().expect("a number")
     }
 
-    /// Starts the relay and initialises through it whoever follows; gives the agent.
-    fn begin(&mut self) -> Puppet {
+    /// Starts the relay and initializes the agent through it. Returns the agent.
+    fn start_relay(&mut self) -> Puppet {
         let server = self.server().clone();
         self.proxy.start_child(&server);
-        let mut agent = self.stage.enter("agent");
+        let mut agent = self.test.enter("agent");
         self.proxy.child().send(&request("0", "initialize", SCP_EDITOR));
         let asked = agent.request("initialize");
-        assert_eq!(asked["params"], parse(SCP_EDITOR), "its flags reach the agent");
+        assert_eq!(asked["params"], parse(SCP_EDITOR), "the SCP flags reach the agent");
         agent.answer(&asked, GREETED);
         let answer = self.proxy.child().message();
         assert_eq!(answer["id"], 0, "{answer}");
-        // To the proxy we are an SCP agent.
+        // To the proxy the conductor is an SCP agent.
         let symposium = &answer["result"]["_meta"]["symposium"];
         assert_eq!((&symposium["version"], &symposium["proxy"]), (&json!("1.0"), &json!(false)));
-        self.proxy.answer(&self.told.clone(), "{}");
-        let answer = self.stage.editor.message();
+        self.proxy.answer(&self.proxy_request.clone(), "{}");
+        let answer = self.test.editor.message();
         assert_eq!((&answer["id"], &answer["result"]["protocolVersion"]), (&json!(1), &json!(1)));
         agent
     }
 }
 
-/// A request and a notification each way, through the relay.
-fn talk(scp: &mut Scp, agent: &mut Puppet) {
-    let Scp { stage, proxy, .. } = scp;
+/// A request and a notification pass the relay in each direction.
+fn assert_messages_pass(scp: &mut ScpChain, agent: &mut Puppet) {
+    let ScpChain { test: chain, proxy, .. } = scp;
     let params = r#"{"n":1.10}"#;
-    stage.editor.send(&request("1", "session/prompt", params));
+    chain.editor.send(&request("1", "session/prompt", params));
     let asked = proxy.line();
     assert_eq!(asked, request(id_of(&asked), "session/prompt", params));
     proxy.child().send(&request("1", "session/prompt", params));
@@ -162,44 +163,44 @@ fn talk(scp: &mut Scp, agent: &mut Puppet) {
     agent.send(&notification("session/update", params));
     assert_eq!(proxy.child().line(), notification("session/update", params));
     proxy.send(&notification("session/update", params));
-    assert_eq!(stage.editor.line(), notification("session/update", params));
-    // Cancelled on the way.
-    stage.editor.send(&cancel("1"));
+    assert_eq!(chain.editor.line(), notification("session/update", params));
+    // The request is cancelled.
+    chain.editor.send(&cancel("1"));
     assert_eq!(proxy.line(), cancel(id_of(&asked)));
     proxy.child().send(&cancel("1"));
     assert_eq!(agent.line(), cancel(id_of(&at_agent)));
     agent.send(&result(id_of(&at_agent), "null"));
     assert_eq!(proxy.child().line(), result("1", "null"));
     proxy.send(&result(id_of(&asked), "null"));
-    assert_eq!(stage.editor.line(), result("1", "null"));
-    // The agent asks, under the same id.
+    assert_eq!(chain.editor.line(), result("1", "null"));
+    // The agent sends a request with the same id.
     agent.send(&request("1", "_scp/html_panel/show", params));
     let asked = proxy.child().line();
     assert_eq!(asked, request(id_of(&asked), "_scp/html_panel/show", params));
     proxy.send(&request("1", "_scp/html_panel/show", params));
-    let at_editor = stage.editor.line();
-    stage.editor.send(&result(id_of(&at_editor), "{}"));
+    let at_editor = chain.editor.line();
+    chain.editor.send(&result(id_of(&at_editor), "{}"));
     assert_eq!(proxy.line(), result("1", "{}"));
     proxy.child().send(&result(id_of(&asked), "{}"));
     assert_eq!(agent.line(), result("1", "{}"));
 }
 
 #[test]
-fn an_scp_proxy_starts_our_relay_and_traffic_flows_through_it() {
+fn an_scp_proxy_starts_the_relay_and_messages_pass_through_it() {
     for options in [&[][..], &["--dialect", "1=P0"]] {
-        let mut scp = Scp::new(options);
-        let mut agent = scp.begin();
-        talk(&mut scp, &mut agent);
-        // It is told once: the next line is another.
-        scp.stage.editor.send(&notification("_x/next", ""));
+        let mut scp = ScpChain::new(options);
+        let mut agent = scp.start_relay();
+        assert_messages_pass(&mut scp, &mut agent);
+        // The proxy receives `_scp/proxy` only once: the next line is another one.
+        scp.test.editor.send(&notification("_x/next", ""));
         assert_eq!(scp.proxy.line(), notification("_x/next", ""));
     }
 }
 
-/// What is on a command line can be read by everybody on the machine.
+/// Every user of the machine can read a command line.
 #[test]
-fn the_secret_is_in_the_environment_and_not_on_the_command_line() {
-    let mut scp = Scp::new(&[]);
+fn the_secret_of_the_relay_is_not_on_the_command_line() {
+    let mut scp = ScpChain::new(&[]);
     let server = scp.server().clone();
     let port = scp.port();
     assert_eq!(server["args"], json!(["relay", port.to_string()]), "{server}");
@@ -210,31 +211,31 @@ fn the_secret_is_in_the_environment_and_not_on_the_command_line() {
     let pid = scp.proxy.start_child(&server);
     let shown = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).expect("it runs");
     assert!(!shown.contains(secret), "{shown}");
-    assert!(!scp.stage.conductor.stderr().contains(secret));
+    assert!(!scp.test.conductor.stderr().contains(secret));
 }
 
-/// Unauthenticated who find the port are closed, whatever they say or do not say, and are in nobody's way.
+/// An unauthenticated connection is closed, whether it sends anything or not, and blocks no other.
 #[test]
-fn a_connection_without_the_secret_is_closed() {
-    let mut scp = Scp::new(&[]);
+fn a_relay_connection_without_the_secret_is_closed() {
+    let mut scp = ScpChain::new(&[]);
     let port = scp.port();
     let connect = move || TcpStream::connect(("127.0.0.1", port)).expect("a port");
     let silent = connect();
-    for said in ["", "\n", &format!("{}\n", "0".repeat(32)), &"x".repeat(1000)] {
-        let (mut stranger, said) = (connect(), said.to_owned());
-        let heard = patiently("the stranger is closed", move || {
-            let _ = stranger.write_all(said.as_bytes());
-            let _ = stranger.shutdown(std::net::Shutdown::Write);
-            let mut heard = Vec::new();
-            let _ = stranger.read_to_end(&mut heard);
-            heard
+    for sent in ["", "\n", &format!("{}\n", "0".repeat(32)), &"x".repeat(1000)] {
+        let (mut connection, sent) = (connect(), sent.to_owned());
+        let received = patiently("the connection is closed", move || {
+            let _ = connection.write_all(sent.as_bytes());
+            let _ = connection.shutdown(std::net::Shutdown::Write);
+            let mut received = Vec::new();
+            let _ = connection.read_to_end(&mut received);
+            received
         });
-        assert!(heard.is_empty());
+        assert!(received.is_empty());
     }
-    let mut agent = scp.begin();
-    talk(&mut scp, &mut agent);
+    let mut agent = scp.start_relay();
+    assert_messages_pass(&mut scp, &mut agent);
     drop(silent);
-    // The place is taken: nobody else can connect, not even with the secret.
+    // The relay is connected. No other client can connect, not even with the secret.
     let server = scp.server().clone();
     let late = Command::new(server["command"].as_str().expect("a path"))
         .args(["relay", &port.to_string()])
@@ -245,29 +246,29 @@ fn a_connection_without_the_secret_is_closed() {
     assert_eq!(late.status.code(), Some(1), "{late:?}");
 }
 
-/// The relay ends with the chain, and leaves nothing behind.
+/// The relay ends with the chain.
 #[test]
-fn the_relay_ends_when_the_conductor_does() {
-    let mut scp = Scp::new(&[]);
+fn the_relay_ends_with_the_conductor() {
+    let mut scp = ScpChain::new(&[]);
     let server = scp.server().clone();
-    let mut agent = scp.begin();
+    let mut agent = scp.start_relay();
     assert_eq!(server["command"], json!(env!("CARGO_BIN_EXE_conductor")));
-    scp.stage.editor.leave();
+    scp.test.editor.leave();
     assert_eq!(agent.next_line(), None);
     agent.exit(0);
     assert_eq!(scp.proxy.next_line(), None);
     assert_eq!(scp.proxy.child().status(), 0);
     scp.proxy.exit(0);
-    assert_eq!(scp.stage.conductor.status(), 0);
+    assert_eq!(scp.test.conductor.status(), 0);
     assert_gone(agent.pid, "the agent");
 }
 
-/// And when the proxy that started it closes it. Without a successor the proxy cannot do its part,
-/// so whoever waits for it is told.
+/// A proxy that closes its relay has no successor and has failed, so requests to it are answered with an
+/// error.
 #[test]
 fn the_relay_ends_when_the_proxy_closes_it() {
-    let mut scp = Scp::new(&["--on-crash", "stop"]);
-    let mut agent = scp.begin();
+    let mut scp = ScpChain::new(&["--on-crash", "stop"]);
+    let mut agent = scp.start_relay();
     agent.send(&request("1", "_x/ask", "{}"));
     scp.proxy.child().line();
     scp.proxy.child().close();
@@ -278,77 +279,77 @@ fn the_relay_ends_when_the_proxy_closes_it() {
     assert!(message.contains("closed the connection to its successor"), "{message}");
     scp.proxy.exit(0);
     agent.exit(0);
-    assert_eq!(scp.stage.conductor.status(), 1);
+    assert_eq!(scp.test.conductor.status(), 1);
 }
 
-/// The same answer to `initialize` may come from a proxy of old that leaves its successor to us. It
-/// has never heard of `_scp/proxy`: it passes it on, or refuses it. Neither does any harm.
+/// An older proxy that is not an SCP proxy may answer `initialize` in the same way. It passes `_scp/proxy` on
+/// or refuses it. Neither does any harm.
 #[test]
-fn a_proxy_that_is_no_scp_proxy_is_not_hurt_by_the_question() {
+fn a_proxy_that_does_not_support_scp_proxy_requests_still_works() {
     for passes_on in [true, false] {
-        let mut stage = stage().option(&["--log", "off"]).agent(&["old", "agent"]);
-        stage.editor.send(&request("1", "initialize", SCP_EDITOR));
-        let mut old = stage.enter("old");
+        let mut chain = new_setup().option(&["--log", "off"]).agent(&["old", "agent"]);
+        chain.editor.send(&request("1", "initialize", SCP_EDITOR));
+        let mut old = chain.enter("old");
         for method in ["proxy/initialize", "_proxy/initialize"] {
             let greeting = old.request(method);
             old.fail(&greeting, r#"{"code":-32601,"message":"Method not found"}"#);
         }
         let greeting = old.request("initialize");
         old.answer(&greeting, SCP_PROXY);
-        let told = old.request("_scp/proxy");
+        let proxy_request = old.request("_scp/proxy");
         if passes_on {
-            old.send(&P3.sent("1", "_scp/proxy", &told["params"].to_string()));
+            old.send(&P3.sent("1", "_scp/proxy", &proxy_request["params"].to_string()));
             let answer = old.message();
             assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(1), &json!(-32601)));
         }
-        old.fail(&told, r#"{"code":-32601,"message":"Method not found"}"#);
-        let mut agent = stage.enter("agent");
+        old.fail(&proxy_request, r#"{"code":-32601,"message":"Method not found"}"#);
+        let mut agent = chain.enter("agent");
         let asked = agent.request("initialize");
         assert_eq!(asked["params"], parse(SCP_EDITOR));
         agent.answer(&asked, GREETED);
-        let answer = stage.editor.message();
+        let answer = chain.editor.message();
         assert_eq!((&answer["id"], &answer["result"]["protocolVersion"]), (&json!(1), &json!(1)));
         agent.send(&notification("session/update", "{}"));
-        assert_eq!(old.line(), P3.received_note("session/update", "{}"));
+        assert_eq!(old.line(), P3.received_notification("session/update", "{}"));
     }
 }
 
-// Checklist 96: under an SCP editor, which tells us our successors.
+// Checklist 96: an SCP editor sends the conductor its successors.
 
 #[test]
-fn an_scp_editor_hands_us_the_rest_of_the_chain() {
-    let setup = stage();
+fn an_scp_editor_sends_the_rest_of_the_chain() {
+    let setup = new_setup();
     let (first, second, agent) =
         (setup.puppet("first"), setup.component("second"), setup.component("agent"));
-    let mut stage = setup.option(&HASTE).run("proxy", &[first]);
-    stage.editor.send(&request("0", "initialize", SCP_EDITOR));
-    let answer = stage.editor.message();
+    let mut chain = setup.option(&SHORT_GRACE).run("proxy", &[first]);
+    chain.editor.send(&request("0", "initialize", SCP_EDITOR));
+    let answer = chain.editor.message();
     assert_eq!(answer["id"], 0, "{answer}");
     assert_eq!(answer["result"]["protocolVersion"], 1, "{answer}");
     assert_eq!(answer["result"]["_meta"]["symposium"]["proxy"], true, "{answer}");
 
-    // Before `_scp/proxy` we can do nothing.
-    stage.editor.send(&request("1", "session/new", "{}"));
-    let answer = stage.editor.message();
+    // Before `_scp/proxy` the conductor has no successors.
+    chain.editor.send(&request("1", "session/new", "{}"));
+    let answer = chain.editor.message();
     assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(1), &json!(-32600)));
-    stage.editor.send(&request("2", "_scp/proxy", r#"{"servers":"none"}"#));
-    let answer = stage.editor.message();
+    chain.editor.send(&request("2", "_scp/proxy", r#"{"servers":"none"}"#));
+    let answer = chain.editor.message();
     assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(2), &json!(-32602)));
-    assert!(!stage.has_entered("first"));
+    assert!(!chain.has_entered("first"));
 
     let with_env = |mut server: Value| {
         server["env"] = json!([{ "name": "FROM", "value": "the editor" }]);
         server
     };
-    // The document says that it "contains an array": alone, or in an object.
+    // According to the document the params "contain an array": bare, or in an object.
     let servers = json!([with_env(second), with_env(agent)]).to_string();
-    stage.editor.send(&request("3", "_scp/proxy", &servers));
-    let (mut first, mut second) = (stage.enter("first"), stage.enter("second"));
-    let mut agent = stage.enter("agent");
+    chain.editor.send(&request("3", "_scp/proxy", &servers));
+    let (mut first, mut second) = (chain.enter("first"), chain.enter("second"));
+    let mut agent = chain.enter("agent");
     assert_eq!(second.hello["env"]["FROM"], "the editor");
     let one = first.request("proxy/initialize");
     let expected = P5.offered(&parse(SCP_EDITOR));
-    assert_eq!(one["params"], expected, "the editor's flags go down the chain");
+    assert_eq!(one["params"], expected, "the editor's flags reach the components");
     first.send(&P5.sent("1", "initialize", SCP_EDITOR));
     let two = second.request("proxy/initialize");
     second.send(&P5.sent("1", "initialize", SCP_EDITOR));
@@ -359,14 +360,14 @@ fn an_scp_editor_hands_us_the_rest_of_the_chain() {
     second.answer(&two, GREETED);
     first.message();
     first.answer(&one, GREETED);
-    assert_eq!(stage.editor.line(), result("3", "{}"));
+    assert_eq!(chain.editor.line(), result("3", "{}"));
 
-    // Once established, the chain cannot be changed.
-    stage.editor.send(&request("4", "_scp/proxy", &servers));
-    let answer = stage.editor.message();
+    // The chain cannot be changed any more.
+    chain.editor.send(&request("4", "_scp/proxy", &servers));
+    let answer = chain.editor.message();
     assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(4), &json!(-32600)));
 
-    stage.editor.send(&request("5", "session/new", "{}"));
+    chain.editor.send(&request("5", "session/new", "{}"));
     let asked = first.line();
     assert_eq!(asked, request(id_of(&asked), "session/new", "{}"));
     first.send(&P5.sent("2", "session/new", "{}"));
@@ -376,54 +377,54 @@ fn an_scp_editor_hands_us_the_rest_of_the_chain() {
     assert_eq!(last, request(id_of(&last), "session/new", "{}"));
     agent.send(&notification("session/update", "{}"));
     agent.send(&result(id_of(&last), "1.10"));
-    assert_eq!(second.line(), P5.received_note("session/update", "{}"));
+    assert_eq!(second.line(), P5.received_notification("session/update", "{}"));
     assert_eq!(second.line(), result("2", "1.10"));
     second.send(&notification("session/update", "{}"));
     second.send(&result(id_of(&next), "1.10"));
-    assert_eq!(first.line(), P5.received_note("session/update", "{}"));
+    assert_eq!(first.line(), P5.received_notification("session/update", "{}"));
     assert_eq!(first.line(), result("2", "1.10"));
     first.send(&notification("session/update", "{}"));
     first.send(&result(id_of(&asked), "1.10"));
-    assert_eq!(stage.editor.line(), notification("session/update", "{}"));
-    assert_eq!(stage.editor.line(), result("5", "1.10"));
+    assert_eq!(chain.editor.line(), notification("session/update", "{}"));
+    assert_eq!(chain.editor.line(), result("5", "1.10"));
 
-    stage.editor.leave();
-    assert_eq!(stage.conductor.status(), 0);
+    chain.editor.leave();
+    assert_eq!(chain.conductor.status(), 0);
     for puppet in [first, second, agent] {
         assert_gone(puppet.pid, &puppet.name);
     }
 }
 
-/// A list that cannot be used is the editor's to correct; the answer says why.
+/// A list that cannot be used is refused with the reason.
 #[test]
-fn an_scp_editor_is_told_what_is_wrong_with_its_list() {
+fn an_invalid_server_list_of_an_scp_editor_is_refused_with_the_reason() {
     for (servers, why) in [("[]", "empty"), (r#"[{"name":"x"}]"#, "command")] {
-        let setup = stage();
+        let setup = new_setup();
         let first = setup.puppet("first");
-        let mut stage = setup.run("proxy", &[first]);
-        stage.editor.send(&request("0", "initialize", SCP_EDITOR));
-        stage.editor.message();
-        stage.editor.send(&request("1", "_scp/proxy", servers));
-        let answer = stage.editor.message();
+        let mut chain = setup.run("proxy", &[first]);
+        chain.editor.send(&request("0", "initialize", SCP_EDITOR));
+        chain.editor.message();
+        chain.editor.send(&request("1", "_scp/proxy", servers));
+        let answer = chain.editor.message();
         assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(1), &json!(-32602)));
         let message = answer["error"]["message"].as_str().expect("a message");
         assert!(message.contains(why), "{message}");
     }
 }
 
-/// Connections that say nothing do not keep the relay out.
+/// Silent connections do not keep the relay from connecting.
 #[test]
-fn the_relay_finds_a_place_among_silent_connections() {
-    let mut scp = Scp::new(&[]);
+fn silent_connections_do_not_block_the_relay() {
+    let mut scp = ScpChain::new(&[]);
     let port = scp.port();
     let open = || std::net::TcpStream::connect(("127.0.0.1", port)).expect("it listens");
     let silent: Vec<_> = (0..200).map(|_| open()).collect();
-    let mut agent = scp.begin();
-    talk(&mut scp, &mut agent);
+    let mut agent = scp.start_relay();
+    assert_messages_pass(&mut scp, &mut agent);
     drop(silent);
 }
 
-// The relay by itself.
+// The relay as a program.
 
 fn relay(port: u16, secret: Option<&str>) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_conductor"));
@@ -434,14 +435,17 @@ fn relay(port: u16, secret: Option<&str>) -> (Option<i32>, String) {
 }
 
 #[test]
-fn the_relay_says_what_it_misses() {
+fn the_relay_reports_why_it_cannot_connect() {
     let free = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = free.local_addr().expect("it").port();
     drop(free);
-    let (status, said) = relay(port, Some("x"));
-    assert_eq!(status, Some(1), "{said}");
-    assert!(said.contains(&format!("no conductor waits on port {port}")), "{said}");
-    let (status, said) = relay(port, None);
-    assert_eq!(status, Some(1), "{said}");
-    assert!(said.contains(SECRET) && said.contains("started by a running conductor"), "{said}");
+    let (status, stderr) = relay(port, Some("x"));
+    assert_eq!(status, Some(1), "{stderr}");
+    assert!(stderr.contains(&format!("no conductor waits on port {port}")), "{stderr}");
+    let (status, stderr) = relay(port, None);
+    assert_eq!(status, Some(1), "{stderr}");
+    assert!(
+        stderr.contains(SECRET) && stderr.contains("started by a running conductor"),
+        "{stderr}"
+    );
 }

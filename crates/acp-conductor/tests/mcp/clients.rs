@@ -1,4 +1,4 @@
-//! MCP clients as agents have them: one starts the declared command, one posts to the declared URL.
+//! MCP clients like those of agents: one starts the declared command, the other posts to the declared URL.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -9,12 +9,12 @@ use std::time::Duration;
 use serde_json::Value;
 use testkit::stage::{Peer, parse, patiently, wait_until};
 
-/// How long anything may take before the test fails. Only ever reached by a bug.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// The timeout of each step. Only a bug makes a test reach it.
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub const SECRET: &str = "CONDUCTOR_SECRET";
 
-/// A client of the server that was declared like this, whatever its transport.
+/// A client of a declared server, on either transport.
 #[derive(Debug)]
 pub enum Client {
     Stdio(Bridge),
@@ -33,7 +33,7 @@ impl Client {
         parse(&self.line())
     }
 
-    /// The agent has done with this server.
+    /// The agent disconnects from the server.
     pub fn close(self) {
         match self {
             Client::Stdio(mut bridge) => {
@@ -58,7 +58,7 @@ impl Peer for Client {
             Client::Stdio(bridge) => &bridge.lines,
             Client::Http(http) => &http.lines,
         };
-        lines.recv_timeout(PATIENCE).expect("a line for the MCP client")
+        lines.recv_timeout(TIMEOUT).expect("a line for the MCP client")
     }
 }
 
@@ -85,14 +85,14 @@ pub fn secret_of(entry: &Value) -> &str {
     }
 }
 
-/// Nobody listens there any more.
+/// Waits until the port is closed.
 pub fn assert_closed(port: u16) {
     wait_until(&format!("port {port} is closed"), || {
         TcpStream::connect(("127.0.0.1", port)).is_err().then_some(())
     });
 }
 
-/// The declared `conductor mcp PORT`, really started.
+/// A running process of the declared `conductor mcp PORT`.
 #[derive(Debug)]
 pub struct Bridge {
     child: Child,
@@ -150,17 +150,18 @@ impl Bridge {
         self.child.kill().expect("it runs");
     }
 
-    /// Waits for its end: its status, or the negative signal, and what it said on standard error.
+    /// Waits for the end of the process. Returns its exit status, or the negative signal, and its standard
+    /// error.
     pub fn status(&mut self) -> (i32, String) {
         use std::os::unix::process::ExitStatusExt;
         let status = wait_until("conductor mcp ends", || self.child.try_wait().expect("ours"));
         let mut stderr = self.child.stderr.take().expect("asked once");
-        let said = patiently("its last words", move || {
-            let mut said = String::new();
-            let _ = stderr.read_to_string(&mut said);
-            said
+        let output = patiently("its standard error ends", move || {
+            let mut output = String::new();
+            let _ = stderr.read_to_string(&mut output);
+            output
         });
-        (status.code().unwrap_or_else(|| -status.signal().unwrap_or(0)), said)
+        (status.code().unwrap_or_else(|| -status.signal().unwrap_or(0)), output)
     }
 }
 
@@ -177,7 +178,7 @@ fn authority(entry: &Value) -> &str {
     rest.split_once('/').expect("a path").0
 }
 
-/// A client of streamable HTTP, as raw as can be: each request on a connection of its own.
+/// A minimal client of streamable HTTP that opens a new connection for each request.
 #[derive(Debug)]
 pub struct Http {
     pub authority: String,
@@ -203,7 +204,7 @@ impl Http {
         }
     }
 
-    /// Sends a request with these headers; those that are usual are added.
+    /// Sends a request with these headers and the usual ones. A header given as `Name:` is not sent.
     pub fn call(&self, method: &str, headers: &[&str], body: &str) -> Reply {
         let usual = [
             format!("Host: {}", self.authority),
@@ -214,7 +215,7 @@ impl Http {
             "Mcp-Protocol-Version: 2025-06-18".to_owned(),
         ];
         let mut head = format!("{method} {} HTTP/1.1\r\n", self.path);
-        // A header without a value is left out.
+        // A header without a value is omitted.
         for header in headers.iter().filter(|header| !header.ends_with(':')) {
             head += &format!("{header}\r\n");
         }
@@ -228,14 +229,14 @@ impl Http {
             head += &format!("Mcp-Session-Id: {session}\r\n");
         }
         let stream = TcpStream::connect(&self.authority).expect("somebody listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a setting");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a setting");
         let (mut writer, body) = (stream.try_clone().expect("a handle"), body.to_owned());
-        // It may be answered before it is read.
+        // The answer may come before the whole request is read.
         std::thread::spawn(move || writer.write_all(format!("{head}\r\n{body}").as_bytes()));
         Reply::read(BufReader::new(stream))
     }
 
-    /// Posts a message. What comes for it is among the `lines`.
+    /// Posts a message. The messages of the response go to `lines`.
     pub fn send(&mut self, line: &str) {
         let reply = self.call("POST", &[], line);
         assert!(matches!(reply.status, 200 | 202), "{}", reply.head);
@@ -247,7 +248,7 @@ impl Http {
         }
     }
 
-    /// Opens the stream for what the server says by itself.
+    /// Opens the stream for messages that the server sends unasked.
     pub fn listen(&self) {
         let reply = self.call("GET", &["Accept: text/event-stream"], "");
         assert_eq!(reply.status, 200, "{}", reply.head);
@@ -255,7 +256,7 @@ impl Http {
     }
 }
 
-/// A response whose head has come.
+/// A response of which the head was read.
 #[derive(Debug)]
 pub struct Reply {
     pub status: u16,
@@ -276,7 +277,7 @@ impl Reply {
         found.map(str::to_owned)
     }
 
-    /// The whole body; it must have a length.
+    /// The whole body, which must have a length.
     pub fn text(mut self) -> String {
         let length = self.header("content-length").and_then(|it| it.parse().ok()).unwrap_or(0);
         let mut body = vec![0; length];
@@ -284,7 +285,7 @@ impl Reply {
         String::from_utf8(body).expect("UTF-8")
     }
 
-    /// Sends the messages of an event stream, or of a plain body, to where they are read.
+    /// Passes the messages of an event stream, or of a plain body, to `lines`.
     fn listen(mut self, sender: Sender<String>) {
         if self.header("content-type").as_deref() != Some("text/event-stream") {
             let _ = sender.send(self.text());

@@ -1,4 +1,4 @@
-//! `conductor mcp PORT` by itself, as an agent runs it, against whatever may be on that port.
+//! `conductor mcp PORT` as an agent runs it, with a conductor or any other service on that port.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -8,8 +8,11 @@ use std::time::{Duration, Instant};
 use testkit::rpc::{notification, request, result};
 use testkit::stage::patiently;
 
+use crate::chain::{
+    INITIALIZE_PARAMS, INITIALIZE_RESULT, McpChain, STDIO, accept_connection, m3, receive_mcp,
+    reply,
+};
 use crate::clients::{Bridge, SECRET, port_of, secret_of};
-use crate::play::{HELLO, Play, SERVED, STDIO, accept, m3, reply, said};
 
 fn command(port: u16, secret: Option<&str>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_conductor"));
@@ -18,29 +21,29 @@ fn command(port: u16, secret: Option<&str>) -> Command {
     command
 }
 
-fn service() -> (TcpListener, u16) {
+fn listen() -> (TcpListener, u16) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("it").port();
     (listener, port)
 }
 
-/// A port on which nobody listens.
-fn dead_port() -> u16 {
-    service().1
+/// A port without a listener.
+fn closed_port() -> u16 {
+    listen().1
 }
 
-/// The command, joined to a service of ours, without a secret.
-fn joined() -> (Bridge, TcpStream) {
-    let (listener, port) = service();
+/// The command without a secret, connected to a service of the test.
+fn connected() -> (Bridge, TcpStream) {
+    let (listener, port) = listen();
     let bridge = Bridge::run(command(port, None));
     let (stream, _) = patiently("it connects", move || listener.accept().expect("a connection"));
     (bridge, stream)
 }
 
-/// Phase 1: a mock client and a mock server, and what joins them.
+/// A mock client and a mock server, connected by the command.
 #[test]
-fn a_client_and_a_server_talk_through_it() {
-    let (mut bridge, stream) = joined();
+fn the_command_connects_a_client_and_a_server() {
+    let (mut bridge, stream) = connected();
     let server = std::thread::spawn(move || {
         let mut writer = stream.try_clone().expect("a handle");
         for line in BufReader::new(stream).lines() {
@@ -68,23 +71,23 @@ fn a_client_and_a_server_talk_through_it() {
         );
         bridge.send(&notification("notifications/initialized", ""));
     }
-    // Checklist 105: the client closes, and it ends.
+    // Checklist 105: the command ends when the client closes its input.
     bridge.close();
     assert_eq!(bridge.status(), (0, String::new()));
     server.join().expect("the server saw the end");
 }
 
-/// Phase 1: every byte, both ways, whatever it is; nothing added, nothing held back.
+/// Every byte passes both ways, unchanged and without delay.
 #[test]
-fn it_joins_byte_for_byte() {
-    let (listener, port) = service();
+fn the_command_passes_bytes_unchanged() {
+    let (listener, port) = listen();
     let mut child = command(port, None)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .expect("it starts");
     let (mut stream, _) = patiently("it connects", move || listener.accept().expect("it"));
-    // Every value, also those that are no UTF-8, and lines of every length.
+    // All byte values, also invalid UTF-8, and lines of all lengths.
     let bytes: Vec<u8> = (0..3_000_000u32).map(|n| (n ^ (n >> 8)) as u8).collect();
     let (mut stdin, mut stdout) =
         (child.stdin.take().expect("it"), child.stdout.take().expect("it"));
@@ -100,7 +103,7 @@ fn it_joins_byte_for_byte() {
         assert!(got == expected);
     });
     let stdin = writing.join().expect("all was written");
-    // One byte is passed on without waiting for more.
+    // A single byte is passed on without waiting for more.
     let mut one = [0];
     stream.write_all(b"!").expect("it reads");
     stdout = patiently("a byte comes", move || {
@@ -119,22 +122,22 @@ fn it_joins_byte_for_byte() {
         assert!(got == expected);
     });
     writing.join().expect("all was written");
-    // Checklist 105: the service has closed, and it ends although its input is open.
+    // Checklist 105: the command ends when the service closes, although its input is open.
     let status = patiently("it ends", move || child.wait().expect("ours"));
     assert_eq!(status.code(), Some(0));
     drop(stdin);
 }
 
-/// Checklist 105: what was on its way when the client closed is still delivered, both ways.
+/// Checklist 105: what is under way when the client closes is still delivered, both ways.
 #[test]
-fn the_end_of_its_input_loses_nothing() {
-    let (mut bridge, mut stream) = joined();
-    bridge.send("the last words");
+fn no_data_is_lost_when_the_input_of_the_command_ends() {
+    let (mut bridge, mut stream) = connected();
+    bridge.send("the last line");
     bridge.close();
-    let mut stream = patiently("the service hears them", move || {
-        let mut heard = String::new();
-        stream.read_to_string(&mut heard).expect("the end");
-        assert_eq!(heard, "the last words\n");
+    let mut stream = patiently("the service reads the last line", move || {
+        let mut received = String::new();
+        stream.read_to_string(&mut received).expect("the end");
+        assert_eq!(received, "the last line\n");
         stream
     });
     stream.write_all(b"and the answer\n").expect("it still reads");
@@ -144,48 +147,48 @@ fn the_end_of_its_input_loses_nothing() {
     assert_eq!(bridge.status(), (0, String::new()));
 }
 
-/// It fails, with these words, status 1, and (as people see it) at once.
+/// Checks that the command fails with this message and status 1, and does so at once.
 fn assert_fails(port: u16, secret: Option<&str>, words: &str) {
     let began = Instant::now();
-    // Its input stays open: it must not wait for that.
+    // Its input stays open, and the command must not wait for the end of it.
     let mut bridge = Bridge::run(command(port, secret));
-    let (status, said) = bridge.status();
-    assert_eq!(status, 1, "{said}");
-    assert!(said.contains(words) && said.contains(&format!("port {port}")), "{said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
-    // A second is what it takes; a machine busy with other tests gets some more.
+    let (status, stderr) = bridge.status();
+    assert_eq!(status, 1, "{stderr}");
+    assert!(stderr.contains(words) && stderr.contains(&format!("port {port}")), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    // One second is enough. A machine that runs other tests gets more.
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
-    assert!(secret.is_none_or(|secret| !said.contains(secret)), "{said}");
+    assert!(secret.is_none_or(|secret| !stderr.contains(secret)), "{stderr}");
 }
 
-/// Checklist 105; phase 1; issue 5: dead, silent, closing and wrong ports.
+/// Checklist 105: a port without a listener, a silent one, one that closes, and one of another service.
 #[test]
-fn it_says_why_it_cannot() {
+fn the_command_reports_why_it_cannot_connect() {
     let secret = Some("0123456789abcdef");
     for secret in [None, secret] {
-        assert_fails(dead_port(), secret, "no conductor listens on");
+        assert_fails(closed_port(), secret, "no conductor listens on");
     }
-    // One that takes the connection and never says a word.
-    let (_silent, port) = service();
+    // A service that accepts the connection and sends nothing.
+    let (_silent, port) = listen();
     assert_fails(port, secret, "is not a conductor");
-    // One that closes at once.
-    let (listener, port) = service();
+    // A service that closes at once.
+    let (listener, port) = listen();
     let closing = std::thread::spawn(move || drop(listener.accept().expect("a connection")));
     assert_fails(port, secret, "does not know this secret");
-    closing.join().expect("it was there");
-    // One that says something else.
-    let (listener, port) = service();
+    closing.join().expect("the service accepted the connection");
+    // A service that sends something else.
+    let (listener, port) = listen();
     let talking = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("a connection");
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
         let _ = stream.read_to_end(&mut Vec::new());
     });
     assert_fails(port, secret, "is not a conductor");
-    talking.join().expect("it was there");
+    talking.join().expect("the service accepted the connection");
 }
 
 #[test]
-fn it_takes_a_port_and_nothing_else() {
+fn the_command_accepts_only_a_port() {
     for args in [&["mcp"][..], &["mcp", "0"], &["mcp", "x"], &["mcp", "65536"], &["mcp", "1", "2"]]
     {
         let output = Command::new(env!("CARGO_BIN_EXE_conductor"))
@@ -197,9 +200,9 @@ fn it_takes_a_port_and_nothing_else() {
     }
 }
 
-/// Issue 4, "Done when": `conductor mcp --help`.
+/// `conductor mcp --help` explains the command.
 #[test]
-fn its_help_says_what_it_is() {
+fn the_help_of_the_command_explains_it() {
     let output = Command::new(env!("CARGO_BIN_EXE_conductor"))
         .args(["mcp", "--help"])
         .output()
@@ -218,12 +221,12 @@ fn its_help_says_what_it_is() {
     }
 }
 
-/// Standard streams that cannot be handed over, such as a file, are joined to the port.
+/// The command copies standard streams that it cannot hand over, such as a file.
 #[test]
 fn streams_that_cannot_be_handed_over_are_copied() {
-    let mut play = Play::tools(STDIO);
-    let entry = play.session("S", &[&[m3("tools", "U")]]).remove(0);
-    let path = testkit::stage::directory("mcp-file").join("said");
+    let mut chain = McpChain::with_provider(STDIO);
+    let entry = chain.new_session("S", &[&[m3("tools", "U")]]).remove(0);
+    let path = testkit::stage::directory("mcp-file").join("stdout");
     let file = std::fs::File::create(&path).expect("a file");
     let mut child = command(port_of(&entry), Some(secret_of(&entry)))
         .stdin(Stdio::piped())
@@ -231,14 +234,14 @@ fn streams_that_cannot_be_handed_over_are_copied() {
         .spawn()
         .expect("it starts");
     let mut stdin = child.stdin.take().expect("a pipe");
-    writeln!(stdin, "{}", request("0", "initialize", HELLO)).expect("it reads");
-    accept(play.tool_proxy(), "C");
-    let (id, _) = said(play.tool_proxy(), "C", "initialize");
-    reply(play.tool_proxy(), &id, SERVED);
-    let expected = format!("{}\n", result("0", SERVED));
+    writeln!(stdin, "{}", request("0", "initialize", INITIALIZE_PARAMS)).expect("it reads");
+    accept_connection(chain.provider(), "C");
+    let (id, _) = receive_mcp(chain.provider(), "C", "initialize");
+    reply(chain.provider(), &id, INITIALIZE_RESULT);
+    let expected = format!("{}\n", result("0", INITIALIZE_RESULT));
     testkit::stage::wait_until("the answer is in the file", || {
-        let said = std::fs::read_to_string(&path).expect("a file");
-        (said == expected).then_some(())
+        let output = std::fs::read_to_string(&path).expect("a file");
+        (output == expected).then_some(())
     });
     drop(stdin);
     assert!(child.wait().expect("an end").success());

@@ -1,151 +1,152 @@
-//! Agents that do not take what they were given: the other transport, and what is said about it.
+//! Agents that cannot use the declared transport: the conductor tries the other one and logs that.
 
 use serde_json::{Value, json};
 use testkit::rpc::{id_of, request, result};
 use testkit::stage::wait_until;
 
+use crate::chain::{HTTP, McpChain, connect, list_tools, m3};
 use crate::clients::{Client, assert_closed, port_of};
-use crate::play::{HTTP, Play, connect, list_tools, m3};
-use crate::stage;
+use crate::new_setup;
 
 fn is_stdio(entry: &Value) -> bool {
     entry.get("command").is_some()
 }
 
-/// The log has said this.
-fn assert_logged(play: &Play, words: &[&str]) {
-    wait_until(&format!("the log says {words:?}"), || {
-        let said = play.stage.conductor.stderr();
-        said.lines().any(|line| words.iter().all(|word| line.contains(word))).then_some(())
+/// Waits until a line of the log contains these words.
+fn assert_logged(chain: &McpChain, words: &[&str]) {
+    wait_until(&format!("the log contains {words:?}"), || {
+        let stderr = chain.test.conductor.stderr();
+        stderr.lines().any(|line| words.iter().all(|word| line.contains(word))).then_some(())
     });
 }
 
-/// The agent refuses `session/new` with an error that may be about the servers: it is asked once more,
-/// with the other transport. Nobody above hears of it.
+/// The agent refuses `session/new` with an error that may be about the servers. It receives the request once
+/// more, with the other transport. The editor does not notice.
 #[test]
-fn a_refused_session_is_tried_with_the_other_transport() {
-    // Every agent of v1 has stdio. What an agent has not offered is not tried.
+fn a_refused_session_is_retried_with_the_other_transport() {
+    // Every agent of v1 supports stdio. A transport that the agent has not declared is not tried.
     let (first, other) = ("http", "stdio");
-    let mut play = Play::tools(HTTP);
+    let mut chain = McpChain::with_provider(HTTP);
     let params = json!({ "cwd": "/", "x": 1, "mcpServers": [] });
-    let asked = play.ask("session/new", &params, &[&[m3("tools", "U")]]);
+    let asked = chain.request_session("session/new", &params, &[&[m3("tools", "U")]]);
     let refused = asked["mcpServers"][0].clone();
     assert_eq!(is_stdio(&refused), first == "stdio");
-    let again = play.refuse_at_agent(r#"{"code":-32602,"message":"unknown transport"}"#);
+    let again = chain.refuse_and_receive_retry(r#"{"code":-32602,"message":"unknown transport"}"#);
     let entry = &again["mcpServers"][0];
     assert_eq!((is_stdio(entry), &entry["name"]), (other == "stdio", &json!("tools")));
     assert_eq!((&again["cwd"], &again["x"]), (&json!("/"), &json!(1)));
     assert_closed(port_of(&refused));
     let mut client = Client::of(entry);
-    connect(&mut client, play.tool_proxy(), "C");
-    let answer = play.answer(r#"{"sessionId":"S"}"#);
+    connect(&mut client, chain.provider(), "C");
+    let answer = chain.answer(r#"{"sessionId":"S"}"#);
     assert_eq!(answer["result"]["sessionId"], "S");
-    list_tools(&mut client, play.tool_proxy(), "C");
-    assert_logged(&play, &["'agent'", "refused", first, other]);
-    // From now on it is given what it took.
-    let next = play.session("S2", &[&[m3("tools", "V")]]).remove(0);
+    list_tools(&mut client, chain.provider(), "C");
+    assert_logged(&chain, &["'agent'", "refused", first, other]);
+    // Later sessions use the transport that the agent accepted.
+    let next = chain.new_session("S2", &[&[m3("tools", "V")]]).remove(0);
     assert_eq!(is_stdio(&next), other == "stdio");
-    play.assert_editor_undisturbed();
+    chain.assert_editor_received_nothing();
 }
 
-/// Refused both ways, the editor gets the first refusal, and nothing stays open.
+/// If the agent refuses both transports, the editor receives the first error, and no port stays open.
 #[test]
-fn refused_twice_is_refused() {
-    let mut play = Play::tools(HTTP);
+fn a_session_that_is_refused_twice_fails_with_the_first_error() {
+    let mut chain = McpChain::with_provider(HTTP);
     let params = json!({ "cwd": "/", "mcpServers": [] });
-    let asked = play.ask("session/new", &params, &[&[m3("tools", "U")]]);
-    let again = play.refuse_at_agent(r#"{"code":-32602,"message":"no MCP","data":{"n":1}}"#);
-    play.agent_refuses(r#"{"code":-32602,"message":"still no MCP"}"#);
-    let answer = play.answered_all();
+    let asked = chain.request_session("session/new", &params, &[&[m3("tools", "U")]]);
+    let again =
+        chain.refuse_and_receive_retry(r#"{"code":-32602,"message":"no MCP","data":{"n":1}}"#);
+    chain.send_refusal(r#"{"code":-32602,"message":"still no MCP"}"#);
+    let answer = chain.return_answer();
     assert_eq!(answer["error"], json!({ "code": -32602, "message": "no MCP", "data": { "n": 1 } }));
     for entry in [&asked["mcpServers"][0], &again["mcpServers"][0]] {
         assert_closed(port_of(entry));
     }
 }
 
-/// Other errors are not about the servers, and a forced transport is not changed.
+/// Errors that are not about servers do not cause a retry, and a forced transport is never changed.
 #[test]
-fn what_is_not_about_servers_is_not_tried_again() {
+fn errors_that_are_not_about_servers_are_not_retried() {
     let refusals = [
-        (stage(), r#"{"code":-32000,"message":"Authentication required"}"#),
-        (stage(), r#"{"code":-32602,"message":"cwd does not exist"}"#),
-        (stage(), r#"{"code":-32603,"message":"the model is overloaded"}"#),
-        (stage().option(&["--mcp-bridge", "stdio"]), r#"{"code":-32602,"message":"no MCP"}"#),
-        (stage().option(&["--mcp-bridge", "http"]), r#"{"code":-32602,"message":"no MCP"}"#),
+        (new_setup(), r#"{"code":-32000,"message":"Authentication required"}"#),
+        (new_setup(), r#"{"code":-32602,"message":"cwd does not exist"}"#),
+        (new_setup(), r#"{"code":-32603,"message":"the model is overloaded"}"#),
+        (new_setup().option(&["--mcp-bridge", "stdio"]), r#"{"code":-32602,"message":"no MCP"}"#),
+        (new_setup().option(&["--mcp-bridge", "http"]), r#"{"code":-32602,"message":"no MCP"}"#),
     ];
     for (setup, refusal) in refusals {
-        let mut play = Play::begin(setup, &["tools", "agent"], HTTP);
+        let mut chain = McpChain::start(setup, &["tools", "agent"], HTTP);
         let params = json!({ "cwd": "/", "mcpServers": [] });
-        play.ask("session/new", &params, &[&[m3("tools", "U")]]);
-        play.refuse(refusal);
-        play.assert_agent_undisturbed();
+        chain.request_session("session/new", &params, &[&[m3("tools", "U")]]);
+        chain.refuse(refusal);
+        chain.assert_agent_received_nothing();
     }
-    // Nor is a session without such servers.
-    let mut play = Play::tools(HTTP);
+    // A session without servers to bridge is not tried again either.
+    let mut chain = McpChain::with_provider(HTTP);
     let params = json!({ "cwd": "/", "mcpServers": [] });
-    play.ask("session/new", &params, &[]);
-    play.refuse(r#"{"code":-32602,"message":"no"}"#);
-    play.assert_agent_undisturbed();
+    chain.request_session("session/new", &params, &[]);
+    chain.refuse(r#"{"code":-32602,"message":"no"}"#);
+    chain.assert_agent_received_nothing();
 }
 
-fn prompt(play: &mut Play, session: &str) {
+fn prompt(chain: &mut McpChain, session: &str) {
     let params = format!(r#"{{"sessionId":"{session}","prompt":[]}}"#);
-    play.stage.editor.send(&request("\"p\"", "session/prompt", &params));
-    let asked = play.tool_proxy().request("session/prompt");
-    play.tool_proxy().forward("p", "session/prompt", &params);
-    let line = play.agent.line();
-    play.agent.send(&result(id_of(&line), r#"{"stopReason":"end_turn"}"#));
-    play.tool_proxy().message();
-    play.tool_proxy().answer(&asked, r#"{"stopReason":"end_turn"}"#);
-    assert_eq!(play.stage.editor.message()["id"], "p");
+    chain.test.editor.send(&request("\"p\"", "session/prompt", &params));
+    let asked = chain.provider().request("session/prompt");
+    chain.provider().forward("p", "session/prompt", &params);
+    let line = chain.agent.line();
+    chain.agent.send(&result(id_of(&line), r#"{"stopReason":"end_turn"}"#));
+    chain.provider().message();
+    chain.provider().answer(&asked, r#"{"stopReason":"end_turn"}"#);
+    assert_eq!(chain.test.editor.message()["id"], "p");
 }
 
-/// Issue 3: an agent that has not connected by the end of its first turn gets the other transport in
-/// its next session, and the log says so.
+/// If the agent has not connected by the end of its first turn, its next session gets the other transport,
+/// and the log reports that.
 #[test]
-fn an_agent_that_never_connects_is_given_the_other_transport_next() {
+fn an_agent_that_never_connects_gets_the_other_transport_in_its_next_session() {
     let (first, other) = ("http", "stdio");
-    let mut play = Play::tools(HTTP);
-    let entry = play.session("S1", &[&[m3("tools", "U")]]).remove(0);
+    let mut chain = McpChain::with_provider(HTTP);
+    let entry = chain.new_session("S1", &[&[m3("tools", "U")]]).remove(0);
     assert_eq!(is_stdio(&entry), first == "stdio");
-    prompt(&mut play, "S1");
-    assert_logged(&play, &["'agent'", "has not connected", "tools", first, other]);
-    let next = play.session("S2", &[&[m3("tools", "V")]]).remove(0);
+    prompt(&mut chain, "S1");
+    assert_logged(&chain, &["'agent'", "has not connected", "tools", first, other]);
+    let next = chain.new_session("S2", &[&[m3("tools", "V")]]).remove(0);
     assert_eq!(is_stdio(&next), other == "stdio");
-    // What it was given first still works.
+    // The first declaration still works.
     let mut client = Client::of(&entry);
-    connect(&mut client, play.tool_proxy(), "C");
+    connect(&mut client, chain.provider(), "C");
 }
 
-/// One that connects, be it before or in its first turn, is not bothered; nor is it with a transport
-/// that the user has chosen.
+/// An agent that connects, before or during its first turn, keeps its transport. A transport that the user
+/// has chosen is never changed.
 #[test]
 fn an_agent_that_connects_keeps_its_transport() {
-    let mut play = Play::tools(HTTP);
-    let entry = play.session("S1", &[&[m3("tools", "U")]]).remove(0);
+    let mut chain = McpChain::with_provider(HTTP);
+    let entry = chain.new_session("S1", &[&[m3("tools", "U")]]).remove(0);
     let mut client = Client::of(&entry);
-    connect(&mut client, play.tool_proxy(), "C");
-    prompt(&mut play, "S1");
-    prompt(&mut play, "S1");
-    let next = play.session("S2", &[&[m3("tools", "V")]]).remove(0);
+    connect(&mut client, chain.provider(), "C");
+    prompt(&mut chain, "S1");
+    prompt(&mut chain, "S1");
+    let next = chain.new_session("S2", &[&[m3("tools", "V")]]).remove(0);
     assert!(!is_stdio(&next));
-    assert_eq!(play.stage.conductor.stderr(), "");
+    assert_eq!(chain.test.conductor.stderr(), "");
 
-    let forced = stage().option(&["--mcp-bridge", "stdio"]);
-    let mut play = Play::begin(forced, &["tools", "agent"], HTTP);
-    play.session("S1", &[&[m3("tools", "U")]]);
-    prompt(&mut play, "S1");
-    let next = play.session("S2", &[&[m3("tools", "V")]]).remove(0);
+    let forced = new_setup().option(&["--mcp-bridge", "stdio"]);
+    let mut chain = McpChain::start(forced, &["tools", "agent"], HTTP);
+    chain.new_session("S1", &[&[m3("tools", "U")]]);
+    prompt(&mut chain, "S1");
+    let next = chain.new_session("S2", &[&[m3("tools", "V")]]).remove(0);
     assert!(is_stdio(&next));
 }
 
-/// Agents of which it is known that they do not do what they say.
+/// Built-in exceptions for agents that declare wrong capabilities.
 #[test]
-fn known_agents_are_given_what_works_with_them() {
+fn agents_with_known_wrong_capabilities_get_a_transport_that_works() {
     let openhands = r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"http":true}},"agentInfo":{"name":"OpenHands","version":"1"}}"#;
-    let mut play = Play::tools(openhands);
-    assert!(is_stdio(&play.session("S", &[&[m3("tools", "U")]])[0]));
+    let mut chain = McpChain::with_provider(openhands);
+    assert!(is_stdio(&chain.new_session("S", &[&[m3("tools", "U")]])[0]));
     let copilot = r#"{"protocolVersion":1,"agentCapabilities":{},"agentInfo":{"name":"copilot-cli","version":"1"}}"#;
-    let mut play = Play::tools(copilot);
-    assert!(!is_stdio(&play.session("S", &[&[m3("tools", "U")]])[0]));
+    let mut chain = McpChain::with_provider(copilot);
+    assert!(!is_stdio(&chain.new_session("S", &[&[m3("tools", "U")]])[0]));
 }

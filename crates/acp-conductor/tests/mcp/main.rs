@@ -1,19 +1,18 @@
-//! Tools from proxies, with real processes: the real program, proxies and agents as puppets, and the
-//! MCP servers that the conductor declares really started, or called, as the agent would.
+//! MCP servers of proxies, with real processes: scripted proxies and agents, and MCP clients that really
+//! start or call the servers that the conductor declares, as an agent would.
 //!
-//! The numbers are those of the conformance checklist; "phase" is one of the check-list of seed 003;
-//! "issue" is what issue 4 asks for.
+//! The numbers in the comments are those of the conformance checklist.
 
 #![cfg(unix)]
 
+mod access;
+mod chain;
 mod clients;
 mod command;
 mod declarations;
-mod doors;
 mod fallback;
 mod lifecycle;
 mod nested;
-mod play;
 mod scp;
 mod sessions;
 mod stateless;
@@ -22,10 +21,10 @@ mod walkthrough;
 
 use testkit::stage::{Setup, Stage};
 
-/// Puppets do not end by themselves when their input does. Where a test waits for the end of a whole
-/// chain of them, it need not wait long.
-const HASTE: [&str; 2] = ["--grace", "0.1"];
+/// Scripted components do not exit when their input ends. A test that waits for the end of a whole
+/// chain uses this to keep the wait short.
+const SHORT_GRACE: [&str; 2] = ["--grace", "0.1"];
 
-fn stage() -> Setup {
+fn new_setup() -> Setup {
     Stage::new(env!("CARGO_BIN_EXE_conductor"))
 }

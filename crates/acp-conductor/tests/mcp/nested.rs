@@ -1,50 +1,50 @@
-//! Providers inside a chain inside the chain, under our own conductor and under another.
+//! Providers inside a nested chain, under this conductor and under the reference conductor.
 
 use testkit::peers::{Peers, quote};
 use testkit::rpc::{id_of, request, result, wrapped_request};
 use testkit::stage::{Setup, Stage, parse};
 
+use crate::chain::{GREETING, HTTP, McpChain, STDIO, connect, list_tools, m3, m7};
 use crate::clients::Client;
-use crate::play::{GREETING, HTTP, Play, STDIO, connect, list_tools, m3, m7};
-use crate::{stage, stateless};
+use crate::{new_setup, stateless};
 
-/// `conductor agent "conductor proxy tools" agent`, which stands.
-fn nested(setup: Setup, greeted: &str) -> Play {
+/// `conductor agent "conductor proxy tools" agent`, after the handshake.
+fn nested(setup: Setup, agent_result: &str) -> McpChain {
     let inner = setup.subchain(&[setup.puppet("tools")]);
     let agent = setup.puppet("agent");
-    let stage = setup.run("agent", &[inner, agent]);
-    Play::of(stage, &["tools", "agent"], GREETING, greeted)
+    let chain = setup.run("agent", &[inner, agent]);
+    McpChain::handshake(chain, &["tools", "agent"], GREETING, agent_result)
 }
 
-/// Ours as a proxy, with one component.
-fn ours(options: &str, component: &str) -> String {
+/// The command line of this conductor as a proxy with one component.
+fn conductor_proxy(options: &str, component: &str) -> String {
     format!("{} proxy {options} {}", quote(env!("CARGO_BIN_EXE_conductor")), quote(component))
 }
 
-/// A session in which the provider's tools are listed, in its form.
-fn use_tools(play: &mut Play, stateless: bool) {
+/// Sets up a session and lists the provider's tools, with or without connections.
+fn use_tools(chain: &mut McpChain, stateless: bool) {
     let server = if stateless { m7("tools", "U") } else { m3("tools", "U") };
-    let entry = play.session("S", &[&[server]]).remove(0);
+    let entry = chain.new_session("S", &[&[server]]).remove(0);
     let mut client = Client::of(&entry);
     match stateless {
         true => {
-            stateless::connect(&mut client, play.tool_proxy());
-            stateless::list_tools(&mut client, play.tool_proxy());
+            stateless::connect(&mut client, chain.provider());
+            stateless::list_tools(&mut client, chain.provider());
         }
         false => {
-            connect(&mut client, play.tool_proxy(), "C");
-            list_tools(&mut client, play.tool_proxy(), "C");
+            connect(&mut client, chain.provider(), "C");
+            list_tools(&mut client, chain.provider(), "C");
         }
     }
-    play.assert_editor_undisturbed();
+    chain.assert_editor_received_nothing();
 }
 
 /// Checklist 64, 67 for tools.
 #[test]
 fn a_provider_in_a_subchain_serves_the_agent() {
-    for greeted in [STDIO, HTTP] {
+    for agent_result in [STDIO, HTTP] {
         for stateless in [false, true] {
-            use_tools(&mut nested(stage(), greeted), stateless);
+            use_tools(&mut nested(new_setup(), agent_result), stateless);
         }
     }
 }
@@ -52,85 +52,88 @@ fn a_provider_in_a_subchain_serves_the_agent() {
 /// Three levels deep.
 #[test]
 fn a_provider_in_a_subchain_of_a_subchain_serves_the_agent() {
-    let setup = stage();
+    let setup = new_setup();
     let inner = setup.subchain(&[setup.puppet("tools")]);
     let middle = setup.subchain(&[inner]);
     let agent = setup.puppet("agent");
-    let stage = setup.run("agent", &[middle, agent]);
-    use_tools(&mut Play::of(stage, &["tools", "agent"], GREETING, STDIO), false);
+    let chain = setup.run("agent", &[middle, agent]);
+    use_tools(&mut McpChain::handshake(chain, &["tools", "agent"], GREETING, STDIO), false);
 }
 
-/// Under the reference conductor, which has no bridge: ours is one, from inside.
+/// The reference conductor has no bridge. The inner conductor bridges the server instead.
 #[test]
 fn a_provider_in_our_subchain_serves_an_agent_of_the_reference_conductor() {
     let peers = Peers::load();
-    for greeted in [STDIO, HTTP] {
+    for agent_result in [STDIO, HTTP] {
         for stateless in [false, true] {
             let setup = Stage::new(peers.command("reference"));
-            let inner = ours("", &setup.puppet("tools"));
+            let inner = conductor_proxy("", &setup.puppet("tools"));
             let agent = setup.puppet("agent");
-            let stage = setup.run("agent", &[inner, agent]);
-            use_tools(&mut Play::of(stage, &["tools", "agent"], GREETING, greeted), stateless);
+            let chain = setup.run("agent", &[inner, agent]);
+            use_tools(
+                &mut McpChain::handshake(chain, &["tools", "agent"], GREETING, agent_result),
+                stateless,
+            );
         }
     }
 }
 
-/// The inner conductor is told to leave it alone: the outer one does it.
+/// With the bridge of the inner conductor off, the outer one bridges the server.
 #[test]
-fn one_bridge_is_enough() {
-    let setup = stage();
-    let inner = ours("--mcp-bridge off", &setup.puppet("tools"));
+fn the_outer_bridge_is_enough() {
+    let setup = new_setup();
+    let inner = conductor_proxy("--mcp-bridge off", &setup.puppet("tools"));
     let agent = setup.puppet("agent");
-    let stage = setup.run("agent", &[inner, agent]);
-    use_tools(&mut Play::of(stage, &["tools", "agent"], GREETING, STDIO), false);
+    let chain = setup.run("agent", &[inner, agent]);
+    use_tools(&mut McpChain::handshake(chain, &["tools", "agent"], GREETING, STDIO), false);
 }
 
-/// The provider stands before the chain in the chain: what the agent says to it passes through.
+/// The provider is before the nested chain, so the agent's messages to it pass through that chain.
 #[test]
 fn a_provider_before_a_subchain_serves_the_agent() {
     for stateless in [false, true] {
-        let setup = stage();
+        let setup = new_setup();
         let inner = setup.subchain(&[testkit::stage::binary("transparent").display().to_string()]);
         let (tools, agent) = (setup.puppet("tools"), setup.puppet("agent"));
-        let stage = setup.run("agent", &[tools, inner, agent]);
-        use_tools(&mut Play::of(stage, &["tools", "agent"], GREETING, STDIO), stateless);
+        let chain = setup.run("agent", &[tools, inner, agent]);
+        use_tools(&mut McpChain::handshake(chain, &["tools", "agent"], GREETING, STDIO), stateless);
     }
 }
 
-/// Checklist 89, for a conductor above us of the newest generation: it gets the newest declaration,
-/// whatever our provider's is, and what it then says reaches the provider in the provider's words.
+/// Checklist 89: a parent of the newest generation receives the newest form of declaration, whatever the
+/// provider's form is. Its messages are translated to the provider's form.
 #[test]
-fn a_parent_of_the_newest_generation_is_given_the_newest_declaration() {
+fn a_parent_of_the_newest_generation_receives_the_newest_declaration() {
     for (entry, connect) in [
         (m3("N", "U"), "_mcp/connect"),
         (r#"{"name":"N","transport":"acp","uuid":"U"}"#.to_owned(), "mcp/connect"),
         (r#"{"type":"acp","name":"N","id":"U"}"#.to_owned(), "mcp/connect"),
     ] {
-        let setup = stage();
+        let setup = new_setup();
         let tools = setup.puppet("tools");
-        let mut stage = setup.run("proxy", &[tools]);
+        let mut chain = setup.run("proxy", &[tools]);
         let native =
             r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}}}"#;
-        stage.editor.send(&request("\"g\"", "proxy/initialize", GREETING));
-        let mut tools = stage.enter("tools");
+        chain.editor.send(&request("\"g\"", "proxy/initialize", GREETING));
+        let mut tools = chain.enter("tools");
         let greeting = tools.line();
         tools.send(&wrapped_request("0", "initialize", GREETING));
-        let forwarded = stage.editor.line();
-        stage.editor.send(&result(id_of(&forwarded), native));
+        let forwarded = chain.editor.line();
+        chain.editor.send(&result(id_of(&forwarded), native));
         assert_eq!(tools.line(), result("0", native));
         tools.send(&result(id_of(&greeting), native));
-        assert_eq!(stage.editor.line(), result("\"g\"", native));
+        assert_eq!(chain.editor.line(), result("\"g\"", native));
 
-        stage.editor.send(&request("1", "session/new", r#"{"cwd":"/","mcpServers":[]}"#));
+        chain.editor.send(&request("1", "session/new", r#"{"cwd":"/","mcpServers":[]}"#));
         tools.request("session/new");
         let params = format!(r#"{{"cwd":"/","mcpServers":[{entry}]}}"#);
         tools.send(&wrapped_request("\"new\"", "session/new", &params));
-        let new = stage.editor.line();
+        let new = chain.editor.line();
         let params = format!(r#"{{"cwd":"/","mcpServers":[{}]}}"#, m7("N", "U"));
         assert_eq!(new, wrapped_request(id_of(&new), "session/new", &params), "{entry}");
 
-        let said = r#"{"serverId":"U","requestId":"r","method":"tools/call"}"#;
-        stage.editor.send(&wrapped_request("7", "mcp/message", said));
+        let message = r#"{"serverId":"U","requestId":"r","method":"tools/call"}"#;
+        chain.editor.send(&wrapped_request("7", "mcp/message", message));
         let asked = parse(&tools.line());
         assert_eq!(asked["params"]["method"], connect, "{asked}");
         let id = asked["id"].to_string();
@@ -144,6 +147,6 @@ fn a_parent_of_the_newest_generation_is_given_the_newest_declaration() {
         assert_eq!(call["params"]["params"]["method"], "tools/call", "{call}");
         tools.send(&result(&call["id"].to_string(), r#"{"content":[]}"#));
         let answer = r#"{"result":{"content":[],"resultType":"complete"}}"#;
-        assert_eq!(stage.editor.line(), result("7", answer));
+        assert_eq!(chain.editor.line(), result("7", answer));
     }
 }

@@ -1,48 +1,48 @@
-//! MCP servers of SCP, the eldest relative (M0): `{"type":"scp"}` and `_scp/mcp`.
+//! MCP servers in SCP, the oldest generation (M0): `{"type":"scp"}` and `_scp/mcp`.
 
 use serde_json::{Value, json};
 use testkit::rpc::{error, id_of, notification, request, result};
 use testkit::stage::{Peer, Puppet, Stage, parse};
 
+use crate::chain::{HTTP, INITIALIZE_PARAMS, INITIALIZE_RESULT, STDIO};
 use crate::clients::Client;
-use crate::play::{HELLO, HTTP, SERVED, STDIO};
-use crate::stage;
+use crate::new_setup;
 
-/// An SCP proxy says that it is one.
+/// The answer of an SCP proxy to `initialize`.
 const SCP_PROXY: &str = r#"{"protocolVersion":1,"agentCapabilities":{},"_meta":{"symposium":{"version":"1.0","proxy":true}}}"#;
 const GREETING: &str =
     r#"{"protocolVersion":1,"clientCapabilities":{},"_meta":{"symposium":{"version":"1.0"}}}"#;
 
-/// A chain of an SCP proxy, which has started its successor (our relay), and an agent.
-struct Scp {
-    stage: Stage,
-    /// Plain lines come from the editor's side; its child's from the agent's.
+/// A chain of an SCP proxy, which has started its successor (a relay to the conductor), and an agent.
+struct ScpChain {
+    test: Stage,
+    /// Its own lines are exchanged with the editor's side, and those of its child with the agent's side.
     proxy: Puppet,
     agent: Puppet,
 }
 
-impl Scp {
-    fn begin(greeted: &str) -> Scp {
-        let mut stage = stage().option(&["--dialect", "1=P0"]).named(&["scp", "agent"]);
-        stage.editor.send(&request("1", "initialize", GREETING));
-        let mut proxy = stage.enter("scp");
+impl ScpChain {
+    fn start(agent_result: &str) -> ScpChain {
+        let mut chain = new_setup().option(&["--dialect", "1=P0"]).named(&["scp", "agent"]);
+        chain.editor.send(&request("1", "initialize", GREETING));
+        let mut proxy = chain.enter("scp");
         let greeting = proxy.request("initialize");
         proxy.answer(&greeting, SCP_PROXY);
-        let told = proxy.request("_scp/proxy");
-        proxy.start_child(&told["params"]["servers"][0]);
-        let mut agent = stage.enter("agent");
+        let proxy_request = proxy.request("_scp/proxy");
+        proxy.start_child(&proxy_request["params"]["servers"][0]);
+        let mut agent = chain.enter("agent");
         proxy.child().send(&request("0", "initialize", GREETING));
         let asked = agent.request("initialize");
-        agent.answer(&asked, greeted);
+        agent.answer(&asked, agent_result);
         assert_eq!(proxy.child().message()["id"], 0);
-        proxy.answer(&told, "{}");
-        assert_eq!(stage.editor.message()["id"], 1);
-        Scp { stage, proxy, agent }
+        proxy.answer(&proxy_request, "{}");
+        assert_eq!(chain.editor.message()["id"], 1);
+        ScpChain { test: chain, proxy, agent }
     }
 
-    /// A session to which the proxy adds a server. Gives it as the agent sees it.
+    /// Sets up a session to which the proxy adds a server. Returns the server as the agent receives it.
     fn session(&mut self) -> Value {
-        self.stage.editor.send(&request("2", "session/new", r#"{"cwd":"/","mcpServers":[]}"#));
+        self.test.editor.send(&request("2", "session/new", r#"{"cwd":"/","mcpServers":[]}"#));
         let asked = self.proxy.request("session/new");
         let servers = r#"{"cwd":"/","mcpServers":[{"type":"scp","name":"tools"}]}"#;
         self.proxy.child().send(&request("1", "session/new", servers));
@@ -50,13 +50,12 @@ impl Scp {
         self.agent.answer(&at_agent, r#"{"sessionId":"S"}"#);
         assert_eq!(self.proxy.child().message()["result"]["sessionId"], "S");
         self.proxy.answer(&asked, r#"{"sessionId":"S"}"#);
-        assert_eq!(self.stage.editor.message()["result"]["sessionId"], "S");
+        assert_eq!(self.test.editor.message()["result"]["sessionId"], "S");
         at_agent["params"]["mcpServers"][0].clone()
     }
 
-    /// What the proxy hears of its server: the whole MCP message, by the server's name. Gives its id
-    /// in ACP.
-    fn said(&mut self, method: &str, params: &str) -> (String, Value) {
+    /// The proxy receives an MCP message, whole and by the server's name. Returns its ids in ACP and in MCP.
+    fn receive_mcp(&mut self, method: &str, params: &str) -> (String, Value) {
         let line = self.proxy.child().line();
         let asked = parse(&line);
         assert_eq!(
@@ -71,35 +70,35 @@ impl Scp {
     }
 }
 
-/// Checklist 97: an agent that has never heard of SCP.
+/// Checklist 97: the agent does not support SCP.
 #[test]
 fn an_scp_server_is_bridged() {
     for agent in [STDIO, HTTP] {
-        let mut scp = Scp::begin(agent);
+        let mut scp = ScpChain::start(agent);
         let entry = scp.session();
         assert_eq!(entry["name"], "tools", "{entry}");
         let mut client = Client::of(&entry);
-        client.send(&request("0", "initialize", HELLO));
-        let (id, inner) = scp.said("initialize", HELLO);
-        assert!(!id.is_empty() && !inner.is_null(), "a request, outside and inside");
-        // The answer holds a whole message, too; its shape is nowhere written down.
-        let message = format!(r#"{{"message":{}}}"#, result(&inner.to_string(), SERVED));
+        client.send(&request("0", "initialize", INITIALIZE_PARAMS));
+        let (id, inner) = scp.receive_mcp("initialize", INITIALIZE_PARAMS);
+        assert!(!id.is_empty() && !inner.is_null(), "a request in ACP and in MCP");
+        // The answer also contains a whole message. No document describes its form.
+        let message = format!(r#"{{"message":{}}}"#, result(&inner.to_string(), INITIALIZE_RESULT));
         scp.proxy.child().send(&result(&id, &message));
-        assert_eq!(client.line(), result("0", SERVED));
+        assert_eq!(client.line(), result("0", INITIALIZE_RESULT));
         client.send(&notification("notifications/initialized", "{}"));
-        let (id, inner) = scp.said("notifications/initialized", "{}");
+        let (id, inner) = scp.receive_mcp("notifications/initialized", "{}");
         assert!(inner.is_null() && id.is_empty());
         client.send(&request("1", "tools/call", r#"{"name":"x"}"#));
-        let (id, _) = scp.said("tools/call", r#"{"name":"x"}"#);
+        let (id, _) = scp.receive_mcp("tools/call", r#"{"name":"x"}"#);
         let refusal = r#"{"code":-32000,"message":"no","data":1.10}"#;
         scp.proxy.child().send(&result(&id, &format!(r#"{{"message":{}}}"#, error("1", refusal))));
         assert_eq!(client.line(), error("1", refusal));
-        // It may also be given bare.
+        // A bare result is accepted as well.
         client.send(&request("2", "tools/list", "{}"));
-        let (id, _) = scp.said("tools/list", "{}");
+        let (id, _) = scp.receive_mcp("tools/list", "{}");
         scp.proxy.child().send(&result(&id, r#"{"tools":[]}"#));
         assert_eq!(client.line(), result("2", r#"{"tools":[]}"#));
-        // And the server says something.
+        // The server sends a request.
         if let Client::Http(http) = &client {
             http.listen();
         }
@@ -116,12 +115,12 @@ fn an_scp_server_is_bridged() {
     }
 }
 
-/// Checklist 97: an agent that knows SCP is given the server as it is, and its messages pass.
+/// Checklist 97: an agent that supports SCP receives the declaration unchanged, and its messages pass.
 #[test]
 fn an_scp_agent_uses_the_server_by_itself() {
     let knows =
         r#"{"protocolVersion":1,"agentCapabilities":{},"_meta":{"symposium":{"version":"1.0"}}}"#;
-    let mut scp = Scp::begin(knows);
+    let mut scp = ScpChain::start(knows);
     let entry = scp.session();
     assert_eq!(entry, json!({ "type": "scp", "name": "tools" }));
     let message = request("\"m\"", "tools/list", r#"{"n":1.10}"#);

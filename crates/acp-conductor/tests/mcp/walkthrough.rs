@@ -1,18 +1,18 @@
-//! The flow of seed 003, in its own spelling: a component of its generation (P2) whose server is
-//! declared in a map, with a URL `acp:UUID`, and spoken to in `_mcp/client_to_server/*` and
-//! `_mcp/server_to_client/*` (M1).
+//! An early design of Sparkle, in its own form: a component of generation P2 whose server is declared in a
+//! map, with a URL `acp:UUID`, and addressed with `_mcp/client_to_server/*` and `_mcp/server_to_client/*`
+//! (M1).
 
 use serde_json::json;
 use testkit::rpc::{id_of, notification, request, result};
 use testkit::stage::{Peer, Puppet, parse};
 
+use crate::chain::{GREETING, INITIALIZE_PARAMS, INITIALIZE_RESULT, STDIO};
 use crate::clients::Client;
-use crate::play::{GREETING, HELLO, SERVED, STDIO};
-use crate::stage;
+use crate::new_setup;
 
 const UUID: &str = "acp:550e8400-e29b-41d4-a716-446655440000";
 
-/// The component says something to its successor.
+/// A message of the component to its successor.
 fn forward(id: &str, method: &str, params: &str) -> String {
     let inner = format!(r#"{{"message":{{"method":"{method}","params":{params}}}}}"#);
     match id {
@@ -21,8 +21,8 @@ fn forward(id: &str, method: &str, params: &str) -> String {
     }
 }
 
-/// What the component hears about its server: the line, which must be this MCP message.
-fn said(sparkle: &mut Puppet, kind: &str, message: &str) -> String {
+/// The component receives a line about its server, which must contain this MCP message. Returns the line.
+fn receive_mcp(sparkle: &mut Puppet, kind: &str, message: &str) -> String {
     let line = sparkle.line();
     let outer = parse(&line);
     assert_eq!(outer["method"], format!("_proxy/successor/{kind}"), "{line}");
@@ -30,7 +30,7 @@ fn said(sparkle: &mut Puppet, kind: &str, message: &str) -> String {
     assert_eq!(inner["method"], format!("_mcp/client_to_server/{kind}"), "{line}");
     assert_eq!(inner["params"]["url"], UUID, "{line}");
     let mut got = inner["params"]["message"].clone();
-    // It has an id of ours, which the answer repeats.
+    // The conductor's id, which the answer repeats.
     if let Some(object) = got.as_object_mut()
         && let Some(id) = object.remove("id")
     {
@@ -40,33 +40,33 @@ fn said(sparkle: &mut Puppet, kind: &str, message: &str) -> String {
     line
 }
 
-/// Answers what the component has heard, with a whole message.
+/// The component answers a line, with a whole message.
 fn reply(sparkle: &mut Puppet, line: &str, answer: &str) {
     let inner = parse(line)["params"]["message"]["params"]["message"]["id"].to_string();
     sparkle.send(&result(id_of(line), &format!(r#"{{"message":{}}}"#, result(&inner, answer))));
 }
 
-/// Checklist 78; phases 2, 3 and 5: detection, the capability, the rewritten map, requests and
-/// notifications both ways, answers back through the bridge.
+/// Checklist 78: the capability, the rewritten map, requests and notifications both ways, and answers through
+/// the bridge.
 #[test]
-fn sparkle_as_seed_003_has_it() {
-    let mut stage = stage().option(&["--dialect", "1=P2"]).named(&["sparkle", "agent"]);
-    stage.editor.send(&request("1", "initialize", GREETING));
-    let mut sparkle = stage.enter("sparkle");
+fn a_p2_component_with_an_m1_server_works() {
+    let mut chain = new_setup().option(&["--dialect", "1=P2"]).named(&["sparkle", "agent"]);
+    chain.editor.send(&request("1", "initialize", GREETING));
+    let mut sparkle = chain.enter("sparkle");
     let greeting = sparkle.request("initialize");
     sparkle.send(&forward("0", "initialize", GREETING));
-    let mut agent = stage.enter("agent");
+    let mut agent = chain.enter("agent");
     let asked = agent.request("initialize");
     agent.answer(&asked, STDIO);
-    let told = sparkle.message();
-    assert_eq!(told["id"], 0);
-    // The agent has no such transport; the component hears that there is one.
-    assert!(told["result"].to_string().contains("acp"), "{told}");
+    let answer = sparkle.message();
+    assert_eq!(answer["id"], 0);
+    // The agent does not support the transport, but the component is told that it does.
+    assert!(answer["result"].to_string().contains("acp"), "{answer}");
     let accepted = json!({ "protocolVersion": 1, "capabilities": { "_meta": { "symposium": { "version": "1.0", "proxy": true } } } });
     sparkle.answer(&greeting, &accepted.to_string());
-    assert_eq!(stage.editor.message()["id"], 1);
+    assert_eq!(chain.editor.message()["id"], 1);
 
-    stage.editor.send(&request("2", "session/new", r#"{"cwd":"/"}"#));
+    chain.editor.send(&request("2", "session/new", r#"{"cwd":"/"}"#));
     let new = sparkle.request("session/new");
     let declared = format!(
         r#"{{"cwd":"/","tools":{{"mcpServers":{{"sparkle":{{"transport":"http","url":"{UUID}","headers":{{}}}}}}}}}}"#
@@ -75,31 +75,31 @@ fn sparkle_as_seed_003_has_it() {
     let at_agent = agent.request("session/new");
     let entry = &at_agent["params"]["tools"]["mcpServers"]["sparkle"];
     assert_eq!((&entry["transport"], &entry["args"][0]), (&json!("stdio"), &json!("mcp")));
-    // As an agent of that time would start it.
+    // As an agent of that generation would start it.
     let env = entry["env"].as_object().expect("a map").iter();
     let env: Vec<_> = env.map(|(name, value)| json!({ "name": name, "value": value })).collect();
     let mut client = Client::of(
         &json!({ "name": "sparkle", "command": entry["command"], "args": entry["args"], "env": env }),
     );
 
-    client.send(&request("\"mcp-0\"", "initialize", HELLO));
+    client.send(&request("\"mcp-0\"", "initialize", INITIALIZE_PARAMS));
     let call = |method: &str, params: &str| {
         format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#)
     };
-    let line = said(&mut sparkle, "request", &call("initialize", HELLO));
-    reply(&mut sparkle, &line, SERVED);
-    assert_eq!(client.line(), result("\"mcp-0\"", SERVED));
+    let line = receive_mcp(&mut sparkle, "request", &call("initialize", INITIALIZE_PARAMS));
+    reply(&mut sparkle, &line, INITIALIZE_RESULT);
+    assert_eq!(client.line(), result("\"mcp-0\"", INITIALIZE_RESULT));
     client.send(&notification("notifications/initialized", "{}"));
-    said(&mut sparkle, "notification", &call("notifications/initialized", "{}"));
+    receive_mcp(&mut sparkle, "notification", &call("notifications/initialized", "{}"));
     agent.answer(&at_agent, r#"{"sessionId":"S"}"#);
     assert_eq!(sparkle.message()["result"]["sessionId"], "S");
     sparkle.answer(&new, r#"{"sessionId":"S"}"#);
-    assert_eq!(stage.editor.message()["result"]["sessionId"], "S");
+    assert_eq!(chain.editor.message()["result"]["sessionId"], "S");
 
     let embody = r#"{"name":"embody_sparkle","arguments":{}}"#;
     client.send(&request("\"mcp-123\"", "tools/call", embody));
-    let line = said(&mut sparkle, "request", &call("tools/call", embody));
-    // The server has a question, and tells how far it is.
+    let line = receive_mcp(&mut sparkle, "request", &call("tools/call", embody));
+    // The server sends a request and reports progress.
     let sampling = request("\"mcp-456\"", "sampling/createMessage", r#"{"messages":[]}"#);
     let params = format!(r#"{{"url":"{UUID}","message":{sampling}}}"#);
     sparkle.send(&forward("\"S1\"", "_mcp/server_to_client/request", &params));

@@ -1,25 +1,27 @@
-//! A proxy dies after it has passed something on: what becomes of the answer. Line 2; checklist 100.
+//! A proxy crashes after it has passed a request on: what becomes of the answer. Checklist 100.
 
 use serde_json::{Value, json};
 use testkit::rpc::{cancel, notification, request, result, wrapped_request};
 use testkit::stage::{Puppet, parse};
 
-use crate::play::{PLAIN, Play, assert_crash, kill, pass, pass_on, prompt, update};
-use crate::{never_back, stage};
+use crate::chain::{
+    PLAIN, ScriptedChain, assert_crash, forward, forward_next, kill, prompt, update,
+};
+use crate::{new_setup, setup_without_restarts};
 
 const BARRIER: &str = "_conductor/barrier";
 
-/// A prompt that has come to the agent, through a proxy that is replaced now.
-fn prompted(play: &mut Play) -> Value {
-    let session = play.session("s");
-    let asked = play.prompt("1", "s");
-    play.kill(0);
-    play.learns(0, &[session]);
+/// A prompt that has reached the agent through a proxy which has crashed and been restarted since.
+fn prompt_then_restart_proxy(chain: &mut ScriptedChain) -> Value {
+    let session = chain.new_session("s");
+    let asked = chain.prompt("1", "s");
+    chain.kill_proxy(0);
+    chain.expect_replay(0, &[session]);
     asked
 }
 
-/// A proxy gets a barrier from the agent's side.
-fn gets_barrier(proxy: &mut Puppet) -> Value {
+/// A proxy receives a barrier from the agent's side.
+fn expect_barrier(proxy: &mut Puppet) -> Value {
     let asked = proxy.request("proxy/successor");
     assert_eq!(asked["params"]["method"], BARRIER, "{asked}");
     asked
@@ -29,106 +31,106 @@ fn chunk(n: usize) -> String {
     update("s", "agent_message_chunk", &n.to_string())
 }
 
-/// Line 2: the answer comes, once, behind what the agent said before it. The new proxy passes the
-/// barrier on like any request that it does not know.
+/// The answer arrives once, after everything that the agent sent before it. The restarted proxy passes the
+/// barrier on like any other unknown request.
 #[test]
-fn the_answer_to_what_it_had_passed_on_comes_behind_the_updates() {
-    let mut play = Play::pair(PLAIN);
-    let asked = prompted(&mut play);
+fn the_answer_to_a_forwarded_request_comes_after_the_updates() {
+    let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
+    let asked = prompt_then_restart_proxy(&mut chain);
     for n in 0..20 {
-        play.agent.send(&chunk(n));
+        chain.agent.send(&chunk(n));
     }
-    play.agent.answer(&asked, r#"{"stopReason":"end_turn"}"#);
+    chain.agent.answer(&asked, r#"{"stopReason":"end_turn"}"#);
     for n in 20..25 {
-        play.agent.send(&chunk(n));
+        chain.agent.send(&chunk(n));
     }
     for _ in 0..20 {
-        pass(&mut play.proxies[0]);
+        forward_next(&mut chain.proxies[0]);
     }
-    let barrier = gets_barrier(&mut play.proxies[0]);
-    // The editor sees what has come through, and no answer yet.
+    let barrier = expect_barrier(&mut chain.proxies[0]);
+    // The editor has received the updates, and no answer yet.
     for n in 0..20 {
-        assert_eq!(play.stage.editor.line(), chunk(n));
+        assert_eq!(chain.test.editor.line(), chunk(n));
     }
-    pass_on(&mut play.proxies[0], &barrier);
-    assert_eq!(play.stage.editor.line(), result("1", r#"{"stopReason":"end_turn"}"#));
+    forward(&mut chain.proxies[0], &barrier);
+    assert_eq!(chain.test.editor.line(), result("1", r#"{"stopReason":"end_turn"}"#));
     for _ in 20..25 {
-        pass(&mut play.proxies[0]);
+        forward_next(&mut chain.proxies[0]);
     }
     for n in 20..25 {
-        assert_eq!(play.stage.editor.line(), chunk(n));
+        assert_eq!(chain.test.editor.line(), chunk(n));
     }
-    // It is answered like any request, and so it answers it itself.
-    let answer = pass(&mut play.proxies[0]);
+    // The barrier is answered like any request, and the proxy passes the answer on.
+    let answer = forward_next(&mut chain.proxies[0]);
     assert_eq!(answer["result"], json!({}), "{answer}");
-    play.works();
+    chain.assert_works();
 }
 
-/// Line 2: nor does it overtake what still waits, when all of it came before the new proxy was there.
+/// The answer does not overtake the messages that waited for the restarted proxy.
 #[test]
-fn nor_does_it_overtake_what_waits() {
-    let mut play = Play::pair(PLAIN);
-    let session = play.session("s");
-    let asked = play.prompt("1", "s");
-    play.kill(0);
+fn the_answer_to_a_forwarded_request_does_not_overtake_held_messages() {
+    let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
+    let session = chain.new_session("s");
+    let asked = chain.prompt("1", "s");
+    chain.kill_proxy(0);
     for n in 0..3 {
-        play.agent.send(&chunk(n));
+        chain.agent.send(&chunk(n));
     }
-    play.agent.answer(&asked, "{}");
-    play.agent.send(&chunk(3));
+    chain.agent.answer(&asked, "{}");
+    chain.agent.send(&chunk(3));
     testkit::stage::wait_until("all of it waits", || {
-        (play.status()["components"][0]["queue"]["heldMessages"] == 5).then_some(())
+        (chain.status()["components"][0]["queue"]["heldMessages"] == 5).then_some(())
     });
-    play.learns(0, &[session]);
+    chain.expect_replay(0, &[session]);
     for _ in 0..3 {
-        pass(&mut play.proxies[0]);
+        forward_next(&mut chain.proxies[0]);
     }
-    pass(&mut play.proxies[0]);
-    pass(&mut play.proxies[0]);
+    forward_next(&mut chain.proxies[0]);
+    forward_next(&mut chain.proxies[0]);
     for n in 0..3 {
-        assert_eq!(play.stage.editor.line(), chunk(n));
+        assert_eq!(chain.test.editor.line(), chunk(n));
     }
-    assert_eq!(play.stage.editor.line(), result("1", "{}"));
-    assert_eq!(play.stage.editor.line(), chunk(3));
-    pass(&mut play.proxies[0]);
-    play.works();
+    assert_eq!(chain.test.editor.line(), result("1", "{}"));
+    assert_eq!(chain.test.editor.line(), chunk(3));
+    forward_next(&mut chain.proxies[0]);
+    chain.assert_works();
 }
 
-/// Line 2: one that refuses what it does not know has shown as well that all has come through.
+/// A proxy that refuses the barrier has handled everything before it.
 #[test]
 fn a_proxy_may_refuse_the_barrier() {
-    let mut play = Play::pair(PLAIN);
-    let asked = prompted(&mut play);
-    play.agent.send(&chunk(1));
-    play.agent.answer(&asked, "{}");
-    pass(&mut play.proxies[0]);
-    let barrier = gets_barrier(&mut play.proxies[0]);
-    play.proxies[0].fail(&barrier, r#"{"code":-32601,"message":"Method not found"}"#);
-    assert_eq!(play.stage.editor.line(), chunk(1));
-    assert_eq!(play.stage.editor.line(), result("1", "{}"));
-    play.works();
+    let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
+    let asked = prompt_then_restart_proxy(&mut chain);
+    chain.agent.send(&chunk(1));
+    chain.agent.answer(&asked, "{}");
+    forward_next(&mut chain.proxies[0]);
+    let barrier = expect_barrier(&mut chain.proxies[0]);
+    chain.proxies[0].fail(&barrier, r#"{"code":-32601,"message":"Method not found"}"#);
+    assert_eq!(chain.test.editor.line(), chunk(1));
+    assert_eq!(chain.test.editor.line(), result("1", "{}"));
+    chain.assert_works();
 }
 
-/// Line 2: one that swallows it shows that when it passes on what came later. The answer goes first.
+/// If a proxy drops the barrier and passes on a later message, the answer is delivered before that message.
 #[test]
-fn a_proxy_that_swallows_the_barrier_holds_nobody_up() {
-    let mut play = Play::pair(PLAIN);
-    let asked = prompted(&mut play);
-    play.agent.answer(&asked, "{}");
-    let barrier = gets_barrier(&mut play.proxies[0]);
-    play.agent.send(&chunk(1));
-    pass(&mut play.proxies[0]);
-    assert_eq!(play.stage.editor.line(), result("1", "{}"));
-    assert_eq!(play.stage.editor.line(), chunk(1));
-    // Should it say something after all, it is too late to matter.
-    pass_on(&mut play.proxies[0], &barrier);
-    let answer = pass(&mut play.proxies[0]);
+fn a_proxy_that_drops_the_barrier_does_not_block_the_answer() {
+    let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
+    let asked = prompt_then_restart_proxy(&mut chain);
+    chain.agent.answer(&asked, "{}");
+    let barrier = expect_barrier(&mut chain.proxies[0]);
+    chain.agent.send(&chunk(1));
+    forward_next(&mut chain.proxies[0]);
+    assert_eq!(chain.test.editor.line(), result("1", "{}"));
+    assert_eq!(chain.test.editor.line(), chunk(1));
+    // A late answer to the barrier has no effect.
+    forward(&mut chain.proxies[0], &barrier);
+    let answer = forward_next(&mut chain.proxies[0]);
     assert_eq!(answer["id"].as_str().map(|it| &it[..4]), Some("own "), "{answer}");
 }
 
-/// Line 2: a proxy that adds to a question has asked it as well.
+/// A proxy that adds to a request and passes it on has passed it on.
 #[test]
-fn a_question_that_was_extended_is_the_same_question() {
+fn an_extended_request_counts_as_forwarded() {
     let added = r#"{"type":"text","text":"context"}"#;
     let hi = r#"{"type":"text","text":"hi"}"#;
     for params in [
@@ -137,259 +139,257 @@ fn a_question_that_was_extended_is_the_same_question() {
         r#"{ "sessionId" : "s", "prompt": [ {"text":"hi","type":"text","annotations":{}} ] }"#
             .into(),
     ] {
-        let mut play = Play::pair(PLAIN);
-        play.stage.editor.send(&request("1", "session/prompt", &prompt("s")));
-        play.proxies[0].request("session/prompt");
-        play.proxies[0].send(&wrapped_request("5", "session/prompt", &params));
-        let asked = play.agent.request("session/prompt");
-        play.kill(0);
-        play.learns(0, &[]);
-        play.agent.answer(&asked, r#"{"stopReason":"end_turn"}"#);
-        pass(&mut play.proxies[0]);
-        assert_eq!(play.stage.editor.line(), result("1", r#"{"stopReason":"end_turn"}"#));
-        pass(&mut play.proxies[0]);
-        play.works();
+        let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
+        chain.test.editor.send(&request("1", "session/prompt", &prompt("s")));
+        chain.proxies[0].request("session/prompt");
+        chain.proxies[0].send(&wrapped_request("5", "session/prompt", &params));
+        let asked = chain.agent.request("session/prompt");
+        chain.kill_proxy(0);
+        chain.expect_replay(0, &[]);
+        chain.agent.answer(&asked, r#"{"stopReason":"end_turn"}"#);
+        forward_next(&mut chain.proxies[0]);
+        assert_eq!(chain.test.editor.line(), result("1", r#"{"stopReason":"end_turn"}"#));
+        forward_next(&mut chain.proxies[0]);
+        chain.assert_works();
     }
 }
 
-/// Line 2: what was asked in other words only the old proxy could have translated back. Its asker gets
-/// an error, and the agent is told that nobody waits.
+/// Only the crashed proxy could have translated the answer to a changed request. The requester gets an
+/// error, and the agent receives a cancellation.
 #[test]
-fn a_question_in_other_words_is_lost_and_called_off() {
-    let mut play = Play::pair(PLAIN);
-    let session = play.session("s");
-    play.stage.editor.send(&request("1", "session/prompt", &prompt("s")));
-    play.proxies[0].request("session/prompt");
+fn a_request_that_the_proxy_changed_fails_and_is_cancelled() {
+    let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
+    let session = chain.new_session("s");
+    chain.test.editor.send(&request("1", "session/prompt", &prompt("s")));
+    chain.proxies[0].request("session/prompt");
     let other = r#"{"sessionId":"s","prompt":[{"type":"text","text":"ahoy"}]}"#;
-    play.proxies[0].send(&wrapped_request("5", "session/prompt", other));
-    let asked = play.agent.request("session/prompt");
-    // Another one, which is no prompt.
-    play.stage.editor.send(&request("2", "_x/ask", r#"{"n":1}"#));
-    play.proxies[0].request("_x/ask");
-    play.proxies[0].send(&wrapped_request("6", "_x/ask", r#"{"n":2}"#));
-    let second = play.agent.request("_x/ask");
-    kill(&play.proxies[0]);
-    assert_crash(&play.stage.editor.message(), json!(1), "proxy", "SIGKILL", "restarted");
-    assert_crash(&play.stage.editor.message(), json!(2), "proxy", "SIGKILL", "restarted");
-    assert_eq!(play.agent.line(), cancel(&asked["id"].to_string()));
-    assert_eq!(play.agent.line(), cancel(&second["id"].to_string()));
-    assert_eq!(play.agent.line(), notification("session/cancel", r#"{"sessionId":"s"}"#));
-    // It answers all the same, to nobody.
-    play.agent.answer(&asked, r#"{"stopReason":"cancelled"}"#);
-    play.agent.fail(&second, r#"{"code":-32800,"message":"cancelled"}"#);
-    play.replaced(0);
-    play.learns(0, &[session]);
-    play.works();
+    chain.proxies[0].send(&wrapped_request("5", "session/prompt", other));
+    let asked = chain.agent.request("session/prompt");
+    // Another request, which is not a prompt.
+    chain.test.editor.send(&request("2", "_x/ask", r#"{"n":1}"#));
+    chain.proxies[0].request("_x/ask");
+    chain.proxies[0].send(&wrapped_request("6", "_x/ask", r#"{"n":2}"#));
+    let second = chain.agent.request("_x/ask");
+    kill(&chain.proxies[0]);
+    assert_crash(&chain.test.editor.message(), json!(1), "proxy", "SIGKILL", "restarted");
+    assert_crash(&chain.test.editor.message(), json!(2), "proxy", "SIGKILL", "restarted");
+    assert_eq!(chain.agent.line(), cancel(&asked["id"].to_string()));
+    assert_eq!(chain.agent.line(), cancel(&second["id"].to_string()));
+    assert_eq!(chain.agent.line(), notification("session/cancel", r#"{"sessionId":"s"}"#));
+    // The agent answers all the same. The answers are dropped.
+    chain.agent.answer(&asked, r#"{"stopReason":"cancelled"}"#);
+    chain.agent.fail(&second, r#"{"code":-32800,"message":"cancelled"}"#);
+    chain.await_restart(0);
+    chain.expect_replay(0, &[session]);
+    chain.assert_works();
 }
 
-/// Line 2: what was already cancelled is not cancelled twice.
+/// A request that was already cancelled is not cancelled again.
 #[test]
-fn what_was_cancelled_before_is_cancelled_once() {
-    let mut play = Play::pair(PLAIN);
-    let session = play.session("s");
-    let asked = play.prompt("1", "s");
-    play.stage.editor.send(&cancel("1"));
-    pass(&mut play.proxies[0]);
-    assert_eq!(play.agent.line(), cancel(&asked["id"].to_string()));
-    play.kill(0);
-    play.learns(0, &[session]);
-    play.agent.fail(&asked, r#"{"code":-32800,"message":"m"}"#);
-    pass(&mut play.proxies[0]);
-    let answer = play.stage.editor.message();
+fn a_cancelled_request_is_not_cancelled_again() {
+    let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
+    let session = chain.new_session("s");
+    let asked = chain.prompt("1", "s");
+    chain.test.editor.send(&cancel("1"));
+    forward_next(&mut chain.proxies[0]);
+    assert_eq!(chain.agent.line(), cancel(&asked["id"].to_string()));
+    chain.kill_proxy(0);
+    chain.expect_replay(0, &[session]);
+    chain.agent.fail(&asked, r#"{"code":-32800,"message":"m"}"#);
+    forward_next(&mut chain.proxies[0]);
+    let answer = chain.test.editor.message();
     assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(1), &json!(-32800)));
-    pass(&mut play.proxies[0]);
-    play.works();
+    forward_next(&mut chain.proxies[0]);
+    chain.assert_works();
 }
 
-/// Line 2: a proxy may have died with the cancellation in its hands.
+/// The proxy crashes after it has received a cancellation and before it has passed it on.
 #[test]
-fn a_cancellation_that_died_with_the_proxy_is_passed_on() {
-    let mut play = Play::pair(PLAIN);
-    let session = play.session("s");
-    let asked = play.prompt("1", "s");
-    play.stage.editor.send(&cancel("1"));
-    assert_eq!(play.proxies[0].message()["method"], "$/cancel_request");
-    play.kill(0);
-    assert_eq!(play.agent.line(), cancel(&asked["id"].to_string()));
-    play.learns(0, &[session]);
-    play.agent.answer(&asked, r#"{"stopReason":"cancelled"}"#);
-    pass(&mut play.proxies[0]);
-    assert_eq!(play.stage.editor.line(), result("1", r#"{"stopReason":"cancelled"}"#));
+fn a_cancellation_inside_a_crashed_proxy_is_passed_on() {
+    let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
+    let session = chain.new_session("s");
+    let asked = chain.prompt("1", "s");
+    chain.test.editor.send(&cancel("1"));
+    assert_eq!(chain.proxies[0].message()["method"], "$/cancel_request");
+    chain.kill_proxy(0);
+    assert_eq!(chain.agent.line(), cancel(&asked["id"].to_string()));
+    chain.expect_replay(0, &[session]);
+    chain.agent.answer(&asked, r#"{"stopReason":"cancelled"}"#);
+    forward_next(&mut chain.proxies[0]);
+    assert_eq!(chain.test.editor.line(), result("1", r#"{"stopReason":"cancelled"}"#));
 }
 
-/// Line 2: `$/cancel_request` for what was passed on finds its way while the proxy is away, and when
-/// another is there; `session/cancel` goes through the new one.
+/// `$/cancel_request` for a request that was passed on reaches the agent while the proxy is down, and after
+/// its restart. `session/cancel` passes through the restarted proxy.
 #[test]
-fn what_was_passed_on_can_be_cancelled_while_the_proxy_is_away() {
-    let mut play = Play::pair(PLAIN);
-    let session = play.session("s");
-    let asked = play.prompt("1", "s");
-    let other = play.ask("2", "_x/ask", "{}");
-    play.kill(0);
-    play.stage.editor.send(&cancel("2"));
-    assert_eq!(play.agent.line(), cancel(&other["id"].to_string()));
-    play.stage.editor.send(&notification("session/cancel", r#"{"sessionId":"s"}"#));
-    play.learns(0, &[session]);
-    pass(&mut play.proxies[0]);
-    assert_eq!(play.agent.line(), notification("session/cancel", r#"{"sessionId":"s"}"#));
-    play.stage.editor.send(&cancel("1"));
-    assert_eq!(play.agent.line(), cancel(&asked["id"].to_string()));
-    play.agent.answer(&asked, r#"{"stopReason":"cancelled"}"#);
-    pass(&mut play.proxies[0]);
-    assert_eq!(play.stage.editor.message()["id"], 1);
-    pass(&mut play.proxies[0]);
-    play.agent.answer(&other, "{}");
-    pass(&mut play.proxies[0]);
-    assert_eq!(play.stage.editor.message()["id"], 2);
-    pass(&mut play.proxies[0]);
-    play.works();
+fn a_forwarded_request_can_be_cancelled_while_the_proxy_is_down() {
+    let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
+    let session = chain.new_session("s");
+    let asked = chain.prompt("1", "s");
+    let other = chain.request("2", "_x/ask", "{}");
+    chain.kill_proxy(0);
+    chain.test.editor.send(&cancel("2"));
+    assert_eq!(chain.agent.line(), cancel(&other["id"].to_string()));
+    chain.test.editor.send(&notification("session/cancel", r#"{"sessionId":"s"}"#));
+    chain.expect_replay(0, &[session]);
+    forward_next(&mut chain.proxies[0]);
+    assert_eq!(chain.agent.line(), notification("session/cancel", r#"{"sessionId":"s"}"#));
+    chain.test.editor.send(&cancel("1"));
+    assert_eq!(chain.agent.line(), cancel(&asked["id"].to_string()));
+    chain.agent.answer(&asked, r#"{"stopReason":"cancelled"}"#);
+    forward_next(&mut chain.proxies[0]);
+    assert_eq!(chain.test.editor.message()["id"], 1);
+    forward_next(&mut chain.proxies[0]);
+    chain.agent.answer(&other, "{}");
+    forward_next(&mut chain.proxies[0]);
+    assert_eq!(chain.test.editor.message()["id"], 2);
+    forward_next(&mut chain.proxies[0]);
+    chain.assert_works();
 }
 
-/// Line 2: the agent's own questions, the other way round: answered, once, behind what the editor said
-/// before.
+/// The same for requests of the agent: each is answered once, after what the editor sent before.
 #[test]
-fn the_agents_questions_are_answered_past_a_proxy_that_died() {
-    let mut play = Play::pair(PLAIN);
-    let session = play.session("s");
+fn requests_of_the_agent_are_answered_after_the_proxy_crashed() {
+    let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
+    let session = chain.new_session("s");
     let permission = r#"{"sessionId":"s","toolCall":{},"options":[]}"#;
-    play.agent.send(&request("\"a\"", "session/request_permission", permission));
-    pass(&mut play.proxies[0]);
-    let asked = play.stage.editor.message();
-    play.kill(0);
-    play.stage.editor.send(&notification("_x/note", "{}"));
-    play.stage.editor.send(&result(&asked["id"].to_string(), r#"{"outcome":"allow"}"#));
-    play.learns(0, &[session]);
-    pass(&mut play.proxies[0]);
-    let barrier = pass(&mut play.proxies[0]);
+    chain.agent.send(&request("\"a\"", "session/request_permission", permission));
+    forward_next(&mut chain.proxies[0]);
+    let asked = chain.test.editor.message();
+    chain.kill_proxy(0);
+    chain.test.editor.send(&notification("_x/note", "{}"));
+    chain.test.editor.send(&result(&asked["id"].to_string(), r#"{"outcome":"allow"}"#));
+    chain.expect_replay(0, &[session]);
+    forward_next(&mut chain.proxies[0]);
+    let barrier = forward_next(&mut chain.proxies[0]);
     assert_eq!(barrier["method"], BARRIER, "{barrier}");
-    assert_eq!(play.agent.line(), notification("_x/note", "{}"));
-    assert_eq!(play.agent.line(), result("\"a\"", r#"{"outcome":"allow"}"#));
-    pass(&mut play.proxies[0]);
-    play.works();
+    assert_eq!(chain.agent.line(), notification("_x/note", "{}"));
+    assert_eq!(chain.agent.line(), result("\"a\"", r#"{"outcome":"allow"}"#));
+    forward_next(&mut chain.proxies[0]);
+    chain.assert_works();
 }
 
-/// Line 2: and what it asked in the proxy's own words is lost: the agent hears it, the editor need not
-/// ask anybody any more.
+/// A changed request of the agent is lost: the agent gets an error, and the editor receives a cancellation.
 #[test]
-fn a_question_of_the_agent_in_other_words_is_taken_back_from_the_editor() {
-    let mut play = Play::pair(PLAIN);
-    play.agent.send(&request("\"a\"", "fs/read_text_file", r#"{"path":"/x"}"#));
-    play.proxies[0].request("proxy/successor");
-    play.proxies[0].send(&request("5", "fs/read_text_file", r#"{"path":"/y"}"#));
-    let asked = play.stage.editor.message();
-    // One of the proxy's own is taken back as well.
-    play.proxies[0].send(&request("6", "_x/own", "{}"));
-    let own = play.stage.editor.message();
-    kill(&play.proxies[0]);
-    assert_eq!(play.stage.editor.line(), cancel(&asked["id"].to_string()));
-    assert_eq!(play.stage.editor.line(), cancel(&own["id"].to_string()));
-    assert_crash(&play.agent.message(), json!("a"), "proxy", "SIGKILL", "restarted");
-    play.stage.editor.send(&result(&asked["id"].to_string(), "{}"));
-    play.stage.editor.send(&result(&own["id"].to_string(), "{}"));
-    play.replaced(0);
-    play.learns(0, &[]);
-    play.works();
+fn a_request_of_the_agent_that_the_proxy_changed_is_cancelled_at_the_editor() {
+    let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
+    chain.agent.send(&request("\"a\"", "fs/read_text_file", r#"{"path":"/x"}"#));
+    chain.proxies[0].request("proxy/successor");
+    chain.proxies[0].send(&request("5", "fs/read_text_file", r#"{"path":"/y"}"#));
+    let asked = chain.test.editor.message();
+    // A request of the proxy itself is cancelled as well.
+    chain.proxies[0].send(&request("6", "_x/own", "{}"));
+    let own = chain.test.editor.message();
+    kill(&chain.proxies[0]);
+    assert_eq!(chain.test.editor.line(), cancel(&asked["id"].to_string()));
+    assert_eq!(chain.test.editor.line(), cancel(&own["id"].to_string()));
+    assert_crash(&chain.agent.message(), json!("a"), "proxy", "SIGKILL", "restarted");
+    chain.test.editor.send(&result(&asked["id"].to_string(), "{}"));
+    chain.test.editor.send(&result(&own["id"].to_string(), "{}"));
+    chain.await_restart(0);
+    chain.expect_replay(0, &[]);
+    chain.assert_works();
 }
 
-/// Line 2: the old proxy answered before it died. That is the answer; the agent's comes too late.
+/// The proxy answered before it crashed. The agent's later answer is dropped.
 #[test]
-fn who_has_an_answer_gets_no_second_one() {
-    let mut play = Play::pair(PLAIN);
-    let session = play.session("s");
-    let asked = play.ask("1", "_x/ask", "{}");
+fn a_request_that_the_proxy_answered_gets_no_second_answer() {
+    let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
+    let session = chain.new_session("s");
+    let asked = chain.request("1", "_x/ask", "{}");
     let own = json!({ "jsonrpc": "2.0", "id": "own c:0", "result": { "by": "proxy" } });
-    // Under the id that the proxy was asked with: one less than that of the agent.
+    // The id of the request to the proxy is one less than that of the request to the agent.
     let number: u64 = asked["id"].as_str().unwrap()[2..].parse().unwrap();
     let mut own = own.clone();
     own["id"] = json!(format!("c:{}", number - 1));
-    play.proxies[0].send(&own.to_string());
-    assert_eq!(play.stage.editor.message()["result"]["by"], "proxy");
-    play.kill(0);
-    assert_eq!(play.agent.line(), cancel(&asked["id"].to_string()));
-    play.agent.answer(&asked, r#"{"by":"agent"}"#);
-    play.learns(0, &[session]);
-    play.works();
+    chain.proxies[0].send(&own.to_string());
+    assert_eq!(chain.test.editor.message()["result"]["by"], "proxy");
+    chain.kill_proxy(0);
+    assert_eq!(chain.agent.line(), cancel(&asked["id"].to_string()));
+    chain.agent.answer(&asked, r#"{"by":"agent"}"#);
+    chain.expect_replay(0, &[session]);
+    chain.assert_works();
 }
 
-/// Line 2: two proxies die that have both passed a prompt on. Checklist 100.
+/// Two proxies crash that have both passed a prompt on. Checklist 100.
 #[test]
-fn the_answer_comes_past_several_that_died() {
+fn the_answer_arrives_after_several_proxies_crashed() {
     for order in [[0, 1], [1, 0]] {
-        let mut play = Play::begin(stage(), &["one", "two", "agent"], PLAIN);
-        let session = play.session("s");
-        let asked = play.prompt("1", "s");
+        let mut chain = ScriptedChain::start(new_setup(), &["one", "two", "agent"], PLAIN);
+        let session = chain.new_session("s");
+        let asked = chain.prompt("1", "s");
         for at in order {
-            play.kill(at);
+            chain.kill_proxy(at);
         }
-        play.agent.send(&chunk(1));
-        play.agent.answer(&asked, "{}");
+        chain.agent.send(&chunk(1));
+        chain.agent.answer(&asked, "{}");
         for at in order {
-            play.learns(at, std::slice::from_ref(&session));
+            chain.expect_replay(at, std::slice::from_ref(&session));
         }
-        // The update and the barrier go through the one, then the other.
-        let proxies = &mut play.proxies;
-        pass(&mut proxies[1]);
-        let barrier = pass(&mut proxies[1]);
+        // The update and the barrier pass through one proxy and then the other.
+        let proxies = &mut chain.proxies;
+        forward_next(&mut proxies[1]);
+        let barrier = forward_next(&mut proxies[1]);
         assert_eq!(barrier["params"]["method"], BARRIER, "{barrier}");
-        pass(&mut proxies[0]);
-        let barrier = pass(&mut proxies[0]);
+        forward_next(&mut proxies[0]);
+        let barrier = forward_next(&mut proxies[0]);
         assert_eq!(barrier["params"]["method"], BARRIER, "{barrier}");
-        assert_eq!(play.stage.editor.line(), chunk(1));
-        assert_eq!(play.stage.editor.line(), result("1", "{}"));
-        proxies.iter_mut().for_each(|proxy| drop(pass(proxy)));
-        play.works();
+        assert_eq!(chain.test.editor.line(), chunk(1));
+        assert_eq!(chain.test.editor.line(), result("1", "{}"));
+        proxies.iter_mut().for_each(|proxy| drop(forward_next(proxy)));
+        chain.assert_works();
     }
 }
 
-/// Line 2: one that dies again, before the answer has come through the second time.
+/// The proxy crashes again, before the barrier has passed it.
 #[test]
-fn a_proxy_may_die_with_the_barrier_in_its_hands() {
-    let mut play = Play::pair(PLAIN);
-    let asked = prompted(&mut play);
-    play.agent.answer(&asked, "{}");
-    gets_barrier(&mut play.proxies[0]);
-    play.kill(0);
-    assert_eq!(play.stage.editor.line(), result("1", "{}"));
-    let session = crate::play::SetUp::new("s");
-    play.learns(0, &[session]);
-    play.works();
+fn a_proxy_may_crash_while_it_holds_the_barrier() {
+    let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
+    let asked = prompt_then_restart_proxy(&mut chain);
+    chain.agent.answer(&asked, "{}");
+    expect_barrier(&mut chain.proxies[0]);
+    chain.kill_proxy(0);
+    assert_eq!(chain.test.editor.line(), result("1", "{}"));
+    let session = crate::chain::SessionRequest::new("s");
+    chain.expect_replay(0, &[session]);
+    chain.assert_works();
 }
 
-/// Line 2: where the proxy is left out, the answer goes straight to who asked.
+/// The answer goes straight to the requester when the proxy is bypassed.
 #[test]
-fn past_a_proxy_that_is_left_out_the_answer_goes_straight() {
-    let setup = stage().option(&["--on-crash", "1=bypass"]);
-    let mut play = Play::begin(setup, &["proxy", "agent"], PLAIN);
-    play.session("s");
-    let asked = play.prompt("1", "s");
-    kill(&play.proxies[0]);
-    play.wait_for_state(1, "bypassed");
-    play.proxies.clear();
-    play.agent.send(&chunk(1));
-    play.agent.answer(&asked, "{}");
-    assert_eq!(play.stage.editor.line(), chunk(1));
-    assert_eq!(play.stage.editor.line(), result("1", "{}"));
-    play.works();
+fn the_answer_skips_a_bypassed_proxy() {
+    let setup = new_setup().option(&["--on-crash", "1=bypass"]);
+    let mut chain = ScriptedChain::start(setup, &["proxy", "agent"], PLAIN);
+    chain.new_session("s");
+    let asked = chain.prompt("1", "s");
+    kill(&chain.proxies[0]);
+    chain.wait_for_state(1, "bypassed");
+    chain.proxies.clear();
+    chain.agent.send(&chunk(1));
+    chain.agent.answer(&asked, "{}");
+    assert_eq!(chain.test.editor.line(), chunk(1));
+    assert_eq!(chain.test.editor.line(), result("1", "{}"));
+    chain.assert_works();
 }
 
-/// Line 2: the editor leaves while an answer waits for a proxy that is away: it still gets it.
+/// When the editor disconnects, it still receives an answer that waits for a proxy that is down.
 #[test]
-fn an_answer_that_waits_is_delivered_when_the_chain_ends() {
-    let setup = never_back().option(&["--grace", "0.3"]);
-    let mut play = Play::begin(setup, &["proxy", "agent"], PLAIN);
-    play.session("s");
-    let asked = play.prompt("1", "s");
-    kill(&play.proxies[0]);
-    play.wait_for_state(1, "restarting");
-    play.agent.answer(&asked, "{}");
+fn a_held_answer_is_delivered_when_the_chain_ends() {
+    let setup = setup_without_restarts().option(&["--grace", "0.3"]);
+    let mut chain = ScriptedChain::start(setup, &["proxy", "agent"], PLAIN);
+    chain.new_session("s");
+    let asked = chain.prompt("1", "s");
+    kill(&chain.proxies[0]);
+    chain.wait_for_state(1, "restarting");
+    chain.agent.answer(&asked, "{}");
     testkit::stage::wait_until("the answer waits", || {
-        (play.status()["components"][0]["queue"]["heldMessages"] == 1).then_some(())
+        (chain.status()["components"][0]["queue"]["heldMessages"] == 1).then_some(())
     });
-    play.stage.editor.send(&request("2", "_x/ask", "{}"));
-    play.stage.editor.leave();
-    let mut answers = [play.stage.editor.message(), play.stage.editor.message()];
+    chain.test.editor.send(&request("2", "_x/ask", "{}"));
+    chain.test.editor.leave();
+    let mut answers = [chain.test.editor.message(), chain.test.editor.message()];
     answers.sort_by_key(|it| it["id"].as_u64());
     assert_eq!(answers[0], parse(&result("1", "{}")));
     assert_eq!((&answers[1]["id"], &answers[1]["error"]["code"]), (&json!(2), &json!(-32603)));
-    assert_eq!(play.stage.conductor.status(), 0);
+    assert_eq!(chain.test.conductor.status(), 0);
 }

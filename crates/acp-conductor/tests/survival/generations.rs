@@ -1,17 +1,16 @@
-//! Proxies of older generations die, too. Who takes their place is met in the dialect that they spoke.
-//! Line 2; checklist 104.
+//! A restarted proxy of an older generation is greeted in the dialect that it used before. Checklist 104.
 
 use serde_json::{Value, json};
 use testkit::rpc::{id_of, notification, request, result};
 use testkit::stage::{Peer, Puppet, Setup, Stage, parse};
 
-use crate::play::{SetUp, kill, status};
-use crate::players::{GREETED, GREETING, Proxy, initialize, walk};
-use crate::spelling::{ALL, Generation, P2, P3, P4, P5};
-use crate::stage;
+use crate::chain::{SessionRequest, kill, status};
+use crate::generation::{ALL, Generation, P2, P3, P4, P5};
+use crate::new_setup;
+use crate::scripted_proxy::{GREETED, GREETING, ScriptedProxy, assert_messages_pass, initialize};
 
-/// The greetings that are tried on an unknown proxy until one of this generation understands.
-fn tried(generation: &Generation) -> &'static [&'static str] {
+/// The greetings that the conductor tries on an unknown proxy of this generation.
+fn tried_greetings(generation: &Generation) -> &'static [&'static str] {
     match generation.greeting {
         "proxy/initialize" => &["proxy/initialize"],
         "_proxy/initialize" => &["proxy/initialize", "_proxy/initialize"],
@@ -19,10 +18,15 @@ fn tried(generation: &Generation) -> &'static [&'static str] {
     }
 }
 
-/// A session is set up through a proxy.
-fn set_up(stage: &mut Stage, proxy: &mut Proxy, agent: &mut Puppet, set_up: &SetUp) {
-    let SetUp { method, params, result: answer } = set_up;
-    stage.editor.send(&request("1", method, params));
+/// The editor sets up a session through a proxy.
+fn set_up_session(
+    chain: &mut Stage,
+    proxy: &mut ScriptedProxy,
+    agent: &mut Puppet,
+    session_request: &SessionRequest,
+) {
+    let SessionRequest { method, params, result: answer } = session_request;
+    chain.editor.send(&request("1", method, params));
     let asked = proxy.line();
     assert_eq!(asked, request(id_of(&asked), method, params));
     proxy.send(&proxy.generation.sent("\"own\"", method, params));
@@ -31,11 +35,11 @@ fn set_up(stage: &mut Stage, proxy: &mut Proxy, agent: &mut Puppet, set_up: &Set
     agent.send(&result(id_of(&at_agent), answer));
     assert_eq!(proxy.line(), result("\"own\"", answer));
     proxy.send(&result(id_of(&asked), answer));
-    assert_eq!(stage.editor.line(), result("1", answer));
+    assert_eq!(chain.editor.line(), result("1", answer));
 }
 
-/// A new proxy is greeted in its own way from the first word, and told of a session.
-fn learns(proxy: &mut Proxy, pinned: bool, set_up: &SetUp) {
+/// A restarted proxy is greeted in its own dialect at once, and receives the replay of a session.
+fn expect_replay(proxy: &mut ScriptedProxy, pinned: bool, session_request: &SessionRequest) {
     let generation = proxy.generation;
     let greeting = proxy.request(generation.greeting);
     let (params, offered) = (&greeting["params"], generation.offered(&parse(GREETING)));
@@ -44,19 +48,24 @@ fn learns(proxy: &mut Proxy, pinned: bool, set_up: &SetUp) {
         assert_eq!(*role, json!(true), "{}: {params}", generation.name);
     }
     assert_eq!(params["clientInfo"], offered["clientInfo"]);
-    // Unless it cannot be known where these look for their role, it is offered there only.
+    // The conductor may not know where P3 and P3t look for their role. To all others, and to a pinned
+    // component, it offers the role only where they look for it.
     if pinned || !["P3", "P3t"].contains(&generation.name) {
         assert_eq!(*params, offered, "{}", generation.name);
     }
-    is_told(proxy, &greeting, set_up);
+    accept_and_expect_replay(proxy, &greeting, session_request);
 }
 
-/// It has understood its greeting, and is told of a session.
-fn is_told(proxy: &mut Proxy, greeting: &Value, set_up: &SetUp) {
+/// The proxy accepts its greeting and receives the replay of a session.
+fn accept_and_expect_replay(
+    proxy: &mut ScriptedProxy,
+    greeting: &Value,
+    session_request: &SessionRequest,
+) {
     let generation = proxy.generation;
-    proxy.forwards(greeting);
-    proxy.accepts(greeting);
-    let SetUp { method, params, result: answer } = set_up;
+    proxy.forward_greeting(greeting);
+    proxy.accept_greeting(greeting);
+    let SessionRequest { method, params, result: answer } = session_request;
     let asked = proxy.line();
     assert_eq!(asked, request(id_of(&asked), method, params));
     proxy.send(&generation.sent("\"own\"", method, params));
@@ -64,69 +73,71 @@ fn is_told(proxy: &mut Proxy, greeting: &Value, set_up: &SetUp) {
     proxy.send(&result(id_of(&asked), answer));
 }
 
-/// Line 2: every generation, whether it was found out, remembered or said.
+/// Holds for every generation, whether the dialect was probed or pinned.
 #[test]
-fn a_new_proxy_is_met_in_the_dialect_of_the_old_one() {
+fn a_restarted_proxy_is_greeted_in_the_dialect_it_used_before() {
     for generation in ALL {
         let pin = format!("1={}", generation.name);
         for pinned in [false, true] {
             let (setup, methods) = match pinned {
-                true => (stage().option(&["--dialect", &pin]), &[generation.greeting][..]),
-                false => (stage(), tried(generation)),
+                true => (new_setup().option(&["--dialect", &pin]), &[generation.greeting][..]),
+                false => (new_setup(), tried_greetings(generation)),
             };
-            let mut stage = setup.named(&["old", "agent"]);
-            let (mut proxies, mut agent) = initialize(&mut stage, &[("old", generation, methods)]);
-            let session = SetUp::new("s");
-            set_up(&mut stage, &mut proxies[0], &mut agent, &session);
+            let mut chain = setup.named(&["old", "agent"]);
+            let (mut proxies, mut agent) = initialize(&mut chain, &[("old", generation, methods)]);
+            let session = SessionRequest::new("s");
+            set_up_session(&mut chain, &mut proxies[0], &mut agent, &session);
             for _ in 0..2 {
                 kill(&proxies[0]);
-                proxies[0] = Proxy::enter(&mut stage, "old", generation);
-                learns(&mut proxies[0], pinned, &session);
-                walk(&mut stage.editor, &mut proxies, &mut agent);
+                proxies[0] = ScriptedProxy::enter(&mut chain, "old", generation);
+                expect_replay(&mut proxies[0], pinned, &session);
+                assert_messages_pass(&mut chain.editor, &mut proxies, &mut agent);
             }
-            assert!(!stage.has_entered("agent"), "{}", generation.name);
+            assert!(!chain.has_entered("agent"), "{}", generation.name);
         }
     }
 }
 
-/// Line 2: one that dies over the greeting of the old one may be another program. The next ones are
-/// greeted as if nothing were known, each with the next older greeting.
+/// A process that crashes on the greeting of its predecessor may be another program. The next ones are
+/// probed as unknown components, each with the next older greeting.
 #[test]
-fn a_proxy_that_dies_over_its_greeting_is_asked_anew_what_it_speaks() {
+fn a_proxy_that_crashes_on_its_greeting_is_probed_again() {
     for generation in ALL {
-        let mut stage = stage().option(&["--restarts", "3/600"]).named(&["old", "agent"]);
+        let mut chain = new_setup().option(&["--restarts", "3/600"]).named(&["old", "agent"]);
         let (mut proxies, mut agent) =
-            initialize(&mut stage, &[("old", generation, tried(generation))]);
-        let session = SetUp::new("s");
-        set_up(&mut stage, &mut proxies[0], &mut agent, &session);
+            initialize(&mut chain, &[("old", generation, tried_greetings(generation))]);
+        let session = SessionRequest::new("s");
+        set_up_session(&mut chain, &mut proxies[0], &mut agent, &session);
         kill(&proxies[0]);
         for greeting in [generation.greeting, "proxy/initialize"] {
-            let mut proxy = Proxy::enter(&mut stage, "old", generation);
+            let mut proxy = ScriptedProxy::enter(&mut chain, "old", generation);
             proxy.request(greeting);
             proxy.exit(3);
         }
-        proxies[0] = Proxy::enter(&mut stage, "old", generation);
+        proxies[0] = ScriptedProxy::enter(&mut chain, "old", generation);
         let greeting = match generation.greeting {
             "_proxy/initialize" => proxies[0].request("_proxy/initialize"),
-            // The one over which the last one has died, too: its envelope shows that it is right.
-            greeting => proxies[0].is_greeted(&["_proxy/initialize", greeting]),
+            // The conductor returns to the greeting on which the component crashed, because its envelope shows that
+            // the greeting is right.
+            greeting => proxies[0].expect_greeting(&["_proxy/initialize", greeting]),
         };
-        is_told(&mut proxies[0], &greeting, &session);
-        walk(&mut stage.editor, &mut proxies, &mut agent);
-        let component = status(&stage)["components"][0].take();
+        accept_and_expect_replay(&mut proxies[0], &greeting, &session);
+        assert_messages_pass(&mut chain.editor, &mut proxies, &mut agent);
+        let component = status(&chain)["components"][0].take();
         assert_eq!(component["restarts"], 3, "{}: {component}", generation.name);
     }
 }
 
-/// Line 2: a program that was upgraded meanwhile does not know the greeting of the old one, and says so
-/// with any code. It is greeted in other ways at once.
+/// A program that was upgraded refuses the old greeting, with any error code. The conductor tries the other
+/// greetings on the same process.
 #[test]
-fn a_proxy_that_was_upgraded_meanwhile_is_found_out() {
+fn an_upgraded_proxy_is_probed_again() {
     for (old, new) in [(&P4, &P5), (&P2, &P5), (&P5, &P3), (&P3, &P4)] {
-        let mut stage = stage().named(&["old", "agent"]);
-        let (mut proxies, mut agent) = initialize(&mut stage, &[("old", old, tried(old))]);
+        let mut chain = new_setup().named(&["old", "agent"]);
+        let (mut proxies, mut agent) =
+            initialize(&mut chain, &[("old", old, tried_greetings(old))]);
         kill(&proxies[0]);
-        let mut proxy = Proxy::enter(&mut stage, "old", new);
+        let mut proxy = ScriptedProxy::enter(&mut chain, "old", new);
         let mut greeting = proxy.request(old.greeting);
         for next in ["proxy/initialize", "_proxy/initialize", "initialize"] {
             if next == old.greeting {
@@ -138,99 +149,99 @@ fn a_proxy_that_was_upgraded_meanwhile_is_found_out() {
                 break;
             }
         }
-        proxy.forwards(&greeting);
-        proxy.accepts(&greeting);
+        proxy.forward_greeting(&greeting);
+        proxy.accept_greeting(&greeting);
         proxies[0] = proxy;
-        walk(&mut stage.editor, &mut proxies, &mut agent);
+        assert_messages_pass(&mut chain.editor, &mut proxies, &mut agent);
     }
 }
 
-/// Line 2: the old one was greeted with `initialize`. The program that has taken its place answers that
-/// as an agent: it is a proxy only if it is started again and greeted as one.
+/// The old proxy was greeted with `initialize`. The new program answers that as an agent would. The
+/// conductor restarts it and greets it as a proxy.
 #[test]
-fn a_proxy_that_has_become_an_agent_over_its_greeting_is_started_again() {
-    let mut stage = stage().named(&["old", "agent"]);
-    let (mut proxies, mut agent) = initialize(&mut stage, &[("old", &P3, tried(&P3))]);
+fn a_proxy_that_answers_as_an_agent_after_its_restart_is_restarted() {
+    let mut chain = new_setup().named(&["old", "agent"]);
+    let (mut proxies, mut agent) = initialize(&mut chain, &[("old", &P3, tried_greetings(&P3))]);
     kill(&proxies[0]);
-    let mut mistaken = stage.enter("old");
+    let mut mistaken = chain.enter("old");
     let greeting = mistaken.request("initialize");
     mistaken.answer(&greeting, GREETED);
-    let mut proxy = Proxy::enter(&mut stage, "old", &P5);
+    let mut proxy = ScriptedProxy::enter(&mut chain, "old", &P5);
     let greeting = proxy.request("proxy/initialize");
-    proxy.forwards(&greeting);
-    proxy.accepts(&greeting);
+    proxy.forward_greeting(&greeting);
+    proxy.accept_greeting(&greeting);
     proxies[0] = proxy;
-    walk(&mut stage.editor, &mut proxies, &mut agent);
+    assert_messages_pass(&mut chain.editor, &mut proxies, &mut agent);
 }
 
-// SCP: a proxy that starts its successor itself, which is a relay to us.
+// SCP: a proxy starts its successor itself. The successor is a relay to the conductor.
 
 const SCP_EDITOR: &str = r#"{"protocolVersion":1,"clientCapabilities":{},"_meta":{"symposium":{"version":"1.0","html_panel":true}}}"#;
 const SCP_PROXY: &str = r#"{"protocolVersion":1,"agentCapabilities":{},"_meta":{"symposium":{"version":"1.0","proxy":true}}}"#;
 
-/// An SCP proxy is greeted, and initialises the successor that it was told to start. Gives what it was
-/// told with, to be answered when the successor has answered.
-fn begins(proxy: &mut Puppet) -> Value {
+/// An SCP proxy is greeted, starts the successor that it is given, and initializes it. Returns the request
+/// that the proxy answers when its successor has answered.
+fn greet_scp_proxy(proxy: &mut Puppet) -> Value {
     let greeting = proxy.request("initialize");
     proxy.answer(&greeting, SCP_PROXY);
-    let told = proxy.request("_scp/proxy");
-    let servers = told["params"]["servers"].as_array().expect("a list of servers");
-    assert_eq!(servers.len(), 1, "{told}");
+    let proxy_request = proxy.request("_scp/proxy");
+    let servers = proxy_request["params"]["servers"].as_array().expect("a list of servers");
+    assert_eq!(servers.len(), 1, "{proxy_request}");
     proxy.start_child(&servers[0].clone());
     proxy.child().send(&request("0", "initialize", SCP_EDITOR));
-    told
+    proxy_request
 }
 
-/// Its successor has answered.
-fn stands(proxy: &mut Puppet, told: &Value) {
+/// The successor has answered, so the SCP proxy is up.
+fn finish_scp_handshake(proxy: &mut Puppet, proxy_request: &Value) {
     let answer = proxy.child().message();
     assert_eq!((&answer["id"], &answer["result"]["protocolVersion"]), (&json!(0), &json!(1)));
-    proxy.answer(told, "{}");
+    proxy.answer(proxy_request, "{}");
 }
 
-/// Line 2: an SCP proxy, with another relay. What it is told again is answered there, from memory.
+/// The restarted SCP proxy gets a new relay. The conductor answers the replay there, from memory.
 #[test]
-fn an_scp_proxy_is_replaced_with_its_relay() {
-    replaced_with_its_relay(stage().option(&["--dialect", "1=P0"]), &[]);
-    replaced_with_its_relay(stage(), &["proxy/initialize", "_proxy/initialize"]);
+fn an_scp_proxy_is_restarted_with_a_new_relay() {
+    check_restart_with_a_new_relay(new_setup().option(&["--dialect", "1=P0"]), &[]);
+    check_restart_with_a_new_relay(new_setup(), &["proxy/initialize", "_proxy/initialize"]);
 }
 
-fn replaced_with_its_relay(setup: Setup, unknown: &[&str]) {
-    let mut stage = setup.named(&["walkthrough", "agent"]);
-    stage.editor.send(&request("1", "initialize", SCP_EDITOR));
-    let mut proxy = stage.enter("walkthrough");
+fn check_restart_with_a_new_relay(setup: Setup, unknown: &[&str]) {
+    let mut chain = setup.named(&["walkthrough", "agent"]);
+    chain.editor.send(&request("1", "initialize", SCP_EDITOR));
+    let mut proxy = chain.enter("walkthrough");
     for method in unknown {
         let greeting = proxy.request(method);
         proxy.fail(&greeting, r#"{"code":-32601,"message":"Method not found"}"#);
     }
-    let told = begins(&mut proxy);
-    let mut agent = stage.enter("agent");
+    let proxy_request = greet_scp_proxy(&mut proxy);
+    let mut agent = chain.enter("agent");
     let asked = agent.request("initialize");
     agent.answer(&asked, GREETED);
-    stands(&mut proxy, &told);
-    assert_eq!(stage.editor.message()["id"], 1);
-    let SetUp { method, params, result: answer } = SetUp::new("s");
-    stage.editor.send(&request("1", method, &params));
+    finish_scp_handshake(&mut proxy, &proxy_request);
+    assert_eq!(chain.editor.message()["id"], 1);
+    let SessionRequest { method, params, result: answer } = SessionRequest::new("s");
+    chain.editor.send(&request("1", method, &params));
     let asked = proxy.line();
     proxy.child().send(&request("1", method, &params));
     let at_agent = agent.line();
     agent.send(&result(id_of(&at_agent), &answer));
     assert_eq!(proxy.child().line(), result("1", &answer));
     proxy.send(&result(id_of(&asked), &answer));
-    assert_eq!(stage.editor.line(), result("1", &answer));
+    assert_eq!(chain.editor.line(), result("1", &answer));
 
     for _ in 0..2 {
         kill(&proxy);
-        proxy = stage.enter("walkthrough");
-        let told = begins(&mut proxy);
-        stands(&mut proxy, &told);
+        proxy = chain.enter("walkthrough");
+        let proxy_request = greet_scp_proxy(&mut proxy);
+        finish_scp_handshake(&mut proxy, &proxy_request);
         let asked = proxy.line();
         assert_eq!(asked, request(id_of(&asked), method, &params));
         proxy.child().send(&request("1", method, &params));
         assert_eq!(proxy.child().line(), result("1", &answer));
         proxy.send(&result(id_of(&asked), &answer));
-        // It is live: traffic flows, each way.
-        stage.editor.send(&request("2", "session/prompt", "{}"));
+        // The proxy is live, and messages pass both ways.
+        chain.editor.send(&request("2", "session/prompt", "{}"));
         let asked = proxy.line();
         assert_eq!(asked, request(id_of(&asked), "session/prompt", "{}"));
         proxy.child().send(&request("2", "session/prompt", "{}"));
@@ -239,39 +250,39 @@ fn replaced_with_its_relay(setup: Setup, unknown: &[&str]) {
         agent.send(&notification("session/update", "{}"));
         assert_eq!(proxy.child().line(), notification("session/update", "{}"));
         proxy.send(&notification("session/update", "{}"));
-        assert_eq!(stage.editor.line(), notification("session/update", "{}"));
+        assert_eq!(chain.editor.line(), notification("session/update", "{}"));
         agent.send(&result(id_of(&at_agent), "{}"));
         assert_eq!(proxy.child().line(), result("2", "{}"));
         proxy.send(&result(id_of(&asked), "{}"));
-        assert_eq!(stage.editor.line(), result("2", "{}"));
+        assert_eq!(chain.editor.line(), result("2", "{}"));
     }
 }
 
-/// Line 2: an SCP proxy whose relay is killed cannot do its part: it is replaced, too.
+/// An SCP proxy whose relay is killed is replaced.
 #[test]
-fn an_scp_proxy_that_has_lost_its_relay_is_replaced() {
-    let setup = stage().option(&["--dialect", "1=P0"]);
-    let mut stage = setup.named(&["walkthrough", "agent"]);
-    stage.editor.send(&request("1", "initialize", SCP_EDITOR));
-    let mut proxy = stage.enter("walkthrough");
-    let told = begins(&mut proxy);
-    let mut agent = stage.enter("agent");
+fn an_scp_proxy_that_lost_its_relay_is_replaced() {
+    let setup = new_setup().option(&["--dialect", "1=P0"]);
+    let mut chain = setup.named(&["walkthrough", "agent"]);
+    chain.editor.send(&request("1", "initialize", SCP_EDITOR));
+    let mut proxy = chain.enter("walkthrough");
+    let proxy_request = greet_scp_proxy(&mut proxy);
+    let mut agent = chain.enter("agent");
     let asked = agent.request("initialize");
     agent.answer(&asked, GREETED);
-    stands(&mut proxy, &told);
-    assert_eq!(stage.editor.message()["id"], 1);
-    stage.editor.send(&request("1", "session/prompt", "{}"));
+    finish_scp_handshake(&mut proxy, &proxy_request);
+    assert_eq!(chain.editor.message()["id"], 1);
+    chain.editor.send(&request("1", "session/prompt", "{}"));
     proxy.line();
     proxy.child().close();
     assert_eq!(proxy.child().status(), 0);
-    let answer = stage.editor.message();
+    let answer = chain.editor.message();
     let cause = "closed the connection to its successor";
-    crate::play::assert_crash(&answer, json!(1), "walkthrough", cause, "restarted");
-    testkit::stage::assert_gone(proxy.pid, "the old one");
-    let mut proxy = stage.enter("walkthrough");
-    let told = begins(&mut proxy);
-    stands(&mut proxy, &told);
-    stage.editor.send(&notification("_x/note", "{}"));
+    crate::chain::assert_crash(&answer, json!(1), "walkthrough", cause, "restarted");
+    testkit::stage::assert_gone(proxy.pid, "the old proxy");
+    let mut proxy = chain.enter("walkthrough");
+    let proxy_request = greet_scp_proxy(&mut proxy);
+    finish_scp_handshake(&mut proxy, &proxy_request);
+    chain.editor.send(&notification("_x/note", "{}"));
     assert_eq!(proxy.line(), notification("_x/note", "{}"));
     proxy.child().send(&notification("_x/note", "{}"));
     assert_eq!(agent.line(), notification("_x/note", "{}"));

@@ -1,33 +1,32 @@
-//! Chains that survive: real processes die, hang or close their pipes in the middle of things, others
-//! take their places, and everybody else goes on.
+//! A chain survives the failure of its components: real processes crash, hang or close their pipes
+//! while messages are under way. The conductor restarts or bypasses them, and the rest of the chain
+//! keeps working.
 //!
-//! "Line" is one of the list that these tests were written from: 1 policies, 2 proxies, 3 the agent,
-//! 4 tools, 5 silence, 6 what people are told, 7 chains in chains. The numbers are those of the
-//! conformance checklist.
+//! The numbers in the comments are those of the conformance checklist.
 
 #![cfg(unix)]
 
 mod agents;
 mod answers;
+mod chain;
 #[path = "../mcp/clients.rs"]
 #[allow(dead_code)] // shared with the tests of tools
 mod clients;
+#[path = "../generations/generation.rs"]
+#[allow(dead_code)] // shared with the tests of generations
+mod generation;
 mod generations;
 mod inner_guards;
-#[path = "../mcp/play.rs"]
+#[path = "../mcp/chain.rs"]
 #[allow(dead_code)] // shared with the tests of tools
-mod mcp_play;
+mod mcp_chain;
 mod nested;
-mod play;
-#[path = "../generations/players.rs"]
-#[allow(dead_code)] // shared with the tests of generations
-mod players;
+mod notices;
 mod policies;
 mod proxies;
-#[path = "../generations/spelling.rs"]
+#[path = "../generations/scripted_proxy.rs"]
 #[allow(dead_code)] // shared with the tests of generations
-mod spelling;
-mod telling;
+mod scripted_proxy;
 mod tools;
 mod turns;
 mod updates;
@@ -35,26 +34,26 @@ mod watchdog;
 
 use testkit::stage::{Setup, Stage};
 
-/// Restarts happen at once, and the editor hears nothing but answers: what it is told beside that has
-/// tests of its own.
-fn stage() -> Setup {
-    loud().option(&["--notices", "off"])
+/// Restarts happen without a delay and notices are off, so the editor receives nothing but the agent's
+/// messages. The tests in `notices` cover what the user is told.
+fn new_setup() -> Setup {
+    setup_with_notices().option(&["--notices", "off"])
 }
 
-/// The same, and the editor is told.
-fn loud() -> Setup {
-    bare().option(&["--restart-delay", "0..0"])
+/// Restarts happen without a delay, and the editor receives notices.
+fn setup_with_notices() -> Setup {
+    default_setup().option(&["--restart-delay", "0..0"])
 }
 
-/// Restarts happen when no test lives to see it: who is away stays away.
-fn never_back() -> Setup {
-    bare().option(&["--restart-delay", "600..600", "--notices", "off"])
+/// The restart delay is longer than any test, so a component that is down stays down.
+fn setup_without_restarts() -> Setup {
+    default_setup().option(&["--restart-delay", "600..600", "--notices", "off"])
 }
 
-fn bare() -> Setup {
+fn default_setup() -> Setup {
     Stage::new(env!("CARGO_BIN_EXE_conductor"))
 }
 
-/// Puppets do not end by themselves when their input does. Where a test waits for the end of a whole
-/// chain of them, it need not wait long.
-const HASTE: [&str; 2] = ["--grace", "0.1"];
+/// Scripted components do not exit when their input ends. A test that waits for the end of a whole
+/// chain uses this to keep the wait short.
+const SHORT_GRACE: [&str; 2] = ["--grace", "0.1"];

@@ -1,4 +1,4 @@
-//! Chains in chains, and components that are no processes. Line 7.
+//! Chains inside chains, and components that are not processes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,14 +8,16 @@ use serde_json::{Value, json};
 use testkit::rpc::{id_of, request, result, wrapped_request};
 use testkit::stage::{assert_gone, wait_until};
 
-use crate::play::{LOADS, PLAIN, Play, SetUp, assert_crash, is_greeted, kill, pass};
-use crate::{loud, stage};
+use crate::chain::{
+    LOADS, PLAIN, ScriptedChain, SessionRequest, assert_crash, expect_greeting, forward_next, kill,
+};
+use crate::{new_setup, setup_with_notices};
 
 const INNER: &str = "proxy --restart-delay 0..0 --notices off";
 
 /// A chain of `a`, an inner chain of `b` and `c`, `d`, and an agent, with a session.
-fn nested() -> (Play, SetUp) {
-    let setup = stage();
+fn nested() -> (ScriptedChain, SessionRequest) {
+    let setup = new_setup();
     let inner =
         setup.nested(INNER, &[setup.component("b").to_string(), setup.component("c").to_string()]);
     let components = [
@@ -24,135 +26,135 @@ fn nested() -> (Play, SetUp) {
         setup.component("d").to_string(),
         setup.component("agent").to_string(),
     ];
-    let stage = setup.run("agent", &components);
-    let mut play = Play::of(stage, &["a", "b", "c", "d", "agent"], PLAIN);
-    let session = play.session("s");
-    (play, session)
+    let chain = setup.run("agent", &components);
+    let mut chain = ScriptedChain::handshake(chain, &["a", "b", "c", "d", "agent"], PLAIN);
+    let session = chain.new_session("s");
+    (chain, session)
 }
 
-/// Line 7: what crashes inside an inner chain is survived there, and nobody outside knows.
+/// The inner conductor handles a crash inside its chain, and the outer one does not notice.
 #[test]
-fn a_crash_in_an_inner_chain_is_survived_inside() {
-    let (mut play, session) = nested();
-    let inner = play.stage.conductor.component("conductor proxy");
+fn an_inner_chain_survives_a_crash_of_its_component() {
+    let (mut chain, session) = nested();
+    let inner = chain.test.conductor.component("conductor proxy");
     for at in [1, 2] {
-        play.kill(at);
-        play.learns(at, std::slice::from_ref(&session));
-        play.works();
+        chain.kill_proxy(at);
+        chain.expect_replay(at, std::slice::from_ref(&session));
+        chain.assert_works();
     }
-    assert_eq!(play.stage.conductor.component("conductor proxy"), inner);
-    let components = play.status()["components"].take();
+    assert_eq!(chain.test.conductor.component("conductor proxy"), inner);
+    let components = chain.status()["components"].take();
     let restarts = components.as_array().expect("a list").iter().map(|it| it["restarts"].clone());
     assert_eq!(restarts.collect::<Vec<Value>>(), [0, 0, 0, 0]);
-    // What was inside it is answered by the inner chain.
-    play.stage.editor.send(&request("1", "_x/ask", "{}"));
-    pass(&mut play.proxies[0]);
-    pass(&mut play.proxies[1]);
-    play.proxies[2].request("_x/ask");
-    play.proxies[2].exit(3);
-    pass(&mut play.proxies[1]);
-    pass(&mut play.proxies[0]);
-    let answer = play.stage.editor.message();
+    // The inner chain answers a request that was inside the crashed component.
+    chain.test.editor.send(&request("1", "_x/ask", "{}"));
+    forward_next(&mut chain.proxies[0]);
+    forward_next(&mut chain.proxies[1]);
+    chain.proxies[2].request("_x/ask");
+    chain.proxies[2].exit(3);
+    forward_next(&mut chain.proxies[1]);
+    forward_next(&mut chain.proxies[0]);
+    let answer = chain.test.editor.message();
     assert_crash(&answer, json!(1), "c", "ended with status 3", "restarted");
-    play.replaced(2);
-    play.learns(2, &[session]);
-    play.works();
+    chain.await_restart(2);
+    chain.expect_replay(2, &[session]);
+    chain.assert_works();
 }
 
-/// Line 7: a whole inner chain dies with its conductor. The outer one starts another, which starts its
-/// components; what these are told again is answered from memory at the end of the inner chain.
+/// An inner chain crashes with its conductor. The outer conductor restarts it, and it restarts its components.
+/// The session replay is answered from memory at the end of the inner chain.
 #[test]
-fn an_inner_chain_that_dies_as_a_whole_is_survived_outside() {
-    let (mut play, session) = nested();
+fn an_outer_chain_survives_a_crash_of_the_inner_chain() {
+    let (mut chain, session) = nested();
     for _ in 0..2 {
-        let inner = play.stage.conductor.component("conductor proxy");
+        let inner = chain.test.conductor.component("conductor proxy");
         // SAFETY: sends a signal to a child of the conductor that the test has started.
         unsafe { libc::kill(inner as i32, libc::SIGKILL) };
-        let old = [play.proxies[1].pid, play.proxies[2].pid];
+        let old = [chain.proxies[1].pid, chain.proxies[2].pid];
         old.into_iter().for_each(|pid| assert_gone(pid, "a component of the inner chain"));
-        play.replaced(1);
-        let first = is_greeted(&mut play.proxies[1]);
-        play.replaced(2);
-        let second = is_greeted(&mut play.proxies[2]);
+        chain.await_restart(1);
+        let first = expect_greeting(&mut chain.proxies[1]);
+        chain.await_restart(2);
+        let second = expect_greeting(&mut chain.proxies[2]);
         for (at, id) in [(2, second), (1, first)] {
-            assert_eq!(play.proxies[at].line(), result("\"init\"", PLAIN));
-            play.proxies[at].send(&result(&id, PLAIN));
+            assert_eq!(chain.proxies[at].line(), result("\"init\"", PLAIN));
+            chain.proxies[at].send(&result(&id, PLAIN));
         }
-        let SetUp { method, params, result: answer } = &session;
+        let SessionRequest { method, params, result: answer } = &session;
         let mut asked = Vec::new();
         for at in [1, 2] {
-            let line = play.proxies[at].line();
+            let line = chain.proxies[at].line();
             assert_eq!(line, request(id_of(&line), method, params));
-            play.proxies[at].send(&wrapped_request("\"again\"", method, params));
+            chain.proxies[at].send(&wrapped_request("\"again\"", method, params));
             asked.push(id_of(&line).to_owned());
         }
         for at in [2, 1] {
-            assert_eq!(play.proxies[at].line(), result("\"again\"", answer));
-            play.proxies[at].send(&result(&asked[at - 1], answer));
+            assert_eq!(chain.proxies[at].line(), result("\"again\"", answer));
+            chain.proxies[at].send(&result(&asked[at - 1], answer));
         }
-        play.works();
+        chain.assert_works();
     }
 }
 
-/// Line 7: an inner chain that has given up a component tells it in the editor through the outer one.
+/// An inner chain's notice about a bypassed component reaches the editor through the outer chain.
 #[test]
-fn what_an_inner_chain_has_to_say_comes_to_the_editor() {
-    let setup = loud();
+fn notices_of_an_inner_chain_reach_the_editor() {
+    let setup = setup_with_notices();
     let inner = setup.nested("proxy --on-crash bypass", &[setup.component("inner").to_string()]);
     let components =
         [setup.component("outer").to_string(), inner, setup.component("agent").to_string()];
-    let stage = setup.run("agent", &components);
-    let mut play = Play::of(stage, &["outer", "inner", "agent"], PLAIN);
-    play.session("s");
-    let asked = play.prompt("1", "s");
-    kill(&play.proxies[1]);
-    play.proxies.remove(1);
-    let notice = pass(&mut play.proxies[0]);
+    let chain = setup.run("agent", &components);
+    let mut chain = ScriptedChain::handshake(chain, &["outer", "inner", "agent"], PLAIN);
+    chain.new_session("s");
+    let asked = chain.prompt("1", "s");
+    kill(&chain.proxies[1]);
+    chain.proxies.remove(1);
+    let notice = forward_next(&mut chain.proxies[0]);
     assert_eq!(notice["params"]["method"], "session/update", "{notice}");
-    let notice = play.stage.editor.message();
-    let text = notice["params"]["update"]["content"]["text"].as_str().expect("words");
+    let notice = chain.test.editor.message();
+    let text = notice["params"]["update"]["content"]["text"].as_str().expect("text");
     assert!(text.contains("proxy 'inner' crashed") && text.contains("left out"), "{text}");
-    assert_eq!(play.answer(&asked, "{}")["id"], 1);
-    play.works();
+    assert_eq!(chain.answer(&asked, "{}")["id"], 1);
+    chain.assert_works();
 }
 
-/// Line 7: a chain that is the agent of another survives the death of its own agent.
+/// A chain that is the agent of another chain survives a crash of its own agent.
 #[test]
-fn a_chain_that_is_an_agent_survives_its_agent() {
-    let setup = stage();
+fn a_chain_that_is_an_agent_survives_a_crash_of_its_agent() {
+    let setup = new_setup();
     let inner = setup.nested(
         "agent --restart-delay 0..0 --notices off",
         &[setup.component("b").to_string(), setup.component("agent").to_string()],
     );
     let components = [setup.component("a").to_string(), inner];
-    let stage = setup.run("agent", &components);
-    let mut play = Play::of(stage, &["a", "b", "agent"], LOADS);
-    let session = play.session("s");
-    play.kill_agent();
-    let asked = play.agent.request("session/load");
-    play.agent.answer(&asked, "{}");
-    play.works();
-    // And its own death, for the outer one: it loads what it has.
-    let inner = play.status()["components"][1]["pid"].as_i64().expect("a process");
+    let chain = setup.run("agent", &components);
+    let mut chain = ScriptedChain::handshake(chain, &["a", "b", "agent"], LOADS);
+    let session = chain.new_session("s");
+    chain.kill_agent();
+    let asked = chain.agent.request("session/load");
+    chain.agent.answer(&asked, "{}");
+    chain.assert_works();
+    // The outer chain survives a crash of the inner one, which loads its session again.
+    let inner = chain.status()["components"][1]["pid"].as_i64().expect("a process");
     // SAFETY: sends a signal to a child of the conductor that the test has started.
     unsafe { libc::kill(inner as i32, libc::SIGKILL) };
-    play.replaced(1);
-    let id = is_greeted(&mut play.proxies[1]);
-    play.agent_is_back();
-    assert_eq!(play.proxies[1].line(), result("\"init\"", LOADS));
-    play.proxies[1].send(&result(&id, LOADS));
-    pass(&mut play.proxies[1]);
-    let asked = play.agent.request("session/load");
+    chain.await_restart(1);
+    let id = expect_greeting(&mut chain.proxies[1]);
+    chain.await_agent_restart();
+    assert_eq!(chain.proxies[1].line(), result("\"init\"", LOADS));
+    chain.proxies[1].send(&result(&id, LOADS));
+    forward_next(&mut chain.proxies[1]);
+    let asked = chain.agent.request("session/load");
     assert_eq!(asked["params"]["sessionId"], "s");
     assert_eq!(asked["params"]["cwd"], testkit::stage::parse(&session.params)["cwd"]);
-    play.agent.answer(&asked, "{}");
-    pass(&mut play.proxies[1]);
-    play.works();
+    chain.agent.answer(&asked, "{}");
+    forward_next(&mut chain.proxies[1]);
+    chain.assert_works();
 }
 
-// Components that run in the process of whoever embeds us.
+// In-process components, in a program that embeds the conductor.
 
-/// What the components of an embedded chain have seen.
+/// Counts what the components of an embedded chain have received.
 #[derive(Debug, Default)]
 struct Seen {
     proxies: AtomicUsize,
@@ -200,9 +202,9 @@ fn embedded(seen: &Arc<Seen>) -> Config {
     config
 }
 
-/// Line 7: components in our own process that panic are replaced like programs that crash.
+/// An in-process component that panics is replaced like a program that crashes.
 #[test]
-fn components_that_panic_are_replaced() {
+fn in_process_components_that_panic_are_replaced() {
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
     let seen = Arc::new(Seen::default());
     let config = embedded(&seen);
@@ -244,24 +246,24 @@ fn components_that_panic_are_replaced() {
     assert!(matches!(ended, acp_conductor::Ending::Clean), "{ended:?}");
 }
 
-/// Line 7: a component that comes with us, by name in a chain of processes: it is one of them.
+/// A built-in component in a chain of processes.
 #[test]
-fn a_chain_with_components_of_ours_survives_the_others() {
-    let setup = stage();
+fn a_chain_with_built_in_components_survives_a_crash_of_the_agent() {
+    let setup = new_setup();
     let components = ["context --text one".to_owned(), setup.component("agent").to_string()];
-    let stage = setup.run("agent", &components);
-    let mut play = Play::of(stage, &["agent"], LOADS);
-    play.session("s");
-    play.kill_agent();
-    let asked = play.agent.request("session/load");
-    play.agent.answer(&asked, "{}");
-    play.stage.editor.send(&request("1", "session/prompt", &crate::play::prompt("s")));
-    let asked = play.agent.request("session/prompt");
+    let chain = setup.run("agent", &components);
+    let mut chain = ScriptedChain::handshake(chain, &["agent"], LOADS);
+    chain.new_session("s");
+    chain.kill_agent();
+    let asked = chain.agent.request("session/load");
+    chain.agent.answer(&asked, "{}");
+    chain.test.editor.send(&request("1", "session/prompt", &crate::chain::prompt("s")));
+    let asked = chain.agent.request("session/prompt");
     assert_eq!(asked["params"]["prompt"][0]["text"], "one", "{asked}");
-    play.agent.answer(&asked, "{}");
-    assert_eq!(play.stage.editor.message()["id"], 1);
+    chain.agent.answer(&asked, "{}");
+    assert_eq!(chain.test.editor.message()["id"], 1);
     wait_until("both are live", || {
-        let status = play.status();
+        let status = chain.status();
         (0..2).all(|at| status["components"][at]["state"] == "live").then_some(())
     });
 }

@@ -1,5 +1,5 @@
-//! What becomes of a component that fails: what people can ask for, and what happens if they ask for
-//! nothing. Line 1.
+//! The policies for a component that fails: their defaults, their options on the command line, and their
+//! effect.
 
 use std::process::{Command, Output, Stdio};
 
@@ -7,32 +7,34 @@ use serde_json::{Value, json};
 use testkit::rpc::{id_of, notification, request, result};
 use testkit::stage::{Stage, assert_blames, assert_gone, wait_until};
 
-use crate::play::{GREETING, LOADS, PLAIN, Play, RESUMES, assert_crash, kill, pass};
-use crate::{HASTE, never_back, stage};
+use crate::chain::{
+    GREETING, LOADS, PLAIN, RESUMES, ScriptedChain, assert_crash, forward_next, kill,
+};
+use crate::{SHORT_GRACE, new_setup, setup_without_restarts};
 
 const PROMPT: &str = "session/prompt";
 
-/// The policies of a chain, as `conductor status` tells them.
+/// The policies of a chain's components, as reported by `conductor status`.
 fn policies(options: &[&str], components: &[&str]) -> Vec<String> {
     let components: Vec<String> = components.iter().map(|&it| it.to_owned()).collect();
-    let stage = stage().option(options).run("agent", &components);
-    let status = wait_until("it can be asked", || try_status(&stage));
+    let chain = new_setup().option(options).run("agent", &components);
+    let status = wait_until("the status is available", || try_status(&chain));
     let components = status["components"].as_array().expect("a list").clone();
     components.iter().map(|it| it["policy"].as_str().expect("a word").to_owned()).collect()
 }
 
-fn try_status(stage: &Stage) -> Option<Value> {
-    let pid = stage.conductor.pid().to_string();
+fn try_status(chain: &Stage) -> Option<Value> {
+    let pid = chain.conductor.pid().to_string();
     let mut command = Command::new(env!("CARGO_BIN_EXE_conductor"));
-    command.args(["status", &pid, "--json"]).env("XDG_RUNTIME_DIR", stage.runtime_directory());
+    command.args(["status", &pid, "--json"]).env("XDG_RUNTIME_DIR", chain.runtime_directory());
     let output = command.output().expect("the conductor starts");
     let list: Value = serde_json::from_slice(&output.stdout).ok()?;
     list.get(0).cloned()
 }
 
-/// Line 1: defaults as --help tells them.
+/// The defaults are those that `--help` documents.
 #[test]
-fn by_default_proxies_are_left_out_at_last_and_guards_and_agents_are_not() {
+fn by_default_proxies_may_be_bypassed_and_guards_and_agents_may_not() {
     let guard = r#"{"command":"b","guard":true}"#;
     assert_eq!(
         policies(&[], &["a", guard, "c"]),
@@ -54,21 +56,21 @@ fn by_default_proxies_are_left_out_at_last_and_guards_and_agents_are_not() {
     }
 }
 
-/// Line 1: by number, by name, by JSON, for all that are not named; what is said of one counts more
-/// than what is said of all, and an option more than the component's own words.
+/// A policy is given by number, by name, in JSON, or for all components that are not named. A policy for
+/// one component takes precedence over one for all, and an option over the component's JSON.
 #[test]
-fn a_policy_is_for_one_by_number_or_name_or_for_all_that_are_not_named() {
+fn a_policy_for_one_component_takes_precedence_over_one_for_all() {
     let chain = ["a", "b", "c"];
     let with = |options: &[&str]| policies(options, &chain);
     assert_eq!(with(&["--on-crash", "2=stop"]), ["restart,bypass", "stop", "restart,stop"]);
     assert_eq!(with(&["--on-crash", "b=stop"]), ["restart,bypass", "stop", "restart,stop"]);
     assert_eq!(with(&["--on-crash", "stop"]), ["stop", "stop", "stop"]);
-    // In any order.
+    // The order of the options does not matter.
     let one = ["--on-crash", "b=bypass"];
     let all = ["--on-crash", "stop"];
     assert_eq!(with(&[one, all].concat()), ["stop", "bypass", "stop"]);
     assert_eq!(with(&[all, one].concat()), ["stop", "bypass", "stop"]);
-    // Said of all, leaving out means all but the agent.
+    // `bypass` for all components excludes the agent.
     assert_eq!(with(&["--on-crash", "bypass"]), ["bypass", "bypass", "restart,stop"]);
     assert_eq!(with(&["--on-crash", "restart,bypass"])[2], "restart,stop");
     let json = r#"{"command":"b","onCrash":"restart,stop"}"#;
@@ -77,7 +79,7 @@ fn a_policy_is_for_one_by_number_or_name_or_for_all_that_are_not_named() {
     assert_eq!(with(&[]), ["restart,bypass", "restart,stop", "restart,stop"]);
     assert_eq!(with(&["--on-crash", "stop"]), ["stop", "restart,stop", "stop"]);
     assert_eq!(with(&["--on-crash", "2=bypass"])[1], "bypass");
-    // A guard may be left out, if somebody says so of it and not of all.
+    // A guard is bypassed only if the option names it.
     let guard = ["--guard", "1", "--on-crash", "1=restart,bypass"];
     assert_eq!(with(&guard)[0], "restart,bypass");
     assert_eq!(with(&["--guard", "1", "--on-crash", "bypass"])[0], "restart,stop");
@@ -88,9 +90,9 @@ fn conductor(args: &[&str]) -> Output {
     command.args(args).stdin(Stdio::null()).output().expect("the conductor starts")
 }
 
-/// Line 1: mistakes on the command line, each with what to write instead.
+/// An error about the command line says what to write instead.
 #[test]
-fn a_mistake_is_told_with_its_remedy_before_anything_starts() {
+fn a_wrong_option_is_reported_with_its_remedy_before_anything_starts() {
     let json = |text: &'static str| ["agent", text, "true"].to_vec();
     for (args, words) in [
         (vec!["agent", "--on-crash", "2=bypass", "a", "c"], &["the agent", "restart or stop"][..]),
@@ -120,88 +122,91 @@ fn a_mistake_is_told_with_its_remedy_before_anything_starts() {
         (vec!["agent", "a", r#"{"command":"c","guard":true}"#], &["the agent", "only proxies"]),
     ] {
         let output = conductor(&args);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
         assert!(output.stdout.is_empty(), "{args:?}");
         for word in words {
-            assert!(said.contains(word), "{args:?}: {word:?} is not in {said:?}");
+            assert!(stderr.contains(word), "{args:?}: {word:?} is not in {stderr:?}");
         }
     }
 }
 
-/// Line 1: so many restarts in so much time, and then the chain closes over the gap. Checklist 104.
+/// A proxy is restarted as often as `--restarts` allows, and then bypassed. Checklist 104.
 #[test]
-fn a_proxy_that_crashes_too_often_is_left_out() {
+fn a_proxy_that_crashes_too_often_is_bypassed() {
     for options in [&["--restarts", "2/600"][..], &["--restarts", "1=2/600", "--restarts", "9/9"]] {
-        let mut play = Play::begin(stage().option(options), &["proxy", "other", "agent"], PLAIN);
-        let session = play.session("s");
+        let mut chain =
+            ScriptedChain::start(new_setup().option(options), &["proxy", "other", "agent"], PLAIN);
+        let session = chain.new_session("s");
         for _ in 0..2 {
-            play.kill(0);
-            play.learns(0, std::slice::from_ref(&session));
-            play.works();
+            chain.kill_proxy(0);
+            chain.expect_replay(0, std::slice::from_ref(&session));
+            chain.assert_works();
         }
-        kill(&play.proxies[0]);
-        let component = play.wait_for_state(1, "bypassed");
+        kill(&chain.proxies[0]);
+        let component = chain.wait_for_state(1, "bypassed");
         assert_eq!((&component["restarts"], &component["pid"]), (&json!(2), &Value::Null));
-        play.proxies.remove(0);
-        play.works();
-        assert!(!play.stage.has_entered("proxy"), "twice is enough");
+        chain.proxies.remove(0);
+        chain.assert_works();
+        assert!(!chain.test.has_entered("proxy"), "the proxy was restarted more than twice");
     }
 }
 
-/// Line 1: the same in a component's JSON. None at all is allowed, too.
+/// The limit can be given in the component's JSON, and can be zero.
 #[test]
-fn how_often_is_said_in_json_as_well() {
-    let setup = stage();
+fn the_restart_limit_can_be_given_in_json() {
+    let setup = new_setup();
     let mut proxy = setup.component("proxy");
     proxy["restarts"] = json!("0/60");
     let components = [proxy.to_string(), setup.component("agent").to_string()];
-    let mut play = Play::of(setup.run("agent", &components), &["proxy", "agent"], PLAIN);
-    kill(&play.proxies[0]);
-    play.wait_for_state(1, "bypassed");
-    play.proxies.clear();
-    play.works();
+    let mut chain =
+        ScriptedChain::handshake(setup.run("agent", &components), &["proxy", "agent"], PLAIN);
+    kill(&chain.proxies[0]);
+    chain.wait_for_state(1, "bypassed");
+    chain.proxies.clear();
+    chain.assert_works();
 }
 
-/// Line 1: crashes that are long ago do not count. Checklist 104.
+/// Crashes before the time window do not count. Checklist 104.
 #[test]
-fn who_crashes_seldom_is_always_restarted() {
+fn a_component_that_crashes_rarely_is_always_restarted() {
     let options = ["--restarts", "1/0"];
-    let mut play = Play::begin(stage().option(&options), &["proxy", "agent"], PLAIN);
+    let mut chain = ScriptedChain::start(new_setup().option(&options), &["proxy", "agent"], PLAIN);
     for _ in 0..5 {
-        play.kill(0);
-        play.learns(0, &[]);
-        play.works();
+        chain.kill_proxy(0);
+        chain.expect_replay(0, &[]);
+        chain.assert_works();
     }
 }
 
-/// Line 1: a guard is never left out; so is nobody who is to be restarted or else to stop the chain.
+/// Neither a guard nor a component with the policy `restart,stop` is ever bypassed.
 #[test]
-fn a_chain_stops_with_what_it_must_not_lose() {
+fn a_chain_stops_when_a_component_that_must_not_be_bypassed_crashes_too_often() {
     for options in [
         &["--guard", "proxy", "--restarts", "1/600"][..],
         &["--on-crash", "proxy=restart,stop", "--restarts", "1/600"],
         &["--on-crash", "restart,stop", "--restarts", "proxy=1/600"],
         &["--guard", "1", "--on-crash", "restart", "--restarts", "1/600"],
     ] {
-        let setup = stage().option(options).option(&HASTE);
-        let mut play = Play::begin(setup, &["proxy", "agent"], PLAIN);
-        play.kill(0);
-        play.learns(0, &[]);
-        play.works();
-        play.stage.editor.send(&request("1", PROMPT, r#"{"sessionId":"s"}"#));
-        play.proxies[0].request(PROMPT);
-        play.proxies[0].mutter("no licence\n");
-        play.proxies[0].exit(3);
-        assert_blames(&play.stage.editor.message(), "proxy", "ended with status 3", "no licence");
-        assert_eq!(play.stage.conductor.status(), 1);
-        assert_gone(play.agent.pid, "the agent");
-        let said = play.stage.conductor.stderr();
-        assert!(said.contains("'proxy'") && said.contains("no licence"), "{said}");
+        let setup = new_setup().option(options).option(&SHORT_GRACE);
+        let mut chain = ScriptedChain::start(setup, &["proxy", "agent"], PLAIN);
+        chain.kill_proxy(0);
+        chain.expect_replay(0, &[]);
+        chain.assert_works();
+        chain.test.editor.send(&request("1", PROMPT, r#"{"sessionId":"s"}"#));
+        chain.proxies[0].request(PROMPT);
+        chain.proxies[0].mutter("no licence\n");
+        chain.proxies[0].exit(3);
+        assert_blames(&chain.test.editor.message(), "proxy", "ended with status 3", "no licence");
+        assert_eq!(chain.test.conductor.status(), 1);
+        assert_gone(chain.agent.pid, "the agent");
+        let stderr = chain.test.conductor.stderr();
+        assert!(stderr.contains("'proxy'") && stderr.contains("no licence"), "{stderr}");
     }
 }
 
-/// Processor time that a process has used, in seconds; also of one that has ended and was not waited for.
+/// The processor time that a process has used, in seconds. Also works for a process that has ended and
+/// was not yet waited for.
 fn processor_time(pid: u32) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it is there");
     let (_, rest) = stat.rsplit_once(')').expect("a name");
@@ -211,375 +216,377 @@ fn processor_time(pid: u32) -> f64 {
     ticks / unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64
 }
 
-/// Line 1: a guard that says nothing in its last life ends the chain, which is told once; while others are
-/// given time to end, nobody is busy with its silence.
+/// A guard that does not answer its greeting after its last restart ends the chain, and the log reports
+/// that once. While the other components have time to end, the conductor uses no processor time on it.
 #[test]
-fn a_chain_ends_quietly_with_a_guard_that_says_nothing_in_its_last_life() {
+fn a_chain_ends_when_its_guard_is_silent_after_the_last_restart() {
     let limits = ["--restarts", "1/600", "--init-timeout", "2", "--grace", "2"];
-    let setup = stage().option(&["--guard", "guard"]).option(&limits);
-    let mut play = Play::begin(setup, &["first", "guard", "agent"], PLAIN);
-    play.kill(1);
-    play.proxies[1].request("proxy/initialize");
-    play.stage.editor.send(&request("1", "_x/ask", "{}"));
-    pass(&mut play.proxies[0]);
-    // It keeps the bad news to itself, so that the editor's question stays open.
+    let setup = new_setup().option(&["--guard", "guard"]).option(&limits);
+    let mut chain = ScriptedChain::start(setup, &["first", "guard", "agent"], PLAIN);
+    chain.kill_proxy(1);
+    chain.proxies[1].request("proxy/initialize");
+    chain.test.editor.send(&request("1", "_x/ask", "{}"));
+    forward_next(&mut chain.proxies[0]);
+    // The first proxy does not pass the error on, so the editor's request stays open.
     let cause = "did not answer initialize within 2 s";
-    assert_blames(&play.proxies[0].message(), "guard", cause, "");
-    let pid = play.stage.conductor.pid();
+    assert_blames(&chain.proxies[0].message(), "guard", cause, "");
+    let pid = chain.test.conductor.pid();
     let before = processor_time(pid);
     assert_gone(pid, "the conductor");
     let used = processor_time(pid) - before;
     assert!(used < 0.5, "{used} s in a grace period of 2 s");
-    assert_eq!(play.stage.conductor.status(), 1);
-    let said = play.stage.conductor.stderr();
-    let told: Vec<&str> = said.lines().filter(|line| line.contains(cause)).collect();
-    assert_eq!(told.len(), 1, "{said}");
-    assert!(told[0].contains("'guard'"), "{said}");
+    assert_eq!(chain.test.conductor.status(), 1);
+    let stderr = chain.test.conductor.stderr();
+    let reported: Vec<&str> = stderr.lines().filter(|line| line.contains(cause)).collect();
+    assert_eq!(reported.len(), 1, "{stderr}");
+    assert!(reported[0].contains("'guard'"), "{stderr}");
 }
 
-/// Line 1: `bypass` at once: what was in it is answered, what follows goes straight on. Checklist 100.
+/// With `bypass` a request inside the proxy is answered with an error, and later messages go around the
+/// proxy. Checklist 100.
 #[test]
-fn bypass_means_that_the_chain_goes_on_without_it_at_once() {
-    let setup = stage();
+fn the_bypass_policy_bypasses_a_crashed_proxy_at_once() {
+    let setup = new_setup();
     let mut json = setup.component("proxy");
     json["onCrash"] = json!("bypass");
     let agent = setup.component("agent").to_string();
     let by_json = setup.run("agent", &[json.to_string(), agent]);
-    let by_option = stage().option(&["--on-crash", "bypass"]).named(&["proxy", "agent"]);
-    for stage in [by_json, by_option] {
-        let mut play = Play::of(stage, &["proxy", "agent"], PLAIN);
-        play.stage.editor.send(&request("1", PROMPT, r#"{"sessionId":"s"}"#));
-        play.proxies[0].request(PROMPT);
-        play.agent.send(&request("7", "fs/read_text_file", "{}"));
-        play.proxies[0].request("proxy/successor");
-        play.proxies[0].exit(0);
-        let answer = play.stage.editor.message();
+    let by_option = new_setup().option(&["--on-crash", "bypass"]).named(&["proxy", "agent"]);
+    for chain in [by_json, by_option] {
+        let mut chain = ScriptedChain::handshake(chain, &["proxy", "agent"], PLAIN);
+        chain.test.editor.send(&request("1", PROMPT, r#"{"sessionId":"s"}"#));
+        chain.proxies[0].request(PROMPT);
+        chain.agent.send(&request("7", "fs/read_text_file", "{}"));
+        chain.proxies[0].request("proxy/successor");
+        chain.proxies[0].exit(0);
+        let answer = chain.test.editor.message();
         assert_crash(&answer, json!(1), "proxy", "ended with status 0", "left out");
-        let answer = play.agent.message();
+        let answer = chain.agent.message();
         assert_crash(&answer, json!(7), "proxy", "ended with status 0", "left out");
-        play.proxies.clear();
-        play.works();
-        assert!(!play.stage.has_entered("proxy"));
-        // It is a chain like any other, in which nobody is missed.
-        play.session("s");
+        chain.proxies.clear();
+        chain.assert_works();
+        assert!(!chain.test.has_entered("proxy"));
+        // Sessions work as in any other chain.
+        chain.new_session("s");
     }
 }
 
-/// Line 1: `stop`, by any name. Checklist 100.
+/// `stop` for all components, by number and by name. Checklist 100.
 #[test]
-fn stop_means_that_the_chain_ends() {
+fn the_stop_policy_ends_the_chain() {
     for option in ["stop", "1=stop", "proxy=stop"] {
-        let setup = stage().option(&["--on-crash", option]).option(&HASTE);
-        let mut play = Play::begin(setup, &["proxy", "agent"], LOADS);
-        play.agent.send(&request("7", "fs/read_text_file", "{}"));
-        play.proxies[0].request("proxy/successor");
-        kill(&play.proxies[0]);
-        assert_blames(&play.agent.message(), "proxy", "signal 9 (SIGKILL)", "");
-        assert_eq!(play.stage.conductor.status(), 1);
-        assert!(!play.stage.has_entered("proxy"));
+        let setup = new_setup().option(&["--on-crash", option]).option(&SHORT_GRACE);
+        let mut chain = ScriptedChain::start(setup, &["proxy", "agent"], LOADS);
+        chain.agent.send(&request("7", "fs/read_text_file", "{}"));
+        chain.proxies[0].request("proxy/successor");
+        kill(&chain.proxies[0]);
+        assert_blames(&chain.agent.message(), "proxy", "signal 9 (SIGKILL)", "");
+        assert_eq!(chain.test.conductor.status(), 1);
+        assert!(!chain.test.has_entered("proxy"));
     }
 }
 
-/// Line 1: the time before a restart is what was asked for. Until it is over nobody is started, and
-/// what is said waits.
+/// The restart happens after the given delay. Until then no process is started, and messages wait.
 #[test]
-fn a_restart_waits_as_long_as_it_is_told_to() {
-    let mut play = Play::begin(never_back(), &["proxy", "agent"], PLAIN);
-    kill(&play.proxies[0]);
-    let component = play.wait_for_state(1, "restarting");
+fn a_restart_waits_for_the_restart_delay() {
+    let mut chain = ScriptedChain::start(setup_without_restarts(), &["proxy", "agent"], PLAIN);
+    kill(&chain.proxies[0]);
+    let component = chain.wait_for_state(1, "restarting");
     assert_eq!((&component["pid"], &component["restarts"]), (&Value::Null, &json!(0)));
     let next = &component["nextStart"];
     assert_eq!(next["attempt"], 1, "{component}");
     assert!(next["inSeconds"].as_f64().is_some_and(|it| it > 60.0), "{component}");
-    play.stage.editor.send(&request("1", PROMPT, r#"{"sessionId":"s"}"#));
+    chain.test.editor.send(&request("1", PROMPT, r#"{"sessionId":"s"}"#));
     wait_until("the prompt waits", || {
-        (play.status()["components"][0]["queue"]["heldMessages"] == 1).then_some(())
+        (chain.status()["components"][0]["queue"]["heldMessages"] == 1).then_some(())
     });
-    assert!(!play.stage.has_entered("proxy"));
+    assert!(!chain.test.has_entered("proxy"));
 }
 
-/// Line 1: however a component ends, it is survived; its children end with it. Checklist 100.
+/// The chain survives every way in which a component can end. The component's children end with it.
+/// Checklist 100.
 #[test]
-fn every_kind_of_end_is_survived() {
+fn the_chain_survives_every_way_a_component_can_end() {
     let careless = "trap '' TERM; sleep 1000; sleep 1000";
     let careful = "exec >/dev/null; trap '' TERM; sleep 1000; sleep 1000";
     for (child, order, cause) in [
         (careless, json!({ "exit": 0 }), "ended with status 0"),
         (careless, json!({ "exit": 101 }), "ended with status 101"),
         (careless, json!({ "signal": libc::SIGABRT }), "signal 6 (SIGABRT)"),
-        // A child that has its pipe would keep it open.
+        // A child that inherits the pipe would keep it open.
         (careful, json!({ "close_stdout": true }), "closed its standard output"),
     ] {
-        let mut play = Play::pair(PLAIN);
-        let child = play.proxies[0].spawn(child);
-        play.stage.editor.send(&request("1", PROMPT, r#"{"sessionId":"s"}"#));
-        play.proxies[0].request(PROMPT);
-        play.proxies[0].order(order);
-        let answer = play.stage.editor.message();
+        let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
+        let child = chain.proxies[0].spawn(child);
+        chain.test.editor.send(&request("1", PROMPT, r#"{"sessionId":"s"}"#));
+        chain.proxies[0].request(PROMPT);
+        chain.proxies[0].order(order);
+        let answer = chain.test.editor.message();
         assert_crash(&answer, json!(1), "proxy", cause, "restarted");
-        assert_gone(play.proxies[0].pid, "the old proxy");
+        assert_gone(chain.proxies[0].pid, "the old proxy");
         assert_gone(child, "its child");
-        play.replaced(0);
-        play.learns(0, &[]);
-        play.works();
+        chain.await_restart(0);
+        chain.expect_replay(0, &[]);
+        chain.assert_works();
     }
 }
 
-/// The same for one that only does not read any more.
+/// The chain also survives a component that no longer reads.
 #[test]
 fn a_component_that_closes_its_input_is_replaced() {
-    let mut play = Play::pair(PLAIN);
-    let proxy = &mut play.proxies[0];
-    // It reads one more line and then no further, so that nobody is inside a call to read.
+    let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
+    let proxy = &mut chain.proxies[0];
+    // It reads one more line and then stops, so that no thread is inside a call to read.
     proxy.order(json!({ "read": false }));
     proxy.settle();
-    play.stage.editor.send(&notification("_x/last", "{}"));
+    chain.test.editor.send(&notification("_x/last", "{}"));
     assert_eq!(proxy.message()["method"], "_x/last");
     proxy.order(json!({ "close_stdin": true }));
     proxy.settle();
     let old = proxy.pid;
-    play.stage.editor.send(&request("1", PROMPT, r#"{"sessionId":"s"}"#));
-    let answer = play.stage.editor.message();
+    chain.test.editor.send(&request("1", PROMPT, r#"{"sessionId":"s"}"#));
+    let answer = chain.test.editor.message();
     assert_crash(&answer, json!(1), "proxy", "closed its standard input", "restarted");
     assert_gone(old, "the old proxy");
-    play.replaced(0);
-    play.learns(0, &[]);
-    play.works();
+    chain.await_restart(0);
+    chain.expect_replay(0, &[]);
+    chain.assert_works();
 }
 
-/// Line 1: the last words of one that has failed may lack their newline, and end with its pipe: that is no
-/// end of the next one. Another, which closes its pipe later and is given up for it, tells when that would
-/// have been seen.
+/// The last line of a failed component may lack its newline and end with its pipe. The conductor must not
+/// take that as the end of the next process. The other proxy closes its pipe later and is replaced for it:
+/// by then the conductor would have noticed.
 #[test]
-fn a_last_line_without_a_newline_is_no_end_of_the_next_one() {
+fn a_last_line_without_a_newline_does_not_end_the_next_process() {
     let refusal =
         |line: &str| testkit::rpc::error(id_of(line), r#"{"code":1,"message":"not now"}"#);
-    let said = "refused to be initialized again: not now";
+    let refused_again = "refused to be initialized again: not now";
     for at in 0..2 {
-        let mut play = Play::begin(stage(), &["one", "two", "agent"], LOADS);
+        let mut chain = ScriptedChain::start(new_setup(), &["one", "two", "agent"], LOADS);
         match at {
             0 => {
-                play.kill(0);
-                let line = play.proxies[0].line();
-                play.proxies[0].order(json!({ "out": refusal(&line), "exit": 1 }));
-                play.wait_for_words("not now");
-                play.replaced(0);
-                play.learns(0, &[]);
+                chain.kill_proxy(0);
+                let line = chain.proxies[0].line();
+                chain.proxies[0].order(json!({ "out": refusal(&line), "exit": 1 }));
+                chain.wait_for_stderr("not now");
+                chain.await_restart(0);
+                chain.expect_replay(0, &[]);
             }
             _ => {
-                kill(&play.agent);
-                play.agent = play.stage.enter("agent");
-                let line = play.agent.line();
-                play.agent.order(json!({ "out": refusal(&line), "exit": 1 }));
-                play.wait_for_words(said);
-                play.agent_is_back();
+                kill(&chain.agent);
+                chain.agent = chain.test.enter("agent");
+                let line = chain.agent.line();
+                chain.agent.order(json!({ "out": refusal(&line), "exit": 1 }));
+                chain.wait_for_stderr(refused_again);
+                chain.await_agent_restart();
             }
         }
-        play.works();
-        play.proxies[1].order(json!({ "close_stdout": true }));
-        play.replaced(1);
-        play.learns(1, &[]);
-        play.works();
-        let status = play.status();
-        let (number, pid) = if at == 0 { (0, play.proxies[0].pid) } else { (2, play.agent.pid) };
+        chain.assert_works();
+        chain.proxies[1].order(json!({ "close_stdout": true }));
+        chain.await_restart(1);
+        chain.expect_replay(1, &[]);
+        chain.assert_works();
+        let status = chain.status();
+        let (number, pid) = if at == 0 { (0, chain.proxies[0].pid) } else { (2, chain.agent.pid) };
         let component = &status["components"][number];
         assert_eq!((&component["state"], &component["pid"]), (&json!("live"), &json!(pid)));
         assert_eq!(component["restarts"], 2, "{component}");
     }
 }
 
-// The start.
+// Failures at the start.
 
-/// Line 1: what never stood is a mistake to be corrected: the start fails. A `bypass` for all components does
-/// not help, since the proxy may contain a guard.
+/// A component that was never up is a configuration error, so the start fails. `bypass` for all components
+/// does not change that, since the proxy may contain a guard.
 #[test]
-fn a_proxy_that_never_stood_fails_the_start() {
+fn a_proxy_that_was_never_up_fails_the_start() {
     for word in ["", "restart", "restart,bypass", "bypass", "1=restart,bypass"] {
         let option = ["--on-crash", word];
         let options = if word.is_empty() { &[][..] } else { &option };
-        let setup = stage().option(options).option(&HASTE).option(&["--dialect", "1=P5"]);
-        let mut stage = setup.named(&["proxy", "agent"]);
-        stage.editor.send(&request("1", "initialize", GREETING));
-        let mut proxy = stage.enter("proxy");
+        let setup = new_setup().option(options).option(&SHORT_GRACE).option(&["--dialect", "1=P5"]);
+        let mut chain = setup.named(&["proxy", "agent"]);
+        chain.editor.send(&request("1", "initialize", GREETING));
+        let mut proxy = chain.enter("proxy");
         proxy.request("proxy/initialize");
         proxy.mutter("no licence\n");
         proxy.exit(3);
-        assert_blames(&stage.editor.message(), "proxy", "ended with status 3", "no licence");
-        assert_eq!(stage.conductor.status(), 1);
-        assert!(!stage.has_entered("proxy"));
-        let explained = stage.conductor.stderr().contains("said of it by name");
+        assert_blames(&chain.editor.message(), "proxy", "ended with status 3", "no licence");
+        assert_eq!(chain.conductor.status(), 1);
+        assert!(!chain.has_entered("proxy"));
+        let explained = chain.conductor.stderr().contains("said of it by name");
         assert_eq!(explained, word == "bypass", "{word}");
     }
     for options in [&[][..], &["--on-crash", "bypass"]] {
-        let setup = stage().option(&HASTE).option(options);
+        let setup = new_setup().option(&SHORT_GRACE).option(options);
         let agent = setup.puppet("agent");
-        let mut stage = setup.run("agent", &["/nowhere/proxy".into(), agent]);
-        stage.editor.send(&request("1", "initialize", GREETING));
-        assert_blames(&stage.editor.message(), "proxy", "command not found", "");
-        assert_eq!(stage.conductor.status(), 1);
+        let mut chain = setup.run("agent", &["/nowhere/proxy".into(), agent]);
+        chain.editor.send(&request("1", "initialize", GREETING));
+        assert_blames(&chain.editor.message(), "proxy", "command not found", "");
+        assert_eq!(chain.conductor.status(), 1);
     }
 }
 
-/// Line 1: unless it is one that the chain can do without from the beginning.
+/// A proxy that the user allows to be bypassed by name does not fail the start.
 #[test]
-fn a_proxy_that_is_to_be_left_out_is_left_out_from_the_start() {
-    // It dies of its greeting.
+fn a_proxy_with_the_bypass_policy_is_bypassed_from_the_start() {
+    // It exits when it is greeted.
     let options = ["--on-crash", "1=bypass", "--dialect", "1=P5"];
-    let mut stage = stage().option(&options).named(&["proxy", "agent"]);
-    stage.editor.send(&request("1", "initialize", GREETING));
-    let mut proxy = stage.enter("proxy");
+    let mut chain = new_setup().option(&options).named(&["proxy", "agent"]);
+    chain.editor.send(&request("1", "initialize", GREETING));
+    let mut proxy = chain.enter("proxy");
     proxy.request("proxy/initialize");
     proxy.exit(3);
-    stands_without_it(stage);
+    assert_up_without_the_proxy(chain);
 }
 
-fn stands_without_it(mut stage: Stage) {
-    let mut agent = stage.enter("agent");
+fn assert_up_without_the_proxy(mut chain: Stage) {
+    let mut agent = chain.enter("agent");
     let line = agent.line();
     assert_eq!(line, request(id_of(&line), "initialize", GREETING));
     agent.send(&result(id_of(&line), PLAIN));
-    assert_eq!(stage.editor.line(), result("1", PLAIN));
-    let greeted = PLAIN.to_owned();
-    let mut play = Play { stage, proxies: Vec::new(), agent, greeted };
-    assert_eq!(play.status()["components"][0]["state"], "bypassed");
-    play.works();
-    assert!(!play.stage.has_entered("proxy"));
+    assert_eq!(chain.editor.line(), result("1", PLAIN));
+    let agent_result = PLAIN.to_owned();
+    let mut chain = ScriptedChain { test: chain, proxies: Vec::new(), agent, agent_result };
+    assert_eq!(chain.status()["components"][0]["state"], "bypassed");
+    chain.assert_works();
+    assert!(!chain.test.has_entered("proxy"));
 }
 
-/// Line 1: the same for one that cannot be started, that says nothing, or that refuses.
+/// The same holds for a proxy that cannot be started or does not answer.
 #[test]
-fn so_is_one_that_cannot_be_started_or_says_nothing() {
-    let setup = stage().option(&["--on-crash", "1=bypass"]);
+fn a_proxy_with_the_bypass_policy_that_cannot_start_or_is_silent_is_bypassed() {
+    let setup = new_setup().option(&["--on-crash", "1=bypass"]);
     let agent = setup.puppet("agent");
     let mut missing = setup.run("agent", &["/nowhere/proxy".into(), agent]);
     missing.editor.send(&request("1", "initialize", GREETING));
-    stands_without_it(missing);
+    assert_up_without_the_proxy(missing);
 
-    let setup = stage();
+    let setup = new_setup();
     let by_json = json!({ "command": "/nowhere/proxy", "onCrash": "bypass" }).to_string();
     let agent = setup.puppet("agent");
     let mut missing = setup.run("agent", &[by_json, agent]);
     missing.editor.send(&request("1", "initialize", GREETING));
-    stands_without_it(missing);
+    assert_up_without_the_proxy(missing);
 
     let options = ["--on-crash", "1=bypass", "--dialect", "1=P5", "--init-timeout", "0.3"];
-    let mut silent = stage().option(&options).named(&["proxy", "agent"]);
+    let mut silent = new_setup().option(&options).named(&["proxy", "agent"]);
     silent.editor.send(&request("1", "initialize", GREETING));
     let mut proxy = silent.enter("proxy");
     proxy.request("proxy/initialize");
     let pid = proxy.pid;
-    stands_without_it(silent);
-    assert_gone(pid, "the silent one");
+    assert_up_without_the_proxy(silent);
+    assert_gone(pid, "the silent proxy");
 }
 
-/// Line 1: nor is the agent's answer lost that such a proxy had asked for already.
+/// The agent's answer to a greeting that the bypassed proxy had already passed on is not lost.
 #[test]
-fn a_proxy_that_is_left_out_in_the_middle_of_the_handshake_leaves_the_chain_standing() {
+fn the_handshake_completes_when_a_proxy_is_bypassed_during_it() {
     let options = ["--on-crash", "1=bypass"];
-    let mut stage = stage().option(&options).named(&["proxy", "agent"]);
-    stage.editor.send(&request("1", "initialize", GREETING));
-    let mut proxy = stage.enter("proxy");
-    crate::play::is_greeted(&mut proxy);
-    let mut agent = stage.enter("agent");
+    let mut chain = new_setup().option(&options).named(&["proxy", "agent"]);
+    chain.editor.send(&request("1", "initialize", GREETING));
+    let mut proxy = chain.enter("proxy");
+    crate::chain::expect_greeting(&mut proxy);
+    let mut agent = chain.enter("agent");
     let line = agent.line();
     kill(&proxy);
-    let greeted = PLAIN.to_owned();
-    let mut play = Play { stage, proxies: Vec::new(), agent, greeted };
-    play.wait_for_state(1, "bypassed");
-    play.agent.send(&result(id_of(&line), PLAIN));
-    assert_eq!(play.stage.editor.line(), result("1", PLAIN));
-    play.works();
+    let agent_result = PLAIN.to_owned();
+    let mut chain = ScriptedChain { test: chain, proxies: Vec::new(), agent, agent_result };
+    chain.wait_for_state(1, "bypassed");
+    chain.agent.send(&result(id_of(&line), PLAIN));
+    assert_eq!(chain.test.editor.line(), result("1", PLAIN));
+    chain.assert_works();
 }
 
-// The agent.
+// Failures of the agent.
 
-/// Line 1: an agent that has no session yet has nothing to lose. Checklist 99.
+/// An agent without sessions has nothing to lose. Checklist 99.
 #[test]
 fn an_agent_without_sessions_is_restarted() {
-    let mut play = Play::pair(PLAIN);
+    let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
     for _ in 0..2 {
-        play.kill_agent();
-        play.works();
+        chain.kill_agent();
+        chain.assert_works();
     }
-    // A session that was closed is none.
-    play.session("s");
-    let closed = play.ask("1", "session/close", r#"{"sessionId":"s"}"#);
-    play.answer(&closed, "{}");
-    play.kill_agent();
-    play.works();
-    play.session("s");
+    // A closed session does not count.
+    chain.new_session("s");
+    let closed = chain.request("1", "session/close", r#"{"sessionId":"s"}"#);
+    chain.answer(&closed, "{}");
+    chain.kill_agent();
+    chain.assert_works();
+    chain.new_session("s");
 }
 
-/// Line 1: one that can take its sessions up is restarted, too.
+/// An agent that can restore its sessions is restarted.
 #[test]
-fn an_agent_that_takes_sessions_up_is_restarted() {
-    for (greeted, method) in [(LOADS, "session/load"), (RESUMES, "session/resume")] {
-        let mut play = Play::pair(greeted);
-        play.session("s");
-        play.kill_agent();
-        let asked = play.agent.request(method);
-        play.agent.answer(&asked, "{}");
-        play.works();
+fn an_agent_that_can_restore_sessions_is_restarted() {
+    for (agent_result, method) in [(LOADS, "session/load"), (RESUMES, "session/resume")] {
+        let mut chain = ScriptedChain::proxy_and_agent(agent_result);
+        chain.new_session("s");
+        chain.kill_agent();
+        let asked = chain.agent.request(method);
+        chain.agent.answer(&asked, "{}");
+        chain.assert_works();
     }
 }
 
-/// Line 1: one that would lose its sessions ends the chain, with the error of old. Checklist 99.
+/// The chain ends with an error if the agent would lose its sessions. Checklist 99.
 #[test]
 fn an_agent_that_would_lose_its_sessions_stops_the_chain() {
     for known in [true, false] {
-        let mut play = Play::begin(stage().option(&HASTE), &["proxy", "agent"], PLAIN);
-        // Of the other kind is one that the conductor has never seen begin.
+        let mut chain =
+            ScriptedChain::start(new_setup().option(&SHORT_GRACE), &["proxy", "agent"], PLAIN);
+        // The conductor also counts sessions that it has not seen begin.
         if known {
-            play.session("s");
+            chain.new_session("s");
         }
-        play.prompt("1", "s");
-        play.agent.mutter("out of memory\n");
-        play.agent.exit(3);
-        pass(&mut play.proxies[0]);
-        let answer = play.stage.editor.message();
+        chain.prompt("1", "s");
+        chain.agent.mutter("out of memory\n");
+        chain.agent.exit(3);
+        forward_next(&mut chain.proxies[0]);
+        let answer = chain.test.editor.message();
         assert_eq!(answer["id"], 1, "{answer}");
         assert_blames(&answer, "agent", "ended with status 3", "out of memory");
         assert!(!answer.to_string().contains("send again"), "{answer}");
-        assert_eq!(play.stage.conductor.status(), 1);
-        assert!(!play.stage.has_entered("agent"));
+        assert_eq!(chain.test.conductor.status(), 1);
+        assert!(!chain.test.has_entered("agent"));
     }
 }
 
-/// Line 1: unless its user wants it back all the same. Its sessions are lost, others can begin.
+/// The user can ask for a restart all the same. The sessions are lost, and new ones work.
 #[test]
-fn an_agent_is_restarted_whatever_it_offers_if_somebody_says_so() {
+fn an_agent_that_would_lose_its_sessions_is_restarted_if_the_user_asks_for_it() {
     for option in ["restart", "agent=restart", "2=restart,stop"] {
-        let setup = stage().option(&["--on-crash", option]);
-        let mut play = Play::begin(setup, &["proxy", "agent"], PLAIN);
-        play.session("s");
-        play.kill_agent();
-        play.works();
-        play.stage.editor.send(&request("1", PROMPT, &crate::play::prompt("s")));
-        pass(&mut play.proxies[0]);
-        pass(&mut play.proxies[0]);
-        let answer = play.stage.editor.message();
+        let setup = new_setup().option(&["--on-crash", option]);
+        let mut chain = ScriptedChain::start(setup, &["proxy", "agent"], PLAIN);
+        chain.new_session("s");
+        chain.kill_agent();
+        chain.assert_works();
+        chain.test.editor.send(&request("1", PROMPT, &crate::chain::prompt("s")));
+        forward_next(&mut chain.proxies[0]);
+        forward_next(&mut chain.proxies[0]);
+        let answer = chain.test.editor.message();
         assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(1), &json!(-32002)));
-        let message = answer["error"]["message"].as_str().expect("words");
+        let message = answer["error"]["message"].as_str().expect("a message");
         for word in ["agent 'agent'", "session 's'", "SIGKILL", "Start a new session"] {
             assert!(message.contains(word), "{word:?} is not in {message:?}");
         }
-        play.session("t");
-        play.works();
+        chain.new_session("t");
+        chain.assert_works();
     }
 }
 
-/// Line 1: an agent that crashes too often stops the chain: it cannot be left out.
+/// An agent cannot be bypassed, so the chain stops when it crashes too often.
 #[test]
 fn an_agent_that_crashes_too_often_stops_the_chain() {
     for option in ["restart", "bypass", "restart,bypass"] {
         let options = ["--on-crash", option, "--restarts", "1/600"];
-        let setup = stage().option(&options).option(&HASTE);
-        let mut play = Play::begin(setup, &["agent"], LOADS);
-        play.kill_agent();
-        play.works();
-        play.prompt("1", "s");
-        kill(&play.agent);
-        assert_blames(&play.stage.editor.message(), "agent", "SIGKILL", "");
-        assert_eq!(play.stage.conductor.status(), 1);
+        let setup = new_setup().option(&options).option(&SHORT_GRACE);
+        let mut chain = ScriptedChain::start(setup, &["agent"], LOADS);
+        chain.kill_agent();
+        chain.assert_works();
+        chain.prompt("1", "s");
+        kill(&chain.agent);
+        assert_blames(&chain.test.editor.message(), "agent", "SIGKILL", "");
+        assert_eq!(chain.test.conductor.status(), 1);
     }
 }

@@ -1,5 +1,5 @@
-//! A proxy dies and another takes its place: what it is told, and what the others notice of it, which
-//! is nothing. Line 2; checklist 104.
+//! A proxy crashes and is restarted: what the conductor replays to it, and that no other component notices.
+//! Checklist 104.
 
 use std::io::Write;
 
@@ -9,77 +9,78 @@ use testkit::rpc::{
 };
 use testkit::stage::parse;
 
-use crate::play::{
-    LOADS, PLAIN, Play, RESUMES, SetUp, assert_crash, is_greeted, kill, pass, prompt, update,
+use crate::chain::{
+    LOADS, PLAIN, RESUMES, ScriptedChain, SessionRequest, assert_crash, expect_greeting,
+    forward_next, kill, prompt, update,
 };
-use crate::stage;
+use crate::new_setup;
 
-/// Line 2: the same greeting, answered from memory with the same result, to the byte.
+/// The greeting and its result, which the conductor answers from memory, are the same to the byte.
 #[test]
-fn a_new_proxy_is_greeted_as_the_old_one_was_and_nobody_else_is() {
+fn only_the_restarted_proxy_is_greeted_again_with_the_same_greeting() {
     for names in [&["proxy", "agent"][..], &["one", "two", "three", "agent"]] {
-        let mut play = Play::begin(stage(), names, PLAIN);
+        let mut chain = ScriptedChain::start(new_setup(), names, PLAIN);
         for at in 0..names.len() - 1 {
-            play.kill(at);
-            play.learns(at, &[]);
-            play.works();
+            chain.kill_proxy(at);
+            chain.expect_replay(at, &[]);
+            chain.assert_works();
         }
-        // And again, all of them.
+        // Again, all of them at once.
         for at in 0..names.len() - 1 {
-            play.kill(at);
+            chain.kill_proxy(at);
         }
         for at in (0..names.len() - 1).rev() {
-            play.learns(at, &[]);
+            chain.expect_replay(at, &[]);
         }
-        play.works();
-        assert!(!play.stage.has_entered("agent"));
+        chain.assert_works();
+        assert!(!chain.test.has_entered("agent"));
     }
 }
 
-/// Line 2: the live sessions, however they were set up, oldest first; none that was closed or refused.
+/// Live sessions are replayed oldest first, however they were set up. Closed and refused ones are not.
 #[test]
-fn a_new_proxy_is_told_of_the_live_sessions() {
-    let mut play = Play::begin(stage(), &["one", "two", "agent"], RESUMES);
-    let new = play.session("new");
-    play.session("closed");
-    let loaded = SetUp::old("session/load", "loaded");
-    play.set_up(&loaded);
-    let resumed = SetUp::old("session/resume", "resumed");
-    play.set_up(&resumed);
-    let closed = play.ask("1", "session/close", r#"{"sessionId":"closed"}"#);
-    play.answer(&closed, "{}");
-    let refused = play.ask("2", "session/new", r#"{"cwd":"/refused","mcpServers":[]}"#);
-    play.agent.fail(&refused, r#"{"code":-32000,"message":"Authentication required"}"#);
-    play.proxies.iter_mut().rev().for_each(|proxy| drop(pass(proxy)));
-    assert_eq!(play.stage.editor.message()["error"]["code"], -32000);
+fn the_live_sessions_are_replayed_to_a_restarted_proxy() {
+    let mut chain = ScriptedChain::start(new_setup(), &["one", "two", "agent"], RESUMES);
+    let new = chain.new_session("new");
+    chain.new_session("closed");
+    let loaded = SessionRequest::existing("session/load", "loaded");
+    chain.set_up_session(&loaded);
+    let resumed = SessionRequest::existing("session/resume", "resumed");
+    chain.set_up_session(&resumed);
+    let closed = chain.request("1", "session/close", r#"{"sessionId":"closed"}"#);
+    chain.answer(&closed, "{}");
+    let refused = chain.request("2", "session/new", r#"{"cwd":"/refused","mcpServers":[]}"#);
+    chain.agent.fail(&refused, r#"{"code":-32000,"message":"Authentication required"}"#);
+    chain.proxies.iter_mut().rev().for_each(|proxy| drop(forward_next(proxy)));
+    assert_eq!(chain.test.editor.message()["error"]["code"], -32000);
     let sessions = [new, loaded, resumed];
     for at in [0, 1, 1, 0] {
-        play.kill(at);
-        play.learns(at, &sessions);
-        play.works();
+        chain.kill_proxy(at);
+        chain.expect_replay(at, &sessions);
+        chain.assert_works();
     }
 }
 
-/// Line 2: one that changes what it passes on, and what it answers, is told what it was told, and gets
-/// the answer that it got.
+/// A proxy that changes the set-up request and its result receives the original request, and the result
+/// that it received before.
 #[test]
-fn a_proxy_that_changes_sessions_gets_its_own_part_again() {
-    let mut play = Play::pair(PLAIN);
+fn a_proxy_that_changes_set_up_requests_receives_the_originals_again() {
+    let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
     let (theirs, ours) =
         (r#"{"cwd":"/a","mcpServers":[]}"#, r#"{"cwd":"/b","mcpServers":[],"n":1.10}"#);
     let (inner, outer) = (r#"{"sessionId":"inner","n":1e400}"#, r#"{"sessionId":"outer"}"#);
-    play.stage.editor.send(&request("1", "session/new", theirs));
-    let asked = play.proxies[0].request("session/new");
-    play.proxies[0].send(&wrapped_request("1", "session/new", ours));
-    let at_agent = play.agent.request("session/new");
-    play.agent.answer(&at_agent, inner);
-    assert_eq!(play.proxies[0].line(), result("1", inner));
-    play.proxies[0].answer(&asked, outer);
-    assert_eq!(play.stage.editor.line(), result("1", outer));
+    chain.test.editor.send(&request("1", "session/new", theirs));
+    let asked = chain.proxies[0].request("session/new");
+    chain.proxies[0].send(&wrapped_request("1", "session/new", ours));
+    let at_agent = chain.agent.request("session/new");
+    chain.agent.answer(&at_agent, inner);
+    assert_eq!(chain.proxies[0].line(), result("1", inner));
+    chain.proxies[0].answer(&asked, outer);
+    assert_eq!(chain.test.editor.line(), result("1", outer));
 
-    play.kill(0);
-    let proxy = &mut play.proxies[0];
-    let id = is_greeted(proxy);
+    chain.kill_proxy(0);
+    let proxy = &mut chain.proxies[0];
+    let id = expect_greeting(proxy);
     proxy.line();
     proxy.send(&result(&id, PLAIN));
     let line = proxy.line();
@@ -87,51 +88,51 @@ fn a_proxy_that_changes_sessions_gets_its_own_part_again() {
     proxy.send(&wrapped_request("5", "session/new", ours));
     assert_eq!(proxy.line(), result("5", inner));
     proxy.send(&result(id_of(&line), outer));
-    play.works();
-    // It has closed the one that the editor knows by its own name.
-    play.stage.editor.send(&request("1", "session/close", r#"{"sessionId":"outer"}"#));
-    let asked = play.proxies[0].request("session/close");
-    play.proxies[0].answer(&asked, "{}");
-    assert_eq!(play.stage.editor.line(), result("1", "{}"));
-    play.kill(0);
-    play.learns(0, &[]);
-    play.works();
+    chain.assert_works();
+    // The proxy closes the session that the editor knows under the proxy's name for it.
+    chain.test.editor.send(&request("1", "session/close", r#"{"sessionId":"outer"}"#));
+    let asked = chain.proxies[0].request("session/close");
+    chain.proxies[0].answer(&asked, "{}");
+    assert_eq!(chain.test.editor.line(), result("1", "{}"));
+    chain.kill_proxy(0);
+    chain.expect_replay(0, &[]);
+    chain.assert_works();
 }
 
-/// Line 2: one that keeps a session to itself, or opens one more, is not given what it did not ask for.
+/// The conductor answers from memory only the requests that the old proxy had sent as well.
 #[test]
-fn a_session_of_the_proxys_own_is_its_own_business() {
-    let mut play = Play::pair(PLAIN);
+fn a_session_that_the_old_proxy_did_not_request_goes_to_the_agent() {
+    let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
     let params = r#"{"cwd":"/a","mcpServers":[]}"#;
-    play.stage.editor.send(&request("1", "session/new", params));
-    let asked = play.proxies[0].request("session/new");
-    play.proxies[0].answer(&asked, r#"{"sessionId":"own"}"#);
-    assert_eq!(play.stage.editor.line(), result("1", r#"{"sessionId":"own"}"#));
-    play.kill(0);
-    let proxy = &mut play.proxies[0];
-    let id = is_greeted(proxy);
+    chain.test.editor.send(&request("1", "session/new", params));
+    let asked = chain.proxies[0].request("session/new");
+    chain.proxies[0].answer(&asked, r#"{"sessionId":"own"}"#);
+    assert_eq!(chain.test.editor.line(), result("1", r#"{"sessionId":"own"}"#));
+    chain.kill_proxy(0);
+    let proxy = &mut chain.proxies[0];
+    let id = expect_greeting(proxy);
     proxy.line();
     proxy.send(&result(&id, PLAIN));
     let line = proxy.line();
     assert_eq!(line, request(id_of(&line), "session/new", params));
-    // This time it wants one of the agent: that is news to everybody.
+    // This time the proxy requests a session of the agent. That is a new request.
     proxy.send(&wrapped_request("5", "session/new", params));
-    let at_agent = play.agent.request("session/new");
-    play.agent.answer(&at_agent, r#"{"sessionId":"s"}"#);
+    let at_agent = chain.agent.request("session/new");
+    chain.agent.answer(&at_agent, r#"{"sessionId":"s"}"#);
     assert_eq!(proxy.line(), result("5", r#"{"sessionId":"s"}"#));
     proxy.send(&result(id_of(&line), r#"{"sessionId":"own"}"#));
-    play.works();
+    chain.assert_works();
 }
 
-/// Line 2: a new proxy that refuses a session is no reason to do without it; that is told.
+/// A restarted proxy that refuses a session stays in the chain. The log reports the session.
 #[test]
-fn a_new_proxy_may_refuse_a_session() {
-    let mut play = Play::pair(PLAIN);
-    let first = play.session("first");
-    let second = play.session("second");
-    play.kill(0);
-    let proxy = &mut play.proxies[0];
-    let id = is_greeted(proxy);
+fn a_restarted_proxy_may_refuse_a_session() {
+    let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
+    let first = chain.new_session("first");
+    let second = chain.new_session("second");
+    chain.kill_proxy(0);
+    let proxy = &mut chain.proxies[0];
+    let id = expect_greeting(proxy);
     proxy.line();
     proxy.send(&result(&id, PLAIN));
     let line = proxy.line();
@@ -140,68 +141,68 @@ fn a_new_proxy_may_refuse_a_session() {
     let line = proxy.line();
     assert_eq!(line, request(id_of(&line), "session/new", &second.params));
     proxy.send(&result(id_of(&line), &second.result));
-    play.works();
-    play.wait_for_words("proxy 'proxy' could not take up session 'first' again: not again");
+    chain.assert_works();
+    chain.wait_for_stderr("proxy 'proxy' could not take up session 'first' again: not again");
 }
 
-/// Line 2: while it learns, a new proxy may ask and tell both sides what it likes, and is answered;
-/// what is said to it waits.
+/// During session replay a proxy may send requests and notifications to both sides, and receives answers.
+/// Messages to the proxy wait.
 #[test]
-fn a_new_proxy_may_ask_while_it_learns() {
-    let mut play = Play::pair(PLAIN);
-    let session = play.session("s");
-    play.kill(0);
-    let proxy = &mut play.proxies[0];
-    let id = is_greeted(proxy);
+fn a_proxy_may_send_requests_during_session_replay() {
+    let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
+    let session = chain.new_session("s");
+    chain.kill_proxy(0);
+    let proxy = &mut chain.proxies[0];
+    let id = expect_greeting(proxy);
     proxy.line();
     proxy.send(&result(&id, PLAIN));
     let line = proxy.line();
     assert_eq!(line, request(id_of(&line), "session/new", &session.params));
-    play.stage.editor.send(&notification("_x/later", "{}"));
+    chain.test.editor.send(&notification("_x/later", "{}"));
     proxy.send(&request("5", "fs/read_text_file", r#"{"path":"/x"}"#));
-    let asked = play.stage.editor.message();
+    let asked = chain.test.editor.message();
     assert_eq!(asked["method"], "fs/read_text_file", "{asked}");
     proxy.send(&notification("session/update", r#"{"sessionId":"s"}"#));
-    assert_eq!(play.stage.editor.message()["method"], "session/update");
+    assert_eq!(chain.test.editor.message()["method"], "session/update");
     proxy.send(&wrapped_request("6", "_x/ask", "{}"));
-    let at_agent = play.agent.request("_x/ask");
+    let at_agent = chain.agent.request("_x/ask");
     proxy.send(&wrapped_notification("_x/note", "{}"));
-    assert_eq!(play.agent.line(), notification("_x/note", "{}"));
-    play.agent.answer(&at_agent, r#"{"by":"agent"}"#);
+    assert_eq!(chain.agent.line(), notification("_x/note", "{}"));
+    chain.agent.answer(&at_agent, r#"{"by":"agent"}"#);
     assert_eq!(proxy.line(), result("6", r#"{"by":"agent"}"#));
-    // An answer does not overtake what its sender said before.
-    play.stage.editor.send(&result(&asked["id"].to_string(), r#"{"by":"editor"}"#));
+    // An answer does not overtake what its sender sent before.
+    chain.test.editor.send(&result(&asked["id"].to_string(), r#"{"by":"editor"}"#));
     assert_eq!(proxy.line(), notification("_x/later", "{}"));
     assert_eq!(proxy.line(), result("5", r#"{"by":"editor"}"#));
     proxy.send(&result(id_of(&line), &session.result));
-    play.works();
+    chain.assert_works();
 }
 
-/// Line 2: what waits for it does not keep away the answer that it needs, however much that is.
+/// However many messages wait for a proxy, it receives the answer that it needs.
 #[test]
-fn a_new_proxy_gets_its_answer_though_very_much_waits_for_it() {
+fn a_restarted_proxy_gets_its_answer_behind_a_long_queue() {
     const COUNT: usize = 64;
-    let mut play = Play::pair(PLAIN);
-    let session = play.session("s");
-    play.kill(0);
+    let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
+    let session = chain.new_session("s");
+    chain.kill_proxy(0);
     let text = "x".repeat(64 * 1024);
     let line = |n: &str| update("s", "agent_message_chunk", &format!("{n} {text}"));
-    play.agent.order(json!({ "repeat": line("{n}"), "count": COUNT }));
-    // Nobody learns yet, so the agent is made to wait.
-    testkit::stage::wait_until("too much waits", || {
-        let held = play.status()["components"][0]["queue"]["heldBytes"].take();
+    chain.agent.order(json!({ "repeat": line("{n}"), "count": COUNT }));
+    // The replay has not begun, so the agent is paused.
+    testkit::stage::wait_until("more than the limit waits", || {
+        let held = chain.status()["components"][0]["queue"]["heldBytes"].take();
         (held.as_u64() > Some(1024 * 1024)).then_some(())
     });
-    let proxy = &mut play.proxies[0];
-    let id = is_greeted(proxy);
+    let proxy = &mut chain.proxies[0];
+    let id = expect_greeting(proxy);
     proxy.line();
     proxy.send(&result(&id, PLAIN));
     let asked = proxy.line();
     assert_eq!(asked, request(id_of(&asked), "session/new", &session.params));
     proxy.send(&wrapped_request("6", "_x/ask", "{}"));
-    let at_agent = play.agent.request("_x/ask");
-    play.agent.answer(&at_agent, r#"{"by":"agent"}"#);
-    // An answer does not overtake what its sender said before.
+    let at_agent = chain.agent.request("_x/ask");
+    chain.agent.answer(&at_agent, r#"{"by":"agent"}"#);
+    // An answer does not overtake what its sender sent before.
     for n in 0..COUNT {
         let message = proxy.message();
         let expected = parse(&line(&n.to_string()));
@@ -209,32 +210,32 @@ fn a_new_proxy_gets_its_answer_though_very_much_waits_for_it() {
     }
     assert_eq!(proxy.line(), result("6", r#"{"by":"agent"}"#));
     proxy.send(&result(id_of(&asked), &session.result));
-    play.works();
-    assert!(!play.stage.has_entered("proxy"));
+    chain.assert_works();
+    assert!(!chain.test.has_entered("proxy"));
 }
 
-/// Line 2: one that refuses to be greeted, or says nothing, has failed like one that dies.
+/// A restarted proxy that refuses its greeting, or does not answer it, has failed like one that crashes.
 #[test]
-fn a_new_proxy_that_is_not_fit_is_replaced_in_turn() {
+fn a_restarted_proxy_that_does_not_accept_its_greeting_is_replaced() {
     let options = ["--restarts", "2/600", "--init-timeout", "0.3"];
-    let mut play = Play::begin(stage().option(&options), &["proxy", "agent"], PLAIN);
-    play.kill(0);
-    let line = play.proxies[0].line();
-    play.proxies[0].send(&testkit::rpc::error(id_of(&line), r#"{"code":-1,"message":"not me"}"#));
-    // It says nothing to the next older greeting.
-    play.wait_for_words("not me");
-    play.replaced(0);
-    // It says nothing.
-    play.proxies[0].request("proxy/initialize");
-    play.wait_for_state(1, "bypassed");
-    play.wait_for_words("did not answer initialize within 300 ms");
-    play.proxies.clear();
-    play.works();
+    let mut chain = ScriptedChain::start(new_setup().option(&options), &["proxy", "agent"], PLAIN);
+    chain.kill_proxy(0);
+    let line = chain.proxies[0].line();
+    chain.proxies[0].send(&testkit::rpc::error(id_of(&line), r#"{"code":-1,"message":"not me"}"#));
+    // It does not answer the next older greeting either.
+    chain.wait_for_stderr("not me");
+    chain.await_restart(0);
+    // It does not answer the first greeting.
+    chain.proxies[0].request("proxy/initialize");
+    chain.wait_for_state(1, "bypassed");
+    chain.wait_for_stderr("did not answer initialize within 300 ms");
+    chain.proxies.clear();
+    chain.assert_works();
 }
 
-// What is said meanwhile.
+// Messages to a proxy that is down.
 
-/// The messages that come to a proxy next, by direction.
+/// The next messages to a proxy, sorted by direction.
 fn sorted(proxy: &mut testkit::stage::Puppet, count: usize) -> [Vec<Value>; 2] {
     let mut sorted = [Vec::new(), Vec::new()];
     for _ in 0..count {
@@ -248,12 +249,12 @@ fn sorted(proxy: &mut testkit::stage::Puppet, count: usize) -> [Vec<Value>; 2] {
     sorted
 }
 
-/// Line 2: messages for it wait, and then come in order, from both sides.
+/// Messages to the proxy wait and then arrive in order, from both sides.
 #[test]
-fn what_is_said_to_it_meanwhile_waits_and_comes_in_order() {
-    let mut play = Play::pair(PLAIN);
-    let session = play.session("s");
-    play.kill(0);
+fn messages_to_a_proxy_that_is_down_wait_and_arrive_in_order() {
+    let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
+    let session = chain.new_session("s");
+    chain.kill_proxy(0);
     let calls = ["_x/note", "_x/ask", "session/prompt", "session/cancel", "_x/ask", "_x/note"];
     let is_note = |method: &str| method == "_x/note" || method == "session/cancel";
     let line = |n: usize, method: &str| match is_note(method) {
@@ -261,103 +262,103 @@ fn what_is_said_to_it_meanwhile_waits_and_comes_in_order() {
         false => request(&n.to_string(), method, &format!(r#"{{"n":{n}}}"#)),
     };
     for (n, method) in calls.into_iter().enumerate() {
-        play.stage.editor.send(&line(n, method));
-        play.agent.send(&line(n, method));
+        chain.test.editor.send(&line(n, method));
+        chain.agent.send(&line(n, method));
     }
-    let held = testkit::stage::wait_until("all of it waits", || {
-        let queue = play.status()["components"][0]["queue"].take();
+    let held = testkit::stage::wait_until("all messages wait", || {
+        let queue = chain.status()["components"][0]["queue"].take();
         (queue["heldMessages"] == 12).then_some(queue)
     });
     assert!(held["heldBytes"].as_u64().expect("a number") > 500, "{held}");
-    play.learns(0, &[session]);
+    chain.expect_replay(0, &[session]);
     let expected: Vec<Value> =
         calls.iter().enumerate().map(|(n, method)| json!([method, n])).collect();
-    assert_eq!(sorted(&mut play.proxies[0], 12), [expected.clone(), expected]);
-    // What comes later comes behind them.
-    play.stage.editor.send(&notification("_x/later", "{}"));
-    assert_eq!(play.proxies[0].line(), notification("_x/later", "{}"));
+    assert_eq!(sorted(&mut chain.proxies[0], 12), [expected.clone(), expected]);
+    // A later message arrives after them.
+    chain.test.editor.send(&notification("_x/later", "{}"));
+    assert_eq!(chain.proxies[0].line(), notification("_x/later", "{}"));
 }
 
-/// Line 2: what the neighbours of a proxy say to each other's other sides is not held up.
+/// Messages between other components do not wait.
 #[test]
-fn only_who_speaks_to_it_has_to_wait() {
-    let mut play = Play::begin(stage(), &["one", "two", "three", "agent"], PLAIN);
-    play.kill(1);
-    play.stage.editor.send(&request("1", "_x/ask", "{}"));
-    let asked = play.proxies[0].request("_x/ask");
-    play.proxies[0].answer(&asked, "{}");
-    assert_eq!(play.stage.editor.line(), result("1", "{}"));
-    play.agent.send(&notification("_x/note", "{}"));
-    assert_eq!(play.proxies[2].line(), wrapped_notification("_x/note", "{}"));
-    play.learns(1, &[]);
-    play.works();
+fn only_messages_to_the_proxy_that_is_down_wait() {
+    let mut chain = ScriptedChain::start(new_setup(), &["one", "two", "three", "agent"], PLAIN);
+    chain.kill_proxy(1);
+    chain.test.editor.send(&request("1", "_x/ask", "{}"));
+    let asked = chain.proxies[0].request("_x/ask");
+    chain.proxies[0].answer(&asked, "{}");
+    assert_eq!(chain.test.editor.line(), result("1", "{}"));
+    chain.agent.send(&notification("_x/note", "{}"));
+    assert_eq!(chain.proxies[2].line(), wrapped_notification("_x/note", "{}"));
+    chain.expect_replay(1, &[]);
+    chain.assert_works();
 }
 
-/// Line 2: a request that was inside it is answered once, with an error that tells all there is to
-/// tell. Checklist 100.
+/// A request inside the crashed proxy is answered once, with an error that names the component, the cause
+/// and the remedy. Checklist 100.
 #[test]
-fn what_was_inside_it_is_answered_once_with_who_how_and_what_to_do() {
-    let mut play = Play::pair(PLAIN);
-    play.stage.editor.send(&request("1", "session/prompt", &prompt("s")));
-    play.proxies[0].request("session/prompt");
-    play.agent.send(&request("\"a\"", "fs/read_text_file", r#"{"path":"/x"}"#));
-    play.proxies[0].request("proxy/successor");
-    play.proxies[0].mutter("one\nout of luck\n");
-    play.proxies[0].exit(7);
-    let at_editor = play.stage.editor.message();
+fn a_request_inside_a_crashed_proxy_is_answered_once_with_the_cause_and_the_remedy() {
+    let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
+    chain.test.editor.send(&request("1", "session/prompt", &prompt("s")));
+    chain.proxies[0].request("session/prompt");
+    chain.agent.send(&request("\"a\"", "fs/read_text_file", r#"{"path":"/x"}"#));
+    chain.proxies[0].request("proxy/successor");
+    chain.proxies[0].mutter("one\nout of luck\n");
+    chain.proxies[0].exit(7);
+    let at_editor = chain.test.editor.message();
     assert_crash(&at_editor, json!(1), "proxy", "ended with status 7", "restarted");
-    let at_agent = play.agent.message();
+    let at_agent = chain.agent.message();
     assert_crash(&at_agent, json!("a"), "proxy", "ended with status 7", "restarted");
     for (answer, method) in [(at_editor, "session/prompt"), (at_agent, "fs/read_text_file")] {
         let error = &answer["error"];
         assert_eq!(error["data"]["status"], 7, "{answer}");
         assert_eq!(error["data"]["lastWords"], json!(["one", "out of luck"]), "{answer}");
-        let message = error["message"].as_str().expect("words");
+        let message = error["message"].as_str().expect("a message");
         assert!(message.contains("one | out of luck") && message.contains(method), "{message}");
     }
-    play.replaced(0);
-    play.learns(0, &[]);
-    play.works();
-    // A signal is told as one.
-    play.stage.editor.send(&request("2", "_x/ask", "{}"));
-    play.proxies[0].request("_x/ask");
-    play.kill(0);
-    let answer = play.stage.editor.message();
+    chain.await_restart(0);
+    chain.expect_replay(0, &[]);
+    chain.assert_works();
+    // A signal is reported as such.
+    chain.test.editor.send(&request("2", "_x/ask", "{}"));
+    chain.proxies[0].request("_x/ask");
+    chain.kill_proxy(0);
+    let answer = chain.test.editor.message();
     assert_crash(&answer, json!(2), "proxy", "was killed by signal 9 (SIGKILL)", "restarted");
     assert_eq!(answer["error"]["data"]["signal"], 9);
-    play.learns(0, &[]);
-    play.works();
+    chain.expect_replay(0, &[]);
+    chain.assert_works();
 }
 
-/// Line 2: what it said before it died is not lost, and comes before the error.
+/// Messages that the proxy sent before it crashed are delivered, before the error.
 #[test]
-fn its_last_messages_are_delivered() {
-    let mut play = Play::pair(PLAIN);
-    play.stage.editor.send(&request("1", "session/prompt", &prompt("s")));
-    play.proxies[0].request("session/prompt");
+fn the_last_messages_of_a_crashed_proxy_are_delivered() {
+    let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
+    chain.test.editor.send(&request("1", "session/prompt", &prompt("s")));
+    chain.proxies[0].request("session/prompt");
     for n in 0..100 {
-        play.proxies[0].send(&notification("session/update", &format!(r#"{{"n":{n}}}"#)));
+        chain.proxies[0].send(&notification("session/update", &format!(r#"{{"n":{n}}}"#)));
     }
-    play.proxies[0].exit(0);
+    chain.proxies[0].exit(0);
     for n in 0..100 {
         assert_eq!(
-            play.stage.editor.line(),
+            chain.test.editor.line(),
             notification("session/update", &format!(r#"{{"n":{n}}}"#))
         );
     }
-    assert_crash(&play.stage.editor.message(), json!(1), "proxy", "status 0", "restarted");
+    assert_crash(&chain.test.editor.message(), json!(1), "proxy", "status 0", "restarted");
 }
 
-/// Line 2: what waits is bounded: who says too much has to wait, and nothing is lost.
+/// The queue of waiting messages is bounded: a fast sender is paused, and no message is lost.
 #[test]
-fn who_says_much_meanwhile_has_to_wait() {
+fn a_fast_sender_is_paused_while_the_proxy_is_down() {
     const COUNT: usize = 400;
-    let mut play = Play::pair(PLAIN);
-    play.kill(0);
+    let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
+    chain.kill_proxy(0);
     let text = "x".repeat(64 * 1024);
     let line = move |n: usize| notification("_x/note", &format!(r#"{{"n":{n},"text":"{text}"}}"#));
-    // Not from this thread: it is made to wait.
-    let mut stdin = play.stage.editor.take_stdin();
+    // In a thread of its own, because the write blocks.
+    let mut stdin = chain.test.editor.take_stdin();
     let lines = line.clone();
     let writer = std::thread::spawn(move || {
         for n in 0..COUNT {
@@ -365,180 +366,179 @@ fn who_says_much_meanwhile_has_to_wait() {
         }
         stdin
     });
-    testkit::stage::wait_until("the editor is made to wait", || {
-        (play.status()["editor"]["paused"] == true).then_some(())
+    testkit::stage::wait_until("the editor is paused", || {
+        (chain.status()["editor"]["paused"] == true).then_some(())
     });
-    let held = play.status()["components"][0]["queue"]["heldBytes"].as_u64().expect("a number");
+    let held = chain.status()["components"][0]["queue"]["heldBytes"].as_u64().expect("a number");
     assert!(held < (COUNT as u64 - 100) * 64 * 1024, "{held}");
-    play.learns(0, &[]);
+    chain.expect_replay(0, &[]);
     for n in 0..COUNT {
-        assert!(play.proxies[0].line() == line(n), "line {n}");
+        assert!(chain.proxies[0].line() == line(n), "line {n}");
     }
-    writer.join().expect("all of it was read");
+    writer.join().expect("all lines were read");
 }
 
-/// Line 2: a session that was being set up when its proxy died does not begin without it: who asked is
-/// told to ask again, and the one that the agent has set up is closed.
+/// A session that was being set up when its proxy crashed does not begin without the proxy. The requester
+/// is asked to send the request again, and the agent's session is closed.
 #[test]
-fn a_session_that_was_being_set_up_is_asked_for_again() {
+fn a_set_up_request_inside_a_crashed_proxy_fails_and_its_session_is_closed() {
     for answered_late in [true, false] {
-        let mut play = Play::pair(PLAIN);
-        let SetUp { method, params, .. } = SetUp::new("s");
-        let asked = play.ask("1", method, &params);
+        let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
+        let SessionRequest { method, params, .. } = SessionRequest::new("s");
+        let asked = chain.request("1", method, &params);
         if !answered_late {
-            play.agent.answer(&asked, r#"{"sessionId":"s"}"#);
-            assert_eq!(play.proxies[0].message()["result"]["sessionId"], "s");
+            chain.agent.answer(&asked, r#"{"sessionId":"s"}"#);
+            assert_eq!(chain.proxies[0].message()["result"]["sessionId"], "s");
         }
-        play.kill(0);
-        assert_crash(&play.stage.editor.message(), json!(1), "proxy", "SIGKILL", "restarted");
+        chain.kill_proxy(0);
+        assert_crash(&chain.test.editor.message(), json!(1), "proxy", "SIGKILL", "restarted");
         if answered_late {
-            assert_eq!(play.agent.line(), cancel(&asked["id"].to_string()));
-            play.agent.answer(&asked, r#"{"sessionId":"s"}"#);
+            assert_eq!(chain.agent.line(), cancel(&asked["id"].to_string()));
+            chain.agent.answer(&asked, r#"{"sessionId":"s"}"#);
         }
-        let closed = play.agent.request("session/close");
+        let closed = chain.agent.request("session/close");
         assert_eq!(closed["params"]["sessionId"], "s", "{closed}");
-        play.agent.answer(&closed, "{}");
-        play.learns(0, &[]);
-        play.works();
-        let again = play.session("t");
-        play.kill(0);
-        play.learns(0, &[again]);
-        play.works();
+        chain.agent.answer(&closed, "{}");
+        chain.expect_replay(0, &[]);
+        chain.assert_works();
+        let again = chain.new_session("t");
+        chain.kill_proxy(0);
+        chain.expect_replay(0, &[again]);
+        chain.assert_works();
     }
 }
 
-/// Line 2: one that is live already, and was to be loaded once more, is still the editor's: what the agent
-/// says in it is shown.
+/// A session that is already live, and was being loaded once more, still belongs to the editor: the agent's
+/// messages in it are delivered.
 #[test]
-fn a_live_session_goes_on_though_its_proxy_died_over_loading_it_again() {
+fn a_live_session_survives_a_proxy_crash_while_it_is_loaded_again() {
     for answered_late in [true, false] {
-        let mut play = Play::pair(LOADS);
-        let session = play.session("s");
-        let SetUp { method, params, .. } = SetUp::old("session/load", "s");
-        let asked = play.ask("1", method, &params);
+        let mut chain = ScriptedChain::proxy_and_agent(LOADS);
+        let session = chain.new_session("s");
+        let SessionRequest { method, params, .. } = SessionRequest::existing("session/load", "s");
+        let asked = chain.request("1", method, &params);
         if !answered_late {
-            play.agent.answer(&asked, "{}");
-            assert!(play.proxies[0].message()["result"].is_object());
+            chain.agent.answer(&asked, "{}");
+            assert!(chain.proxies[0].message()["result"].is_object());
         }
-        play.kill(0);
-        assert_crash(&play.stage.editor.message(), json!(1), "proxy", "SIGKILL", "restarted");
+        chain.kill_proxy(0);
+        assert_crash(&chain.test.editor.message(), json!(1), "proxy", "SIGKILL", "restarted");
         if answered_late {
-            assert_eq!(play.agent.line(), cancel(&asked["id"].to_string()));
-            play.agent.answer(&asked, "{}");
+            assert_eq!(chain.agent.line(), cancel(&asked["id"].to_string()));
+            chain.agent.answer(&asked, "{}");
         }
-        play.learns(0, &[session]);
-        play.works();
-        // Before anybody works in it, too.
+        chain.expect_replay(0, &[session]);
+        chain.assert_works();
+        // Also before the next prompt.
         for prompted in [false, true] {
-            let asked = prompted.then(|| play.prompt("2", "s"));
-            play.agent.send(&update("s", "agent_message_chunk", "x"));
-            pass(&mut play.proxies[0]);
-            let shown = play.stage.editor.message();
+            let asked = prompted.then(|| chain.prompt("2", "s"));
+            chain.agent.send(&update("s", "agent_message_chunk", "x"));
+            forward_next(&mut chain.proxies[0]);
+            let shown = chain.test.editor.message();
             assert_eq!(shown, parse(&update("s", "agent_message_chunk", "x")));
             let permission = r#"{"sessionId":"s","options":[]}"#;
-            play.agent.send(&request("\"a\"", "session/request_permission", permission));
-            pass(&mut play.proxies[0]);
-            let shown = play.stage.editor.message();
+            chain.agent.send(&request("\"a\"", "session/request_permission", permission));
+            forward_next(&mut chain.proxies[0]);
+            let shown = chain.test.editor.message();
             assert_eq!(shown["method"], "session/request_permission", "{shown}");
-            play.stage.editor.send(&result(&shown["id"].to_string(), "{}"));
-            pass(&mut play.proxies[0]);
-            assert_eq!(play.agent.line(), result("\"a\"", "{}"));
+            chain.test.editor.send(&result(&shown["id"].to_string(), "{}"));
+            forward_next(&mut chain.proxies[0]);
+            assert_eq!(chain.agent.line(), result("\"a\"", "{}"));
             if let Some(asked) = asked {
-                assert_eq!(play.answer(&asked, "{}")["id"], 2);
+                assert_eq!(chain.answer(&asked, "{}")["id"], 2);
             }
         }
     }
 }
 
-// Cancelled meanwhile.
+// Cancellations while a proxy is down.
 
-/// Line 2: a request that waits for a proxy and is cancelled is answered at once, and nobody hears of
-/// it.
+/// A waiting request that is cancelled is answered at once, and is never delivered.
 #[test]
-fn a_request_that_waits_can_be_cancelled() {
-    let mut play = Play::pair(PLAIN);
-    play.kill(0);
-    play.stage.editor.send(&request("1", "_x/ask", "{}"));
-    play.stage.editor.send(&cancel("1"));
-    let answer = play.stage.editor.message();
+fn a_waiting_request_can_be_cancelled() {
+    let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
+    chain.kill_proxy(0);
+    chain.test.editor.send(&request("1", "_x/ask", "{}"));
+    chain.test.editor.send(&cancel("1"));
+    let answer = chain.test.editor.message();
     assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(1), &json!(-32800)));
-    play.agent.send(&request("\"a\"", "_x/ask", "{}"));
-    play.agent.send(&cancel("\"a\""));
-    let answer = play.agent.message();
+    chain.agent.send(&request("\"a\"", "_x/ask", "{}"));
+    chain.agent.send(&cancel("\"a\""));
+    let answer = chain.agent.message();
     assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!("a"), &json!(-32800)));
-    play.learns(0, &[]);
-    play.works();
+    chain.expect_replay(0, &[]);
+    chain.assert_works();
 }
 
-/// Line 2: `session/cancel` waits like anything else; so the prompt it is about comes first.
+/// `session/cancel` waits like any other message, so the prompt that it cancels arrives first.
 #[test]
 fn a_turn_can_be_cancelled_while_its_prompt_waits() {
-    let mut play = Play::pair(PLAIN);
-    let session = play.session("s");
-    play.kill(0);
-    play.stage.editor.send(&request("1", "session/prompt", &prompt("s")));
-    play.stage.editor.send(&notification("session/cancel", r#"{"sessionId":"s"}"#));
-    play.learns(0, &[session]);
-    pass(&mut play.proxies[0]);
-    pass(&mut play.proxies[0]);
-    let asked = play.agent.request("session/prompt");
-    assert_eq!(play.agent.line(), notification("session/cancel", r#"{"sessionId":"s"}"#));
-    let answer = play.answer(&asked, r#"{"stopReason":"cancelled"}"#);
+    let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
+    let session = chain.new_session("s");
+    chain.kill_proxy(0);
+    chain.test.editor.send(&request("1", "session/prompt", &prompt("s")));
+    chain.test.editor.send(&notification("session/cancel", r#"{"sessionId":"s"}"#));
+    chain.expect_replay(0, &[session]);
+    forward_next(&mut chain.proxies[0]);
+    forward_next(&mut chain.proxies[0]);
+    let asked = chain.agent.request("session/prompt");
+    assert_eq!(chain.agent.line(), notification("session/cancel", r#"{"sessionId":"s"}"#));
+    let answer = chain.answer(&asked, r#"{"stopReason":"cancelled"}"#);
     assert_eq!(answer["result"]["stopReason"], "cancelled", "{answer}");
 }
 
-// A guard.
+// Guards.
 
-/// Line 2: nothing passes while a guard is away, in either direction, and no answer past it.
+/// While a guard is down, nothing passes in either direction, and no answer goes around it.
 #[test]
-fn nothing_passes_a_guard_that_is_away() {
-    let setup = stage().option(&["--guard", "proxy"]);
-    let mut play = Play::begin(setup, &["proxy", "agent"], PLAIN);
-    let session = play.session("s");
-    let at_agent = play.prompt("1", "s");
-    play.agent.send(&request("\"a\"", "_x/ask", "{}"));
-    pass(&mut play.proxies[0]);
-    let at_editor = play.stage.editor.message();
-    kill(&play.proxies[0]);
-    // Though it has passed both on as they were, nobody hears the answers.
-    let answer = play.stage.editor.message();
+fn nothing_passes_a_guard_that_is_down() {
+    let setup = new_setup().option(&["--guard", "proxy"]);
+    let mut chain = ScriptedChain::start(setup, &["proxy", "agent"], PLAIN);
+    let session = chain.new_session("s");
+    let at_agent = chain.prompt("1", "s");
+    chain.agent.send(&request("\"a\"", "_x/ask", "{}"));
+    forward_next(&mut chain.proxies[0]);
+    let at_editor = chain.test.editor.message();
+    kill(&chain.proxies[0]);
+    // The guard has passed both on unchanged, but the answers are not delivered.
+    let answer = chain.test.editor.message();
     assert_crash(&answer, json!(1), "proxy", "SIGKILL", "restarted");
-    let answer = play.stage.editor.message();
+    let answer = chain.test.editor.message();
     assert_eq!(answer, parse(&cancel(&at_editor["id"].to_string())));
-    let mut heard: Vec<Value> = (0..3).map(|_| play.agent.message()).collect();
-    heard.sort_by_key(|it| it["method"].as_str().map(str::to_owned));
-    assert_crash(&heard[0], json!("a"), "proxy", "SIGKILL", "restarted");
-    assert_eq!(heard[1], parse(&cancel(&at_agent["id"].to_string())));
-    assert_eq!(heard[2], parse(&notification("session/cancel", r#"{"sessionId":"s"}"#)));
-    play.agent.answer(&at_agent, r#"{"stopReason":"cancelled"}"#);
-    play.stage.editor.send(&result(&at_editor["id"].to_string(), "{}"));
-    play.replaced(0);
-    // What is said meanwhile is for its eyes first.
-    play.agent.send(&notification("session/update", r#"{"sessionId":"s"}"#));
-    play.stage.editor.send(&notification("_x/note", "{}"));
+    let mut received: Vec<Value> = (0..3).map(|_| chain.agent.message()).collect();
+    received.sort_by_key(|it| it["method"].as_str().map(str::to_owned));
+    assert_crash(&received[0], json!("a"), "proxy", "SIGKILL", "restarted");
+    assert_eq!(received[1], parse(&cancel(&at_agent["id"].to_string())));
+    assert_eq!(received[2], parse(&notification("session/cancel", r#"{"sessionId":"s"}"#)));
+    chain.agent.answer(&at_agent, r#"{"stopReason":"cancelled"}"#);
+    chain.test.editor.send(&result(&at_editor["id"].to_string(), "{}"));
+    chain.await_restart(0);
+    // New messages wait for the guard.
+    chain.agent.send(&notification("session/update", r#"{"sessionId":"s"}"#));
+    chain.test.editor.send(&notification("_x/note", "{}"));
     testkit::stage::wait_until("both wait", || {
-        (play.status()["components"][0]["queue"]["heldMessages"] == 2).then_some(())
+        (chain.status()["components"][0]["queue"]["heldMessages"] == 2).then_some(())
     });
-    play.learns(0, &[session]);
-    let [down, up] = sorted(&mut play.proxies[0], 2);
+    chain.expect_replay(0, &[session]);
+    let [down, up] = sorted(&mut chain.proxies[0], 2);
     assert_eq!((&down[0][0], &up[0][0]), (&json!("_x/note"), &json!("session/update")));
-    play.works();
+    chain.assert_works();
 }
 
-/// Line 2: loads that cannot be taken up by others are none of the proxies' business: what an agent
-/// repeats for `session/load` was said before the proxy died, and is not said again.
+/// A restarted proxy does not cause a second `session/load` at the agent, so the agent does not repeat the
+/// history.
 #[test]
 fn a_loaded_session_is_not_loaded_a_second_time() {
-    let mut play = Play::pair(LOADS);
-    let loaded = SetUp::old("session/load", "old");
-    play.stage.editor.send(&request("1", loaded.method, &loaded.params));
-    pass(&mut play.proxies[0]);
-    let asked = play.agent.request("session/load");
-    play.agent.send(&notification("session/update", r#"{"sessionId":"old","n":1}"#));
-    pass(&mut play.proxies[0]);
-    assert_eq!(play.stage.editor.message()["method"], "session/update");
-    play.answer(&asked, &loaded.result);
-    play.kill(0);
-    play.learns(0, &[loaded]);
-    play.works();
+    let mut chain = ScriptedChain::proxy_and_agent(LOADS);
+    let loaded = SessionRequest::existing("session/load", "old");
+    chain.test.editor.send(&request("1", loaded.method, &loaded.params));
+    forward_next(&mut chain.proxies[0]);
+    let asked = chain.agent.request("session/load");
+    chain.agent.send(&notification("session/update", r#"{"sessionId":"old","n":1}"#));
+    forward_next(&mut chain.proxies[0]);
+    assert_eq!(chain.test.editor.message()["method"], "session/update");
+    chain.answer(&asked, &loaded.result);
+    chain.kill_proxy(0);
+    chain.expect_replay(0, &[loaded]);
+    chain.assert_works();
 }

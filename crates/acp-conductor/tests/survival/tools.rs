@@ -1,5 +1,5 @@
-//! A proxy that provides tools dies and comes back with other ids for everything: the agent's clients
-//! notice nothing, or are told. Line 4.
+//! A proxy that provides MCP servers crashes, and comes back with new ids for its servers and connections.
+//! MCP clients of the agent either notice nothing or get an error.
 
 use std::time::{Duration, Instant};
 
@@ -7,58 +7,58 @@ use serde_json::{Value, json};
 use testkit::rpc::{cancel, id_of, notification, proxy_greeting, request, result, wrapped_request};
 use testkit::stage::{Peer, Puppet, parse, wait_until};
 
+use crate::chain::{kill, status};
 use crate::clients::{Client, assert_closed, port_of};
-use crate::mcp_play::{
-    GREETING, HELLO, HTTP, Play, SERVED, STDIO, accept, connect, heard, list_tools, m3, m7, reply,
-    said,
+use crate::mcp_chain::{
+    GREETING, HTTP, INITIALIZE_PARAMS, INITIALIZE_RESULT, McpChain, STDIO, accept_connection,
+    connect, list_tools, m3, m7, receive, receive_mcp, reply,
 };
-use crate::play::{kill, status};
-use crate::stage;
+use crate::new_setup;
 
-/// Agents that speak MCP over ACP themselves.
+/// The agent supports MCP over ACP itself.
 const NATIVE: &str = r#"{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"mcpCapabilities":{"acp":true}}}"#;
 
-fn tools(greeted: &str) -> Play {
-    Play::begin(stage(), &["tools", "agent"], greeted)
+fn chain_with_provider(agent_result: &str) -> McpChain {
+    McpChain::start(new_setup(), &["tools", "agent"], agent_result)
 }
 
-/// The provider is killed; the next one is greeted, and told of the session, to which it adds this
-/// server. What it sends to its successor is answered from memory.
-fn replaced(play: &mut Play, server: &str) {
-    kill(&play.proxies[0]);
-    play.proxies[0] = play.stage.enter("tools");
-    learns(play, &[server]);
+/// The provider is killed. Its replacement is greeted, and session replay lets it add this server. The
+/// conductor answers from memory what the provider sends to its successor.
+fn restart_provider(chain: &mut McpChain, server: &str) {
+    kill(&chain.proxies[0]);
+    chain.proxies[0] = chain.test.enter("tools");
+    expect_replay(chain, &[server]);
 }
 
-fn learns(play: &mut Play, servers: &[&str]) {
-    let proxy = &mut play.proxies[0];
+fn expect_replay(chain: &mut McpChain, servers: &[&str]) {
+    let proxy = &mut chain.proxies[0];
     let line = proxy.line();
     assert_eq!(line, proxy_greeting(id_of(&line), GREETING));
     proxy.forward("init", "initialize", GREETING);
-    let told = proxy.message();
-    assert_eq!(told["id"], "init", "{told}");
-    proxy.send(&result(id_of(&line), &told["result"].to_string()));
+    let answer = proxy.message();
+    assert_eq!(answer["id"], "init", "{answer}");
+    proxy.send(&result(id_of(&line), &answer["result"].to_string()));
     let asked = proxy.request("session/new");
     let mut params = asked["params"].clone();
     let list = params["mcpServers"].as_array_mut().expect("a list");
     list.extend(servers.iter().map(|it| parse(it)));
     proxy.forward("set-up", "session/new", &params.to_string());
-    let told = proxy.message();
-    assert_eq!((&told["id"], &told["result"]["sessionId"]), (&json!("set-up"), &json!("S")));
-    proxy.answer(&asked, &told["result"].to_string());
+    let answer = proxy.message();
+    assert_eq!((&answer["id"], &answer["result"]["sessionId"]), (&json!("set-up"), &json!("S")));
+    proxy.answer(&asked, &answer["result"].to_string());
 }
 
-/// The new provider (M3) is connected to as the old one was, with the client's first words.
-fn connected_again(provider: &mut Puppet, server: &str, connection: &str) {
-    assert_eq!(accept(provider, connection), format!("acp:{server}"));
-    let (id, params) = said(provider, connection, "initialize");
-    assert_eq!(params, parse(HELLO));
-    reply(provider, &id, SERVED);
-    let (id, _) = said(provider, connection, "notifications/initialized");
+/// The conductor connects to the restarted provider (M3) and repeats the client's handshake.
+fn expect_reconnect(provider: &mut Puppet, server: &str, connection: &str) {
+    assert_eq!(accept_connection(provider, connection), format!("acp:{server}"));
+    let (id, params) = receive_mcp(provider, connection, "initialize");
+    assert_eq!(params, parse(INITIALIZE_PARAMS));
+    reply(provider, &id, INITIALIZE_RESULT);
+    let (id, _) = receive_mcp(provider, connection, "notifications/initialized");
     assert!(id.is_null());
 }
 
-/// An error that tells whose crash it was.
+/// Checks that an answer is an error that names the provider and its crash.
 fn assert_crashed(answer: &Value, id: Value) {
     assert_eq!(answer["id"], id, "{answer}");
     let message = answer["error"]["message"].as_str().unwrap_or_else(|| panic!("{answer}"));
@@ -67,110 +67,109 @@ fn assert_crashed(answer: &Value, id: Value) {
     }
 }
 
-/// Line 4: the bridge, over both transports. The client keeps its connection; a call that was under way
-/// is answered once, with an error; the next one reaches the new process.
+/// With the bridge, over both transports, the client keeps its connection. A call that is under way is
+/// answered once, with an error, and the next one reaches the new process.
 #[test]
 fn a_bridged_client_keeps_its_connection() {
     for agent in [STDIO, HTTP] {
-        let mut play = tools(agent);
-        let (entry, mut client) = play.connected(m3("tools", "U"));
-        list_tools(&mut client, play.tool_proxy(), "C");
+        let mut chain = chain_with_provider(agent);
+        let (entry, mut client) = chain.connect_client(m3("tools", "U"));
+        list_tools(&mut client, chain.provider(), "C");
         for n in 1..=2 {
             client.send(&request("7", "tools/call", r#"{"name":"t"}"#));
-            heard(play.tool_proxy());
+            receive(chain.provider());
             let (server, connection) = (format!("U{n}"), format!("C{n}"));
-            replaced(&mut play, &m3("tools", &server));
+            restart_provider(&mut chain, &m3("tools", &server));
             assert_crashed(&client.message(), json!(7));
-            connected_again(play.tool_proxy(), &server, &connection);
-            list_tools(&mut client, play.tool_proxy(), &connection);
+            expect_reconnect(chain.provider(), &server, &connection);
+            list_tools(&mut client, chain.provider(), &connection);
         }
-        // Another client comes, by the old declaration.
+        // Another client connects with the old declaration.
         let mut other = Client::of(&entry);
-        connect(&mut other, play.tool_proxy(), "D");
-        list_tools(&mut other, play.tool_proxy(), "D");
-        list_tools(&mut client, play.tool_proxy(), "C2");
-        play.assert_editor_undisturbed();
+        connect(&mut other, chain.provider(), "D");
+        list_tools(&mut other, chain.provider(), "D");
+        list_tools(&mut client, chain.provider(), "C2");
+        chain.assert_editor_received_nothing();
     }
 }
 
-/// Line 4: what a client says while nobody is there waits, and is heard by the new one.
+/// A call while the provider is down waits, and reaches the new process.
 #[test]
-fn a_call_waits_for_the_new_provider() {
+fn a_call_waits_for_the_restarted_provider() {
     for agent in [STDIO, HTTP] {
-        let mut play = tools(agent);
-        let (_, mut client) = play.connected(m3("tools", "U"));
-        kill(&play.proxies[0]);
-        play.proxies[0] = play.stage.enter("tools");
+        let mut chain = chain_with_provider(agent);
+        let (_, mut client) = chain.connect_client(m3("tools", "U"));
+        kill(&chain.proxies[0]);
+        chain.proxies[0] = chain.test.enter("tools");
         client.send(&request("7", "tools/call", r#"{"name":"t"}"#));
-        learns(&mut play, &[&m3("tools", "V")]);
-        connected_again(play.tool_proxy(), "V", "D");
-        let (id, params) = said(play.tool_proxy(), "D", "tools/call");
+        expect_replay(&mut chain, &[&m3("tools", "V")]);
+        expect_reconnect(chain.provider(), "V", "D");
+        let (id, params) = receive_mcp(chain.provider(), "D", "tools/call");
         assert_eq!(params["name"], "t");
-        reply(play.tool_proxy(), &id, r#"{"content":[]}"#);
+        reply(chain.provider(), &id, r#"{"content":[]}"#);
         assert_eq!(client.line(), result("7", r#"{"content":[]}"#));
     }
 }
 
-/// Line 4: a new provider that does not offer the server any more. Its clients are told or closed, and
-/// nobody waits for ever.
+/// If the restarted provider no longer declares the server, the connections of its clients are closed.
 #[test]
-fn a_server_that_is_not_offered_any_more_is_gone() {
+fn a_server_that_is_no_longer_declared_is_closed() {
     for agent in [STDIO, HTTP] {
-        let mut play = tools(agent);
-        let (entry, client) = play.connected(m3("tools", "U"));
-        kill(&play.proxies[0]);
-        play.proxies[0] = play.stage.enter("tools");
-        learns(&mut play, &[]);
-        assert_ended(&entry, client);
-        play.stage.editor.send(&notification("_x/mark", "{}"));
-        // That a client has left may be told, but not of a connection that it could take for its own.
-        let mut message = heard(play.tool_proxy());
+        let mut chain = chain_with_provider(agent);
+        let (entry, client) = chain.connect_client(m3("tools", "U"));
+        kill(&chain.proxies[0]);
+        chain.proxies[0] = chain.test.enter("tools");
+        expect_replay(&mut chain, &[]);
+        assert_server_closed(&entry, client);
+        chain.test.editor.send(&notification("_x/mark", "{}"));
+        // The provider may learn that a client has left, but not by a connection id of its predecessor.
+        let mut message = receive(chain.provider());
         if message["method"] == "_mcp/disconnect" {
             assert_ne!(message["params"]["connectionId"], "C", "{message}");
-            message = heard(play.tool_proxy());
+            message = receive(chain.provider());
         }
         assert_eq!(message["method"], "_x/mark", "{message}");
     }
 }
 
-/// A client whose server is gone: its program ends, and nobody listens any more where it was declared.
-fn assert_ended(entry: &Value, client: Client) {
+/// The server is gone: the bridge process ends, and its port is closed.
+fn assert_server_closed(entry: &Value, client: Client) {
     if let Client::Stdio(mut bridge) = client {
         assert_eq!(bridge.status(), (0, String::new()));
     }
     assert_closed(port_of(entry));
 }
 
-/// Line 4: a provider that is left out. What was asked is answered, and nothing hangs.
+/// When the provider is bypassed, open calls are answered and its servers are gone.
 #[test]
-fn the_tools_of_a_proxy_that_is_left_out_are_gone() {
+fn the_servers_of_a_bypassed_proxy_are_closed() {
     for agent in [STDIO, HTTP] {
-        let setup = stage().option(&["--on-crash", "1=bypass"]);
-        let mut play = Play::begin(setup, &["tools", "agent"], agent);
-        let (entry, mut client) = play.connected(m3("tools", "U"));
+        let setup = new_setup().option(&["--on-crash", "1=bypass"]);
+        let mut chain = McpChain::start(setup, &["tools", "agent"], agent);
+        let (entry, mut client) = chain.connect_client(m3("tools", "U"));
         client.send(&request("7", "tools/call", r#"{"name":"t"}"#));
-        said(play.tool_proxy(), "C", "tools/call");
-        kill(&play.proxies[0]);
+        receive_mcp(chain.provider(), "C", "tools/call");
+        kill(&chain.proxies[0]);
         assert_crashed(&client.message(), json!(7));
-        assert_ended(&entry, client);
-        play.proxies.clear();
-        play.assert_agent_undisturbed();
+        assert_server_closed(&entry, client);
+        chain.proxies.clear();
+        chain.assert_agent_received_nothing();
     }
 }
 
-// An agent that speaks MCP over ACP itself.
+// Agents that support MCP over ACP.
 
-/// A session with a server of the provider's; gives its id as the agent knows it.
-fn native(server: &str) -> (Play, Value) {
-    let mut play = tools(NATIVE);
-    let entry = play.session("S", &[&[server.to_owned()]]).remove(0);
+/// A session with a server of the provider. Returns the server's id as the agent knows it.
+fn native_session(server: &str) -> (McpChain, Value) {
+    let mut chain = chain_with_provider(NATIVE);
+    let entry = chain.new_session("S", &[&[server.to_owned()]]).remove(0);
     let id = entry.get("serverId").or(entry.get("acpId")).or(entry.get("id"));
     let id = id.unwrap_or_else(|| panic!("{entry}")).clone();
-    (play, id)
+    (chain, id)
 }
 
-/// The agent asks something over MCP (M7).
-fn calls(agent: &mut Puppet, id: &str, server: &Value, method: &str) {
+/// The agent sends an MCP request (M7).
+fn call_tool(agent: &mut Puppet, id: &str, server: &Value, method: &str) {
     let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
     let params = format!(
         r#"{{"serverId":{server},"requestId":"q","method":"{method}","params":{{"name":"t",{meta}}}}}"#
@@ -178,42 +177,42 @@ fn calls(agent: &mut Puppet, id: &str, server: &Value, method: &str) {
     agent.send(&request(id, "mcp/message", &params));
 }
 
-/// Line 4: without connections (M7): the agent goes on with the id that it knows.
+/// Without connections (M7), the agent keeps using the server id that it knows.
 #[test]
-fn a_native_agent_without_connections_goes_on_with_the_id_it_knows() {
-    let (mut play, server) = native(&m7("tools", "U"));
+fn a_native_agent_without_connections_keeps_its_server_id() {
+    let (mut chain, server) = native_session(&m7("tools", "U"));
     let mut own = json!("U");
     for n in 1..=2 {
-        calls(&mut play.agent, "1", &server, "tools/call");
-        let asked = heard(play.tool_proxy());
+        call_tool(&mut chain.agent, "1", &server, "tools/call");
+        let asked = receive(chain.provider());
         assert_eq!(asked["method"], "mcp/message", "{asked}");
         assert_eq!(asked["params"]["serverId"], own, "{asked}");
-        reply(play.tool_proxy(), &asked["id"], r#"{"result":{"content":[]}}"#);
-        let answer = play.agent.message();
+        reply(chain.provider(), &asked["id"], r#"{"result":{"content":[]}}"#);
+        let answer = chain.agent.message();
         assert_eq!(
             (&answer["id"], &answer["result"]["result"]),
             (&json!(1), &json!({ "content": [] }))
         );
-        // In flight.
-        calls(&mut play.agent, "2", &server, "tools/call");
-        heard(play.tool_proxy());
+        // A call that is under way.
+        call_tool(&mut chain.agent, "2", &server, "tools/call");
+        receive(chain.provider());
         own = json!(format!("U{n}"));
-        replaced(&mut play, &m7("tools", own.as_str().expect("a name")));
-        assert_crashed(&play.agent.message(), json!(2));
+        restart_provider(&mut chain, &m7("tools", own.as_str().expect("a name")));
+        assert_crashed(&chain.agent.message(), json!(2));
     }
-    calls(&mut play.agent, "3", &server, "tools/call");
-    let asked = heard(play.tool_proxy());
+    call_tool(&mut chain.agent, "3", &server, "tools/call");
+    let asked = receive(chain.provider());
     assert_eq!(asked["params"]["serverId"], "U2", "{asked}");
-    play.assert_editor_undisturbed();
+    chain.assert_editor_received_nothing();
 }
 
-/// Line 4: with connections (M6), to a provider with or without (M3, M7): the agent's connection goes on.
+/// With connections (M6), to a provider with or without them (M3, M7), the agent's connection continues.
 #[test]
 fn a_native_agent_keeps_its_connection() {
-    let (mut play, server) = native(&m3("tools", "U"));
-    play.agent.send(&request("1", "mcp/connect", &format!(r#"{{"serverId":{server}}}"#)));
-    accept(play.tool_proxy(), "C");
-    let answer = play.agent.message();
+    let (mut chain, server) = native_session(&m3("tools", "U"));
+    chain.agent.send(&request("1", "mcp/connect", &format!(r#"{{"serverId":{server}}}"#)));
+    accept_connection(chain.provider(), "C");
+    let answer = chain.agent.message();
     let connection =
         answer["result"]["connectionId"].as_str().unwrap_or_else(|| panic!("{answer}"));
     let connection = connection.to_owned();
@@ -225,128 +224,130 @@ fn a_native_agent_keeps_its_connection() {
             id => agent.send(&request(id, "mcp/message", &params)),
         }
     };
-    say(&mut play.agent, "2", "initialize", HELLO);
-    let (id, params) = said(play.tool_proxy(), "C", "initialize");
-    assert_eq!(params, parse(HELLO));
-    reply(play.tool_proxy(), &id, SERVED);
-    assert_eq!(play.agent.line(), result("2", SERVED));
-    say(&mut play.agent, "", "notifications/initialized", "{}");
-    said(play.tool_proxy(), "C", "notifications/initialized");
+    say(&mut chain.agent, "2", "initialize", INITIALIZE_PARAMS);
+    let (id, params) = receive_mcp(chain.provider(), "C", "initialize");
+    assert_eq!(params, parse(INITIALIZE_PARAMS));
+    reply(chain.provider(), &id, INITIALIZE_RESULT);
+    assert_eq!(chain.agent.line(), result("2", INITIALIZE_RESULT));
+    say(&mut chain.agent, "", "notifications/initialized", "{}");
+    receive_mcp(chain.provider(), "C", "notifications/initialized");
     for n in 1..=2 {
-        say(&mut play.agent, "3", "tools/call", r#"{"name":"t"}"#);
-        heard(play.tool_proxy());
+        say(&mut chain.agent, "3", "tools/call", r#"{"name":"t"}"#);
+        receive(chain.provider());
         let (server, name) = (format!("U{n}"), format!("C{n}"));
-        replaced(&mut play, &m3("tools", &server));
-        assert_crashed(&play.agent.message(), json!(3));
-        connected_again(play.tool_proxy(), &server, &name);
-        say(&mut play.agent, "4", "tools/call", r#"{"name":"t"}"#);
-        let (id, _) = said(play.tool_proxy(), &name, "tools/call");
-        reply(play.tool_proxy(), &id, r#"{"content":[]}"#);
-        assert_eq!(play.agent.line(), result("4", r#"{"content":[]}"#));
+        restart_provider(&mut chain, &m3("tools", &server));
+        assert_crashed(&chain.agent.message(), json!(3));
+        expect_reconnect(chain.provider(), &server, &name);
+        say(&mut chain.agent, "4", "tools/call", r#"{"name":"t"}"#);
+        let (id, _) = receive_mcp(chain.provider(), &name, "tools/call");
+        reply(chain.provider(), &id, r#"{"content":[]}"#);
+        assert_eq!(chain.agent.line(), result("4", r#"{"content":[]}"#));
     }
-    // The agent closes it, and so it is closed where it is now.
-    play.agent.send(&request(
+    // The agent disconnects, and the provider receives that under its current connection id.
+    chain.agent.send(&request(
         "5",
         "mcp/disconnect",
         &format!(r#"{{"connectionId":"{connection}"}}"#),
     ));
-    let told = heard(play.tool_proxy());
+    let received = receive(chain.provider());
     assert_eq!(
-        (&told["method"], &told["params"]["connectionId"]),
+        (&received["method"], &received["params"]["connectionId"]),
         (&json!("_mcp/disconnect"), &json!("C2"))
     );
-    play.assert_editor_undisturbed();
+    chain.assert_editor_received_nothing();
 }
 
-/// Line 4: left out, native: an error, and no wait.
+/// When the provider is bypassed, the agent gets errors.
 #[test]
-fn a_native_agent_is_told_that_a_server_is_gone() {
-    let setup = stage().option(&["--on-crash", "1=bypass"]);
-    let mut play = Play::begin(setup, &["tools", "agent"], NATIVE);
-    let entry = play.session("S", &[&[m7("tools", "U")]]).remove(0);
-    calls(&mut play.agent, "1", &entry["serverId"], "tools/call");
-    heard(play.tool_proxy());
-    kill(&play.proxies[0]);
-    assert_crashed(&play.agent.message(), json!(1));
-    calls(&mut play.agent, "2", &entry["serverId"], "tools/call");
-    let answer = play.agent.message();
+fn a_native_agent_gets_errors_for_the_server_of_a_bypassed_proxy() {
+    let setup = new_setup().option(&["--on-crash", "1=bypass"]);
+    let mut chain = McpChain::start(setup, &["tools", "agent"], NATIVE);
+    let entry = chain.new_session("S", &[&[m7("tools", "U")]]).remove(0);
+    call_tool(&mut chain.agent, "1", &entry["serverId"], "tools/call");
+    receive(chain.provider());
+    kill(&chain.proxies[0]);
+    assert_crashed(&chain.agent.message(), json!(1));
+    call_tool(&mut chain.agent, "2", &entry["serverId"], "tools/call");
+    let answer = chain.agent.message();
     assert_eq!(answer["id"], 2, "{answer}");
     assert!(answer["error"]["message"].is_string(), "{answer}");
-    play.proxies.clear();
-    play.assert_editor_undisturbed();
+    chain.proxies.clear();
+    chain.assert_editor_received_nothing();
 }
 
-/// Line 4, 2: one that dies before it has answered its greeting, and dies so again, has failed like any
-/// other: the greetings are tried anew, each on a start of its own, after a delay, counted, and it has its
-/// tools at last.
+/// A provider that crashes before it has answered its greeting, twice, has failed like any other component.
+/// Each restart tries the next older greeting after the delay, and is counted. At last it has its tools.
 #[test]
-fn a_provider_that_dies_over_its_greetings_is_greeted_again_and_keeps_its_tools() {
+fn a_provider_that_crashes_on_its_greetings_is_probed_again_and_keeps_its_tools() {
     let delay = ["--restart-delay", "0.4..0.4", "--restarts", "3/600", "--notices", "off"];
-    let mut play = Play::begin(crate::bare().option(&delay), &["tools", "agent"], NATIVE);
-    let entry = play.session("S", &[&[m7("tools", "U")]]).remove(0);
-    kill(&play.proxies[0]);
+    let mut chain =
+        McpChain::start(crate::default_setup().option(&delay), &["tools", "agent"], NATIVE);
+    let entry = chain.new_session("S", &[&[m7("tools", "U")]]).remove(0);
+    kill(&chain.proxies[0]);
     for _ in 2..=3 {
-        let mut proxy = play.stage.enter("tools");
+        let mut proxy = chain.test.enter("tools");
         let line = proxy.line();
         assert_eq!(line, proxy_greeting(id_of(&line), GREETING));
         let died = Instant::now();
         proxy.exit(3);
-        play.proxies[0] = proxy;
-        wait_until("the next one is there", || play.stage.has_entered("tools").then_some(()));
-        // Chance takes away up to half of the delay.
+        chain.proxies[0] = proxy;
+        wait_until("the next process has started", || {
+            chain.test.has_entered("tools").then_some(())
+        });
+        // Jitter shortens the delay by up to half.
         assert!(died.elapsed() >= Duration::from_millis(200), "{:?}", died.elapsed());
     }
-    let mut proxy = play.stage.enter("tools");
+    let mut proxy = chain.test.enter("tools");
     let older = proxy.request("_proxy/initialize");
-    // It does not know this one, and its envelope tells which one it knows.
+    // The proxy refuses this greeting. Its envelope shows the generation that it supports.
     proxy.forward("unknown", "_proxy/initialize", "{}");
     let refused = proxy.message();
     proxy.fail(&older, &refused["error"].to_string());
-    play.proxies[0] = proxy;
-    learns(&mut play, &[&m7("tools", "V")]);
-    calls(&mut play.agent, "1", &entry["serverId"], "tools/call");
-    let asked = heard(play.tool_proxy());
+    chain.proxies[0] = proxy;
+    expect_replay(&mut chain, &[&m7("tools", "V")]);
+    call_tool(&mut chain.agent, "1", &entry["serverId"], "tools/call");
+    let asked = receive(chain.provider());
     assert_eq!(asked["params"]["serverId"], "V", "{asked}");
-    reply(play.tool_proxy(), &asked["id"], r#"{"result":{"content":[]}}"#);
-    let answer = play.agent.message();
+    reply(chain.provider(), &asked["id"], r#"{"result":{"content":[]}}"#);
+    let answer = chain.agent.message();
     assert_eq!((&answer["id"], &answer["result"]["result"]["content"]), (&json!(1), &json!([])));
-    let component = status(&play.stage)["components"][0].take();
+    let component = status(&chain.test)["components"][0].take();
     assert_eq!((&component["state"], &component["restarts"]), (&json!("live"), &json!(3)));
-    play.assert_editor_undisturbed();
-    // That was all that is allowed, and nobody was started beside those.
-    kill(&play.proxies[0]);
-    wait_until("it is left out", || {
-        (status(&play.stage)["components"][0]["state"] == "bypassed").then_some(())
+    chain.assert_editor_received_nothing();
+    // The limit of restarts is used up, and no further process was started.
+    kill(&chain.proxies[0]);
+    wait_until("the provider is bypassed", || {
+        (status(&chain.test)["components"][0]["state"] == "bypassed").then_some(())
     });
-    assert!(!play.stage.has_entered("tools"));
+    assert!(!chain.test.has_entered("tools"));
 }
 
-// The agent dies.
+// The agent crashes.
 
-/// Line 4, 3: a new agent gets new declarations for its sessions, and may connect before it has taken
-/// them up; the provider hears that the old client has left.
+/// A restarted agent receives new declarations for its sessions, and may connect before they are restored.
+/// The provider learns that the old client has disconnected.
 #[test]
-fn a_new_agent_connects_anew() {
+fn a_restarted_agent_connects_again() {
     let over_http = r#"{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"mcpCapabilities":{"http":true}}}"#;
     for loads in [STDIO, over_http] {
-        let mut play = tools(loads);
-        let (entry, mut old) = play.connected(m3("tools", "U"));
+        let mut chain = chain_with_provider(loads);
+        let (entry, mut old) = chain.connect_client(m3("tools", "U"));
         old.send(&request("7", "tools/call", r#"{"name":"t"}"#));
-        let call = heard(play.tool_proxy());
-        kill(&play.agent);
-        play.agent = play.stage.enter("agent");
-        let asked = play.agent.request("initialize");
-        play.agent.answer(&asked, loads);
-        let load = play.agent.request("session/load");
+        let call = receive(chain.provider());
+        kill(&chain.agent);
+        chain.agent = chain.test.enter("agent");
+        let asked = chain.agent.request("initialize");
+        chain.agent.answer(&asked, loads);
+        let load = chain.agent.request("session/load");
         assert_eq!(load["params"]["sessionId"], "S", "{load}");
         let again = load["params"]["mcpServers"][0].clone();
-        assert_ne!(again, entry, "with another secret");
-        // The provider is told of the end of the old connection, and of its call.
-        let mut told = Vec::new();
+        assert_ne!(again, entry, "the declaration has a new secret");
+        // The provider receives the cancellation of the call and the end of the old connection.
+        let mut methods = Vec::new();
         loop {
-            let message = heard(play.tool_proxy());
+            let message = receive(chain.provider());
             let method = message["method"].as_str().expect("a method").to_owned();
-            told.push(method.clone());
+            methods.push(method.clone());
             if method == "_mcp/disconnect" {
                 assert_eq!(message["params"]["connectionId"], "C", "{message}");
                 break;
@@ -355,88 +356,89 @@ fn a_new_agent_connects_anew() {
                 assert_eq!(parse(&cancel(&call["id"].to_string())), message);
             }
         }
-        assert!(told.contains(&"$/cancel_request".to_owned()), "{told:?}");
+        assert!(methods.contains(&"$/cancel_request".to_owned()), "{methods:?}");
         let mut client = Client::of(&again);
-        connect(&mut client, play.tool_proxy(), "D");
-        list_tools(&mut client, play.tool_proxy(), "D");
-        play.agent.answer(&load, "{}");
-        list_tools(&mut client, play.tool_proxy(), "D");
-        play.assert_editor_undisturbed();
+        connect(&mut client, chain.provider(), "D");
+        list_tools(&mut client, chain.provider(), "D");
+        chain.agent.answer(&load, "{}");
+        list_tools(&mut client, chain.provider(), "D");
+        chain.assert_editor_received_nothing();
     }
 }
 
-/// Line 4: a proxy before the provider dies: what the agent says to the server does not pass it.
+/// The agent's MCP messages do not pass a proxy before the provider, so its crash does not affect them.
 #[test]
-fn a_proxy_that_is_no_provider_is_of_no_account() {
+fn a_crash_of_a_proxy_before_the_provider_does_not_affect_the_tools() {
     for agent in [STDIO, HTTP] {
-        let mut play = Play::begin(stage(), &["first", "tools", "agent"], agent);
-        let list = play.session("S", &[&[], &[m3("tools", "U")]]);
+        let mut chain = McpChain::start(new_setup(), &["first", "tools", "agent"], agent);
+        let list = chain.new_session("S", &[&[], &[m3("tools", "U")]]);
         let mut client = Client::of(&list[0]);
-        connect(&mut client, &mut play.proxies[1], "C");
+        connect(&mut client, &mut chain.proxies[1], "C");
         client.send(&request("7", "tools/call", r#"{"name":"t"}"#));
-        let (id, _) = said(&mut play.proxies[1], "C", "tools/call");
-        kill(&play.proxies[0]);
-        play.proxies[0] = play.stage.enter("first");
-        list_tools(&mut client, &mut play.proxies[1], "C");
-        reply(&mut play.proxies[1], &id, r#"{"content":[]}"#);
+        let (id, _) = receive_mcp(&mut chain.proxies[1], "C", "tools/call");
+        kill(&chain.proxies[0]);
+        chain.proxies[0] = chain.test.enter("first");
+        list_tools(&mut client, &mut chain.proxies[1], "C");
+        reply(&mut chain.proxies[1], &id, r#"{"content":[]}"#);
         assert_eq!(client.line(), result("7", r#"{"content":[]}"#));
-        learns(&mut play, &[]);
-        list_tools(&mut client, &mut play.proxies[1], "C");
-        play.assert_agent_undisturbed();
+        expect_replay(&mut chain, &[]);
+        list_tools(&mut client, &mut chain.proxies[1], "C");
+        chain.assert_agent_received_nothing();
     }
 }
 
-/// Line 4: one after the provider dies, through which the agent's words pass.
+/// The agent's MCP messages pass a proxy between the agent and the provider. It crashes and is restarted.
 #[test]
 fn a_proxy_between_the_agent_and_the_provider_is_replaced() {
-    let mut play = Play::begin(stage(), &["tools", "between", "agent"], STDIO);
-    let list = play.session("S", &[&[m3("tools", "U")], &[]]);
+    let mut chain = McpChain::start(new_setup(), &["tools", "between", "agent"], STDIO);
+    let list = chain.new_session("S", &[&[m3("tools", "U")], &[]]);
     let mut client = Client::of(&list[0]);
-    let pass = |play: &mut Play| drop(crate::play::pass(&mut play.proxies[1]));
-    // Every word of the client passes it, and every answer.
-    client.send(&request("0", "initialize", HELLO));
-    pass(&mut play);
-    accept(&mut play.proxies[0], "C");
-    pass(&mut play);
-    pass(&mut play);
-    let (id, _) = said(&mut play.proxies[0], "C", "initialize");
-    reply(&mut play.proxies[0], &id, SERVED);
-    pass(&mut play);
-    assert_eq!(client.line(), result("0", SERVED));
+    let forward_next =
+        |chain: &mut McpChain| drop(crate::chain::forward_next(&mut chain.proxies[1]));
+    // Each message of the client and each answer passes the proxy.
+    client.send(&request("0", "initialize", INITIALIZE_PARAMS));
+    forward_next(&mut chain);
+    accept_connection(&mut chain.proxies[0], "C");
+    forward_next(&mut chain);
+    forward_next(&mut chain);
+    let (id, _) = receive_mcp(&mut chain.proxies[0], "C", "initialize");
+    reply(&mut chain.proxies[0], &id, INITIALIZE_RESULT);
+    forward_next(&mut chain);
+    assert_eq!(client.line(), result("0", INITIALIZE_RESULT));
     client.send(&notification("notifications/initialized", ""));
-    pass(&mut play);
-    said(&mut play.proxies[0], "C", "notifications/initialized");
-    // It dies with a call that has passed, and one that has not.
+    forward_next(&mut chain);
+    receive_mcp(&mut chain.proxies[0], "C", "notifications/initialized");
+    // It crashes after it has passed one call on, and before it passes on the other.
     client.send(&request("1", "tools/call", r#"{"name":"passed"}"#));
-    pass(&mut play);
-    let (passed, _) = said(&mut play.proxies[0], "C", "tools/call");
+    forward_next(&mut chain);
+    let (passed, _) = receive_mcp(&mut chain.proxies[0], "C", "tools/call");
     client.send(&request("2", "tools/call", r#"{"name":"not"}"#));
-    heard(&mut play.proxies[1]);
-    kill(&play.proxies[1]);
+    receive(&mut chain.proxies[1]);
+    kill(&chain.proxies[1]);
     let answer = client.message();
     assert_eq!(answer["id"], 2, "{answer}");
-    assert!(answer["error"]["message"].as_str().expect("words").contains("'between'"), "{answer}");
-    play.proxies[1] = play.stage.enter("between");
-    let proxy = &mut play.proxies[1];
+    assert!(answer["error"]["message"].as_str().expect("text").contains("'between'"), "{answer}");
+    chain.proxies[1] = chain.test.enter("between");
+    let proxy = &mut chain.proxies[1];
     let line = proxy.line();
     assert_eq!(line, proxy_greeting(id_of(&line), GREETING));
     proxy.forward("init", "initialize", GREETING);
-    let told = proxy.message();
-    proxy.send(&result(id_of(&line), &told["result"].to_string()));
+    let answer = proxy.message();
+    proxy.send(&result(id_of(&line), &answer["result"].to_string()));
     let asked = proxy.request("session/new");
     assert_eq!(asked["params"]["mcpServers"].as_array().map(Vec::len), Some(1), "{asked}");
     proxy.send(&wrapped_request("1", "session/new", &asked["params"].to_string()));
-    let told = proxy.message();
-    proxy.answer(&asked, &told["result"].to_string());
-    // What had passed is answered, behind a barrier; what comes later passes as before.
-    reply(&mut play.proxies[0], &passed, r#"{"content":["passed"]}"#);
-    pass(&mut play);
+    let answer = proxy.message();
+    proxy.answer(&asked, &answer["result"].to_string());
+    // The call that was passed on is answered after a barrier. Later calls pass as before.
+    reply(&mut chain.proxies[0], &passed, r#"{"content":["passed"]}"#);
+    forward_next(&mut chain);
     assert_eq!(client.line(), result("1", r#"{"content":["passed"]}"#));
-    pass(&mut play);
+    forward_next(&mut chain);
     client.send(&request("3", "tools/call", r#"{"name":"later"}"#));
-    pass(&mut play);
-    let (id, _) = said(&mut play.proxies[0], "C", "tools/call");
-    reply(&mut play.proxies[0], &id, "{}");
-    pass(&mut play);
+    forward_next(&mut chain);
+    let (id, _) = receive_mcp(&mut chain.proxies[0], "C", "tools/call");
+    reply(&mut chain.proxies[0], &id, "{}");
+    forward_next(&mut chain);
     assert_eq!(client.line(), result("3", "{}"));
 }

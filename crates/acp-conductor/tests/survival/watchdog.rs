@@ -1,7 +1,6 @@
-//! Components that are alive and say nothing. Line 5.
+//! Components that are alive but do not answer.
 //!
-//! A limit here is either over at once or never comes, and what is asserted holds however slow this
-//! machine is.
+//! Each limit is either over at once or never reached, so the tests hold however slow the machine is.
 
 use std::time::{Duration, Instant};
 
@@ -9,159 +8,159 @@ use serde_json::{Value, json};
 use testkit::rpc::{cancel, id_of, notification, request, result};
 use testkit::stage::{assert_blames, assert_gone};
 
-use crate::play::{
-    LOADS, PLAIN, Play, SetUp, assert_crash, is_greeted, pass, prompt, signal, update,
+use crate::chain::{
+    LOADS, PLAIN, ScriptedChain, SessionRequest, assert_crash, expect_greeting, forward_next,
+    prompt, signal, update,
 };
-use crate::stage;
+use crate::new_setup;
 
 const CANCEL: &str = r#"{"sessionId":"s"}"#;
 
-/// The new proxy learns nothing but its greeting, and is live.
-fn greeted(play: &mut Play) {
-    let proxy = &mut play.proxies[0];
-    let id = is_greeted(proxy);
+/// The restarted proxy is greeted and is live.
+fn complete_greeting(chain: &mut ScriptedChain) {
+    let proxy = &mut chain.proxies[0];
+    let id = expect_greeting(proxy);
     proxy.line();
     proxy.send(&result(&id, PLAIN));
 }
 
-/// Line 5: a stopped agent that owes the answer to a prompt is killed, which works on stopped ones, and
-/// replaced; whoever waits is told.
+/// SIGKILL also works on a stopped process. The agent is replaced, and the requester gets an error.
 #[test]
 fn a_stopped_agent_that_owes_a_prompt_is_replaced() {
-    let setup = stage().option(&["--prompt-limit", "3", "--answer-limit", "600"]);
-    let mut play = Play::begin(setup, &["agent"], LOADS);
-    play.session("s");
-    play.agent.mutter("thinking\n");
-    play.agent.settle();
-    play.prompt("1", "s");
-    signal(&play.agent, libc::SIGSTOP);
-    let old = play.agent.pid;
-    let answer = play.stage.editor.message();
+    let setup = new_setup().option(&["--prompt-limit", "3", "--answer-limit", "600"]);
+    let mut chain = ScriptedChain::start(setup, &["agent"], LOADS);
+    chain.new_session("s");
+    chain.agent.mutter("thinking\n");
+    chain.agent.settle();
+    chain.prompt("1", "s");
+    signal(&chain.agent, libc::SIGSTOP);
+    let old = chain.agent.pid;
+    let answer = chain.test.editor.message();
     let cause = "gave no sign of life for 3 s while it owed session/prompt";
     assert_crash(&answer, json!(1), "agent", cause, "restarted");
-    assert_gone(old, "the stopped one");
-    play.agent_is_back();
-    let line = play.agent.line();
-    play.agent.send(&result(id_of(&line), "{}"));
-    play.works();
-    play.wait_for_words("thinking");
+    assert_gone(old, "the stopped agent");
+    chain.await_agent_restart();
+    let line = chain.agent.line();
+    chain.agent.send(&result(id_of(&line), "{}"));
+    chain.assert_works();
+    chain.wait_for_stderr("thinking");
 }
 
-/// Line 5: who waits for somebody else is not to blame: it is the last of them.
+/// A component that waits on another one is not stuck. Only the last component in the chain of waits is.
 #[test]
-fn only_the_one_that_everybody_waits_for_is_to_blame() {
-    let setup = stage().option(&["--prompt-limit", "3"]);
-    let mut play = Play::begin(setup, &["one", "two", "agent"], LOADS);
-    play.session("s");
-    play.prompt("1", "s");
-    signal(&play.agent, libc::SIGSTOP);
-    let answer = play.proxies[1].message();
+fn only_a_component_that_waits_on_no_other_is_considered_stuck() {
+    let setup = new_setup().option(&["--prompt-limit", "3"]);
+    let mut chain = ScriptedChain::start(setup, &["one", "two", "agent"], LOADS);
+    chain.new_session("s");
+    chain.prompt("1", "s");
+    signal(&chain.agent, libc::SIGSTOP);
+    let answer = chain.proxies[1].message();
     assert_blames(&answer, "agent", "gave no sign of life", "");
-    // A new one is there.
-    play.stage.enter("agent").request("initialize");
+    // A new agent has started.
+    chain.test.enter("agent").request("initialize");
 }
 
-/// Line 5: a stopped proxy that owes an answer. It is started again at once.
+/// A stopped proxy that owes an answer is restarted at once.
 #[test]
 fn a_stopped_proxy_that_owes_an_answer_is_replaced() {
-    let setup = stage().option(&["--answer-limit", "0.2"]);
-    let mut play = Play::begin(setup, &["proxy", "agent"], PLAIN);
-    play.stage.editor.send(&request("1", "_x/ask", "{}"));
-    play.proxies[0].request("_x/ask");
-    signal(&play.proxies[0], libc::SIGSTOP);
-    let old = play.proxies[0].pid;
-    let answer = play.stage.editor.message();
+    let setup = new_setup().option(&["--answer-limit", "0.2"]);
+    let mut chain = ScriptedChain::start(setup, &["proxy", "agent"], PLAIN);
+    chain.test.editor.send(&request("1", "_x/ask", "{}"));
+    chain.proxies[0].request("_x/ask");
+    signal(&chain.proxies[0], libc::SIGSTOP);
+    let old = chain.proxies[0].pid;
+    let answer = chain.test.editor.message();
     let cause = "gave no sign of life for 200 ms while it owed _x/ask";
     assert_crash(&answer, json!(1), "proxy", cause, "restarted");
-    assert_gone(old, "the stopped one");
-    play.replaced(0);
-    greeted(&mut play);
-    play.stage.editor.send(&notification("_x/note", "{}"));
-    pass(&mut play.proxies[0]);
-    assert_eq!(play.agent.line(), notification("_x/note", "{}"));
+    assert_gone(old, "the stopped proxy");
+    chain.await_restart(0);
+    complete_greeting(&mut chain);
+    chain.test.editor.send(&notification("_x/note", "{}"));
+    forward_next(&mut chain.proxies[0]);
+    assert_eq!(chain.agent.line(), notification("_x/note", "{}"));
 }
 
-/// Line 5: and by policy, it is left out, or the chain stops.
+/// By policy a component that hangs is bypassed, or the chain stops.
 #[test]
-fn the_policy_is_for_those_who_hang_as_well() {
-    let setup = stage().option(&["--answer-limit", "0.2", "--on-crash", "1=bypass"]);
-    let mut play = Play::begin(setup, &["proxy", "agent"], PLAIN);
-    play.stage.editor.send(&request("1", "_x/ask", "{}"));
-    play.proxies[0].request("_x/ask");
-    let answer = play.stage.editor.message();
+fn the_crash_policy_applies_to_components_that_hang() {
+    let setup = new_setup().option(&["--answer-limit", "0.2", "--on-crash", "1=bypass"]);
+    let mut chain = ScriptedChain::start(setup, &["proxy", "agent"], PLAIN);
+    chain.test.editor.send(&request("1", "_x/ask", "{}"));
+    chain.proxies[0].request("_x/ask");
+    let answer = chain.test.editor.message();
     assert_crash(&answer, json!(1), "proxy", "gave no sign of life", "left out");
-    assert_gone(play.proxies[0].pid, "the silent one");
-    play.stage.editor.send(&notification("_x/note", "{}"));
-    assert_eq!(play.agent.line(), notification("_x/note", "{}"));
+    assert_gone(chain.proxies[0].pid, "the silent proxy");
+    chain.test.editor.send(&notification("_x/note", "{}"));
+    assert_eq!(chain.agent.line(), notification("_x/note", "{}"));
 
     let options = ["--answer-limit", "0.2", "--on-crash", "1=stop", "--grace", "0.1"];
-    let mut play = Play::begin(stage().option(&options), &["proxy", "agent"], PLAIN);
-    play.stage.editor.send(&request("1", "_x/ask", "{}"));
-    play.proxies[0].request("_x/ask");
-    assert_blames(&play.stage.editor.message(), "proxy", "gave no sign of life", "");
-    assert_eq!(play.stage.conductor.status(), 1);
+    let mut chain = ScriptedChain::start(new_setup().option(&options), &["proxy", "agent"], PLAIN);
+    chain.test.editor.send(&request("1", "_x/ask", "{}"));
+    chain.proxies[0].request("_x/ask");
+    assert_blames(&chain.test.editor.message(), "proxy", "gave no sign of life", "");
+    assert_eq!(chain.test.conductor.status(), 1);
 }
 
-/// Line 5: prompts take as long as they take, whatever the limit for other answers is, and the other
-/// way round.
+/// The limit for prompts does not apply to other requests, and the other way round.
 #[test]
-fn prompts_and_other_requests_have_limits_of_their_own() {
+fn prompts_and_other_requests_have_separate_limits() {
     let answers = ["--answer-limit", "0.2", "--prompt-limit", "600"];
     let prompts = ["--answer-limit", "600", "--prompt-limit", "0.2"];
     for (options, slow, quick) in
         [(answers, "session/prompt", "_x/ask"), (prompts, "_x/ask", "session/prompt")]
     {
-        let mut patient = Play::begin(stage().option(&options), &["agent"], LOADS);
-        let asked = patient.ask("1", slow, &prompt("s"));
-        // Asked later, and over sooner.
-        let mut impatient = Play::begin(stage().option(&options), &["agent"], LOADS);
-        impatient.ask("1", quick, &prompt("s"));
-        assert_blames(&impatient.stage.editor.message(), "agent", "gave no sign of life", "");
+        let mut patient = ScriptedChain::start(new_setup().option(&options), &["agent"], LOADS);
+        let asked = patient.request("1", slow, &prompt("s"));
+        // This request is sent later, and its limit is over sooner.
+        let mut impatient = ScriptedChain::start(new_setup().option(&options), &["agent"], LOADS);
+        impatient.request("1", quick, &prompt("s"));
+        assert_blames(&impatient.test.editor.message(), "agent", "gave no sign of life", "");
         patient.agent.answer(&asked, "{}");
-        assert_eq!(patient.stage.editor.line(), result("1", "{}"));
+        assert_eq!(patient.test.editor.line(), result("1", "{}"));
     }
 }
 
-/// Line 5: who waits for people to log in, or sets a session up, takes its time as with a prompt.
+/// A login and the set-up of a session have the limit of a prompt, because they may wait for the user.
 #[test]
-fn a_login_and_a_session_that_is_set_up_take_their_time() {
+fn a_login_and_a_session_set_up_have_the_limit_of_a_prompt() {
     let options = ["--answer-limit", "0.2"];
     let login = ("authenticate", r#"{"methodId":"m"}"#.to_owned());
-    let new = SetUp::new("s");
-    let load = SetUp::old("session/load", "s");
+    let new = SessionRequest::new("s");
+    let load = SessionRequest::existing("session/load", "s");
     for (method, params) in [login, (new.method, new.params), (load.method, load.params)] {
-        let mut patient = Play::begin(stage().option(&options), &["proxy", "agent"], LOADS);
-        let asked = patient.ask("1", method, &params);
-        // Asked later, and over sooner.
-        let mut impatient = Play::begin(stage().option(&options), &["agent"], LOADS);
-        impatient.stage.editor.send(&request("1", "_x/ask", "{}"));
-        assert_blames(&impatient.stage.editor.message(), "agent", "gave no sign of life", "");
+        let mut patient =
+            ScriptedChain::start(new_setup().option(&options), &["proxy", "agent"], LOADS);
+        let asked = patient.request("1", method, &params);
+        // This request is sent later, and its limit is over sooner.
+        let mut impatient = ScriptedChain::start(new_setup().option(&options), &["agent"], LOADS);
+        impatient.test.editor.send(&request("1", "_x/ask", "{}"));
+        assert_blames(&impatient.test.editor.message(), "agent", "gave no sign of life", "");
         let answer = patient.answer(&asked, r#"{"sessionId":"s"}"#);
         assert_eq!(answer["result"]["sessionId"], "s", "{method}: {answer}");
         assert_eq!(patient.status()["components"][1]["pid"], patient.agent.pid, "{method}");
     }
 }
 
-/// Line 5: who works and shows it is left alone. (Should this machine stand still for so long that even a
-/// lively agent seems dead, nothing is learnt.)
+/// An agent that sends updates is not stuck. (If the machine stalls for longer than the limit, the test
+/// shows nothing.)
 #[test]
-fn an_agent_that_gives_signs_of_life_is_left_alone() {
+fn an_agent_that_sends_updates_is_not_considered_stuck() {
     const LIMIT: Duration = Duration::from_secs(3);
     let options = ["--prompt-limit", "3"];
     let begin = || {
-        let mut play = Play::begin(stage().option(&options), &["agent"], LOADS);
-        play.session("s");
-        play
+        let mut chain = ScriptedChain::start(new_setup().option(&options), &["agent"], LOADS);
+        chain.new_session("s");
+        chain
     };
     let (mut lively, mut silent) = (begin(), begin());
     let asked = lively.prompt("1", "s");
     let mut last = Instant::now();
     let mut longest = Duration::ZERO;
     silent.prompt("1", "s");
-    // Who was asked later has been replaced; who was asked before has not.
-    while !silent.stage.has_entered("agent") {
+    // The agent that was prompted later has been replaced. The other one has not.
+    while !silent.test.has_entered("agent") {
         lively.agent.send(&update("s", "agent_message_chunk", "x"));
-        let line = lively.stage.editor.line();
+        let line = lively.test.editor.line();
         longest = longest.max(last.elapsed());
         last = Instant::now();
         if line != update("s", "agent_message_chunk", "x") {
@@ -170,241 +169,240 @@ fn an_agent_that_gives_signs_of_life_is_left_alone() {
         }
     }
     lively.agent.answer(&asked, "{}");
-    let line = lively.stage.editor.line();
+    let line = lively.test.editor.line();
     assert!(line == result("1", "{}") || last.elapsed().max(longest) >= LIMIT / 2, "{line}");
 }
 
-/// Line 5: without a limit nobody is ever too slow.
+/// Without a limit no component is ever replaced for being slow.
 #[test]
-fn by_default_nobody_is_hurried() {
-    let mut unhurried = Play::begin(stage(), &["proxy", "agent"], LOADS);
-    unhurried.session("s");
+fn by_default_there_is_no_limit_for_answers() {
+    let mut unhurried = ScriptedChain::start(new_setup(), &["proxy", "agent"], LOADS);
+    unhurried.new_session("s");
     let asked = unhurried.prompt("1", "s");
-    let other = unhurried.ask("2", "_x/ask", "{}");
+    let other = unhurried.request("2", "_x/ask", "{}");
     signal(&unhurried.agent, libc::SIGSTOP);
-    // Elsewhere the same takes too long.
+    // In a chain with a limit the same prompt takes too long.
     let options = ["--prompt-limit", "3"];
-    let mut hurried = Play::begin(stage().option(&options), &["agent"], LOADS);
-    hurried.session("s");
+    let mut hurried = ScriptedChain::start(new_setup().option(&options), &["agent"], LOADS);
+    hurried.new_session("s");
     hurried.prompt("1", "s");
-    assert_blames(&hurried.stage.editor.message(), "agent", "gave no sign of life", "");
+    assert_blames(&hurried.test.editor.message(), "agent", "gave no sign of life", "");
     assert_eq!(unhurried.status()["components"][1]["pid"], unhurried.agent.pid);
     signal(&unhurried.agent, libc::SIGCONT);
     assert_eq!(unhurried.answer(&asked, "{}")["id"], 1);
     assert_eq!(unhurried.answer(&other, "{}")["id"], 2);
-    unhurried.works();
+    unhurried.assert_works();
 }
 
-/// Line 5: who goes on with a turn that was cancelled is given up, and the turn ends as if it had
-/// stopped.
+/// An agent that continues a cancelled turn is replaced, and the turn ends as cancelled.
 #[test]
-fn a_cancelled_turn_ends_though_the_agent_does_not_stop() {
-    let setup = stage().option(&["--cancel-limit", "0.2"]);
-    let mut play = Play::begin(setup, &["agent"], LOADS);
-    play.session("s");
-    play.session("t");
-    play.prompt("1", "s");
-    play.prompt("2", "t");
-    signal(&play.agent, libc::SIGSTOP);
-    play.stage.editor.send(&notification("session/cancel", CANCEL));
-    assert_eq!(play.stage.editor.line(), result("1", r#"{"stopReason":"cancelled"}"#));
-    // The other turn is lost with it.
-    let answer = play.stage.editor.message();
+fn a_cancelled_turn_ends_even_if_the_agent_does_not_stop() {
+    let setup = new_setup().option(&["--cancel-limit", "0.2"]);
+    let mut chain = ScriptedChain::start(setup, &["agent"], LOADS);
+    chain.new_session("s");
+    chain.new_session("t");
+    chain.prompt("1", "s");
+    chain.prompt("2", "t");
+    signal(&chain.agent, libc::SIGSTOP);
+    chain.test.editor.send(&notification("session/cancel", CANCEL));
+    assert_eq!(chain.test.editor.line(), result("1", r#"{"stopReason":"cancelled"}"#));
+    // The other turn is lost with the agent.
+    let answer = chain.test.editor.message();
     let cause = "went on with session/prompt for 200 ms after it was cancelled";
     assert_crash(&answer, json!(2), "agent", cause, "restarted");
-    assert_gone(play.agent.pid, "the stubborn one");
-    play.agent_is_back();
+    assert_gone(chain.agent.pid, "the agent that ignored the cancellation");
+    chain.await_agent_restart();
     for _ in 0..2 {
-        let line = play.agent.line();
-        play.agent.send(&result(id_of(&line), "{}"));
+        let line = chain.agent.line();
+        chain.agent.send(&result(id_of(&line), "{}"));
     }
-    play.works();
+    chain.assert_works();
 }
 
 fn assert_cancelled(answer: &Value, id: Value) {
     assert_eq!((&answer["id"], &answer["error"]["code"]), (&id, &json!(-32800)), "{answer}");
 }
 
-/// Issue 11, item 19: a request that was cancelled by its id is answered after the limit. Nothing happens to
-/// the agent, which may ignore that; what it answers later is dropped, and its sessions live.
+/// A request that was cancelled by its id is answered after the limit. The agent is not replaced, since it may
+/// ignore `$/cancel_request`. Its late answer is dropped, and its sessions live on.
 #[test]
-fn a_cancelled_request_is_answered_though_nobody_honours_it() {
-    let setup = stage().option(&["--cancel-limit", "0.2"]);
-    let mut play = Play::begin(setup, &["agent"], PLAIN);
-    play.session("s");
-    let prompt = play.prompt("0", "s");
-    let asked = play.ask("1", "_x/ask", "{}");
-    play.stage.editor.send(&cancel("1"));
-    assert_eq!(play.agent.line(), cancel(&asked["id"].to_string()));
-    assert_cancelled(&play.stage.editor.message(), json!(1));
-    // A prompt, too.
-    play.stage.editor.send(&cancel("0"));
-    assert_eq!(play.agent.line(), cancel(&prompt["id"].to_string()));
-    assert_cancelled(&play.stage.editor.message(), json!(0));
-    play.agent.answer(&asked, "{}");
-    play.agent.answer(&prompt, r#"{"stopReason":"end_turn"}"#);
-    play.works();
-    let component = play.status()["components"][0].take();
+fn a_cancelled_request_is_answered_even_if_the_agent_ignores_the_cancellation() {
+    let setup = new_setup().option(&["--cancel-limit", "0.2"]);
+    let mut chain = ScriptedChain::start(setup, &["agent"], PLAIN);
+    chain.new_session("s");
+    let prompt = chain.prompt("0", "s");
+    let asked = chain.request("1", "_x/ask", "{}");
+    chain.test.editor.send(&cancel("1"));
+    assert_eq!(chain.agent.line(), cancel(&asked["id"].to_string()));
+    assert_cancelled(&chain.test.editor.message(), json!(1));
+    // The same holds for a prompt.
+    chain.test.editor.send(&cancel("0"));
+    assert_eq!(chain.agent.line(), cancel(&prompt["id"].to_string()));
+    assert_cancelled(&chain.test.editor.message(), json!(0));
+    chain.agent.answer(&asked, "{}");
+    chain.agent.answer(&prompt, r#"{"stopReason":"end_turn"}"#);
+    chain.assert_works();
+    let component = chain.status()["components"][0].take();
     assert_eq!((&component["restarts"], &component["queue"]["owes"]), (&json!(0), &json!(0)));
 }
 
-/// The same for a proxy that neither honours a cancellation nor passes it on, and for an agent behind a proxy.
+/// The same for a proxy that neither honours a cancellation nor passes it on, and for an agent behind a
+/// proxy.
 #[test]
-fn a_proxy_may_ignore_that_a_request_is_cancelled() {
-    let setup = stage().option(&["--cancel-limit", "0.2"]);
-    let mut play = Play::begin(setup, &["proxy", "agent"], PLAIN);
-    play.session("s");
-    play.stage.editor.send(&request("1", "_x/ask", "{}"));
-    let asked = play.proxies[0].request("_x/ask");
-    play.stage.editor.send(&cancel("1"));
-    play.proxies[0].line();
-    assert_cancelled(&play.stage.editor.message(), json!(1));
-    play.proxies[0].answer(&asked, "{}");
-    play.works();
+fn a_cancelled_request_is_answered_even_if_a_proxy_ignores_the_cancellation() {
+    let setup = new_setup().option(&["--cancel-limit", "0.2"]);
+    let mut chain = ScriptedChain::start(setup, &["proxy", "agent"], PLAIN);
+    chain.new_session("s");
+    chain.test.editor.send(&request("1", "_x/ask", "{}"));
+    let asked = chain.proxies[0].request("_x/ask");
+    chain.test.editor.send(&cancel("1"));
+    chain.proxies[0].line();
+    assert_cancelled(&chain.test.editor.message(), json!(1));
+    chain.proxies[0].answer(&asked, "{}");
+    chain.assert_works();
 
-    let asked = play.ask("2", "_x/ask", "{}");
-    play.stage.editor.send(&cancel("2"));
-    pass(&mut play.proxies[0]);
-    assert_eq!(play.agent.line(), cancel(&asked["id"].to_string()));
-    // The proxy gets the answer in place of the agent's, and passes it on.
-    pass(&mut play.proxies[0]);
-    assert_cancelled(&play.stage.editor.message(), json!(2));
-    play.agent.answer(&asked, "{}");
-    play.works();
-    let components = play.status()["components"].take();
+    let asked = chain.request("2", "_x/ask", "{}");
+    chain.test.editor.send(&cancel("2"));
+    forward_next(&mut chain.proxies[0]);
+    assert_eq!(chain.agent.line(), cancel(&asked["id"].to_string()));
+    // The proxy receives the conductor's answer in place of the agent's, and passes it on.
+    forward_next(&mut chain.proxies[0]);
+    assert_cancelled(&chain.test.editor.message(), json!(2));
+    chain.agent.answer(&asked, "{}");
+    chain.assert_works();
+    let components = chain.status()["components"].take();
     assert_eq!((&components[0]["restarts"], &components[1]["restarts"]), (&json!(0), &json!(0)));
 }
 
-/// Many old proxies pass a request on, but not its cancellation. The agent then never hears of it.
+/// Many old proxies pass a request on, but not its cancellation. The agent never receives it.
 #[test]
-fn a_proxy_may_pass_a_request_on_and_keep_its_cancellation() {
-    let setup = stage().option(&["--cancel-limit", "0.2"]);
-    let mut play = Play::begin(setup, &["proxy", "agent"], PLAIN);
-    play.session("s");
-    let asked = play.ask("1", "_x/ask", "{}");
-    play.stage.editor.send(&cancel("1"));
-    play.proxies[0].line();
-    assert_cancelled(&play.stage.editor.message(), json!(1));
-    play.agent.answer(&asked, "{}");
-    pass(&mut play.proxies[0]);
-    play.works();
+fn a_cancelled_request_is_answered_even_if_a_proxy_does_not_forward_the_cancellation() {
+    let setup = new_setup().option(&["--cancel-limit", "0.2"]);
+    let mut chain = ScriptedChain::start(setup, &["proxy", "agent"], PLAIN);
+    chain.new_session("s");
+    let asked = chain.request("1", "_x/ask", "{}");
+    chain.test.editor.send(&cancel("1"));
+    chain.proxies[0].line();
+    assert_cancelled(&chain.test.editor.message(), json!(1));
+    chain.agent.answer(&asked, "{}");
+    forward_next(&mut chain.proxies[0]);
+    chain.assert_works();
 }
 
-/// Answers that such a proxy gets meanwhile do not give it more and more time.
+/// Answers that the proxy receives meanwhile do not extend the limit.
 #[test]
-fn a_cancelled_request_is_answered_though_the_chain_is_busy() {
-    let setup = stage().option(&["--cancel-limit", "0.2"]);
-    let mut play = Play::begin(setup, &["proxy", "agent"], PLAIN);
-    play.session("s");
-    play.stage.editor.send(&request("1", "_x/ask", "{}"));
-    play.proxies[0].request("_x/ask");
-    play.stage.editor.send(&cancel("1"));
-    play.proxies[0].line();
+fn a_cancelled_request_is_answered_even_if_the_chain_is_busy() {
+    let setup = new_setup().option(&["--cancel-limit", "0.2"]);
+    let mut chain = ScriptedChain::start(setup, &["proxy", "agent"], PLAIN);
+    chain.new_session("s");
+    chain.test.editor.send(&request("1", "_x/ask", "{}"));
+    chain.proxies[0].request("_x/ask");
+    chain.test.editor.send(&cancel("1"));
+    chain.proxies[0].line();
     let began = Instant::now();
     loop {
-        let asked = play.ask("2", "_x/other", "{}");
-        play.agent.answer(&asked, "{}");
-        pass(&mut play.proxies[0]);
-        let answer = play.stage.editor.message();
+        let asked = chain.request("2", "_x/other", "{}");
+        chain.agent.answer(&asked, "{}");
+        forward_next(&mut chain.proxies[0]);
+        let answer = chain.test.editor.message();
         if answer["id"] == 1 {
             return assert_cancelled(&answer, json!(1));
         }
-        assert!(began.elapsed() < Duration::from_secs(60), "nobody answers the cancelled request");
+        assert!(began.elapsed() < Duration::from_secs(60), "the cancelled request is not answered");
     }
 }
 
-/// A session that was set up though that was cancelled is closed: the editor does not know it.
+/// The editor does not know a session whose set-up it cancelled, so the conductor closes it.
 #[test]
-fn a_session_whose_set_up_was_cancelled_is_closed_when_it_comes_late() {
-    let setup = stage().option(&["--cancel-limit", "0.2"]);
-    let mut play = Play::begin(setup, &["agent"], PLAIN);
-    let asked = play.ask("1", "session/new", r#"{"cwd":"/","mcpServers":[]}"#);
-    play.stage.editor.send(&cancel("1"));
-    play.agent.line();
-    assert_cancelled(&play.stage.editor.message(), json!(1));
-    play.agent.answer(&asked, r#"{"sessionId":"late"}"#);
-    let close = play.agent.request("session/close");
+fn a_session_whose_set_up_was_cancelled_is_closed() {
+    let setup = new_setup().option(&["--cancel-limit", "0.2"]);
+    let mut chain = ScriptedChain::start(setup, &["agent"], PLAIN);
+    let asked = chain.request("1", "session/new", r#"{"cwd":"/","mcpServers":[]}"#);
+    chain.test.editor.send(&cancel("1"));
+    chain.agent.line();
+    assert_cancelled(&chain.test.editor.message(), json!(1));
+    chain.agent.answer(&asked, r#"{"sessionId":"late"}"#);
+    let close = chain.agent.request("session/close");
     assert_eq!(close["params"]["sessionId"], "late");
-    play.agent.answer(&close, "{}");
-    play.works();
+    chain.agent.answer(&close, "{}");
+    chain.assert_works();
 }
 
-/// Line 5: a proxy that has passed the cancellation on waits like everybody. When the agent is given up,
-/// it is not given up as well: it gets the answer, and has time to pass it on.
+/// A proxy that has passed the cancellation on waits on the agent. When the agent is replaced, the proxy
+/// receives the answer and has time to pass it on.
 #[test]
-fn a_proxy_is_not_to_blame_for_an_agent_that_does_not_stop() {
-    let setup = stage().option(&["--cancel-limit", "0.2"]);
-    let mut play = Play::begin(setup, &["proxy", "agent"], LOADS);
-    play.session("s");
-    play.prompt("1", "s");
-    play.stage.editor.send(&notification("session/cancel", CANCEL));
-    pass(&mut play.proxies[0]);
-    assert_eq!(play.agent.line(), notification("session/cancel", CANCEL));
-    let answer = pass(&mut play.proxies[0]);
+fn a_proxy_is_not_stuck_when_the_agent_ignores_a_cancellation() {
+    let setup = new_setup().option(&["--cancel-limit", "0.2"]);
+    let mut chain = ScriptedChain::start(setup, &["proxy", "agent"], LOADS);
+    chain.new_session("s");
+    chain.prompt("1", "s");
+    chain.test.editor.send(&notification("session/cancel", CANCEL));
+    forward_next(&mut chain.proxies[0]);
+    assert_eq!(chain.agent.line(), notification("session/cancel", CANCEL));
+    let answer = forward_next(&mut chain.proxies[0]);
     assert_eq!(answer["result"], json!({ "stopReason": "cancelled" }), "{answer}");
-    assert_eq!(play.stage.editor.line(), result("1", r#"{"stopReason":"cancelled"}"#));
+    assert_eq!(chain.test.editor.line(), result("1", r#"{"stopReason":"cancelled"}"#));
 }
 
-/// Line 5: one that hangs with a cancelled prompt is found, though it waits for another one, of another
-/// session, that it has passed on.
+/// A proxy that hangs on a cancelled prompt is found, although it also waits on a prompt of another session
+/// that it has passed on.
 #[test]
-fn a_proxy_is_to_blame_for_a_cancelled_prompt_that_it_has_not_passed_on() {
-    let setup = stage().option(&["--cancel-limit", "0.2"]);
-    let mut play = Play::begin(setup, &["proxy", "agent"], LOADS);
-    let sessions = ["s", "t"].map(|name| play.session(name));
-    play.stage.editor.send(&request("1", "session/prompt", &prompt("s")));
-    play.proxies[0].request("session/prompt");
-    let asked = play.prompt("2", "t");
-    play.stage.editor.send(&notification("session/cancel", CANCEL));
-    let old = play.proxies[0].pid;
-    assert_eq!(play.stage.editor.line(), result("1", r#"{"stopReason":"cancelled"}"#));
-    assert_gone(old, "the one that hangs");
-    play.wait_for_words("went on with session/prompt for 200 ms after it was cancelled");
-    play.replaced(0);
-    play.learns(0, &sessions);
-    // The other turn goes on; its answer comes behind a barrier.
-    play.agent.answer(&asked, "{}");
-    pass(&mut play.proxies[0]);
-    assert_eq!(play.stage.editor.line(), result("2", "{}"));
-    pass(&mut play.proxies[0]);
-    play.works();
+fn a_proxy_that_did_not_forward_a_cancelled_prompt_is_considered_stuck() {
+    let setup = new_setup().option(&["--cancel-limit", "0.2"]);
+    let mut chain = ScriptedChain::start(setup, &["proxy", "agent"], LOADS);
+    let sessions = ["s", "t"].map(|name| chain.new_session(name));
+    chain.test.editor.send(&request("1", "session/prompt", &prompt("s")));
+    chain.proxies[0].request("session/prompt");
+    let asked = chain.prompt("2", "t");
+    chain.test.editor.send(&notification("session/cancel", CANCEL));
+    let old = chain.proxies[0].pid;
+    assert_eq!(chain.test.editor.line(), result("1", r#"{"stopReason":"cancelled"}"#));
+    assert_gone(old, "the proxy that hung");
+    chain.wait_for_stderr("went on with session/prompt for 200 ms after it was cancelled");
+    chain.await_restart(0);
+    chain.expect_replay(0, &sessions);
+    // The other turn continues. Its answer comes after a barrier.
+    chain.agent.answer(&asked, "{}");
+    forward_next(&mut chain.proxies[0]);
+    assert_eq!(chain.test.editor.line(), result("2", "{}"));
+    forward_next(&mut chain.proxies[0]);
+    chain.assert_works();
 }
 
-/// Line 5: the default is not none, but two minutes; `off` is none.
+/// The default limit is two minutes, and `off` disables it.
 #[test]
-fn a_cancellation_may_be_ignored_if_that_is_wanted() {
+fn the_cancel_limit_can_be_turned_off() {
     for options in [&[][..], &["--cancel-limit", "off"]] {
-        let mut patient = Play::begin(stage().option(options), &["agent"], LOADS);
-        patient.session("s");
+        let mut patient = ScriptedChain::start(new_setup().option(options), &["agent"], LOADS);
+        patient.new_session("s");
         let asked = patient.prompt("1", "s");
-        patient.stage.editor.send(&notification("session/cancel", CANCEL));
+        patient.test.editor.send(&notification("session/cancel", CANCEL));
         assert_eq!(patient.agent.line(), notification("session/cancel", CANCEL));
-        let limit = stage().option(&["--cancel-limit", "0.2"]);
-        let mut impatient = Play::begin(limit, &["agent"], LOADS);
-        impatient.session("s");
+        let limit = new_setup().option(&["--cancel-limit", "0.2"]);
+        let mut impatient = ScriptedChain::start(limit, &["agent"], LOADS);
+        impatient.new_session("s");
         impatient.prompt("1", "s");
-        impatient.stage.editor.send(&notification("session/cancel", CANCEL));
-        assert_eq!(impatient.stage.editor.message()["result"]["stopReason"], "cancelled");
+        impatient.test.editor.send(&notification("session/cancel", CANCEL));
+        assert_eq!(impatient.test.editor.message()["result"]["stopReason"], "cancelled");
         let answer = patient.answer(&asked, r#"{"stopReason":"end_turn"}"#);
         assert_eq!(answer["result"]["stopReason"], "end_turn");
-        patient.works();
+        patient.assert_works();
     }
 }
 
-/// Line 5, 2: one that says nothing while it is told of its sessions is blamed for what it did not answer,
-/// not for its greeting.
+/// The cause of the failure names the request that the component did not answer, not its greeting.
 #[test]
-fn who_is_silent_while_it_learns_is_blamed_for_what_it_did_not_answer() {
+fn a_component_that_is_silent_during_session_replay_failed_on_the_unanswered_request() {
     let options = ["--init-timeout", "2", "--restarts", "1/600"];
-    let mut play = Play::begin(stage().option(&options), &["proxy", "agent"], PLAIN);
-    play.session("s");
-    play.kill(0);
-    greeted(&mut play);
-    play.proxies[0].request("session/new");
-    let component = play.wait_for_state(1, "bypassed");
+    let mut chain = ScriptedChain::start(new_setup().option(&options), &["proxy", "agent"], PLAIN);
+    chain.new_session("s");
+    chain.kill_proxy(0);
+    complete_greeting(&mut chain);
+    chain.proxies[0].request("session/new");
+    let component = chain.wait_for_state(1, "bypassed");
     let cause = "gave no sign of life for 2 s while it owed session/new";
     assert_eq!(component["lastExit"], cause, "{component}");
-    play.wait_for_words(cause);
-    play.proxies.clear();
-    play.works();
+    chain.wait_for_stderr(cause);
+    chain.proxies.clear();
+    chain.assert_works();
 }

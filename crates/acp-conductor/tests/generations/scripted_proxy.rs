@@ -1,4 +1,4 @@
-//! Who plays: a proxy of some generation on its strings, and the conversations that all of them have.
+//! A scripted proxy of any generation, and the conversations that all generations have.
 
 use std::ops::{Deref, DerefMut};
 
@@ -6,21 +6,21 @@ use serde_json::{Value, json};
 use testkit::rpc::{cancel, error, id_of, notification, request, result};
 use testkit::stage::{Peer, Puppet, Stage, parse};
 
-use crate::spelling::Generation;
+use crate::generation::Generation;
 
 pub const GREETING: &str =
     r#"{"protocolVersion":1,"clientCapabilities":{"terminal":true},"clientInfo":{"name":"e"}}"#;
-/// An agent that speaks MCP over ACP itself, so that nothing has to be said in its place.
+/// The result of an agent that supports MCP over ACP, so that the conductor needs no bridge.
 pub const GREETED: &str = r#"{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"mcpCapabilities":{"acp":true}},"authMethods":[],"agentInfo":{"name":"a"}}"#;
 
-/// A proxy that does what published ones of its generation do.
+/// A scripted proxy that behaves like published proxies of its generation.
 #[derive(Debug)]
-pub struct Proxy {
+pub struct ScriptedProxy {
     pub puppet: Puppet,
     pub generation: &'static Generation,
 }
 
-impl Deref for Proxy {
+impl Deref for ScriptedProxy {
     type Target = Puppet;
 
     fn deref(&self) -> &Puppet {
@@ -28,13 +28,13 @@ impl Deref for Proxy {
     }
 }
 
-impl DerefMut for Proxy {
+impl DerefMut for ScriptedProxy {
     fn deref_mut(&mut self) -> &mut Puppet {
         &mut self.puppet
     }
 }
 
-impl Peer for Proxy {
+impl Peer for ScriptedProxy {
     fn send(&mut self, line: &str) {
         self.puppet.send(line);
     }
@@ -44,14 +44,14 @@ impl Peer for Proxy {
     }
 }
 
-impl Proxy {
-    pub fn enter(stage: &mut Stage, name: &str, generation: &'static Generation) -> Proxy {
-        Proxy { puppet: stage.enter(name), generation }
+impl ScriptedProxy {
+    pub fn enter(chain: &mut Stage, name: &str, generation: &'static Generation) -> ScriptedProxy {
+        ScriptedProxy { puppet: chain.enter(name), generation }
     }
 
-    /// Is greeted in a way that it does not know. It does with it what it does with any unknown
-    /// request: passes it on to its successor, and passes back the error that it gets.
-    pub fn passes_on(&mut self, greeting: &Value) {
+    /// Handles a greeting of another generation like any unknown request: passes it on to its successor, and
+    /// returns the error that it receives.
+    pub fn forward_unknown(&mut self, greeting: &Value) {
         let (method, params) = (&greeting["method"], &greeting["params"]);
         let method = method.as_str().expect("a method");
         self.puppet.send(&self.generation.sent("\"unknown\"", method, &params.to_string()));
@@ -60,25 +60,24 @@ impl Proxy {
         self.puppet.fail(greeting, &answer["error"].to_string());
     }
 
-    /// Is greeted in one way after the other until it understands one, which must be the last of
-    /// these methods.
-    pub fn is_greeted(&mut self, methods: &[&str]) -> Value {
+    /// Receives these greetings one after the other, and understands only the last one. Returns that.
+    pub fn expect_greeting(&mut self, methods: &[&str]) -> Value {
         let (last, unknown) = methods.split_last().expect("a greeting");
         for method in unknown {
             let greeting = self.puppet.request(method);
-            self.passes_on(&greeting);
+            self.forward_unknown(&greeting);
         }
         self.puppet.request(last)
     }
 
-    /// Initialises its successor.
-    pub fn forwards(&mut self, greeting: &Value) {
+    /// Initializes its successor.
+    pub fn forward_greeting(&mut self, greeting: &Value) {
         let params = self.generation.forwarded(&greeting["params"]).to_string();
         self.puppet.send(&self.generation.sent("\"forward\"", "initialize", &params));
     }
 
-    /// Gets its successor's answer and makes it its own.
-    pub fn accepts(&mut self, greeting: &Value) {
+    /// Receives its successor's answer and answers its own greeting with it.
+    pub fn accept_greeting(&mut self, greeting: &Value) {
         let answer = self.puppet.message();
         assert_eq!(answer["id"], "forward", "{answer}");
         let accepted = self.generation.accepted(&answer["result"]);
@@ -86,60 +85,72 @@ impl Proxy {
     }
 }
 
-/// The editor initialises a chain of these proxies, each greeted with these methods, and an agent.
-/// The editor sees the agent's answer and the agent what the editor sent, as if nobody were between.
+/// The editor initializes a chain of these proxies, each greeted with these methods, and an agent. The editor
+/// receives the agent's answer and the agent the editor's params, as if there were no proxies.
 pub fn initialize(
-    stage: &mut Stage,
+    chain: &mut Stage,
     proxies: &[(&str, &'static Generation, &[&str])],
-) -> (Vec<Proxy>, Puppet) {
-    stage.editor.send(&request("\"init\"", "initialize", GREETING));
-    let (proxies, agent) = shake_hands(stage, proxies);
-    assert_eq!(parse(&stage.editor.line()), parse(&result("\"init\"", GREETED)));
+) -> (Vec<ScriptedProxy>, Puppet) {
+    chain.editor.send(&request("\"init\"", "initialize", GREETING));
+    let (proxies, agent) = handshake(chain, proxies);
+    assert_eq!(parse(&chain.editor.line()), parse(&result("\"init\"", GREETED)));
     (proxies, agent)
 }
 
-/// The part that the components have in it.
-pub fn shake_hands(
-    stage: &mut Stage,
+/// The part of the components in the handshake.
+pub fn handshake(
+    chain: &mut Stage,
     proxies: &[(&str, &'static Generation, &[&str])],
-) -> (Vec<Proxy>, Puppet) {
-    let mut played = Vec::new();
+) -> (Vec<ScriptedProxy>, Puppet) {
+    let mut greeted = Vec::new();
     for (name, generation, methods) in proxies {
-        let mut proxy = Proxy::enter(stage, name, generation);
-        let greeting = proxy.is_greeted(methods);
-        proxy.forwards(&greeting);
-        played.push((proxy, greeting));
+        let mut proxy = ScriptedProxy::enter(chain, name, generation);
+        let greeting = proxy.expect_greeting(methods);
+        proxy.forward_greeting(&greeting);
+        greeted.push((proxy, greeting));
     }
-    let mut agent = stage.enter("agent");
+    let mut agent = chain.enter("agent");
     let greeting = agent.request("initialize");
     assert_eq!(greeting["params"], parse(GREETING));
     agent.answer(&greeting, GREETED);
-    for (proxy, greeting) in played.iter_mut().rev() {
-        proxy.accepts(greeting);
+    for (proxy, greeting) in greeted.iter_mut().rev() {
+        proxy.accept_greeting(greeting);
     }
-    (played.into_iter().map(|(proxy, _)| proxy).collect(), agent)
+    (greeted.into_iter().map(|(proxy, _)| proxy).collect(), agent)
 }
 
-const ODD: &str =
+const ERROR: &str =
     r#"{"code":-7,"message":"m","data":null,"n":1.10,"_meta":{"traceparent":"00-ab-cd-01"}}"#;
 const PARAMS: &str = r#"{"sessionId":"s","_meta":{"traceparent":"00-ab-cd-01"},"n":[1.10,1e400]}"#;
 
-/// Everything there is walks down and up the chain, past every proxy, and comes out as it went in.
-pub fn walk(editor: &mut impl Peer, proxies: &mut [Proxy], agent: &mut Puppet) {
-    walk_spelt_out(editor, proxies, agent);
-    walk_notes(editor, proxies, agent, "");
+/// Messages of every kind pass the chain in both directions, and arrive unchanged.
+pub fn assert_messages_pass(
+    editor: &mut impl Peer,
+    proxies: &mut [ScriptedProxy],
+    agent: &mut Puppet,
+) {
+    assert_messages_with_params_pass(editor, proxies, agent);
+    assert_notifications_pass(editor, proxies, agent, "");
 }
 
-/// The same without messages that have no params: between two conductors the oldest generations
-/// cannot tell them from messages with empty ones.
-pub fn walk_spelt_out(editor: &mut impl Peer, proxies: &mut [Proxy], agent: &mut Puppet) {
-    walk_down(editor, proxies, agent);
-    walk_up(editor, proxies, agent);
-    walk_notes(editor, proxies, agent, PARAMS);
+/// The same without messages that lack params: between two conductors the oldest generations cannot tell
+/// them from messages with empty params.
+pub fn assert_messages_with_params_pass(
+    editor: &mut impl Peer,
+    proxies: &mut [ScriptedProxy],
+    agent: &mut Puppet,
+) {
+    assert_editor_request_passes(editor, proxies, agent);
+    assert_agent_request_passes(editor, proxies, agent);
+    assert_notifications_pass(editor, proxies, agent, PARAMS);
 }
 
-/// A request of the editor, its cancellation, and the error that comes back.
-fn walk_down(editor: &mut impl Peer, proxies: &mut [Proxy], agent: &mut Puppet) {
+/// A request of the editor, its cancellation and its error.
+fn assert_editor_request_passes(
+    editor: &mut impl Peer,
+    proxies: &mut [ScriptedProxy],
+    agent: &mut Puppet,
+) {
     editor.send(&request("1", "session/prompt", PARAMS));
     let mut asked = Vec::new();
     for proxy in proxies.iter_mut() {
@@ -156,16 +167,20 @@ fn walk_down(editor: &mut impl Peer, proxies: &mut [Proxy], agent: &mut Puppet) 
         proxy.send(&cancel("1"));
     }
     assert_eq!(agent.line(), cancel(id_of(&question)));
-    agent.send(&error(id_of(&question), ODD));
+    agent.send(&error(id_of(&question), ERROR));
     for (proxy, asked) in proxies.iter_mut().zip(&asked).rev() {
-        assert_eq!(proxy.line(), error("1", ODD));
-        proxy.send(&error(id_of(asked), ODD));
+        assert_eq!(proxy.line(), error("1", ERROR));
+        proxy.send(&error(id_of(asked), ERROR));
     }
-    assert_eq!(editor.line(), error("1", ODD));
+    assert_eq!(editor.line(), error("1", ERROR));
 }
 
-/// A request of the agent and its result.
-fn walk_up(editor: &mut impl Peer, proxies: &mut [Proxy], agent: &mut Puppet) {
+/// A request of the agent, and its result.
+fn assert_agent_request_passes(
+    editor: &mut impl Peer,
+    proxies: &mut [ScriptedProxy],
+    agent: &mut Puppet,
+) {
     agent.send(&request("1", "x/unknown", PARAMS));
     let mut asked = Vec::new();
     for proxy in proxies.iter_mut().rev() {
@@ -184,17 +199,22 @@ fn walk_up(editor: &mut impl Peer, proxies: &mut [Proxy], agent: &mut Puppet) {
     assert_eq!(agent.line(), result("1", "null"));
 }
 
-/// A notification each way.
-fn walk_notes(editor: &mut impl Peer, proxies: &mut [Proxy], agent: &mut Puppet, params: &str) {
+/// A notification in each direction.
+fn assert_notifications_pass(
+    editor: &mut impl Peer,
+    proxies: &mut [ScriptedProxy],
+    agent: &mut Puppet,
+    params: &str,
+) {
     editor.send(&notification("_x/down", params));
     for proxy in proxies.iter_mut() {
         assert_eq!(proxy.line(), notification("_x/down", params));
-        proxy.send(&proxy.generation.sent_note("_x/down", params));
+        proxy.send(&proxy.generation.sent_notification("_x/down", params));
     }
     assert_eq!(agent.line(), notification("_x/down", params));
     agent.send(&notification("_x/up", params));
     for proxy in proxies.iter_mut().rev() {
-        assert_eq!(proxy.line(), proxy.generation.received_note("_x/up", params));
+        assert_eq!(proxy.line(), proxy.generation.received_notification("_x/up", params));
         proxy.send(&notification("_x/up", params));
     }
     assert_eq!(editor.line(), notification("_x/up", params));

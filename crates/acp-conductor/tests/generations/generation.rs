@@ -1,5 +1,5 @@
-//! How each generation spells things, from its document. Written down a second time, so that the
-//! tests do not ask the program what is right.
+//! How each generation spells its messages, according to its document. The tests have their own copy, so that
+//! they do not depend on what the program considers right.
 
 use serde_json::{Value, json};
 use testkit::rpc::{notification, request};
@@ -7,16 +7,16 @@ use testkit::rpc::{notification, request};
 #[derive(Debug, PartialEq, Eq)]
 pub struct Generation {
     pub name: &'static str,
-    /// The method with which its conductors greet a proxy.
+    /// The method of the greeting of a proxy.
     pub greeting: &'static str,
-    /// The envelope's method for a request and for a notification: of the proxy, of the conductor.
+    /// The methods of the envelope for a request and for a notification: of the proxy, and of the conductor.
     sends: [&'static str; 2],
     receives: [&'static str; 2],
-    /// The inner message is an object of its own.
+    /// Whether the inner message is an object of its own.
     wrapped: bool,
-    /// The params of an inner message that has none.
+    /// The params of an inner message without params.
     nothing: &'static str,
-    /// Where the capability that it is offered stands in the greeting and in its result, if any.
+    /// The path of the capability in the greeting, and in its result, if there is one.
     pub offer: &'static [&'static str],
     pub acceptance: &'static [&'static str],
 }
@@ -28,7 +28,7 @@ pub static P5: Generation = Generation {
     receives: ["proxy/successor"; 2],
     wrapped: false,
     nothing: "",
-    // Not its role, which is in the method, but MCP over ACP: the RFD has conductors offer it to every
+    // Not the role, which is in the method, but MCP over ACP: in the RFD, conductors offer it to every
     // proxy, and proxies accept it.
     offer: &["_meta", "mcp_acp_transport"],
     acceptance: &["_meta", "mcp_acp_transport"],
@@ -81,21 +81,21 @@ pub static P1: Generation = Generation {
 pub static ALL: [&Generation; 6] = [&P5, &P4, &P3, &P3T, &P2, &P1];
 
 impl Generation {
-    /// A request in the envelope of a proxy, which sends it to its successor.
+    /// A request in the envelope of a proxy, to its successor.
     pub fn sent(&self, id: &str, method: &str, params: &str) -> String {
         request(id, self.sends[0], &self.inner(method, params))
     }
 
-    pub fn sent_note(&self, method: &str, params: &str) -> String {
+    pub fn sent_notification(&self, method: &str, params: &str) -> String {
         notification(self.sends[1], &self.inner(method, params))
     }
 
-    /// A request in the envelope of a conductor, which delivers it from the successor.
+    /// A request in the envelope of a conductor, from the successor.
     pub fn received(&self, id: &str, method: &str, params: &str) -> String {
         request(id, self.receives[0], &self.inner(method, self.or_nothing(params)))
     }
 
-    pub fn received_note(&self, method: &str, params: &str) -> String {
+    pub fn received_notification(&self, method: &str, params: &str) -> String {
         notification(self.receives[1], &self.inner(method, self.or_nothing(params)))
     }
 
@@ -114,12 +114,12 @@ impl Generation {
         }
     }
 
-    /// What a conductor of this generation makes of the params of `initialize`.
+    /// The params of the greeting that a conductor of this generation makes of those of `initialize`.
     pub fn offered(&self, params: &Value) -> Value {
         with(params, self.offer)
     }
 
-    /// What a proxy of this generation sends on: it takes its own key out and leaves the version.
+    /// The params that a proxy of this generation passes on: it removes its own key and keeps the version.
     pub fn forwarded(&self, params: &Value) -> Value {
         let mut params = params.clone();
         if let Some((key, above)) = self.offer.split_last()
@@ -136,7 +136,7 @@ impl Generation {
     }
 }
 
-/// The value with the key at that place, and the version beside it.
+/// The value with the key at this path, and the version beside it.
 fn with(value: &Value, path: &[&str]) -> Value {
     let mut value = value.clone();
     let Some((key, above)) = path.split_last() else { return value };
@@ -148,7 +148,7 @@ fn with(value: &Value, path: &[&str]) -> Value {
     value
 }
 
-/// Is anything mentioned anywhere that is between a conductor and its proxy?
+/// Whether the value contains anything that only concerns a conductor and its proxy.
 pub fn mentions_role(value: &Value) -> bool {
     let ours = |key: &str| key == "proxy" || key == "mcp_acp_transport";
     match value {

@@ -1,42 +1,46 @@
-//! `conductor agent --explain`: what each component turned out to speak.
+//! `conductor agent --explain`: the generation of each component.
 
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use testkit::stage::{Setup, Stage, assert_gone, binary};
 
-use crate::players::{GREETED, Proxy};
-use crate::spelling::{P3, P4};
-use crate::{HASTE, stage};
+use crate::generation::{P3, P4};
+use crate::scripted_proxy::{GREETED, ScriptedProxy};
+use crate::{SHORT_GRACE, new_setup};
 
-/// A chain of a P4 and a P3 proxy and an agent, explained.
-fn mixed(options: &[&str]) -> (String, String, i32) {
-    let mut stage = stage().option(&HASTE).option(options).named(&["old", "older", "agent"]);
-    let (mut old, mut older) =
-        (Proxy::enter(&mut stage, "old", &P4), Proxy::enter(&mut stage, "older", &P3));
-    let first = old.is_greeted(&["proxy/initialize", "_proxy/initialize"]);
-    old.forwards(&first);
-    let second = older.is_greeted(&["proxy/initialize", "initialize"]);
-    older.forwards(&second);
-    let mut agent = stage.enter("agent");
+/// Explains a chain of a P4 proxy, a P3 proxy and an agent. Returns its output, its standard error and its
+/// status.
+fn explain_mixed_chain(options: &[&str]) -> (String, String, i32) {
+    let mut chain =
+        new_setup().option(&SHORT_GRACE).option(options).named(&["old", "older", "agent"]);
+    let (mut old, mut older) = (
+        ScriptedProxy::enter(&mut chain, "old", &P4),
+        ScriptedProxy::enter(&mut chain, "older", &P3),
+    );
+    let first = old.expect_greeting(&["proxy/initialize", "_proxy/initialize"]);
+    old.forward_greeting(&first);
+    let second = older.expect_greeting(&["proxy/initialize", "initialize"]);
+    older.forward_greeting(&second);
+    let mut agent = chain.enter("agent");
     let asked = agent.request("initialize");
     agent.answer(
         &asked,
         r#"{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"mcpCapabilities":{"http":true,"sse":false}}}"#,
     );
-    older.accepts(&second);
-    old.accepts(&first);
-    let said = read_all(&mut stage);
-    let status = stage.conductor.status();
+    older.accept_greeting(&second);
+    old.accept_greeting(&first);
+    let output = read_all(&mut chain);
+    let status = chain.conductor.status();
     for pid in [old.pid, older.pid, agent.pid] {
         assert_gone(pid, "a component");
     }
-    (said, stage.conductor.stderr(), status)
+    (output, chain.conductor.stderr(), status)
 }
 
-fn read_all(stage: &mut Stage) -> String {
+fn read_all(chain: &mut Stage) -> String {
     let mut text = String::new();
-    while let Some(line) = stage.editor.next_line() {
+    while let Some(line) = chain.editor.next_line() {
         text += &line;
         text.push('\n');
     }
@@ -44,9 +48,9 @@ fn read_all(stage: &mut Stage) -> String {
 }
 
 #[test]
-fn a_mixed_chain_as_a_table() {
-    let (table, said, status) = mixed(&["--explain"]);
-    assert_eq!((status, said.as_str()), (0, ""), "{table}");
+fn explain_shows_a_mixed_chain_as_a_table() {
+    let (table, stderr, status) = explain_mixed_chain(&["--explain"]);
+    assert_eq!((status, stderr.as_str()), (0, ""), "{table}");
     let row = |name: &str| -> Vec<String> {
         let line = table.lines().find(|line| line.split_whitespace().next() == Some(name));
         line.unwrap_or_else(|| panic!("{name}: {table}"))
@@ -64,9 +68,9 @@ fn a_mixed_chain_as_a_table() {
 }
 
 #[test]
-fn a_mixed_chain_as_json() {
-    let (text, said, status) = mixed(&["--explain", "--json"]);
-    assert_eq!((status, said.as_str()), (0, ""), "{text}");
+fn explain_shows_a_mixed_chain_as_json() {
+    let (text, stderr, status) = explain_mixed_chain(&["--explain", "--json"]);
+    assert_eq!((status, stderr.as_str()), (0, ""), "{text}");
     let report: Value = serde_json::from_str(&text).expect("JSON");
     assert!(report.get("error").is_none(), "{report}");
     let components = report["components"].as_array().expect("a list");
@@ -86,25 +90,25 @@ fn a_mixed_chain_as_json() {
     assert!(components[0]["command"].as_str().is_some_and(|it| it.contains("puppet")));
 }
 
-/// A chain that does not stand: the reason names who is to blame, and nobody is left running.
+/// When the handshake fails, the report names the component that caused it, and no process stays behind.
 #[test]
-fn a_broken_chain_is_explained_too() {
+fn explain_names_the_component_that_breaks_the_handshake() {
     for options in [&["--explain"][..], &["--explain", "--json"]] {
-        let mut stage = stage().option(&HASTE).option(options).named(&["eliza", "agent"]);
-        let (mut eliza, agent) = (stage.enter("eliza"), stage.enter("agent"));
+        let mut chain = new_setup().option(&SHORT_GRACE).option(options).named(&["eliza", "agent"]);
+        let (mut eliza, agent) = (chain.enter("eliza"), chain.enter("agent"));
         for method in ["proxy/initialize", "_proxy/initialize"] {
             let greeting = eliza.request(method);
             eliza.fail(&greeting, r#"{"code":-32601,"message":"Method not found"}"#);
         }
         let greeting = eliza.request("initialize");
         eliza.answer(&greeting, GREETED);
-        let said = read_all(&mut stage);
-        assert_eq!(stage.conductor.status(), 1, "{said}");
+        let output = read_all(&mut chain);
+        assert_eq!(chain.conductor.status(), 1, "{output}");
         let why = "component 'eliza' is not a proxy";
-        assert!(stage.conductor.stderr().contains(why), "{}", stage.conductor.stderr());
-        assert!(said.contains(why) && said.contains("was not reached"), "{said}");
+        assert!(chain.conductor.stderr().contains(why), "{}", chain.conductor.stderr());
+        assert!(output.contains(why) && output.contains("was not reached"), "{output}");
         if options.len() == 2 {
-            let report: Value = serde_json::from_str(&said).expect("JSON");
+            let report: Value = serde_json::from_str(&output).expect("JSON");
             assert!(report["error"].as_str().is_some_and(|it| it.contains(why)), "{report}");
         }
         assert_gone(eliza.pid, "the component");
@@ -113,36 +117,36 @@ fn a_broken_chain_is_explained_too() {
 }
 
 #[test]
-fn a_component_that_cannot_start_or_ends_is_named() {
+fn explain_names_a_component_that_cannot_start_or_exits() {
     let output = Command::new(env!("CARGO_BIN_EXE_conductor"))
         .args(["agent", "--explain", "no-such-proxy", "no-such-agent"])
         .stdin(Stdio::null())
         .output()
         .expect("the conductor starts");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("'no-such-proxy'") && said.contains("command not found"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("'no-such-proxy'") && stderr.contains("command not found"), "{stderr}");
 
-    let mut stage = stage().option(&HASTE).option(&["--explain"]).named(&["broken"]);
-    let mut broken = stage.enter("broken");
+    let mut chain = new_setup().option(&SHORT_GRACE).option(&["--explain"]).named(&["broken"]);
+    let mut broken = chain.enter("broken");
     broken.request("initialize");
     broken.mutter("no key\n");
     broken.exit(9);
-    let table = read_all(&mut stage);
-    assert_eq!(stage.conductor.status(), 1);
+    let table = read_all(&mut chain);
+    assert_eq!(chain.conductor.status(), 1);
     assert!(table.contains("the chain does not stand"), "{table}");
-    let said = stage.conductor.stderr();
-    assert!(said.contains("'broken'") && said.contains("status 9"), "{said}");
+    let stderr = chain.conductor.stderr();
+    assert!(stderr.contains("'broken'") && stderr.contains("status 9"), "{stderr}");
 }
 
-/// Issue 11, item 24.
+/// Control characters from a component do not reach the terminal.
 #[test]
-fn what_a_component_says_of_itself_is_not_for_the_terminal_to_obey() {
+fn explain_prints_no_control_characters_of_components() {
     let evil = "\\u001b]0;title\\u0007\\u001b[2J\u{9b}6n\u{202e}\\r\\nmine";
     for options in [&["--explain"][..], &["--explain", "--json"]] {
         for fails in [false, true] {
-            let mut stage = stage().option(&HASTE).option(options).named(&["agent"]);
-            let mut agent = stage.enter("agent");
+            let mut chain = new_setup().option(&SHORT_GRACE).option(options).named(&["agent"]);
+            let mut agent = chain.enter("agent");
             let greeting = agent.request("initialize");
             match fails {
                 false => {
@@ -154,9 +158,9 @@ fn what_a_component_says_of_itself_is_not_for_the_terminal_to_obey() {
                 }
                 true => agent.fail(&greeting, &format!(r#"{{"code":1,"message":"{evil}"}}"#)),
             }
-            let said = read_all(&mut stage);
-            stage.conductor.status();
-            let text = said + &stage.conductor.stderr();
+            let output = read_all(&mut chain);
+            chain.conductor.status();
+            let text = output + &chain.conductor.stderr();
             assert!(text.contains("mine"), "{text}");
             let harmless = |it: char| it == '\n' || !it.is_control() && it != '\u{202e}';
             assert!(text.chars().all(harmless), "{text:?}");
@@ -164,17 +168,17 @@ fn what_a_component_says_of_itself_is_not_for_the_terminal_to_obey() {
     }
 }
 
-/// Programs are explained as they are, puppets or not.
+/// The components can be real programs and nested chains.
 #[test]
-fn a_chain_of_programs_is_explained() {
-    let setup: Setup = stage().option(&HASTE).option(&["--explain", "--json"]);
+fn explain_works_for_a_chain_of_programs() {
+    let setup: Setup = new_setup().option(&SHORT_GRACE).option(&["--explain", "--json"]);
     let transparent = format!("'{}'", binary("transparent").display());
     let components = [transparent.clone(), setup.subchain(&[transparent]), setup.puppet("agent")];
-    let mut stage = setup.run("agent", &components);
-    let mut agent = stage.enter("agent");
+    let mut chain = setup.run("agent", &components);
+    let mut agent = chain.enter("agent");
     let asked = agent.request("initialize");
     agent.answer(&asked, GREETED);
-    let report: Value = serde_json::from_str(&read_all(&mut stage)).expect("JSON");
+    let report: Value = serde_json::from_str(&read_all(&mut chain)).expect("JSON");
     let speaks: Vec<_> = report["components"]
         .as_array()
         .expect("a list")
@@ -182,5 +186,5 @@ fn a_chain_of_programs_is_explained() {
         .map(|row| row["dialect"].as_str().unwrap_or_default())
         .collect();
     assert_eq!(speaks, ["P5", "P5", "plain"]);
-    assert_eq!(stage.conductor.status(), 0);
+    assert_eq!(chain.conductor.status(), 0);
 }
