@@ -29,6 +29,12 @@ fn main() -> ExitCode {
         Command::Components => {
             print(|out| out.write_all(acp_conductor::builtin::list().as_bytes()))
         }
+        Command::Component { name, .. } if name == "--help" || name == "-h" => print(|out| {
+            let mut cli = Cli::command();
+            cli.build();
+            let help = cli.find_subcommand_mut("component").map(|it| it.render_long_help());
+            write!(out, "{}", help.unwrap_or_default())
+        }),
         Command::Component { name, options } => component(&name, &options),
         Command::Status { pid, json } => show_status(pid, json),
         Command::Mcp { port } => acp_conductor::mcp::stdio::run(port).map_err(Failure::chain),
