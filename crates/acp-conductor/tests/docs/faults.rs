@@ -73,8 +73,8 @@ const FAULTS: [(&str, &[&str]); 42] = [
     (
         "a proxy crashes on every message of one kind",
         &[
-            "a_proxy_that_crashes_twice_on_a_kind_of_message_is_spared_it",
-            "a_request_that_a_proxy_crashes_on_is_asked_of_the_next_component",
+            "a_kind_of_message_goes_around_a_proxy_that_crashes_twice_on_it",
+            "a_request_that_a_proxy_crashes_on_twice_goes_to_the_next_component",
         ],
     ),
     (
@@ -100,7 +100,7 @@ const FAULTS: [(&str, &[&str]); 42] = [
     (
         "the agent is killed during a turn of ACP version 2, after it has accepted the prompt",
         &[
-            "an_agent_that_dies_in_a_turn_has_ended_it",
+            "a_turn_ends_when_its_agent_crashes",
             "an_agent_that_is_silent_in_a_turn_is_replaced",
             "an_agent_that_ignores_a_cancellation_is_replaced_and_the_turn_is_cancelled",
         ],
@@ -108,8 +108,8 @@ const FAULTS: [(&str, &[&str]); 42] = [
     (
         "a component ignores `$/cancel_request`",
         &[
-            "a_cancelled_request_is_answered_though_nobody_honours_it",
-            "a_proxy_may_ignore_that_a_request_is_cancelled",
+            "a_cancelled_request_is_answered_even_if_the_agent_ignores_the_cancellation",
+            "a_cancelled_request_is_answered_even_if_a_proxy_ignores_the_cancellation",
         ],
     ),
     (
