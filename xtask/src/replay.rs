@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use engine::journal::{Replay, Report};
+use engine::journal::{JournalReplay, ReplaySummary};
 
 use crate::tool::at;
 
@@ -60,7 +60,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
 #[derive(Debug, Default)]
 pub struct Summary {
     passed: usize,
-    total: Report,
+    total: ReplaySummary,
     /// Those whose last line has no end.
     cut_off: usize,
     failed: Vec<(PathBuf, String)>,
@@ -157,13 +157,13 @@ fn journals(paths: &[&Path]) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-fn counts(report: &Report) -> String {
-    let Report { inputs, outputs, bytes, .. } = report;
+fn counts(report: &ReplaySummary) -> String {
+    let ReplaySummary { inputs, outputs, bytes, .. } = report;
     format!("{inputs} inputs, {outputs} outputs, {bytes} bytes")
 }
 
 /// What is to be said of the last line.
-fn end(report: &Report) -> &'static str {
+fn end(report: &ReplaySummary) -> &'static str {
     match (report.cut_off, report.last_input) {
         (false, _) => "",
         (true, true) => "; the last line has no end: its input was replayed and not compared",
@@ -171,7 +171,7 @@ fn end(report: &Report) -> &'static str {
     }
 }
 
-fn replay(path: &Path, wanted: impl Fn(usize) -> bool) -> Result<Report, String> {
+fn replay(path: &Path, wanted: impl Fn(usize) -> bool) -> Result<ReplaySummary, String> {
     let file = File::open(path).map_err(|error| error.to_string())?;
     let mut reader = BufReader::new(file);
     let mut line = Vec::new();
@@ -180,8 +180,8 @@ fn replay(path: &Path, wanted: impl Fn(usize) -> bool) -> Result<Report, String>
         reader.read_until(b'\n', line).map_err(|error| error.to_string())
     };
     next(&mut line)?;
-    let mut report = Report::default();
-    let Some(mut replay) = Replay::new(&line).map_err(|why| why.to_string())? else {
+    let mut report = ReplaySummary::default();
+    let Some(mut replay) = JournalReplay::new(&line).map_err(|why| why.to_string())? else {
         report.cut_off = true;
         return Ok(report);
     };

@@ -149,19 +149,19 @@ impl Config {
         let facts = self.components.iter().map(|spec| Facts {
             generation: spec.dialect.or(spec.in_process.as_ref().map(|_| Generation::CURRENT)),
             greeting: greetings.lookup(spec),
-            crashes_on: crashes.lookup(spec),
+            poison: crashes.lookup(spec),
         });
         Setup {
             chain: self.chain(),
             rules: self.rules(),
             bridge: self.mcp_bridge,
             // Without a source of randomness no place can be opened, either: then no id is made up.
-            word: random_token().unwrap_or_default(),
+            nonce: random_token().unwrap_or_default(),
             nested: self.nested,
-            longest_line: self.limits.line,
-            marks: engine::Marks::USUAL,
+            max_line: self.limits.line,
+            watermarks: engine::Watermarks::DEFAULT,
             facts: facts.collect(),
-            watched: self.tap.is_some() || tracing::enabled!(tracing::Level::DEBUG),
+            tapped: self.tap.is_some() || tracing::enabled!(tracing::Level::DEBUG),
         }
     }
 

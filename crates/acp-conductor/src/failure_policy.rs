@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use engine::{Pace, Policy, Restart, Rules, Then, Watch};
+use engine::{Backoff, ComponentPolicy, Fallback, Restart, Rules, Timeouts};
 use router::{Mode, TakesUpdates};
 
 use crate::config::{Config, Spec, milliseconds};
@@ -28,10 +28,13 @@ pub struct FailurePolicy {
 
 impl Default for FailurePolicy {
     fn default() -> FailurePolicy {
-        let pace = Pace::default();
+        let backoff = Backoff::default();
         FailurePolicy {
-            delay: (Duration::from_millis(pace.first), Duration::from_millis(pace.longest)),
-            stable: Duration::from_millis(pace.stable),
+            delay: (
+                Duration::from_millis(backoff.first_delay),
+                Duration::from_millis(backoff.max_delay),
+            ),
+            stable: Duration::from_millis(backoff.reset_after),
             answer_limit: None,
             prompt_limit: None,
             cancel_limit: Some(Duration::from_secs(120)),
@@ -45,14 +48,14 @@ impl Default for FailurePolicy {
 pub enum OnCrash {
     /// Restarted, and then what is usual for one like it.
     Restart,
-    RestartThen(Then),
+    RestartThen(Fallback),
     Bypass,
     Stop,
 }
 
 impl OnCrash {
     fn may_bypass(self) -> bool {
-        matches!(self, OnCrash::Bypass | OnCrash::RestartThen(Then::Bypass))
+        matches!(self, OnCrash::Bypass | OnCrash::RestartThen(Fallback::Bypass))
     }
 }
 
@@ -62,8 +65,8 @@ impl FromStr for OnCrash {
     fn from_str(text: &str) -> Result<OnCrash, String> {
         Ok(match text {
             "restart" => OnCrash::Restart,
-            "restart,bypass" => OnCrash::RestartThen(Then::Bypass),
-            "restart,stop" => OnCrash::RestartThen(Then::Stop),
+            "restart,bypass" => OnCrash::RestartThen(Fallback::Bypass),
+            "restart,stop" => OnCrash::RestartThen(Fallback::Stop),
             "bypass" => OnCrash::Bypass,
             "stop" => OnCrash::Stop,
             _ => {
@@ -84,8 +87,8 @@ pub struct Restarts {
 
 impl Default for Restarts {
     fn default() -> Restarts {
-        let pace = Pace::default();
-        Restarts { most: pace.most, within: Duration::from_millis(pace.within) }
+        let backoff = Backoff::default();
+        Restarts { most: backoff.max_restarts, within: Duration::from_millis(backoff.window) }
     }
 }
 
@@ -254,12 +257,12 @@ impl Config {
             policies: specs
                 .map(|(index, spec)| policy(spec, self.is_agent(index), &self.failure))
                 .collect(),
-            watch: Watch {
+            timeouts: Timeouts {
                 answer: limit(self.failure.answer_limit),
                 prompt: limit(self.failure.prompt_limit),
                 cancel: limit(self.failure.cancel_limit),
             },
-            tell_editor: self.failure.notices,
+            notify_editor: self.failure.notices,
             seed: seed(),
         }
     }
@@ -275,33 +278,33 @@ fn seed() -> u64 {
 }
 
 /// What one component wants, filled in with what is usual.
-fn policy(spec: &Spec, agent: bool, failure: &FailurePolicy) -> Policy {
-    let usual = if agent || spec.guard { Then::Stop } else { Then::Bypass };
-    let (restart, then) = match spec.on_crash {
-        None if agent => (Restart::IfItCan, usual),
+fn policy(spec: &Spec, agent: bool, failure: &FailurePolicy) -> ComponentPolicy {
+    let usual = if agent || spec.guard { Fallback::Stop } else { Fallback::Bypass };
+    let (restart, fallback) = match spec.on_crash {
+        None if agent => (Restart::IfResumable, usual),
         None | Some(OnCrash::Restart) => (Restart::Always, usual),
         Some(OnCrash::RestartThen(then)) => (Restart::Always, then),
-        Some(OnCrash::Bypass) => (Restart::Never, Then::Bypass),
-        Some(OnCrash::Stop) => (Restart::Never, Then::Stop),
+        Some(OnCrash::Bypass) => (Restart::Never, Fallback::Bypass),
+        Some(OnCrash::Stop) => (Restart::Never, Fallback::Stop),
     };
     let Restarts { most, within } = spec.restarts.unwrap_or_default();
-    let pace = Pace {
-        most,
-        within: milliseconds(within),
-        first: milliseconds(failure.delay.0),
-        longest: milliseconds(failure.delay.1),
-        stable: milliseconds(failure.stable),
+    let backoff = Backoff {
+        max_restarts: most,
+        window: milliseconds(within),
+        first_delay: milliseconds(failure.delay.0),
+        max_delay: milliseconds(failure.delay.1),
+        reset_after: milliseconds(failure.stable),
     };
-    Policy { restart, then, pace, named: spec.on_crash_named }
+    ComponentPolicy { restart, fallback, backoff, named: spec.on_crash_named }
 }
 
 /// The policy in the policy_name it is written in.
-pub fn policy_name(policy: &Policy) -> &'static str {
-    match (policy.restart, policy.then) {
-        (Restart::Never, Then::Bypass) => "bypass",
-        (Restart::Never, Then::Stop) => "stop",
-        (_, Then::Bypass) => "restart,bypass",
-        (_, Then::Stop) => "restart,stop",
+pub fn policy_name(policy: &ComponentPolicy) -> &'static str {
+    match (policy.restart, policy.fallback) {
+        (Restart::Never, Fallback::Bypass) => "bypass",
+        (Restart::Never, Fallback::Stop) => "stop",
+        (_, Fallback::Bypass) => "restart,bypass",
+        (_, Fallback::Stop) => "restart,stop",
     }
 }
 
@@ -328,7 +331,7 @@ mod tests {
         assert_eq!(policies(&[]), ["restart,bypass", "restart,stop", "restart,stop"]);
         let rules = config(&[]).unwrap().rules();
         assert_eq!(rules.policies[0].restart, Restart::Always);
-        assert_eq!(rules.policies[2].restart, Restart::IfItCan);
+        assert_eq!(rules.policies[2].restart, Restart::IfResumable);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use engine::journal::{BEGINNING, Recorder};
+use engine::journal::{JOURNAL_PREFIX, Recorder};
 use engine::{Input, Outputs, Setup};
 use router::Time;
 use tracing::warn;
@@ -72,8 +72,8 @@ fn open(path: &Path) -> Result<File, String> {
     }
     file.try_lock().map_err(|_| "another conductor writes to it. Name another file".to_owned())?;
     let mut beginning = Vec::new();
-    (&mut file).take(BEGINNING.len() as u64).read_to_end(&mut beginning).map_err(text)?;
-    if !beginning.is_empty() && beginning != BEGINNING.as_bytes() {
+    (&mut file).take(JOURNAL_PREFIX.len() as u64).read_to_end(&mut beginning).map_err(text)?;
+    if !beginning.is_empty() && beginning != JOURNAL_PREFIX.as_bytes() {
         return Err("it holds something else than a journal. Name another file".to_owned());
     }
     file.set_len(0).and_then(|()| file.rewind()).map_err(text)?;

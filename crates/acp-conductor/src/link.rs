@@ -5,7 +5,7 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use engine::queue::{MOST_SLICES, Queue};
+use engine::queue::{MAX_SLICES, Queue};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::lines::Lines;
@@ -62,7 +62,7 @@ impl Link {
             _ if is_empty => Pin::new(&mut *writer).poll_flush(cx).map_ok(|()| 0),
             [only] => Pin::new(&mut *writer).poll_write(cx, only),
             several => {
-                let mut vectors = [IoSlice::new(&[]); MOST_SLICES];
+                let mut vectors = [IoSlice::new(&[]); MAX_SLICES];
                 let copied = vectors.iter_mut().zip(several);
                 copied.for_each(|(vector, slice)| *vector = IoSlice::new(slice));
                 Pin::new(&mut *writer).poll_write_vectored(cx, &vectors[..several.len()])

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use acp_wire::Spoken;
 use engine::queue::Queue;
-use engine::{Command, Core, Input, Line, Output, Outputs, Port, Seen};
+use engine::{Command, Core, Input, Line, Observation, Output, Outputs, Port};
 use router::{Ending, Level, Notice, Router, Seat, Time};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -245,7 +245,7 @@ impl Shell {
             Output::Kill(seat) => {
                 self.seat_io(seat).component.iter().for_each(RunningComponent::kill)
             }
-            Output::End(seat) => {
+            Output::Discard(seat) => {
                 // The core counts the same. What still comes from the old component is not of this life.
                 let life = self.seat_io(seat).life + 1;
                 *self.seat_io(seat) = SeatIo { life, ..SeatIo::new(self.config.limits.line) };
@@ -254,7 +254,7 @@ impl Shell {
                 self.seat_io(link.seat).port(link.port).into_iter().for_each(Link::close);
             }
             Output::Read { link, read } => self.set_reading(link, read),
-            Output::Listen(listen) => self.clients.listen(listen),
+            Output::ReadClients(listen) => self.clients.listen(listen),
             Output::OpenRelay { seat, life } => self.open_relay(seat, life),
             Output::Extend(servers) => {
                 let setup = self.extend(servers.as_str());
@@ -267,14 +267,14 @@ impl Shell {
                 self.inputs.push_back(Input::EndpointOpened { ticket, endpoint });
             }
             Output::RevokeTicket(ticket) => self.clients.listeners.revoke(ticket),
-            Output::Learn { seat, greeting } => {
+            Output::RememberGreeting { seat, greeting } => {
                 let spec = &self.config.components[seat.index() - 1];
                 match greeting {
                     Some(greeting) => self.greetings.store(spec, greeting),
                     None => self.greetings.remove(spec),
                 }
             }
-            Output::Spare { seat, kind } => {
+            Output::RememberPoison { seat, kind } => {
                 self.crashes.store(&self.config.components[seat.index() - 1], kind);
             }
             Output::Report(Notice { level, seat, text }) => {
@@ -284,7 +284,7 @@ impl Shell {
                     Level::Debug => debug!(seat, "{text}"),
                 }
             }
-            Output::Seen(seen) => self.on_seen(&seen),
+            Output::Tap(seen) => self.on_seen(&seen),
             Output::Finish(ending) => self.ending = Some(ending),
         }
     }
@@ -297,18 +297,20 @@ impl Shell {
         self.config.tap.iter().for_each(|tap| tap.emit(event));
     }
 
-    fn on_seen(&self, seen: &Seen) {
+    fn on_seen(&self, seen: &Observation) {
         match seen {
-            Seen::Arrived { seat, toward, dialect, message } => {
+            Observation::Arrived { seat, toward, dialect, message } => {
                 let (seat, toward) = (self.name(*seat), *toward);
                 debug!(seat, ?toward, method = %message.label(), size = message.size(), "arrived");
                 self.emit(&TapEvent::Arrived { seat, toward, dialect: *dialect, message });
             }
-            Seen::Delivered { seat, toward, dialect, message } => {
+            Observation::Delivered { seat, toward, dialect, message } => {
                 let (seat, toward) = (self.name(*seat), *toward);
                 self.emit(&TapEvent::Delivered { seat, toward, dialect: *dialect, message });
             }
-            Seen::Left { seat, how } => self.emit(&TapEvent::Ended { seat: self.name(*seat), how }),
+            Observation::Left { seat, how } => {
+                self.emit(&TapEvent::Ended { seat: self.name(*seat), how })
+            }
         }
     }
 
@@ -369,7 +371,7 @@ impl Shell {
         let rest = self.seat_io(seat).port(port).and_then(|link| link.lines.last_line());
         self.report_stderr();
         let link = engine::Link { seat, port };
-        self.handle(Input::Ended { link, rest: rest.map(line) });
+        self.handle(Input::OutputClosed { link, rest: rest.map(line) });
     }
 
     fn take_lines(&mut self, seat: Seat, port: Port) {
@@ -390,7 +392,8 @@ impl Shell {
         let waits = !link.lines.is_empty() && !link.read;
         if link.waits != waits {
             link.waits = waits;
-            self.inputs.push_back(Input::Waits { link: engine::Link { seat, port }, waits });
+            self.inputs
+                .push_back(Input::Readable { link: engine::Link { seat, port }, readable: waits });
         }
     }
 
@@ -407,7 +410,7 @@ impl Shell {
             let io = &self.seats[seat.index()];
             let (life, lines) = (io.life, io.stderr.take());
             if !lines.is_empty() {
-                self.handle(Input::Words { seat, life, lines });
+                self.handle(Input::Stderr { seat, life, lines });
             }
         }
     }
@@ -439,7 +442,7 @@ impl Shell {
         if io.life == life {
             io.relay_listener = None;
             io.relay = Some(relay);
-            self.handle(Input::RelayJoined { seat, life });
+            self.handle(Input::RelayConnected { seat, life });
         }
     }
 
@@ -495,7 +498,7 @@ impl Shell {
                 Poll::Ready(Err(error)) => {
                     self.cannot_write(seat, &error);
                     self.report_stderr();
-                    self.handle(Input::Unread(link));
+                    self.handle(Input::InputClosed(link));
                 }
             }
             busy = true;
@@ -525,7 +528,7 @@ impl Shell {
             if self.config.hung_up.is_some_and(|hung_up| hung_up()) {
                 outer.reader = None;
                 let link = engine::Link::main(Seat::OUTER);
-                self.handle(Input::Ended { link, rest: None });
+                self.handle(Input::OutputClosed { link, rest: None });
             }
         }
         Some(due)

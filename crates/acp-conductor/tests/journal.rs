@@ -7,7 +7,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use engine::journal::{Report, replay};
+use engine::journal::{ReplaySummary, replay};
 use serde_json::json;
 use testkit::rpc::{notification, request, result};
 use testkit::stage::{Setup, Stage, binary, directory, signal, wait_until};
@@ -28,7 +28,7 @@ fn journal(directory: &Path) -> String {
     read_to_string(path).expect("UTF-8")
 }
 
-fn replays(journal: &str) -> Report {
+fn replays(journal: &str) -> ReplaySummary {
     let report = replay(journal.split_inclusive('\n')).unwrap_or_else(|why| panic!("{why}"));
     assert!(!report.cut_off);
     report

@@ -4,7 +4,7 @@
 //! is answered with an error that tells what is wrong. If it cannot, the answer belongs to one of the
 //! requests that are open at this moment. Which one, turns out when the others are answered (see `lost`).
 //!
-//! A log line must not end a request that is answered later. So where it is in doubt whether a line was an
+//! A log line must not end a request that is answered later. So where it is in null_id_errors whether a line was an
 //! answer, the request waits on.
 
 use std::collections::BTreeSet;
@@ -34,7 +34,7 @@ impl Fault {
 }
 
 /// How many methods a warning names.
-const MOST_METHODS: usize = 8;
+const MAX_METHODS: usize = 8;
 
 /// A longer line is cut in error messages, in bytes.
 const LONGEST_WORDS: usize = 2000;
@@ -94,7 +94,7 @@ impl Core {
     fn on_noise(&mut self, seat: Seat, line: &[u8], why: &str, out: &mut Outputs) {
         let start = String::from_utf8_lossy(&line[..line.len().min(200)]);
         self.warn(seat, format!("{why}; skipped: {start:?}"), out);
-        self.peer(seat).hear(format!("(on stdout) {}", shortened(&start)));
+        self.peer_mut(seat).add_output_line(format!("(on stdout) {}", shortened(&start)));
     }
 
     /// Answers are taken out of a batch, in their order. All else in it is refused.
@@ -132,7 +132,7 @@ impl Core {
         length: usize,
         out: &mut Outputs,
     ) {
-        let most = self.setup.longest_line;
+        let most = self.setup.max_line;
         let whose = self.chain().describe(link.seat);
         let fault = Fault {
             why: format!(
@@ -170,7 +170,7 @@ impl Core {
 
     /// Answers a line in our own name, where it came from.
     fn reply(&mut self, link: Link, reply: &Message, out: &mut Outputs) {
-        self.peer(link.seat).doubt.on_sent(reply);
+        self.peer_mut(link.seat).null_id_errors.on_sent(reply);
         self.write(link, Side::Editor, reply, out);
     }
 
@@ -247,11 +247,11 @@ impl Core {
         let owed: BTreeSet<u64> = pending.owed(seat).map(|(number, _)| number).collect();
         let meant = pending.owed(seat).filter(|(number, _)| is_meant(number));
         let methods: Vec<String> = meant.map(|(_, ask)| ask.method.clone()).collect();
-        if !self.peer(seat).lost.add(&owed, among, count, text) {
+        if !self.peer_mut(seat).lost.add(&owed, among, count, text) {
             return false;
         }
-        let mut list = methods[..methods.len().min(MOST_METHODS)].join(", ");
-        if methods.len() > MOST_METHODS {
+        let mut list = methods[..methods.len().min(MAX_METHODS)].join(", ");
+        if methods.len() > MAX_METHODS {
             list.push_str(", …");
         }
         let what = match count {
@@ -265,7 +265,7 @@ impl Core {
 
     /// Looks at an answer of a component before it is handled.
     pub(crate) fn on_answer(&mut self, seat: Seat, id: &Id, outcome: &Outcome, out: &mut Outputs) {
-        self.peer(seat).doubt.on_answer(id);
+        self.peer_mut(seat).null_id_errors.on_answer(id);
         if id.is_null() {
             self.on_error_without_id(seat, outcome, out);
         }
@@ -278,7 +278,7 @@ impl Core {
         let is_live = matches!(self.router().life(seat), Some(Life::Live { .. }));
         if !matches!(code, code::PARSE_ERROR | code::INVALID_REQUEST)
             || !is_live
-            || !self.peer(seat).doubt.is_none()
+            || !self.peer_mut(seat).null_id_errors.are_unambiguous()
         {
             return;
         }
@@ -299,11 +299,11 @@ impl Core {
     /// as there are such answers.
     pub(crate) fn settle_lost(&mut self, link: Link, out: &mut Outputs) {
         let seat = link.seat;
-        if self.peer(seat).lost.is_empty() {
+        if self.peer_mut(seat).lost.is_empty() {
             return;
         }
         // While it is taken out, the answers in the component's name do not come back to here.
-        let mut lost = std::mem::take(&mut self.peer(seat).lost);
+        let mut lost = std::mem::take(&mut self.peer_mut(seat).lost);
         loop {
             let pending = self.router().pending();
             let settled = lost.settle(pending.closed(), |number| pending.owes(seat, number));
@@ -314,7 +314,7 @@ impl Core {
                 self.answer_for(link, &id_of(number), &text, out);
             }
         }
-        self.peer(seat).lost = lost;
+        self.peer_mut(seat).lost = lost;
     }
 }
 

@@ -7,20 +7,20 @@ use bytes::Bytes;
 use mcp::Broker;
 use router::{Chain, Exit, How, Level, Life, Mode, Notice, Router, Seat, Time};
 
-use crate::event::{Action, Event};
-use crate::flow::{self, Gauge};
-use crate::input::{Input, Line, Link, Output, Outputs, Port, Seen, Setup};
+use crate::fault_injection::FaultInjector;
+use crate::flow_control::{self, LinkLoad};
+use crate::input::{Input, Line, Link, Observation, Output, Outputs, Port, Setup};
 use crate::peer::Peer;
+use crate::stage_io::{StageInput, StageOutput};
 use crate::stages::Stages;
-use crate::tamper::Tamper;
 
 /// A component that should have acted by now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Overdue {
     /// The component is given up.
-    Silent(Seat, How),
+    Unresponsive(Seat, How),
     /// The component has acted, and is not read. It gets more time.
-    HeldUp(Seat),
+    Blocked(Seat),
 }
 
 /// The core of one chain: inputs go in, outputs come out. See the crate's documentation.
@@ -32,16 +32,16 @@ pub struct Core {
     pub(crate) peers: Vec<Peer>,
     pub(crate) now: Time,
     /// Kept, so that a busy chain allocates nothing per message.
-    actions: Vec<Action>,
+    actions: Vec<StageOutput>,
     /// Events that came up while the actions of another event were performed.
-    later: VecDeque<Event>,
+    later: VecDeque<StageInput>,
     /// The `initialize` that waits for the chain to be completed.
     pub(crate) extension: Option<Message>,
     /// MCP clients are listened to.
     listens: bool,
     finished: bool,
     /// Only in tests.
-    tamper: Option<Box<dyn Tamper>>,
+    faults: Option<Box<dyn FaultInjector>>,
 }
 
 impl Core {
@@ -57,15 +57,15 @@ impl Core {
             extension: None,
             listens: true,
             finished: false,
-            tamper: None,
+            faults: None,
         };
-        core.seat_peers();
+        core.create_peers();
         core
     }
 
     /// Plants a fault, for a test.
-    pub fn tamper_with(&mut self, tamper: Box<dyn Tamper>) {
-        self.tamper = Some(tamper);
+    pub fn inject_faults(&mut self, faults: Box<dyn FaultInjector>) {
+        self.faults = Some(faults);
     }
 
     pub fn stages(&self) -> &Stages {
@@ -80,12 +80,12 @@ impl Core {
         self.router().chain()
     }
 
-    pub(crate) fn peer(&mut self, seat: Seat) -> &mut Peer {
+    pub(crate) fn peer_mut(&mut self, seat: Seat) -> &mut Peer {
         &mut self.peers[seat.index()]
     }
 
     /// The peer of a seat, for status.
-    pub fn peer_at(&self, seat: Seat) -> &Peer {
+    pub fn peer(&self, seat: Seat) -> &Peer {
         &self.peers[seat.index()]
     }
 
@@ -109,7 +109,7 @@ impl Core {
         if self.finished {
             return None;
         }
-        let peers = self.peers.iter().flat_map(|it| [it.patience(), it.silence_deadline()]);
+        let peers = self.peers.iter().flat_map(|it| [it.end_deadline(), it.greeting_deadline()]);
         let stopped = self.stopped_readers().map(|(_, due)| due);
         peers.flatten().chain(stopped).chain(self.stages.deadline()).min()
     }
@@ -126,30 +126,35 @@ impl Core {
         self.now = now;
         match input {
             Input::Line { link, line } => self.on_line(link, line, out),
-            Input::Waits { link, waits } => self.peer(link.seat).pipe_mut(link.port).waits = waits,
-            Input::Ended { link, rest } => self.on_ended(link, rest, out),
+            Input::Readable { link, readable } => {
+                self.peer_mut(link.seat).pipe_mut(link.port).readable = readable;
+            }
+            Input::OutputClosed { link, rest } => self.on_ended(link, rest, out),
             Input::Written { link, count } => {
                 out.consume(link, count);
                 self.peers[link.seat.index()].note_read(now, link, out);
-                self.peers[link.seat.index()].gauge_queue(link, self.setup.marks, out);
+                self.peers[link.seat.index()].update_full(link, self.setup.watermarks, out);
             }
-            Input::Unread(link) => self.on_unread(link, out),
+            Input::InputClosed(link) => self.on_unread(link, out),
             Input::NotStarted { seat, life, why } => {
                 if self.is_current(seat, life) {
-                    self.peer(seat).running = false;
-                    self.apply(Event::Left { seat, why: Exit::new(How::NotStarted(why)) }, out);
+                    self.peer_mut(seat).running = false;
+                    self.apply(
+                        StageInput::Left { seat, why: Exit::new(How::NotStarted(why)) },
+                        out,
+                    );
                 }
             }
             Input::Exited { seat, life, how } => {
                 if self.is_current(seat, life) {
-                    let peer = self.peer(seat);
+                    let peer = self.peer_mut(seat);
                     peer.running = false;
-                    peer.fate.ended(now, how);
+                    peer.termination.ended(now, how);
                 }
             }
-            Input::Words { seat, life, lines } => {
+            Input::Stderr { seat, life, lines } => {
                 if self.is_current(seat, life) {
-                    lines.into_iter().for_each(|line| self.peer(seat).hear(line));
+                    lines.into_iter().for_each(|line| self.peer_mut(seat).add_output_line(line));
                 }
             }
             Input::RelayOpened { seat, life, servers } => {
@@ -157,31 +162,31 @@ impl Core {
                     self.on_relay_opened(seat, servers, out);
                 }
             }
-            Input::RelayJoined { seat, life } => {
+            Input::RelayConnected { seat, life } => {
                 if self.is_current(seat, life) {
                     self.on_relay_joined(seat);
                 }
             }
             Input::Extended(setup) => self.on_extended(setup, out),
             Input::ClientConnected { ticket, client_id } => {
-                self.apply(Event::ClientConnected { ticket, client_id }, out)
+                self.apply(StageInput::ClientConnected { ticket, client_id }, out)
             }
             Input::ClientMessage { client_id, line } => {
-                self.apply(Event::ClientMessage { client_id, line }, out)
+                self.apply(StageInput::ClientMessage { client_id, line }, out)
             }
             Input::ClientDisconnected(client_id) => {
-                self.apply(Event::ClientDisconnected(client_id), out)
+                self.apply(StageInput::ClientDisconnected(client_id), out)
             }
             Input::EndpointOpened { ticket, endpoint } => {
-                self.apply(Event::EndpointOpened { ticket, endpoint }, out);
+                self.apply(StageInput::EndpointOpened { ticket, endpoint }, out);
             }
-            Input::Command(command) => self.apply(Event::Command(command), out),
+            Input::Command(command) => self.apply(StageInput::Command(command), out),
             Input::Tick => self.on_tick(out),
         }
-        self.see_off(out);
+        self.finish_ended_peers(out);
         if !self.finished {
-            self.mind_silence(out);
-            self.regulate(out);
+            self.check_greeting_timeouts(out);
+            self.apply_flow_control(out);
         }
     }
 
@@ -202,18 +207,18 @@ impl Core {
         let peer = &mut self.peers[seat.index()];
         let Some(dialect) = peer.dialect_at(link.port) else { return };
         let decoded = dialect.decode(line, out.queue_mut(link));
-        self.note_dialect(seat);
+        self.publish_dialect(seat);
         match decoded {
             Ok(Some((toward, message))) => {
-                self.learn(seat, out);
+                self.record_greeting(seat, out);
                 if let Message::Response { id, outcome, .. } = &message {
                     self.on_answer(seat, id, outcome, out);
                 }
-                if self.setup.watched {
+                if self.setup.tapped {
                     let (dialect, message) = (self.dialect(seat), message.clone());
-                    out.push(Output::Seen(Seen::Arrived { seat, toward, dialect, message }));
+                    out.push(Output::Tap(Observation::Arrived { seat, toward, dialect, message }));
                 }
-                self.apply(Event::Arrived { from: seat, toward, message }, out);
+                self.apply(StageInput::Arrived { from: seat, toward, message }, out);
             }
             Ok(None) => self.on_handshake(seat, out),
             Err(rejection) => self.on_rejection(link, line, rejection, out),
@@ -223,11 +228,11 @@ impl Core {
     /// A peer has closed its end of a link.
     fn on_ended(&mut self, link: Link, rest: Option<Line>, out: &mut Outputs) {
         let (seat, now) = (link.seat, self.now);
-        let peer = self.peer(seat);
+        let peer = self.peer_mut(seat);
         peer.pipe_mut(link.port).open = false;
-        peer.pipe_mut(link.port).waits = false;
+        peer.pipe_mut(link.port).readable = false;
         match link.port {
-            Port::Main => peer.fate.closed(now, How::ClosedOutput),
+            Port::Main => peer.termination.closed(now, How::ClosedOutput),
             Port::Relay => self.lose_relay(seat, out),
         }
         // Half a message of a component that died over it says nothing that its end does not say better.
@@ -243,13 +248,13 @@ impl Core {
     fn on_unread(&mut self, link: Link, out: &mut Outputs) {
         let (seat, now) = (link.seat, self.now);
         out.clear(link);
-        let peer = self.peer(seat);
+        let peer = self.peer_mut(seat);
         let pipe = peer.pipe_mut(link.port);
         (pipe.writable, pipe.full) = (false, false);
         match link.port {
             Port::Main => {
-                peer.fate.closed(now, How::ClosedInput);
-                peer.fate.left &= seat.is_component();
+                peer.termination.closed(now, How::ClosedInput);
+                peer.termination.left &= seat.is_component();
             }
             Port::Relay => self.lose_relay(seat, out),
         }
@@ -259,20 +264,20 @@ impl Core {
     /// ended. Without it, the proxy can do its part no longer.
     fn lose_relay(&mut self, seat: Seat, out: &mut Outputs) {
         let (now, link) = (self.now, Link::relay(seat));
-        let peer = self.peer(seat);
+        let peer = self.peer_mut(seat);
         *peer.pipe_mut(Port::Relay) = Default::default();
-        peer.fate.closed(now, How::ClosedSuccessor);
+        peer.termination.closed(now, How::ClosedSuccessor);
         out.clear(link);
         out.push(Output::Close(link));
     }
 
     /// Hands an event to the stages and performs their actions.
-    pub(crate) fn apply(&mut self, event: Event, out: &mut Outputs) {
+    pub(crate) fn apply(&mut self, event: StageInput, out: &mut Outputs) {
         let mut next = Some(event);
         // Nothing follows the end.
         while let Some(event) = next.filter(|_| !self.finished) {
-            if let (true, Event::Left { seat, why }) = (self.setup.watched, &event) {
-                out.push(Output::Seen(Seen::Left { seat: *seat, how: why.what() }));
+            if let (true, StageInput::Left { seat, why }) = (self.setup.tapped, &event) {
+                out.push(Output::Tap(Observation::Left { seat: *seat, how: why.what() }));
             }
             let mut actions = std::mem::take(&mut self.actions);
             self.decide(event, &mut actions);
@@ -287,27 +292,27 @@ impl Core {
         }
     }
 
-    fn decide(&mut self, event: Event, actions: &mut Vec<Action>) {
-        let Some(tamper) = &mut self.tamper else {
+    fn decide(&mut self, event: StageInput, actions: &mut Vec<StageOutput>) {
+        let Some(faults) = &mut self.faults else {
             return self.stages.handle(self.now, event, actions);
         };
-        if let Some(event) = tamper.before(event, &self.stages) {
+        if let Some(event) = faults.before(event, &self.stages) {
             self.stages.handle(self.now, event, actions);
         }
-        for event in tamper.after(actions, &self.stages) {
+        for event in faults.after(actions, &self.stages) {
             self.stages.handle(self.now, event, actions);
         }
     }
 
-    fn perform(&mut self, action: Action, out: &mut Outputs) {
+    fn perform(&mut self, action: StageOutput, out: &mut Outputs) {
         match action {
-            Action::Deliver { to, toward, message } => self.deliver(to, toward, &message, out),
-            Action::Start(seat) => self.start(seat, out),
-            Action::End(seat) => self.renew(seat, out),
-            Action::Output(output) => out.push(output),
-            Action::Finish(ending) => {
+            StageOutput::Deliver { to, toward, message } => self.deliver(to, toward, &message, out),
+            StageOutput::Start(seat) => self.start(seat, out),
+            StageOutput::Discard(seat) => self.reset_seat(seat, out),
+            StageOutput::Output(output) => out.push(output),
+            StageOutput::Finish(ending) => {
                 self.finished = true;
-                self.seats().for_each(|seat| self.forget_guess(seat, out));
+                self.seats().for_each(|seat| self.forget_unconfirmed_greeting(seat, out));
                 out.push(Output::Finish(ending));
             }
         }
@@ -315,7 +320,7 @@ impl Core {
 
     fn start(&mut self, seat: Seat, out: &mut Outputs) {
         let now = self.now;
-        let peer = self.peer(seat);
+        let peer = self.peer_mut(seat);
         peer.started(now);
         let life = peer.life;
         out.push(Output::Start { seat, life });
@@ -323,12 +328,12 @@ impl Core {
 
     /// Queues a message for a seat.
     fn deliver(&mut self, to: Seat, toward: Side, message: &Message, out: &mut Outputs) {
-        if self.setup.watched {
+        if self.setup.tapped {
             let (dialect, message) = (self.dialect(to), message.clone());
-            out.push(Output::Seen(Seen::Delivered { seat: to, toward, dialect, message }));
+            out.push(Output::Tap(Observation::Delivered { seat: to, toward, dialect, message }));
         }
         let peer = &mut self.peers[to.index()];
-        peer.doubt.on_sent(message);
+        peer.null_id_errors.on_sent(message);
         let port = peer.port_toward(toward);
         self.write(Link { seat: to, port }, toward, message, out);
         // The first answer that an SCP proxy gets from its successor is that to `initialize`.
@@ -338,7 +343,7 @@ impl Core {
                 .dialect
                 .proxy_mut()
                 .and_then(|it| it.successor_stands(queue));
-            self.later.extend(told.map(|(toward, message)| Event::Arrived {
+            self.later.extend(told.map(|(toward, message)| StageInput::Arrived {
                 from: to,
                 toward,
                 message,
@@ -356,36 +361,36 @@ impl Core {
             dialect.encode(toward, message, out.queue_mut(link));
         }
         peer.pipe_mut(link.port).unread_since.get_or_insert(self.now);
-        peer.gauge_queue(link, self.setup.marks, out);
+        peer.update_full(link, self.setup.watermarks, out);
     }
 
     /// Acts on the end of peers, once all their lines have been handled. A component that did not survive its
     /// first greeting is restarted with another greeting.
-    fn see_off(&mut self, out: &mut Outputs) {
+    fn finish_ended_peers(&mut self, out: &mut Outputs) {
         for seat in self.seats() {
             if self.finished {
                 return;
             }
             let now = self.now;
-            let Some(how) = self.peers[seat.index()].departed(now, seat == Seat::OUTER) else {
+            let Some(how) = self.peers[seat.index()].confirmed_end(now, seat == Seat::OUTER) else {
                 continue;
             };
             let stood = self.router().has_stood(seat);
             let mut greeting = Vec::new();
             // After a restart, a greeting that fails counts as a failure (see `renew`).
-            let proxy = self.peer(seat).dialect.proxy_mut().filter(|_| !stood);
+            let proxy = self.peer_mut(seat).dialect.proxy_mut().filter(|_| !stood);
             if proxy.is_some_and(|it| it.begin_again(&mut greeting)) {
-                let why = Exit { how, last_words: self.peer(seat).vacate() };
+                let why = Exit { how, last_words: self.peer_mut(seat).vacate() };
                 out.clear(Link::main(seat));
                 out.clear(Link::relay(seat));
-                out.push(Output::End(seat));
+                out.push(Output::Discard(seat));
                 out.queue_mut(Link::main(seat)).short().extend_from_slice(&greeting);
-                self.learn(seat, out);
-                self.apply(Event::Again { seat, why }, out);
+                self.record_greeting(seat, out);
+                self.apply(StageInput::GreetingRetried { seat, why }, out);
                 self.start(seat, out);
                 continue;
             }
-            self.peer(seat).fate.left = true;
+            self.peer_mut(seat).termination.left = true;
             self.end(seat, how, out);
         }
     }
@@ -401,33 +406,33 @@ impl Core {
                 return;
             }
             match self.overdue(now, out) {
-                Some(Overdue::Silent(seat, how)) => self.give_up(seat, how, out),
-                Some(Overdue::HeldUp(seat)) => self.stages.excuse(now, seat),
+                Some(Overdue::Unresponsive(seat, how)) => self.give_up(seat, how, out),
+                Some(Overdue::Blocked(seat)) => self.stages.excuse(now, seat),
                 None => break,
             }
         }
-        self.excuse_the_silent(out);
-        self.apply(Event::Tick, out);
+        self.restart_barrier_limits(out);
+        self.apply(StageInput::Tick, out);
     }
 
     /// The next component that should have acted by now.
     pub fn overdue(&self, now: Time, out: &Outputs) -> Option<Overdue> {
         let stopped = self.stopped_readers().find(|(_, due)| *due <= now);
         if let Some((seat, _)) = stopped {
-            return Some(Overdue::Silent(seat, How::Stuck(self.queued(seat, out))));
+            return Some(Overdue::Unresponsive(seat, How::Stuck(self.queued(seat, out))));
         }
         let (seat, how) = self.stages.overdue(now)?;
         match how {
             // It has acted. It is not read, because a peer that it writes to does not read.
-            How::Unresponsive { .. } if self.is_held_up(seat) => Some(Overdue::HeldUp(seat)),
-            how => Some(Overdue::Silent(seat, how)),
+            How::Unresponsive { .. } if self.is_blocked(seat) => Some(Overdue::Blocked(seat)),
+            how => Some(Overdue::Unresponsive(seat, how)),
         }
     }
 
     /// The components whose queues are full and that could read, and until when they have to.
     fn stopped_readers(&self) -> impl Iterator<Item = (Seat, Time)> {
-        self.setup.rules.watch.prompt.into_iter().flat_map(move |limit| {
-            let seats = self.seats().skip(1).filter(|seat| !self.is_held_up(*seat));
+        self.setup.rules.timeouts.prompt.into_iter().flat_map(move |limit| {
+            let seats = self.seats().skip(1).filter(|seat| !self.is_blocked(*seat));
             seats.filter_map(move |seat| {
                 let unread = self.peers[seat.index()].full_since()?;
                 Some((seat, unread.max(self.stages.last_sign(seat)?).plus(limit)))
@@ -436,19 +441,19 @@ impl Core {
     }
 
     /// A peer has written something that is not read, so it cannot act.
-    fn is_held_up(&self, seat: Seat) -> bool {
+    fn is_blocked(&self, seat: Seat) -> bool {
         let peer = &self.peers[seat.index()];
-        peer.ports().any(|port| peer.pipe(port).is_held_up())
+        peer.ports().any(|port| peer.pipe(port).is_blocked())
     }
 
     /// A component cannot act while its output waits to be read or its input to be written. A component
     /// that is paused and has written nothing could act, and is not excused.
-    fn excuse_the_silent(&mut self, out: &Outputs) {
+    fn restart_barrier_limits(&mut self, out: &Outputs) {
         for seat in self.seats() {
             let peer = &self.peers[seat.index()];
             let is_excused = peer.ports().any(|port| {
                 let queued = out.queued(Link { seat, port }) + peer.backlog(port);
-                peer.pipe(port).is_held_up() || queued > 0
+                peer.pipe(port).is_blocked() || queued > 0
             });
             if is_excused || self.stages.is_gate_closed(seat) {
                 self.stages.restart_barrier_limit(self.now, seat);
@@ -458,30 +463,30 @@ impl Core {
 
     /// How full the queue of a seat is, with the messages that are held for it or for its next component. While that
     /// component learns, its neighbours are paused later: it may need an answer from them.
-    fn gauge(&self, seat: Seat, out: &Outputs) -> Gauge {
+    fn link_load(&self, seat: Seat, out: &Outputs) -> LinkLoad {
         let peer = &self.peers[seat.index()];
         let (_, held) = self.stages.held(seat);
-        let marks = self.setup.marks;
+        let marks = self.setup.watermarks;
         let most = if self.router().learns(seat) { marks.cap / 4 } else { marks.high };
         let closed = self.stages.is_gate_closed(seat);
-        let mut gauge = Gauge { queued: 0, full: held > most, pending: false, closed };
+        let mut load = LinkLoad { queued: 0, full: held > most, pending: false, closed };
         for port in peer.ports() {
             let pipe = peer.pipe(port);
             let queued = out.queued(Link { seat, port }) + peer.backlog(port);
-            gauge.queued = gauge.queued.max(queued);
-            gauge.full |= pipe.full;
-            gauge.pending |= pipe.waits;
+            load.queued = load.queued.max(queued);
+            load.full |= pipe.full;
+            load.pending |= pipe.readable;
         }
-        gauge.queued += held;
-        gauge
+        load.queued += held;
+        load
     }
 
     /// Pauses the peers that feed a full queue, and lets them go on when it has drained.
-    fn regulate(&mut self, out: &mut Outputs) {
+    fn apply_flow_control(&mut self, out: &mut Outputs) {
         if self.finished {
             return;
         }
-        let marks = self.setup.marks;
+        let marks = self.setup.watermarks;
         // Most of the time there is nothing to do, and this is asked for every line.
         if self.listens && !self.peers.iter().any(Peer::is_regulated) && !self.stages.holds_any() {
             return;
@@ -489,23 +494,23 @@ impl Core {
         // A component that is bypassed feeds no queue: those around it are neighbours.
         let there = |seat: &Seat| !matches!(self.router().life(*seat), Some(Life::Bypassed));
         let seats: Vec<Seat> = self.seats().filter(there).collect();
-        let gauges: Vec<_> = seats.iter().map(|seat| self.gauge(*seat, out)).collect();
-        let verdict = flow::judge(&gauges, self.chain().mode == Mode::Proxy, marks.cap);
+        let loads: Vec<_> = seats.iter().map(|seat| self.link_load(*seat, out)).collect();
+        let verdict = flow_control::decide(&loads, self.chain().mode == Mode::Proxy, marks.cap);
         for (&seat, pause) in seats.iter().zip(verdict.paused) {
-            if self.is_held_up(seat) {
+            if self.is_blocked(seat) {
                 self.stages.restart_barrier_limit(self.now, seat);
             }
             self.pause(seat, pause, out);
         }
         if let Some(index) = verdict.stuck {
-            self.give_up_stuck(seats[index], gauges[index].queued, out);
+            self.give_up_stuck(seats[index], loads[index].queued, out);
             // Its neighbours may go on. It cannot be stuck again: its queue is empty.
-            return self.regulate(out);
+            return self.apply_flow_control(out);
         }
-        let listens = gauges.iter().all(|it| it.queued <= marks.listen);
+        let listens = loads.iter().all(|it| it.queued <= marks.mcp);
         if listens != self.listens {
             self.listens = listens;
-            out.push(Output::Listen(listens));
+            out.push(Output::ReadClients(listens));
         }
     }
 
@@ -517,7 +522,7 @@ impl Core {
             if pipe.paused != pause {
                 pipe.paused = pause;
                 if !pause {
-                    peer.fate.restart(now);
+                    peer.termination.restart(now);
                 }
                 out.push(Output::Read { link: Link { seat, port }, read: !pause });
             }
@@ -529,10 +534,10 @@ impl Core {
         let (now, link) = (self.now, Link::main(seat));
         out.clear(link);
         out.push(Output::Close(link));
-        let peer = self.peer(seat);
+        let peer = self.peer_mut(seat);
         *peer.pipe_mut(Port::Main) = Default::default();
-        peer.fate.ended(now, How::Stuck(queued));
-        self.see_off(out);
+        peer.termination.ended(now, How::Stuck(queued));
+        self.finish_ended_peers(out);
     }
 
     pub(crate) fn warn(&self, seat: Seat, text: String, out: &mut Outputs) {
@@ -543,7 +548,7 @@ impl Core {
 pub(crate) fn make_stages(setup: &Setup) -> Stages {
     let chain = setup.chain.clone();
     let bridge = setup.bridge.filter(|_| mcp::broker::is_needed(&chain));
-    let broker = bridge.map(|policy| Broker::new(chain.clone(), policy, &setup.word));
+    let broker = bridge.map(|policy| Broker::new(chain.clone(), policy, &setup.nonce));
     let mut stages = Stages::new(chain, setup.rules.clone(), broker);
     if setup.nested {
         stages.tell_guards();

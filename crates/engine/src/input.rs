@@ -1,7 +1,7 @@
-//! What the core is told, and what it wants done.
+//! The inputs and outputs of the core.
 //!
-//! Both lists are closed, and everything in them can be written down (see `journal`). The shell performs
-//! outputs and reports inputs; it decides nothing.
+//! [`Input`] and [`Output`] are closed lists, and a [journal](crate::journal) can record every value of them. The
+//! shell reports inputs and performs outputs. It makes no decisions.
 
 use acp_wire::dialect::{Generation, Greeting};
 use acp_wire::message::Findings;
@@ -10,62 +10,72 @@ use bytes::Bytes;
 use mcp::{ClientId, Endpoint, Ticket};
 use router::{Chain, Ending, How, Kind, Notice, Seat};
 
-use crate::flow::Marks;
+use crate::flow_control::Watermarks;
 use crate::policy::Rules;
 use crate::queue::Queue;
 
-/// What is known when a chain begins.
+/// The configuration of a chain, fixed when the chain begins.
 #[derive(Debug, Clone)]
 pub struct Setup {
+    /// The components and their order.
     pub chain: Chain,
+    /// What happens when a component fails.
     pub rules: Rules,
-    /// How MCP servers that are reached over ACP are offered to an agent that does not speak it.
+    /// How MCP servers that use ACP as their transport are offered to an agent that does not support it.
+    /// `None`: they are not.
     pub bridge: Option<mcp::BridgePolicy>,
-    /// A random word, for ids that no peer can guess.
-    pub word: String,
-    /// The chain is a component of another chain, which is told whether it contains a guard.
+    /// Random text. It is part of ids that no peer may be able to guess.
+    pub nonce: String,
+    /// Whether the chain is a component of another chain. If so, it declares to that chain whether it contains a
+    /// guard.
     pub nested: bool,
-    /// The longest line that is read, in bytes.
-    pub longest_line: usize,
-    pub marks: Marks,
-    /// By component: what is known of it.
+    /// The length limit of a line, in bytes.
+    pub max_line: usize,
+    /// The queue sizes at which flow control acts.
+    pub watermarks: Watermarks,
+    /// What is known about each component, in the order of the chain.
     pub facts: Vec<Facts>,
-    /// Report every message as [`Output::Seen`].
-    pub watched: bool,
+    /// Whether a tap is attached. If so, every message is reported as [`Output::Tap`].
+    pub tapped: bool,
 }
 
-/// What is known of a component before it is started.
+/// What is known about a component before it starts.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
-    /// The generation of the proxy protocol that it speaks, if the user has set it.
+    /// The generation of the proxy protocol that the component uses, if the user has set it.
     pub generation: Option<Generation>,
-    /// The greeting that it understood in an earlier run.
+    /// The greeting that the component understood in an earlier run of the conductor.
     pub greeting: Option<Greeting>,
-    /// The kinds of message that it crashed on in earlier runs.
-    pub crashes_on: Vec<Kind>,
+    /// The kinds of message that the component crashed on in earlier runs of the conductor.
+    pub poison: Vec<Kind>,
 }
 
 /// One pipe between the conductor and a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Link {
+    /// The seat of the peer.
     pub seat: Seat,
+    /// Which of the links of that seat.
     pub port: Port,
 }
 
-/// Which of a seat's links.
+/// Identifies one of the links of a seat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Port {
     /// Standard input and output.
     Main,
-    /// The second link of an SCP proxy, to the program that it takes for its successor.
+    /// The second link of an SCP proxy: the connection from the relay program that the proxy starts as its
+    /// successor.
     Relay,
 }
 
 impl Link {
+    /// The main link of a seat.
     pub fn main(seat: Seat) -> Link {
         Link { seat, port: Port::Main }
     }
 
+    /// The relay link of a seat.
     pub fn relay(seat: Seat) -> Link {
         Link { seat, port: Port::Relay }
     }
@@ -80,133 +90,266 @@ impl Link {
     }
 }
 
-/// A line as the reader gives it.
+/// One line that was read from a link, without its line break.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Line {
+    /// The bytes of the line.
     Text(Bytes),
-    /// It was longer than allowed and is dropped; this could be made out, and its length.
+    /// The line exceeded [`Setup::max_line`], so its bytes were dropped while they were read.
     TooLong {
+        /// What the reader recognised before it dropped the bytes.
         found: Box<Findings>,
+        /// The length of the line in bytes.
         length: usize,
     },
 }
 
-/// What happened.
+/// Something that happened in the outside world. The shell reports it to the core.
+///
+/// Several inputs carry the `life` of a component: the number of its process among all processes of its seat. The
+/// first process is number 0. An input with an outdated number is ignored.
 #[derive(Debug, Clone)]
 pub enum Input {
-    /// A line has come.
-    Line { link: Link, line: Line },
-    /// A peer has, or no longer has, sent something that is not read. Reported of links that are not read.
-    Waits { link: Link, waits: bool },
-    /// A peer has closed its end of the link. `rest` is what it wrote after its last newline.
-    Ended { link: Link, rest: Option<Line> },
-    /// So many bytes of a link's queue were written.
-    Written { link: Link, count: usize },
-    /// A peer does not read any more.
-    Unread(Link),
+    /// A line was read from a link.
+    Line {
+        /// The link.
+        link: Link,
+        /// The line.
+        line: Line,
+    },
+    /// Whether a paused link has unread bytes. Reported only about links that are paused.
+    Readable {
+        /// The paused link.
+        link: Link,
+        /// Whether unread bytes are waiting.
+        readable: bool,
+    },
+    /// A peer has closed its output.
+    OutputClosed {
+        /// The link.
+        link: Link,
+        /// The bytes after the last line break, if any.
+        rest: Option<Line>,
+    },
+    /// Bytes of a link's queue were written.
+    Written {
+        /// The link.
+        link: Link,
+        /// How many bytes were written.
+        count: usize,
+    },
+    /// A peer has closed its input.
+    InputClosed(Link),
     /// A component could not be started.
-    NotStarted { seat: Seat, life: u32, why: String },
-    /// A component's process has ended.
-    Exited { seat: Seat, life: u32, how: How },
-    /// A component has written these lines on its standard error.
-    Words { seat: Seat, life: u32, lines: Vec<String> },
-    /// A relay may connect: the params of `_scp/proxy` that say where. Or why it cannot.
-    RelayOpened { seat: Seat, life: u32, servers: Result<Json, String> },
-    /// The relay of an SCP proxy has connected: the seat's second link.
-    RelayJoined { seat: Seat, life: u32 },
-    /// The chain as it is completed, or why it cannot be.
+    NotStarted {
+        /// Its seat.
+        seat: Seat,
+        /// The number of the process.
+        life: u32,
+        /// The reason.
+        why: String,
+    },
+    /// The process of a component has ended.
+    Exited {
+        /// Its seat.
+        seat: Seat,
+        /// The number of the process.
+        life: u32,
+        /// Its exit status or signal.
+        how: How,
+    },
+    /// A component has written lines to its standard error.
+    Stderr {
+        /// Its seat.
+        seat: Seat,
+        /// The number of the process.
+        life: u32,
+        /// The lines.
+        lines: Vec<String>,
+    },
+    /// The listener that an [`Output::OpenRelay`] requested is open, or could not be opened.
+    RelayOpened {
+        /// The seat of the SCP proxy.
+        seat: Seat,
+        /// The number of the process.
+        life: u32,
+        /// The params of `_scp/proxy`, which tell the proxy where to connect, or the reason of the failure.
+        servers: Result<Json, String>,
+    },
+    /// The relay of an SCP proxy has connected. It is the second link of the seat.
+    RelayConnected {
+        /// The seat of the SCP proxy.
+        seat: Seat,
+        /// The number of the process.
+        life: u32,
+    },
+    /// The answer to [`Output::Extend`]: the setup of the complete chain, or why it cannot be completed.
     Extended(Result<Box<Setup>, String>),
-    /// An MCP client has connected, with this ticket.
-    ClientConnected { ticket: Ticket, client_id: ClientId },
+    /// An MCP client has connected.
+    ClientConnected {
+        /// The ticket that the client presented.
+        ticket: Ticket,
+        /// The id of the new connection.
+        client_id: ClientId,
+    },
     /// An MCP client has sent a line.
-    ClientMessage { client_id: ClientId, line: Bytes },
+    ClientMessage {
+        /// The client's connection.
+        client_id: ClientId,
+        /// The line.
+        line: Bytes,
+    },
     /// An MCP client has disconnected.
     ClientDisconnected(ClientId),
-    /// The answer to an [`Output::OpenEndpoint`]: the endpoint, or why it could not be opened.
-    EndpointOpened { ticket: Ticket, endpoint: Result<Endpoint, String> },
-    /// The user wants something.
+    /// The answer to [`Output::OpenEndpoint`].
+    EndpointOpened {
+        /// The ticket of that output.
+        ticket: Ticket,
+        /// The endpoint that is open, or why it could not be opened.
+        endpoint: Result<Endpoint, String>,
+    },
+    /// The user has given a command.
     Command(Command),
-    /// The [`deadline`](crate::Core::deadline) has come.
+    /// The [`deadline`](crate::Core::deadline) has passed.
     Tick,
 }
 
-/// What a user can want of a chain that runs.
+/// A command that a user can give while a chain runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
     /// End the chain.
     Stop,
-    /// Replace a component by a fresh one, at once and whatever its policy is.
+    /// Replace a component by a new process at once, whatever its failure policy is.
     Restart(Seat),
-    /// Leave a proxy out.
+    /// Remove a proxy from the chain.
     Bypass(Seat),
-    /// Hold every message for a peer from now on.
+    /// Hold all messages for a peer from now on.
     Hold(Seat),
-    /// Deliver what is held for a peer, and hold no more.
+    /// Deliver the messages that are held for a peer, and hold no more.
     Release(Seat),
 }
 
-/// What to do, in this order.
+/// Something that the shell must do. Outputs are performed in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Output {
-    /// Start the component of this seat, with a fresh link.
-    Start { seat: Seat, life: u32 },
-    /// Kill the component's process. Its end is reported like any other.
+    /// Start the component of a seat, with a new link.
+    Start {
+        /// The seat.
+        seat: Seat,
+        /// The number of the new process.
+        life: u32,
+    },
+    /// Kill the process of a component. The shell then reports its exit as usual.
     Kill(Seat),
-    /// Kill what is left of the component and close its links. Nothing more is heard of it.
-    End(Seat),
-    /// Close a link: nothing more is written to it, and nothing read.
+    /// Kill the process of a component, if it still runs, and close its links. The shell reports nothing more about
+    /// it.
+    Discard(Seat),
+    /// Close a link: write and read nothing more.
     Close(Link),
-    /// Read from this link, or do not.
-    Read { link: Link, read: bool },
-    /// Listen to MCP clients, or do not.
-    Listen(bool),
-    /// Let a relay of this seat's component connect.
-    OpenRelay { seat: Seat, life: u32 },
-    /// The chain is completed by the servers in these params of `_scp/proxy`.
+    /// Resume or pause reading from a link.
+    Read {
+        /// The link.
+        link: Link,
+        /// `false` pauses it.
+        read: bool,
+    },
+    /// Resume (`true`) or pause reading from all MCP clients.
+    ReadClients(bool),
+    /// Open a listener for the relay of an SCP proxy, and report [`Input::RelayOpened`].
+    OpenRelay {
+        /// The seat of the proxy.
+        seat: Seat,
+        /// The number of its process.
+        life: u32,
+    },
+    /// Complete the chain with the servers in these params of `_scp/proxy`, and report [`Input::Extended`].
     Extend(Json),
     /// Send a message to an MCP client.
-    SendToClient { client_id: ClientId, message: Message },
-    /// Disconnect an MCP client.
+    SendToClient {
+        /// The client's connection.
+        client_id: ClientId,
+        /// The message.
+        message: Message,
+    },
+    /// Close the connection of an MCP client.
     DisconnectClient(ClientId),
-    /// Open an endpoint where MCP clients with this ticket can connect, and answer with
-    /// [`Input::EndpointOpened`].
-    OpenEndpoint { ticket: Ticket, transport: mcp::Transport },
-    /// Accept no more MCP clients with this ticket. Clients that are connected stay connected.
+    /// Open an endpoint for MCP clients that present this ticket, and report [`Input::EndpointOpened`].
+    OpenEndpoint {
+        /// The ticket.
+        ticket: Ticket,
+        /// The transport of the endpoint.
+        transport: mcp::Transport,
+    },
+    /// Refuse new MCP clients with this ticket. Open connections stay open.
     RevokeTicket(Ticket),
-    /// Remember for the next run which greeting this component understands; `None`: forget it.
-    Learn { seat: Seat, greeting: Option<Greeting> },
-    /// Remember for the next run that this component crashes on this kind of message.
-    Spare { seat: Seat, kind: Kind },
-    /// Tell the user who runs the conductor.
+    /// Save, for later runs, which greeting a component understands.
+    RememberGreeting {
+        /// The component.
+        seat: Seat,
+        /// The greeting. `None` deletes the saved greeting.
+        greeting: Option<Greeting>,
+    },
+    /// Save, for later runs, that a component crashes on a kind of message.
+    RememberPoison {
+        /// The component.
+        seat: Seat,
+        /// The kind of message.
+        kind: Kind,
+    },
+    /// Log a diagnostic for the user who runs the conductor.
     Report(Notice),
-    /// For the tap.
-    Seen(Seen),
-    /// The chain is over: write out what is queued, end the components. No output follows.
+    /// Show this to the tap.
+    Tap(Observation),
+    /// The chain has ended: write the queued bytes and stop the components. No output follows.
     Finish(Ending),
 }
 
-/// What the tap is shown.
+/// What a tap is shown.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Seen {
-    /// A message has come from a seat, without its envelope.
-    Arrived { seat: Seat, toward: Side, dialect: Spoken, message: Message },
-    /// A message goes to a seat.
-    Delivered { seat: Seat, toward: Side, dialect: Spoken, message: Message },
+pub enum Observation {
+    /// A message has arrived from a seat.
+    Arrived {
+        /// The sender.
+        seat: Seat,
+        /// The side that the message travels toward.
+        toward: Side,
+        /// The dialect of the link.
+        dialect: Spoken,
+        /// The message, without its envelope.
+        message: Message,
+    },
+    /// A message is sent to a seat.
+    Delivered {
+        /// The receiver.
+        seat: Seat,
+        /// The side that the message travels toward.
+        toward: Side,
+        /// The dialect of the link.
+        dialect: Spoken,
+        /// The message, without its envelope.
+        message: Message,
+    },
     /// A component has ended, or could not be started.
-    Left { seat: Seat, how: String },
+    Left {
+        /// Its seat.
+        seat: Seat,
+        /// A description, such as "exited with status 1".
+        how: String,
+    },
 }
 
-/// What the core wants done: a list of outputs, and for each link the bytes that are to be written.
+/// What the shell has to do: a list of outputs, and for each link the bytes to write.
 ///
 /// The bytes stay here until the shell reports them as [written](Input::Written), so nothing is copied.
 #[derive(Debug, Default)]
 pub struct Outputs {
+    /// The outputs, in order. The shell takes them out after each call of [`Core::handle`](crate::Core::handle).
     pub list: Vec<Output>,
     queues: Vec<Queue>,
 }
 
 impl Outputs {
-    /// What is to be written to a link.
+    /// The bytes to write to a link.
     pub fn queue(&self, link: Link) -> Option<&Queue> {
         self.queues.get(link.index())
     }
@@ -216,7 +359,7 @@ impl Outputs {
         self.queues.get(link.index()).map_or(0, Queue::len)
     }
 
-    /// Where lines for a link are appended.
+    /// The queue of a link, to append lines to.
     pub(crate) fn queue_mut(&mut self, link: Link) -> &mut Queue {
         let index = link.index();
         if index >= self.queues.len() {
@@ -225,14 +368,14 @@ impl Outputs {
         &mut self.queues[index]
     }
 
-    /// These bytes were written.
+    /// Removes bytes that were written.
     pub(crate) fn consume(&mut self, link: Link, count: usize) {
         if let Some(queue) = self.queues.get_mut(link.index()) {
             queue.advance(count);
         }
     }
 
-    /// Drops what is queued: the peer does not read any more.
+    /// Drops the queue of a link that is no longer written to.
     pub(crate) fn clear(&mut self, link: Link) {
         if let Some(queue) = self.queues.get_mut(link.index()) {
             queue.clear();

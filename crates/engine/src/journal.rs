@@ -30,7 +30,7 @@ mod show;
 mod tests;
 mod types;
 
-pub use replay::{Mismatch, Replay, Report, Step, replay};
+pub use replay::{JournalReplay, ReplayError, ReplaySummary, Step, replay};
 
 use codec::{Codec, Object};
 
@@ -38,7 +38,7 @@ use codec::{Codec, Object};
 const VERSION: u64 = 3;
 
 /// What each journal begins with, whatever its version.
-pub const BEGINNING: &str = "{\"journal\":";
+pub const JOURNAL_PREFIX: &str = "{\"journal\":";
 
 /// The first line.
 #[derive(Debug)]

@@ -1,57 +1,83 @@
-//! The core: everything that is decided about a chain.
+//! The core of the conductor. It makes every decision about a chain of ACP components, and does no I/O.
 //!
-//! [`Core::handle`] is the one way in. It is told what happened ([`Input`]): a line has come, a link is closed, a
-//! process has ended, time has passed. It says what to do ([`Output`]): write to a link, start or kill a
-//! component, open a place for MCP clients, read or do not read. The shell (crate `conductor`) performs outputs
-//! and reports inputs.
+//! # Inputs and outputs
 //!
-//! Between a link and the router a message passes [stages](stages::Stage), always in the same order; on the way out
-//! in the opposite order. Each stage passes a message on or takes it. When a component fails, its [`Policy`] says
-//! what becomes of it:
+//! [`Core::handle`] is the only entry point. The shell (crate `acp-conductor`) reports an [`Input`]: a line was read, a
+//! link was closed, a process has exited, a deadline has passed. The core answers with [`Outputs`]: start or kill a
+//! component, pause a link, open an endpoint for MCP clients, and bytes to write to each link. The core reads no
+//! clock; each input comes with its time.
 //!
-//! - It is **restarted**. A fresh component is greeted as the old one was, and is told again of each live session,
-//!   so that it can build its state and its tools. What it passes on of that is answered from memory, and its
-//!   neighbours notice nothing.
-//! - It is **bypassed**: its neighbours are neighbours from now on.
-//! - Or the chain **stops**.
+//! So a run can be recorded and replayed exactly (see [`journal`]), and tests can drive the core without processes.
 //!
-//! # Layout
-//! - [`input`]: what the core is told and what it wants done; [`queue`]: the bytes for one link
-//! - [`core`](mod@core): the one way in
-//! - [`peer`]: what is known of the peer behind a link; `greet`: how components are greeted
-//! - `bad_line`: lines that cannot be taken; `lost`: to which requests lost answers were
-//! - `flow`: which peers are not read
-//! - [`stages`]: the list of the stages, the events that move them, and how a message goes from one to the next. Each
-//!   stage is a module there: `gate`, `watch`, `blame`, `turns`, `mcp`, `notes`, `sessions`, `lessons`, `orphans`;
-//!   `failure` says what becomes of a component that fails, `command` what a user can want, `walk` takes a message
-//!   through the stages, and `by_seat` is a table with one value for each component
-//! - [`event`]: what the links tell the stages, and what the stages want done
-//! - [`policy`]: what is to be done when a component fails, and how long to wait for one
-//! - `topic`: the methods that the core acts on
-//! - [`journal`]: inputs and outputs as text, and their replay
-//! - [`tamper`]: lets tests plant faults
+//! # The path of a message
 //!
-//! Pure: no clock, no I/O, no randomness but that of a seed.
+//! A line that arrives on a link is decoded by the dialect of that link. The message then passes the [stages](stages::Stage),
+//! and the router chooses the next seat. On the way out it passes the same stages in reverse order, and is encoded for
+//! the other link. Each stage either passes a message on or takes it.
+//!
+//! | stage | purpose |
+//! |---|---|
+//! | [`Gate`](stages::Stage::Gate) | holds messages on command |
+//! | [`Watchdog`](stages::Stage::Watchdog) | notices components that are silent for too long |
+//! | [`Poison`](stages::Stage::Poison) | finds the kind of message that a component crashes on |
+//! | [`Turns`](stages::Stage::Turns) | tracks turns in ACP version 2 |
+//! | [`Mcp`](stages::Stage::Mcp) | carries MCP over ACP (crate `acp-conductor-mcp`) |
+//! | [`Notices`](stages::Stage::Notices) | shows notices about failures in the editor |
+//! | [`Sessions`](stages::Stage::Sessions) | records how each session was set up |
+//! | [`Replay`](stages::Stage::Replay) | replays set-up requests to a restarted component |
+//! | [`Orphans`](stages::Stage::Orphans) | closes sessions that have lost their owner |
+//!
+//! # Failures
+//!
+//! When a component fails, its [`ComponentPolicy`] decides what happens:
+//!
+//! - The component is **restarted**. The new process is greeted as the old one was, and the set-up request of each live
+//!   session is replayed to it, so that it can rebuild its state and its tools. Requests that it forwards
+//!   meanwhile are answered from the record, so its neighbours notice nothing.
+//! - The component is **bypassed**. Its neighbours are connected directly.
+//! - The chain **stops**.
+//!
+//! # Modules, in reading order
+//!
+//! - [`input`]: the inputs and outputs; [`queue`]: the bytes for one link
+//! - [`core`](mod@core): the entry point
+//! - [`peer`]: the state of the peer in a seat; `greeting`: how components are greeted
+//! - `bad_line`: lines that cannot be read; `lost_answers`: which requests the unreadable answers belong to
+//! - `flow_control`: which links are paused
+//! - [`stages`]: the list of the stages. Each stage is a module there: `gate`, `watchdog`, `poison`, `turns`, `mcp`,
+//!   `notices`, `sessions`, `replay`, `orphans`. `pipeline` moves a message from stage to stage, `failure`
+//!   applies the failure policies, `command` performs user commands, `by_seat` is a table with one value for each
+//!   component
+//! - [`stage_io`]: the inputs and outputs of the stages
+//! - [`policy`]: failure policies, restart backoff, timeouts
+//! - `resumption`: how an agent resumes a session after a restart
+//! - [`journal`]: records inputs and outputs as text, and replays them
+//! - [`fault_injection`]: lets tests inject faults
+//!
+//! This crate is pure: no clock, no I/O, no threads, and no randomness except from the seed in [`Rules`].
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs, unreachable_pub)]
 
 mod bad_line;
 pub mod core;
-pub mod event;
-mod flow;
-mod greet;
+pub mod fault_injection;
+mod flow_control;
+mod greeting;
 pub mod input;
 pub mod journal;
-mod lost;
+mod lost_answers;
 pub mod peer;
 pub mod policy;
 pub mod queue;
+mod resumption;
+pub mod stage_io;
 pub mod stages;
-pub mod tamper;
-mod topic;
 
 pub use core::{Core, Overdue};
-pub use event::{Action, Event};
-pub use flow::Marks;
-pub use input::{Command, Facts, Input, Line, Link, Output, Outputs, Port, Seen, Setup};
-pub use policy::{Pace, Policy, Restart, Rules, Then, Watch};
+pub use fault_injection::FaultInjector;
+pub use flow_control::Watermarks;
+pub use input::{Command, Facts, Input, Line, Link, Observation, Output, Outputs, Port, Setup};
+pub use policy::{Backoff, ComponentPolicy, Fallback, Restart, Rules, Timeouts};
+pub use stage_io::{StageInput, StageOutput};
 pub use stages::{Stage, Stages};
-pub use tamper::Tamper;

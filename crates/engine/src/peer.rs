@@ -4,9 +4,9 @@ use acp_wire::dialect::{Generation, Greeting, Proxy};
 use acp_wire::{Dialect, Side};
 use router::{How, Time};
 
-use crate::flow::Marks;
+use crate::flow_control::Watermarks;
 use crate::input::{Link, Outputs, Port};
-use crate::lost::{Doubt, LostAnswers};
+use crate::lost_answers::{LostAnswers, NullIdErrors};
 
 /// A component that has closed its pipes has so many milliseconds to end, and so to show why.
 const PARTING: u64 = 1_000;
@@ -20,7 +20,7 @@ const REMAINDER: u64 = 200;
 const POKE: u64 = 2_000;
 
 /// How many lines of a component's standard error are kept for error messages.
-const MOST_WORDS: usize = 20;
+const MAX_OUTPUT_LINES: usize = 20;
 
 #[derive(Debug)]
 pub struct Peer {
@@ -34,10 +34,10 @@ pub struct Peer {
     pub life: u32,
     /// When it was started.
     pub since: Option<Time>,
-    pub fate: Fate,
-    words: Vec<String>,
+    pub termination: Termination,
+    recent_output: Vec<String>,
     /// It is remembered which greeting it understands.
-    pub learned: bool,
+    pub greeting_recorded: bool,
     /// What the components in this seat have spoken before.
     pub known: Option<Generation>,
     /// The last component did not understand the greeting of the one before it: the greetings that have
@@ -48,8 +48,8 @@ pub struct Peer {
     /// Answers of this component that could not be read, and could not be matched with a request yet.
     pub lost: LostAnswers,
     /// Whether its errors without an id can mean something else than a request.
-    pub doubt: Doubt,
-    quiet: Option<Quiet>,
+    pub null_id_errors: NullIdErrors,
+    greeting_timer: Option<GreetingTimer>,
 }
 
 /// One link of a peer.
@@ -62,23 +62,23 @@ pub struct Pipe {
     /// It is not read, because a queue that it feeds is full.
     pub paused: bool,
     /// It has sent something that is not read.
-    pub waits: bool,
+    pub readable: bool,
     /// When it last read something, or the first message was queued that it has not read.
     pub unread_since: Option<Time>,
-    /// Its queue went over [`Marks::high`] and is not yet under [`Marks::low`].
+    /// Its queue went over [`Watermarks::high`] and is not yet under [`Watermarks::low`].
     pub full: bool,
 }
 
 impl Pipe {
     /// The peer has written something that is not read.
-    pub fn is_held_up(&self) -> bool {
-        self.paused && self.waits
+    pub fn is_blocked(&self) -> bool {
+        self.paused && self.readable
     }
 }
 
 /// What points to the end of a peer.
 #[derive(Debug, Default)]
-pub struct Fate {
+pub struct Termination {
     /// Its process has ended.
     how: Option<How>,
     /// It has closed its output, or its input.
@@ -91,7 +91,7 @@ pub struct Fate {
 
 /// A greeting that has met with silence.
 #[derive(Debug)]
-struct Quiet {
+struct GreetingTimer {
     /// When to send another line, if that is still to be done.
     poke: Option<Time>,
     /// When to kill the component, to begin again with another greeting.
@@ -100,7 +100,7 @@ struct Quiet {
 
 /// What to do about a component that does not react to its greeting.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Silence {
+pub enum GreetingAction {
     Wait,
     Poke,
     Kill,
@@ -116,15 +116,15 @@ impl Peer {
             running: false,
             life: 0,
             since: None,
-            fate: Fate::default(),
-            words: Vec::new(),
-            learned: false,
+            termination: Termination::default(),
+            recent_output: Vec::new(),
+            greeting_recorded: false,
             known: None,
             probing: None,
             awaits_relay: false,
             lost: LostAnswers::default(),
-            doubt: Doubt::default(),
-            quiet: None,
+            null_id_errors: NullIdErrors::default(),
+            greeting_timer: None,
         }
     }
 
@@ -188,35 +188,35 @@ impl Peer {
     }
 
     /// Adds to the last words.
-    pub fn hear(&mut self, line: String) {
-        if self.words.len() == MOST_WORDS {
-            self.words.remove(0);
+    pub fn add_output_line(&mut self, line: String) {
+        if self.recent_output.len() == MAX_OUTPUT_LINES {
+            self.recent_output.remove(0);
         }
-        self.words.push(line);
+        self.recent_output.push(line);
     }
 
-    pub fn words(&self) -> &[String] {
-        &self.words
+    pub fn recent_output(&self) -> &[String] {
+        &self.recent_output
     }
 
     /// The last words, and which greetings were not understood.
     pub fn last_words(&mut self) -> Vec<String> {
         if let Some(tried) = self.dialect.proxy().and_then(Proxy::tried) {
-            self.hear(format!("(greeted in vain) {tried}"));
+            self.add_output_line(format!("(greeted in vain) {tried}"));
         }
-        self.words.clone()
+        self.recent_output.clone()
     }
 
     /// It has more to say and is not read.
     fn is_held(&self) -> bool {
-        self.main_pipe.open && (self.main_pipe.paused || self.main_pipe.waits)
+        self.main_pipe.open && (self.main_pipe.paused || self.main_pipe.readable)
     }
 
     /// How it ended, once everything that it said has been handled.
-    pub fn departed(&self, now: Time, outer: bool) -> Option<How> {
-        let since = self.fate.since.filter(|_| !self.fate.left)?;
+    pub fn confirmed_end(&self, now: Time, outer: bool) -> Option<How> {
+        let since = self.termination.since.filter(|_| !self.termination.left)?;
         let drained = !self.main_pipe.open;
-        match (&self.fate.how, &self.fate.closed) {
+        match (&self.termination.how, &self.termination.closed) {
             (Some(how), _) if drained || (!self.is_held() && since.plus(REMAINDER) <= now) => {
                 Some(how.clone())
             }
@@ -226,21 +226,21 @@ impl Peer {
     }
 
     /// When to look again whether it has ended.
-    pub fn patience(&self) -> Option<Time> {
-        let since = self.fate.since.filter(|_| !self.fate.left && !self.is_held())?;
-        Some(since.plus(if self.fate.how.is_some() { REMAINDER } else { PARTING }))
+    pub fn end_deadline(&self) -> Option<Time> {
+        let since = self.termination.since.filter(|_| !self.termination.left && !self.is_held())?;
+        Some(since.plus(if self.termination.how.is_some() { REMAINDER } else { PARTING }))
     }
 
     /// What to do about a greeting that meets with silence, and when to look again. `deadline` is the end of
     /// the time for the whole greeting.
-    pub fn silence(&mut self, now: Time, deadline: Option<Time>) -> Silence {
+    pub fn silence(&mut self, now: Time, deadline: Option<Time>) -> GreetingAction {
         if !self.awaits_first_word() {
-            self.quiet = None;
-            return Silence::Wait;
+            self.greeting_timer = None;
+            return GreetingAction::Wait;
         }
         let is_guess = self.dialect.proxy().is_some_and(Proxy::is_guess);
         let can_begin_again = self.can_begin_again();
-        let quiet = self.quiet.get_or_insert_with(|| Quiet {
+        let quiet = self.greeting_timer.get_or_insert_with(|| GreetingTimer {
             poke: Some(now.plus(POKE)),
             // A greeting that is only a guess must leave time for all the others.
             give_up: deadline.map(|deadline| {
@@ -250,17 +250,17 @@ impl Peer {
         });
         if let Some(due) = quiet.poke {
             if due > now {
-                return Silence::Wait;
+                return GreetingAction::Wait;
             }
             quiet.poke = None;
-            return Silence::Poke;
+            return GreetingAction::Poke;
         }
         match quiet.give_up.filter(|due| *due <= now && can_begin_again) {
             Some(_) => {
                 quiet.give_up = None;
-                Silence::Kill
+                GreetingAction::Kill
             }
-            None => Silence::Wait,
+            None => GreetingAction::Wait,
         }
     }
 
@@ -273,8 +273,8 @@ impl Peer {
     }
 
     /// Whether [`silence`](Peer::silence) has to be looked after.
-    pub fn may_be_silent(&self) -> bool {
-        self.quiet.is_some() || (!self.learned && self.awaits_first_word())
+    pub fn has_greeting_timer(&self) -> bool {
+        self.greeting_timer.is_some() || (!self.greeting_recorded && self.awaits_first_word())
     }
 
     /// Whether flow control has to look at it: a queue is full, or a link is not read.
@@ -284,14 +284,14 @@ impl Peer {
     }
 
     /// When to look after a silence again.
-    pub fn silence_deadline(&self) -> Option<Time> {
-        let quiet = self.quiet.as_ref()?;
+    pub fn greeting_deadline(&self) -> Option<Time> {
+        let quiet = self.greeting_timer.as_ref()?;
         quiet.poke.or(quiet.give_up.filter(|_| self.can_begin_again()))
     }
 
     /// It has answered a greeting, and may have been sent another one: the time begins now.
-    pub fn restart_silence(&mut self) {
-        self.quiet = None;
+    pub fn reset_greeting_timer(&mut self) {
+        self.greeting_timer = None;
     }
 
     /// Makes room for the next component. Gives the last words of this one.
@@ -301,12 +301,12 @@ impl Peer {
         self.relay = None;
         self.awaits_relay = false;
         (self.main_pipe, self.relay_pipe) = (Pipe::default(), Pipe::default());
-        self.fate = Fate::default();
+        self.termination = Termination::default();
         self.lost = LostAnswers::default();
-        self.doubt = Doubt::default();
-        self.quiet = None;
+        self.null_id_errors = NullIdErrors::default();
+        self.greeting_timer = None;
         self.life += 1;
-        std::mem::take(&mut self.words)
+        std::mem::take(&mut self.recent_output)
     }
 
     /// Something that was queued for a link was read.
@@ -322,14 +322,14 @@ impl Peer {
     }
 
     /// A link was written to, or drained.
-    pub fn gauge_queue(&mut self, link: Link, marks: Marks, out: &Outputs) {
+    pub fn update_full(&mut self, link: Link, marks: Watermarks, out: &Outputs) {
         let queued = out.queued(link) + self.backlog(link.port);
         let pipe = self.pipe_mut(link.port);
         pipe.full = queued > if pipe.full { marks.low } else { marks.high };
     }
 }
 
-impl Fate {
+impl Termination {
     /// What was not read before can be read now: the time for the rest of the output begins.
     pub fn restart(&mut self, now: Time) {
         self.since = self.since.map(|_| now);

@@ -1,137 +1,160 @@
-//! What is to be done when a component fails, and how patient to be.
+//! What happens when a component fails, and how long the core waits for a component.
 
 use router::Time;
 
-/// For a whole chain.
+/// The failure handling of a whole chain.
 #[derive(Debug, Clone)]
 pub struct Rules {
-    /// By component, in the order of the chain.
-    pub policies: Vec<Policy>,
-    pub watch: Watch,
-    /// Tell the people in front of the editor what became of their chain.
-    pub tell_editor: bool,
-    /// From which the jitter of restarts is made.
+    /// The policy of each component, in the order of the chain.
+    pub policies: Vec<ComponentPolicy>,
+    /// How long a component may be silent.
+    pub timeouts: Timeouts,
+    /// Whether the core sends notices about failures to the editor.
+    pub notify_editor: bool,
+    /// The seed of the random jitter of restart delays.
     pub seed: u64,
 }
 
-/// What to do when a component fails that has stood.
+/// What to do when a component fails after it has answered `initialize`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Policy {
+pub struct ComponentPolicy {
+    /// Whether the component is restarted.
     pub restart: Restart,
-    /// When it may not be restarted, or not any more.
-    pub then: Then,
-    pub pace: Pace,
-    /// The user has named this component: it may be left out though it is a guard, or has never answered
-    /// `initialize`.
+    /// What to do if the component may not be restarted, or has used up its restarts.
+    pub fallback: Fallback,
+    /// How often and how soon the component is restarted.
+    pub backoff: Backoff,
+    /// Whether the user has set this policy for this component by name. Such a component may be bypassed even if
+    /// it is a guard, or has never answered `initialize`.
     pub named: bool,
 }
 
+/// Whether a component is restarted after a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Restart {
+    /// Never.
     Never,
-    /// An agent that has live sessions, only if it offers to take them up again.
-    IfItCan,
+    /// If no session is lost by it: an agent with live sessions is restarted only if it offers to resume them.
+    IfResumable,
+    /// Always.
     Always,
 }
 
+/// What to do with a component that is not restarted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Then {
+pub enum Fallback {
+    /// Connect its neighbours directly.
     Bypass,
+    /// End the chain.
     Stop,
 }
 
-/// How often to restart, and when. All times are in milliseconds.
+/// How often and how soon a component is restarted. All times are in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pace {
-    /// So many restarts are allowed …
-    pub most: u32,
-    /// … within this time.
-    pub within: u64,
-    /// The first restart waits up to this long, each further one twice as long as the last …
-    pub first: u64,
-    /// … but never longer than this.
-    pub longest: u64,
+pub struct Backoff {
+    /// How many restarts are allowed within the `window`.
+    pub max_restarts: u32,
+    /// The length of the window.
+    pub window: u64,
+    /// The delay before the first restart. It doubles with each further restart.
+    pub first_delay: u64,
+    /// The upper limit of the delay.
+    pub max_delay: u64,
     /// The count of restarts resets after this much uptime.
-    pub stable: u64,
+    pub reset_after: u64,
 }
 
-impl Default for Pace {
-    fn default() -> Pace {
-        Pace { most: 5, within: 60_000, first: 100, longest: 10_000, stable: 60_000 }
+impl Default for Backoff {
+    fn default() -> Backoff {
+        Backoff {
+            max_restarts: 5,
+            window: 60_000,
+            first_delay: 100,
+            max_delay: 10_000,
+            reset_after: 60_000,
+        }
     }
 }
 
-impl Policy {
-    pub const STOP: Policy =
-        Policy { restart: Restart::Never, then: Then::Stop, pace: Pace::NONE, named: false };
+impl ComponentPolicy {
+    /// Ends the chain at the first failure.
+    pub const STOP: ComponentPolicy = ComponentPolicy {
+        restart: Restart::Never,
+        fallback: Fallback::Stop,
+        backoff: Backoff::NONE,
+        named: false,
+    };
 
-    /// The same for a guard: it is left out only if the user has named it.
-    pub fn for_guard(self) -> Policy {
-        match self.then {
-            Then::Bypass if !self.named => {
-                Policy { restart: Restart::Always, then: Then::Stop, ..self }
+    /// The same policy for a guard. A guard is bypassed only if the user has named it.
+    pub fn for_guard(self) -> ComponentPolicy {
+        match self.fallback {
+            Fallback::Bypass if !self.named => {
+                ComponentPolicy { restart: Restart::Always, fallback: Fallback::Stop, ..self }
             }
             _ => self,
         }
     }
 }
 
-impl Pace {
-    const NONE: Pace = Pace { most: 0, within: 0, first: 0, longest: 0, stable: 0 };
+impl Backoff {
+    const NONE: Backoff =
+        Backoff { max_restarts: 0, window: 0, first_delay: 0, max_delay: 0, reset_after: 0 };
 
-    /// How long to wait before the restart after so many in a row. `random` takes away up to half:
+    /// The delay before the restart with this number in a row. `random` subtracts up to half of it, so that
     /// components that failed together do not restart together.
     pub fn delay(&self, attempt: u32, random: u64) -> u64 {
         let factor = 1_u64.checked_shl(attempt.saturating_sub(1)).unwrap_or(u64::MAX);
-        let delay = self.first.saturating_mul(factor).min(self.longest);
+        let delay = self.first_delay.saturating_mul(factor).min(self.max_delay);
         delay - random % (delay / 2 + 1)
     }
 }
 
-/// How long a component may be silent, in milliseconds. `None`: for ever.
+/// How long a component may be silent, in milliseconds. `None` means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Watch {
-    /// With a request that is neither a prompt nor for an MCP server.
+pub struct Timeouts {
+    /// Until it answers a request that is neither a prompt nor other long-running work.
     pub answer: Option<u64>,
-    /// With a prompt, or a request for an MCP server, while it gives no sign of life.
+    /// While it works on a prompt, sets up a session, authenticates, or handles a request for an MCP server. Each
+    /// message that the component sends restarts this timeout.
     pub prompt: Option<u64>,
-    /// With something that was cancelled.
+    /// Until it stops work that was cancelled.
     pub cancel: Option<u64>,
 }
 
 /// The restarts of one component.
 #[derive(Debug, Default)]
 pub(crate) struct Restarts {
-    /// When it has failed lately.
+    /// The failures within the window.
     failures: Vec<Time>,
-    /// In a row, without a stable time between them.
+    /// How many restarts there were in a row, without enough uptime between them.
     attempt: u32,
 }
 
 impl Restarts {
-    /// How often it was restarted in a row.
-    pub fn attempts(&self) -> u32 {
+    /// How many restarts there were in a row.
+    pub(crate) fn attempts(&self) -> u32 {
         self.attempt
     }
 
-    /// It has failed, having run since then. Says after how long it may be started again, if at all.
-    pub fn failed(
+    /// Counts a failure of a component that has been up since `since`. Returns the delay before the restart, or
+    /// `None` if there were too many.
+    pub(crate) fn failed(
         &mut self,
         now: Time,
         since: Option<Time>,
-        pace: Pace,
+        backoff: Backoff,
         random: u64,
     ) -> Option<u64> {
-        if since.is_some_and(|since| since.plus(pace.stable) <= now) {
+        if since.is_some_and(|since| since.plus(backoff.reset_after) <= now) {
             *self = Restarts::default();
         }
-        self.failures.retain(|time| time.plus(pace.within) > now);
-        if self.failures.len() >= pace.most as usize {
+        self.failures.retain(|time| time.plus(backoff.window) > now);
+        if self.failures.len() >= backoff.max_restarts as usize {
             return None;
         }
         self.failures.push(now);
         self.attempt += 1;
-        Some(pace.delay(self.attempt, random))
+        Some(backoff.delay(self.attempt, random))
     }
 }
 
@@ -139,38 +162,45 @@ impl Restarts {
 mod tests {
     use super::*;
 
-    const PACE: Pace = Pace { most: 3, within: 1000, first: 100, longest: 350, stable: 5000 };
+    const BACKOFF: Backoff = Backoff {
+        max_restarts: 3,
+        window: 1000,
+        first_delay: 100,
+        max_delay: 350,
+        reset_after: 5000,
+    };
 
     #[test]
-    fn delays_double_up_to_the_longest_less_a_random_part() {
-        let longest: Vec<u64> = (1..=4).map(|attempt| PACE.delay(attempt, 0)).collect();
+    fn the_delay_doubles_up_to_the_maximum_minus_a_random_part() {
+        let longest: Vec<u64> = (1..=4).map(|attempt| BACKOFF.delay(attempt, 0)).collect();
         assert_eq!(longest, [100, 200, 350, 350]);
-        assert!((0..500).all(|random| (50..=100).contains(&PACE.delay(1, random))));
-        assert_eq!(PACE.delay(200, 0), 350);
+        assert!((0..500).all(|random| (50..=100).contains(&BACKOFF.delay(1, random))));
+        assert_eq!(BACKOFF.delay(200, 0), 350);
     }
 
     #[test]
-    fn a_guard_is_left_out_only_if_it_is_named() {
-        let bypass = Policy { then: Then::Bypass, named: false, ..Policy::STOP };
+    fn a_guard_is_bypassed_only_if_the_user_named_it() {
+        let bypass =
+            ComponentPolicy { fallback: Fallback::Bypass, named: false, ..ComponentPolicy::STOP };
         let guard = bypass.for_guard();
-        assert_eq!((guard.restart, guard.then), (Restart::Always, Then::Stop));
-        let named = Policy { named: true, ..bypass }.for_guard();
-        assert_eq!((named.restart, named.then), (Restart::Never, Then::Bypass));
-        let stops = Policy::STOP.for_guard();
-        assert_eq!((stops.restart, stops.then), (Restart::Never, Then::Stop));
+        assert_eq!((guard.restart, guard.fallback), (Restart::Always, Fallback::Stop));
+        let named = ComponentPolicy { named: true, ..bypass }.for_guard();
+        assert_eq!((named.restart, named.fallback), (Restart::Never, Fallback::Bypass));
+        let stops = ComponentPolicy::STOP.for_guard();
+        assert_eq!((stops.restart, stops.fallback), (Restart::Never, Fallback::Stop));
     }
 
     #[test]
-    fn a_component_may_fail_so_often_in_so_much_time() {
+    fn restarts_are_limited_within_the_window() {
         let mut restarts = Restarts::default();
-        let mut failed = |now, since| restarts.failed(Time(now), since, PACE, 0);
+        let mut failed = |now, since| restarts.failed(Time(now), since, BACKOFF, 0);
         assert_eq!(failed(0, Some(Time(0))), Some(100));
         assert_eq!(failed(500, None), Some(200));
         assert_eq!(failed(600, None), Some(350));
         assert_eq!(failed(900, None), None);
-        // The first failure is too long ago to count.
+        // The first failure is outside the window.
         assert_eq!(failed(1000, None), Some(350));
-        // It has run for long: all is forgotten.
+        // The uptime resets the count.
         assert_eq!(failed(7000, Some(Time(2000))), Some(100));
     }
 }

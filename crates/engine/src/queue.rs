@@ -12,7 +12,7 @@ use bytes::Bytes;
 const KEEP: usize = 1024 * 1024;
 
 /// How many pieces are handed to the operating system at once.
-pub const MOST_SLICES: usize = 16;
+pub const MAX_SLICES: usize = 16;
 
 /// Bytes in the order in which they are to be written.
 #[derive(Debug, Default)]
@@ -100,8 +100,8 @@ impl Queue {
     }
 
     /// What is to be written next, and how many slices that is.
-    pub fn slices(&self) -> ([&[u8]; MOST_SLICES], usize) {
-        let mut slices = [&[][..]; MOST_SLICES];
+    pub fn slices(&self) -> ([&[u8]; MAX_SLICES], usize) {
+        let mut slices = [&[][..]; MAX_SLICES];
         let pieces = self.pieces.iter().map(Piece::bytes).chain([self.last.as_slice()]);
         let mut count = 0;
         for (slice, piece) in slices.iter_mut().zip(pieces) {
@@ -164,7 +164,7 @@ mod tests {
             let mut queue = Queue::default();
             for round in 0..3 {
                 let mut expected = Vec::new();
-                for number in 0..MOST_SLICES {
+                for number in 0..MAX_SLICES {
                     let short = format!("{round} {number}\n");
                     queue.short().extend_from_slice(short.as_bytes());
                     expected.extend_from_slice(short.as_bytes());

@@ -1,26 +1,25 @@
-//! The stages that a message passes between the link that it comes on and the router, and between the router
-//! and the link that it leaves on.
+//! The stages that a message passes between its link and the router.
 //!
-//! On the way in, a stage looks at a message and passes it on or takes it (`Flow`). On the way out the stages come
-//! in the opposite order. A message that a stage makes up itself begins at the place of that stage, so it passes
-//! only the stages that come after it (`walk`).
+//! On the way in, each stage looks at a message and either passes it on or takes it. On the way out, the stages
+//! run in reverse order. A message that a stage sends itself starts at that stage, so it passes only the stages
+//! that follow (`pipeline`).
 //!
-//! Each stage keeps its state in a type of its own, with private fields, in a module of its own. What a failure
-//! means for all of them is in `failure`.
+//! Each stage is a module with one type whose fields are private. `failure` handles the failure of a component for
+//! all stages.
 
-mod blame;
 mod by_seat;
 mod command;
 mod failure;
 mod gate;
-mod lessons;
 mod mcp;
-mod notes;
+mod notices;
 mod orphans;
+mod pipeline;
+mod poison;
+mod replay;
 mod sessions;
 mod turns;
-mod walk;
-mod watch;
+mod watchdog;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -30,61 +29,60 @@ use acp_wire::dialect::{Generation, Spoken};
 use acp_wire::{Id, Json, Message, Outcome, Side};
 use router::{Chain, Level, Notice, Role, Router, Seat, TakesUpdates, Time};
 
-use crate::event::{Action, Event};
 use crate::input::Output;
-use crate::policy::{Policy, Rules};
-use blame::Blames;
+use crate::policy::{ComponentPolicy, Rules};
+use crate::stage_io::{StageInput, StageOutput};
 use failure::Failures;
 use gate::Gate;
-use lessons::Lessons;
 use mcp::Mcp;
-use notes::Notes;
+use notices::Notices;
 use orphans::Orphans;
+use poison::PoisonDetector;
+use replay::SessionReplay;
 use sessions::Sessions;
 use turns::Turns;
-use watch::Watchdog;
+use watchdog::Watchdog;
 
 /// A stage, in the order of the way in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// What may pass at the moment: messages for a seat are held on command, and dropped if the seat has no
-    /// component.
+    /// Holds messages for a seat on command, and drops messages for a seat without a component.
     Gate,
-    /// Signs of life.
-    Watch,
-    /// Which kind of message a component crashes on.
-    Blame,
-    /// Turns in ACP version 2.
+    /// Tracks when each component was last active, to notice components that are silent for too long.
+    Watchdog,
+    /// Finds the kind of message that a component crashes on.
+    Poison,
+    /// Tracks turns in ACP version 2.
     Turns,
-    /// MCP over ACP (crate `mcp`).
+    /// Carries MCP over ACP (crate `acp-conductor-mcp`).
     Mcp,
-    /// What is told to the user in front of the editor.
-    Notes,
-    /// What the next component in a seat must be told.
+    /// Shows notices about failures in the editor.
+    Notices,
+    /// Records how the sessions of each component were set up.
     Sessions,
-    /// What a restarted component is told, and sessions that the agent has lost.
-    Lessons,
-    /// Sessions that no component before them knows.
+    /// Replays set-up requests to a restarted component, and answers requests for sessions that the agent has lost.
+    Replay,
+    /// Handles sessions whose requester is gone.
     Orphans,
 }
 
 impl Stage {
-    /// From the link to the router. The way out is the reverse.
+    /// All stages from the link to the router. The way out is the reverse.
     pub const ALL: [Stage; 9] = [
         Stage::Gate,
-        Stage::Watch,
-        Stage::Blame,
+        Stage::Watchdog,
+        Stage::Poison,
         Stage::Turns,
         Stage::Mcp,
-        Stage::Notes,
+        Stage::Notices,
         Stage::Sessions,
-        Stage::Lessons,
+        Stage::Replay,
         Stage::Orphans,
     ];
 }
 
-/// The way of a message from link to link, for people.
-pub fn way() -> String {
+/// The path of a message from link to link, as readable text.
+pub fn describe_path() -> String {
     let stages: Vec<String> = Stage::ALL.iter().map(Stage::to_string).collect();
     let back: Vec<&str> = stages.iter().rev().map(String::as_str).collect();
     format!("dialect → {} → router → {} → dialect", stages.join(" → "), back.join(" → "))
@@ -94,56 +92,62 @@ impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Stage::Gate => "gate",
-            Stage::Watch => "watch",
-            Stage::Blame => "blame",
+            Stage::Watchdog => "watchdog",
+            Stage::Poison => "poison",
             Stage::Turns => "turns",
             Stage::Mcp => "mcp",
-            Stage::Notes => "notes",
+            Stage::Notices => "notices",
             Stage::Sessions => "sessions",
-            Stage::Lessons => "lessons",
+            Stage::Replay => "replay",
             Stage::Orphans => "orphans",
         })
     }
 }
 
-/// What a stage does with a message.
+/// What a stage has done with a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Flow {
+enum StageResult {
+    /// The message continues to the next stage.
     Pass,
-    /// The message goes no further. The stage keeps it, answers it, or drops it.
+    /// The message ends here. The stage keeps it, answers it, or drops it.
     Taken,
 }
 
-/// Takes a message out of its way through the stages.
+/// Moves a message out of the pipeline, and leaves a placeholder.
 fn take(message: &mut Message) -> Message {
     std::mem::replace(message, Message::response(Id::NULL, Outcome::Result(Json::NULL)))
 }
 
-/// One end of a hop: the seat that a message comes from or goes to, and the direction that it travels in.
+/// Whether this is the id of a request that the core itself has sent.
+fn is_own_request(id: &Id) -> bool {
+    id.text().is_some_and(|id| id.starts_with("r:"))
+}
+
+/// One end of a hop: the seat that a message comes from or goes to, and the side that it travels toward.
 #[derive(Debug, Clone, Copy)]
 struct Hop {
     seat: Seat,
     toward: Side,
 }
 
-/// What every stage needs: the time, and the list of what is to be done.
+/// What every stage needs: the time, and the list of outputs.
 #[derive(Debug, Default)]
-struct Cx {
+struct Context {
     now: Time,
-    out: Vec<Action>,
-    /// How many requests of our own were sent.
-    asked: u64,
+    out: Vec<StageOutput>,
+    /// How many requests the core itself has sent.
+    own_requests: u64,
 }
 
-impl Cx {
-    /// An id for a request of our own.
+impl Context {
+    /// A new id for a request of the core itself.
     fn next_id(&mut self) -> Id {
-        self.asked += 1;
-        Id::string(&format!("r:{}", self.asked))
+        self.own_requests += 1;
+        Id::string(&format!("r:{}", self.own_requests))
     }
 
     fn push(&mut self, output: Output) {
-        self.out.push(Action::Output(output));
+        self.out.push(StageOutput::Output(output));
     }
 
     fn warn(&mut self, seat: Seat, text: String) {
@@ -151,67 +155,70 @@ impl Cx {
     }
 }
 
-/// The stages and the router. [`Core`](crate::Core) hands them events, and performs their actions.
+/// All stages and the router. [`Core`](crate::Core) gives them inputs and performs their outputs.
 #[derive(Debug)]
 pub struct Stages {
-    cx: Cx,
+    cx: Context,
     rules: Rules,
     gate: Gate,
-    watch: Watchdog,
-    blame: Blames,
+    watchdog: Watchdog,
+    poison: PoisonDetector,
     turns: Turns,
     mcp: Mcp,
-    notes: Notes,
+    notices: Notices,
     sessions: Sessions,
-    lessons: Lessons,
+    replay: SessionReplay,
     orphans: Orphans,
     failures: Failures,
     router: Router,
-    /// What is done after the current event.
-    todo: VecDeque<Todo>,
-    /// Kept, so that a busy chain allocates nothing per message.
-    decided: Vec<router::Action>,
+    /// Work to do after the current input.
+    deferred: VecDeque<Deferred>,
+    /// A buffer that is reused, so that a busy chain allocates nothing per message.
+    router_actions: Vec<router::Action>,
     finished: bool,
 }
 
-/// What is done after the current event.
+/// Work to do after the current input.
 #[derive(Debug)]
-enum Todo {
-    /// A message of a stage's own goes on toward the router.
+enum Deferred {
+    /// A message that a stage sends continues toward the router.
     Inject { stage: Stage, hop: Hop, message: Message },
-    /// A component that was started again has answered `initialize`.
-    Returned { seat: Seat, outcome: Outcome },
+    /// A restarted component has answered `initialize`.
+    Restarted { seat: Seat, outcome: Outcome },
 }
 
 impl Stages {
+    /// The stages of a chain that has not begun. `broker` is `None` if the chain does not need MCP over ACP.
     pub fn new(chain: Chain, rules: Rules, broker: Option<Broker>) -> Stages {
         let count = chain.components.len();
         let mut router = Router::new(chain);
         router.set_seed(rules.seed);
         Stages {
-            cx: Cx::default(),
+            cx: Context::default(),
             gate: Gate::new(count),
-            watch: Watchdog::new(count),
-            blame: Blames::new(count),
+            watchdog: Watchdog::new(count),
+            poison: PoisonDetector::new(count),
             turns: Turns::new(count),
             mcp: Mcp::new(count, broker),
-            notes: Notes::default(),
+            notices: Notices::default(),
             sessions: Sessions::new(count),
-            lessons: Lessons::new(count),
+            replay: SessionReplay::new(count),
             orphans: Orphans::default(),
             failures: Failures::new(count, rules.seed),
             router,
-            todo: VecDeque::new(),
-            decided: Vec::new(),
+            deferred: VecDeque::new(),
+            router_actions: Vec::new(),
             rules,
             finished: false,
         }
     }
 
+    /// The router.
     pub fn router(&self) -> &Router {
         &self.router
     }
 
+    /// The broker of MCP over ACP, if the chain has one.
     pub fn broker(&self) -> Option<&Broker> {
         self.mcp.broker()
     }
@@ -231,7 +238,7 @@ impl Stages {
         self.router.tell_guards();
     }
 
-    /// What is spoken on the link of a seat has become clear.
+    /// Sets the dialect of the link of a seat.
     pub fn set_dialect(&mut self, seat: Seat, spoken: Spoken) {
         if !self.mcp.set_dialect(seat, spoken) {
             return;
@@ -246,132 +253,134 @@ impl Stages {
         self.router.set_updates(seat, reads);
     }
 
-    /// How many sessions are live, as far as is known.
+    /// How many sessions are live, as far as the core knows.
     pub fn live_sessions(&self) -> usize {
         self.sessions.live()
     }
 
-    /// How many messages are held for a peer, and how many bytes.
+    /// The number of messages that are held for a peer, and their size in bytes.
     pub fn held(&self, seat: Seat) -> (usize, usize) {
         let (absent, gate) = (self.router.held(seat), self.gate.held(seat));
         (absent.0 + gate.0, absent.1 + gate.1)
     }
 
-    /// Whether any message is held, or may have to be.
+    /// Whether any message is held, or may have to be held.
     pub(crate) fn holds_any(&self) -> bool {
         self.router.holds_any() || self.gate.holds_any()
     }
 
-    /// Messages for a peer are held by a command: it cannot act on them.
+    /// Whether a command holds the messages for a peer.
     pub(crate) fn is_gate_closed(&self, seat: Seat) -> bool {
         self.gate.is_closed(seat)
     }
 
-    /// How many bytes of long requests and answers are kept, for tests.
-    pub fn kept(&self) -> usize {
-        self.sessions.kept()
+    /// How many bytes of long requests and answers are recorded, for tests.
+    pub fn retained_bytes(&self) -> usize {
+        self.sessions.retained_bytes()
     }
 
-    /// What is to be done when a component fails.
-    pub fn policy(&self, seat: Seat) -> Option<Policy> {
+    /// The failure policy of a component.
+    pub fn policy(&self, seat: Seat) -> Option<ComponentPolicy> {
         let policy = *self.rules.policies.get(seat.index().checked_sub(1)?)?;
-        // A chain may turn out to contain a guard only when it answers its greeting.
+        // A nested chain declares only in its answer to `initialize` that it contains a guard.
         let guard = self.router.chain().component(seat).is_some_and(|it| it.guard);
         Some(if guard { policy.for_guard() } else { policy })
     }
 
-    /// When to call [`handle`](Stages::handle) with [`Event::Tick`], if nothing happens before.
+    /// When to call [`handle`](Stages::handle) with [`StageInput::Tick`], if no other input comes first.
     pub fn deadline(&self) -> Option<Time> {
         if self.finished {
             return None;
         }
-        let stages = [self.mcp.deadline(), self.watch_deadline(), self.cancel_deadline()];
+        let stages = [self.mcp.deadline(), self.watchdog_deadline(), self.cancel_deadline()];
         let router = [self.router.deadline(), self.router.life_deadline()];
         stages.into_iter().chain(router).flatten().min()
     }
 
-    /// How much is open, for tests: questions, what waits, what is recorded of things that are not
-    /// over, then the sizes of the exchange.
+    /// How much is open, for tests: pending requests, held messages, unfinished session records, open prompts, and
+    /// then the table sizes of the MCP broker.
     pub fn sizes(&self) -> Vec<usize> {
         let held: usize = self.router.chain().seats().map(|seat| self.held(seat).0).sum();
         let open = self.sessions.open() + self.turns.open() + self.orphans.len();
         let broker = self.mcp.broker().into_iter().flat_map(Broker::sizes);
-        [self.router.open_questions(), held, open, self.notes.open()]
+        [self.router.open_questions(), held, open, self.notices.open()]
             .into_iter()
             .chain(broker)
             .collect()
     }
 
-    /// Handles an event, and appends what is to be done to `actions`, in order.
-    pub fn handle(&mut self, now: Time, event: Event, actions: &mut Vec<Action>) {
+    /// Handles an input, and appends its outputs to `outputs` in order.
+    pub fn handle(&mut self, now: Time, input: StageInput, outputs: &mut Vec<StageOutput>) {
         if self.finished {
             return;
         }
         self.cx.now = now;
-        std::mem::swap(&mut self.cx.out, actions);
-        match event {
-            Event::Arrived { from, toward, message } => {
+        std::mem::swap(&mut self.cx.out, outputs);
+        match input {
+            StageInput::Arrived { from, toward, message } => {
                 self.on_arrived(Hop { seat: from, toward }, message);
             }
-            Event::Left { seat, why } => self.on_left(seat, why),
-            Event::Again { seat, why } => {
+            StageInput::Left { seat, why } => self.on_left(seat, why),
+            StageInput::GreetingRetried { seat, why } => {
                 self.with_broker(|it, cx| it.component_removed(seat, cx));
                 self.route(router::Event::Again { seat, why });
             }
-            Event::ClientConnected { ticket, client_id } => {
+            StageInput::ClientConnected { ticket, client_id } => {
                 self.with_broker(|it, cx| it.client_connected(ticket, client_id, cx));
             }
-            Event::ClientMessage { client_id, line } => {
+            StageInput::ClientMessage { client_id, line } => {
                 self.with_broker(|it, cx| it.client_message(client_id, &line, cx));
             }
-            Event::ClientDisconnected(client_id) => {
+            StageInput::ClientDisconnected(client_id) => {
                 self.with_broker(|it, cx| it.client_disconnected(client_id, cx));
             }
-            Event::EndpointOpened { ticket, endpoint } => {
+            StageInput::EndpointOpened { ticket, endpoint } => {
                 self.with_broker(|it, cx| it.endpoint_opened(ticket, endpoint, cx));
             }
-            Event::Command(command) => self.on_command(command),
-            Event::Tick => self.on_tick(),
+            StageInput::Command(command) => self.on_command(command),
+            StageInput::Tick => self.on_tick(),
         }
-        self.settle();
+        self.run_deferred();
         if self.router.is_ending() && !self.finished {
             self.release_all();
         }
-        std::mem::swap(&mut self.cx.out, actions);
+        std::mem::swap(&mut self.cx.out, outputs);
     }
 
-    /// Does what was put off until after the current event.
-    fn settle(&mut self) {
-        while let Some(todo) = self.todo.pop_front().filter(|_| !self.finished) {
-            match todo {
-                Todo::Inject { stage, hop, message } => self.walk_on(stage, hop, message),
-                Todo::Returned { seat, outcome } => self.on_returned(seat, outcome),
+    /// Does the deferred work.
+    fn run_deferred(&mut self) {
+        while let Some(deferred) = self.deferred.pop_front().filter(|_| !self.finished) {
+            match deferred {
+                Deferred::Inject { stage, hop, message } => {
+                    self.continue_inbound(stage, hop, message)
+                }
+                Deferred::Restarted { seat, outcome } => self.on_returned(seat, outcome),
             }
         }
     }
 
-    /// Lets the router decide, and does what it says.
+    /// Passes an event to the router, and performs its actions.
     fn route(&mut self, event: router::Event) {
-        let mut decided = std::mem::take(&mut self.decided);
-        self.router.handle(self.cx.now, event, &mut decided);
-        for action in decided.drain(..) {
+        let mut actions = std::mem::take(&mut self.router_actions);
+        self.router.handle(self.cx.now, event, &mut actions);
+        for action in actions.drain(..) {
             match action {
                 router::Action::Deliver { to, toward, message } => {
                     self.deliver(Hop { seat: to, toward }, message);
                 }
-                router::Action::Start(seat) => self.cx.out.push(Action::Start(seat)),
+                router::Action::Start(seat) => self.cx.out.push(StageOutput::Start(seat)),
                 router::Action::Returned { seat, outcome } => {
-                    self.todo.push_back(Todo::Returned { seat, outcome });
+                    self.deferred.push_back(Deferred::Restarted { seat, outcome });
                 }
                 router::Action::Report(notice) => self.cx.push(Output::Report(notice)),
                 router::Action::Finish(ending) => {
                     self.release_all();
                     self.finished = true;
-                    self.cx.out.push(Action::Finish(ending));
+                    self.cx.out.push(StageOutput::Finish(ending));
                 }
             }
         }
-        self.decided = decided;
+        self.router_actions = actions;
     }
 
     fn on_tick(&mut self) {
@@ -380,7 +389,7 @@ impl Stages {
         if due(self.router.deadline()) {
             self.route(router::Event::Tick);
         }
-        // Nothing follows the end.
+        // No output may follow the end of the chain.
         if self.finished {
             return;
         }
@@ -404,11 +413,10 @@ impl Stages {
 mod tests {
     use super::*;
 
-    /// ARCHITECTURE.md has a picture of the stages, and a table with a line for each of them.
     #[test]
-    fn the_architecture_shows_the_stages_in_order() {
+    fn the_diagram_and_the_table_in_architecture_md_show_the_stages_in_order() {
         let text = include_str!("../../../ARCHITECTURE.md");
-        let way = way();
+        let way = describe_path();
         let (into, out) = way.split_once(" → router → ").unwrap();
         let picture = format!("line ─▶ {} ─▶", into.replace('→', "─▶"));
         assert!(text.contains(&picture), "{picture}");

@@ -3,7 +3,9 @@
 
 use acp_wire::dialect::Generation;
 use acp_wire::{Call, Id, Json, Message, Outcome, Side};
-use engine::{Input, Line, Link, Output, Pace, Policy, Restart, Rules, Setup, Then, Watch};
+use engine::{
+    Backoff, ComponentPolicy, Fallback, Input, Line, Link, Output, Restart, Rules, Setup, Timeouts,
+};
 use router::{Chain, Component, Exit, How, Mode, Seat, Time};
 use testkit::peer::{Peer, Read};
 use testkit::shell::{self, Effect, Shell};
@@ -31,14 +33,19 @@ impl Play {
             grace: 2_000,
             any_version: false,
         };
-        let policy = |restart, then| Policy { restart, then, pace: Pace::default(), named: false };
+        let policy = |restart, fallback| ComponentPolicy {
+            restart,
+            fallback,
+            backoff: Backoff::default(),
+            named: false,
+        };
         let rules = Rules {
             policies: vec![
-                policy(Restart::Always, Then::Bypass),
-                policy(Restart::IfItCan, Then::Stop),
+                policy(Restart::Always, Fallback::Bypass),
+                policy(Restart::IfResumable, Fallback::Stop),
             ],
-            watch: Watch { answer: None, prompt: None, cancel: Some(1_000) },
-            tell_editor: false,
+            timeouts: Timeouts { answer: None, prompt: None, cancel: Some(1_000) },
+            notify_editor: false,
             seed: 1,
         };
         let mut play = Play {
@@ -95,7 +102,7 @@ impl Play {
     }
 
     fn kept(&self) -> usize {
-        self.shell.core().stages().kept()
+        self.shell.core().stages().retained_bytes()
     }
 
     /// The editor asks, and the proxy passes it on. Gives the ids for the proxy and for the agent.
@@ -287,7 +294,7 @@ fn a_forgotten_session_does_not_change_what_a_crash_does() {
             unable.answer(asked, &Json::EMPTY);
         }
         unable.leave(AGENT);
-        assert!(!unable.outputs.contains(&Output::End(AGENT)), "{count}: it is restarted");
+        assert!(!unable.outputs.contains(&Output::Discard(AGENT)), "{count}: it is restarted");
     }
 }
 

@@ -2,10 +2,10 @@
 
 use acp_wire::dialect::Generation;
 use bytes::Bytes;
-use engine::journal::{Mismatch, Recorder, Replay, replay};
+use engine::journal::{JournalReplay, Recorder, ReplayError, replay};
 use engine::{
-    Command, Core, Facts, Input, Line, Link, Outputs, Pace, Policy, Restart, Rules, Setup, Then,
-    Watch,
+    Backoff, Command, ComponentPolicy, Core, Facts, Fallback, Input, Line, Link, Outputs, Restart,
+    Rules, Setup, Timeouts,
 };
 use router::{Chain, Component, How, Mode, Seat, Time};
 
@@ -13,10 +13,10 @@ const PROXY: Seat = Seat(1);
 const AGENT: Seat = Seat(2);
 
 fn setup() -> Setup {
-    let policy = Policy {
+    let policy = ComponentPolicy {
         restart: Restart::Always,
-        then: Then::Stop,
-        pace: Pace { first: 10, ..Pace::default() },
+        fallback: Fallback::Stop,
+        backoff: Backoff { first_delay: 10, ..Backoff::default() },
         named: false,
     };
     Setup {
@@ -29,20 +29,20 @@ fn setup() -> Setup {
         },
         rules: Rules {
             policies: vec![policy; 2],
-            watch: Watch { answer: None, prompt: None, cancel: Some(1_000) },
-            tell_editor: true,
+            timeouts: Timeouts { answer: None, prompt: None, cancel: Some(1_000) },
+            notify_editor: true,
             seed: u64::MAX,
         },
         bridge: Some(mcp::BridgePolicy::Only(mcp::Transport::Stdio)),
-        word: "word".into(),
+        nonce: "word".into(),
         nested: false,
-        longest_line: 1_000_000,
-        marks: engine::Marks::USUAL,
+        max_line: 1_000_000,
+        watermarks: engine::Watermarks::DEFAULT,
         facts: vec![
             Facts { generation: Some(Generation::P5), ..Facts::default() },
             Facts::default(),
         ],
-        watched: true,
+        tapped: true,
     }
 }
 
@@ -114,11 +114,11 @@ fn recorded() -> Vec<u8> {
     // What is queued for the proxy when it crashes is dropped.
     play.line(Seat::OUTER, br#"{"jsonrpc":"2.0","id":2,"method":"session/new","params":{}}"#);
     let lines = vec!["panicked at \u{1b}[31m".into()];
-    play.handle(Input::Words { seat: PROXY, life: 0, lines });
-    play.handle(Input::Unread(Link::main(PROXY)));
+    play.handle(Input::Stderr { seat: PROXY, life: 0, lines });
+    play.handle(Input::InputClosed(Link::main(PROXY)));
     play.handle(Input::Exited { seat: PROXY, life: 0, how: How::Signal(9) });
     let rest = Some(Line::Text("{\"half".into()));
-    play.handle(Input::Ended { link: Link::main(PROXY), rest });
+    play.handle(Input::OutputClosed { link: Link::main(PROXY), rest });
     let started = play.tick();
     assert!(started.contains("Start { seat: Seat(1), life: 1 }"), "{started}");
     assert!(play.read(PROXY).contains("initialize"));
@@ -176,7 +176,7 @@ fn the_last_input_is_replayed_although_nothing_is_known_of_its_effects() {
     let journal = play.recorder.take();
     assert!(!journal.ends_with(b"\n"));
     let lines = lines(&journal);
-    let mut replay = Replay::new(lines[0]).expect("a header").expect("a whole line");
+    let mut replay = JournalReplay::new(lines[0]).expect("a header").expect("a whole line");
     let step = replay.step(lines[1]).expect("it replays identically").expect("a whole line");
     assert!(step.compared);
     let step = replay.step(lines[2]).expect("there is nothing to compare").expect("an input");
@@ -192,7 +192,7 @@ fn a_byte_that_differs_is_reported_with_both_sides() {
     // The first is in the input, the second in what was seen of it.
     let changed = changed.replacen(r#"\"n\":1.51"#, r#"\"n\":1.50"#, 1);
     let why = replay(lines(changed.as_bytes())).expect_err("it differs");
-    assert!(matches!(why, Mismatch::Different { line: 3, .. }), "{why}");
+    assert!(matches!(why, ReplayError::Different { line: 3, .. }), "{why}");
     let why = why.to_string();
     let (recorded, replayed) = why.split_once("replayed:").expect("both sides");
     assert!(recorded.contains("1.51") && replayed.contains("1.50"), "{why}");
@@ -207,7 +207,7 @@ fn a_drop_that_differs_is_reported() {
     let at = drops.find(|at| !journal[*at..].starts_with('0')).expect("a drop");
     let changed = format!("{}1{}", &journal[..at], &journal[at..]).into_bytes();
     let why = replay(lines(&changed)).expect_err("it differs");
-    assert!(matches!(why, Mismatch::Different { .. }), "{why}");
+    assert!(matches!(why, ReplayError::Different { .. }), "{why}");
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn what_is_not_a_journal_is_refused() {
 fn a_journal_can_be_stepped_through() {
     let journal = recorded();
     let lines = lines(&journal);
-    let mut replay = Replay::new(lines[0]).expect("a header").expect("a whole line");
+    let mut replay = JournalReplay::new(lines[0]).expect("a header").expect("a whole line");
     let mut shown = Vec::new();
     for line in &lines[1..] {
         let step = replay.step(line).expect("it replays identically").expect("a whole line");

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use engine::{
-    Command, Core, Facts, Input, Line, Link, Marks, Output, Outputs, Pace, Policy, Restart, Rules,
-    Setup, Then, Watch,
+    Backoff, Command, ComponentPolicy, Core, Facts, Fallback, Input, Line, Link, Output, Outputs,
+    Restart, Rules, Setup, Timeouts, Watermarks,
 };
 use router::{Chain, Component, How, Mode, Seat, Time};
 
@@ -18,11 +18,11 @@ struct Play {
 }
 
 impl Play {
-    fn new(watch: Watch) -> Play {
-        let policy = Policy {
+    fn new(timeouts: Timeouts) -> Play {
+        let policy = ComponentPolicy {
             restart: Restart::Always,
-            then: Then::Stop,
-            pace: Pace::default(),
+            fallback: Fallback::Stop,
+            backoff: Backoff::default(),
             named: false,
         };
         let core = Core::new(Setup {
@@ -33,14 +33,14 @@ impl Play {
                 grace: 2_000,
                 any_version: false,
             },
-            rules: Rules { policies: vec![policy], watch, tell_editor: false, seed: 1 },
+            rules: Rules { policies: vec![policy], timeouts, notify_editor: false, seed: 1 },
             bridge: None,
-            word: String::new(),
+            nonce: String::new(),
             nested: false,
-            longest_line: 1_000_000,
-            marks: Marks { high: 1_000, low: 100, ..Marks::USUAL },
+            max_line: 1_000_000,
+            watermarks: Watermarks { high: 1_000, low: 100, ..Watermarks::DEFAULT },
             facts: vec![Facts::default()],
-            watched: false,
+            tapped: false,
         });
         Play { core, out: Outputs::default(), now: Time(0) }
     }
@@ -87,7 +87,7 @@ impl Play {
 /// when the editor goes on, however long ago the exit was.
 #[test]
 fn a_component_that_ended_while_it_was_paused_is_read_to_its_end() {
-    let mut play = Play::new(Watch::default());
+    let mut play = Play::new(Timeouts::default());
     play.greet(1, r#","agentCapabilities":{}"#);
     play.line(EDITOR, r#"{"jsonrpc":"2.0","id":2,"method":"session/prompt","params":{}}"#);
     play.read(AGENT);
@@ -96,7 +96,7 @@ fn a_component_that_ended_while_it_was_paused_is_read_to_its_end() {
         format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"t":"{long}"}}}}"#);
     let link = Link::main(AGENT);
     assert_eq!(play.line(AGENT, &update), [Output::Read { link, read: false }]);
-    play.handle(Input::Waits { link, waits: true });
+    play.handle(Input::Readable { link, readable: true });
     play.handle(Input::Exited { seat: AGENT, life: 0, how: How::Status(0) });
     play.now = Time(5_000);
     let (text, outputs) = play.read(EDITOR);
@@ -108,9 +108,9 @@ fn a_component_that_ended_while_it_was_paused_is_read_to_its_end() {
     assert_eq!(play.line(AGENT, r#"{"jsonrpc":"2.0","id":"c:2","result":{}}"#), []);
     let answered = play.read(EDITOR).0;
     assert_eq!(answered.trim_end(), r#"{"jsonrpc":"2.0","id":2,"result":{}}"#);
-    play.handle(Input::Waits { link, waits: false });
-    let ended = play.handle(Input::Ended { link, rest: None });
-    assert!(ended.contains(&Output::End(AGENT)), "{ended:?}");
+    play.handle(Input::Readable { link, readable: false });
+    let ended = play.handle(Input::OutputClosed { link, rest: None });
+    assert!(ended.contains(&Output::Discard(AGENT)), "{ended:?}");
 }
 
 /// ACP version 2: a prompt that is answered in place of the component, after its cancellation, does not become a
@@ -118,7 +118,7 @@ fn a_component_that_ended_while_it_was_paused_is_read_to_its_end() {
 #[test]
 fn a_late_answer_to_a_cancelled_prompt_begins_no_turn() {
     let limit = Some(1_000);
-    let mut play = Play::new(Watch { answer: None, prompt: limit, cancel: limit });
+    let mut play = Play::new(Timeouts { answer: None, prompt: limit, cancel: limit });
     play.greet(2, r#","capabilities":{}"#);
     let prompt = r#"{"jsonrpc":"2.0","id":2,"method":"session/prompt","params":{"sessionId":"s"}}"#;
     play.line(EDITOR, prompt);
@@ -133,14 +133,14 @@ fn a_late_answer_to_a_cancelled_prompt_begins_no_turn() {
     assert!(play.read(EDITOR).0.contains("-32800"));
     play.line(AGENT, r#"{"jsonrpc":"2.0","id":"c:2","result":{}}"#);
     assert_eq!(play.core.deadline(), None, "nothing is waited for");
-    assert_eq!(play.core.stages().turns_at(AGENT), 0);
+    assert_eq!(play.core.stages().active_turns(AGENT), 0);
 }
 
 /// A component cannot answer a request that is held. Its time begins when the request is released. Meanwhile
 /// the sender is held back as if the component did not read.
 #[test]
 fn a_component_is_not_overdue_while_its_messages_are_held() {
-    let mut play = Play::new(Watch { answer: Some(1_000), prompt: None, cancel: None });
+    let mut play = Play::new(Timeouts { answer: Some(1_000), prompt: None, cancel: None });
     play.greet(1, r#","agentCapabilities":{}"#);
     assert_eq!(play.handle(Input::Command(Command::Hold(AGENT))), []);
     let long = "x".repeat(2_000);
@@ -165,7 +165,7 @@ fn a_component_is_not_overdue_while_its_messages_are_held() {
 #[test]
 fn a_peer_is_paused_when_it_has_sent_more_than_the_mark() {
     for (length, full) in [(1_000, false), (1_001, true)] {
-        let mut play = Play::new(Watch::default());
+        let mut play = Play::new(Timeouts::default());
         play.greet(1, r#","agentCapabilities":{}"#);
         let update = |text: &str| {
             format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"t":"{text}"}}}}"#)
@@ -180,7 +180,7 @@ fn a_peer_is_paused_when_it_has_sent_more_than_the_mark() {
 /// The limit for a cancellation begins when the component hears of it.
 #[test]
 fn a_cancellation_that_is_held_does_not_count_before_it_is_released() {
-    let mut play = Play::new(Watch { answer: None, prompt: None, cancel: Some(1_000) });
+    let mut play = Play::new(Timeouts { answer: None, prompt: None, cancel: Some(1_000) });
     play.greet(1, r#","agentCapabilities":{}"#);
     play.handle(Input::Command(Command::Hold(AGENT)));
     let prompt = r#"{"jsonrpc":"2.0","id":2,"method":"session/prompt","params":{"sessionId":"s"}}"#;

@@ -35,7 +35,7 @@ pub mod world;
 
 use acp_wire::{Generation, Id, Json, Message, Outcome, Side, acp};
 use bytes::Bytes;
-use engine::{Input, Pace, Restart, Then};
+use engine::{Backoff, Fallback, Input, Restart};
 use mcp::form::Direction;
 use mcp::{BridgePolicy, ClientId, Ticket, Transport};
 use router::{Mode, Seat};
@@ -91,15 +91,19 @@ impl Play {
                 (generation, choices.text_of(&DECLARATIONS))
             })
             .collect();
-        let pace = Pace { most: 3, ..Pace::default() };
+        let backoff = Backoff { max_restarts: 3, ..Backoff::default() };
         let survival = match first {
             b'w' => None,
-            b'r' => Some((Restart::Always, Then::Bypass)),
-            b'b' => Some((Restart::Never, Then::Bypass)),
-            _ => Some((Restart::Never, Then::Stop)),
+            b'r' => Some((Restart::Always, Fallback::Bypass)),
+            b'b' => Some((Restart::Never, Fallback::Bypass)),
+            _ => Some((Restart::Never, Fallback::Stop)),
         };
-        let survival =
-            survival.map(|(restart, then)| engine::Policy { restart, then, pace, named: false });
+        let survival = survival.map(|(restart, fallback)| engine::ComponentPolicy {
+            restart,
+            fallback,
+            backoff,
+            named: false,
+        });
         let world = World::new(mode, &proxies, policy, survival, abilities);
         Play { world, happened: 0, nameless: false, rude: false, asked: Vec::new() }
     }

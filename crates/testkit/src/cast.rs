@@ -18,7 +18,7 @@
 
 use acp_wire::Side;
 use acp_wire::dialect::Generation;
-use engine::{Facts, Pace, Policy, Restart, Rules, Setup, Then};
+use engine::{Backoff, ComponentPolicy, Facts, Fallback, Restart, Rules, Setup};
 use router::{Chain, Component, Mode, Seat};
 
 use crate::shell;
@@ -41,7 +41,7 @@ pub struct Cast {
 pub struct Table {
     pub chain: Chain,
     /// By component: the generation that it speaks, and what to do when it fails.
-    manners: Vec<(Generation, Policy)>,
+    manners: Vec<(Generation, ComponentPolicy)>,
     pub seats: Vec<Sitter>,
     /// For a nested conductor: where it sits itself.
     pub parent: Option<(usize, Seat)>,
@@ -120,19 +120,34 @@ impl Table {
 ///
 /// # Panics
 /// If the word says something else.
-pub fn manners(word: &str) -> (&str, (Generation, Policy)) {
+pub fn manners(word: &str) -> (&str, (Generation, ComponentPolicy)) {
     let (word, survival) = word.split_once('+').unwrap_or((word, "stop"));
     let (name, generation) = word.split_once(':').unwrap_or((word, Generation::CURRENT.name()));
     let generation = Generation::named(generation).expect("a generation");
-    let pace = Pace { most: 1_000, first: 0, ..Pace::default() };
+    let backoff = Backoff { max_restarts: 1_000, first_delay: 0, ..Backoff::default() };
     let policy = match survival {
-        "restart" => Policy { restart: Restart::Always, then: Then::Stop, pace, named: false },
+        "restart" => ComponentPolicy {
+            restart: Restart::Always,
+            fallback: Fallback::Stop,
+            backoff,
+            named: false,
+        },
         "once" => {
-            let pace = Pace { most: 1, ..pace };
-            Policy { restart: Restart::Always, then: Then::Bypass, pace, named: false }
+            let backoff = Backoff { max_restarts: 1, ..backoff };
+            ComponentPolicy {
+                restart: Restart::Always,
+                fallback: Fallback::Bypass,
+                backoff,
+                named: false,
+            }
         }
-        "bypass" => Policy { restart: Restart::Never, then: Then::Bypass, pace, named: true },
-        "stop" => Policy::STOP,
+        "bypass" => ComponentPolicy {
+            restart: Restart::Never,
+            fallback: Fallback::Bypass,
+            backoff,
+            named: true,
+        },
+        "stop" => ComponentPolicy::STOP,
         other => panic!("what is to be done when {name:?} fails? {other:?}"),
     };
     (name, (generation, policy))

@@ -38,7 +38,7 @@ use std::collections::VecDeque;
 use acp_wire::dialect::Generation;
 use acp_wire::{Message, Side};
 use bytes::Bytes;
-use engine::{Command, Input, Output, Watch};
+use engine::{Command, Input, Output, Timeouts};
 use router::{Ending, Exit, How, Kind, Level, Notice, Seat, Time};
 
 use crate::cast::{Cast, Part, Sitter};
@@ -74,7 +74,7 @@ const HELLO: &str = r#"{"protocolVersion":1}"#;
 struct Script {
     /// The kinds of message that components are spared from the beginning.
     spared: Vec<(String, Kind)>,
-    watch: Watch,
+    watch: Timeouts,
     tell_editor: bool,
     lines: Vec<String>,
 }
@@ -83,7 +83,7 @@ impl Script {
     fn parse(script: &str) -> Script {
         let mut lines: Vec<String> = script.lines().filter_map(tidy).collect();
         let mut spared = Vec::new();
-        let mut watch = Watch::default();
+        let mut watch = Timeouts::default();
         let count = lines.len();
         lines.retain(|line| line != "tell editor");
         let tell_editor = lines.len() < count;
@@ -140,12 +140,12 @@ impl Stage {
         let mut setups: Vec<_> =
             (0_u64..).zip(&cast.conductors).map(|(seed, table)| table.setup(seed)).collect();
         for setup in &mut setups {
-            (setup.rules.watch, setup.rules.tell_editor) = (script.watch, script.tell_editor);
+            (setup.rules.timeouts, setup.rules.notify_editor) = (script.watch, script.tell_editor);
         }
         for (who, kind) in &script.spared {
             let player = &cast.players[cast.player(who)];
             let facts = &mut setups[player.conductor].facts[player.seat.index() - 1];
-            facts.crashes_on.push(kind.clone());
+            facts.poison.push(kind.clone());
         }
         let shells: Vec<Shell> = setups.into_iter().map(Shell::new).collect();
         Stage { ids: vec![(0, 0); shells.len()], cast, shells, now: Time(0), log: Vec::new() }
@@ -283,7 +283,7 @@ impl Stage {
                 self.log(format!("warned of {}: {text}", self.name(index, seat)), None);
             }
             // In a script, a component that ends leaves nothing behind.
-            Output::Report(_) | Output::End(_) => {}
+            Output::Report(_) | Output::Discard(_) => {}
             output => self.log(format!("{output:?}"), None),
         }
     }

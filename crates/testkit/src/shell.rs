@@ -8,7 +8,10 @@ use std::collections::{BTreeMap, VecDeque};
 use acp_wire::dialect::Generation;
 use bytes::Bytes;
 use engine::journal::Recorder;
-use engine::{Core, Facts, Input, Line, Link, Marks, Output, Outputs, Policy, Rules, Seen, Setup};
+use engine::{
+    ComponentPolicy, Core, Facts, Input, Line, Link, Observation, Output, Outputs, Rules, Setup,
+    Watermarks,
+};
 use router::{Chain, Exit, How, Mode, Role, Seat, Time};
 
 /// What came of an input.
@@ -16,7 +19,7 @@ use router::{Chain, Exit, How, Mode, Role, Seat, Time};
 pub enum Effect {
     /// A peer has read this line.
     Line { to: Link, line: Bytes },
-    /// The core wants this done. [`Output::Seen`] is left out.
+    /// The core wants this done. [`Output::Tap`] is left out.
     Output(Output),
 }
 
@@ -51,17 +54,17 @@ pub fn setup(chain: Chain) -> Setup {
     Setup {
         facts: facts.collect(),
         rules: Rules {
-            policies: vec![Policy::STOP; chain.components.len()],
-            watch: engine::Watch::default(),
-            tell_editor: false,
+            policies: vec![ComponentPolicy::STOP; chain.components.len()],
+            timeouts: engine::Timeouts::default(),
+            notify_editor: false,
             seed: 0,
         },
         bridge: None,
-        word: "word".into(),
+        nonce: "nonce".into(),
         nested: chain.mode == Mode::Proxy,
-        longest_line: usize::MAX,
-        marks: Marks::USUAL,
-        watched: true,
+        max_line: usize::MAX,
+        watermarks: Watermarks::DEFAULT,
+        tapped: true,
         chain,
     }
 }
@@ -70,7 +73,7 @@ impl Shell {
     pub fn new(setup: Setup) -> Shell {
         let lives = vec![0; setup.chain.components.len() + 1];
         // What is seen tells the order of lines for different peers.
-        let setup = Setup { watched: true, ..setup };
+        let setup = Setup { tapped: true, ..setup };
         Shell {
             core: Core::new(setup.clone()),
             setup,
@@ -110,11 +113,11 @@ impl Shell {
         let (link, life) = (Link::main(seat), self.lives[seat.index()]);
         let inputs = match why.how {
             How::NotStarted(why) => vec![Input::NotStarted { seat, life, why }],
-            How::ClosedOutput => vec![Input::Ended { link, rest: None }],
-            How::ClosedInput => vec![Input::Unread(link)],
+            How::ClosedOutput => vec![Input::OutputClosed { link, rest: None }],
+            How::ClosedInput => vec![Input::InputClosed(link)],
             how => vec![
-                Input::Words { seat, life, lines: why.last_words },
-                Input::Ended { link, rest: None },
+                Input::Stderr { seat, life, lines: why.last_words },
+                Input::OutputClosed { link, rest: None },
                 Input::Exited { seat, life, how },
             ],
         };
@@ -124,7 +127,7 @@ impl Shell {
     /// The relay that an SCP proxy has started connects.
     pub fn join_relay(&mut self, now: Time, seat: Seat) -> Vec<Effect> {
         let life = self.lives[seat.index()];
-        self.handle(now, Input::RelayJoined { seat, life })
+        self.handle(now, Input::RelayConnected { seat, life })
     }
 
     /// Time has passed.
@@ -182,10 +185,10 @@ impl Shell {
         let seats = || (0..self.lives.len() as u16).map(Seat);
         for output in list {
             match output {
-                Output::Seen(Seen::Delivered { seat, .. }) => {
+                Output::Tap(Observation::Delivered { seat, .. }) => {
                     next(seat, &mut effects);
                 }
-                Output::Seen(_) => {}
+                Output::Tap(_) => {}
                 // What is queued is written before the end.
                 Output::Finish(_) => {
                     seats().for_each(|seat| while next(seat, &mut effects) {});

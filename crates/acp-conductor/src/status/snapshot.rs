@@ -28,7 +28,7 @@ impl Shell {
     /// The chain as it is now. The one io where a [`Status`] is filled in.
     pub(crate) fn snapshot(&self) -> Status {
         let router = self.router();
-        let outer = self.core.peer_at(Seat::OUTER);
+        let outer = self.core.peer(Seat::OUTER);
         let stages = self.core.stages();
         let servers = stages.broker().map_or(0, mcp::Broker::server_count);
         let clients = self.clients.len();
@@ -72,7 +72,7 @@ impl Shell {
 
     fn component(&self, seat: Seat) -> Component {
         let (router, io) = (self.router(), &self.seats[seat.index()]);
-        let (core, peer) = (self.core.stages(), self.core.peer_at(seat));
+        let (core, peer) = (self.core.stages(), self.core.peer(seat));
         let chain = router.chain();
         let state = router.life(seat);
         let over = router.is_ending() && io.component.is_none() && peer.since.is_some();
@@ -117,12 +117,12 @@ impl Shell {
             }),
             last_exit: exit.map(|exit| exit.what()),
             exit_words: exit.map(|exit| exit.last_words.clone()).unwrap_or_default(),
-            last_words: peer.words().to_vec(),
+            last_words: peer.recent_output().to_vec(),
             queue: Queue {
                 out_bytes: self.core.queued(seat, &self.out),
                 held_messages,
                 held_bytes,
-                owes: router.owed_by(seat) + core.turns_at(seat),
+                owes: router.owed_by(seat) + core.active_turns(seat),
             },
         }
     }

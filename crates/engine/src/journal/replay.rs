@@ -7,7 +7,7 @@ use acp_wire::Json;
 use router::Time;
 
 use super::codec::Codec;
-use super::{BEGINNING, Begun, EFFECTS, Effects, Entry, Header, Queues, VERSION, show};
+use super::{Begun, EFFECTS, Effects, Entry, Header, JOURNAL_PREFIX, Queues, VERSION, show};
 use crate::core::Core;
 use crate::input::{Input, Outputs};
 
@@ -16,7 +16,7 @@ const RECENT: usize = 5;
 
 /// A replay that can be stepped through.
 #[derive(Debug)]
-pub struct Replay {
+pub struct JournalReplay {
     core: Core,
     out: Outputs,
     queues: Queues,
@@ -40,7 +40,7 @@ pub struct Step {
 
 /// A journal that replays identically.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct ReplaySummary {
     pub inputs: usize,
     pub outputs: usize,
     /// How many bytes were appended to the queues.
@@ -53,7 +53,7 @@ pub struct Report {
 
 /// Why a journal does not replay identically.
 #[derive(Debug)]
-pub enum Mismatch {
+pub enum ReplayError {
     /// A line that cannot be read, by its number.
     Unreadable { line: usize, why: String },
     /// The first difference. All texts are for people.
@@ -67,13 +67,13 @@ pub enum Mismatch {
     },
 }
 
-impl fmt::Display for Mismatch {
+impl fmt::Display for ReplayError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Mismatch::Unreadable { line, why } => {
+            ReplayError::Unreadable { line, why } => {
                 write!(f, "line {line} of the journal cannot be read: {why}")
             }
-            Mismatch::Different { line, input, recorded, replayed, before } => {
+            ReplayError::Different { line, input, recorded, replayed, before } => {
                 writeln!(f, "the replay differs from line {line} of the journal on")?;
                 before.iter().try_for_each(|it| writeln!(f, "  before:   {it}"))?;
                 writeln!(f, "  input:    {input}")?;
@@ -84,14 +84,16 @@ impl fmt::Display for Mismatch {
     }
 }
 
-impl std::error::Error for Mismatch {}
+impl std::error::Error for ReplayError {}
 
 /// Replays a whole journal. The lines come with their line breaks.
-pub fn replay<T: AsRef<[u8]>>(lines: impl IntoIterator<Item = T>) -> Result<Report, Mismatch> {
+pub fn replay<T: AsRef<[u8]>>(
+    lines: impl IntoIterator<Item = T>,
+) -> Result<ReplaySummary, ReplayError> {
     let mut lines = lines.into_iter();
     let first = lines.next();
-    let mut report = Report::default();
-    let Some(mut replay) = Replay::new(first.as_ref().map_or(&[], AsRef::as_ref))? else {
+    let mut report = ReplaySummary::default();
+    let Some(mut replay) = JournalReplay::new(first.as_ref().map_or(&[], AsRef::as_ref))? else {
         report.cut_off = true;
         return Ok(report);
     };
@@ -101,7 +103,7 @@ pub fn replay<T: AsRef<[u8]>>(lines: impl IntoIterator<Item = T>) -> Result<Repo
     Ok(report)
 }
 
-impl Report {
+impl ReplaySummary {
     /// Counts what [`Replay::step`] gave.
     pub fn add(&mut self, step: Option<&Step>) {
         let Some(step) = step else {
@@ -116,12 +118,12 @@ impl Report {
     }
 }
 
-impl Replay {
+impl JournalReplay {
     /// Begins with the first line of a journal. `None` if it has no end.
-    pub fn new(line: &[u8]) -> Result<Option<Replay>, Mismatch> {
-        let unreadable = |why| Mismatch::Unreadable { line: 1, why };
+    pub fn new(line: &[u8]) -> Result<Option<JournalReplay>, ReplayError> {
+        let unreadable = |why| ReplayError::Unreadable { line: 1, why };
         let is_cut_off = !line.ends_with(b"\n");
-        if line.is_empty() || is_cut_off && line.starts_with(BEGINNING.as_bytes()) {
+        if line.is_empty() || is_cut_off && line.starts_with(JOURNAL_PREFIX.as_bytes()) {
             return Ok(None);
         }
         let json = Json::parse(line.to_vec()).map_err(|why| unreadable(why.to_string()))?;
@@ -134,7 +136,7 @@ impl Replay {
             return Err(unreadable(why));
         }
         let header = Header::read(&json).map_err(unreadable)?;
-        Ok(Some(Replay {
+        Ok(Some(JournalReplay {
             core: Core::new(header.setup),
             out: Outputs::default(),
             queues: Queues::default(),
@@ -144,14 +146,14 @@ impl Replay {
     }
 
     /// Replays the next line. A line without an end is replayed if its input is whole, otherwise `None`.
-    pub fn step(&mut self, line: &[u8]) -> Result<Option<Step>, Mismatch> {
+    pub fn step(&mut self, line: &[u8]) -> Result<Option<Step>, ReplayError> {
         self.line += 1;
         let number = self.line;
         let (at, input, recorded) = if line.ends_with(b"\n") {
             let entry = Json::parse(line.to_vec()).map_err(|why| why.to_string());
             let entry = entry.and_then(|json| Entry::read(&json));
             let Entry { at, input, effects } =
-                entry.map_err(|why| Mismatch::Unreadable { line: number, why })?;
+                entry.map_err(|why| ReplayError::Unreadable { line: number, why })?;
             (at, input, Some(effects))
         } else {
             let Some(Begun { at, input }) = begun(line) else { return Ok(None) };
@@ -167,7 +169,7 @@ impl Replay {
             let before = self.recent.iter().map(|(line, at, input)| {
                 format!("line {line}: {}", show::input(chain, *at, input))
             });
-            return Err(Mismatch::Different {
+            return Err(ReplayError::Different {
                 line: number,
                 input: show::input(chain, at, &input),
                 recorded,

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use router::{Chain, Ending, Seat, Time};
 
 use super::Effects;
-use crate::input::{Command, Input, Line, Link, Output, Port, Seen};
+use crate::input::{Command, Input, Line, Link, Observation, Output, Port};
 
 /// Longer texts are cut.
 const LONGEST: usize = 100;
@@ -19,32 +19,32 @@ fn event(chain: &Chain, input: &Input) -> String {
     let name = |seat: &Seat| chain.name(*seat);
     match input {
         Input::Line { link, line } => format!("from {}: {}", link_name(chain, *link), label(line)),
-        Input::Waits { link, waits: true } => {
+        Input::Readable { link, readable: true } => {
             format!("{} has sent something that is not read", link_name(chain, *link))
         }
-        Input::Waits { link, waits: false } => {
+        Input::Readable { link, readable: false } => {
             format!("{} has sent nothing that is not read", link_name(chain, *link))
         }
-        Input::Ended { link, rest } => {
+        Input::OutputClosed { link, rest } => {
             let rest = rest.as_ref().map(|it| format!(" after {}", label(it)));
             format!("{} closed its output{}", link_name(chain, *link), rest.unwrap_or_default())
         }
         Input::Written { link, count } => {
             format!("{count} bytes were written to {}", link_name(chain, *link))
         }
-        Input::Unread(link) => format!("{} closed its input", link_name(chain, *link)),
+        Input::InputClosed(link) => format!("{} closed its input", link_name(chain, *link)),
         Input::NotStarted { seat, why, .. } => format!("{} cannot be started: {why}", name(seat)),
         Input::Exited { seat, life, how } => {
             format!("{} (life {life}) exited: {how:?}", name(seat))
         }
-        Input::Words { seat, lines, .. } => {
+        Input::Stderr { seat, lines, .. } => {
             format!("{} wrote on stderr: {}", name(seat), cut(&lines.join(" | ")))
         }
         Input::RelayOpened { seat, servers, .. } => match servers {
             Ok(_) => format!("a relay may connect for {}", name(seat)),
             Err(why) => format!("no relay can connect for {}: {why}", name(seat)),
         },
-        Input::RelayJoined { seat, .. } => format!("the relay of {} connected", name(seat)),
+        Input::RelayConnected { seat, .. } => format!("the relay of {} connected", name(seat)),
         Input::Extended(Ok(setup)) => {
             format!("the chain is completed: {} components", setup.chain.components.len())
         }
@@ -94,14 +94,14 @@ fn action(chain: &Chain, output: &Output) -> String {
     match output {
         Output::Start { seat, life } => format!("start {} (life {life})", name(seat)),
         Output::Kill(seat) => format!("kill {}", name(seat)),
-        Output::End(seat) => format!("end {}", name(seat)),
+        Output::Discard(seat) => format!("end {}", name(seat)),
         Output::Close(link) => format!("close the link to {}", link_name(chain, *link)),
         Output::Read { link, read: true } => format!("read from {}", link_name(chain, *link)),
         Output::Read { link, read: false } => {
             format!("do not read from {}", link_name(chain, *link))
         }
-        Output::Listen(true) => "listen to MCP clients".to_owned(),
-        Output::Listen(false) => "do not listen to MCP clients".to_owned(),
+        Output::ReadClients(true) => "listen to MCP clients".to_owned(),
+        Output::ReadClients(false) => "do not listen to MCP clients".to_owned(),
         Output::OpenRelay { seat, .. } => format!("let a relay connect for {}", name(seat)),
         Output::Extend(_) => "complete the chain".to_owned(),
         Output::SendToClient { client_id, message } => {
@@ -112,25 +112,25 @@ fn action(chain: &Chain, output: &Output) -> String {
             format!("open ticket {} ({})", ticket.0, transport.name())
         }
         Output::RevokeTicket(ticket) => format!("revoke ticket {}", ticket.0),
-        Output::Learn { seat, greeting: Some(greeting) } => {
+        Output::RememberGreeting { seat, greeting: Some(greeting) } => {
             format!("remember that {} understands {greeting:?}", name(seat))
         }
-        Output::Learn { seat, greeting: None } => {
+        Output::RememberGreeting { seat, greeting: None } => {
             format!("forget which greeting {} understands", name(seat))
         }
-        Output::Spare { seat, kind } => {
+        Output::RememberPoison { seat, kind } => {
             format!("remember that {} crashes on {}", name(seat), kind.method)
         }
         Output::Report(notice) => {
             format!("{:?}, {}: {}", notice.level, name(&notice.seat), cut(&notice.text))
         }
-        Output::Seen(Seen::Arrived { seat, message, .. }) => {
+        Output::Tap(Observation::Arrived { seat, message, .. }) => {
             format!("seen from {}: {}", name(seat), said(message))
         }
-        Output::Seen(Seen::Delivered { seat, message, .. }) => {
+        Output::Tap(Observation::Delivered { seat, message, .. }) => {
             format!("seen to {}: {}", name(seat), said(message))
         }
-        Output::Seen(Seen::Left { seat, how }) => format!("seen: {} {how}", name(seat)),
+        Output::Tap(Observation::Left { seat, how }) => format!("seen: {} {how}", name(seat)),
         Output::Finish(Ending::Clean) => "finish".to_owned(),
         Output::Finish(Ending::Failed(why)) => format!("finish: {}", cut(why)),
     }

@@ -9,9 +9,9 @@ use mcp::{ClientId, Endpoint, Ticket};
 use router::{Chain, Component, Ending, How, Kind, Level, Mode, Notice, Seat, TakesUpdates};
 
 use super::*;
-use crate::flow::Marks;
-use crate::input::{Command, Facts, Line, Port, Seen};
-use crate::policy::{Pace, Policy, Restart, Rules, Then, Watch};
+use crate::flow_control::Watermarks;
+use crate::input::{Command, Facts, Line, Observation, Port};
+use crate::policy::{Backoff, ComponentPolicy, Fallback, Restart, Rules, Timeouts};
 
 fn written(value: &impl Codec) -> String {
     let mut text = Vec::new();
@@ -36,8 +36,12 @@ fn message() -> Message {
 }
 
 fn setup() -> Setup {
-    let policy =
-        Policy { restart: Restart::IfItCan, then: Then::Stop, pace: Pace::default(), named: true };
+    let policy = ComponentPolicy {
+        restart: Restart::IfResumable,
+        fallback: Fallback::Stop,
+        backoff: Backoff::default(),
+        named: true,
+    };
     let kind = Kind { toward: Side::Agent, method: "m".into(), update: Some("plan".into()) };
     Setup {
         chain: Chain {
@@ -55,27 +59,27 @@ fn setup() -> Setup {
         rules: Rules {
             policies: vec![
                 policy,
-                Policy { restart: Restart::Never, then: Then::Bypass, ..policy },
-                Policy { restart: Restart::Always, ..policy },
+                ComponentPolicy { restart: Restart::Never, fallback: Fallback::Bypass, ..policy },
+                ComponentPolicy { restart: Restart::Always, ..policy },
             ],
-            watch: Watch { answer: Some(1), prompt: None, cancel: Some(3) },
-            tell_editor: true,
+            timeouts: Timeouts { answer: Some(1), prompt: None, cancel: Some(3) },
+            notify_editor: true,
             seed: u64::MAX - 1,
         },
         bridge: Some(mcp::BridgePolicy::Only(mcp::Transport::Http)),
-        word: "w".into(),
+        nonce: "w".into(),
         nested: true,
-        longest_line: usize::MAX,
-        marks: Marks { high: 4, low: 3, cap: 2, listen: 1 },
+        max_line: usize::MAX,
+        watermarks: Watermarks { high: 4, low: 3, cap: 2, mcp: 1 },
         facts: vec![
             Facts {
                 generation: Some(Generation::P3t),
                 greeting: Some(Greeting::Underscore),
-                crashes_on: vec![kind.clone(), Kind { update: None, ..kind }],
+                poison: vec![kind.clone(), Kind { update: None, ..kind }],
             },
             Facts::default(),
         ],
-        watched: true,
+        tapped: true,
     }
 }
 
@@ -128,16 +132,16 @@ fn every_input_returns() {
         Input::Line { link, line: Line::Text(vec![0xff, 0, 0x0a].into()) },
         Input::Line { link, line: Line::Text(Bytes::new()) },
         Input::Line { link, line: Line::TooLong { found: Box::new(found), length: 12 } },
-        Input::Waits { link, waits: true },
-        Input::Ended { link, rest: Some(line()) },
-        Input::Ended { link, rest: None },
+        Input::Readable { link, readable: true },
+        Input::OutputClosed { link, rest: Some(line()) },
+        Input::OutputClosed { link, rest: None },
         Input::Written { link, count: 1 },
-        Input::Unread(link),
+        Input::InputClosed(link),
         Input::NotStarted { seat, life, why: "w".into() },
-        Input::Words { seat, life, lines: vec!["a".into(), "\u{fffd}\0".into()] },
+        Input::Stderr { seat, life, lines: vec!["a".into(), "\u{fffd}\0".into()] },
         Input::RelayOpened { seat, life, servers: Ok(servers) },
         Input::RelayOpened { seat, life, servers: Err("no".into()) },
-        Input::RelayJoined { seat, life },
+        Input::RelayConnected { seat, life },
         Input::Extended(Ok(Box::new(setup()))),
         Input::Extended(Err("no".into())),
         Input::ClientConnected { ticket, client_id },
@@ -184,29 +188,29 @@ fn every_output_returns() {
     for output in [
         Output::Start { seat, life },
         Output::Kill(seat),
-        Output::End(seat),
+        Output::Discard(seat),
         Output::Close(link),
         Output::Read { link, read: false },
-        Output::Listen(true),
+        Output::ReadClients(true),
         Output::OpenRelay { seat, life },
         Output::Extend(Json::EMPTY),
         Output::SendToClient { client_id, message: message() },
         Output::DisconnectClient(client_id),
         Output::OpenEndpoint { ticket, transport: mcp::Transport::Stdio },
         Output::RevokeTicket(ticket),
-        Output::Learn { seat, greeting: Some(Greeting::Proxy) },
-        Output::Learn { seat, greeting: None },
-        Output::Spare { seat, kind: Kind { toward, method: "m".into(), update: None } },
+        Output::RememberGreeting { seat, greeting: Some(Greeting::Proxy) },
+        Output::RememberGreeting { seat, greeting: None },
+        Output::RememberPoison { seat, kind: Kind { toward, method: "m".into(), update: None } },
         Output::Report(notice(Level::Warn)),
         Output::Report(notice(Level::Debug)),
-        Output::Seen(Seen::Arrived { seat, toward, dialect, message: message() }),
-        Output::Seen(Seen::Delivered {
+        Output::Tap(Observation::Arrived { seat, toward, dialect, message: message() }),
+        Output::Tap(Observation::Delivered {
             seat,
             toward,
             dialect: Spoken::Unknown,
             message: message(),
         }),
-        Output::Seen(Seen::Left { seat, how: "h".into() }),
+        Output::Tap(Observation::Left { seat, how: "h".into() }),
         Output::Finish(Ending::Clean),
         Output::Finish(Ending::Failed("f".into())),
     ] {

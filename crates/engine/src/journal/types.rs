@@ -11,9 +11,9 @@ use super::codec::{
     Codec, Object, choice, expected, member, newtype, object, read_variant, within, write_variant,
 };
 use super::{Appended, Begun, Effects, Entry, Header};
-use crate::flow::Marks;
-use crate::input::{Command, Facts, Input, Line, Link, Output, Port, Seen, Setup};
-use crate::policy::{Pace, Policy, Restart, Rules, Then, Watch};
+use crate::flow_control::Watermarks;
+use crate::input::{Command, Facts, Input, Line, Link, Observation, Output, Port, Setup};
+use crate::policy::{Backoff, ComponentPolicy, Fallback, Restart, Rules, Timeouts};
 
 object!(Header { journal, setup });
 object!(Entry { at, input, effects });
@@ -23,20 +23,20 @@ object!(Appended { link, dropped, text });
 
 newtype!(Seat, Time, Ticket, ClientId);
 
-// What is known when a chain begins.
-object!(Setup { chain, rules, bridge, word, nested, longest_line, marks, facts, watched });
-object!(Marks { high, low, cap, listen });
+// The setup of a chain.
+object!(Setup { chain, rules, bridge, nonce, nested, max_line, watermarks, facts, tapped });
+object!(Watermarks { high, low, cap, mcp });
 object!(Chain { mode, components, greeting_limit, grace, any_version });
 object!(Component { name, command, guard, updates });
-object!(Rules { policies, watch, tell_editor, seed });
-object!(Policy { restart, then, pace, named });
-object!(Pace { most, within, first, longest, stable });
-object!(Watch { answer, prompt, cancel });
-object!(Facts { generation, greeting, crashes_on });
+object!(Rules { policies, timeouts, notify_editor, seed });
+object!(ComponentPolicy { restart, fallback, backoff, named });
+object!(Backoff { max_restarts, window, first_delay, max_delay, reset_after });
+object!(Timeouts { answer, prompt, cancel });
+object!(Facts { generation, greeting, poison });
 choice!(Mode [Agent, Proxy] [] []);
 choice!(TakesUpdates [Usual, All, Known] [] []);
-choice!(Restart [Never, IfItCan, Always] [] []);
-choice!(Then [Bypass, Stop] [] []);
+choice!(Restart [Never, IfResumable, Always] [] []);
+choice!(Fallback [Bypass, Stop] [] []);
 choice!(BridgePolicy [Auto] [Only] []);
 choice!(Transport [Stdio, Http] [] []);
 choice!(Generation [P0, P1, P2, P3t, P3, P4, P5] [] []);
@@ -44,7 +44,7 @@ choice!(Greeting [Proxy, Underscore, Capability] [] []);
 object!(Kind { toward, method, update });
 choice!(Side [Editor, Agent] [] []);
 
-// What happens.
+// Inputs.
 object!(Link { seat, port });
 choice!(Port [Main, Relay] [] []);
 choice!(Line [] [Text] [TooLong { found, length }]);
@@ -63,42 +63,42 @@ choice!(Endpoint
 );
 choice!(Input
     [Tick]
-    [Unread, Extended, ClientDisconnected, Command]
+    [InputClosed, Extended, ClientDisconnected, Command]
     [
         Line { link, line },
-        Waits { link, waits },
-        Ended { link, rest },
+        Readable { link, readable },
+        OutputClosed { link, rest },
         Written { link, count },
         NotStarted { seat, life, why },
         Exited { seat, life, how },
-        Words { seat, life, lines },
+        Stderr { seat, life, lines },
         RelayOpened { seat, life, servers },
-        RelayJoined { seat, life },
+        RelayConnected { seat, life },
         ClientConnected { ticket, client_id },
         ClientMessage { client_id, line },
         EndpointOpened { ticket, endpoint },
     ]
 );
 
-// What is done about it.
+// Outputs.
 choice!(Output
     []
-    [Kill, End, Close, Listen, Extend, DisconnectClient, RevokeTicket, Report, Seen, Finish]
+    [Kill, Discard, Close, ReadClients, Extend, DisconnectClient, RevokeTicket, Report, Tap, Finish]
     [
         Start { seat, life },
         Read { link, read },
         OpenRelay { seat, life },
         SendToClient { client_id, message },
         OpenEndpoint { ticket, transport },
-        Learn { seat, greeting },
-        Spare { seat, kind },
+        RememberGreeting { seat, greeting },
+        RememberPoison { seat, kind },
     ]
 );
 object!(Notice { level, seat, text });
 choice!(Level [Warn, Debug] [] []);
 choice!(Ending [Clean] [Failed] []);
 choice!(Spoken [Plain, Unknown] [Generation] []);
-choice!(Seen
+choice!(Observation
     []
     []
     [

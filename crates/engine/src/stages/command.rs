@@ -3,8 +3,8 @@
 use router::{Exit, How, Life, Plan, Seat};
 
 use super::Stages;
-use crate::event::Action;
 use crate::input::Command;
+use crate::stage_io::StageOutput;
 
 impl Stages {
     pub(super) fn on_command(&mut self, command: Command) {
@@ -30,7 +30,7 @@ impl Stages {
             }
             _ => {
                 let why = Exit::new(How::Commanded);
-                self.blame.excuse(seat);
+                self.poison.excuse(seat);
                 let plan = Plan::Restart { at: self.cx.now, attempts: 0 };
                 self.replace(seat, why, plan, None);
             }
@@ -93,10 +93,10 @@ impl Stages {
         let Some(held) = self.gate.open(seat) else {
             return Err(format!("no messages are held for seat {}", seat.0));
         };
-        self.watch.released(&self.cx, seat);
+        self.watchdog.released(&self.cx, seat);
         self.router.restart_barrier_limit(self.cx.now, seat);
         for (toward, message) in held {
-            self.cx.out.push(Action::Deliver { to: seat, toward, message });
+            self.cx.out.push(StageOutput::Deliver { to: seat, toward, message });
         }
         Ok(())
     }

@@ -6,9 +6,9 @@ use router::{Exit, How, Kind, Life, Plan, Seat};
 use super::by_seat::BySeat;
 use super::sessions::{Prompt, Record};
 use super::{Hop, Stages};
-use crate::event::Action;
-use crate::policy::{Restart, Restarts, Then};
-use crate::topic::SessionId;
+use crate::policy::{Fallback, Restart, Restarts};
+use crate::stage_io::StageOutput;
+use acp_wire::acp::SessionId;
 
 /// How often the components have failed.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Failures {
     }
 }
 
-enum Verdict {
+enum FailureDecision {
     /// The seat has no component any more.
     Ignore,
     /// The chain ends.
@@ -46,30 +46,30 @@ enum Verdict {
 impl Stages {
     /// A component has ended.
     pub(super) fn on_left(&mut self, seat: Seat, why: Exit) {
-        let verdict = self.judge(seat);
+        let verdict = self.decide(seat);
         // Before anything is said in the place of the component: that is not its own doing.
         if self.gate.held(seat).0 > 0 {
             // The component never got what is held for it.
-            self.blame.excuse(seat);
+            self.poison.excuse(seat);
         }
-        let crashed_on = self.blame.crashed(seat, &why);
+        let crashed_on = self.poison.crashed(seat, &why);
         self.explain_stop(seat, &verdict);
         if let How::Uncancellable { .. } = why.how {
             self.honour_cancellations(seat);
         }
         match verdict {
-            Verdict::Ignore => {}
-            Verdict::Stop => {
+            FailureDecision::Ignore => {}
+            FailureDecision::Stop => {
                 self.end_turns(seat, &why, true);
                 self.with_broker(|it, cx| it.component_removed(seat, cx));
                 self.route(router::Event::Left { seat, why });
             }
-            Verdict::Restart { delay } => {
+            FailureDecision::Restart { delay } => {
                 let attempts = self.failures.restarts.get(seat).map_or(0, Restarts::attempts);
                 let plan = Plan::Restart { at: self.cx.now.plus(delay), attempts };
                 self.replace(seat, why, plan, crashed_on);
             }
-            Verdict::Bypass => self.leave_out(seat, why),
+            FailureDecision::Bypass => self.leave_out(seat, why),
         }
     }
 
@@ -77,9 +77,9 @@ impl Stages {
     /// `crashed_on`: the kind of message that it is to be spared.
     pub(super) fn replace(&mut self, seat: Seat, why: Exit, plan: Plan, crashed_on: Option<Kind>) {
         let untold = self.sessions.record(seat).map(Record::untold).unwrap_or_default();
-        self.part(seat, why, plan, "is being restarted");
+        self.take_down(seat, why, plan, "is being restarted");
         if let Some(kind) = crashed_on {
-            self.spare_from_now_on(seat, kind);
+            self.route_around_poison(seat, kind);
         }
         self.adopt_all(seat, untold);
         self.with_broker(|it, cx| it.component_down(seat, cx));
@@ -88,7 +88,7 @@ impl Stages {
     /// A component is left out from now on.
     pub(super) fn leave_out(&mut self, seat: Seat, why: Exit) {
         let untold = self.sessions.record(seat).map(Record::untold).unwrap_or_default();
-        self.part(seat, why, Plan::Bypass, "is left out from now on");
+        self.take_down(seat, why, Plan::Bypass, "is left out from now on");
         self.adopt_all(seat, untold);
         if let Some(record) = self.sessions.record_mut(seat) {
             *record = Record::default();
@@ -97,17 +97,17 @@ impl Stages {
         self.route(router::Event::Bypassed(seat));
     }
 
-    fn judge(&mut self, seat: Seat) -> Verdict {
+    fn decide(&mut self, seat: Seat) -> FailureDecision {
         let now = self.cx.now;
         let random = self.failures.random();
         let can = self.can_take_up(seat);
-        let Some(policy) = self.policy(seat) else { return Verdict::Stop };
-        let then = match policy.then {
-            Then::Bypass => Verdict::Bypass,
-            Then::Stop => Verdict::Stop,
+        let Some(policy) = self.policy(seat) else { return FailureDecision::Stop };
+        let then = match policy.fallback {
+            Fallback::Bypass => FailureDecision::Bypass,
+            Fallback::Stop => FailureDecision::Stop,
         };
         if self.router.is_ending() {
-            return Verdict::Stop;
+            return FailureDecision::Stop;
         }
         // What does not even start is a mistake to be corrected, not an accident to be survived. Only a
         // component that the user has named may be left out: until a component has answered `initialize`,
@@ -115,32 +115,33 @@ impl Stages {
         let may_be_left_out = policy.restart == Restart::Never && policy.named;
         if !self.router.has_stood(seat) && !may_be_left_out {
             return match self.router.life(seat) {
-                Some(Life::Bypassed | Life::Closed) => Verdict::Ignore,
-                _ => Verdict::Stop,
+                Some(Life::Bypassed | Life::Closed) => FailureDecision::Ignore,
+                _ => FailureDecision::Stop,
             };
         }
         let since = match self.router.life(seat) {
-            Some(Life::Bypassed | Life::Closed) => return Verdict::Ignore,
+            Some(Life::Bypassed | Life::Closed) => return FailureDecision::Ignore,
             life => life.and_then(Life::live_since),
         };
         let wanted = match policy.restart {
             Restart::Never => false,
-            Restart::IfItCan => can,
+            Restart::IfResumable => can,
             Restart::Always => true,
         };
         let restarts = self.failures.restarts.get_mut(seat);
-        match restarts.and_then(|it| it.failed(now, since, policy.pace, random)) {
-            Some(delay) if wanted => Verdict::Restart { delay },
+        match restarts.and_then(|it| it.failed(now, since, policy.backoff, random)) {
+            Some(delay) if wanted => FailureDecision::Restart { delay },
             _ => then,
         }
     }
 
     /// Says in the log why a component is not left out although `bypass` was said of all components.
-    fn explain_stop(&mut self, seat: Seat, verdict: &Verdict) {
-        let Some(policy) = self.policy(seat).filter(|_| matches!(verdict, Verdict::Stop)) else {
+    fn explain_stop(&mut self, seat: Seat, verdict: &FailureDecision) {
+        let Some(policy) = self.policy(seat).filter(|_| matches!(verdict, FailureDecision::Stop))
+        else {
             return;
         };
-        let bypass = policy.restart == Restart::Never && policy.then == Then::Bypass;
+        let bypass = policy.restart == Restart::Never && policy.fallback == Fallback::Bypass;
         if bypass && !self.router.has_stood(seat) && !self.router.is_ending() {
             let who = self.router.chain().describe(seat);
             let text = format!(
@@ -162,7 +163,7 @@ impl Stages {
     }
 
     /// A component is gone: the askers that wait for it are told, and the user.
-    fn part(&mut self, seat: Seat, why: Exit, plan: Plan, consequence: &str) {
+    fn take_down(&mut self, seat: Seat, why: Exit, plan: Plan, consequence: &str) {
         let chain = self.router.chain();
         let told = format!(
             "{} {}: it {}. It {consequence}.",
@@ -175,10 +176,10 @@ impl Stages {
         // The user already knows of a component that fails while it is being restarted.
         let again = plan != Plan::Bypass && !self.is_up(seat);
         if !again {
-            self.tell_editor(seat, &told);
+            self.notify_user(seat, &told);
         }
         self.end_turns(seat, &why, false);
-        self.cx.out.push(Action::End(seat));
+        self.cx.out.push(StageOutput::Discard(seat));
         let asked = self.asked_by(seat);
         let (mut lost, mut stopped) = (Vec::new(), Vec::new());
         if let Some(record) = self.sessions.record_mut(seat) {
@@ -189,7 +190,7 @@ impl Stages {
             stopped = record.stopped();
             record.parted();
         }
-        self.lessons.parted(seat);
+        self.replay.parted(seat);
         // What was held for the component is not for the next one.
         self.gate.open(seat);
         self.route(router::Event::Parted { seat, why, plan, lost });
@@ -234,7 +235,7 @@ impl Stages {
         let stopped = Json::object([("stopReason", Some(Json::string("cancelled")))]);
         for Prompt { id, .. } in prompts {
             let answer = Message::response(id, Outcome::Result(stopped.clone()));
-            self.supply(Hop { seat, toward: Side::Editor }, answer);
+            self.send_on_behalf(Hop { seat, toward: Side::Editor }, answer);
         }
     }
 
@@ -250,7 +251,7 @@ impl Stages {
 
     /// Starts a fresh component in a seat whose component is gone.
     pub(super) fn start(&mut self, seat: Seat) {
-        self.cx.out.push(Action::Start(seat));
+        self.cx.out.push(StageOutput::Start(seat));
         self.route(router::Event::Returned(seat));
     }
 }

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use acp_wire::{Message, Side, acp};
 use router::{Life, Router, Seat};
 
-use super::{Flow, Hop};
+use super::{Hop, StageResult};
 
 /// What a message costs beside its text while it is held.
 const OVERHEAD: usize = 256;
@@ -34,20 +34,20 @@ impl Gate {
         Gate { closed: std::iter::repeat_with(|| None).take(count + 1).collect() }
     }
 
-    pub fn delivered(&mut self, router: &Router, hop: Hop, message: &mut Message) -> Flow {
+    pub fn delivered(&mut self, router: &Router, hop: Hop, message: &mut Message) -> StageResult {
         // The next component in the seat would not understand the message.
         if router.life(hop.seat).is_some_and(Life::is_vacant) {
-            return Flow::Taken;
+            return StageResult::Taken;
         }
         match &mut self.closed[hop.seat.index()] {
             // Its time limit is the router's, which does not know the gate.
-            Some(_) if is_greeting(message) => Flow::Pass,
+            Some(_) if is_greeting(message) => StageResult::Pass,
             Some(held) => {
                 held.bytes += message.size() + OVERHEAD;
                 held.messages.push_back((hop.toward, super::take(message)));
-                Flow::Taken
+                StageResult::Taken
             }
-            None => Flow::Pass,
+            None => StageResult::Pass,
         }
     }
 

@@ -4,7 +4,7 @@ use acp_wire::{Message, Spoken};
 use mcp::{Broker, Step};
 use router::{Seat, Time};
 
-use super::{Cx, Flow, Hop, Stage, Stages};
+use super::{Context, Hop, Stage, StageResult, Stages};
 use crate::input::Output;
 
 #[derive(Debug)]
@@ -39,14 +39,14 @@ impl Mcp {
 
     pub fn arrived(
         &mut self,
-        cx: &Cx,
+        cx: &Context,
         hop: Hop,
         message: &mut Message,
         steps: &mut Vec<Step>,
-    ) -> Flow {
+    ) -> StageResult {
         let hop = self.hop(hop);
         let Some(broker) = self.broker.as_mut().filter(|it| it.is_relevant(message)) else {
-            return Flow::Pass;
+            return StageResult::Pass;
         };
         let mut cx = mcp::Cx { now: cx.now, out: steps };
         let left = broker.arrived(hop, super::take(message), &mut cx);
@@ -55,14 +55,14 @@ impl Mcp {
 
     pub fn delivered(
         &mut self,
-        cx: &Cx,
+        cx: &Context,
         hop: Hop,
         message: &mut Message,
         steps: &mut Vec<Step>,
-    ) -> Flow {
+    ) -> StageResult {
         let hop = self.hop(hop);
         let relevant = |it: &&mut Broker| it.is_relevant_delivery(hop.seat, message);
-        let Some(broker) = self.broker.as_mut().filter(relevant) else { return Flow::Pass };
+        let Some(broker) = self.broker.as_mut().filter(relevant) else { return StageResult::Pass };
         let mut cx = mcp::Cx { now: cx.now, out: steps };
         let left = broker.deliver(hop, super::take(message), &mut cx);
         pass(message, left)
@@ -70,13 +70,13 @@ impl Mcp {
 }
 
 /// Puts back what the exchange has left of a message.
-fn pass(message: &mut Message, left: Option<Message>) -> Flow {
+fn pass(message: &mut Message, left: Option<Message>) -> StageResult {
     match left {
         Some(left) => {
             *message = left;
-            Flow::Pass
+            StageResult::Pass
         }
-        None => Flow::Taken,
+        None => StageResult::Taken,
     }
 }
 

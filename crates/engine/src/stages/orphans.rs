@@ -8,11 +8,12 @@ use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 use router::Seat;
 use router::pending::{Ask, Gist};
 
-use super::{Flow, Hop, Stage, Stages};
-use crate::topic::{SessionId, Topic, is_lesson, session_of, session_of_call, topic};
+use super::{Hop, Stage, StageResult, Stages};
+use crate::stages::is_own_request;
+use acp_wire::acp::{SessionId, Topic, session_of, session_of_call, topic};
 
 /// Of no more cancelled requests than these a late answer is waited for.
-const MOST_ORPHANS: usize = 1024;
+const MAX_ORPHANS: usize = 1024;
 
 /// A session without anybody who has it.
 #[derive(Debug)]
@@ -51,14 +52,14 @@ fn takes_up(method: &str) -> bool {
 
 /// A session that a component had in its hands when it died.
 #[derive(Debug)]
-pub struct Untold {
+pub struct UnreportedSession {
     session: SessionId,
     is_new: bool,
 }
 
-impl Untold {
-    pub fn new(session: SessionId, method: &str) -> Untold {
-        Untold { session, is_new: !takes_up(method) }
+impl UnreportedSession {
+    pub fn new(session: SessionId, method: &str) -> UnreportedSession {
+        UnreportedSession { session, is_new: !takes_up(method) }
     }
 }
 
@@ -89,7 +90,7 @@ impl Orphans {
     pub fn claim(&mut self, to: Seat, message: &Message) {
         if let Message::Request { id, call } = message
             && !self.list.is_empty()
-            && !is_lesson(id)
+            && !is_own_request(id)
             && matches!(topic(call), Some(Topic::SetUp | Topic::Prompt))
             && let session @ Some(_) = session_of_call(call)
         {
@@ -114,7 +115,7 @@ impl Stages {
 
     /// What a component was asked with this id, if that sets up a session.
     pub(super) fn asked_as(&self, first: Seat, id: &Id) -> Option<Asked> {
-        if self.orphans.list.len() >= MOST_ORPHANS {
+        if self.orphans.list.len() >= MAX_ORPHANS {
             return None;
         }
         let set_up = self.sessions.record(first)?.opening(id)?;
@@ -146,8 +147,8 @@ impl Stages {
     }
 
     /// Sessions stand beyond `before`, and nobody has them.
-    pub(super) fn adopt_all(&mut self, before: Seat, sessions: Vec<Untold>) {
-        for Untold { session, is_new } in sessions {
+    pub(super) fn adopt_all(&mut self, before: Seat, sessions: Vec<UnreportedSession>) {
+        for UnreportedSession { session, is_new } in sessions {
             match (is_new, self.router.successor(before)) {
                 // Those before have it: it was only to be set up anew.
                 (false, Some(first)) if self.sessions.is_known_before(first, &session) => {}
@@ -163,7 +164,7 @@ impl Stages {
     fn adopt(&mut self, before: Seat, session: SessionId) {
         match self.router.successor(before) {
             // The seat has no component that knows the session, and the next one is not told of it.
-            Some(first) if self.is_untaught(first) => {
+            Some(first) if self.awaits_restart(first) => {
                 if let Some(record) = self.sessions.record_mut(first) {
                     record.forget(&session);
                 }
@@ -202,9 +203,9 @@ impl Stages {
     }
 
     /// Takes the answers that only we have a use for, and what is said about a session that nobody has.
-    pub(super) fn orphans_arrived(&mut self, hop: Hop, message: &Message) -> Flow {
+    pub(super) fn orphans_arrived(&mut self, hop: Hop, message: &Message) -> StageResult {
         if self.orphans.list.is_empty() {
-            return Flow::Pass;
+            return StageResult::Pass;
         }
         match message {
             Message::Response { id, outcome, .. } => self.on_orphan_answer(hop.seat, id, outcome),
@@ -213,12 +214,14 @@ impl Stages {
         }
     }
 
-    fn on_orphan_answer(&mut self, from: Seat, id: &Id, outcome: &Outcome) -> Flow {
+    fn on_orphan_answer(&mut self, from: Seat, id: &Id, outcome: &Outcome) -> StageResult {
         let is_it = |it: &Orphan| {
             it.first == from
                 && matches!(&it.state, State::Asked(asked) | State::Closing(asked) if asked == id)
         };
-        let Some(index) = self.orphans.list.iter().position(is_it) else { return Flow::Pass };
+        let Some(index) = self.orphans.list.iter().position(is_it) else {
+            return StageResult::Pass;
+        };
         match (&self.orphans.list[index].state, outcome) {
             (State::Asked(_), Outcome::Result(result)) => {
                 match self.orphans.list[index].session.clone() {
@@ -248,7 +251,7 @@ impl Stages {
                 }
             }
         }
-        Flow::Taken
+        StageResult::Taken
     }
 
     /// Nobody knows this session any more.
@@ -258,22 +261,22 @@ impl Stages {
     }
 
     /// A component speaks about a session that nobody has. If it asks something, it is told so.
-    fn on_orphan_call(&mut self, hop: Hop, id: Option<&Id>, call: &Call) -> Flow {
+    fn on_orphan_call(&mut self, hop: Hop, id: Option<&Id>, call: &Call) -> StageResult {
         let from = hop.seat;
         if hop.toward != Side::Editor {
-            return Flow::Pass;
+            return StageResult::Pass;
         }
         let session = session_of_call(call);
         let beyond = |first: Seat| from == Seat::OUTER || first != Seat::OUTER && from >= first;
         let is_it = |it: &Orphan| beyond(it.first) && it.session == session;
         if session.is_none() || !self.orphans.list.iter().any(is_it) {
-            return Flow::Pass;
+            return StageResult::Pass;
         }
         if let Some(id) = id {
             let outcome = Outcome::error(code::INVALID_PARAMS, "nobody has this session any more");
             let answer = Message::response(id.clone(), outcome);
             self.send_from(Stage::Orphans, Hop { seat: from, toward: Side::Agent }, answer);
         }
-        Flow::Taken
+        StageResult::Taken
     }
 }

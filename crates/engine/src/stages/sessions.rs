@@ -1,17 +1,17 @@
 //! What each component was told of sessions: the next component in its seat must be told, too.
 
 mod cancelled;
-mod kept;
 mod record;
+mod retention;
 
 use acp_wire::{Id, Message, Outcome};
 use router::pending::Gist;
 use router::{Router, Seat};
 
 use super::by_seat::BySeat;
-use super::{Cx, Flow, Hop, Stages};
-use crate::topic::{SessionId, Topic, session_of};
-pub(super) use record::{Copy, Prompt, Record, SetUp};
+use super::{Context, Hop, StageResult, Stages};
+use acp_wire::acp::{SessionId, Topic, session_of};
+pub(super) use record::{Copy, Prompt, Record, SessionSetup};
 
 #[derive(Debug)]
 pub(super) struct Sessions {
@@ -38,7 +38,7 @@ impl Sessions {
     }
 
     /// The sessions of the first component that has any: it knows them as the editor does.
-    pub fn of_first(&self) -> &[SetUp] {
+    pub fn of_first(&self) -> &[SessionSetup] {
         let sessions = self.records.iter().map(Record::sessions);
         sessions.into_iter().find(|it| !it.is_empty()).unwrap_or_default()
     }
@@ -59,7 +59,13 @@ impl Sessions {
         self.records.iter().map(Record::open).sum()
     }
 
-    pub fn delivered(&mut self, cx: &Cx, router: &Router, hop: Hop, message: &Message) -> Flow {
+    pub fn delivered(
+        &mut self,
+        cx: &Context,
+        router: &Router,
+        hop: Hop,
+        message: &Message,
+    ) -> StageResult {
         let Hop { seat, toward } = hop;
         let keep = self.keep(hop, message);
         if let Some(record) = self.records.get_mut(seat) {
@@ -68,30 +74,30 @@ impl Sessions {
             };
             record.delivered(cx.now, toward, message, method, keep);
         }
-        Flow::Pass
+        StageResult::Pass
     }
 }
 
 impl Stages {
-    pub(super) fn sessions_arrived(&mut self, hop: Hop, message: &Message) -> Flow {
+    pub(super) fn sessions_arrived(&mut self, hop: Hop, message: &Message) -> StageResult {
         let ended = match self.sessions.record_mut(hop.seat) {
             Some(record) => record.arrived(hop.toward, message),
             None => self.ended_beyond(message),
         };
-        if self.lessons.has_lost_any()
+        if self.replay.has_lost_any()
             && self.is_agent(hop.seat)
             && let Message::Response { outcome: Outcome::Result(result), .. } = message
             && let Some(session) = session_of(result)
         {
             // A restarted agent may give a new session the id of a lost one.
-            self.lessons.is_not_lost(&session);
+            self.replay.is_not_lost(&session);
         }
         if let Some(session) = ended {
             // If a component dies that this is passed through, the next one need not be told of the session.
             self.sessions.forget(&session);
             self.orphans.close_kept(&session);
         }
-        Flow::Pass
+        StageResult::Pass
     }
 
     /// The session that an agent beyond this chain has ended with this.

@@ -9,11 +9,11 @@ use acp_wire::{Id, Json, Message, Outcome, Side, acp, code};
 use router::{Exit, How, Router, Seat, Time};
 
 use super::by_seat::BySeat;
-use super::{Cx, Flow, Hop, Stages};
-use crate::topic::{PROMPT, SessionId, Topic, session_of, session_of_call, topic};
+use super::{Context, Hop, StageResult, Stages};
+use acp_wire::acp::{PROMPT, SessionId, Topic, session_of, session_of_call, topic};
 
 /// No more turns than these are kept for each component.
-const MOST_TURNS: usize = 256;
+const MAX_TURNS: usize = 256;
 
 /// The turns that go on.
 #[derive(Debug)]
@@ -42,7 +42,13 @@ impl Turns {
     }
 
     /// A component is told something.
-    pub fn delivered(&mut self, cx: &Cx, router: &Router, hop: Hop, message: &Message) -> Flow {
+    pub fn delivered(
+        &mut self,
+        cx: &Context,
+        router: &Router,
+        hop: Hop,
+        message: &Message,
+    ) -> StageResult {
         // What leaves the chain was agreed on with its components.
         let agreed = if hop.seat.is_component() { hop.seat } else { Seat(1) };
         if hop.toward == Side::Agent
@@ -50,7 +56,7 @@ impl Turns {
         {
             turns.delivered(cx.now, message, || speaks_v2(router, agreed));
         }
-        Flow::Pass
+        StageResult::Pass
     }
 
     /// How much is open, for tests.
@@ -121,7 +127,7 @@ impl SeatTurns {
                 if asked.ended || result.member("stopReason").is_some() {
                     return true;
                 }
-                if self.going.len() == MOST_TURNS {
+                if self.going.len() == MAX_TURNS {
                     self.going.pop_first();
                 }
                 self.going
@@ -201,27 +207,27 @@ impl Stages {
     }
 
     /// How many turns go on at a component after it has answered their prompts, as in ACP version 2.
-    pub fn turns_at(&self, seat: Seat) -> usize {
+    pub fn active_turns(&self, seat: Seat) -> usize {
         self.turns.by_seat.get(seat).map_or(0, SeatTurns::going)
     }
 
-    pub(super) fn turns_arrived(&mut self, hop: Hop, message: &Message) -> Flow {
+    pub(super) fn turns_arrived(&mut self, hop: Hop, message: &Message) -> StageResult {
         if self.turns.arrived(hop, message) {
-            self.watch.freed_before(&self.cx, hop.seat);
+            self.watchdog.unblocked_before(&self.cx, hop.seat);
         }
-        Flow::Pass
+        StageResult::Pass
     }
 
     /// The turn whose component will have been silent, or have ignored its cancellation, for too long first.
     pub(super) fn overdue_turn(&self) -> Option<(Time, Seat, How)> {
         let seats = self.router.chain().seats();
-        let seats = seats.filter(|seat| self.turns_at(*seat) > 0 && self.can_act(*seat));
+        let seats = seats.filter(|seat| self.active_turns(*seat) > 0 && self.can_act(*seat));
         seats.filter_map(|seat| self.overdue_turn_at(seat)).min_by_key(|(due, ..)| *due)
     }
 
     fn overdue_turn_at(&self, seat: Seat) -> Option<(Time, Seat, How)> {
-        let (turns, last) = (self.turns.by_seat.get(seat)?, self.watch.last(seat)?);
-        let watch = self.rules.watch;
+        let (turns, last) = (self.turns.by_seat.get(seat)?, self.watchdog.last(seat)?);
+        let watch = self.rules.timeouts;
         let behind: Vec<&BTreeMap<SessionId, Turn>> = self.turns.behind(seat).collect();
         // Only a component that is not waiting on another one is considered stuck.
         let waits = self.router.asks_absent(seat);
@@ -256,7 +262,7 @@ impl Stages {
         let behind = self.turns.behind(seat);
         let elsewhere: BTreeSet<SessionId> = behind.flat_map(|it| it.keys().cloned()).collect();
         if !going.is_empty() {
-            self.watch.freed_before(&self.cx, seat);
+            self.watchdog.unblocked_before(&self.cx, seat);
         }
         for (session, turn) in going {
             if elsewhere.contains(&session) && !chain_ends {
@@ -271,7 +277,7 @@ impl Stages {
                     idle(&session, "error", Some(error))
                 }
             };
-            self.supply(Hop { seat, toward: Side::Editor }, message);
+            self.send_on_behalf(Hop { seat, toward: Side::Editor }, message);
         }
     }
 }

@@ -2,7 +2,7 @@
 //! which are about links and processes, in its outputs.
 
 use acp_wire::{Call, Json, Message, Outcome, Side};
-use engine::{Action, Event, Output, Stages, Tamper};
+use engine::{FaultInjector, Output, StageInput, StageOutput, Stages};
 use router::{Ending, How, Life, Seat};
 
 use crate::pen::{is_mcp, payload_of, serial, text};
@@ -110,13 +110,13 @@ impl Bug {
 #[derive(Debug)]
 pub struct Saboteur {
     bug: Bug,
-    event: Option<Event>,
+    event: Option<StageInput>,
     /// What is done in place of what the stages would have done.
-    instead: Option<Action>,
+    instead: Option<StageOutput>,
     /// What was answered with an error.
-    refused: Vec<Action>,
+    refused: Vec<StageOutput>,
     /// What is kept back until something else is done.
-    kept: Vec<Action>,
+    kept: Vec<StageOutput>,
     lessons: usize,
 }
 
@@ -137,18 +137,18 @@ impl Saboteur {
     }
 }
 
-impl Tamper for Saboteur {
-    fn before(&mut self, event: Event, stages: &Stages) -> Option<Event> {
+impl FaultInjector for Saboteur {
+    fn before(&mut self, event: StageInput, stages: &Stages) -> Option<StageInput> {
         self.event = Some(event.clone());
-        if self.bug == Bug::LosePlace && matches!(event, Event::EndpointOpened { .. }) {
+        if self.bug == Bug::LosePlace && matches!(event, StageInput::EndpointOpened { .. }) {
             return None;
         }
         if self.bug == Bug::Blind
-            && matches!(&event, Event::Left { why, .. } if is_silence(&why.how))
+            && matches!(&event, StageInput::Left { why, .. } if is_silence(&why.how))
         {
             return None;
         }
-        let Event::Arrived { from, toward, message } = &event else { return Some(event) };
+        let StageInput::Arrived { from, toward, message } = &event else { return Some(event) };
         let instead = match (self.bug, message) {
             (Bug::LoseAnswer, Message::Response { id, .. })
                 if stages.router().question(id).is_some_and(|it| it.asker != Seat::SELF) =>
@@ -177,16 +177,16 @@ impl Tamper for Saboteur {
         };
         self.instead = instead
             .filter(|(to, _)| to.index() <= stages.router().chain().components.len())
-            .map(|(to, toward)| Action::Deliver { to, toward, message: message.clone() });
+            .map(|(to, toward)| StageOutput::Deliver { to, toward, message: message.clone() });
         None
     }
 
-    fn after(&mut self, actions: &mut Vec<Action>, stages: &Stages) -> Vec<Event> {
+    fn after(&mut self, actions: &mut Vec<StageOutput>, stages: &Stages) -> Vec<StageInput> {
         let mut events = Vec::new();
         actions.extend(self.instead.take());
-        let left = matches!(self.event, Some(Event::Left { .. }));
+        let left = matches!(self.event, Some(StageInput::Left { .. }));
         let resumed = actions.iter().any(
-            |action| matches!(action, Action::Output(Output::Report(it)) if it.text.ends_with("is running again")),
+            |action| matches!(action, StageOutput::Output(Output::Report(it)) if it.text.ends_with("is running again")),
         );
         match self.bug {
             Bug::AnswerTwice => repeat(actions, |it| matches!(it, Message::Response { .. })),
@@ -213,9 +213,10 @@ impl Tamper for Saboteur {
                 }
             }
             Bug::AroundLate => {
-                let to_editor = |it: &Action| matches!(it, Action::Deliver { to: Seat::OUTER, .. });
-                let late = |it: &mut Action| to_editor(it) && is(it, is_usage);
-                let kept: Vec<Action> = actions.extract_if(.., late).collect();
+                let to_editor =
+                    |it: &StageOutput| matches!(it, StageOutput::Deliver { to: Seat::OUTER, .. });
+                let late = |it: &mut StageOutput| to_editor(it) && is(it, is_usage);
+                let kept: Vec<StageOutput> = actions.extract_if(.., late).collect();
                 if actions.iter().any(to_editor) {
                     actions.append(&mut self.kept);
                 }
@@ -223,11 +224,11 @@ impl Tamper for Saboteur {
             }
             Bug::NotAround => {
                 // In place of the barrier.
-                if let Some(Event::Arrived { message, .. }) = self.event.clone()
+                if let Some(StageInput::Arrived { message, .. }) = self.event.clone()
                     && is_usage(&message)
                 {
                     for action in actions.iter_mut().filter(|it| is(it, is_barrier)) {
-                        if let Action::Deliver { message: it, .. } = action {
+                        if let StageOutput::Deliver { message: it, .. } = action {
                             *it = message.clone();
                         }
                     }
@@ -235,7 +236,8 @@ impl Tamper for Saboteur {
             }
             Bug::NewForLoad => {
                 for action in actions.iter_mut() {
-                    if let Action::Deliver { message: Message::Request { call, .. }, .. } = action
+                    if let StageOutput::Deliver { message: Message::Request { call, .. }, .. } =
+                        action
                         && (call.is("session/load") || call.is("session/resume"))
                     {
                         *call = Call { method: "session/new".into(), ..call.clone() };
@@ -263,7 +265,7 @@ impl Tamper for Saboteur {
                 }
             }
             Bug::LateAnswer => {
-                if actions.iter().any(|action| matches!(action, Action::Start(_))) {
+                if actions.iter().any(|action| matches!(action, StageOutput::Start(_))) {
                     actions.append(&mut self.refused);
                 }
                 if left {
@@ -272,17 +274,20 @@ impl Tamper for Saboteur {
             }
             Bug::StartTwice => {
                 if let Some(start) =
-                    actions.iter().find(|action| matches!(action, Action::Start(_))).cloned()
+                    actions.iter().find(|action| matches!(action, StageOutput::Start(_))).cloned()
                 {
                     actions.push(start);
                 }
             }
-            Bug::NeverStarted if !matches!(self.event, Some(Event::Arrived { .. })) => {
-                actions.retain(|action| !matches!(action, Action::Start(_)));
+            Bug::NeverStarted if !matches!(self.event, Some(StageInput::Arrived { .. })) => {
+                actions.retain(|action| !matches!(action, StageOutput::Start(_)));
             }
             Bug::Overtake => {
                 let at = (1..actions.len()).find(|at| match (&actions[at - 1], &actions[*at]) {
-                    (Action::Deliver { to: one, .. }, Action::Deliver { to: two, .. }) => {
+                    (
+                        StageOutput::Deliver { to: one, .. },
+                        StageOutput::Deliver { to: two, .. },
+                    ) => {
                         one == two
                             && is(&actions[at - 1], numbered_call)
                             && is(&actions[*at], numbered_call)
@@ -298,7 +303,8 @@ impl Tamper for Saboteur {
             }
             Bug::Respell => {
                 for action in actions.iter_mut() {
-                    if let Action::Deliver { message: Message::Request { call, .. }, .. } = action
+                    if let StageOutput::Deliver { message: Message::Request { call, .. }, .. } =
+                        action
                         && let Some(params) = &mut call.params
                     {
                         *params = Json::trusted(params.as_str().replace("1.10", "1.1"));
@@ -306,7 +312,7 @@ impl Tamper for Saboteur {
                 }
             }
             Bug::EndForNothing if left && !stages.router().is_ending() => {
-                actions.push(Action::Finish(Ending::Clean));
+                actions.push(StageOutput::Finish(Ending::Clean));
             }
             _ => {}
         }
@@ -316,8 +322,13 @@ impl Tamper for Saboteur {
 
 impl Saboteur {
     /// Lessons after the first so many are not given, but taken for learnt.
-    fn skip_lessons(&mut self, from: usize, actions: &mut Vec<Action>, events: &mut Vec<Event>) {
-        if actions.iter().any(|action| matches!(action, Action::Start(_))) {
+    fn skip_lessons(
+        &mut self,
+        from: usize,
+        actions: &mut Vec<StageOutput>,
+        events: &mut Vec<StageInput>,
+    ) {
+        if actions.iter().any(|action| matches!(action, StageOutput::Start(_))) {
             self.lessons = 0;
         }
         let lesson = |message: &Message| match message {
@@ -342,11 +353,11 @@ impl Saboteur {
     }
 }
 
-fn is(action: &Action, test: impl Fn(&Message) -> bool) -> bool {
-    matches!(action, Action::Deliver { message, .. } if test(message))
+fn is(action: &StageOutput, test: impl Fn(&Message) -> bool) -> bool {
+    matches!(action, StageOutput::Deliver { message, .. } if test(message))
 }
 
-fn repeat(actions: &mut Vec<Action>, test: impl Fn(&Message) -> bool) {
+fn repeat(actions: &mut Vec<StageOutput>, test: impl Fn(&Message) -> bool) {
     if let Some(at) = actions.iter().position(|action| is(action, &test)) {
         actions.insert(at, actions[at].clone());
     }
@@ -383,12 +394,12 @@ fn is_refusal(message: &Message) -> bool {
     matches!(message, Message::Response { outcome: Outcome::Error(error), .. } if serial(error).is_none())
 }
 
-fn good_answer(action: &Action) -> Option<Event> {
-    let Action::Deliver { to, message: Message::Request { id, .. }, .. } = action else {
+fn good_answer(action: &StageOutput) -> Option<StageInput> {
+    let StageOutput::Deliver { to, message: Message::Request { id, .. }, .. } = action else {
         return None;
     };
     let message = Message::response(id.clone(), Outcome::Result(Json::EMPTY));
-    Some(Event::Arrived { from: *to, toward: Side::Editor, message })
+    Some(StageInput::Arrived { from: *to, toward: Side::Editor, message })
 }
 
 fn is_away(stages: &Stages, seat: Seat) -> bool {
@@ -404,7 +415,7 @@ impl Bug {
     pub fn drops(self, output: &Output) -> bool {
         match self {
             Bug::NotResumed => matches!(output, Output::Read { read: true, .. }),
-            Bug::NotEnded => matches!(output, Output::End(_)),
+            Bug::NotEnded => matches!(output, Output::Discard(_)),
             _ => false,
         }
     }

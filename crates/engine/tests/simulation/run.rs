@@ -138,7 +138,9 @@ impl World {
     fn tick(&mut self, time: Time) -> Check {
         self.now = self.now.max(time);
         let overdue = self.core.overdue(self.now, &self.out);
-        if let Some(Overdue::Silent(seat, how)) = overdue.filter(|_| self.bug != Some(Bug::Blind)) {
+        if let Some(Overdue::Unresponsive(seat, how)) =
+            overdue.filter(|_| self.bug != Some(Bug::Blind))
+        {
             let stalled = self.links[seat.index()].state == State::Stalled;
             // It is not always clear which component ignores a cancellation.
             let excused = stalled || self.cast.nature.stubborn;

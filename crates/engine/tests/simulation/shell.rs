@@ -2,7 +2,7 @@
 
 use acp_wire::Message;
 use bytes::Bytes;
-use engine::{Input, Output, Seen};
+use engine::{Input, Observation, Output};
 use mcp::ClientId;
 use router::{How, Life, Seat};
 
@@ -73,7 +73,7 @@ impl World {
 
     fn perform(&mut self, output: Output) -> Check {
         match &output {
-            Output::Seen(_) => {}
+            Output::Tap(_) => {}
             Output::SendToClient { client_id, message } => {
                 self.tell(|| format!("    > {client_id:?} {}", message.to_line()));
             }
@@ -82,14 +82,14 @@ impl World {
         match output {
             Output::Start { seat, life } => return self.start(seat.index(), life),
             Output::Kill(seat) => self.die(seat.index(), How::Signal(9)),
-            Output::End(seat) => self.end(seat.index()),
+            Output::Discard(seat) => self.end(seat.index()),
             Output::Close(link) => {
                 let link = &mut self.links[link.seat.index()];
                 link.from.clear();
                 link.unread = true;
             }
             Output::Read { link, read } => self.links[link.seat.index()].reading = read,
-            Output::Listen(listen) => self.listens = listen,
+            Output::ReadClients(listen) => self.listens = listen,
             Output::OpenRelay { .. } | Output::Extend(_) => {
                 return Err("no player speaks SCP".into());
             }
@@ -102,14 +102,16 @@ impl World {
                 self.desk.ask(self.stamp, ticket, transport);
             }
             Output::RevokeTicket(ticket) => return self.desk.revoke(ticket),
-            Output::Learn { .. } if Reaction::of(&self.case).is_some() => {}
-            Output::Learn { .. } => return Err("a generation that is given was learned".into()),
-            Output::Spare { .. } => {}
+            Output::RememberGreeting { .. } if Reaction::of(&self.case).is_some() => {}
+            Output::RememberGreeting { .. } => {
+                return Err("a generation that is given was learned".into());
+            }
+            Output::RememberPoison { .. } => {}
             Output::Report(notice) if notice.text.contains("sent a bad line") => {
                 return Err(format!("the conductor refuses a line: {}", notice.text));
             }
             Output::Report(_) => {}
-            Output::Seen(seen) => return self.on_seen(seen),
+            Output::Tap(seen) => return self.on_seen(seen),
             Output::Finish(ending) => {
                 self.finished = Some(ending);
                 (1..self.links.len()).for_each(|seat| self.end(seat));
@@ -118,14 +120,14 @@ impl World {
         Ok(())
     }
 
-    fn on_seen(&mut self, seen: Seen) -> Check {
+    fn on_seen(&mut self, seen: Observation) -> Check {
         match seen {
-            Seen::Delivered { seat, message, .. }
+            Observation::Delivered { seat, message, .. }
                 if self.links[seat.index()].state == State::NotStarted =>
             {
                 Err(format!("{seat:?} was not started and is told {message:?}"))
             }
-            Seen::Left { seat, how } => {
+            Observation::Left { seat, how } => {
                 self.tell(|| format!("{seat:?} {how}"));
                 // Now everybody can know of it.
                 self.struck += 1;
@@ -187,7 +189,7 @@ impl World {
                 return Err(format!("seat {seat} was not started and is written to"));
             }
             link.unread = true;
-            return self.input(Input::Unread(id));
+            return self.input(Input::InputClosed(id));
         }
         link.part.extend_from_slice(&text[..count]);
         while let Some(end) = self.links[seat].part.iter().position(|byte| *byte == b'\n') {
@@ -291,7 +293,7 @@ impl World {
     pub fn report_exit(&mut self) -> Check {
         let Some(Exit { seat, life, how, .. }) = self.exits.pop_front() else { return Ok(()) };
         let seat = Seat(seat as u16);
-        self.input(Input::Words { seat, life, lines: vec![WORDS.to_owned()] })?;
+        self.input(Input::Stderr { seat, life, lines: vec![WORDS.to_owned()] })?;
         self.input(Input::Exited { seat, life, how })
     }
 
@@ -301,9 +303,9 @@ impl World {
         let seat = Seat(seat as u16);
         let how = how.filter(|_| !self.splits());
         if how.is_some() {
-            self.input(Input::Words { seat, life, lines: vec![WORDS.to_owned()] })?;
+            self.input(Input::Stderr { seat, life, lines: vec![WORDS.to_owned()] })?;
         }
-        self.input(Input::Ended { link: engine::Link::main(seat), rest: None })?;
+        self.input(Input::OutputClosed { link: engine::Link::main(seat), rest: None })?;
         match how {
             Some(how) => self.input(Input::Exited { seat, life, how }),
             None => Ok(()),
@@ -317,7 +319,7 @@ impl World {
             if self.links[seat].waits != waits {
                 self.links[seat].waits = waits;
                 let link = engine::Link::main(Seat(seat as u16));
-                self.input(Input::Waits { link, waits })?;
+                self.input(Input::Readable { link, readable: waits })?;
             }
         }
         Ok(())

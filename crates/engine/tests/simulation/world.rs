@@ -8,7 +8,8 @@ use acp_wire::{Message, Side};
 use bytes::Bytes;
 use engine::journal::Recorder;
 use engine::{
-    Core, Facts, Input, Line, Marks, Outputs, Pace, Policy, Restart, Rules, Setup, Then, Watch,
+    Backoff, ComponentPolicy, Core, Facts, Fallback, Input, Line, Outputs, Restart, Rules, Setup,
+    Timeouts, Watermarks,
 };
 use mcp::ClientId;
 use router::{Chain, Component, Ending, Mode, Seat, Time};
@@ -35,9 +36,10 @@ const PART: usize = 200;
 /// How many bytes a pipe holds in a case with the word `narrow`.
 const CAPACITY: usize = 400;
 /// The marks of queues in such a case: peers are often not read, and none is given up for it.
-const NARROW: Marks = Marks { high: 800, low: 200, cap: 1024 * 1024, listen: 1_600 };
+const NARROW: Watermarks = Watermarks { high: 800, low: 200, cap: 1024 * 1024, mcp: 1_600 };
 /// The limits of the watchdog, where there is one.
-pub const WATCH: Watch = Watch { answer: Some(4_000), prompt: Some(6_000), cancel: Some(3_000) };
+pub const TIMEOUTS: Timeouts =
+    Timeouts { answer: Some(4_000), prompt: Some(6_000), cancel: Some(3_000) };
 
 pub struct World {
     pub case: Case,
@@ -121,8 +123,8 @@ impl World {
         };
         let rules = Rules {
             policies: chain.seats().map(|seat| policy(case, &cast, seat)).collect(),
-            watch: if case.has("watch") { WATCH } else { Watch::default() },
-            tell_editor: case.has("tell"),
+            timeouts: if case.has("watch") { TIMEOUTS } else { Timeouts::default() },
+            notify_editor: case.has("tell"),
             seed: 7,
         };
         let count = chain.components.len();
@@ -136,16 +138,16 @@ impl World {
             chain,
             rules,
             bridge: Some(mcp::BridgePolicy::Auto),
-            word: "word".into(),
+            nonce: "word".into(),
             nested: false,
-            longest_line: usize::MAX,
-            marks: if case.has("narrow") { NARROW } else { Marks::USUAL },
-            watched: true,
+            max_line: usize::MAX,
+            watermarks: if case.has("narrow") { NARROW } else { Watermarks::DEFAULT },
+            tapped: true,
         };
         let mut core = Core::new(setup.clone());
         let bug = saboteur.as_ref().map(Saboteur::bug);
         if let Some(saboteur) = saboteur {
-            core.tamper_with(Box::new(saboteur));
+            core.inject_faults(Box::new(saboteur));
         }
         let disk = Rc::new(RefCell::new(Disk::default()));
         let mut ledger = Ledger::new(cast.proxies.len() + 1);
@@ -453,19 +455,19 @@ impl World {
     }
 }
 
-fn policy(case: &Case, cast: &Cast, seat: Seat) -> Policy {
-    let pace = Pace { most: 5, within: 60_000, first: 100, longest: 1_000, stable: 60_000 };
+fn policy(case: &Case, cast: &Cast, seat: Seat) -> ComponentPolicy {
+    let backoff = Backoff { max_delay: 1_000, ..Backoff::default() };
     let kind = cast.proxies.get(seat.index() - 1).map(|(kind, _)| *kind);
     let stays = matches!(kind, None | Some(Kind::Guard));
-    let then = if stays || case.has("end") { Then::Stop } else { Then::Bypass };
+    let fallback = if stays || case.has("end") { Fallback::Stop } else { Fallback::Bypass };
     let restart = match kind {
-        _ if case.has("stop") => return Policy::STOP,
+        _ if case.has("stop") => return ComponentPolicy::STOP,
         None if case.has("always") => Restart::Always,
-        None => Restart::IfItCan,
+        None => Restart::IfResumable,
         Some(Kind::Guard) => Restart::Always,
         Some(_) if case.has("bypass") => Restart::Never,
         Some(_) => Restart::Always,
     };
     // Named, so that a proxy is also left out that fails in the handshake.
-    Policy { restart, then, pace, named: restart == Restart::Never }
+    ComponentPolicy { restart, fallback, backoff, named: restart == Restart::Never }
 }

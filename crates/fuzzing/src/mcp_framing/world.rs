@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use acp_wire::{Generation, Id, Json, Message, Outcome, Side, Spoken, acp};
 use bytes::Bytes;
-use engine::{Facts, Input, Line, Link, Output, Rules, Setup, Then};
+use engine::{Facts, Fallback, Input, Line, Link, Output, Rules, Setup};
 use mcp::form::connection_of;
 use mcp::{BridgePolicy, Broker, Cx, Hop, Step, Ticket, Transport};
 use router::{Chain, Component, Exit, How, Mode, Notice, Role, Seat, Time};
@@ -82,7 +82,7 @@ impl World {
         mode: Mode,
         proxies: &[(Generation, &'static str)],
         bridge: BridgePolicy,
-        survival: Option<engine::Policy>,
+        survival: Option<engine::ComponentPolicy>,
         abilities: &'static str,
     ) -> World {
         let count = proxies.len() + usize::from(mode == Mode::Agent);
@@ -121,7 +121,7 @@ impl World {
                 let mut policies = vec![policy; count];
                 if mode == Mode::Agent {
                     // Nobody can be left out whom nobody follows.
-                    policies[count - 1].then = Then::Stop;
+                    policies[count - 1].fallback = Fallback::Stop;
                 }
                 let facts = sitters[1..].iter();
                 let facts = facts.map(|it| Facts { generation: it.generation, ..Facts::default() });
@@ -359,7 +359,7 @@ impl World {
 
     fn perform(&mut self, output: Output) {
         match output {
-            Output::Start { seat, .. } | Output::End(seat) => {
+            Output::Start { seat, .. } | Output::Discard(seat) => {
                 let is_there = matches!(output, Output::Start { .. });
                 tell(|| format!("  seat {} is there: {is_there}", seat.0));
                 self.sitters[seat.index()].vacate(is_there);
@@ -381,7 +381,7 @@ impl World {
             Output::Report(Notice { text, .. }) => tell(|| format!("  {text}")),
             Output::Finish(_) => self.finished = true,
             // Here, all that is written is read at once, and nothing is remembered.
-            Output::Read { .. } | Output::Listen(_) | Output::Spare { .. } => {}
+            Output::Read { .. } | Output::ReadClients(_) | Output::RememberPoison { .. } => {}
             output => panic!("nobody has a reason for {output:?}"),
         }
     }

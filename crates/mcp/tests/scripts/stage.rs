@@ -320,9 +320,12 @@ impl Stage {
             Output::OpenEndpoint { ticket, transport } => self.desk.ask(ticket, transport),
             Output::RevokeTicket(ticket) => self.desk.revoke(ticket),
             Output::Report(notice) => self.reports.push(notice.text),
-            Output::End(seat) => self.sitters[seat.index()].end(),
+            Output::Discard(seat) => self.sitters[seat.index()].end(),
             // Here, all that is written is read at once.
-            Output::Read { .. } | Output::Listen(_) | Output::Spare { .. } | Output::Finish(_) => {}
+            Output::Read { .. }
+            | Output::ReadClients(_)
+            | Output::RememberPoison { .. }
+            | Output::Finish(_) => {}
             output => self.fail(&format!("nobody has a reason for {output:?}")),
         }
     }

@@ -292,7 +292,7 @@ impl Meddler for Saboteur {
         match bug {
             Bug::LoseAnswer if is_answer && self.strike() => Vec::new(),
             Bug::EndForNothing if link.seat.is_component() && self.strike() => vec![
-                Input::Ended { link: *link, rest: None },
+                Input::OutputClosed { link: *link, rest: None },
                 Input::Exited { seat: link.seat, life: 0, how: How::Status(0) },
             ],
             _ => vec![input],

@@ -10,7 +10,7 @@ use acp_wire::{Id, Message, Outcome, Side, code};
 use router::{Seat, Time};
 
 use crate::stages::{Hop, Stages};
-use crate::topic::Topic;
+use acp_wire::acp::Topic;
 
 /// The cancelled requests of one component. Whether one is overdue is asked after every message, so they are
 /// sorted for that question.
@@ -74,7 +74,7 @@ impl Cancelled {
 impl Stages {
     /// When the next cancelled request is to be answered in place of the component that owes the answer.
     pub(in crate::stages) fn cancel_deadline(&self) -> Option<Time> {
-        let limit = self.rules.watch.cancel?;
+        let limit = self.rules.timeouts.cancel?;
         let seats = self.router.chain().seats();
         let due = seats.flat_map(|seat| self.overdue_since(seat, limit));
         due.map(|(_, since, time)| since.plus(time)).min()
@@ -99,7 +99,7 @@ impl Stages {
 
     /// Answers the requests that were cancelled too long ago.
     pub(in crate::stages) fn answer_cancelled(&mut self) {
-        let Some(limit) = self.rules.watch.cancel else { return };
+        let Some(limit) = self.rules.timeouts.cancel else { return };
         let now = self.cx.now;
         let mut late = Vec::new();
         for seat in self.router.chain().seats() {
@@ -136,7 +136,7 @@ impl Stages {
         });
         let refusal = Outcome::error(code::CANCELLED, "the request was cancelled");
         let answer = Message::response(id.clone(), refusal);
-        self.supply(Hop { seat, toward: Side::Editor }, answer);
+        self.send_on_behalf(Hop { seat, toward: Side::Editor }, answer);
         if let Some((asked, set_up)) = asked {
             self.orphans.await_answer(asked);
             if let Some(record) = self.sessions.record_mut(seat) {

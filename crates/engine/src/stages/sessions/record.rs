@@ -7,24 +7,25 @@ use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp};
 use router::Time;
 
 use super::cancelled::Cancelled;
-use super::kept::{Keep, SHORT};
-use crate::stages::orphans::Untold;
-use crate::topic::{SessionId, Topic, is_lesson, session_of, session_of_call, topic};
+use super::retention::{Keep, SHORT};
+use crate::stages::is_own_request;
+use crate::stages::orphans::UnreportedSession;
+use acp_wire::acp::{SessionId, Topic, session_of, session_of_call, topic};
 
 /// Of no more sessions than these it is kept, for each component, how they were set up: the newest.
-const MOST_SESSIONS: usize = 256;
+const MAX_SESSIONS: usize = 256;
 
 /// No more sessions than these are known at all.
-const MOST_KNOWN: usize = 4096;
+const MAX_KNOWN: usize = 4096;
 
 #[derive(Debug, Default)]
 pub struct Record {
     /// Live sessions, as this component knows them, oldest first.
-    sessions: Vec<SetUp>,
+    sessions: Vec<SessionSetup>,
     /// Those it has yet to answer, by the id it was asked with.
-    opening: BTreeMap<Id, SetUp>,
+    opening: BTreeMap<Id, SessionSetup>,
     /// Those that were answered in its place: its own answer may still come.
-    late: BTreeMap<Id, SetUp>,
+    late: BTreeMap<Id, SessionSetup>,
     count: u64,
     /// What it has asked its successor for these and waits for, by its own id: of which, and which one of its copies.
     asked: BTreeMap<Id, (Id, usize)>,
@@ -50,7 +51,7 @@ pub struct Record {
 
 /// A session, and how it was set up.
 #[derive(Debug, Clone)]
-pub struct SetUp {
+pub struct SessionSetup {
     /// As it was delivered.
     pub call: Call,
     /// Whether all of it is kept. If not, nobody can be told of it again.
@@ -76,7 +77,7 @@ pub struct Prompt {
     pub cancelled: Option<Time>,
 }
 
-impl SetUp {
+impl SessionSetup {
     /// Something that the component asked its successor for this is answered.
     fn answered(&mut self, index: usize, outcome: &Outcome, keep: Keep) {
         let kept = match (outcome, keep) {
@@ -113,7 +114,7 @@ fn short(outcome: &Outcome) -> Outcome {
 }
 
 impl Record {
-    pub fn sessions(&self) -> &[SetUp] {
+    pub fn sessions(&self) -> &[SessionSetup] {
         &self.sessions
     }
 
@@ -173,12 +174,12 @@ impl Record {
     }
 
     /// The request with this id to set something up, if it has yet to answer it.
-    pub fn opening(&self, id: &Id) -> Option<&SetUp> {
+    pub fn opening(&self, id: &Id) -> Option<&SessionSetup> {
         self.opening.get(id)
     }
 
     /// This request was answered in place of the component, whose own answer may still come.
-    pub fn is_late(&mut self, id: &Id, set_up: SetUp) {
+    pub fn is_late(&mut self, id: &Id, set_up: SessionSetup) {
         self.late.insert(id.detached(), set_up);
     }
 
@@ -209,7 +210,7 @@ impl Record {
                             prompt.cancelled.get_or_insert(now);
                         }
                     }
-                    if self.stopped.len() == MOST_SESSIONS {
+                    if self.stopped.len() == MAX_SESSIONS {
                         self.stopped.pop_first();
                     }
                     self.stopped.insert(session);
@@ -249,7 +250,7 @@ impl Record {
                 };
                 let bare = Call { params: None, ..call.clone() };
                 let call = Call { params, ..bare.detached() };
-                let set_up = SetUp { call, kept, session, copies: Vec::new(), number };
+                let set_up = SessionSetup { call, kept, session, copies: Vec::new(), number };
                 self.opening.insert(id.detached(), set_up);
             }
             Some(Topic::End) => {
@@ -304,7 +305,7 @@ impl Record {
         let method = call.method.name().into_owned();
         // To compare takes time: it may take as long as the request is, not as many are open.
         let mut work = call.params.as_ref().map_or(0, |it| 16 * it.as_bytes().len()) + (256 << 10);
-        let mut asks_the_same = |set_up: &SetUp| match (&call.params, &set_up.call.params) {
+        let mut asks_the_same = |set_up: &SessionSetup| match (&call.params, &set_up.call.params) {
             (Some(ours), Some(theirs)) => ours.extends_at_cost(theirs, &mut work),
             _ => true,
         };
@@ -347,12 +348,12 @@ impl Record {
 
     /// Of too many sessions, the oldest are known by name only, or not at all.
     fn make_room(&mut self) {
-        if self.sessions.iter().filter(|it| it.kept).count() > MOST_SESSIONS
+        if self.sessions.iter().filter(|it| it.kept).count() > MAX_SESSIONS
             && let Some(oldest) = self.sessions.iter_mut().find(|it| it.kept)
         {
             oldest.shorten();
         }
-        if self.sessions.len() > MOST_KNOWN {
+        if self.sessions.len() > MAX_KNOWN {
             self.sessions.remove(0);
             self.forgotten += 1;
             self.has_forgotten = true;
@@ -371,15 +372,15 @@ impl Record {
     }
 
     /// Sessions that its successor has set up for it, of which it has not told those who asked.
-    pub fn untold(&self) -> Vec<Untold> {
+    pub fn untold(&self) -> Vec<UnreportedSession> {
         // Lessons are about sessions that others have.
         let opening = self.opening.iter().chain(&self.late);
-        let asked = opening.filter(|(id, _)| !is_lesson(id));
+        let asked = opening.filter(|(id, _)| !is_own_request(id));
         let copies = asked.flat_map(|(_, it)| it.copies.iter().map(move |copy| (it, copy)));
         let stands = copies.filter_map(|(set_up, copy)| match &copy.outcome {
             Some(Outcome::Result(result)) => {
                 let session = session_of(result).unwrap_or_else(|| set_up.session.clone());
-                (!session.is_empty()).then(|| Untold::new(session, &copy.method))
+                (!session.is_empty()).then(|| UnreportedSession::new(session, &copy.method))
             }
             _ => None,
         });

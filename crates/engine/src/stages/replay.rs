@@ -10,13 +10,14 @@ use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 use router::{Exit, How, Life, Seat};
 
 use super::by_seat::BySeat;
-use super::sessions::{Copy, Record, SetUp};
-use super::{Flow, Hop, Stage, Stages};
-use crate::topic::{Resumption, SessionId, Topic, is_state, session_of_call, topic};
+use super::sessions::{Copy, Record, SessionSetup};
+use super::{Hop, Stage, StageResult, Stages};
+use crate::resumption::{Resumption, is_state_update};
+use acp_wire::acp::{SessionId, Topic, session_of_call, topic};
 
 /// The core remembers why so many sessions are lost. Of others, the agent itself may say that it does not know
 /// them.
-const MOST_LOST: usize = 1024;
+const MAX_LOST: usize = 1024;
 
 /// Why nobody can be told again of a session.
 const NOT_KEPT: &str =
@@ -24,22 +25,22 @@ const NOT_KEPT: &str =
 
 /// What restarted components are told, and the sessions that the agent has lost.
 #[derive(Debug)]
-pub(super) struct Lessons {
-    by_seat: BySeat<Taught>,
+pub(super) struct SessionReplay {
+    by_seat: BySeat<SeatReplay>,
     /// Sessions that the agent could not take up again, and why.
     lost: BTreeMap<SessionId, String>,
 }
 
 /// What a component that was restarted is told: one lesson after the other.
 #[derive(Debug, Default)]
-struct Taught {
-    waiting: VecDeque<Lesson>,
-    current: Option<Box<Asked>>,
+struct SeatReplay {
+    waiting: VecDeque<ReplayRequest>,
+    current: Option<Box<InFlight>>,
 }
 
-impl Lessons {
-    pub fn new(count: usize) -> Lessons {
-        Lessons { by_seat: BySeat::new(count), lost: BTreeMap::new() }
+impl SessionReplay {
+    pub fn new(count: usize) -> SessionReplay {
+        SessionReplay { by_seat: BySeat::new(count), lost: BTreeMap::new() }
     }
 
     /// The method of the request that a component is to answer.
@@ -60,22 +61,22 @@ impl Lessons {
 
     /// A component is gone: what it was told counts for nothing.
     pub fn parted(&mut self, seat: Seat) {
-        if let Some(taught) = self.by_seat.get_mut(seat) {
-            *taught = Taught::default();
+        if let Some(replay) = self.by_seat.get_mut(seat) {
+            *replay = SeatReplay::default();
         }
     }
 }
 
 /// What a component that learns is asked, under which id.
 #[derive(Debug)]
-struct Asked {
+struct InFlight {
     id: Id,
-    lesson: Lesson,
+    lesson: ReplayRequest,
 }
 
 /// Something that the new one in a seat is told again.
 #[derive(Debug, Clone)]
-struct Lesson {
+struct ReplayRequest {
     call: Call,
     session: Option<SessionId>,
     /// What the old one asked its successor for it: the new one gets the same answers.
@@ -84,10 +85,10 @@ struct Lesson {
     repeats: bool,
 }
 
-impl SetUp {
+impl SessionSetup {
     /// What a new proxy is told of a session.
-    fn lesson(&self) -> Lesson {
-        Lesson {
+    fn lesson(&self) -> ReplayRequest {
+        ReplayRequest {
             call: self.call.clone(),
             session: Some(self.session.clone()),
             copies: self.copies.clone(),
@@ -99,7 +100,7 @@ impl SetUp {
 impl Stages {
     /// Sends a message from the place of this stage.
     pub(super) fn send(&mut self, seat: Seat, toward: Side, message: Message) {
-        self.send_from(Stage::Lessons, Hop { seat, toward }, message);
+        self.send_from(Stage::Replay, Hop { seat, toward }, message);
     }
 
     /// How the agent takes sessions up, by its last answer to `initialize`.
@@ -120,21 +121,21 @@ impl Stages {
             }
             Outcome::Result(_) => {
                 let lessons = match self.is_agent(seat) {
-                    true => self.lessons_for_agent(seat),
-                    false => self.lessons_for_proxy(seat),
+                    true => self.replay_for_agent(seat),
+                    false => self.replay_for_proxy(seat),
                 };
-                if let Some(taught) = self.lessons.by_seat.get_mut(seat) {
-                    *taught = Taught { waiting: lessons, current: None };
+                if let Some(replay) = self.replay.by_seat.get_mut(seat) {
+                    *replay = SeatReplay { waiting: lessons, current: None };
                 }
-                self.teach(seat);
+                self.replay_next(seat);
             }
         }
     }
 
-    fn lessons_for_proxy(&mut self, seat: Seat) -> VecDeque<Lesson> {
+    fn replay_for_proxy(&mut self, seat: Seat) -> VecDeque<ReplayRequest> {
         let sessions = || self.sessions.record(seat).into_iter().flat_map(Record::sessions);
         let (kept, missing): (Vec<_>, Vec<_>) = sessions().partition(|it| it.kept);
-        let lessons = kept.into_iter().map(SetUp::lesson).collect();
+        let lessons = kept.into_iter().map(SessionSetup::lesson).collect();
         if let [first, rest @ ..] = &missing[..] {
             let others = match rest.len() {
                 0 => String::new(),
@@ -146,18 +147,22 @@ impl Stages {
                 first.session,
             );
             self.warn(seat, text.clone());
-            self.tell_editor(seat, &text);
+            self.notify_user(seat, &text);
         }
         lessons
     }
 
     /// An agent is asked to take its sessions up. An agent that does not offer that has lost them.
-    fn lessons_for_agent(&mut self, seat: Seat) -> VecDeque<Lesson> {
+    fn replay_for_agent(&mut self, seat: Seat) -> VecDeque<ReplayRequest> {
         let resumption = self.resumption(seat);
         let Some(record) = self.sessions.record(seat) else { return VecDeque::new() };
         let login = record.login().cloned();
-        let login =
-            login.map(|call| Lesson { call, session: None, copies: Vec::new(), repeats: false });
+        let login = login.map(|call| ReplayRequest {
+            call,
+            session: None,
+            copies: Vec::new(),
+            repeats: false,
+        });
         let sessions = record.sessions().to_vec();
         let Some(resumption) = resumption else {
             for set_up in sessions {
@@ -169,7 +174,7 @@ impl Stages {
         for set_up in missing {
             self.lose(seat, &set_up.session, NOT_KEPT);
         }
-        let sessions = sessions.into_iter().map(|set_up| Lesson {
+        let sessions = sessions.into_iter().map(|set_up| ReplayRequest {
             call: resumption.call(&set_up.call, &set_up.session),
             session: Some(set_up.session),
             copies: Vec::new(),
@@ -179,15 +184,15 @@ impl Stages {
     }
 
     /// Tells a component the next thing it must know; when it knows all, it can be spoken to.
-    fn teach(&mut self, seat: Seat) {
+    fn replay_next(&mut self, seat: Seat) {
         if !self.router.learns(seat) {
             return;
         }
         self.router.renew_lesson(self.cx.now, seat);
         let id = self.cx.next_id();
-        let Some(lessons) = self.lessons.by_seat.get_mut(seat) else { return };
+        let Some(lessons) = self.replay.by_seat.get_mut(seat) else { return };
         let next = lessons.waiting.pop_front();
-        lessons.current = next.map(|lesson| Box::new(Asked { id: id.clone(), lesson }));
+        lessons.current = next.map(|lesson| Box::new(InFlight { id: id.clone(), lesson }));
         match &lessons.current {
             Some(asked) => {
                 let call = asked.lesson.call.clone();
@@ -198,51 +203,53 @@ impl Stages {
     }
 
     /// Something that a component says while it learns may be part of that.
-    pub(super) fn lessons_arrived(&mut self, hop: Hop, message: &mut Message) -> Flow {
+    pub(super) fn replay_arrived(&mut self, hop: Hop, message: &mut Message) -> StageResult {
         let Hop { seat: from, toward } = hop;
         if !self.router.learns(from) {
-            return Flow::Pass;
+            return StageResult::Pass;
         }
-        let taught = self.lessons.by_seat.get_mut(from);
-        let Some(asked) = taught.and_then(|it| it.current.as_mut()) else { return Flow::Pass };
+        let replay = self.replay.by_seat.get_mut(from);
+        let Some(asked) = replay.and_then(|it| it.current.as_mut()) else {
+            return StageResult::Pass;
+        };
         let lesson = &mut asked.lesson;
         match message {
             Message::Response { id, outcome, .. } if *id == asked.id => {
-                self.on_learnt(from, outcome);
-                Flow::Taken
+                self.on_replay_answer(from, outcome);
+                StageResult::Taken
             }
             Message::Request { id, call } if toward == Side::Agent => {
                 let copy = lesson.copies.iter().position(|copy| *call.method.name() == copy.method);
                 let copy = copy.filter(|_| topic(call) == Some(Topic::SetUp));
-                let Some(at) = copy else { return Flow::Pass };
+                let Some(at) = copy else { return StageResult::Pass };
                 // The one before may have been content without an answer; to ask again would set up
                 // another session.
                 let outcome = lesson.copies.remove(at).outcome.unwrap_or_else(|| {
                     Outcome::error(code::INTERNAL_ERROR, "this was not answered the first time")
                 });
                 self.send(from, Side::Editor, Message::response(id.clone(), outcome));
-                Flow::Taken
+                StageResult::Taken
             }
             Message::Notification(call) if lesson.repeats && call.is(acp::UPDATE) => {
                 let said_before = session_of_call(call) == lesson.session
-                    && !call.params.as_ref().is_some_and(is_state);
-                if said_before { Flow::Taken } else { Flow::Pass }
+                    && !call.params.as_ref().is_some_and(is_state_update);
+                if said_before { StageResult::Taken } else { StageResult::Pass }
             }
-            _ => Flow::Pass,
+            _ => StageResult::Pass,
         }
     }
 
     /// On the way to a component: only what reaches it claims a session that nobody has.
-    pub(super) fn lessons_delivered(&mut self, hop: Hop, message: &Message) -> Flow {
+    pub(super) fn replay_delivered(&mut self, hop: Hop, message: &Message) -> StageResult {
         if self.is_for_lost_session(hop, message) {
-            return Flow::Taken;
+            return StageResult::Taken;
         }
         self.orphans.claim(hop.seat, message);
-        Flow::Pass
+        StageResult::Pass
     }
 
-    fn on_learnt(&mut self, seat: Seat, outcome: &Outcome) {
-        let Some(lessons) = self.lessons.by_seat.get_mut(seat) else { return };
+    fn on_replay_answer(&mut self, seat: Seat, outcome: &Outcome) {
+        let Some(lessons) = self.replay.by_seat.get_mut(seat) else { return };
         let lesson = lessons.current.take().map(|asked| asked.lesson);
         if let (Outcome::Error(error), Some(lesson)) = (outcome, &lesson) {
             let why = error.member("message").and_then(|it| Some(it.text()?.into_owned()));
@@ -257,7 +264,7 @@ impl Stages {
                 self.lose(seat, session, &why);
             }
         }
-        self.teach(seat);
+        self.replay_next(seat);
     }
 
     /// A component has learnt everything that it must know.
@@ -281,9 +288,9 @@ impl Stages {
             exit.map_or("crashed", Exit::verb),
             exit.map(Exit::what).unwrap_or_default(),
         );
-        self.lessons.lost.insert(session.to_owned(), text);
-        if self.lessons.lost.len() > MOST_LOST {
-            self.lessons.lost.pop_first();
+        self.replay.lost.insert(session.to_owned(), text);
+        if self.replay.lost.len() > MAX_LOST {
+            self.replay.lost.pop_first();
         }
         // The others still know it, and may be asked about it.
         if let Some(record) = self.sessions.record_mut(seat) {
@@ -296,7 +303,7 @@ impl Stages {
     /// is told, once for each request.
     fn is_for_lost_session(&mut self, hop: Hop, message: &Message) -> bool {
         let Hop { seat: to, toward } = hop;
-        if self.lessons.lost.is_empty() || toward != Side::Agent || !self.is_agent(to) {
+        if self.replay.lost.is_empty() || toward != Side::Agent || !self.is_agent(to) {
             return false;
         }
         let (Message::Request { call, .. } | Message::Notification(call)) = message else {
@@ -305,9 +312,9 @@ impl Stages {
         let Some(session) = session_of_call(call) else { return false };
         // A component that tries to take the session up may succeed.
         if topic(call) == Some(Topic::SetUp) {
-            self.lessons.lost.remove(&session);
+            self.replay.lost.remove(&session);
         }
-        let Some(text) = self.lessons.lost.get(&session) else { return false };
+        let Some(text) = self.replay.lost.get(&session) else { return false };
         if let Message::Request { id, .. } = message {
             // A lost session is closed without the agent.
             let outcome = match topic(call) == Some(Topic::End) {
@@ -315,17 +322,17 @@ impl Stages {
                 false => Outcome::Error(error_object(code::NO_SUCH_SESSION, text, None)),
             };
             if let Outcome::Result(_) = outcome {
-                self.lessons.lost.remove(&session);
+                self.replay.lost.remove(&session);
             }
             let message = Message::response(id.clone(), outcome);
             let hop = Hop { seat: to, toward: Side::Editor };
-            self.inject(Stage::Lessons, hop, message);
+            self.inject(Stage::Replay, hop, message);
         }
         true
     }
 
     /// The next component in this seat has not begun to learn.
-    pub(super) fn is_untaught(&self, seat: Seat) -> bool {
+    pub(super) fn awaits_restart(&self, seat: Seat) -> bool {
         matches!(self.router.life(seat), Some(Life::Away { .. } | Life::Returning { .. }))
     }
 }

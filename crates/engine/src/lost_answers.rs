@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 use acp_wire::{Id, Message};
 
 /// How many groups of answers are kept for a component. What is more is only logged.
-const MOST_GROUPS: usize = 32;
+const MAX_GROUPS: usize = 32;
 
 /// To so many open requests an answer that could not be read is matched.
-const MOST_REQUESTS: usize = 4096;
+const MAX_REQUESTS: usize = 4096;
 
 /// The lost answers of one component.
 #[derive(Debug, Default)]
@@ -66,7 +66,7 @@ impl LostAnswers {
         why: &str,
     ) -> bool {
         let Some(&last) = owed.last() else { return false };
-        if owed.len() > MOST_REQUESTS || count == 0 {
+        if owed.len() > MAX_REQUESTS || count == 0 {
             return false;
         }
         let range = among.map_or(Range::UpTo(last), Range::Among);
@@ -75,7 +75,7 @@ impl LostAnswers {
             self.slack = self.slack.saturating_sub(count as u64);
             return true;
         }
-        if self.groups.len() >= MOST_GROUPS {
+        if self.groups.len() >= MAX_GROUPS {
             return false;
         }
         self.requests.extend(owed.iter().filter(|&&request| range.contains(request)));
@@ -182,15 +182,15 @@ impl LostAnswers {
 /// Agents answer notifications that they do not know, or cannot read, with an error that has no id. So such
 /// an error means a request only if the component has dealt with all else that was sent to it.
 #[derive(Debug, Default)]
-pub struct Doubt {
+pub struct NullIdErrors {
     /// Something that is no request was sent, and may not be dealt with yet.
     other: bool,
-    /// The first request that was sent after it. Its answer ends the doubt.
+    /// The first request that was sent after it. Its answer ends the null_id_errors.
     next: Option<Id>,
 }
 
-impl Doubt {
-    pub fn is_none(&self) -> bool {
+impl NullIdErrors {
+    pub fn are_unambiguous(&self) -> bool {
         !self.other
     }
 
@@ -201,14 +201,14 @@ impl Doubt {
             }
             Message::Request { .. } => {}
             Message::Notification(_) | Message::Response { .. } => {
-                *self = Doubt { other: true, next: None };
+                *self = NullIdErrors { other: true, next: None };
             }
         }
     }
 
     pub fn on_answer(&mut self, id: &Id) {
         if self.next.as_ref() == Some(id) {
-            *self = Doubt::default();
+            *self = NullIdErrors::default();
         }
     }
 }
@@ -281,16 +281,16 @@ mod tests {
     fn what_is_kept_is_limited() {
         let mut lost = LostAnswers::default();
         assert!(!lost.add(&BTreeSet::new(), None, 1, ""));
-        assert!(!lost.add(&set(0..=MOST_REQUESTS as u64), None, 1, ""));
+        assert!(!lost.add(&set(0..=MAX_REQUESTS as u64), None, 1, ""));
         let added = (10..100).filter(|&last| lost.add(&set(0..last), None, 1, ""));
-        assert_eq!(added.count(), MOST_GROUPS);
+        assert_eq!(added.count(), MAX_GROUPS);
         assert!(lost.add(&set(0..10), None, usize::MAX / 2, "") && lost.requests.len() < 50);
     }
 
     /// Every lost answer against every other, and every request against every other, would take days.
     #[test]
     fn many_lost_answers_to_many_requests_take_no_time() {
-        let most = MOST_REQUESTS as u64;
+        let most = MAX_REQUESTS as u64;
         let mut lost = LostAnswers::default();
         let mut open = set(0..most);
         for round in 0..most / 2 {
@@ -316,15 +316,15 @@ mod tests {
     #[test]
     fn an_error_without_an_id_is_in_doubt_while_a_notification_may_not_be_dealt_with() {
         let request = |id: u64| Message::request(Id::from(id), "m", None);
-        let mut doubt = Doubt::default();
-        doubt.on_sent(&request(1));
-        assert!(doubt.is_none());
-        doubt.on_sent(&Message::notification("n", None));
-        doubt.on_answer(&Id::from(1));
-        assert!(!doubt.is_none());
-        doubt.on_sent(&request(2));
-        doubt.on_sent(&request(3));
-        doubt.on_answer(&Id::from(2));
-        assert!(doubt.is_none());
+        let mut null_id_errors = NullIdErrors::default();
+        null_id_errors.on_sent(&request(1));
+        assert!(null_id_errors.are_unambiguous());
+        null_id_errors.on_sent(&Message::notification("n", None));
+        null_id_errors.on_answer(&Id::from(1));
+        assert!(!null_id_errors.are_unambiguous());
+        null_id_errors.on_sent(&request(2));
+        null_id_errors.on_sent(&request(3));
+        null_id_errors.on_answer(&Id::from(2));
+        assert!(null_id_errors.are_unambiguous());
     }
 }

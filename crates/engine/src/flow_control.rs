@@ -12,7 +12,7 @@
 
 /// The sizes of a queue that matter, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Marks {
+pub struct Watermarks {
     /// A queue above this is full.
     pub high: usize,
     /// A full queue is full until it is below this.
@@ -20,22 +20,22 @@ pub struct Marks {
     /// No queue is let grow beyond this (unless by a single message) to break a circle.
     pub cap: usize,
     /// While more than this waits for a component, MCP clients are not listened to.
-    pub listen: usize,
+    pub mcp: usize,
 }
 
-impl Marks {
+impl Watermarks {
     /// Those of every chain. Tests have smaller ones.
-    pub const USUAL: Marks = Marks {
+    pub const DEFAULT: Watermarks = Watermarks {
         high: 1024 * 1024,
         low: 256 * 1024,
         cap: 256 * 1024 * 1024,
-        listen: 64 * 1024 * 1024,
+        mcp: 64 * 1024 * 1024,
     };
 }
 
 /// What flow control needs to know of a link.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Gauge {
+pub struct LinkLoad {
     /// Bytes that wait to be read by the peer.
     pub queued: usize,
     /// The queue went over the high mark and is not yet under the low one.
@@ -48,7 +48,7 @@ pub struct Gauge {
 
 /// What to do with the links, by index.
 #[derive(Debug, PartialEq)]
-pub struct Verdict {
+pub struct FlowDecision {
     /// Do not listen to these.
     pub paused: Vec<bool>,
     /// Everybody waits and no queue may grow: this peer has stopped reading for good.
@@ -57,29 +57,29 @@ pub struct Verdict {
 
 /// Decides for a chain whose links are numbered from the editor; in a `ring` the last one is a
 /// neighbour of the first. No queue is let grow beyond `cap` to break a circle.
-pub fn judge(gauges: &[Gauge], ring: bool, cap: usize) -> Verdict {
-    let count = gauges.len();
+pub fn decide(loads: &[LinkLoad], ring: bool, cap: usize) -> FlowDecision {
+    let count = loads.len();
     let neighbours = |x: usize| {
         let before = if x > 0 { Some(x - 1) } else { ring.then(|| count - 1) };
         let after = if x + 1 < count { Some(x + 1) } else { ring.then_some(0) };
         [before, after].into_iter().flatten()
     };
-    let full_neighbours = |x: usize| neighbours(x).filter(|&y| gauges[y].full);
+    let full_neighbours = |x: usize| neighbours(x).filter(|&y| loads[y].full);
     let mut paused: Vec<bool> = (0..count).map(|x| full_neighbours(x).next().is_some()).collect();
 
     // A full queue whose peer is free to read is a reason to wait, for all who lead to it. The
     // conductor above always is: it has its own reasons not to read, and breaks its own circles.
-    let free = |y: usize| (ring && y == 0) || gauges[y].closed || !(paused[y] && gauges[y].pending);
-    let mut justified: Vec<bool> = (0..count).map(|y| gauges[y].full && free(y)).collect();
+    let free = |y: usize| (ring && y == 0) || loads[y].closed || !(paused[y] && loads[y].pending);
+    let mut justified: Vec<bool> = (0..count).map(|y| loads[y].full && free(y)).collect();
     for _ in 0..count {
         for x in 0..count {
-            justified[x] |= gauges[x].full && full_neighbours(x).any(|y| justified[y]);
+            justified[x] |= loads[x].full && full_neighbours(x).any(|y| justified[y]);
         }
     }
     let in_a_circle = |x: &usize| paused[*x] && full_neighbours(*x).all(|y| !justified[y]);
-    let feeds = |x: usize| full_neighbours(x).map(|y| gauges[y].queued).max().unwrap_or(0);
+    let feeds = |x: usize| full_neighbours(x).map(|y| loads[y].queued).max().unwrap_or(0);
     // Who has nothing to read itself only leads to the circle: listening to it would relieve nobody.
-    let relieves = |x: &usize| gauges[*x].pending && gauges[*x].full;
+    let relieves = |x: &usize| loads[*x].pending && loads[*x].full;
     let circle: Vec<usize> = (0..count).filter(in_a_circle).filter(relieves).collect();
     let mut stuck = None;
     if let Some(&x) = circle.iter().min_by_key(|&&x| feeds(x)) {
@@ -90,25 +90,27 @@ pub fn judge(gauges: &[Gauge], ring: bool, cap: usize) -> Verdict {
             stuck = full_neighbours(x).chain(circle.iter().copied()).find(|&y| y > 0);
         }
     }
-    Verdict { paused, stuck }
+    FlowDecision { paused, stuck }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const HIGH: usize = Marks::USUAL.high;
-    const CAP: usize = Marks::USUAL.cap;
+    const HIGH: usize = Watermarks::DEFAULT.high;
+    const CAP: usize = Watermarks::DEFAULT.cap;
 
-    const IDLE: Gauge = Gauge { queued: 0, full: false, pending: false, closed: false };
-    const SENDS: Gauge = Gauge { queued: 0, full: false, pending: true, closed: false };
-    const STALLS: Gauge = Gauge { queued: 2 * HIGH, full: true, pending: false, closed: false };
-    const FLOODS: Gauge = Gauge { queued: 2 * HIGH, full: true, pending: true, closed: false };
+    const IDLE: LinkLoad = LinkLoad { queued: 0, full: false, pending: false, closed: false };
+    const SENDS: LinkLoad = LinkLoad { queued: 0, full: false, pending: true, closed: false };
+    const STALLS: LinkLoad =
+        LinkLoad { queued: 2 * HIGH, full: true, pending: false, closed: false };
+    const FLOODS: LinkLoad =
+        LinkLoad { queued: 2 * HIGH, full: true, pending: true, closed: false };
 
-    fn paused(gauges: &[Gauge]) -> Vec<usize> {
-        let verdict = judge(gauges, false, CAP);
+    fn paused(loads: &[LinkLoad]) -> Vec<usize> {
+        let verdict = decide(loads, false, CAP);
         assert_eq!(verdict.stuck, None);
-        (0..gauges.len()).filter(|&x| verdict.paused[x]).collect()
+        (0..loads.len()).filter(|&x| verdict.paused[x]).collect()
     }
 
     #[test]
@@ -133,7 +135,7 @@ mod tests {
     #[test]
     fn two_that_flood_each_other_are_not_left_waiting() {
         assert_eq!(paused(&[FLOODS, FLOODS]).len(), 1);
-        let more = Gauge { queued: 3 * HIGH, ..FLOODS };
+        let more = LinkLoad { queued: 3 * HIGH, ..FLOODS };
         assert_eq!(paused(&[FLOODS, more]), [0], "the shorter queue, the editor's, grows");
         assert_eq!(paused(&[more, FLOODS]), [1]);
         assert_eq!(paused(&[FLOODS, more, FLOODS]).len(), 2);
@@ -148,18 +150,18 @@ mod tests {
 
     #[test]
     fn a_circle_that_reaches_the_cap_ends_with_a_component_given_up() {
-        let at_cap = Gauge { queued: CAP, ..FLOODS };
-        assert_eq!(judge(&[at_cap, at_cap], false, CAP).stuck, Some(1));
+        let at_cap = LinkLoad { queued: CAP, ..FLOODS };
+        assert_eq!(decide(&[at_cap, at_cap], false, CAP).stuck, Some(1));
         // Whatever waits for the editor, it is never given up.
-        let more = Gauge { queued: CAP + 1, ..FLOODS };
-        assert_eq!(judge(&[more, at_cap], false, CAP).stuck, Some(1));
-        assert_eq!(judge(&[at_cap, more], false, CAP).stuck, Some(1));
-        assert_eq!(judge(&[STALLS, at_cap], false, CAP).stuck, None);
+        let more = LinkLoad { queued: CAP + 1, ..FLOODS };
+        assert_eq!(decide(&[more, at_cap], false, CAP).stuck, Some(1));
+        assert_eq!(decide(&[at_cap, more], false, CAP).stuck, Some(1));
+        assert_eq!(decide(&[STALLS, at_cap], false, CAP).stuck, None);
     }
 
     #[test]
     fn in_proxy_mode_the_ends_are_neighbours() {
-        let verdict = judge(&[STALLS, SENDS, SENDS], true, CAP);
+        let verdict = decide(&[STALLS, SENDS, SENDS], true, CAP);
         assert_eq!(verdict.paused, [false, true, true]);
     }
 
@@ -167,18 +169,18 @@ mod tests {
     fn the_conductor_above_is_waited_for() {
         // Through one pipe it sends what comes from the agent and does not read what is for the
         // editor: that is the editor's stall and no circle.
-        assert_eq!(judge(&[FLOODS, FLOODS], true, CAP).paused, [true, true]);
-        assert_eq!(judge(&[FLOODS], true, CAP).paused, [true]);
+        assert_eq!(decide(&[FLOODS, FLOODS], true, CAP).paused, [true, true]);
+        assert_eq!(decide(&[FLOODS], true, CAP).paused, [true]);
     }
 
     /// Messages that a command holds are no reason to read more of them, or to give a component up.
     #[test]
     fn nobody_is_stuck_because_of_a_closed_gate() {
-        let closed = Gauge { queued: CAP, full: true, pending: true, closed: true };
-        let gauges = [FLOODS, closed, FLOODS];
-        let verdict = judge(&gauges, false, CAP);
-        assert_eq!(verdict, Verdict { paused: vec![true; 3], stuck: None });
-        let open = gauges.map(|gauge| Gauge { closed: false, ..gauge });
-        assert_ne!(judge(&open, false, CAP), verdict);
+        let closed = LinkLoad { queued: CAP, full: true, pending: true, closed: true };
+        let loads = [FLOODS, closed, FLOODS];
+        let verdict = decide(&loads, false, CAP);
+        assert_eq!(verdict, FlowDecision { paused: vec![true; 3], stuck: None });
+        let open = loads.map(|load| LinkLoad { closed: false, ..load });
+        assert_ne!(decide(&open, false, CAP), verdict);
     }
 }

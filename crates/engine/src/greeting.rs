@@ -5,13 +5,13 @@ use acp_wire::{Dialect, Json, Message, Outcome, Side, code};
 use router::{Exit, How, Mode, Role, Seat};
 
 use crate::core::{Core, make_stages};
-use crate::event::Event;
 use crate::input::{Facts, Link, Output, Outputs, Setup};
-use crate::peer::{Peer, Silence};
+use crate::peer::{GreetingAction, Peer};
+use crate::stage_io::StageInput;
 
 impl Core {
     /// The peers of a chain that has not begun.
-    pub(crate) fn seat_peers(&mut self) {
+    pub(crate) fn create_peers(&mut self) {
         let chain = self.chain();
         let outer = match chain.mode {
             Mode::Agent => Dialect::Plain(Plain::editor()),
@@ -26,14 +26,14 @@ impl Core {
         self.peers.truncate(1);
         for seat in &seats {
             let facts = self.facts(*seat);
-            for kind in facts.crashes_on {
+            for kind in facts.poison {
                 self.stages.spare(*seat, kind);
             }
-            let peer = Peer::new(self.greet_with(*seat));
+            let peer = Peer::new(self.initial_dialect(*seat));
             self.peers.push(peer);
         }
         for seat in seats.into_iter().chain([Seat::OUTER]) {
-            self.note_dialect(seat);
+            self.publish_dialect(seat);
         }
     }
 
@@ -41,13 +41,13 @@ impl Core {
         self.setup.facts.get(seat.index() - 1).cloned().unwrap_or_default()
     }
 
-    pub(crate) fn note_dialect(&mut self, seat: Seat) {
+    pub(crate) fn publish_dialect(&mut self, seat: Seat) {
         let spoken = self.peers[seat.index()].dialect.spoken();
         self.stages.set_dialect(seat, spoken);
     }
 
     /// The dialect to greet a component with.
-    fn greet_with(&self, seat: Seat) -> Dialect {
+    fn initial_dialect(&self, seat: Seat) -> Dialect {
         let chain = self.chain();
         if chain.role(seat) == Role::Agent {
             return Dialect::Plain(Plain::agent());
@@ -73,7 +73,7 @@ impl Core {
     /// Ends what is left of the component in a seat, and makes the seat ready for the next component. The next
     /// component gets the greeting that the last one understood. If the last one did not understand its greeting
     /// (another program may have replaced it on disk), the other greetings are tried, one for each start.
-    pub(crate) fn renew(&mut self, seat: Seat, out: &mut Outputs) {
+    pub(crate) fn reset_seat(&mut self, seat: Seat, out: &mut Outputs) {
         let peer = &self.peers[seat.index()];
         let spoken = &peer.dialect;
         let (known, probing) = match spoken.proxy().and_then(Proxy::understood) {
@@ -104,14 +104,14 @@ impl Core {
         };
         let dialect = match proxy {
             Some(proxy) => Dialect::Proxy(Box::new(proxy.with_peers(self.names_behind(seat)))),
-            None => self.greet_with(seat),
+            None => self.initial_dialect(seat),
         };
         let mut fresh = Peer::new(dialect);
         (fresh.life, fresh.known, fresh.probing) = (peer.life + 1, known, probing);
         self.peers[seat.index()] = fresh;
         self.end_links(seat, out);
-        out.push(Output::End(seat));
-        self.note_dialect(seat);
+        out.push(Output::Discard(seat));
+        self.publish_dialect(seat);
     }
 
     /// Nothing that is queued for the component of a seat is written any more.
@@ -122,7 +122,7 @@ impl Core {
 
     /// Notes what a line has told of its sender: the greeting that a component understood, for the
     /// next run; an outer conductor whose protocol versions are no numbers.
-    pub(crate) fn learn(&mut self, seat: Seat, out: &mut Outputs) {
+    pub(crate) fn record_greeting(&mut self, seat: Seat, out: &mut Outputs) {
         let peer = &mut self.peers[seat.index()];
         if seat == Seat::OUTER {
             if peer.dialect.generation().is_some_and(Generation::any_version) {
@@ -130,7 +130,7 @@ impl Core {
             }
             return;
         }
-        if peer.learned {
+        if peer.greeting_recorded {
             return;
         }
         let pinned =
@@ -140,15 +140,15 @@ impl Core {
             forget(&mut self.setup, seat, out);
         }
         if let Some(greeting) = proxy.understood() {
-            peer.learned = true;
+            peer.greeting_recorded = true;
             if !pinned {
-                out.push(Output::Learn { seat, greeting: Some(greeting) });
+                out.push(Output::RememberGreeting { seat, greeting: Some(greeting) });
             }
         }
     }
 
     /// Forgets the remembered greeting of a component that ends without having shown that it understands it.
-    pub(crate) fn forget_guess(&mut self, seat: Seat, out: &mut Outputs) {
+    pub(crate) fn forget_unconfirmed_greeting(&mut self, seat: Seat, out: &mut Outputs) {
         if seat.is_component()
             && self.peers[seat.index()].dialect.proxy().is_some_and(Proxy::is_guess)
         {
@@ -158,9 +158,9 @@ impl Core {
 
     /// A component has ended, or is treated as if it had.
     pub(crate) fn end(&mut self, seat: Seat, how: How, out: &mut Outputs) {
-        self.forget_guess(seat, out);
-        let last_words = self.peer(seat).last_words();
-        self.apply(Event::Left { seat, why: Exit { how, last_words } }, out);
+        self.forget_unconfirmed_greeting(seat, out);
+        let last_words = self.peer_mut(seat).last_words();
+        self.apply(StageInput::Left { seat, why: Exit { how, last_words } }, out);
     }
 
     /// A component was silent for too long. If it has refused an earlier greeting with an error of its own,
@@ -172,36 +172,36 @@ impl Core {
         let told = refused.and_then(|it| it.stop_waiting(out.queue_mut(Link::main(seat))));
         match told {
             Some((toward, message)) => {
-                self.apply(Event::Arrived { from: seat, toward, message }, out);
+                self.apply(StageInput::Arrived { from: seat, toward, message }, out);
             }
             None => self.end(seat, how, out),
         }
     }
 
     /// Pokes or kills components that do not react to their greeting.
-    pub(crate) fn mind_silence(&mut self, out: &mut Outputs) {
+    pub(crate) fn check_greeting_timeouts(&mut self, out: &mut Outputs) {
         let deadline = self.router().greeting_deadline();
         for index in 1..self.peers.len() {
-            if !self.peers[index].may_be_silent() {
+            if !self.peers[index].has_greeting_timer() {
                 continue;
             }
             let (seat, now) = (Seat(index as u16), self.now);
             match self.peers[index].silence(now, deadline) {
-                Silence::Wait => {}
-                Silence::Poke => {
+                GreetingAction::Wait => {}
+                GreetingAction::Poke => {
                     let proxy = self.peers[index].dialect.proxy_mut();
                     proxy.into_iter().for_each(|it| it.poke(out.queue_mut(Link::main(seat))));
                 }
-                Silence::Kill => out.push(Output::Kill(seat)),
+                GreetingAction::Kill => out.push(Output::Kill(seat)),
             }
         }
     }
 
     /// A line was for the dialect itself, which may now need something that is not spelling.
     pub(crate) fn on_handshake(&mut self, seat: Seat, out: &mut Outputs) {
-        self.learn(seat, out);
+        self.record_greeting(seat, out);
         let peer = &mut self.peers[seat.index()];
-        peer.restart_silence();
+        peer.reset_greeting_timer();
         if peer.dialect.proxy().is_some_and(Proxy::wants_restart) {
             // Its end is handled like any other; then it is restarted with another greeting.
             out.push(Output::Kill(seat));
@@ -234,14 +234,14 @@ impl Core {
         let proxy = self.peers[seat.index()].dialect.proxy_mut();
         let told = proxy.and_then(|it| it.give_successor(servers.ok(), queue));
         if let Some((toward, message)) = told {
-            self.apply(Event::Arrived { from: seat, toward, message }, out);
+            self.apply(StageInput::Arrived { from: seat, toward, message }, out);
         }
     }
 
     /// The relay that an SCP proxy has started is its second link.
     pub(crate) fn on_relay_joined(&mut self, seat: Seat) {
         let asked = self.router().greeted(seat).and_then(|greeted| greeted.asked.clone());
-        self.peer(seat).joined(Dialect::Relay(Box::new(Relay::new(asked))));
+        self.peer_mut(seat).joined(Dialect::Relay(Box::new(Relay::new(asked))));
     }
 
     /// An SCP editor has named the successors of this chain: they complete it, and the last one is its agent.
@@ -251,9 +251,12 @@ impl Core {
             Ok(setup) => {
                 self.stages = make_stages(&setup);
                 self.setup = *setup;
-                self.seat_peers();
-                let event =
-                    Event::Arrived { from: Seat::OUTER, toward: Side::Agent, message: initialize };
+                self.create_peers();
+                let event = StageInput::Arrived {
+                    from: Seat::OUTER,
+                    toward: Side::Agent,
+                    message: initialize,
+                };
                 self.apply(event, out);
             }
             Err(why) => {
@@ -270,5 +273,5 @@ fn forget(setup: &mut Setup, seat: Seat, out: &mut Outputs) {
     if let Some(facts) = setup.facts.get_mut(seat.index() - 1) {
         facts.greeting = None;
     }
-    out.push(Output::Learn { seat, greeting: None });
+    out.push(Output::RememberGreeting { seat, greeting: None });
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use acp_wire::{Json, Message, Outcome, Side};
 
 use super::{Hop, Record, Sessions};
-use crate::topic::{Topic, topic};
+use acp_wire::acp::{Topic, topic};
 
 /// What is not longer than this is always kept.
 pub const SHORT: usize = 64 * 1024;
@@ -48,14 +48,14 @@ impl Sessions {
         if let Some(same) = all.find(|it| it.as_bytes() == said.as_bytes()) {
             return Keep::Long(same.clone());
         }
-        match self.kept() + said.as_bytes().len() <= MOST {
+        match self.retained_bytes() + said.as_bytes().len() <= MOST {
             true => Keep::Long(said.detached()),
             false => Keep::Nothing,
         }
     }
 
     /// How many bytes of long requests and answers are kept.
-    pub(in crate::stages) fn kept(&self) -> usize {
+    pub(in crate::stages) fn retained_bytes(&self) -> usize {
         let all = self.records.iter().flat_map(Record::long);
         // What is shared counts once.
         let places: BTreeSet<(usize, usize)> =

@@ -1,25 +1,20 @@
-//! What the core knows of ACP beside the topics of [`acp_wire::acp`].
+//! How a restarted agent resumes a session.
 
-use acp_wire::{Call, Id, Json};
+use acp_wire::acp::SessionId;
+use acp_wire::{Call, Json};
 
-pub use acp_wire::acp::{PROMPT, SessionId, Topic, session_of, session_of_call, topic};
-
-/// Whether this is the id of a request that the core itself has sent.
-pub fn is_lesson(id: &Id) -> bool {
-    id.text().is_some_and(|id| id.starts_with("r:"))
-}
-
-/// How an agent that is started again can be told to take a session up.
+/// The request that makes a restarted agent resume a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Resumption {
+pub(crate) enum Resumption {
+    /// `session/resume`.
     Resume,
-    /// It repeats what was said.
+    /// `session/load`. The agent then sends the whole history of the session again.
     Load,
 }
 
 impl Resumption {
-    /// What the result of `initialize` offers.
-    pub fn offered(result: &Json) -> Option<Resumption> {
+    /// The best request that an agent supports, by its result of `initialize`.
+    pub(crate) fn offered(result: &Json) -> Option<Resumption> {
         let is_set = |path: &[&str]| {
             result.at(path).is_some_and(|value| !value.is_null() && value.as_str() != "false")
         };
@@ -33,22 +28,22 @@ impl Resumption {
         is_set(&["agentCapabilities", "loadSession"]).then_some(Resumption::Load)
     }
 
-    /// The request that takes up a session which was set up with this call.
-    pub fn call(self, set_up: &Call, session: &SessionId) -> Call {
+    /// The call that resumes a session which was set up with the call `set_up`.
+    pub(crate) fn call(self, set_up: &Call, session: &SessionId) -> Call {
         let method = match self {
             Resumption::Resume => "session/resume",
             Resumption::Load => "session/load",
         };
         let params = set_up.params.clone().unwrap_or(Json::EMPTY);
         let params = params.with_at(&["sessionId"], Some(&session.json()));
-        // Whoever has the session has its history.
+        // The components that have the session have its history, too.
         let params = params.with_at(&["replayFrom"], None);
         Call { method: method.into(), params: Some(params), extras: set_up.extras.clone() }
     }
 }
 
-/// Is this an update of what *is* in a session, not of what was said in it?
-pub fn is_state(update: &Json) -> bool {
+/// Whether an update reports the state of a session, such as its mode, and is not part of the conversation.
+pub(crate) fn is_state_update(update: &Json) -> bool {
     let kind = update.at(&["update", "sessionUpdate"]);
     let kind = kind.as_ref().and_then(Json::text);
     kind.is_some_and(|kind| {
@@ -68,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agent_says_how_it_takes_sessions_up() {
+    fn resume_is_preferred_to_load() {
         let offered = |text: &str| Resumption::offered(&Json::trusted(text.to_owned()));
         let both =
             r#"{"agentCapabilities":{"loadSession":true,"sessionCapabilities":{"resume":{}}}}"#;
@@ -86,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_set_a_session_up_takes_it_up_again() {
+    fn a_session_is_loaded_with_the_params_that_set_it_up() {
         let params = Json::trusted(r#"{"cwd":"/w","mcpServers":[],"big":12345678901234567890}"#);
         let call =
             Resumption::Load.call(&Call::new("session/new", params), &SessionId::from("s 1"));
@@ -96,18 +91,17 @@ mod tests {
         assert_eq!(text.member("big").unwrap().as_str(), "12345678901234567890");
     }
 
-    /// What is said in a session is not repeated to a component that takes the session up.
     #[test]
-    fn updates_of_what_is_are_told_from_updates_of_what_was_said() {
+    fn state_updates_are_told_from_the_conversation() {
         let update = |kind: &str| {
             Json::trusted(format!(r#"{{"sessionId":"s","update":{{"sessionUpdate":"{kind}"}}}}"#))
         };
         for kind in ["available_commands_update", "current_mode_update", "session_info_update"] {
-            assert!(is_state(&update(kind)), "{kind}");
+            assert!(is_state_update(&update(kind)), "{kind}");
         }
         for kind in ["agent_message_chunk", "tool_call", "plan", ""] {
-            assert!(!is_state(&update(kind)), "{kind}");
+            assert!(!is_state_update(&update(kind)), "{kind}");
         }
-        assert!(!is_state(&Json::EMPTY));
+        assert!(!is_state_update(&Json::EMPTY));
     }
 }

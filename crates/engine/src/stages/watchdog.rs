@@ -11,71 +11,71 @@ use router::pending::{Ask, Gist, Purpose};
 use router::{How, Life, Router, Seat, Time};
 
 use super::by_seat::BySeat;
-use super::{Cx, Flow, Hop, Stages};
-use crate::topic::{PROMPT, SessionId, Topic, session_of};
+use super::{Context, Hop, StageResult, Stages};
+use acp_wire::acp::{PROMPT, SessionId, Topic, session_of};
 
 /// When the components gave signs of life.
 #[derive(Debug)]
 pub(super) struct Watchdog {
-    signs: BySeat<Signs>,
+    activity: BySeat<Activity>,
 }
 
 #[derive(Debug, Default)]
-struct Signs {
+struct Activity {
     /// When the component last sent something.
-    heard: Time,
+    last_sent: Time,
     /// When something that it waited for came.
-    freed: Time,
+    unblocked: Time,
     /// When messages that were held for it were released.
     released: Time,
 }
 
 impl Watchdog {
     pub fn new(count: usize) -> Watchdog {
-        Watchdog { signs: BySeat::new(count) }
+        Watchdog { activity: BySeat::new(count) }
     }
 
     /// Whatever a component sends is a sign of life.
-    pub fn arrived(&mut self, cx: &Cx, router: &mut Router, hop: Hop) -> Flow {
+    pub fn arrived(&mut self, cx: &Context, router: &mut Router, hop: Hop) -> StageResult {
         router.restart_barrier_limit(cx.now, hop.seat);
-        if let Some(signs) = self.signs.get_mut(hop.seat) {
-            signs.heard = cx.now;
+        if let Some(activity) = self.activity.get_mut(hop.seat) {
+            activity.last_sent = cx.now;
         }
         router.renew_lesson(cx.now, hop.seat);
-        Flow::Pass
+        StageResult::Pass
     }
 
-    pub fn delivered(&mut self, cx: &Cx, hop: Hop, message: &Message) -> Flow {
+    pub fn delivered(&mut self, cx: &Context, hop: Hop, message: &Message) -> StageResult {
         if let Message::Response { .. } = message
-            && let Some(signs) = self.signs.get_mut(hop.seat)
+            && let Some(activity) = self.activity.get_mut(hop.seat)
         {
-            signs.freed = cx.now;
+            activity.unblocked = cx.now;
         }
-        Flow::Pass
+        StageResult::Pass
     }
 
     /// Messages that were held for a component have reached it.
-    pub fn released(&mut self, cx: &Cx, seat: Seat) {
-        if let Some(signs) = self.signs.get_mut(seat) {
-            (signs.freed, signs.released) = (cx.now, cx.now);
+    pub fn released(&mut self, cx: &Context, seat: Seat) {
+        if let Some(activity) = self.activity.get_mut(seat) {
+            (activity.unblocked, activity.released) = (cx.now, cx.now);
         }
     }
 
     /// A component can act again.
-    pub fn freed(&mut self, cx: &Cx, seat: Seat) {
-        if let Some(signs) = self.signs.get_mut(seat) {
-            signs.freed = cx.now;
+    pub fn unblocked(&mut self, cx: &Context, seat: Seat) {
+        if let Some(activity) = self.activity.get_mut(seat) {
+            activity.unblocked = cx.now;
         }
     }
 
     /// What the components before a seat have waited for has come.
-    pub fn freed_before(&mut self, cx: &Cx, seat: Seat) {
-        self.signs.before_mut(seat).iter_mut().for_each(|signs| signs.freed = cx.now);
+    pub fn unblocked_before(&mut self, cx: &Context, seat: Seat) {
+        self.activity.before_mut(seat).iter_mut().for_each(|activity| activity.unblocked = cx.now);
     }
 
     /// The last sign of life of a component, or the end of its last wait.
     pub fn last(&self, seat: Seat) -> Option<Time> {
-        self.signs.get(seat).map(|signs| signs.heard.max(signs.freed))
+        self.activity.get(seat).map(|activity| activity.last_sent.max(activity.unblocked))
     }
 }
 
@@ -89,7 +89,7 @@ fn is_work(method: &str) -> bool {
 
 impl Stages {
     /// A component that has been silent for too long. [`Core`](crate::Core) adds its last words and reports its
-    /// end with [`Event::Left`](crate::Event::Left).
+    /// end with [`StageInput::Left`](crate::StageInput::Left).
     pub fn overdue(&self, now: Time) -> Option<(Seat, How)> {
         let late =
             || self.router.chain().seats().find_map(|seat| Some((seat, self.late(seat, now)?)));
@@ -100,13 +100,13 @@ impl Stages {
 
     /// When a component that can be sent messages last gave a sign of life.
     pub(crate) fn last_sign(&self, seat: Seat) -> Option<Time> {
-        self.watch.last(seat).filter(|_| self.can_act(seat))
+        self.watchdog.last(seat).filter(|_| self.can_act(seat))
     }
 
     /// A component cannot act, because it is not read: its time begins anew.
     pub(crate) fn excuse(&mut self, now: Time, seat: Seat) {
         self.cx.now = now;
-        self.watch.freed(&self.cx, seat);
+        self.watchdog.unblocked(&self.cx, seat);
         self.router.renew_lesson(now, seat);
     }
 
@@ -116,19 +116,19 @@ impl Stages {
         match self.router.life(seat)? {
             Life::Returning { until } if *until <= now => Some(How::Silent(limit)),
             Life::Learning { until } if *until <= now => {
-                Some(How::Unresponsive { method: self.lessons.method(seat), limit })
+                Some(How::Unresponsive { method: self.replay.method(seat), limit })
             }
             _ => None,
         }
     }
 
-    pub(super) fn watch_deadline(&self) -> Option<Time> {
+    pub(super) fn watchdog_deadline(&self) -> Option<Time> {
         self.silence().map(|(due, ..)| due)
     }
 
     /// The component whose time limit ends first: when, and for what.
     fn silence(&self) -> Option<(Time, Seat, How)> {
-        let watch = self.rules.watch;
+        let watch = self.rules.timeouts;
         let unanswered = match (watch.answer, watch.prompt) {
             (None, None) => None,
             _ => self.unanswered(),
@@ -166,17 +166,17 @@ impl Stages {
     fn patience(&self, ask: &Ask) -> Option<u64> {
         let ours = matches!(ask.purpose, Purpose::Pass) && self.can_act(ask.answerer);
         let limit = match is_work(&ask.method) {
-            true => self.rules.watch.prompt,
-            false => self.rules.watch.answer,
+            true => self.rules.timeouts.prompt,
+            false => self.rules.timeouts.answer,
         };
         limit.filter(|_| ours)
     }
 
     fn owed_since(&self, ask: &Ask) -> Time {
-        let Some(signs) = self.watch.signs.get(ask.answerer) else { return ask.at };
+        let Some(activity) = self.watchdog.activity.get(ask.answerer) else { return ask.at };
         // Time that it spent waiting for others is not its own.
-        let since = ask.at.max(signs.freed);
-        if is_work(&ask.method) { since.max(signs.heard) } else { since }
+        let since = ask.at.max(activity.unblocked);
+        if is_work(&ask.method) { since.max(activity.last_sent) } else { since }
     }
 
     /// Since when a component goes on with a turn that was cancelled (`session/cancel`).
@@ -205,12 +205,12 @@ impl Stages {
     /// on could not stop before the next component did, which takes at most `limit`. What an agent waits for
     /// is part of what it should have stopped.
     pub(super) fn should_have_stopped(&self, seat: Seat, cancelled: Time, limit: u64) -> Time {
-        let Some(signs) = self.watch.signs.get(seat) else { return cancelled };
+        let Some(activity) = self.watchdog.activity.get(seat) else { return cancelled };
         // It cannot have heard of the cancellation before.
-        let heard = cancelled.max(signs.released);
+        let heard = cancelled.max(activity.released);
         match self.is_agent(seat) {
             true => heard,
-            false => heard.max(signs.freed.min(heard.plus(limit))),
+            false => heard.max(activity.unblocked.min(heard.plus(limit))),
         }
     }
 

@@ -12,46 +12,46 @@ use acp_wire::{Call, Id, Json, Message, Side, acp};
 use router::{Exit, How, Kind, Router, Seat, TakesUpdates};
 
 use super::by_seat::BySeat;
-use super::{Flow, Hop, Stages};
+use super::{Hop, StageResult, Stages};
 use crate::input::Output;
 
 /// So many messages come into question: the oldest ones that the component has not dealt with.
 const MOST: usize = 32;
 
 /// So many kinds of message are told apart.
-const MOST_KINDS: usize = 128;
+const MAX_KINDS: usize = 128;
 
 /// What each component may crash on.
 #[derive(Debug)]
-pub(super) struct Blames {
-    by_seat: BySeat<Blame>,
+pub(super) struct PoisonDetector {
+    by_seat: BySeat<SeatSuspects>,
 }
 
-impl Blames {
-    pub fn new(count: usize) -> Blames {
-        Blames { by_seat: BySeat::new(count) }
+impl PoisonDetector {
+    pub fn new(count: usize) -> PoisonDetector {
+        PoisonDetector { by_seat: BySeat::new(count) }
     }
 
-    pub fn arrived(&mut self, hop: Hop, message: &Message) -> Flow {
-        if let Some(blame) = self.by_seat.get_mut(hop.seat) {
-            blame.arrived(hop.toward, message);
+    pub fn arrived(&mut self, hop: Hop, message: &Message) -> StageResult {
+        if let Some(suspects) = self.by_seat.get_mut(hop.seat) {
+            suspects.arrived(hop.toward, message);
         }
-        Flow::Pass
+        StageResult::Pass
     }
 
-    pub fn delivered(&mut self, router: &Router, hop: Hop, message: &Message) -> Flow {
+    pub fn delivered(&mut self, router: &Router, hop: Hop, message: &Message) -> StageResult {
         if router.can_go_around(hop.seat)
-            && let Some(blame) = self.by_seat.get_mut(hop.seat)
+            && let Some(suspects) = self.by_seat.get_mut(hop.seat)
         {
-            blame.delivered(hop.toward, message);
+            suspects.delivered(hop.toward, message);
         }
-        Flow::Pass
+        StageResult::Pass
     }
 
     /// No message is to blame if the component ends now.
     pub fn excuse(&mut self, seat: Seat) {
-        if let Some(blame) = self.by_seat.get_mut(seat) {
-            blame.open.clear();
+        if let Some(suspects) = self.by_seat.get_mut(seat) {
+            suspects.open.clear();
         }
     }
 
@@ -62,10 +62,10 @@ impl Blames {
 }
 
 #[derive(Debug, Default)]
-struct Blame {
+struct SeatSuspects {
     /// The kinds of message that the component was ever sent. A message is looked up here by comparison,
     /// so that a stream of updates allocates nothing.
-    known: Vec<Known>,
+    known: Vec<KnownKind>,
     /// What it was sent and has not dealt with, oldest first. Requests with their ids. Of notifications of
     /// one kind, only the oldest.
     open: VecDeque<(Index, Option<Id>)>,
@@ -77,7 +77,7 @@ struct Blame {
 type Index = usize;
 
 #[derive(Debug)]
-struct Known {
+struct KnownKind {
     kind: Kind,
     /// The component has dealt with a message of this kind, in this life or an earlier one.
     harmless: bool,
@@ -89,7 +89,7 @@ struct Known {
 /// A longer beginning is not kept.
 const LONGEST_BEGINNING: usize = 256;
 
-impl Blame {
+impl SeatSuspects {
     /// The component is sent something.
     fn delivered(&mut self, toward: Side, message: &Message) {
         let (id, call) = match message {
@@ -102,10 +102,10 @@ impl Blame {
         }
         let index = match self.find(toward, call) {
             Some(index) => index,
-            None if self.known.len() == MOST_KINDS || !may_go_around(call) => return,
+            None if self.known.len() == MAX_KINDS || !may_go_around(call) => return,
             None => {
                 let Some(kind) = Kind::of(toward, message) else { return };
-                self.known.push(Known { kind, harmless: false, beginning: Box::default() });
+                self.known.push(KnownKind { kind, harmless: false, beginning: Box::default() });
                 self.known.len() - 1
             }
         };
@@ -115,7 +115,7 @@ impl Blame {
     }
 
     fn find(&mut self, toward: Side, call: &Call) -> Option<Index> {
-        let begins_like = |known: &Known| {
+        let begins_like = |known: &KnownKind| {
             let params = call.params.as_ref().map_or(&[][..], Json::as_bytes);
             !known.beginning.is_empty()
                 && params.starts_with(&known.beginning)
@@ -126,7 +126,7 @@ impl Blame {
             return Some(index);
         }
         let update = Kind::update_of(call);
-        let is_of = |known: &Known| known.kind.is_of(toward, call, update.as_ref());
+        let is_of = |known: &KnownKind| known.kind.is_of(toward, call, update.as_ref());
         let index = self.known.iter().position(is_of)?;
         if let (Some(params), Some(update)) = (&call.params, &update) {
             let (text, kind) = (params.as_bytes(), update.as_bytes());
@@ -189,7 +189,7 @@ impl Blame {
 
 impl Stages {
     /// A component has crashed on one kind of message for the second time: it is spared that kind.
-    pub(super) fn spare_from_now_on(&mut self, seat: Seat, kind: Kind) {
+    pub(super) fn route_around_poison(&mut self, seat: Seat, kind: Kind) {
         let takes = self.router.chain().component(seat).map(|it| it.updates);
         if takes == Some(TakesUpdates::All) || !self.router.spare(seat, kind.clone()) {
             return;
@@ -201,8 +201,8 @@ impl Stages {
             self.router.chain().describe(seat),
         );
         self.warn(seat, text.clone());
-        self.tell_editor(seat, &text);
-        self.cx.push(Output::Spare { seat, kind });
+        self.notify_user(seat, &text);
+        self.cx.push(Output::RememberPoison { seat, kind });
     }
 
     /// A component is spared a kind of message that it crashed on in an earlier run.
@@ -246,31 +246,31 @@ mod tests {
         Message::notification("session/update", Json::object([("update", Some(update))]))
     }
 
-    fn crash(blame: &mut Blame, how: How) -> Option<String> {
-        blame.crashed(&Exit::new(how)).map(|kind| kind.to_string())
+    fn crash(suspects: &mut SeatSuspects, how: How) -> Option<String> {
+        suspects.crashed(&Exit::new(how)).map(|kind| kind.to_string())
     }
 
     #[test]
     fn the_second_crash_on_a_kind_convicts_it() {
-        let mut blame = Blame::default();
+        let mut suspects = SeatSuspects::default();
         for expected in [None, Some("session/update usage_update".to_owned())] {
-            blame.delivered(Side::Editor, &update("plan"));
-            blame.delivered(Side::Editor, &update("usage_update"));
-            blame.arrived(Side::Editor, &update("plan"));
-            assert_eq!(crash(&mut blame, How::Status(1)), expected);
+            suspects.delivered(Side::Editor, &update("plan"));
+            suspects.delivered(Side::Editor, &update("usage_update"));
+            suspects.arrived(Side::Editor, &update("plan"));
+            assert_eq!(crash(&mut suspects, How::Status(1)), expected);
         }
     }
 
     #[test]
     fn what_was_passed_on_or_answered_is_not_to_blame() {
-        let mut blame = Blame::default();
+        let mut suspects = SeatSuspects::default();
         for _ in 0..3 {
-            blame.delivered(Side::Editor, &update("plan"));
-            blame.arrived(Side::Editor, &update("plan"));
-            blame.delivered(Side::Agent, &Message::request(Id::from(1), "a", Json::EMPTY));
+            suspects.delivered(Side::Editor, &update("plan"));
+            suspects.arrived(Side::Editor, &update("plan"));
+            suspects.delivered(Side::Agent, &Message::request(Id::from(1), "a", Json::EMPTY));
             let answer = Message::response(Id::from(1), acp_wire::Outcome::Result(Json::EMPTY));
-            blame.arrived(Side::Editor, &answer);
-            assert_eq!(crash(&mut blame, How::Status(1)), None);
+            suspects.arrived(Side::Editor, &answer);
+            assert_eq!(crash(&mut suspects, How::Status(1)), None);
         }
     }
 
@@ -283,83 +283,86 @@ mod tests {
             );
             Message::notification("session/update", Json::parse(params).unwrap())
         };
-        let mut blame = Blame::default();
+        let mut suspects = SeatSuspects::default();
         for (session, kind) in [("s", "a"), ("s", "ab"), ("t", "a"), ("s", "a"), ("t", "ab")] {
             for more in ["", r#","sessionUpdate":"c""#, r#","text":"a""#] {
                 let message = update(session, kind, more);
-                blame.delivered(Side::Editor, &message);
-                let [(index, None)] = blame.open.make_contiguous() else { panic!("{blame:?}") };
-                assert_eq!(blame.known[*index].kind.update.as_deref(), Some(kind));
-                blame.delivered(Side::Agent, &message);
-                blame.arrived(Side::Agent, &message);
-                blame.arrived(Side::Editor, &message);
-                assert!(blame.open.is_empty());
+                suspects.delivered(Side::Editor, &message);
+                let [(index, None)] = suspects.open.make_contiguous() else {
+                    panic!("{suspects:?}")
+                };
+                assert_eq!(suspects.known[*index].kind.update.as_deref(), Some(kind));
+                suspects.delivered(Side::Agent, &message);
+                suspects.arrived(Side::Agent, &message);
+                suspects.arrived(Side::Editor, &message);
+                assert!(suspects.open.is_empty());
             }
         }
-        assert_eq!(blame.known.len(), 4);
+        assert_eq!(suspects.known.len(), 4);
     }
 
     #[test]
     fn of_several_kinds_the_oldest_that_was_never_dealt_with_is_to_blame() {
-        let mut blame = Blame::default();
+        let mut suspects = SeatSuspects::default();
         for expected in [None, Some("session/update new".to_owned())] {
             // The component passes on what it can read, and crashes in the middle of a long stream.
-            blame.delivered(Side::Editor, &update("plan"));
-            blame.arrived(Side::Editor, &update("plan"));
+            suspects.delivered(Side::Editor, &update("plan"));
+            suspects.arrived(Side::Editor, &update("plan"));
             for _ in 0..100 {
                 for kind in ["plan", "new", "newer", "newest"] {
-                    blame.delivered(Side::Editor, &update(kind));
+                    suspects.delivered(Side::Editor, &update(kind));
                 }
             }
-            assert_eq!(crash(&mut blame, How::Status(1)), expected);
+            assert_eq!(crash(&mut suspects, How::Status(1)), expected);
         }
     }
 
     #[test]
     fn of_several_kinds_that_did_no_harm_before_the_one_in_common_is_to_blame() {
-        let mut blame = Blame::default();
+        let mut suspects = SeatSuspects::default();
         for kind in ["a", "b", "c"] {
-            blame.delivered(Side::Editor, &update(kind));
-            blame.arrived(Side::Editor, &update(kind));
+            suspects.delivered(Side::Editor, &update(kind));
+            suspects.arrived(Side::Editor, &update(kind));
         }
         for kinds in [["a", "b"], ["a", "b"]] {
-            kinds.iter().for_each(|kind| blame.delivered(Side::Editor, &update(kind)));
-            assert_eq!(crash(&mut blame, How::Signal(6)), None);
+            kinds.iter().for_each(|kind| suspects.delivered(Side::Editor, &update(kind)));
+            assert_eq!(crash(&mut suspects, How::Signal(6)), None);
         }
-        ["c", "b"].iter().for_each(|kind| blame.delivered(Side::Editor, &update(kind)));
-        assert_eq!(crash(&mut blame, How::Signal(6)).as_deref(), Some("session/update b"));
+        ["c", "b"].iter().for_each(|kind| suspects.delivered(Side::Editor, &update(kind)));
+        assert_eq!(crash(&mut suspects, How::Signal(6)).as_deref(), Some("session/update b"));
     }
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let mut blame = Blame::default();
-        blame.delivered(Side::Editor, &update(&"x".repeat(10_000)));
-        assert!(blame.known.is_empty() && blame.open.is_empty());
-        for number in 0..10 * MOST_KINDS {
-            blame.delivered(Side::Editor, &update(&number.to_string()));
-            blame.arrived(Side::Editor, &update(&number.to_string()));
+        let mut suspects = SeatSuspects::default();
+        suspects.delivered(Side::Editor, &update(&"x".repeat(10_000)));
+        assert!(suspects.known.is_empty() && suspects.open.is_empty());
+        for number in 0..10 * MAX_KINDS {
+            suspects.delivered(Side::Editor, &update(&number.to_string()));
+            suspects.arrived(Side::Editor, &update(&number.to_string()));
         }
-        assert_eq!((blame.known.len(), blame.open.len()), (MOST_KINDS, 0));
+        assert_eq!((suspects.known.len(), suspects.open.len()), (MAX_KINDS, 0));
     }
 
     #[test]
     fn a_kill_from_outside_is_no_crash() {
-        let mut blame = Blame::default();
+        let mut suspects = SeatSuspects::default();
         for how in [How::Signal(9), How::Signal(15), How::Status(137), How::ClosedOutput] {
             for _ in 0..2 {
-                blame.delivered(Side::Editor, &update("a"));
-                assert_eq!(crash(&mut blame, how.clone()), None);
+                suspects.delivered(Side::Editor, &update("a"));
+                assert_eq!(crash(&mut suspects, how.clone()), None);
             }
         }
     }
 
     #[test]
     fn the_handshake_and_cancellations_cannot_go_around() {
-        let mut blame = Blame::default();
+        let mut suspects = SeatSuspects::default();
         for method in ["initialize", "$/cancel_request", "mcp/message", "_mcp/request"] {
             for _ in 0..2 {
-                blame.delivered(Side::Agent, &Message::request(Id::from(1), method, Json::EMPTY));
-                assert_eq!(crash(&mut blame, How::Status(1)), None);
+                suspects
+                    .delivered(Side::Agent, &Message::request(Id::from(1), method, Json::EMPTY));
+                assert_eq!(crash(&mut suspects, How::Status(1)), None);
             }
         }
     }

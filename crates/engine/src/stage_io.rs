@@ -1,0 +1,87 @@
+//! What [`Core`](crate::Core) passes to the [stages](crate::stages), and what the stages return.
+//!
+//! These two lists are inside the core. [`input`](crate::input) has the lists between the core and the shell.
+
+use acp_wire::{Message, Side};
+use bytes::Bytes;
+use mcp::{ClientId, Endpoint, Ticket};
+use router::{Ending, Exit, Seat};
+
+use crate::input::{Command, Output};
+
+/// Something that the stages have to handle.
+#[derive(Debug, Clone)]
+pub enum StageInput {
+    /// A peer has sent a message.
+    Arrived {
+        /// The sender.
+        from: Seat,
+        /// The side that the message travels toward.
+        toward: Side,
+        /// The message, without its envelope.
+        message: Message,
+    },
+    /// A component has ended, or is treated as if it had.
+    Left {
+        /// Its seat.
+        seat: Seat,
+        /// How it ended.
+        why: Exit,
+    },
+    /// A component ended during its first greeting and was started again with another greeting.
+    GreetingRetried {
+        /// Its seat.
+        seat: Seat,
+        /// How it ended.
+        why: Exit,
+    },
+    /// See [`Input::ClientConnected`](crate::Input::ClientConnected).
+    ClientConnected {
+        /// The ticket that the client presented.
+        ticket: Ticket,
+        /// The id of the new connection.
+        client_id: ClientId,
+    },
+    /// See [`Input::ClientMessage`](crate::Input::ClientMessage).
+    ClientMessage {
+        /// The client's connection.
+        client_id: ClientId,
+        /// The line.
+        line: Bytes,
+    },
+    /// See [`Input::ClientDisconnected`](crate::Input::ClientDisconnected).
+    ClientDisconnected(ClientId),
+    /// See [`Input::EndpointOpened`](crate::Input::EndpointOpened).
+    EndpointOpened {
+        /// The ticket of the endpoint.
+        ticket: Ticket,
+        /// The endpoint that is open, or why it could not be opened.
+        endpoint: Result<Endpoint, String>,
+    },
+    /// The user has given a command.
+    Command(Command),
+    /// The [`deadline`](crate::stages::Stages::deadline) has passed.
+    Tick,
+}
+
+/// Something that [`Core`](crate::Core) has to do for the stages. Outputs are performed in order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StageOutput {
+    /// Start the component of this seat, with a new link.
+    Start(Seat),
+    /// Kill the process of a component, if it still runs. Nothing more is read from it.
+    Discard(Seat),
+    /// Write a message to the link of a seat.
+    Deliver {
+        /// The receiver.
+        to: Seat,
+        /// The side that the message travels toward.
+        toward: Side,
+        /// The message, without an envelope.
+        message: Message,
+    },
+    /// Pass this to the shell. It concerns no link.
+    Output(Output),
+    /// The chain has ended: write the queued bytes and stop the components. No output follows.
+    Finish(Ending),
+}
