@@ -135,7 +135,7 @@ impl Run<'_> {
         let log = fs::read_to_string(self.stderr).unwrap_or_default();
         let last = log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
         let last =
-            if last.is_empty() { String::new() } else { format!("; its last words: {last}") };
+            if last.is_empty() { String::new() } else { format!("; its last output: {last}") };
         let complaint = format!(
             "{} of {} with {proxies} proxies: {error}{last}",
             probe.name(),

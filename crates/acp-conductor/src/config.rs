@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use acp_wire::dialect::Generation;
 use engine::{Facts, Setup};
-use router::{Chain, Component, Mode, TakesUpdates};
+use router::{Chain, Component, Mode, UpdateFilter};
 use serde::Deserialize;
 
 use crate::crash_cache::CrashCache;
@@ -171,12 +171,12 @@ impl Config {
             name: spec.name.clone(),
             command: spec.command_line(),
             guard: spec.guard,
-            updates: spec.updates.map_or(TakesUpdates::Usual, |it| it.0),
+            updates: spec.updates.map_or(UpdateFilter::Auto, |it| it.0),
         });
         Chain {
             mode: self.mode,
             components: components.collect(),
-            greeting_limit: milliseconds(self.limits.greeting),
+            initialize_timeout: milliseconds(self.limits.greeting),
             grace: milliseconds(self.limits.grace),
             any_version: self
                 .components
@@ -332,7 +332,7 @@ struct RawServer {
 
 /// A generation of the proxy protocol by name.
 pub fn dialect(name: &str) -> Result<Generation, String> {
-    Generation::named(name).ok_or_else(|| {
+    Generation::from_name(name).ok_or_else(|| {
         let names = Generation::ALL.map(Generation::name).join(", ");
         format!("there is no dialect {name:?}; the dialects are {names}")
     })

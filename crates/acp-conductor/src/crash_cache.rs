@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use acp_wire::Side;
-use router::Kind;
+use router::MessageKind;
 
 use crate::config::Spec;
 use crate::greeting_cache::{directory, fnv, key};
@@ -32,7 +32,7 @@ struct Entry {
     /// Of the program as it was then.
     build: u64,
     day: u64,
-    kind: Kind,
+    kind: MessageKind,
 }
 
 impl CrashCache {
@@ -54,7 +54,7 @@ impl CrashCache {
     }
 
     /// Of a component that runs in this process nothing is remembered: it is as new as this program.
-    pub fn lookup(&self, spec: &Spec) -> Vec<Kind> {
+    pub fn lookup(&self, spec: &Spec) -> Vec<MessageKind> {
         let command = key(spec);
         let ours: Vec<&Entry> = self.entries.iter().filter(|it| it.command == command).collect();
         if ours.is_empty() || spec.in_process.is_some() {
@@ -64,7 +64,7 @@ impl CrashCache {
         ours.into_iter().filter(|it| it.build == build).map(|it| it.kind.clone()).collect()
     }
 
-    pub fn store(&mut self, spec: &Spec, kind: Kind) {
+    pub fn store(&mut self, spec: &Spec, kind: MessageKind) {
         if spec.in_process.is_some() {
             return;
         }
@@ -115,7 +115,7 @@ impl Entry {
             _ => return None,
         };
         let (method, update) = serde_json::from_str(words.next()?).ok()?;
-        Some(Entry { command, build, day, kind: Kind { toward, method, update } })
+        Some(Entry { command, build, day, kind: MessageKind { toward, method, update } })
     }
 }
 
@@ -146,9 +146,9 @@ fn build(spec: &Spec) -> u64 {
 mod tests {
     use super::*;
 
-    fn kind(method: &str, update: Option<&str>) -> Kind {
+    fn kind(method: &str, update: Option<&str>) -> MessageKind {
         let update = update.map(str::to_owned);
-        Kind { toward: Side::Editor, method: method.to_owned(), update }
+        MessageKind { toward: Side::Editor, method: method.to_owned(), update }
     }
 
     fn temporary(name: &str) -> PathBuf {

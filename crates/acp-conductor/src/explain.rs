@@ -102,11 +102,11 @@ impl Shell {
     }
 
     fn row(&self, seat: Seat) -> Row {
-        let (chain, greeted) = (self.router().chain(), self.router().greeted(seat));
+        let (chain, greeted) = (self.router().chain(), self.router().handshake(seat));
         let json = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
-        let asked = greeted.and_then(|it| it.asked.as_ref()).map(|it| json(it.as_str()));
+        let asked = greeted.and_then(|it| it.params.as_ref()).map(|it| json(it.as_str()));
         let asked = asked.unwrap_or_default();
-        let (answered, error) = match greeted.and_then(|it| it.answered.as_ref()) {
+        let (answered, error) = match greeted.and_then(|it| it.answer.as_ref()) {
             Some(Outcome::Result(result)) => (json(result.as_str()), None),
             Some(Outcome::Error(error)) => {
                 (Value::Null, json(error.as_str())["message"].as_str().map(str::to_owned))
@@ -128,8 +128,8 @@ impl Shell {
             offered: words(&asked, &["clientCapabilities", "capabilities", "_meta"]),
             mcp: mcp(&answered),
             answered: words(&answered, &["agentCapabilities", "capabilities", "_meta"]),
-            around: self.router().updates_around(seat),
-            crashed_on: self.router().spared(seat).iter().map(ToString::to_string).collect(),
+            around: self.router().skipped_updates(seat),
+            crashed_on: self.router().skipped_kinds(seat).iter().map(ToString::to_string).collect(),
             error,
         }
     }

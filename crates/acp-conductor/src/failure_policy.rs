@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use engine::{Backoff, ComponentPolicy, Fallback, Restart, Rules, Timeouts};
-use router::{Mode, TakesUpdates};
+use router::{Mode, UpdateFilter};
 
 use crate::config::{Config, Spec, milliseconds};
 
@@ -108,15 +108,15 @@ impl FromStr for Restarts {
 
 /// Which `session/update`s a proxy is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Updates(pub TakesUpdates);
+pub struct Updates(pub UpdateFilter);
 
 impl FromStr for Updates {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Updates, String> {
         match text {
-            "all" => Ok(Updates(TakesUpdates::All)),
-            "known" => Ok(Updates(TakesUpdates::Known)),
+            "all" => Ok(Updates(UpdateFilter::All)),
+            "known" => Ok(Updates(UpdateFilter::Known)),
             _ => Err(format!("{text:?} is neither all nor known")),
         }
     }
@@ -187,7 +187,7 @@ impl Config {
             if self.is_agent(index) {
                 return Err(format!("--updates: {} is the agent; name a proxy", spec.name));
             }
-            if spec.guard && option.value == Updates(TakesUpdates::Known) {
+            if spec.guard && option.value == Updates(UpdateFilter::Known) {
                 let name = &spec.name;
                 return Err(format!(
                     "--updates: {name} is a guard, and nothing goes around a guard"
@@ -363,7 +363,7 @@ mod tests {
         assert!(updates("c=all").unwrap_err().contains("agent"));
         assert!(updates("a=some").unwrap_err().contains("known"));
         let takes: Vec<_> = chain.chain().components.iter().map(|it| it.updates).collect();
-        assert_eq!(takes[..2], [TakesUpdates::All, TakesUpdates::Known]);
+        assert_eq!(takes[..2], [UpdateFilter::All, UpdateFilter::Known]);
         let restarts: ForComponent<Restarts> = "a=2/0.5s".parse().unwrap();
         assert_eq!(restarts.component.as_deref(), Some("a"));
         assert_eq!(restarts.value, Restarts { most: 2, within: Duration::from_millis(500) });

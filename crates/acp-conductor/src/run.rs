@@ -11,10 +11,10 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use acp_wire::Spoken;
+use acp_wire::LinkProtocol;
 use engine::queue::Queue;
 use engine::{Command, Core, Input, Line, Observation, Output, Outputs, Port};
-use router::{Ending, Level, Notice, Router, Seat, Time};
+use router::{Diagnostic, Ending, Level, Router, Seat, Time};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -197,7 +197,7 @@ impl Shell {
     }
 
     /// What the peer of a seat speaks, for people.
-    pub(crate) fn dialect(&self, seat: Seat) -> Spoken {
+    pub(crate) fn dialect(&self, seat: Seat) -> LinkProtocol {
         self.core.dialect(seat)
     }
 
@@ -277,7 +277,7 @@ impl Shell {
             Output::RememberPoison { seat, kind } => {
                 self.crashes.store(&self.config.components[seat.index() - 1], kind);
             }
-            Output::Report(Notice { level, seat, text }) => {
+            Output::Report(Diagnostic { level, seat, text }) => {
                 let seat = self.name(seat);
                 match level {
                     Level::Warn => warn!(seat, "{text}"),

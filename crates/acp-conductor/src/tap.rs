@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use acp_wire::{Message, Side, Spoken};
+use acp_wire::{LinkProtocol, Message, Side};
 
 /// Something that happened. Components are called by their names; the outer pipe is `outer`.
 #[derive(Debug)]
@@ -13,9 +13,9 @@ pub enum TapEvent<'a> {
     /// A component has ended, or never was started; one readable line says how.
     Ended { seat: &'a str, how: &'a str },
     /// A message has come from a seat, free of any envelope.
-    Arrived { seat: &'a str, toward: Side, dialect: Spoken, message: &'a Message },
+    Arrived { seat: &'a str, toward: Side, dialect: LinkProtocol, message: &'a Message },
     /// A message goes to a seat.
-    Delivered { seat: &'a str, toward: Side, dialect: Spoken, message: &'a Message },
+    Delivered { seat: &'a str, toward: Side, dialect: LinkProtocol, message: &'a Message },
 }
 
 /// Is called for everything that happens, in order. It must not wait: the chain waits for it.

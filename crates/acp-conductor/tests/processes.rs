@@ -287,7 +287,7 @@ fn when_the_agent_dies_every_open_request_gets_an_error_and_the_proxies_pass_it_
             r#"{"jsonrpc":"2.0","id":1,"error":{"code":5,"message":"in the proxy's words"}}"#;
         assert_eq!(stage.editor.line(), answer);
         assert_eq!(proxy.next_line(), None);
-        let line = format!("agent 'agent' {cause}; its last words: \"out of luck\"");
+        let line = format!("agent 'agent' {cause}; its last output: \"out of luck\"");
         assert_failed(stage, &mut [&mut proxy], &line);
     }
 }
@@ -319,7 +319,7 @@ fn when_a_proxy_dies_those_on_both_sides_of_it_get_errors() {
         agent.answer(&orphaned, "{}");
         first.fail(&prompt, r#"{"code":5,"message":"passed on"}"#);
         assert_eq!(stage.editor.message()["error"]["message"], "passed on");
-        let line = format!("proxy 'doomed' {cause}; its last words: \"out of luck\"");
+        let line = format!("proxy 'doomed' {cause}; its last output: \"out of luck\"");
         assert_failed(stage, &mut [&mut first, &mut agent], &line);
     }
 }

@@ -26,7 +26,7 @@ use acp_proxy_core::Json;
 
 use crate::context::Peer;
 use crate::error::Result;
-use crate::handler::{Ask, Spoken};
+use crate::handler::{Ask, LinkProtocol};
 use crate::turn::update_call;
 use crate::typed::{Typed, to_json};
 
@@ -55,7 +55,7 @@ impl Peer {
 
     /// Asks something that the schema knows, such as
     /// [`RequestPermissionRequest`](crate::schema::RequestPermissionRequest).
-    pub async fn request<T: Spoken>(&self, request: T) -> Result<Typed<T::Answer>> {
+    pub async fn request<T: LinkProtocol>(&self, request: T) -> Result<Typed<T::Answer>> {
         let mut call = Typed::from(request).into_call()?;
         if self.cx.shared.is_v2() && T::METHOD == "session/request_permission" {
             call.params = call.params.as_ref().map(permission_in_v2);

@@ -52,7 +52,7 @@ impl Ask for Call {
 }
 
 /// A request of the ACP schema: its method, from which side it comes, and its answer.
-pub trait Spoken: Serialize + DeserializeOwned + 'static {
+pub trait LinkProtocol: Serialize + DeserializeOwned + 'static {
     const METHOD: &'static str;
     const FROM: Side;
     type Answer: Serialize + DeserializeOwned + 'static;
@@ -60,7 +60,7 @@ pub trait Spoken: Serialize + DeserializeOwned + 'static {
 
 macro_rules! spoken {
     ($($request:ty => $answer:ty, $from:ident $method:literal;)*) => {$(
-        impl Spoken for $request {
+        impl LinkProtocol for $request {
             const METHOD: &'static str = $method;
             const FROM: Side = Side::$from;
             type Answer = $answer;
@@ -82,7 +82,7 @@ spoken! {
     CreateTerminalRequest => CreateTerminalResponse, Agent "terminal/create";
 }
 
-impl<T: Spoken> Ask for Typed<T> {
+impl<T: LinkProtocol> Ask for Typed<T> {
     type Answer = Typed<T::Answer>;
 
     fn into_call(self) -> Result<Call> {

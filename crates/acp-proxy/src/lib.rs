@@ -62,7 +62,7 @@ pub use acp_proxy_core::{Call, Id, Json, Message, Outcome, Side};
 pub use agent_client_protocol_schema::{ProtocolVersion, v1 as schema};
 pub use context::{Cx, Peer};
 pub use error::{Error, Result};
-pub use handler::{Next, Prompt, Spoken, Verdict};
+pub use handler::{LinkProtocol, Next, Prompt, Verdict};
 pub use permission::Permission;
 pub use proxy::Proxy;
 pub use schemars::JsonSchema;

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::context::Cx;
 use crate::error::Result;
-use crate::handler::{Handler, Next, Prompt, Spoken, Verdict, place_of};
+use crate::handler::{Handler, LinkProtocol, Next, Prompt, Verdict, place_of};
 use crate::permission::Permission;
 use crate::serve::serve;
 use crate::tool::Server;
@@ -127,7 +127,7 @@ impl Proxy {
     /// the tool call, also from earlier updates.
     pub fn on<T, F>(self, handler: F) -> Proxy
     where
-        T: Spoken,
+        T: LinkProtocol,
         F: AsyncFn(Typed<T>, Next<Typed<T>>) -> Result<Typed<T::Answer>> + Send + Sync + 'static,
     {
         let handler = Arc::new(handler);

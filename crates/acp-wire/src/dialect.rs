@@ -33,6 +33,7 @@ use crate::sink::Sink;
 
 mod envelope;
 pub mod generation;
+mod mcp_capability;
 mod offer;
 pub mod outer;
 mod p0;
@@ -46,14 +47,13 @@ pub mod plain;
 pub mod proxy;
 mod restore;
 pub mod updates;
-mod words;
 
-pub use generation::{Generation, Greeting, Spoken};
+pub use generation::{Generation, Greeting, LinkProtocol};
 pub use outer::Outer;
 pub use p0::Relay;
 pub use plain::Plain;
 pub use proxy::Proxy;
-pub(crate) use restore::{Place, restored};
+pub(crate) use restore::{KeyPath, restored};
 
 /// One end of a link. The variant is the role of the peer behind it. What only one role can do is a
 /// method of that role: see [`proxy`](Dialect::proxy) and [`outer_mut`](Dialect::outer_mut).
@@ -107,16 +107,16 @@ impl Dialect {
     }
 
     /// What is spoken here, as far as it is known.
-    pub fn spoken(&self) -> Spoken {
+    pub fn protocol(&self) -> LinkProtocol {
         match self {
-            Dialect::Plain(_) => Spoken::Plain,
+            Dialect::Plain(_) => LinkProtocol::Plain,
             Dialect::Proxy(_) | Dialect::Outer(_) | Dialect::Relay(_) => self.generation().into(),
         }
     }
 
     /// How many bytes wait in the dialect itself until its generation is known.
-    pub fn backlog(&self) -> usize {
-        self.proxy().map_or(0, Proxy::backlog)
+    pub fn held_bytes(&self) -> usize {
+        self.proxy().map_or(0, Proxy::held_bytes)
     }
 
     /// The peer as a proxy of ours, for the handshake with it.

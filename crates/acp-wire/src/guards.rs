@@ -8,53 +8,53 @@
 //! ```
 //!
 //! Only the component that answers may set the flag. Therefore the conductor above hides from a proxy what
-//! the successor of that proxy says in this place ([`hide`]), and puts it back into the answer of the proxy
-//! ([`take`]). An agent that says anything there can neither set nor clear the flag of a chain, and its
+//! the successor of that proxy says in this path ([`hide_flag`]), and puts it back into the answer of the proxy
+//! ([`take_flag`]). An agent that says anything there can neither set nor clear the flag of a chain, and its
 //! words reach the editor unchanged. To any other program the flag is one more member of `_meta`.
 
-use crate::dialect::{Place, restored};
+use crate::dialect::{KeyPath, restored};
 use crate::json::Json;
 
-const PLACE: Place = &["_meta", "conductor", "guards"];
+const PATH: KeyPath = &["_meta", "conductor", "guards"];
 
 /// The result of `initialize` of a chain that contains a guard.
-pub fn put(result: &Json) -> Json {
-    result.with_at(PLACE, Some(&Json::TRUE))
+pub fn set_flag(result: &Json) -> Json {
+    result.with_at(PATH, Some(&Json::TRUE))
 }
 
 /// Puts into one result what another one says of guards, if it says anything.
-pub fn copy(from: &Json, to: &Json) -> Json {
-    match from.at(PLACE) {
-        Some(said) => to.with_at(PLACE, Some(&said)),
+pub fn copy_flag(from: &Json, to: &Json) -> Json {
+    match from.at(PATH) {
+        Some(said) => to.with_at(PATH, Some(&said)),
         None => to.clone(),
     }
 }
 
 /// A result of `initialize` as a proxy gets it from its successor: nothing stands where the proxy may put
 /// the flag, nor anything that could not contain it.
-pub fn hide(result: &Json) -> Json {
+pub fn hide_flag(result: &Json) -> Json {
     let in_the_way = |depth: &usize| {
-        let value = result.at(&PLACE[..*depth]);
-        value.is_some_and(|value| *depth == PLACE.len() || !value.is_object())
+        let value = result.at(&PATH[..*depth]);
+        value.is_some_and(|value| *depth == PATH.len() || !value.is_object())
     };
-    match (1..=PLACE.len()).find(in_the_way) {
-        Some(depth) => result.with_at(&PLACE[..depth], None),
+    match (1..=PATH.len()).find(in_the_way) {
+        Some(depth) => result.with_at(&PATH[..depth], None),
         None => result.clone(),
     }
 }
 
 /// Whether the component that gave this result contains a guard; and the result with what its successor
-/// said in place of the flag. `successor` is what the successor has answered, before [`hide`].
-pub fn take(result: &Json, successor: Option<&Json>) -> (bool, Json) {
-    let flag = result.at(PLACE);
+/// said in path of the flag. `successor` is what the successor has answered, before [`hide_flag`].
+pub fn take_flag(result: &Json, successor: Option<&Json>) -> (bool, Json) {
+    let flag = result.at(PATH);
     let base = successor.cloned().unwrap_or(Json::EMPTY);
-    if flag.is_none() && hide(&base) == base {
+    if flag.is_none() && hide_flag(&base) == base {
         return (false, result.clone());
     }
     let set = flag.is_some_and(|it| !matches!(it.as_str(), "false" | "null" | "0"));
     // A component that has changed nothing else: not even the spelling is another one.
-    let same = hide(result) == hide(&base);
-    (set, if same { base } else { restored(result, &base, &[PLACE]) })
+    let same = hide_flag(result) == hide_flag(&base);
+    (set, if same { base } else { restored(result, &base, &[PATH]) })
 }
 
 #[cfg(test)]
@@ -80,12 +80,15 @@ mod tests {
     fn only_the_component_that_answers_sets_the_flag() {
         for successor in ANSWERS {
             let successor = Json::trusted(successor);
-            let heard = hide(&successor);
-            assert_eq!(heard.at(PLACE), None, "{successor}");
-            assert_eq!(take(&heard, Some(&successor)), (false, successor.clone()));
-            assert_eq!(take(&put(&heard), Some(&successor)), (true, successor.clone()));
+            let heard = hide_flag(&successor);
+            assert_eq!(heard.at(PATH), None, "{successor}");
+            assert_eq!(take_flag(&heard, Some(&successor)), (false, successor.clone()));
+            assert_eq!(take_flag(&set_flag(&heard), Some(&successor)), (true, successor.clone()));
             // Twice, as by a chain within a chain whose conductor does not take it out.
-            assert_eq!(take(&put(&put(&heard)), Some(&successor)), (true, successor));
+            assert_eq!(
+                take_flag(&set_flag(&set_flag(&heard)), Some(&successor)),
+                (true, successor)
+            );
         }
     }
 
@@ -101,7 +104,7 @@ mod tests {
             (r#"{"v":1,"_meta":3}"#, r#"{"v":1}"#),
             (r#"{"v":1,"_meta":{"conductor":{}}}"#, r#"{"v":1,"_meta":{"conductor":{}}}"#),
         ] {
-            assert_eq!(hide(&Json::trusted(result)).as_str(), hidden);
+            assert_eq!(hide_flag(&Json::trusted(result)).as_str(), hidden);
         }
     }
 
@@ -111,17 +114,17 @@ mod tests {
         for successor in ANSWERS {
             let successor = Json::trusted(successor);
             let bare = Json::trusted(r#"{"protocolVersion":1}"#);
-            assert!(take(&put(&bare), Some(&successor)).0, "{successor}");
-            assert!(!take(&bare, Some(&successor)).0, "{successor}");
+            assert!(take_flag(&set_flag(&bare), Some(&successor)).0, "{successor}");
+            assert!(!take_flag(&bare, Some(&successor)).0, "{successor}");
         }
     }
 
     #[test]
     fn a_flag_counts_without_an_answer_of_the_successor() {
         let said = Json::trusted(r#"{"_meta":{"conductor":{"guards":1}}}"#);
-        assert_eq!(take(&said, None), (true, Json::EMPTY));
-        assert!(!take(&Json::trusted(r#"{"_meta":{"conductor":{"guards":0}}}"#), None).0);
-        assert_eq!(copy(&said, &Json::EMPTY), said);
-        assert_eq!(copy(&Json::EMPTY, &said), said);
+        assert_eq!(take_flag(&said, None), (true, Json::EMPTY));
+        assert!(!take_flag(&Json::trusted(r#"{"_meta":{"conductor":{"guards":0}}}"#), None).0);
+        assert_eq!(copy_flag(&said, &Json::EMPTY), said);
+        assert_eq!(copy_flag(&Json::EMPTY, &said), said);
     }
 }

@@ -17,7 +17,7 @@ use crate::sink::{LONG, Sink};
 mod run;
 mod walk;
 
-pub(crate) use walk::{Walker, passed_over};
+pub(crate) use walk::{Walker, plain_prefix_length};
 
 /// The text of one valid JSON value, without white space around it and without line breaks (they
 /// would split the frame of the message that carries it).
@@ -68,7 +68,7 @@ impl Json {
 
     /// Checks `text`, which must hold exactly one value. Line breaks between its tokens become
     /// spaces.
-    pub fn parse(text: impl Into<Bytes>) -> Result<Json, Syntax> {
+    pub fn parse(text: impl Into<Bytes>) -> Result<Json, SyntaxError> {
         let text = text.into();
         let span = check(&text)?;
         let json = text.slice(span.start..span.end);
@@ -146,7 +146,7 @@ impl Json {
     }
 
     /// Whether this is a string that says `text`.
-    pub fn says(&self, text: &str) -> bool {
+    pub fn equals_text(&self, text: &str) -> bool {
         match self.as_bytes() {
             [b'"', inner @ .., b'"'] => {
                 inner == text.as_bytes()
@@ -342,12 +342,12 @@ impl Json {
     /// nobody reaches in earnest, only the same text says the same.
     pub fn extends(&self, other: &Json) -> bool {
         let mut work = 16 * (self.0.len() + other.0.len()) + (1 << 20);
-        self.extends_at_cost(other, &mut work)
+        self.extends_within_budget(other, &mut work)
     }
 
     /// The same, if so much work is enough to find out: bytes that may be looked at. What was spent is taken
     /// away from it.
-    pub fn extends_at_cost(&self, other: &Json, work: &mut usize) -> bool {
+    pub fn extends_within_budget(&self, other: &Json, work: &mut usize) -> bool {
         self.extends_within(other, 64, work)
     }
 
@@ -396,18 +396,18 @@ impl fmt::Display for Json {
 
 /// Why a text is not JSON, and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Syntax {
+pub struct SyntaxError {
     pub what: &'static str,
     pub at: usize,
 }
 
-impl fmt::Display for Syntax {
+impl fmt::Display for SyntaxError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at byte {}", self.what, self.at + 1)
     }
 }
 
-impl std::error::Error for Syntax {}
+impl std::error::Error for SyntaxError {}
 
 /// Where a value stands in its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -422,17 +422,17 @@ impl Span {
     }
 }
 
-fn check(text: &[u8]) -> Result<Span, Syntax> {
+fn check(text: &[u8]) -> Result<Span, SyntaxError> {
     let mut walker = Walker::new(text);
     let span = walker.value()?;
     walker.end()?;
     Ok(span)
 }
 
-fn utf8(text: &[u8]) -> Result<(), Syntax> {
+fn utf8(text: &[u8]) -> Result<(), SyntaxError> {
     std::str::from_utf8(text)
         .map(drop)
-        .map_err(|error| Syntax { what: "invalid UTF-8", at: error.valid_up_to() })
+        .map_err(|error| SyntaxError { what: "invalid UTF-8", at: error.valid_up_to() })
 }
 
 /// What a quoted JSON string says. `None` if `quoted` does not start with a quote.

@@ -19,7 +19,7 @@ pub mod lines;
 pub mod message;
 mod sink;
 
-pub use dialect::{Dialect, Generation, Rejection, Spoken};
-pub use json::{Json, Syntax};
-pub use message::{Call, Id, Malformed, Message, Method, Outcome, Salvage, Side, code};
+pub use dialect::{Dialect, Generation, LinkProtocol, Rejection};
+pub use json::{Json, SyntaxError};
+pub use message::{Call, DamagedLine, Id, Malformed, Message, Method, Outcome, Side, code};
 pub use sink::Sink;

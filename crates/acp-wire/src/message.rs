@@ -6,7 +6,7 @@ use std::fmt;
 
 use bytes::Bytes;
 
-use crate::json::{self, Json, Syntax};
+use crate::json::{self, Json, SyntaxError};
 use crate::sink::{LONG, Sink};
 
 mod method;
@@ -14,9 +14,9 @@ mod parts;
 mod scan;
 
 pub use method::Method;
+pub use parts::DamagedLine;
 pub(crate) use parts::{BAD_ENVELOPE, Parts};
-pub use parts::{Salvage, salvage};
-pub use scan::{Findings, Remains, Scan};
+pub use scan::{Findings, PartialMessage, Scan};
 
 /// The two ends of a chain, and so the two ways to go. A message travels *toward* a side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -372,7 +372,7 @@ impl Call {
         self.write_inner_or(None, out);
     }
 
-    /// Appends `"method":…,"params":…`, the members of an envelope, with something in place of params that are
+    /// Appends `"method":…,"params":…`, the members of an envelope, with something in path of params that are
     /// missing.
     pub(crate) fn write_inner_or<S: Sink + ?Sized>(&self, missing: Option<&[u8]>, out: &mut S) {
         let short = out.short();
@@ -399,7 +399,7 @@ impl Call {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Malformed {
     /// Not JSON at all: a banner, a log line, half a message.
-    NotJson(Syntax),
+    NotJson(SyntaxError),
     /// JSON, but not a message we can take. The id is the sender's where one could be read.
     NotAMessage { id: Id, why: &'static str },
     /// An answer that does not say to what. Nobody can be told.

@@ -9,11 +9,11 @@
 
 use std::collections::BTreeSet;
 
-use acp_wire::message::{Findings, Remains, Scan};
+use acp_wire::message::{Findings, PartialMessage, Scan};
 use acp_wire::{Id, Json, Malformed, Message, Outcome, Rejection, Side, code};
 use bytes::Bytes;
 use router::pending::id_of;
-use router::{Life, Seat};
+use router::{Seat, SeatState};
 
 use crate::core::Core;
 use crate::input::{Line, Link, Outputs};
@@ -193,7 +193,7 @@ impl Core {
     fn end_wait(
         &mut self,
         link: Link,
-        message: &Remains,
+        message: &PartialMessage,
         damaged: bool,
         fault: &Fault,
         out: &mut Outputs,
@@ -275,7 +275,7 @@ impl Core {
     /// this can only be a request, the request is not answered otherwise.
     fn on_error_without_id(&mut self, seat: Seat, outcome: &Outcome, out: &mut Outputs) {
         let Some(code) = outcome.error_code() else { return };
-        let is_live = matches!(self.router().life(seat), Some(Life::Live { .. }));
+        let is_live = matches!(self.router().state(seat), Some(SeatState::Live { .. }));
         if !matches!(code, code::PARSE_ERROR | code::INVALID_REQUEST)
             || !is_live
             || !self.peer_mut(seat).null_id_errors.are_unambiguous()

@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use acp_wire::{Message, Side, Sink, Spoken};
+use acp_wire::{LinkProtocol, Message, Side, Sink};
 use bytes::Bytes;
 use mcp::Broker;
-use router::{Chain, Exit, How, Level, Life, Mode, Notice, Router, Seat, Time};
+use router::{Chain, Diagnostic, Exit, ExitCause, Level, Mode, Router, Seat, SeatState, Time};
 
 use crate::fault_injection::FaultInjector;
 use crate::flow_control::{self, LinkLoad};
@@ -18,7 +18,7 @@ use crate::stages::Stages;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Overdue {
     /// The component is given up.
-    Unresponsive(Seat, How),
+    Unresponsive(Seat, ExitCause),
     /// The component has acted, and is not read. It gets more time.
     Blocked(Seat),
 }
@@ -90,8 +90,8 @@ impl Core {
     }
 
     /// What the peer of a seat speaks, for people.
-    pub fn dialect(&self, seat: Seat) -> Spoken {
-        self.peers[seat.index()].dialect.spoken()
+    pub fn dialect(&self, seat: Seat) -> LinkProtocol {
+        self.peers[seat.index()].dialect.protocol()
     }
 
     fn seats(&self) -> impl Iterator<Item = Seat> + use<> {
@@ -109,7 +109,7 @@ impl Core {
         if self.finished {
             return None;
         }
-        let peers = self.peers.iter().flat_map(|it| [it.end_deadline(), it.greeting_deadline()]);
+        let peers = self.peers.iter().flat_map(|it| [it.end_deadline(), it.handshake_deadline()]);
         let stopped = self.stopped_readers().map(|(_, due)| due);
         peers.flatten().chain(stopped).chain(self.stages.deadline()).min()
     }
@@ -140,7 +140,7 @@ impl Core {
                 if self.is_current(seat, life) {
                     self.peer_mut(seat).running = false;
                     self.apply(
-                        StageInput::Left { seat, why: Exit::new(How::NotStarted(why)) },
+                        StageInput::Left { seat, why: Exit::new(ExitCause::NotStarted(why)) },
                         out,
                     );
                 }
@@ -232,7 +232,7 @@ impl Core {
         peer.pipe_mut(link.port).open = false;
         peer.pipe_mut(link.port).readable = false;
         match link.port {
-            Port::Main => peer.termination.closed(now, How::ClosedOutput),
+            Port::Main => peer.termination.closed(now, ExitCause::ClosedOutput),
             Port::Relay => self.lose_relay(seat, out),
         }
         // Half a message of a component that died over it says nothing that its end does not say better.
@@ -253,7 +253,7 @@ impl Core {
         (pipe.writable, pipe.full) = (false, false);
         match link.port {
             Port::Main => {
-                peer.termination.closed(now, How::ClosedInput);
+                peer.termination.closed(now, ExitCause::ClosedInput);
                 peer.termination.left &= seat.is_component();
             }
             Port::Relay => self.lose_relay(seat, out),
@@ -266,7 +266,7 @@ impl Core {
         let (now, link) = (self.now, Link::relay(seat));
         let peer = self.peer_mut(seat);
         *peer.pipe_mut(Port::Relay) = Default::default();
-        peer.termination.closed(now, How::ClosedSuccessor);
+        peer.termination.closed(now, ExitCause::ClosedSuccessor);
         out.clear(link);
         out.push(Output::Close(link));
     }
@@ -277,7 +277,7 @@ impl Core {
         // Nothing follows the end.
         while let Some(event) = next.filter(|_| !self.finished) {
             if let (true, StageInput::Left { seat, why }) = (self.setup.tapped, &event) {
-                out.push(Output::Tap(Observation::Left { seat: *seat, how: why.what() }));
+                out.push(Output::Tap(Observation::Left { seat: *seat, how: why.description() }));
             }
             let mut actions = std::mem::take(&mut self.actions);
             self.decide(event, &mut actions);
@@ -342,7 +342,7 @@ impl Core {
             let told = self.peers[to.index()]
                 .dialect
                 .proxy_mut()
-                .and_then(|it| it.successor_stands(queue));
+                .and_then(|it| it.on_successor_initialized(queue));
             self.later.extend(told.map(|(toward, message)| StageInput::Arrived {
                 from: to,
                 toward,
@@ -375,12 +375,12 @@ impl Core {
             let Some(how) = self.peers[seat.index()].confirmed_end(now, seat == Seat::OUTER) else {
                 continue;
             };
-            let stood = self.router().has_stood(seat);
+            let stood = self.router().was_initialized(seat);
             let mut greeting = Vec::new();
             // After a restart, a greeting that fails counts as a failure (see `renew`).
             let proxy = self.peer_mut(seat).dialect.proxy_mut().filter(|_| !stood);
-            if proxy.is_some_and(|it| it.begin_again(&mut greeting)) {
-                let why = Exit { how, last_words: self.peer_mut(seat).vacate() };
+            if proxy.is_some_and(|it| it.retry_on_restart(&mut greeting)) {
+                let why = Exit { cause: how, last_output: self.peer_mut(seat).vacate() };
                 out.clear(Link::main(seat));
                 out.clear(Link::relay(seat));
                 out.push(Output::Discard(seat));
@@ -419,12 +419,15 @@ impl Core {
     pub fn overdue(&self, now: Time, out: &Outputs) -> Option<Overdue> {
         let stopped = self.stopped_readers().find(|(_, due)| *due <= now);
         if let Some((seat, _)) = stopped {
-            return Some(Overdue::Unresponsive(seat, How::Stuck(self.queued(seat, out))));
+            return Some(Overdue::Unresponsive(
+                seat,
+                ExitCause::StoppedReading(self.queued(seat, out)),
+            ));
         }
         let (seat, how) = self.stages.overdue(now)?;
         match how {
             // It has acted. It is not read, because a peer that it writes to does not read.
-            How::Unresponsive { .. } if self.is_blocked(seat) => Some(Overdue::Blocked(seat)),
+            ExitCause::Unresponsive { .. } if self.is_blocked(seat) => Some(Overdue::Blocked(seat)),
             how => Some(Overdue::Unresponsive(seat, how)),
         }
     }
@@ -467,7 +470,7 @@ impl Core {
         let peer = &self.peers[seat.index()];
         let (_, held) = self.stages.held(seat);
         let marks = self.setup.watermarks;
-        let most = if self.router().learns(seat) { marks.cap / 4 } else { marks.high };
+        let most = if self.router().is_replaying(seat) { marks.cap / 4 } else { marks.high };
         let closed = self.stages.is_gate_closed(seat);
         let mut load = LinkLoad { queued: 0, full: held > most, pending: false, closed };
         for port in peer.ports() {
@@ -492,7 +495,7 @@ impl Core {
             return;
         }
         // A component that is bypassed feeds no queue: those around it are neighbours.
-        let there = |seat: &Seat| !matches!(self.router().life(*seat), Some(Life::Bypassed));
+        let there = |seat: &Seat| !matches!(self.router().state(*seat), Some(SeatState::Bypassed));
         let seats: Vec<Seat> = self.seats().filter(there).collect();
         let loads: Vec<_> = seats.iter().map(|seat| self.link_load(*seat, out)).collect();
         let verdict = flow_control::decide(&loads, self.chain().mode == Mode::Proxy, marks.cap);
@@ -536,12 +539,12 @@ impl Core {
         out.push(Output::Close(link));
         let peer = self.peer_mut(seat);
         *peer.pipe_mut(Port::Main) = Default::default();
-        peer.termination.ended(now, How::Stuck(queued));
+        peer.termination.ended(now, ExitCause::StoppedReading(queued));
         self.finish_ended_peers(out);
     }
 
     pub(crate) fn warn(&self, seat: Seat, text: String, out: &mut Outputs) {
-        out.push(Output::Report(Notice { level: Level::Warn, seat, text }));
+        out.push(Output::Report(Diagnostic { level: Level::Warn, seat, text }));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use acp_wire::dialect::{Generation, Greeting, Outer, Plain, Proxy, Relay};
 use acp_wire::{Dialect, Json, Message, Outcome, Side, code};
-use router::{Exit, How, Mode, Role, Seat};
+use router::{Exit, ExitCause, Mode, Role, Seat};
 
 use crate::core::{Core, make_stages};
 use crate::input::{Facts, Link, Output, Outputs, Setup};
@@ -42,7 +42,7 @@ impl Core {
     }
 
     pub(crate) fn publish_dialect(&mut self, seat: Seat) {
-        let spoken = self.peers[seat.index()].dialect.spoken();
+        let spoken = self.peers[seat.index()].dialect.protocol();
         self.stages.set_dialect(seat, spoken);
     }
 
@@ -76,7 +76,7 @@ impl Core {
     pub(crate) fn reset_seat(&mut self, seat: Seat, out: &mut Outputs) {
         let peer = &self.peers[seat.index()];
         let spoken = &peer.dialect;
-        let (known, probing) = match spoken.proxy().and_then(Proxy::understood) {
+        let (known, probing) = match spoken.proxy().and_then(Proxy::understood_greeting) {
             Some(_) => (spoken.generation(), None),
             None => {
                 let earlier = peer.probing.clone().unwrap_or_default();
@@ -93,7 +93,7 @@ impl Core {
         let is_agent = chain.role(seat) == Role::Agent;
         let proxy = match (known, &probing) {
             _ if is_agent || self.facts(seat).generation.is_some() => None,
-            (_, Some(failed)) => Some(Proxy::after(name, failed.clone())),
+            (_, Some(failed)) => Some(Proxy::after_failures(name, failed.clone())),
             // These two have the same envelopes and look for their role in different places: it is
             // offered in both again.
             (Some(known), None) if [Generation::P3, Generation::P3t].contains(&known) => {
@@ -139,7 +139,7 @@ impl Core {
         if proxy.guess_failed() && !pinned {
             forget(&mut self.setup, seat, out);
         }
-        if let Some(greeting) = proxy.understood() {
+        if let Some(greeting) = proxy.understood_greeting() {
             peer.greeting_recorded = true;
             if !pinned {
                 out.push(Output::RememberGreeting { seat, greeting: Some(greeting) });
@@ -150,25 +150,28 @@ impl Core {
     /// Forgets the remembered greeting of a component that ends without having shown that it understands it.
     pub(crate) fn forget_unconfirmed_greeting(&mut self, seat: Seat, out: &mut Outputs) {
         if seat.is_component()
-            && self.peers[seat.index()].dialect.proxy().is_some_and(Proxy::is_guess)
+            && self.peers[seat.index()].dialect.proxy().is_some_and(Proxy::is_guessing)
         {
             forget(&mut self.setup, seat, out);
         }
     }
 
     /// A component has ended, or is treated as if it had.
-    pub(crate) fn end(&mut self, seat: Seat, how: How, out: &mut Outputs) {
+    pub(crate) fn end(&mut self, seat: Seat, how: ExitCause, out: &mut Outputs) {
         self.forget_unconfirmed_greeting(seat, out);
         let last_words = self.peer_mut(seat).last_words();
-        self.apply(StageInput::Left { seat, why: Exit { how, last_words } }, out);
+        self.apply(
+            StageInput::Left { seat, why: Exit { cause: how, last_output: last_words } },
+            out,
+        );
     }
 
     /// A component was silent for too long. If it has refused an earlier greeting with an error of its own,
     /// that error is the answer to `initialize`, and the editor may try again.
-    pub(crate) fn give_up(&mut self, seat: Seat, how: How, out: &mut Outputs) {
-        let stood = self.router().has_stood(seat);
+    pub(crate) fn give_up(&mut self, seat: Seat, how: ExitCause, out: &mut Outputs) {
+        let stood = self.router().was_initialized(seat);
         let proxy = self.peers[seat.index()].dialect.proxy_mut();
-        let refused = proxy.filter(|it| !stood && it.was_refused() && it.awaits_first_word());
+        let refused = proxy.filter(|it| !stood && it.was_refused() && it.awaits_first_line());
         let told = refused.and_then(|it| it.stop_waiting(out.queue_mut(Link::main(seat))));
         match told {
             Some((toward, message)) => {
@@ -180,7 +183,7 @@ impl Core {
 
     /// Pokes or kills components that do not react to their greeting.
     pub(crate) fn check_greeting_timeouts(&mut self, out: &mut Outputs) {
-        let deadline = self.router().greeting_deadline();
+        let deadline = self.router().handshake_deadline();
         for index in 1..self.peers.len() {
             if !self.peers[index].has_greeting_timer() {
                 continue;
@@ -190,7 +193,7 @@ impl Core {
                 GreetingAction::Wait => {}
                 GreetingAction::Poke => {
                     let proxy = self.peers[index].dialect.proxy_mut();
-                    proxy.into_iter().for_each(|it| it.poke(out.queue_mut(Link::main(seat))));
+                    proxy.into_iter().for_each(|it| it.send_noop(out.queue_mut(Link::main(seat))));
                 }
                 GreetingAction::Kill => out.push(Output::Kill(seat)),
             }
@@ -202,11 +205,11 @@ impl Core {
         self.record_greeting(seat, out);
         let peer = &mut self.peers[seat.index()];
         peer.reset_greeting_timer();
-        if peer.dialect.proxy().is_some_and(Proxy::wants_restart) {
+        if peer.dialect.proxy().is_some_and(Proxy::needs_restart) {
             // Its end is handled like any other; then it is restarted with another greeting.
             out.push(Output::Kill(seat));
         }
-        if peer.dialect.proxy().is_some_and(Proxy::wants_successor) && !peer.awaits_relay {
+        if peer.dialect.proxy().is_some_and(Proxy::needs_successor) && !peer.awaits_relay {
             peer.awaits_relay = true;
             let life = peer.life;
             out.push(Output::OpenRelay { seat, life });
@@ -232,7 +235,7 @@ impl Core {
         }
         let queue = out.queue_mut(Link::main(seat));
         let proxy = self.peers[seat.index()].dialect.proxy_mut();
-        let told = proxy.and_then(|it| it.give_successor(servers.ok(), queue));
+        let told = proxy.and_then(|it| it.set_successor(servers.ok(), queue));
         if let Some((toward, message)) = told {
             self.apply(StageInput::Arrived { from: seat, toward, message }, out);
         }
@@ -240,7 +243,7 @@ impl Core {
 
     /// The relay that an SCP proxy has started is its second link.
     pub(crate) fn on_relay_joined(&mut self, seat: Seat) {
-        let asked = self.router().greeted(seat).and_then(|greeted| greeted.asked.clone());
+        let asked = self.router().handshake(seat).and_then(|greeted| greeted.params.clone());
         self.peer_mut(seat).joined(Dialect::Relay(Box::new(Relay::new(asked))));
     }
 

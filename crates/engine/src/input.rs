@@ -5,10 +5,10 @@
 
 use acp_wire::dialect::{Generation, Greeting};
 use acp_wire::message::Findings;
-use acp_wire::{Json, Message, Side, Spoken};
+use acp_wire::{Json, LinkProtocol, Message, Side};
 use bytes::Bytes;
 use mcp::{ClientId, Endpoint, Ticket};
-use router::{Chain, Ending, How, Kind, Notice, Seat};
+use router::{Chain, Diagnostic, Ending, ExitCause, MessageKind, Seat};
 
 use crate::flow_control::Watermarks;
 use crate::policy::Rules;
@@ -47,7 +47,7 @@ pub struct Facts {
     /// The greeting that the component understood in an earlier run of the conductor.
     pub greeting: Option<Greeting>,
     /// The kinds of message that the component crashed on in earlier runs of the conductor.
-    pub poison: Vec<Kind>,
+    pub poison: Vec<MessageKind>,
 }
 
 /// One pipe between the conductor and a peer.
@@ -156,7 +156,7 @@ pub enum Input {
         /// The number of the process.
         life: u32,
         /// Its exit status or signal.
-        how: How,
+        how: ExitCause,
     },
     /// A component has written lines to its standard error.
     Stderr {
@@ -294,10 +294,10 @@ pub enum Output {
         /// The component.
         seat: Seat,
         /// The kind of message.
-        kind: Kind,
+        kind: MessageKind,
     },
     /// Log a diagnostic for the user who runs the conductor.
-    Report(Notice),
+    Report(Diagnostic),
     /// Show this to the tap.
     Tap(Observation),
     /// The chain has ended: write the queued bytes and stop the components. No output follows.
@@ -314,7 +314,7 @@ pub enum Observation {
         /// The side that the message travels toward.
         toward: Side,
         /// The dialect of the link.
-        dialect: Spoken,
+        dialect: LinkProtocol,
         /// The message, without its envelope.
         message: Message,
     },
@@ -325,7 +325,7 @@ pub enum Observation {
         /// The side that the message travels toward.
         toward: Side,
         /// The dialect of the link.
-        dialect: Spoken,
+        dialect: LinkProtocol,
         /// The message, without its envelope.
         message: Message,
     },

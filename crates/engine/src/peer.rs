@@ -2,7 +2,7 @@
 
 use acp_wire::dialect::{Generation, Greeting, Proxy};
 use acp_wire::{Dialect, Side};
-use router::{How, Time};
+use router::{ExitCause, Time};
 
 use crate::flow_control::Watermarks;
 use crate::input::{Link, Outputs, Port};
@@ -80,9 +80,9 @@ impl Pipe {
 #[derive(Debug, Default)]
 pub struct Termination {
     /// Its process has ended.
-    how: Option<How>,
+    how: Option<ExitCause>,
     /// It has closed its output, or its input.
-    closed: Option<How>,
+    closed: Option<ExitCause>,
     /// When the first of these was seen.
     since: Option<Time>,
     /// This was acted on.
@@ -165,8 +165,8 @@ impl Peer {
     /// How many bytes wait in the dialect until it is known how to spell them.
     pub fn backlog(&self, port: Port) -> usize {
         match port {
-            Port::Main => self.dialect.backlog(),
-            Port::Relay => self.relay.as_ref().map_or(0, |it| it.backlog()),
+            Port::Main => self.dialect.held_bytes(),
+            Port::Relay => self.relay.as_ref().map_or(0, |it| it.held_bytes()),
         }
     }
 
@@ -201,7 +201,7 @@ impl Peer {
 
     /// The last words, and which greetings were not understood.
     pub fn last_words(&mut self) -> Vec<String> {
-        if let Some(tried) = self.dialect.proxy().and_then(Proxy::tried) {
+        if let Some(tried) = self.dialect.proxy().and_then(Proxy::attempts_summary) {
             self.add_output_line(format!("(greeted in vain) {tried}"));
         }
         self.recent_output.clone()
@@ -213,7 +213,7 @@ impl Peer {
     }
 
     /// How it ended, once everything that it said has been handled.
-    pub fn confirmed_end(&self, now: Time, outer: bool) -> Option<How> {
+    pub fn confirmed_end(&self, now: Time, outer: bool) -> Option<ExitCause> {
         let since = self.termination.since.filter(|_| !self.termination.left)?;
         let drained = !self.main_pipe.open;
         match (&self.termination.how, &self.termination.closed) {
@@ -234,11 +234,11 @@ impl Peer {
     /// What to do about a greeting that meets with silence, and when to look again. `deadline` is the end of
     /// the time for the whole greeting.
     pub fn silence(&mut self, now: Time, deadline: Option<Time>) -> GreetingAction {
-        if !self.awaits_first_word() {
+        if !self.awaits_first_line() {
             self.greeting_timer = None;
             return GreetingAction::Wait;
         }
-        let is_guess = self.dialect.proxy().is_some_and(Proxy::is_guess);
+        let is_guess = self.dialect.proxy().is_some_and(Proxy::is_guessing);
         let can_begin_again = self.can_begin_again();
         let quiet = self.greeting_timer.get_or_insert_with(|| GreetingTimer {
             poke: Some(now.plus(POKE)),
@@ -264,17 +264,17 @@ impl Peer {
         }
     }
 
-    fn awaits_first_word(&self) -> bool {
-        self.running && self.dialect.proxy().is_some_and(Proxy::awaits_first_word)
+    fn awaits_first_line(&self) -> bool {
+        self.running && self.dialect.proxy().is_some_and(Proxy::awaits_first_line)
     }
 
     fn can_begin_again(&self) -> bool {
-        self.dialect.proxy().is_some_and(Proxy::can_begin_again)
+        self.dialect.proxy().is_some_and(Proxy::can_retry)
     }
 
     /// Whether [`silence`](Peer::silence) has to be looked after.
     pub fn has_greeting_timer(&self) -> bool {
-        self.greeting_timer.is_some() || (!self.greeting_recorded && self.awaits_first_word())
+        self.greeting_timer.is_some() || (!self.greeting_recorded && self.awaits_first_line())
     }
 
     /// Whether flow control has to look at it: a queue is full, or a link is not read.
@@ -284,7 +284,7 @@ impl Peer {
     }
 
     /// When to look after a silence again.
-    pub fn greeting_deadline(&self) -> Option<Time> {
+    pub fn handshake_deadline(&self) -> Option<Time> {
         let quiet = self.greeting_timer.as_ref()?;
         quiet.poke.or(quiet.give_up.filter(|_| self.can_begin_again()))
     }
@@ -335,15 +335,15 @@ impl Termination {
         self.since = self.since.map(|_| now);
     }
 
-    pub fn ended(&mut self, now: Time, how: How) {
+    pub fn ended(&mut self, now: Time, how: ExitCause) {
         self.since.get_or_insert(now);
         self.how.get_or_insert(how);
     }
 
-    pub fn closed(&mut self, now: Time, how: How) {
+    pub fn closed(&mut self, now: Time, how: ExitCause) {
         self.since.get_or_insert(now);
         // That the peer does not read says more than that it writes no more.
-        if how == How::ClosedInput || self.closed.is_none() {
+        if how == ExitCause::ClosedInput || self.closed.is_none() {
             self.closed = Some(how);
         }
     }

@@ -25,9 +25,9 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use ::mcp::Broker;
-use acp_wire::dialect::{Generation, Spoken};
+use acp_wire::dialect::{Generation, LinkProtocol};
 use acp_wire::{Id, Json, Message, Outcome, Side};
-use router::{Chain, Level, Notice, Role, Router, Seat, TakesUpdates, Time};
+use router::{Chain, Diagnostic, Level, Role, Router, Seat, Time, UpdateFilter};
 
 use crate::input::Output;
 use crate::policy::{ComponentPolicy, Rules};
@@ -151,7 +151,7 @@ impl Context {
     }
 
     fn warn(&mut self, seat: Seat, text: String) {
-        self.push(Output::Report(Notice { level: Level::Warn, seat, text }));
+        self.push(Output::Report(Diagnostic { level: Level::Warn, seat, text }));
     }
 }
 
@@ -225,32 +225,32 @@ impl Stages {
 
     /// See [`Router::take_any_version`].
     pub(crate) fn take_any_version(&mut self) {
-        self.router.take_any_version();
+        self.router.accept_any_version();
     }
 
     /// See [`Router::restart_barrier_limit`].
     pub(crate) fn restart_barrier_limit(&mut self, now: Time, seat: Seat) {
-        self.router.restart_barrier_limit(now, seat);
+        self.router.restart_barrier_timeout(now, seat);
     }
 
     /// See [`Router::tell_guards`].
     pub(crate) fn tell_guards(&mut self) {
-        self.router.tell_guards();
+        self.router.announce_guards();
     }
 
     /// Sets the dialect of the link of a seat.
-    pub fn set_dialect(&mut self, seat: Seat, spoken: Spoken) {
+    pub fn set_dialect(&mut self, seat: Seat, spoken: LinkProtocol) {
         if !self.mcp.set_dialect(seat, spoken) {
             return;
         }
         let Some(component) = self.router.chain().component(seat) else { return };
         let known = spoken.generation().and_then(Generation::updates);
         let reads = match component.updates {
-            TakesUpdates::Usual => known.filter(|it| it.fails),
-            TakesUpdates::All => None,
-            TakesUpdates::Known => known,
+            UpdateFilter::Auto => known.filter(|it| it.fails_on_others),
+            UpdateFilter::All => None,
+            UpdateFilter::Known => known,
         };
-        self.router.set_updates(seat, reads);
+        self.router.set_readable_updates(seat, reads);
     }
 
     /// How many sessions are live, as far as the core knows.
@@ -266,7 +266,7 @@ impl Stages {
 
     /// Whether any message is held, or may have to be held.
     pub(crate) fn holds_any(&self) -> bool {
-        self.router.holds_any() || self.gate.holds_any()
+        self.router.may_hold_messages() || self.gate.holds_any()
     }
 
     /// Whether a command holds the messages for a peer.
@@ -293,7 +293,7 @@ impl Stages {
             return None;
         }
         let stages = [self.mcp.deadline(), self.watchdog_deadline(), self.cancel_deadline()];
-        let router = [self.router.deadline(), self.router.life_deadline()];
+        let router = [self.router.deadline(), self.router.state_deadline()];
         stages.into_iter().chain(router).flatten().min()
     }
 
@@ -303,7 +303,7 @@ impl Stages {
         let held: usize = self.router.chain().seats().map(|seat| self.held(seat).0).sum();
         let open = self.sessions.open() + self.turns.open() + self.orphans.len();
         let broker = self.mcp.broker().into_iter().flat_map(Broker::sizes);
-        [self.router.open_questions(), held, open, self.notices.open()]
+        [self.router.open_request_count(), held, open, self.notices.open()]
             .into_iter()
             .chain(broker)
             .collect()
@@ -323,7 +323,7 @@ impl Stages {
             StageInput::Left { seat, why } => self.on_left(seat, why),
             StageInput::GreetingRetried { seat, why } => {
                 self.with_broker(|it, cx| it.component_removed(seat, cx));
-                self.route(router::Event::Again { seat, why });
+                self.route(router::Event::GreetingRetried { seat, exit: why });
             }
             StageInput::ClientConnected { ticket, client_id } => {
                 self.with_broker(|it, cx| it.client_connected(ticket, client_id, cx));
@@ -369,7 +369,7 @@ impl Stages {
                     self.deliver(Hop { seat: to, toward }, message);
                 }
                 router::Action::Start(seat) => self.cx.out.push(StageOutput::Start(seat)),
-                router::Action::Returned { seat, outcome } => {
+                router::Action::Reinitialized { seat, outcome } => {
                     self.deferred.push_back(Deferred::Restarted { seat, outcome });
                 }
                 router::Action::Report(notice) => self.cx.push(Output::Report(notice)),

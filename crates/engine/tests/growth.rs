@@ -6,7 +6,7 @@ use acp_wire::{Call, Id, Json, Message, Outcome, Side};
 use engine::{
     Backoff, ComponentPolicy, Fallback, Input, Line, Link, Output, Restart, Rules, Setup, Timeouts,
 };
-use router::{Chain, Component, Exit, How, Mode, Seat, Time};
+use router::{Chain, Component, Exit, ExitCause, Mode, Seat, Time};
 use testkit::peer::{Peer, Read};
 use testkit::shell::{self, Effect, Shell};
 
@@ -29,7 +29,7 @@ impl Play {
         let chain = Chain {
             mode: Mode::Agent,
             components: vec![Component::new("proxy", "proxy"), Component::new("agent", "agent")],
-            greeting_limit: 60_000,
+            initialize_timeout: 60_000,
             grace: 2_000,
             any_version: false,
         };
@@ -159,7 +159,7 @@ impl Play {
     fn leave(&mut self, seat: Seat) {
         self.outputs.clear();
         self.heard.clear();
-        let effects = self.shell.leave(self.now, seat, Exit::new(How::Status(1)));
+        let effects = self.shell.leave(self.now, seat, Exit::new(ExitCause::Status(1)));
         self.take(effects);
     }
 
@@ -309,7 +309,7 @@ fn open_requests_are_kept_within_a_budget() {
         let params = Json::object([("n", Some(Json::string(&format!("{number} {long}"))))]);
         asked.push(play.ask(&id, "_x/long", &params));
     }
-    let kept = |play: &Play| play.shell.core().router().kept();
+    let kept = |play: &Play| play.shell.core().router().kept_param_bytes();
     assert!(kept(&play) <= 16 * 1024 * 1024, "{}", kept(&play));
     // The proxy dies, and the answers come all the same.
     play.leave(PROXY);

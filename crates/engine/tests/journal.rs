@@ -7,7 +7,7 @@ use engine::{
     Backoff, Command, ComponentPolicy, Core, Facts, Fallback, Input, Line, Link, Outputs, Restart,
     Rules, Setup, Timeouts,
 };
-use router::{Chain, Component, How, Mode, Seat, Time};
+use router::{Chain, Component, ExitCause, Mode, Seat, Time};
 
 const PROXY: Seat = Seat(1);
 const AGENT: Seat = Seat(2);
@@ -23,7 +23,7 @@ fn setup() -> Setup {
         chain: Chain {
             mode: Mode::Agent,
             components: vec![Component::new("proxy", "proxy"), Component::new("agent", "agent")],
-            greeting_limit: 60_000,
+            initialize_timeout: 60_000,
             grace: 2_000,
             any_version: false,
         },
@@ -116,7 +116,7 @@ fn recorded() -> Vec<u8> {
     let lines = vec!["panicked at \u{1b}[31m".into()];
     play.handle(Input::Stderr { seat: PROXY, life: 0, lines });
     play.handle(Input::InputClosed(Link::main(PROXY)));
-    play.handle(Input::Exited { seat: PROXY, life: 0, how: How::Signal(9) });
+    play.handle(Input::Exited { seat: PROXY, life: 0, how: ExitCause::Signal(9) });
     let rest = Some(Line::Text("{\"half".into()));
     play.handle(Input::OutputClosed { link: Link::main(PROXY), rest });
     let started = play.tick();

@@ -5,7 +5,7 @@ use engine::{
     Backoff, Command, ComponentPolicy, Core, Facts, Fallback, Input, Line, Link, Output, Outputs,
     Restart, Rules, Setup, Timeouts, Watermarks,
 };
-use router::{Chain, Component, How, Mode, Seat, Time};
+use router::{Chain, Component, ExitCause, Mode, Seat, Time};
 
 const EDITOR: Seat = Seat::OUTER;
 const AGENT: Seat = Seat(1);
@@ -29,7 +29,7 @@ impl Play {
             chain: Chain {
                 mode: Mode::Agent,
                 components: vec![Component::new("agent", "agent")],
-                greeting_limit: 60_000,
+                initialize_timeout: 60_000,
                 grace: 2_000,
                 any_version: false,
             },
@@ -97,7 +97,7 @@ fn a_component_that_ended_while_it_was_paused_is_read_to_its_end() {
     let link = Link::main(AGENT);
     assert_eq!(play.line(AGENT, &update), [Output::Read { link, read: false }]);
     play.handle(Input::Readable { link, readable: true });
-    play.handle(Input::Exited { seat: AGENT, life: 0, how: How::Status(0) });
+    play.handle(Input::Exited { seat: AGENT, life: 0, how: ExitCause::Status(0) });
     play.now = Time(5_000);
     let (text, outputs) = play.read(EDITOR);
     assert_eq!(

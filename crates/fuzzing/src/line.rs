@@ -4,7 +4,7 @@
 //! written, and then reads the same; what one end wraps, the other unwraps.
 
 use acp_wire::dialect::{Generation, Outer, Plain, Proxy, Relay};
-use acp_wire::{Call, Dialect, Json, Malformed, Message, Side, acp, message};
+use acp_wire::{Call, DamagedLine, Dialect, Json, Malformed, Message, Side, acp};
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
@@ -16,7 +16,7 @@ pub fn check(data: &[u8]) {
         return;
     }
     let line = Bytes::copy_from_slice(data);
-    message::salvage(&line);
+    DamagedLine::read(&line);
     judge(&line);
     hear(&mut Plain::editor().into(), &line);
     hear(&mut Plain::agent().into(), &line);

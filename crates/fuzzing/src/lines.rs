@@ -23,7 +23,7 @@ use std::{io, slice};
 use acp_conductor::lines::{Line, Lines};
 use acp_conductor::mcp::framing;
 use acp_wire::message::Scan;
-use acp_wire::{Id, Json, Message, Outcome, Salvage};
+use acp_wire::{DamagedLine, Id, Json, Message, Outcome};
 use bytes::Bytes;
 use tokio::io::{AsyncRead, ReadBuf};
 
@@ -162,16 +162,19 @@ fn check_line(longest: usize, seen: &Line, expected: &[u8]) {
 /// What the scan of a message tells is true, and all that there is to tell.
 fn check_salvage(scan: &Scan, line: &[u8]) {
     let Ok(message) = Message::parse(&Bytes::copy_from_slice(line)) else { return };
-    let told = Salvage::from(scan);
+    let told = DamagedLine::from(scan);
     let is_true = match (&told, &message) {
-        (Salvage::Nothing, Message::Notification(_)) => true,
+        (DamagedLine::Unreadable, Message::Notification(_)) => true,
         // A long id is not kept.
-        (Salvage::Nothing, Message::Request { id, .. } | Message::Response { id, .. }) => {
+        (DamagedLine::Unreadable, Message::Request { id, .. } | Message::Response { id, .. }) => {
             id.json().as_bytes().len() > 400
         }
-        (Salvage::Unclear(told), Message::Request { id, .. } | Message::Response { id, .. })
-        | (Salvage::Request(told), Message::Request { id, .. })
-        | (Salvage::Response(told), Message::Response { id, .. }) => told == id,
+        (
+            DamagedLine::Ambiguous(told),
+            Message::Request { id, .. } | Message::Response { id, .. },
+        )
+        | (DamagedLine::Request(told), Message::Request { id, .. })
+        | (DamagedLine::Response(told), Message::Response { id, .. }) => told == id,
         _ => false,
     };
     assert!(is_true, "{told:?} is told of {message:?}");
@@ -183,9 +186,9 @@ fn check_too_long(scan: &Scan, length: usize, longest: usize) {
     else {
         panic!("{answer:?} is not an error");
     };
-    match Salvage::from(scan) {
-        Salvage::Request(asked) | Salvage::Response(asked) => assert_eq!(id, asked),
-        Salvage::Unclear(_) | Salvage::Nothing => assert_eq!(id, Id::NULL),
+    match DamagedLine::from(scan) {
+        DamagedLine::Request(asked) | DamagedLine::Response(asked) => assert_eq!(id, asked),
+        DamagedLine::Ambiguous(_) | DamagedLine::Unreadable => assert_eq!(id, Id::NULL),
     }
 }
 

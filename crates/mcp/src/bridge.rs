@@ -7,7 +7,7 @@
 use acp_wire::acp::SessionId;
 use acp_wire::message::error_object;
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
-use router::{Level, Notice, Seat, Time};
+use router::{Diagnostic, Level, Seat, Time};
 
 use crate::broker::{Cx, Step};
 use crate::capability::{Abilities, Native};
@@ -162,7 +162,7 @@ impl Bridge {
     }
 
     fn report(&self, text: String, cx: &mut Cx<'_>) {
-        cx.out.push(Step::Report(Notice { level: Level::Warn, seat: self.far, text }));
+        cx.out.push(Step::Report(Diagnostic { level: Level::Warn, seat: self.far, text }));
     }
 
     fn arrive(&self, message: Message, cx: &mut Cx<'_>) {

@@ -1,8 +1,8 @@
 //! The parts of the exchange, and the way of a message through them.
 
 use acp_wire::acp::SessionId;
-use acp_wire::{Call, Id, Message, Outcome, Side, Spoken, acp, code};
-use router::{Chain, Mode, Notice, Role, Seat, Time};
+use acp_wire::{Call, Id, LinkProtocol, Message, Outcome, Side, acp, code};
+use router::{Chain, Diagnostic, Mode, Role, Seat, Time};
 
 use crate::bridge::{Bridge, BridgePolicy, Verdict, no_such};
 use crate::capability::Abilities;
@@ -72,7 +72,7 @@ pub enum Step {
     /// Take no more MCP clients with this ticket. Those that have connected stay.
     RevokeTicket(Ticket),
     /// Tell the people who run this.
-    Report(Notice),
+    Report(Diagnostic),
 }
 
 /// Where a message is: on the link of which seat, which way it goes, and what is spoken there.
@@ -80,7 +80,7 @@ pub enum Step {
 pub struct Hop {
     pub seat: Seat,
     pub toward: Side,
-    pub dialect: Spoken,
+    pub dialect: LinkProtocol,
 }
 
 /// Stands between the links and the router. See the crate's documentation.

@@ -11,7 +11,7 @@
 //!   What waits behind it goes on first, then that message.
 //! - The component has said nothing at all for [`LIMIT`], or for [`SHORT_LIMIT`] if it has visibly passed on
 //!   everything that was delivered before the barrier, so that nothing can be overtaken. Time in which the
-//!   component cannot act does not count (see [`Router::restart_barrier_limit`]).
+//!   component cannot act does not count (see [`Router::restart_barrier_timeout`]).
 //! - The component ends.
 //!
 //! A component that has swallowed a barrier is sent no more of them in this life, unless one comes out late.
@@ -19,7 +19,7 @@
 //! something later has, or for [`SHORT_LIMIT`] of silence. A component that swallows barriers and also changes
 //! what it passes on may therefore be overtaken.
 //!
-//! To tell, the router records for the seats that need it what is delivered and not yet passed on ([`Lane`]).
+//! To tell, the router records for the seats that need it what is delivered and not yet passed on ([`DeliveryLog`]).
 //! Only messages with identical params count as passed on; a message of the component's own is no evidence.
 //!
 //! A barrier of this chain goes no further than the component that it was sent to, however late it comes out.
@@ -30,9 +30,9 @@ use std::hash::Hasher;
 
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp};
 
-use crate::absence::Held;
-use crate::event::{Action, Cx, Time};
-use crate::pending::{Ask, Purpose};
+use crate::event::{Action, Context, Time};
+use crate::pending::{PendingRequest, Purpose};
+use crate::recovery::Held;
 use crate::router::{Router, answer};
 use crate::seat::{Mode, Seat};
 
@@ -49,34 +49,34 @@ const MOST: usize = 1024;
 
 /// What is known of one component's way with messages and barriers.
 #[derive(Debug, Default)]
-pub struct Passage {
+pub struct BarrierState {
     /// Toward the editor and toward the agent.
-    lanes: [Lane; 2],
+    logs: [DeliveryLog; 2],
     /// It has taken the place of another: answers may have to wait behind barriers.
     replaced: bool,
     /// When it last said something, or could not act.
-    heard: Time,
+    last_activity: Time,
     /// It has swallowed a barrier.
-    swallows: bool,
+    swallows_barriers: bool,
 }
 
 /// What was delivered to a component in one direction, and has not been seen to come out.
 #[derive(Debug, Default)]
-struct Lane {
+struct DeliveryLog {
     /// The place of the next entry.
     next: u64,
-    entries: VecDeque<(u64, Entry)>,
+    entries: VecDeque<(u64, Delivery)>,
     barriers: VecDeque<Barrier>,
 }
 
 #[derive(Debug)]
-enum Entry {
+enum Delivery {
     /// A notification, by the hash of method and params.
-    Note(u64),
+    Notification(u64),
     /// Messages that were not recorded, because there are too many.
     Gap,
     /// A request under this id of ours, with the hash of method and params.
-    Ask(Id, u64),
+    Request(Id, u64),
     /// The answer to a question with which the component had passed on the question that it owes under this id.
     Answer(Id),
 }
@@ -90,35 +90,35 @@ struct Barrier {
     sent: bool,
 }
 
-/// Something that is delivered before the action at `position` (see [`Router::note_deliveries`]).
+/// Something that is delivered before the action at `position` (see [`Router::record_deliveries`]).
 #[derive(Debug)]
-pub(crate) struct Mark {
+pub(crate) struct Record {
     position: usize,
     seat: Seat,
     toward: Side,
-    what: Marked,
+    what: RecordKind,
 }
 
 #[derive(Debug)]
-enum Marked {
+enum RecordKind {
     Barrier { id: Id, at: Time, sent: bool },
     Answer(Id),
 }
 
-impl Lane {
+impl DeliveryLog {
     fn place(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
 
-    fn add(&mut self, entry: Entry) {
-        let most = if matches!(entry, Entry::Note(_)) { MOST } else { 2 * MOST };
+    fn add(&mut self, entry: Delivery) {
+        let most = if matches!(entry, Delivery::Notification(_)) { MOST } else { 2 * MOST };
         let full = self.entries.len() >= most;
         let newest = self.barriers.back().map_or(0, |it| it.place);
-        let in_gap = matches!(self.entries.back(), Some((at, Entry::Gap)) if *at > newest);
+        let in_gap = matches!(self.entries.back(), Some((at, Delivery::Gap)) if *at > newest);
         if !(full && in_gap) {
             let place = self.place();
-            self.entries.push_back((place, if full { Entry::Gap } else { entry }));
+            self.entries.push_back((place, if full { Delivery::Gap } else { entry }));
         }
     }
 
@@ -128,7 +128,7 @@ impl Lane {
 
     /// The component has passed on or answered the first entry of this kind. Gives the barriers that were
     /// sent before it.
-    fn seen(&mut self, test: impl Fn(&Entry) -> bool) -> Vec<Id> {
+    fn take_seen(&mut self, test: impl Fn(&Delivery) -> bool) -> Vec<Id> {
         let Some(at) = self.entries.iter().position(|(_, entry)| test(entry)) else {
             return Vec::new();
         };
@@ -138,10 +138,13 @@ impl Lane {
     }
 
     /// The same for a notification. What comes after a gap cannot be told from what is in the gap.
-    fn seen_note(&mut self, hash: u64) -> Vec<Id> {
-        let mut known = self.entries.iter().take_while(|(_, entry)| !matches!(entry, Entry::Gap));
-        match known.any(|(_, entry)| matches!(entry, Entry::Note(it) if *it == hash)) {
-            true => self.seen(|entry| matches!(entry, Entry::Note(it) if *it == hash)),
+    fn take_notification(&mut self, hash: u64) -> Vec<Id> {
+        let mut known =
+            self.entries.iter().take_while(|(_, entry)| !matches!(entry, Delivery::Gap));
+        match known.any(|(_, entry)| matches!(entry, Delivery::Notification(it) if *it == hash)) {
+            true => {
+                self.take_seen(|entry| matches!(entry, Delivery::Notification(it) if *it == hash))
+            }
             false => Vec::new(),
         }
     }
@@ -168,16 +171,16 @@ impl Lane {
         self.barriers.iter().take_while(|it| it.place < first).count()
     }
 
-    fn deadline(&self, heard: Time, swallows: bool) -> Option<Time> {
+    fn deadline(&self, last_activity: Time, swallows_barriers: bool) -> Option<Time> {
         let oldest = self.barriers.front()?;
-        let short = swallows || self.reached() > 0;
-        Some(heard.max(oldest.at).plus(if short { SHORT_LIMIT } else { LIMIT }))
+        let short = swallows_barriers || self.reached() > 0;
+        Some(last_activity.max(oldest.at).plus(if short { SHORT_LIMIT } else { LIMIT }))
     }
 }
 
-impl Passage {
-    fn lane(&mut self, toward: Side) -> &mut Lane {
-        let [editor, agent] = &mut self.lanes;
+impl BarrierState {
+    fn log(&mut self, toward: Side) -> &mut DeliveryLog {
+        let [editor, agent] = &mut self.logs;
         match toward {
             Side::Editor => editor,
             Side::Agent => agent,
@@ -185,25 +188,28 @@ impl Passage {
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.lanes.iter().filter_map(|lane| lane.deadline(self.heard, self.swallows)).min()
+        self.logs
+            .iter()
+            .filter_map(|log| log.deadline(self.last_activity, self.swallows_barriers))
+            .min()
     }
 
     /// The component has been silent for too long: takes the barriers that are given up.
     fn expire(&mut self, now: Time) -> Vec<Id> {
         let mut given_up = Vec::new();
-        for lane in &mut self.lanes {
-            if lane.deadline(self.heard, self.swallows).is_none_or(|it| it > now) {
+        for log in &mut self.logs {
+            if log.deadline(self.last_activity, self.swallows_barriers).is_none_or(|it| it > now) {
                 continue;
             }
-            let count = match lane.reached() {
-                count @ 1.. if !self.swallows => count,
+            let count = match log.reached() {
+                count @ 1.. if !self.swallows_barriers => count,
                 _ => {
-                    self.swallows = true;
-                    lane.barriers.len()
+                    self.swallows_barriers = true;
+                    log.barriers.len()
                 }
             };
-            let place = lane.barriers[count - 1].place;
-            given_up.extend(lane.take_first(count, place));
+            let place = log.barriers[count - 1].place;
+            given_up.extend(log.take_first(count, place));
         }
         given_up
     }
@@ -217,31 +223,31 @@ impl Router {
 
     /// A component has said something to others than the router, or it cannot act: its input waits to be
     /// written or its output to be read. Its silence begins anew.
-    pub fn restart_barrier_limit(&mut self, now: Time, seat: Seat) {
-        if let Some(passage) = self.passage(seat) {
-            passage.heard = now;
+    pub fn restart_barrier_timeout(&mut self, now: Time, seat: Seat) {
+        if let Some(barriers) = self.barrier_state(seat) {
+            barriers.last_activity = now;
         }
     }
 
-    fn passage(&mut self, seat: Seat) -> Option<&mut Passage> {
-        self.passages.get_mut(seat.index().checked_sub(1)?)
+    fn barrier_state(&mut self, seat: Seat) -> Option<&mut BarrierState> {
+        self.barriers.get_mut(seat.index().checked_sub(1)?)
     }
 
     pub(crate) fn barrier_deadline(&self) -> Option<Time> {
-        self.passages.iter().filter_map(Passage::deadline).min()
+        self.barriers.iter().filter_map(BarrierState::deadline).min()
     }
 
     /// Another one sits there now, or nobody.
-    pub(crate) fn renew_passage(&mut self, seat: Seat) {
-        if let Some(passage) = self.passage(seat) {
-            *passage = Passage { replaced: true, ..Passage::default() };
+    pub(crate) fn reset_barriers(&mut self, seat: Seat) {
+        if let Some(barriers) = self.barrier_state(seat) {
+            *barriers = BarrierState { replaced: true, ..BarrierState::default() };
         }
     }
 
     /// Whether it is recorded what is delivered to a seat.
     fn records(&self, seat: Seat) -> bool {
         let Some(index) = seat.index().checked_sub(1) else { return false };
-        self.passages.get(index).is_some_and(|it| it.replaced) || self.has_detours(seat)
+        self.barriers.get(index).is_some_and(|it| it.replaced) || self.has_skip_rules(seat)
     }
 
     fn chain_id(&self) -> Id {
@@ -249,16 +255,22 @@ impl Router {
     }
 
     /// Sends a barrier through a component; this goes on when it has come through.
-    pub(crate) fn send_barrier(&mut self, seat: Seat, toward: Side, held: Held, cx: &mut Cx<'_>) {
-        let spared = self.is_spared(seat, toward, &Call::new(BARRIER, Json::EMPTY));
-        let swallows = self.passage(seat).is_some_and(|it| it.swallows);
+    pub(crate) fn send_barrier(
+        &mut self,
+        seat: Seat,
+        toward: Side,
+        held: Held,
+        cx: &mut Context<'_>,
+    ) {
+        let spared = self.is_skipped(seat, toward, &Call::new(BARRIER, Json::EMPTY));
+        let swallows = self.barrier_state(seat).is_some_and(|it| it.swallows_barriers);
         let sent = !spared && !swallows;
-        let ask = self.own_ask(cx.now, seat, toward, BARRIER, Purpose::Barrier(Vec::new()));
+        let ask = self.own_request(cx.now, seat, toward, BARRIER, Purpose::Barrier(Vec::new()));
         let id = self.pending.open(ask);
-        self.load(seat, &id, held);
+        self.hold_behind(seat, &id, held);
         self.set_shared_barrier(seat, &id, toward);
-        let what = Marked::Barrier { id: id.clone(), at: cx.now, sent };
-        self.marks.push(Mark { position: cx.out.len(), seat, toward, what });
+        let what = RecordKind::Barrier { id: id.clone(), at: cx.now, sent };
+        self.records.push(Record { position: cx.out.len(), seat, toward, what });
         if sent {
             let chain = Some(self.chain_id().json().clone());
             let params = Json::object([("token", Some(id.json().clone())), ("chain", chain)]);
@@ -267,111 +279,112 @@ impl Router {
         }
     }
 
-    /// The question that the asker of this one can answer once this one is answered, if that is recorded.
-    pub(crate) fn owed_with(&self, ask: &Ask) -> Option<Id> {
-        if self.records(ask.asker) { self.pending.original(ask) } else { None }
+    /// The question that the requester of this one can answer once this one is answered, if that is recorded.
+    pub(crate) fn request_answered_with(&self, ask: &PendingRequest) -> Option<Id> {
+        if self.records(ask.requester) { self.pending.original(ask) } else { None }
     }
 
     /// An answer is about to be delivered, with which the component can answer the question `owed`.
     pub(crate) fn note_answer(&mut self, to: Seat, toward: Side, owed: Id, actions: &[Action]) {
-        let what = Marked::Answer(owed);
-        self.marks.push(Mark { position: actions.len(), seat: to, toward, what });
+        let what = RecordKind::Answer(owed);
+        self.records.push(Record { position: actions.len(), seat: to, toward, what });
     }
 
     /// Records what has been delivered, in order: the actions from `first` on.
-    pub(crate) fn note_deliveries(&mut self, actions: &[Action], first: usize) {
+    pub(crate) fn record_deliveries(&mut self, actions: &[Action], first: usize) {
         self.end_sharing(&actions[first..]);
-        if self.marks.is_empty() && !self.chain.seats().any(|seat| self.records(seat)) {
+        if self.records.is_empty() && !self.chain.seats().any(|seat| self.records(seat)) {
             return;
         }
-        let mut marks = std::mem::take(&mut self.marks).into_iter().peekable();
+        let mut records = std::mem::take(&mut self.records).into_iter().peekable();
         for (position, action) in actions.iter().enumerate().skip(first) {
-            while let Some(mark) = marks.next_if(|it| it.position <= position) {
-                self.record_mark(mark);
+            while let Some(record) = records.next_if(|it| it.position <= position) {
+                self.apply_record(record);
             }
             let Action::Deliver { to, toward, message } = action else { continue };
             let entry = match message {
                 _ if !self.records(*to) => continue,
                 Message::Notification(call) if call.is(acp::CANCEL_REQUEST) => continue,
-                Message::Notification(call) => Entry::Note(hash(call)),
+                Message::Notification(call) => Delivery::Notification(hash(call)),
                 Message::Request { id, .. } if self.pending.is_barrier(*to, id) => continue,
-                Message::Request { id, call } => Entry::Ask(id.detached(), hash(call)),
+                Message::Request { id, call } => Delivery::Request(id.detached(), hash(call)),
                 Message::Response { .. } => continue,
             };
-            if let Some(passage) = self.passage(*to) {
-                passage.lane(*toward).add(entry);
+            if let Some(barriers) = self.barrier_state(*to) {
+                barriers.log(*toward).add(entry);
             }
         }
-        marks.for_each(|mark| self.record_mark(mark));
+        records.for_each(|record| self.apply_record(record));
     }
 
-    fn record_mark(&mut self, Mark { seat, toward, what, .. }: Mark) {
-        let (Marked::Barrier { id, .. } | Marked::Answer(id)) = &what;
-        if self.pending.get(id).is_none() {
+    fn apply_record(&mut self, Record { seat, toward, what, .. }: Record) {
+        let (RecordKind::Barrier { id, .. } | RecordKind::Answer(id)) = &what;
+        if self.pending.request(id).is_none() {
             return;
         }
-        let Some(passage) = self.passage(seat) else { return };
-        let lane = passage.lane(toward);
+        let Some(barriers) = self.barrier_state(seat) else { return };
+        let log = barriers.log(toward);
         match what {
-            Marked::Answer(id) => lane.add(Entry::Answer(id)),
-            Marked::Barrier { id, at, sent } => {
-                let place = lane.place();
-                lane.barriers.push_back(Barrier { place, id, at, sent });
+            RecordKind::Answer(id) => log.add(Delivery::Answer(id)),
+            RecordKind::Barrier { id, at, sent } => {
+                let place = log.place();
+                log.barriers.push_back(Barrier { place, id, at, sent });
             }
         }
     }
 
     /// A component says something. If it has passed on or answered what was delivered after a barrier, what
     /// waits behind that barrier goes on now.
-    pub(crate) fn note_sign(
+    pub(crate) fn observe_message(
         &mut self,
         from: Seat,
         toward: Side,
         message: &Message,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
-        let Some(passage) = self.passage(from) else { return };
-        passage.heard = cx.now;
+        let Some(barriers) = self.barrier_state(from) else { return };
+        barriers.last_activity = cx.now;
         let swallowed = match message {
-            _ if passage.lanes.iter().all(Lane::is_empty) => return,
+            _ if barriers.logs.iter().all(DeliveryLog::is_empty) => return,
             Message::Notification(call) if call.is(acp::CANCEL_REQUEST) => return,
-            Message::Notification(call) => passage.lane(toward).seen_note(hash(call)),
+            Message::Notification(call) => barriers.log(toward).take_notification(hash(call)),
             Message::Request { call, .. } => {
                 let hash = hash(call);
-                passage.lane(toward).seen(|it| matches!(it, Entry::Ask(_, it) if *it == hash))
+                barriers
+                    .log(toward)
+                    .take_seen(|it| matches!(it, Delivery::Request(_, it) if *it == hash))
             }
             Message::Response { id, .. } => {
-                let is_it =
-                    |it: &Entry| matches!(it, Entry::Ask(it, _) | Entry::Answer(it) if it == id);
-                passage.lanes.iter_mut().flat_map(|lane| lane.seen(is_it)).collect()
+                let is_it = |it: &Delivery| matches!(it, Delivery::Request(it, _) | Delivery::Answer(it) if it == id);
+                barriers.logs.iter_mut().flat_map(|log| log.take_seen(is_it)).collect()
             }
         };
-        passage.swallows |= !swallowed.is_empty();
+        barriers.swallows_barriers |= !swallowed.is_empty();
         self.release_barriers(from, swallowed, cx);
     }
 
     /// Releases what goes around components that are sent no barriers, as soon as nothing is before it.
-    pub(crate) fn release_reached(&mut self, cx: &mut Cx<'_>) {
-        for index in 0..self.passages.len() {
-            let passage = &mut self.passages[index];
-            if passage.lanes.iter().all(|lane| lane.barriers.is_empty()) {
+    pub(crate) fn release_reached(&mut self, cx: &mut Context<'_>) {
+        for index in 0..self.barriers.len() {
+            let barriers = &mut self.barriers[index];
+            if barriers.logs.iter().all(|log| log.barriers.is_empty()) {
                 continue;
             }
             let seat = Seat(index as u16 + 1);
             let mut reached = Vec::new();
-            for lane in &mut passage.lanes {
-                let unsent = lane.barriers.iter().take(lane.reached());
+            for log in &mut barriers.logs {
+                let unsent = log.barriers.iter().take(log.reached());
                 let count = unsent.take_while(|it| !it.sent).count();
-                reached.extend(lane.take_first(count, 0));
+                reached.extend(log.take_first(count, 0));
             }
             self.release_barriers(seat, reached, cx);
         }
     }
 
-    fn release_barriers(&mut self, seat: Seat, barriers: Vec<Id>, cx: &mut Cx<'_>) {
+    fn release_barriers(&mut self, seat: Seat, barriers: Vec<Id>, cx: &mut Context<'_>) {
         for id in barriers {
             if let Some(ask) = self.pending.close(seat, &id) {
-                self.let_through(seat, ask, cx);
+                self.release_behind(seat, ask, cx);
             }
         }
     }
@@ -383,7 +396,7 @@ impl Router {
         toward: Side,
         id: &Id,
         call: &Call,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> bool {
         if !call.is(BARRIER) || !from.is_component() {
             return false;
@@ -401,17 +414,17 @@ impl Router {
     }
 
     /// A barrier has come through, perhaps late.
-    pub(crate) fn barrier_through(&mut self, seat: Seat, id: &Id, cx: &mut Cx<'_>) {
-        let Some(passage) = self.passage(seat) else { return };
-        passage.swallows = false;
-        let through = passage.lanes.iter_mut().find_map(|lane| lane.take_through(id));
+    pub(crate) fn barrier_through(&mut self, seat: Seat, id: &Id, cx: &mut Context<'_>) {
+        let Some(barriers) = self.barrier_state(seat) else { return };
+        barriers.swallows_barriers = false;
+        let through = barriers.logs.iter_mut().find_map(|log| log.take_through(id));
         self.release_barriers(seat, through.unwrap_or_default(), cx);
     }
 
     /// Gives up the barriers of components that have been silent for too long.
-    pub(crate) fn give_up_barriers(&mut self, cx: &mut Cx<'_>) {
-        for index in 0..self.passages.len() {
-            let (seat, given_up) = (Seat(index as u16 + 1), self.passages[index].expire(cx.now));
+    pub(crate) fn give_up_barriers(&mut self, cx: &mut Context<'_>) {
+        for index in 0..self.barriers.len() {
+            let (seat, given_up) = (Seat(index as u16 + 1), self.barriers[index].expire(cx.now));
             self.release_barriers(seat, given_up, cx);
         }
     }
@@ -430,38 +443,38 @@ fn hash(call: &Call) -> u64 {
 mod tests {
     use super::*;
 
-    fn barrier(lane: &mut Lane, number: u64) -> Id {
-        let (place, id) = (lane.place(), Id::from(number));
-        lane.barriers.push_back(Barrier { place, id: id.clone(), at: Time(0), sent: true });
+    fn barrier(log: &mut DeliveryLog, number: u64) -> Id {
+        let (place, id) = (log.place(), Id::from(number));
+        log.barriers.push_back(Barrier { place, id: id.clone(), at: Time(0), sent: true });
         id
     }
 
     /// What was not recorded may be equal to what was recorded later: then nothing is concluded.
     #[test]
     fn what_is_recorded_is_bounded() {
-        let mut lane = Lane::default();
+        let mut log = DeliveryLog::default();
         for n in 0..10 * MOST as u64 {
-            lane.add(Entry::Note(n));
+            log.add(Delivery::Notification(n));
         }
-        assert_eq!(lane.entries.len(), MOST + 1);
-        let first = barrier(&mut lane, 1);
-        assert!(lane.seen_note(0).is_empty() && lane.seen_note(1).is_empty());
-        lane.add(Entry::Note(7));
-        lane.add(Entry::Answer(Id::from(9)));
-        assert_eq!(lane.reached(), 0);
-        assert!(lane.seen_note(5000).is_empty());
-        let is_answer = |it: &Entry| matches!(it, Entry::Answer(it) if *it == Id::from(9));
-        assert_eq!(lane.seen(is_answer), [first]);
-        assert!(lane.is_empty());
+        assert_eq!(log.entries.len(), MOST + 1);
+        let first = barrier(&mut log, 1);
+        assert!(log.take_notification(0).is_empty() && log.take_notification(1).is_empty());
+        log.add(Delivery::Notification(7));
+        log.add(Delivery::Answer(Id::from(9)));
+        assert_eq!(log.reached(), 0);
+        assert!(log.take_notification(5000).is_empty());
+        let is_answer = |it: &Delivery| matches!(it, Delivery::Answer(it) if *it == Id::from(9));
+        assert_eq!(log.take_seen(is_answer), [first]);
+        assert!(log.is_empty());
         for n in 0..10 * MOST as u64 {
-            lane.add(Entry::Ask(Id::from(n), n));
+            log.add(Delivery::Request(Id::from(n), n));
         }
-        assert_eq!(lane.entries.len(), 2 * MOST + 1);
-        let second = barrier(&mut lane, 2);
-        lane.add(Entry::Note(1));
-        assert_eq!(lane.take_through(&second), Some(vec![second]));
-        assert_eq!(lane.entries.len(), 1);
+        assert_eq!(log.entries.len(), 2 * MOST + 1);
+        let second = barrier(&mut log, 2);
+        log.add(Delivery::Notification(1));
+        assert_eq!(log.take_through(&second), Some(vec![second]));
+        assert_eq!(log.entries.len(), 1);
         // The gap after the barrier stays one.
-        assert!(lane.seen_note(1).is_empty());
+        assert!(log.take_notification(1).is_empty());
     }
 }

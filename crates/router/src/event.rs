@@ -17,7 +17,7 @@ impl Time {
 
 /// What all rules need: the time, and the list of what is to be done.
 #[derive(Debug)]
-pub(crate) struct Cx<'a> {
+pub(crate) struct Context<'a> {
     pub now: Time,
     pub out: &'a mut Vec<Action>,
 }
@@ -31,15 +31,15 @@ pub enum Event {
     /// `from` has read.
     Supplied { from: Seat, toward: Side, message: Message },
     /// A component that did not survive its first greeting was started again, with another one.
-    Again { seat: Seat, why: Exit },
+    GreetingRetried { seat: Seat, exit: Exit },
     /// Nothing more will come from `seat`, ever: the chain ends.
-    Left { seat: Seat, why: Exit },
+    Closed { seat: Seat, exit: Exit },
     /// Nothing more will come from who sat at `seat`; the chain goes on, as planned. Of the questions
     /// that it owed, those in `lost` are lost with it, though it may have passed them on: only it could
     /// have made use of the answers.
-    Parted { seat: Seat, why: Exit, plan: Plan, lost: Vec<Id> },
+    Down { seat: Seat, exit: Exit, recovery: Recovery, lost: Vec<Id> },
     /// Another one has taken the place of who parted, and is to be greeted.
-    Returned(Seat),
+    Restarted(Seat),
     /// It knows what it must know: it can be spoken to.
     Resumed(Seat),
     /// The seat of who parted is left out from now on.
@@ -52,7 +52,7 @@ pub enum Event {
 
 /// What becomes of a seat whose component has parted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Plan {
+pub enum Recovery {
     /// Another component is started at this time; so many were tried in a row.
     Restart {
         at: Time,
@@ -70,9 +70,9 @@ pub enum Action {
     Deliver { to: Seat, toward: Side, message: Message },
     /// Who has taken the place of another has answered `initialize`. If it is fit, say what it must
     /// know and then [`Event::Resumed`].
-    Returned { seat: Seat, outcome: Outcome },
+    Reinitialized { seat: Seat, outcome: Outcome },
     /// Tell the people who run this.
-    Report(Notice),
+    Report(Diagnostic),
     /// The chain is over: write out what is queued, end the components. No action follows.
     Finish(Ending),
 }
@@ -88,7 +88,7 @@ pub enum Ending {
 
 /// Something worth telling, which concerns one seat.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Notice {
+pub struct Diagnostic {
     pub level: Level,
     pub seat: Seat,
     pub text: String,

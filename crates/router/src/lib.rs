@@ -14,25 +14,27 @@
 //! - [`around`]: the rules for messages that go around a component
 //! - `barrier`: the rules for barriers, which keep the order
 //! - `copies`: which questions a component has passed on
-//! - `obituary`: how a component's end is told
+//! - `crash_report`: how a component's end is told
 //!
 //! The router knows three methods, `initialize`, `$/cancel_request` and (for what goes around a component)
 //! `session/update`, and no sessions.
 
-pub mod absence;
-pub mod around;
 mod barrier;
-mod copies;
+mod crash_report;
 pub mod event;
+mod forwarded;
 mod greeting;
-mod obituary;
 pub mod pending;
+pub mod recovery;
 pub mod router;
 pub mod seat;
+pub mod skip;
 mod view;
 
 pub use acp_wire::Outcome;
-pub use around::Kind;
-pub use event::{Action, Ending, Event, Level, Notice, Plan, Time};
+pub use event::{Action, Diagnostic, Ending, Event, Level, Recovery, Time};
 pub use router::Router;
-pub use seat::{Chain, Component, Exit, Greeted, How, Life, Mode, Role, Seat, TakesUpdates};
+pub use seat::{
+    Chain, Component, Exit, ExitCause, Handshake, Mode, Role, Seat, SeatState, UpdateFilter,
+};
+pub use skip::MessageKind;

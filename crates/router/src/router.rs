@@ -3,46 +3,46 @@
 use acp_wire::message::error_object;
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 
-use crate::absence::{Absence, Letter};
-use crate::around::Detours;
-use crate::barrier::{Mark, Passage};
-use crate::event::{Action, Cx, Ending, Event, Level, Notice, Time};
-use crate::pending::{Ask, Gist, Pending, Purpose};
-use crate::seat::{Chain, Exit, Greeted, How, Life, Role, Seat};
+use crate::barrier::{BarrierState, Record};
+use crate::event::{Action, Context, Diagnostic, Ending, Event, Level, Time};
+use crate::pending::{Fingerprint, PendingRequest, PendingRequests, Purpose};
+use crate::recovery::{HeldCall, HeldQueue};
+use crate::seat::{Chain, Exit, ExitCause, Handshake, Role, Seat, SeatState};
+use crate::skip::SkipRules;
 
 /// Decides; never acts. See the crate's documentation.
 #[derive(Debug)]
 pub struct Router {
     pub(crate) chain: Chain,
     /// One per component; the outer pipe is `outer`.
-    pub(crate) lives: Vec<Life>,
+    pub(crate) states: Vec<SeatState>,
     /// By component: how the last one in its seat ended.
     pub(crate) exits: Vec<Option<Exit>>,
     /// By component: what waits for it.
-    pub(crate) absences: Vec<Absence>,
-    pub(crate) greeted: Vec<Greeted>,
+    pub(crate) held_queues: Vec<HeldQueue>,
+    pub(crate) handshakes: Vec<Handshake>,
     pub(crate) outer: Outer,
-    pub(crate) pending: Pending,
+    pub(crate) pending: PendingRequests,
     pub(crate) phase: Phase,
     /// Whose move it is in the handshake, and until when.
-    pub(crate) turn: Option<(Seat, Time)>,
+    pub(crate) handshake_turn: Option<(Seat, Time)>,
     /// By component: what is known of its way with barriers (see `barrier`).
-    pub(crate) passages: Vec<Passage>,
+    pub(crate) barriers: Vec<BarrierState>,
     /// What was delivered by the event at hand, beside its actions.
-    pub(crate) marks: Vec<Mark>,
+    pub(crate) records: Vec<Record>,
     /// Tells this chain from others.
     pub(crate) seed: u64,
     /// This chain is a component of another one, which is told whether it contains a guard.
-    pub(crate) tells_guards: bool,
+    pub(crate) announces_guards: bool,
     /// By component: what goes around it (see `around`).
-    pub(crate) detours: Vec<Detours>,
+    pub(crate) skip_rules: Vec<SkipRules>,
 }
 
 /// What is known of the outer pipe.
 #[derive(Debug, Default)]
 pub(crate) struct Outer {
     /// It has sent a first, valid `initialize`: the components are started.
-    pub began: bool,
+    pub started: bool,
     /// In proxy mode: our last component has initialised its successor there.
     pub successor_greeted: bool,
     /// The handshake settled on ACP v2, where a null id is an error.
@@ -53,7 +53,7 @@ pub(crate) struct Outer {
 
 /// Who asks something: under which id, and which way.
 #[derive(Debug)]
-pub(crate) struct Asker {
+pub(crate) struct Requester {
     pub seat: Seat,
     pub id: Id,
     pub toward: Side,
@@ -74,20 +74,20 @@ pub(crate) enum Phase {
 impl Router {
     pub fn new(chain: Chain) -> Router {
         Router {
-            detours: chain.components.iter().map(|_| Detours::default()).collect(),
-            passages: chain.components.iter().map(|_| Passage::default()).collect(),
-            lives: vec![Life::Empty; chain.components.len()],
+            skip_rules: chain.components.iter().map(|_| SkipRules::default()).collect(),
+            barriers: chain.components.iter().map(|_| BarrierState::default()).collect(),
+            states: vec![SeatState::NotStarted; chain.components.len()],
             exits: vec![None; chain.components.len()],
-            absences: chain.components.iter().map(|_| Absence::default()).collect(),
-            greeted: vec![Greeted::default(); chain.components.len()],
+            held_queues: chain.components.iter().map(|_| HeldQueue::default()).collect(),
+            handshakes: vec![Handshake::default(); chain.components.len()],
             chain,
             outer: Outer::default(),
-            pending: Pending::default(),
+            pending: PendingRequests::default(),
             phase: Phase::Open,
-            turn: None,
-            marks: Vec::new(),
+            handshake_turn: None,
+            records: Vec::new(),
             seed: 0,
-            tells_guards: false,
+            announces_guards: false,
         }
     }
 
@@ -97,21 +97,22 @@ impl Router {
             Phase::Closing { until, .. } => Some(until),
             Phase::Open | Phase::Closed => None,
         };
-        let turn = self.greeting_deadline();
+        let turn = self.handshake_deadline();
         [closing, turn, self.barrier_deadline()].into_iter().flatten().min()
     }
 
     /// Until when the first handshake waits for the one whose turn it is.
-    pub fn greeting_deadline(&self) -> Option<Time> {
-        self.turn.map(|(_, until)| until)
+    pub fn handshake_deadline(&self) -> Option<Time> {
+        self.handshake_turn.map(|(_, until)| until)
     }
 
     /// Who has kept the handshake waiting for too long. A shell that knows the last words of that
-    /// component tells its end itself, with [`Event::Left`]; else it is told without them, at the
+    /// component tells its end itself, with [`Event::Closed`]; else it is told without them, at the
     /// next [`Event::Tick`].
-    pub fn overdue(&self, now: Time) -> Option<(Seat, How)> {
-        let (seat, until) = self.turn?;
-        (until <= now).then_some((seat, How::Silent(self.chain.greeting_limit)))
+    pub fn overdue_handshake(&self, now: Time) -> Option<(Seat, ExitCause)> {
+        let (seat, until) = self.handshake_turn?;
+        (until <= now)
+            .then_some((seat, ExitCause::InitializeTimeout(self.chain.initialize_timeout)))
     }
 
     /// The one way in. What is to be done is appended to `actions`, in order. (It fills a list
@@ -121,40 +122,40 @@ impl Router {
             return;
         }
         let first = actions.len();
-        let cx = &mut Cx { now, out: actions };
+        let cx = &mut Context { now, out: actions };
         match event {
             Event::Arrived { from, toward, message } => {
-                self.note_sign(from, toward, &message, cx);
+                self.observe_message(from, toward, &message, cx);
                 self.on_message(from, toward, message, cx);
             }
             Event::Supplied { from, toward, message } => {
                 self.on_message(from, toward, message, cx);
             }
-            Event::Left { seat: Seat::OUTER, why } => self.on_outer_left(&why, cx),
-            Event::Left { seat, why } => self.on_left(seat, why, cx),
+            Event::Closed { seat: Seat::OUTER, exit } => self.on_outer_closed(&exit, cx),
+            Event::Closed { seat, exit } => self.on_closed(seat, exit, cx),
             // What it had asked, nobody waits for any more; what it owes is still owed.
-            Event::Again { seat, why } => {
-                self.note_exit(seat, why);
-                self.pending.forget(seat);
-                self.renew_passage(seat);
+            Event::GreetingRetried { seat, exit } => {
+                self.note_exit(seat, exit);
+                self.pending.take_sent_by(seat);
+                self.reset_barriers(seat);
             }
-            Event::Parted { seat, why, plan, lost } => {
-                self.on_parted(seat, why, (plan, lost), cx);
+            Event::Down { seat, exit, recovery, lost } => {
+                self.on_down(seat, exit, (recovery, lost), cx);
             }
-            Event::Returned(seat) => self.on_returned(seat, cx),
+            Event::Restarted(seat) => self.on_restarted(seat, cx),
             Event::Resumed(seat) => self.on_resumed(seat, cx),
             Event::Bypassed(seat) => self.on_bypassed(seat, cx),
             Event::Stop => self.close(now, Ending::Clean, stopping()),
             Event::Tick => self.on_tick(cx),
         }
-        self.note_deliveries(cx.out, first);
+        self.record_deliveries(cx.out, first);
         loop {
             let released = cx.out.len();
             self.release_reached(cx);
-            if cx.out.len() == released && self.marks.is_empty() {
+            if cx.out.len() == released && self.records.is_empty() {
                 break;
             }
-            self.note_deliveries(cx.out, released);
+            self.record_deliveries(cx.out, released);
         }
         self.settle(cx);
     }
@@ -164,7 +165,7 @@ impl Router {
         from: Seat,
         toward: Side,
         message: Message,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
         match message {
             Message::Request { id, call } => self.on_request(from, toward, id, call, cx),
@@ -175,7 +176,7 @@ impl Router {
         }
     }
 
-    fn on_request(&mut self, from: Seat, toward: Side, id: Id, call: Call, cx: &mut Cx<'_>) {
+    fn on_request(&mut self, from: Seat, toward: Side, id: Id, call: Call, cx: &mut Context<'_>) {
         if id.is_null() && self.outer.v2 {
             let why = "a request id must not be null in ACP v2";
             return self.refuse(from, toward, id, code::INVALID_REQUEST, why, cx);
@@ -189,31 +190,35 @@ impl Router {
         if toward == Side::Agent && call.is(acp::INITIALIZE) {
             return self.on_initialize(from, id, call, cx);
         }
-        if !self.outer.began {
+        if !self.outer.started {
             let why = "not initialized: the first request must be initialize";
             return self.refuse(from, toward, id, code::INVALID_REQUEST, why, cx);
         }
         if self.on_barrier(from, toward, &id, &call, cx) {
             return;
         }
-        let letter = Letter::new(from, toward, Message::Request { id, call });
+        let letter = HeldCall::new(from, toward, Message::Request { id, call });
         self.route(letter, cx);
     }
 
-    fn on_notification(&mut self, from: Seat, toward: Side, call: Call, cx: &mut Cx<'_>) {
+    fn on_notification(&mut self, from: Seat, toward: Side, call: Call, cx: &mut Context<'_>) {
         if call.is(acp::CANCEL_REQUEST) {
             return self.on_cancel(from, call, cx);
         }
-        if !self.outer.began {
+        if !self.outer.started {
             let text = dropped(&call, "it came before initialize");
-            return cx.out.push(Action::Report(Notice { level: Level::Debug, seat: from, text }));
+            return cx.out.push(Action::Report(Diagnostic {
+                level: Level::Debug,
+                seat: from,
+                text,
+            }));
         }
-        let letter = Letter::new(from, toward, Message::Notification(call));
+        let letter = HeldCall::new(from, toward, Message::Notification(call));
         self.route(letter, cx);
     }
 
     /// Finds out where a request or a notification goes next from where it is.
-    pub(crate) fn route(&mut self, letter: Letter, cx: &mut Cx<'_>) {
+    pub(crate) fn route(&mut self, letter: HeldCall, cx: &mut Context<'_>) {
         let (at, toward) = (letter.at(), letter.toward);
         match &letter.message {
             Message::Request { id, .. } => match self.receiver(at, toward) {
@@ -227,7 +232,7 @@ impl Router {
                 Err(why) => {
                     let (level, seat) = (Level::Debug, letter.from);
                     let text = dropped(call, &why);
-                    cx.out.push(Action::Report(Notice { level, seat, text }));
+                    cx.out.push(Action::Report(Diagnostic { level, seat, text }));
                 }
             },
             Message::Response { .. } => {}
@@ -235,29 +240,29 @@ impl Router {
     }
 
     /// Hands a request or a notification over, or keeps it for one who cannot be spoken to now.
-    fn pass(&mut self, letter: Letter, to: Seat, cx: &mut Cx<'_>) {
+    fn pass(&mut self, letter: HeldCall, to: Seat, cx: &mut Context<'_>) {
         if let Some(letter) = self.hold(to, letter) {
-            self.hand_over(letter, to, cx);
+            self.deliver_call(letter, to, cx);
         }
     }
 
-    pub(crate) fn hand_over(&mut self, letter: Letter, to: Seat, cx: &mut Cx<'_>) {
-        if self.goes_around(to, &letter) {
-            return self.around(to, letter, cx);
+    pub(crate) fn deliver_call(&mut self, letter: HeldCall, to: Seat, cx: &mut Context<'_>) {
+        if self.skips(to, &letter) {
+            return self.send_past(to, letter, cx);
         }
-        let Letter { from, toward, message, past } = letter;
+        let HeldCall { from, toward, message, past } = letter;
         match message {
             Message::Request { id, call } => {
-                let asker = Asker { seat: from, id, toward };
+                let requester = Requester { seat: from, id, toward };
                 let via = past.into_iter().rev().collect();
-                self.ask_via(asker, call, to, (Purpose::Pass, via), cx);
+                self.send_request_via(requester, call, to, (Purpose::Forward, via), cx);
             }
             message => cx.out.push(Action::Deliver { to, toward, message }),
         }
     }
 
     /// Ids in a cancellation are those of one link: look it up, pass it on under the id of the next.
-    fn on_cancel(&mut self, from: Seat, call: Call, cx: &mut Cx<'_>) {
+    fn on_cancel(&mut self, from: Seat, call: Call, cx: &mut Context<'_>) {
         let params = call.params.unwrap_or(Json::NULL);
         let Some(id) = acp::cancelled_id(&params) else { return };
         if self.cancel_held(from, &id, cx) {
@@ -267,7 +272,7 @@ impl Router {
             if !std::mem::replace(&mut ask.cancelled, true) {
                 let params = acp::cancel_params(&params, &ours);
                 let message = Message::notification(acp::CANCEL_REQUEST, params);
-                cx.out.push(Action::Deliver { to: ask.answerer, toward: ask.toward, message });
+                cx.out.push(Action::Deliver { to: ask.responder, toward: ask.toward, message });
             }
         }
     }
@@ -278,16 +283,20 @@ impl Router {
         id: Id,
         outcome: Outcome,
         extras: Option<Box<[u8]>>,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
         let Some(ask) = self.pending.close(from, &id) else {
             let text = format!("answer {id} dropped: nobody waits for it");
-            return cx.out.push(Action::Report(Notice { level: Level::Debug, seat: from, text }));
+            return cx.out.push(Action::Report(Diagnostic {
+                level: Level::Debug,
+                seat: from,
+                text,
+            }));
         };
         match ask.purpose {
-            Purpose::Pass => self.on_answer(ask, outcome, extras, cx),
-            Purpose::Greeting { .. } => self.on_greeted(ask, outcome, extras, cx),
-            Purpose::Return => self.on_return_answered(from, outcome, cx),
+            Purpose::Forward => self.on_answer(ask, outcome, extras, cx),
+            Purpose::Initialize { .. } => self.on_greeted(ask, outcome, extras, cx),
+            Purpose::Reinitialize => self.on_reinitialized(from, outcome, cx),
             Purpose::Barrier(_) => {
                 self.pending.restore(&id, ask);
                 self.barrier_through(from, &id, cx);
@@ -296,54 +305,54 @@ impl Router {
     }
 
     /// Writes the question down and asks it.
-    pub(crate) fn ask(
+    pub(crate) fn send_request(
         &mut self,
-        asker: Asker,
+        requester: Requester,
         call: Call,
-        answerer: Seat,
+        responder: Seat,
         purpose: Purpose,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
-        self.ask_via(asker, call, answerer, (purpose, Vec::new()), cx);
+        self.send_request_via(requester, call, responder, (purpose, Vec::new()), cx);
     }
 
-    /// The same; the answer goes past these, behind all that the answerer says to them before.
-    fn ask_via(
+    /// The same; the answer goes past these, behind all that the responder says to them before.
+    fn send_request_via(
         &mut self,
-        asker: Asker,
+        requester: Requester,
         call: Call,
-        answerer: Seat,
+        responder: Seat,
         (purpose, via): (Purpose, Vec<Seat>),
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
-        let toward = asker.toward;
+        let toward = requester.toward;
         // Only proxies pass questions on.
         let passes = |seat| seat != Seat::OUTER && self.chain.role(seat) == Role::Proxy;
-        let gist = match passes(asker.seat) || passes(answerer) {
-            true => Gist::of(call.params.as_ref(), self.pending.kept()),
-            false => Gist::None,
+        let fingerprint = match passes(requester.seat) || passes(responder) {
+            true => Fingerprint::of(call.params.as_ref(), self.pending.kept_param_bytes()),
+            false => Fingerprint::None,
         };
-        let id = self.pending.open(Ask {
-            asker: asker.seat,
-            asker_id: asker.id.detached(),
-            answerer,
+        let id = self.pending.open(PendingRequest {
+            requester: requester.seat,
+            requester_id: requester.id.detached(),
+            responder,
             toward,
             method: call.method.name().into_owned(),
-            gist,
-            at: cx.now,
+            fingerprint,
+            sent_at: cx.now,
             cancelled: false,
             purpose,
             via,
         });
         let message = Message::Request { id, call };
-        cx.out.push(Action::Deliver { to: answerer, toward, message });
+        cx.out.push(Action::Deliver { to: responder, toward, message });
     }
 
     /// Who can answer a request of `from` in that direction, or the answer it gets instead.
     pub(crate) fn receiver(&self, from: Seat, toward: Side) -> Result<Seat, Outcome> {
         let to =
             self.listener(from, toward).map_err(|why| match self.neighbour_exit(from, toward) {
-                Some((seat, exit)) => Outcome::Error(self.chain.death_notice(seat, exit, None)),
+                Some((seat, exit)) => Outcome::Error(self.chain.crash_error(seat, exit, None)),
                 None => Outcome::error(code::INVALID_REQUEST, &why),
             })?;
         if to == Seat::OUTER && self.outer.left {
@@ -358,12 +367,12 @@ impl Router {
         let Some(to) = self.neighbour(from, toward) else {
             return Err("nobody is in that direction".into());
         };
-        match self.life(to) {
-            Some(Life::Empty | Life::Starting) => {
+        match self.state(to) {
+            Some(SeatState::NotStarted | SeatState::Starting) => {
                 Err(format!("{} is not initialized yet", self.chain.describe(to)))
             }
-            Some(Life::Closed) => {
-                let what = self.last_exit(to).map(Exit::what).unwrap_or_default();
+            Some(SeatState::Closed) => {
+                let what = self.last_exit(to).map(Exit::description).unwrap_or_default();
                 Err(format!("{} {what}", self.chain.describe(to)))
             }
             Some(_) | None => Ok(to),
@@ -373,7 +382,7 @@ impl Router {
     /// Who is next to a seat, among those who are not left out.
     pub(crate) fn neighbour(&self, seat: Seat, toward: Side) -> Option<Seat> {
         let mut next = self.chain.neighbour(seat, toward)?;
-        while let Some(Life::Bypassed) = self.life(next) {
+        while let Some(SeatState::Bypassed) = self.state(next) {
             next = self.chain.neighbour(next, toward)?;
         }
         Some(next)
@@ -386,64 +395,66 @@ impl Router {
 
     fn neighbour_exit(&self, from: Seat, toward: Side) -> Option<(Seat, &Exit)> {
         let seat = self.neighbour(from, toward)?;
-        match self.life(seat)? {
-            Life::Closed => Some((seat, self.last_exit(seat)?)),
+        match self.state(seat)? {
+            SeatState::Closed => Some((seat, self.last_exit(seat)?)),
             _ => None,
         }
     }
 
-    fn on_outer_left(&mut self, why: &Exit, cx: &mut Cx<'_>) {
+    fn on_outer_closed(&mut self, why: &Exit, cx: &mut Context<'_>) {
         self.outer.left = true;
-        if why.how == How::ClosedInput {
+        if why.cause == ExitCause::ClosedInput {
             // It does not even read: what it waits for can reach nobody.
-            self.pending.forget(Seat::OUTER);
-            self.forget_asker(Seat::OUTER);
+            self.pending.take_sent_by(Seat::OUTER);
+            self.drop_held_of(Seat::OUTER);
         }
         let text = format!("{} has left", self.chain.describe(Seat::OUTER));
-        for (_, ask) in self.pending.abandon(Seat::OUTER) {
+        for (_, ask) in self.pending.take_owed_by(Seat::OUTER) {
             let outcome = Outcome::error(code::INTERNAL_ERROR, &text);
-            answer(ask.asker, ask.toward.opposite(), ask.asker_id, outcome, cx);
+            answer(ask.requester, ask.toward.opposite(), ask.requester_id, outcome, cx);
         }
         self.close(cx.now, Ending::Clean, stopping());
     }
 
-    pub(crate) fn on_left(&mut self, seat: Seat, why: Exit, cx: &mut Cx<'_>) {
-        let Some(state) = self.life_mut(seat) else { return };
-        if matches!(state, Life::Closed) {
+    pub(crate) fn on_closed(&mut self, seat: Seat, why: Exit, cx: &mut Context<'_>) {
+        let Some(state) = self.state_mut(seat) else { return };
+        if matches!(state, SeatState::Closed) {
             return;
         }
-        self.turn = self.turn.filter(|(whose, _)| *whose != seat);
-        let error = self.chain.death_notice(seat, &why, None);
+        self.handshake_turn = self.handshake_turn.filter(|(whose, _)| *whose != seat);
+        let error = self.chain.crash_error(seat, &why, None);
         self.refuse_held(seat, &error, cx);
-        if let Some(state) = self.life_mut(seat) {
-            *state = Life::Closed;
+        if let Some(state) = self.state_mut(seat) {
+            *state = SeatState::Closed;
         }
         self.note_exit(seat, why.clone());
-        self.pending.forget(seat);
-        self.forget_asker(seat);
-        self.renew_passage(seat);
+        self.pending.take_sent_by(seat);
+        self.drop_held_of(seat);
+        self.reset_barriers(seat);
         let mut greeting = false;
-        for (_, ask) in self.pending.abandon(seat) {
-            greeting |= matches!(ask.purpose, Purpose::Greeting { .. });
-            let error = self.chain.death_notice(seat, &why, Some(&ask.method));
+        for (_, ask) in self.pending.take_owed_by(seat) {
+            greeting |= matches!(ask.purpose, Purpose::Initialize { .. });
+            let error = self.chain.crash_error(seat, &why, Some(&ask.method));
             self.give_up(ask, error, cx);
         }
         let starting = greeting
-            || self
-                .lives
-                .iter()
-                .any(|it| matches!(it, Life::Empty | Life::Starting | Life::Greeting { .. }));
-        let line = self.chain.obituary(seat, &why, None);
+            || self.states.iter().any(|it| {
+                matches!(
+                    it,
+                    SeatState::NotStarted | SeatState::Starting | SeatState::Initializing { .. }
+                )
+            });
+        let line = self.chain.crash_report(seat, &why, None);
         // A chain that never stood has nothing to wait for: the editor hears of it at once, in our
         // own words, whatever the proxies in between would make of it.
         let grace = if starting { 0 } else { self.chain.grace };
         self.close_within(cx.now, grace, Ending::Failed(line), error);
     }
 
-    fn on_tick(&mut self, cx: &mut Cx<'_>) {
+    fn on_tick(&mut self, cx: &mut Context<'_>) {
         self.give_up_barriers(cx);
-        if let Some((seat, how)) = self.overdue(cx.now) {
-            self.on_left(seat, Exit::new(how), cx);
+        if let Some((seat, how)) = self.overdue_handshake(cx.now) {
+            self.on_closed(seat, Exit::new(how), cx);
         }
     }
 
@@ -459,10 +470,10 @@ impl Router {
     }
 
     /// Ends a closing chain once the outer pipe waits for nothing, or has waited long enough.
-    fn settle(&mut self, cx: &mut Cx<'_>) {
+    fn settle(&mut self, cx: &mut Context<'_>) {
         let Phase::Closing { until, .. } = &self.phase else { return };
         let in_time = *until > cx.now;
-        if in_time && (self.pending.waits(Seat::OUTER) || self.asks_absent(Seat::OUTER)) {
+        if in_time && (self.pending.is_waiting(Seat::OUTER) || self.waits_for_held(Seat::OUTER)) {
             return;
         }
         let Phase::Closing { ending, error, .. } =
@@ -470,8 +481,8 @@ impl Router {
         else {
             return;
         };
-        self.turn = None;
-        self.passages.iter_mut().for_each(|it| *it = Passage::default());
+        self.handshake_turn = None;
+        self.barriers.iter_mut().for_each(|it| *it = BarrierState::default());
         self.refuse_all_held(&error, cx);
         for ask in self.pending.drain() {
             self.give_up(ask, error.clone(), cx);
@@ -479,29 +490,29 @@ impl Router {
         cx.out.push(Action::Finish(ending));
     }
 
-    /// Nobody will answer this question: its asker is told.
-    fn give_up(&mut self, ask: Ask, error: Json, cx: &mut Cx<'_>) {
+    /// Nobody will answer this question: its requester is told.
+    fn give_up(&mut self, ask: PendingRequest, error: Json, cx: &mut Context<'_>) {
         match ask.purpose {
-            Purpose::Return => {}
+            Purpose::Reinitialize => {}
             Purpose::Barrier(held) => {
-                for held in self.unload(ask.answerer, held) {
-                    self.go_on_at_the_end(held, &error, cx);
+                for held in self.uncount_held(ask.responder, held) {
+                    self.release_at_shutdown(held, &error, cx);
                 }
             }
-            Purpose::Pass | Purpose::Greeting { .. } => {
+            Purpose::Forward | Purpose::Initialize { .. } => {
                 let outcome = Outcome::Error(error);
-                answer(ask.asker, ask.toward.opposite(), ask.asker_id, outcome, cx);
+                answer(ask.requester, ask.toward.opposite(), ask.requester_id, outcome, cx);
             }
         }
     }
 
-    fn refuse(&self, from: Seat, toward: Side, id: Id, code: i64, why: &str, cx: &mut Cx<'_>) {
+    fn refuse(&self, from: Seat, toward: Side, id: Id, code: i64, why: &str, cx: &mut Context<'_>) {
         answer(from, toward.opposite(), id, Outcome::error(code, why), cx);
     }
 }
 
 /// Answers a request in the conductor's own name.
-pub(crate) fn answer(to: Seat, toward: Side, id: Id, outcome: Outcome, cx: &mut Cx<'_>) {
+pub(crate) fn answer(to: Seat, toward: Side, id: Id, outcome: Outcome, cx: &mut Context<'_>) {
     cx.out.push(Action::Deliver { to, toward, message: Message::response(id, outcome) });
 }
 

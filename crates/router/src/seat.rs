@@ -46,7 +46,7 @@ pub struct Chain {
     pub mode: Mode,
     pub components: Vec<Component>,
     /// How long a component may take with its part of `initialize`, in milliseconds.
-    pub greeting_limit: u64,
+    pub initialize_timeout: u64,
     /// How long questions may stay open when the chain ends, in milliseconds.
     pub grace: u64,
     /// Take the editor's protocol version as it is, be it a number or not. For chains of the oldest
@@ -61,15 +61,15 @@ pub struct Component {
     pub command: String,
     /// It is there to keep something from passing: nothing may pass without it.
     pub guard: bool,
-    pub updates: TakesUpdates,
+    pub updates: UpdateFilter,
 }
 
 /// Which `session/update`s a proxy is sent. The others go around it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum TakesUpdates {
+pub enum UpdateFilter {
     /// Those that the SDKs of its generation can read, where proxies are known to fail with others.
     #[default]
-    Usual,
+    Auto,
     /// All of them, and everything else, too: it is spared nothing.
     All,
     /// Those that the SDKs of its generation can read.
@@ -82,7 +82,7 @@ impl Component {
             name: name.into(),
             command: command.into(),
             guard: false,
-            updates: TakesUpdates::Usual,
+            updates: UpdateFilter::Auto,
         }
     }
 }
@@ -142,48 +142,51 @@ impl Chain {
 
 /// The last handshake of a component: what it was asked and what it answered.
 #[derive(Debug, Clone, Default)]
-pub struct Greeted {
-    pub asked: Option<Json>,
-    pub answered: Option<Outcome>,
+pub struct Handshake {
+    pub params: Option<Json>,
+    pub answer: Option<Outcome>,
     /// What its successor answered to the `initialize` that it passed on.
-    pub successor: Option<Outcome>,
+    pub successor_answer: Option<Outcome>,
 }
 
-/// Where a seat is in its life. The router writes it; all else reads it. Data exists only in the state that it
+/// Where a seat is in its state. The router writes it; all else reads it. Data exists only in the state that it
 /// belongs to. How the last component of a seat ended is [`Router::last_exit`](crate::Router::last_exit).
 #[derive(Debug, Clone)]
-pub enum Life {
+pub enum SeatState {
     /// Not started yet.
-    Empty,
+    NotStarted,
     /// Started; its turn in the handshake has not come.
     Starting,
     /// Was sent `initialize` with these params; `forwarded` once it sent its own to its successor;
     /// `again` if it was live before, and since when.
-    Greeting { params: Option<Json>, forwarded: bool, again: Option<Time> },
+    Initializing { params: Option<Json>, forwarded: bool, again: Option<Time> },
     /// Answered `initialize`, or was told all that it must know; since when.
     Live { since: Time },
     /// Its component has failed, and the next one is started at this time, after so many attempts. What is
     /// sent to it waits (see `absence`).
-    Away { at: Time, attempts: u32 },
+    Down { at: Time, attempts: u32 },
     /// The next component was started and sent `initialize`, and has until then to answer.
-    Returning { until: Time },
+    Reinitializing { until: Time },
     /// It has answered, and is told what it must know; until when the next answer is due.
-    Learning { until: Time },
+    Replaying { until: Time },
     /// Left out for good: its neighbours are neighbours now.
     Bypassed,
     /// Gone for good.
     Closed,
 }
 
-impl Life {
+impl SeatState {
     /// Its component has failed, and the next one cannot be sent messages yet.
-    pub fn is_away(&self) -> bool {
-        matches!(self, Life::Away { .. } | Life::Returning { .. } | Life::Learning { .. })
+    pub fn is_recovering(&self) -> bool {
+        matches!(
+            self,
+            SeatState::Down { .. } | SeatState::Reinitializing { .. } | SeatState::Replaying { .. }
+        )
     }
 
     /// Has a component in this seat ever answered `initialize`, so that it can be greeted again?
-    pub fn has_stood(&self) -> bool {
-        self.is_up() || self.is_away()
+    pub fn was_initialized(&self) -> bool {
+        self.is_up() || self.is_recovering()
     }
 
     /// It can be sent messages.
@@ -194,22 +197,24 @@ impl Life {
     /// Since when it can be sent messages.
     pub fn live_since(&self) -> Option<Time> {
         match self {
-            Life::Live { since } | Life::Greeting { again: Some(since), .. } => Some(*since),
+            SeatState::Live { since } | SeatState::Initializing { again: Some(since), .. } => {
+                Some(*since)
+            }
             _ => None,
         }
     }
 
     /// There is no component, for now or for ever.
     pub fn is_vacant(&self) -> bool {
-        matches!(self, Life::Away { .. } | Life::Bypassed | Life::Closed)
+        matches!(self, SeatState::Down { .. } | SeatState::Bypassed | SeatState::Closed)
     }
 
     /// When something is due: a start, or an answer.
     pub fn deadline(&self) -> Option<Time> {
         match self {
-            Life::Away { at: time, .. }
-            | Life::Returning { until: time }
-            | Life::Learning { until: time } => Some(*time),
+            SeatState::Down { at: time, .. }
+            | SeatState::Reinitializing { until: time }
+            | SeatState::Replaying { until: time } => Some(*time),
             _ => None,
         }
     }
@@ -218,13 +223,13 @@ impl Life {
 /// Why nothing more comes from a seat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exit {
-    pub how: How,
+    pub cause: ExitCause,
     /// The end of what it wrote on stderr, and noise it wrote on stdout: at most 20 lines.
-    pub last_words: Vec<String>,
+    pub last_output: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum How {
+pub enum ExitCause {
     /// The program could not be started.
     NotStarted(String),
     /// The program ended with this status.
@@ -240,46 +245,48 @@ pub enum How {
     /// It closed its connection to its successor, which it had started itself.
     ClosedSuccessor,
     /// It did not do its part of the handshake in so many milliseconds.
-    Silent(u64),
+    InitializeTimeout(u64),
     /// It took the place of another and refused to be initialized; these are its words.
-    Refused(String),
+    RefusedInitialize(String),
     /// It is alive, but has not answered this method for so many milliseconds.
     Unresponsive { method: String, limit: u64 },
     /// It has not honoured the cancellation of this method for so many milliseconds.
     Uncancellable { method: String, limit: u64 },
     /// The user wanted it replaced, or left out.
-    Commanded,
+    ByCommand,
     /// It would not read while so many bytes waited for it, and the rest of the chain had to wait.
-    Stuck(usize),
+    StoppedReading(usize),
 }
 
 impl Exit {
-    pub fn new(how: How) -> Exit {
-        Exit { how, last_words: Vec::new() }
+    pub fn new(cause: ExitCause) -> Exit {
+        Exit { cause, last_output: Vec::new() }
     }
 
     /// What happened, as the end of a sentence that starts with the component.
-    pub fn what(&self) -> String {
-        match &self.how {
-            How::NotStarted(why) => format!("could not be started: {why}"),
-            How::Status(status) => format!("ended with status {status}"),
-            How::Signal(signal) => format!("was killed by signal {signal}{}", signal_name(*signal)),
-            How::Ended(why) => format!("ended: {why}"),
-            How::ClosedOutput => "closed its standard output".into(),
-            How::ClosedInput => "closed its standard input".into(),
-            How::ClosedSuccessor => "closed the connection to its successor".into(),
-            How::Silent(limit) => {
+    pub fn description(&self) -> String {
+        match &self.cause {
+            ExitCause::NotStarted(why) => format!("could not be started: {why}"),
+            ExitCause::Status(status) => format!("ended with status {status}"),
+            ExitCause::Signal(signal) => {
+                format!("was killed by signal {signal}{}", signal_name(*signal))
+            }
+            ExitCause::Ended(why) => format!("ended: {why}"),
+            ExitCause::ClosedOutput => "closed its standard output".into(),
+            ExitCause::ClosedInput => "closed its standard input".into(),
+            ExitCause::ClosedSuccessor => "closed the connection to its successor".into(),
+            ExitCause::InitializeTimeout(limit) => {
                 format!("did not answer initialize within {}", seconds(*limit))
             }
-            How::Refused(why) => format!("refused to be initialized again: {why}"),
-            How::Unresponsive { method, limit } => {
+            ExitCause::RefusedInitialize(why) => format!("refused to be initialized again: {why}"),
+            ExitCause::Unresponsive { method, limit } => {
                 format!("gave no sign of life for {} while it owed {method}", seconds(*limit))
             }
-            How::Uncancellable { method, limit } => {
+            ExitCause::Uncancellable { method, limit } => {
                 format!("went on with {method} for {} after it was cancelled", seconds(*limit))
             }
-            How::Commanded => "was ended by a command".into(),
-            How::Stuck(bytes) => match bytes >> 20 {
+            ExitCause::ByCommand => "was ended by a command".into(),
+            ExitCause::StoppedReading(bytes) => match bytes >> 20 {
                 0 => format!("stopped reading while {} KiB waited for it", bytes.div_ceil(1024)),
                 mebibytes => format!("stopped reading while {mebibytes} MiB waited for it"),
             },
@@ -288,38 +295,40 @@ impl Exit {
 
     /// What one says of it in a word.
     pub fn verb(&self) -> &'static str {
-        match self.how {
-            How::Silent(_)
-            | How::Stuck(_)
-            | How::Refused(_)
-            | How::Unresponsive { .. }
-            | How::Uncancellable { .. } => "failed",
-            How::Commanded => "stopped",
+        match self.cause {
+            ExitCause::InitializeTimeout(_)
+            | ExitCause::StoppedReading(_)
+            | ExitCause::RefusedInitialize(_)
+            | ExitCause::Unresponsive { .. }
+            | ExitCause::Uncancellable { .. } => "failed",
+            ExitCause::ByCommand => "stopped",
             _ => "crashed",
         }
     }
 
     /// Is it clear from how it ended what was waited for?
-    pub(crate) fn tells_what_for(&self) -> bool {
+    pub(crate) fn names_the_request(&self) -> bool {
         matches!(
-            self.how,
-            How::Silent(_)
-                | How::NotStarted(_)
-                | How::Unresponsive { .. }
-                | How::Uncancellable { .. }
+            self.cause,
+            ExitCause::InitializeTimeout(_)
+                | ExitCause::NotStarted(_)
+                | ExitCause::Unresponsive { .. }
+                | ExitCause::Uncancellable { .. }
         )
     }
 
     pub fn remedy(&self) -> &'static str {
-        match self.how {
-            How::NotStarted(_) => {
+        match self.cause {
+            ExitCause::NotStarted(_) => {
                 "check that the command is spelt right, installed, executable and on the PATH"
             }
-            How::Silent(_) => {
+            ExitCause::InitializeTimeout(_) => {
                 "check that the command speaks ACP on its standard input and output, or give it more time with --init-timeout"
             }
-            How::Stuck(_) => "check whether the component hangs; start the chain again",
-            How::Unresponsive { .. } | How::Uncancellable { .. } => {
+            ExitCause::StoppedReading(_) => {
+                "check whether the component hangs; start the chain again"
+            }
+            ExitCause::Unresponsive { .. } | ExitCause::Uncancellable { .. } => {
                 "check whether the component hangs, or give it more time (--answer-limit, --prompt-limit, --cancel-limit)"
             }
             _ => "run the command by hand to see why it ends; start the chain again",
@@ -357,46 +366,61 @@ mod tests {
     fn an_end_is_told_in_words() {
         let method = || "m".to_owned();
         for (how, what, verb) in [
-            (How::NotStarted("why".into()), "could not be started: why", "crashed"),
-            (How::Status(3), "ended with status 3", "crashed"),
-            (How::Signal(1), "was killed by signal 1 (SIGHUP)", "crashed"),
-            (How::Signal(2), "was killed by signal 2 (SIGINT)", "crashed"),
-            (How::Signal(4), "was killed by signal 4 (SIGILL)", "crashed"),
-            (How::Signal(6), "was killed by signal 6 (SIGABRT)", "crashed"),
-            (How::Signal(9), "was killed by signal 9 (SIGKILL)", "crashed"),
-            (How::Signal(11), "was killed by signal 11 (SIGSEGV)", "crashed"),
-            (How::Signal(13), "was killed by signal 13 (SIGPIPE)", "crashed"),
-            (How::Signal(15), "was killed by signal 15 (SIGTERM)", "crashed"),
-            (How::Signal(10), "was killed by signal 10", "crashed"),
-            (How::Silent(1500), "did not answer initialize within 1500 ms", "failed"),
-            (How::Silent(2000), "did not answer initialize within 2 s", "failed"),
-            (How::Refused("no".into()), "refused to be initialized again: no", "failed"),
+            (ExitCause::NotStarted("why".into()), "could not be started: why", "crashed"),
+            (ExitCause::Status(3), "ended with status 3", "crashed"),
+            (ExitCause::Signal(1), "was killed by signal 1 (SIGHUP)", "crashed"),
+            (ExitCause::Signal(2), "was killed by signal 2 (SIGINT)", "crashed"),
+            (ExitCause::Signal(4), "was killed by signal 4 (SIGILL)", "crashed"),
+            (ExitCause::Signal(6), "was killed by signal 6 (SIGABRT)", "crashed"),
+            (ExitCause::Signal(9), "was killed by signal 9 (SIGKILL)", "crashed"),
+            (ExitCause::Signal(11), "was killed by signal 11 (SIGSEGV)", "crashed"),
+            (ExitCause::Signal(13), "was killed by signal 13 (SIGPIPE)", "crashed"),
+            (ExitCause::Signal(15), "was killed by signal 15 (SIGTERM)", "crashed"),
+            (ExitCause::Signal(10), "was killed by signal 10", "crashed"),
             (
-                How::Unresponsive { method: method(), limit: 1000 },
+                ExitCause::InitializeTimeout(1500),
+                "did not answer initialize within 1500 ms",
+                "failed",
+            ),
+            (ExitCause::InitializeTimeout(2000), "did not answer initialize within 2 s", "failed"),
+            (
+                ExitCause::RefusedInitialize("no".into()),
+                "refused to be initialized again: no",
+                "failed",
+            ),
+            (
+                ExitCause::Unresponsive { method: method(), limit: 1000 },
                 "gave no sign of life for 1 s while it owed m",
                 "failed",
             ),
             (
-                How::Uncancellable { method: method(), limit: 1000 },
+                ExitCause::Uncancellable { method: method(), limit: 1000 },
                 "went on with m for 1 s after it was cancelled",
                 "failed",
             ),
-            (How::Commanded, "was ended by a command", "stopped"),
-            (How::Stuck(3 << 20), "stopped reading while 3 MiB waited for it", "failed"),
+            (ExitCause::ByCommand, "was ended by a command", "stopped"),
+            (
+                ExitCause::StoppedReading(3 << 20),
+                "stopped reading while 3 MiB waited for it",
+                "failed",
+            ),
         ] {
             let exit = Exit::new(how);
-            assert_eq!((exit.what().as_str(), exit.verb()), (what, verb));
+            assert_eq!((exit.description().as_str(), exit.verb()), (what, verb));
         }
-        let tells = |how| Exit::new(how).tells_what_for();
-        assert!(tells(How::Silent(1)) && tells(How::NotStarted(String::new())));
-        assert!(!tells(How::Status(0)) && !tells(How::Commanded));
-        let remedy = |how| Exit::new(how).remedy();
-        assert!(remedy(How::NotStarted(String::new())).contains("PATH"));
-        assert!(remedy(How::Silent(1)).contains("--init-timeout"));
-        assert!(remedy(How::Stuck(1)).contains("hangs; start"));
+        let tells = |how| Exit::new(how).names_the_request();
         assert!(
-            remedy(How::Unresponsive { method: method(), limit: 1 }).contains("--answer-limit")
+            tells(ExitCause::InitializeTimeout(1)) && tells(ExitCause::NotStarted(String::new()))
         );
-        assert!(remedy(How::Status(1)).contains("by hand"));
+        assert!(!tells(ExitCause::Status(0)) && !tells(ExitCause::ByCommand));
+        let remedy = |how| Exit::new(how).remedy();
+        assert!(remedy(ExitCause::NotStarted(String::new())).contains("PATH"));
+        assert!(remedy(ExitCause::InitializeTimeout(1)).contains("--init-timeout"));
+        assert!(remedy(ExitCause::StoppedReading(1)).contains("hangs; start"));
+        assert!(
+            remedy(ExitCause::Unresponsive { method: method(), limit: 1 })
+                .contains("--answer-limit")
+        );
+        assert!(remedy(ExitCause::Status(1)).contains("by hand"));
     }
 }

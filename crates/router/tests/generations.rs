@@ -141,7 +141,8 @@ struct Table {
 
 #[track_caller]
 fn play(names: [&str; 2], script: &str) {
-    let facts = names.map(|name| Facts { generation: Generation::named(name), ..Facts::default() });
+    let facts =
+        names.map(|name| Facts { generation: Generation::from_name(name), ..Facts::default() });
     let mut table = Table {
         shell: Shell::new(Setup { facts: facts.into(), ..setup(chain()) }),
         proxies: [Driver::new(Transparent), Driver::new(Transparent)],
@@ -170,7 +171,7 @@ fn chain() -> Chain {
     Chain {
         mode: Mode::Agent,
         components: ["first", "second", "agent"].map(component).to_vec(),
-        greeting_limit: 60_000,
+        initialize_timeout: 60_000,
         grace: 2_000,
         any_version: false,
     }

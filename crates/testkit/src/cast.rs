@@ -123,7 +123,7 @@ impl Table {
 pub fn manners(word: &str) -> (&str, (Generation, ComponentPolicy)) {
     let (word, survival) = word.split_once('+').unwrap_or((word, "stop"));
     let (name, generation) = word.split_once(':').unwrap_or((word, Generation::CURRENT.name()));
-    let generation = Generation::named(generation).expect("a generation");
+    let generation = Generation::from_name(generation).expect("a generation");
     let backoff = Backoff { max_restarts: 1_000, first_delay: 0, ..Backoff::default() };
     let policy = match survival {
         "restart" => ComponentPolicy {
@@ -183,7 +183,7 @@ impl Cast {
         let chain = Chain {
             mode,
             components: Vec::new(),
-            greeting_limit: GREETING_LIMIT,
+            initialize_timeout: GREETING_LIMIT,
             grace: GRACE,
             any_version: false,
         };

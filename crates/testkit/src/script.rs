@@ -39,7 +39,7 @@ use acp_wire::dialect::Generation;
 use acp_wire::{Message, Side};
 use bytes::Bytes;
 use engine::{Command, Input, Output, Timeouts};
-use router::{Ending, Exit, How, Kind, Level, Notice, Seat, Time};
+use router::{Diagnostic, Ending, Exit, ExitCause, Level, MessageKind, Seat, Time};
 
 use crate::cast::{Cast, Part, Sitter};
 use crate::shell::{Effect, Shell};
@@ -73,7 +73,7 @@ const HELLO: &str = r#"{"protocolVersion":1}"#;
 /// The lines of a script.
 struct Script {
     /// The kinds of message that components are spared from the beginning.
-    spared: Vec<(String, Kind)>,
+    spared: Vec<(String, MessageKind)>,
     watch: Timeouts,
     tell_editor: bool,
     lines: Vec<String>,
@@ -110,12 +110,12 @@ impl Script {
 }
 
 /// A kind of message: a method toward the agent, or `~` and a method toward the editor.
-fn kind(text: &str) -> Kind {
+fn kind(text: &str) -> MessageKind {
     let (toward, method) = match text.strip_prefix('~') {
         Some(method) => (Side::Editor, method),
         None => (Side::Agent, text),
     };
-    Kind { toward, method: method.to_owned(), update: None }
+    MessageKind { toward, method: method.to_owned(), update: None }
 }
 
 struct Stage {
@@ -200,19 +200,21 @@ impl Stage {
                 let base = self.ids[self.cast.players[player].conductor].0;
                 return self.send(player, &notation::line(rest, base));
             }
-            ("leaves", "") => How::ClosedOutput,
-            ("hangs", "up") => How::ClosedInput,
-            ("cannot", "start") => How::NotStarted(words.to_owned()),
+            ("leaves", "") => ExitCause::ClosedOutput,
+            ("hangs", "up") => ExitCause::ClosedInput,
+            ("cannot", "start") => ExitCause::NotStarted(words.to_owned()),
             ("returns", "") => return self.with_shell(self.seat(player).0, Shell::tick),
             ("dies", _) => match (number("status "), number("signal ")) {
-                (Some(status), _) => How::Status(status),
-                (_, Some(signal)) => How::Signal(signal),
+                (Some(status), _) => ExitCause::Status(status),
+                (_, Some(signal)) => ExitCause::Signal(signal),
                 _ => panic!("how does it die? {line:?}"),
             },
             _ => panic!("what is this? {line:?}"),
         };
         let (index, seat) = self.seat(player);
-        self.with_shell(index, |shell, now| shell.leave(now, seat, Exit { how, last_words }));
+        self.with_shell(index, |shell, now| {
+            shell.leave(now, seat, Exit { cause: how, last_output: last_words })
+        });
     }
 
     fn command(&mut self, index: usize, command: Command) {
@@ -253,9 +255,9 @@ impl Stage {
                     for other in 0..self.shells.len() {
                         let seat = self.seat_of(index, other);
                         let how = match &ending {
-                            _ if seat == Seat::OUTER => How::ClosedOutput,
-                            Ending::Clean => How::Status(0),
-                            Ending::Failed(_) => How::Status(1),
+                            _ if seat == Seat::OUTER => ExitCause::ClosedOutput,
+                            Ending::Clean => ExitCause::Status(0),
+                            Ending::Failed(_) => ExitCause::Status(1),
                         };
                         if self.are_linked(index, other) {
                             let effects = self.shells[other].leave(self.now, seat, Exit::new(how));
@@ -279,7 +281,7 @@ impl Stage {
                     _ => self.log(format!("started {name}"), None),
                 }
             }
-            Output::Report(Notice { level: Level::Warn, seat, text }) => {
+            Output::Report(Diagnostic { level: Level::Warn, seat, text }) => {
                 self.log(format!("warned of {}: {text}", self.name(index, seat)), None);
             }
             // In a script, a component that ends leaves nothing behind.

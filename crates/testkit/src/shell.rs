@@ -12,7 +12,7 @@ use engine::{
     ComponentPolicy, Core, Facts, Input, Line, Link, Observation, Output, Outputs, Rules, Setup,
     Watermarks,
 };
-use router::{Chain, Exit, How, Mode, Role, Seat, Time};
+use router::{Chain, Exit, ExitCause, Mode, Role, Seat, Time};
 
 /// What came of an input.
 #[derive(Debug, Clone, PartialEq)]
@@ -111,12 +111,12 @@ impl Shell {
     /// A peer has ended, or has closed one of its pipes.
     pub fn leave(&mut self, now: Time, seat: Seat, why: Exit) -> Vec<Effect> {
         let (link, life) = (Link::main(seat), self.lives[seat.index()]);
-        let inputs = match why.how {
-            How::NotStarted(why) => vec![Input::NotStarted { seat, life, why }],
-            How::ClosedOutput => vec![Input::OutputClosed { link, rest: None }],
-            How::ClosedInput => vec![Input::InputClosed(link)],
+        let inputs = match why.cause {
+            ExitCause::NotStarted(why) => vec![Input::NotStarted { seat, life, why }],
+            ExitCause::ClosedOutput => vec![Input::OutputClosed { link, rest: None }],
+            ExitCause::ClosedInput => vec![Input::InputClosed(link)],
             how => vec![
-                Input::Stderr { seat, life, lines: why.last_words },
+                Input::Stderr { seat, life, lines: why.last_output },
                 Input::OutputClosed { link, rest: None },
                 Input::Exited { seat, life, how },
             ],

@@ -222,7 +222,7 @@ fn brief(json: &Json) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use acp_wire::{Generation, Spoken};
+    use acp_wire::{Generation, LinkProtocol};
 
     fn message(text: &str) -> Message {
         Message::parse(&bytes::Bytes::from(text.to_owned())).unwrap()
@@ -230,7 +230,12 @@ mod tests {
 
     fn delivered(wire: &mut WireLog, seat: &str, toward: Side, text: &str) -> Vec<Row> {
         let message = message(text);
-        wire.rows(&TapEvent::Delivered { seat, toward, dialect: Spoken::Plain, message: &message })
+        wire.rows(&TapEvent::Delivered {
+            seat,
+            toward,
+            dialect: LinkProtocol::Plain,
+            message: &message,
+        })
     }
 
     fn wire(detail: WireDetail) -> WireLog {
@@ -242,8 +247,12 @@ mod tests {
         let mut wire = wire(WireDetail::Folded);
         let ask = message(r#"{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":1}}"#);
         let (seat, toward) = ("outer", Side::Agent);
-        let rows =
-            wire.rows(&TapEvent::Arrived { seat, toward, dialect: Spoken::Plain, message: &ask });
+        let rows = wire.rows(&TapEvent::Arrived {
+            seat,
+            toward,
+            dialect: LinkProtocol::Plain,
+            message: &ask,
+        });
         assert!(rows.is_empty());
         let rows = delivered(
             &mut wire,
@@ -272,7 +281,7 @@ mod tests {
         wire.rows(&TapEvent::Arrived {
             seat,
             toward,
-            dialect: Spoken::Generation(Generation::P5),
+            dialect: LinkProtocol::Generation(Generation::P5),
             message: &answer,
         });
         let rows = wire.rows(&TapEvent::Started { seat: "proxy" });

@@ -8,7 +8,7 @@ use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use router::{How, Seat};
+use router::{ExitCause, Seat};
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
@@ -72,9 +72,9 @@ impl InProcess {
                 })
             });
             let how = match std::panic::catch_unwind(running) {
-                Ok(Ok(())) => How::Status(0),
-                Ok(Err(error)) => How::Ended(error.to_string()),
-                Err(panic) => How::Ended(format!("it panicked: {}", panic_message(&*panic))),
+                Ok(Ok(())) => ExitCause::Status(0),
+                Ok(Err(error)) => ExitCause::Ended(error.to_string()),
+                Err(panic) => ExitCause::Ended(format!("it panicked: {}", panic_message(&*panic))),
             };
             // What it has started must not keep its thread.
             runtime.shutdown_background();

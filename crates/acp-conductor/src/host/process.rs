@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use router::{How, Seat};
+use router::{ExitCause, Seat};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc::UnboundedSender;
@@ -34,7 +34,7 @@ pub struct Ended {
     pub seat: Seat,
     /// Which of those who sat there, counted from the first.
     pub life: u32,
-    pub how: How,
+    pub how: ExitCause,
 }
 
 /// What binds a process to ours.
@@ -164,13 +164,13 @@ async fn wait(
     group: Group,
     tag: Option<String>,
     (reading, stop): (tokio::task::JoinHandle<()>, oneshot::Sender<()>),
-    report: impl FnOnce(How),
+    report: impl FnOnce(ExitCause),
 ) {
     // Its children die with it, and so the pipes they hold are closed.
     group.end(&mut child).await;
     let how = match child.wait().await {
         Ok(status) => how(status),
-        Err(error) => How::NotStarted(error.to_string()),
+        Err(error) => ExitCause::NotStarted(error.to_string()),
     };
     if let Some(tag) = tag {
         let _ = tokio::task::spawn_blocking(move || leftovers::kill_all(&tag)).await;
@@ -230,16 +230,16 @@ pub fn truncated(text: &str) -> &str {
 }
 
 #[cfg(unix)]
-fn how(status: ExitStatus) -> How {
+fn how(status: ExitStatus) -> ExitCause {
     use std::os::unix::process::ExitStatusExt;
     match (status.code(), status.signal()) {
-        (Some(code), _) => How::Status(code),
-        (None, Some(signal)) => How::Signal(signal),
-        (None, None) => How::ClosedOutput,
+        (Some(code), _) => ExitCause::Status(code),
+        (None, Some(signal)) => ExitCause::Signal(signal),
+        (None, None) => ExitCause::ClosedOutput,
     }
 }
 
 #[cfg(not(unix))]
-fn how(status: ExitStatus) -> How {
-    How::Status(status.code().unwrap_or(-1))
+fn how(status: ExitStatus) -> ExitCause {
+    ExitCause::Status(status.code().unwrap_or(-1))
 }

@@ -309,12 +309,12 @@ mod tests {
         // A signal that was sent to it would have reached it before this one.
         process.terminate();
         let how = ended.recv().await.expect("its end").how;
-        assert_eq!(how, router::How::Signal(libc::SIGTERM));
+        assert_eq!(how, router::ExitCause::Signal(libc::SIGTERM));
         let (process, mut ended) = start("sleep 1000", &writing).await.expect("it is there");
         let leader = process.pid().expect("it runs").cast_signed();
         GroupList(BTreeMap::from([(1, (leader, own(leader)))])).kill();
         let how = ended.recv().await.expect("its end").how;
-        assert_eq!(how, router::How::Signal(libc::SIGKILL));
+        assert_eq!(how, router::ExitCause::Signal(libc::SIGKILL));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use acp_wire::json::write_string;
 use acp_wire::message::Scan;
-use acp_wire::{Id, Json, Message, Outcome, Salvage, code};
+use acp_wire::{DamagedLine, Id, Json, Message, Outcome, code};
 use bytes::Bytes;
 use mcp::{ClientId, Ticket};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -228,7 +228,7 @@ async fn hand_over(
         Line::TooLong { scan, length } => {
             let complaint = too_long(&scan, length, context.longest_line);
             // An answer is not answered: the error takes its place.
-            if let Salvage::Response(_) = Salvage::from(&*scan) {
+            if let DamagedLine::Response(_) = DamagedLine::from(&*scan) {
                 let heard = ClientEvent::Line { client_id, line: complaint };
                 return context.events.send(heard).await.map_err(|_| gone());
             }
@@ -240,9 +240,9 @@ async fn hand_over(
 /// The answer to a line that was not read, for the request that it was, or in place of the answer that
 /// it was, if that can be told.
 pub(super) fn too_long(scan: &Scan, length: usize, longest: usize) -> Bytes {
-    let id = match Salvage::from(scan) {
-        Salvage::Request(id) | Salvage::Response(id) => id,
-        Salvage::Unclear(_) | Salvage::Nothing => Id::NULL,
+    let id = match DamagedLine::from(scan) {
+        DamagedLine::Request(id) | DamagedLine::Response(id) => id,
+        DamagedLine::Ambiguous(_) | DamagedLine::Unreadable => Id::NULL,
     };
     let words = format!(
         "this line of {length} bytes is too long: the conductor reads at most {longest}; start it \

@@ -4,7 +4,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use engine::Port;
-use router::{Life as SeatLife, Role as Part, Seat};
+use router::{Role as Part, Seat, SeatState};
 
 use super::{
     ChainState, Component, ComponentState, Editor, Mcp, Mode, NextStart, Queue, Role, Status,
@@ -44,7 +44,7 @@ impl Shell {
             cwd: directory.to_string_lossy().into_owned(),
             uptime_seconds: seconds(self.began.elapsed()),
             state: self.chain_state(),
-            open_requests: router.open_questions(),
+            open_requests: router.open_request_count(),
             sessions: stages.live_sessions(),
             components: router.chain().seats().map(|seat| self.component(seat)).collect(),
             editor: Editor {
@@ -58,12 +58,12 @@ impl Shell {
     fn chain_state(&self) -> ChainState {
         let router = self.router();
         let stands = |seat: Seat| {
-            let life = router.life(seat);
-            life.is_some_and(|it| it.has_stood() || matches!(it, SeatLife::Bypassed))
+            let life = router.state(seat);
+            life.is_some_and(|it| it.was_initialized() || matches!(it, SeatState::Bypassed))
         };
         match router.is_ending() {
             true => ChainState::Ending,
-            false if router.has_begun() && router.chain().seats().all(stands) => {
+            false if router.has_started() && router.chain().seats().all(stands) => {
                 ChainState::Running
             }
             false => ChainState::Starting,
@@ -74,7 +74,7 @@ impl Shell {
         let (router, io) = (self.router(), &self.seats[seat.index()]);
         let (core, peer) = (self.core.stages(), self.core.peer(seat));
         let chain = router.chain();
-        let state = router.life(seat);
+        let state = router.state(seat);
         let over = router.is_ending() && io.component.is_none() && peer.since.is_some();
         let exit = router.last_exit(seat);
         let (held_messages, held_bytes) = core.held(seat);
@@ -90,21 +90,23 @@ impl Shell {
             guard: chain.component(seat).is_some_and(|it| it.guard),
             policy: core.policy(seat).map_or("", |it| failure_policy::policy_name(&it)).to_owned(),
             state: match state {
-                Some(SeatLife::Closed) => ComponentState::Lost,
+                Some(SeatState::Closed) => ComponentState::Lost,
                 _ if over => ComponentState::Ended,
-                Some(SeatLife::Empty | SeatLife::Starting) | None => ComponentState::Waiting,
-                Some(SeatLife::Greeting { .. }) => ComponentState::Greeting,
-                Some(SeatLife::Live { .. }) => ComponentState::Live,
+                Some(SeatState::NotStarted | SeatState::Starting) | None => ComponentState::Waiting,
+                Some(SeatState::Initializing { .. }) => ComponentState::Greeting,
+                Some(SeatState::Live { .. }) => ComponentState::Live,
                 Some(
-                    SeatLife::Away { .. } | SeatLife::Returning { .. } | SeatLife::Learning { .. },
+                    SeatState::Down { .. }
+                    | SeatState::Reinitializing { .. }
+                    | SeatState::Replaying { .. },
                 ) => ComponentState::Restarting,
-                Some(SeatLife::Bypassed) => ComponentState::Bypassed,
+                Some(SeatState::Bypassed) => ComponentState::Bypassed,
             },
             pid: io.component.as_ref().and_then(|it| it.pid()),
             // Who has left and has not been replaced was not started again.
             restarts: peer.life.saturating_sub(u32::from(peer.since.is_none())),
             next_start: match state {
-                Some(SeatLife::Away { at, attempts }) => Some(NextStart {
+                Some(SeatState::Down { at, attempts }) => Some(NextStart {
                     attempt: *attempts,
                     in_seconds: seconds(
                         Duration::from_millis(at.0).saturating_sub(self.began.elapsed()),
@@ -115,14 +117,14 @@ impl Shell {
             uptime_seconds: peer.since.filter(|_| io.component.is_some()).map(|since| {
                 seconds(self.began.elapsed().saturating_sub(Duration::from_millis(since.0)))
             }),
-            last_exit: exit.map(|exit| exit.what()),
-            exit_words: exit.map(|exit| exit.last_words.clone()).unwrap_or_default(),
+            last_exit: exit.map(|exit| exit.description()),
+            exit_words: exit.map(|exit| exit.last_output.clone()).unwrap_or_default(),
             last_words: peer.recent_output().to_vec(),
             queue: Queue {
                 out_bytes: self.core.queued(seat, &self.out),
                 held_messages,
                 held_bytes,
-                owes: router.owed_by(seat) + core.active_turns(seat),
+                owes: router.owed_count(seat) + core.active_turns(seat),
             },
         }
     }

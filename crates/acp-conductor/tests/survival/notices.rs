@@ -218,7 +218,7 @@ fn the_log_reports_a_crash_with_component_cause_last_words_and_next_step() {
         chain.proxies[0].mutter("one\ntwo\nthree\nno licence\n");
         chain.proxies[0].exit(3);
         let line = wait_for(&chain, &["proxy 'proxy'", "ended with status 3", "restarted"]);
-        for part in ["WARN", "(command: ", "puppet", "last words", "two | three | no licence"] {
+        for part in ["WARN", "(command: ", "puppet", "last output", "two | three | no licence"] {
             assert!(line.contains(part), "{part:?} is not in {line:?}");
         }
         chain.await_restart(0);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::updates::Updates;
+use super::updates::UpdateSchema;
 use super::{p0, p1, p2, p3, p3t, p4, p5};
 
 /// One generation of the proxy protocol, oldest first. All of them do the same; they spell it differently.
@@ -19,7 +19,7 @@ pub enum Generation {
 
 /// What is spoken on a link, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Spoken {
+pub enum LinkProtocol {
     /// ACP without the proxy protocol: an editor or an agent.
     Plain,
     /// The proxy protocol, in a generation that is not known yet.
@@ -27,39 +27,39 @@ pub enum Spoken {
     Generation(Generation),
 }
 
-impl Spoken {
+impl LinkProtocol {
     pub fn generation(self) -> Option<Generation> {
         match self {
-            Spoken::Generation(generation) => Some(generation),
-            Spoken::Plain | Spoken::Unknown => None,
+            LinkProtocol::Generation(generation) => Some(generation),
+            LinkProtocol::Plain | LinkProtocol::Unknown => None,
         }
     }
 
     pub fn name(self) -> &'static str {
         match self {
-            Spoken::Plain => "plain",
-            Spoken::Unknown => "unknown",
-            Spoken::Generation(generation) => generation.name(),
+            LinkProtocol::Plain => "plain",
+            LinkProtocol::Unknown => "unknown",
+            LinkProtocol::Generation(generation) => generation.name(),
         }
     }
 
-    /// The inverse of [`name`](Spoken::name).
-    pub fn named(name: &str) -> Option<Spoken> {
+    /// The inverse of [`name`](LinkProtocol::name).
+    pub fn from_name(name: &str) -> Option<LinkProtocol> {
         match name {
-            "plain" => Some(Spoken::Plain),
-            "unknown" => Some(Spoken::Unknown),
-            name => Generation::named(name).map(Spoken::Generation),
+            "plain" => Some(LinkProtocol::Plain),
+            "unknown" => Some(LinkProtocol::Unknown),
+            name => Generation::from_name(name).map(LinkProtocol::Generation),
         }
     }
 }
 
-impl From<Option<Generation>> for Spoken {
-    fn from(generation: Option<Generation>) -> Spoken {
-        generation.map_or(Spoken::Unknown, Spoken::Generation)
+impl From<Option<Generation>> for LinkProtocol {
+    fn from(generation: Option<Generation>) -> LinkProtocol {
+        generation.map_or(LinkProtocol::Unknown, LinkProtocol::Generation)
     }
 }
 
-impl fmt::Display for Spoken {
+impl fmt::Display for LinkProtocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
@@ -73,7 +73,7 @@ impl fmt::Display for Generation {
 
 /// What the generations differ in.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct GenerationTable {
     /// The short name, for `--dialect` and for people.
     pub name: &'static str,
     /// Who speaks it.
@@ -96,9 +96,9 @@ pub(crate) struct Table {
     /// Protocol versions may be anything: its documents have `"0.1.0"`.
     pub any_version: bool,
     /// Its word for "takes MCP servers over ACP", in the result of `initialize`.
-    pub mcp_word: &'static [&'static str],
+    pub mcp_path: &'static [&'static str],
     /// Which `session/update`s its SDKs can read; `None`: all.
-    pub updates: Option<&'static Updates>,
+    pub updates: Option<&'static UpdateSchema>,
 }
 
 /// The three handshakes there ever were, newest first.
@@ -144,7 +144,7 @@ impl Generation {
     /// The newest one.
     pub const CURRENT: Generation = Generation::P5;
 
-    pub(crate) fn table(self) -> &'static Table {
+    pub(crate) fn table(self) -> &'static GenerationTable {
         match self {
             Generation::P0 => &p0::P0,
             Generation::P1 => &p1::P1,
@@ -172,7 +172,7 @@ impl Generation {
     }
 
     /// Which `session/update`s its SDKs can read; `None`: all.
-    pub fn updates(self) -> Option<&'static Updates> {
+    pub fn updates(self) -> Option<&'static UpdateSchema> {
         self.table().updates
     }
 
@@ -181,7 +181,7 @@ impl Generation {
     }
 
     /// Finds a generation by its name, in whatever case.
-    pub fn named(name: &str) -> Option<Generation> {
+    pub fn from_name(name: &str) -> Option<Generation> {
         let name = match name.to_ascii_uppercase().as_str() {
             "P4A" | "P4B" => "P4".to_owned(),
             name => name.to_owned(),
@@ -211,18 +211,18 @@ impl Generation {
         Some(speakers.find(|it| it.table().wrapped == wrapped).unwrap_or(first))
     }
 
-    /// The generation that is offered its role at this place.
-    pub(crate) fn of_offer(place: &[&str]) -> Option<Generation> {
-        Generation::ALL.into_iter().find(|it| it.table().offer == place)
+    /// The generation that is offered its role at this path.
+    pub(crate) fn of_offer(path: &[&str]) -> Option<Generation> {
+        Generation::ALL.into_iter().find(|it| it.table().offer == path)
     }
 
     /// Where a proxy of this generation finds its role in `initialize`; empty if it is greeted otherwise.
-    pub fn offer_place(self) -> &'static [&'static str] {
+    pub fn offer_path(self) -> &'static [&'static str] {
         self.table().offer
     }
 
     /// Where it accepts its role in the result.
-    pub fn acceptance_place(self) -> &'static [&'static str] {
+    pub fn acceptance_path(self) -> &'static [&'static str] {
         self.table().acceptance
     }
 
@@ -251,12 +251,15 @@ mod tests {
     #[test]
     fn newer_generations_are_greater_and_names_lead_back() {
         assert!(Generation::ALL.is_sorted_by(|newer, older| newer > older));
-        let generations = Generation::ALL.map(Spoken::Generation);
-        for spoken in generations.into_iter().chain([Spoken::Plain, Spoken::Unknown]) {
-            assert_eq!(Spoken::named(&spoken.to_string()), Some(spoken));
+        let generations = Generation::ALL.map(LinkProtocol::Generation);
+        for spoken in generations.into_iter().chain([LinkProtocol::Plain, LinkProtocol::Unknown]) {
+            assert_eq!(LinkProtocol::from_name(&spoken.to_string()), Some(spoken));
         }
-        assert_eq!(generations.map(Spoken::generation), Generation::ALL.map(Some));
-        assert_eq!([Spoken::Plain, Spoken::Unknown].map(Spoken::generation), [None; 2]);
+        assert_eq!(generations.map(LinkProtocol::generation), Generation::ALL.map(Some));
+        assert_eq!(
+            [LinkProtocol::Plain, LinkProtocol::Unknown].map(LinkProtocol::generation),
+            [None; 2]
+        );
         assert!(Generation::P0.about().contains("SCP"));
     }
 
@@ -280,9 +283,9 @@ mod tests {
 
     #[test]
     fn generations_are_found_by_name_and_by_envelope() {
-        assert_eq!(Generation::named("p3T").unwrap().name(), "P3t");
-        assert_eq!(Generation::named("P4b").unwrap().name(), "P4");
-        assert!(Generation::named("P6").is_none());
+        assert_eq!(Generation::from_name("p3T").unwrap().name(), "P3t");
+        assert_eq!(Generation::from_name("P4b").unwrap().name(), "P4");
+        assert!(Generation::from_name("P6").is_none());
         let of = |method, wrapped| Generation::of_envelope(method, wrapped).map(|it| it.name());
         assert_eq!(of("proxy/successor", false), Some("P5"));
         assert_eq!(of("_proxy/successor", false), Some("P4"));

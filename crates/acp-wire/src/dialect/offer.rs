@@ -2,12 +2,12 @@
 //! for in its result, and taken out again before either travels on.
 
 use super::generation::Generation;
-use super::restore::{Place, restored};
+use super::restore::{KeyPath, restored};
 use crate::json::Json;
 
 /// Where the capability may stand in the params. An unknown component is offered all but the last:
 /// in ACP v2 `capabilities` is a field of its own.
-const OFFERS: [Place; 4] = [
+const OFFERS: [KeyPath; 4] = [
     &["_meta", "proxy"],
     &["_meta", "symposium", "proxy"],
     &["clientCapabilities", "_meta", "symposium", "proxy"],
@@ -15,14 +15,14 @@ const OFFERS: [Place; 4] = [
 ];
 
 /// The version that stands beside it, where it stands in a `symposium`.
-const OFFERED_VERSIONS: [Place; 3] = [
+const OFFERED_VERSIONS: [KeyPath; 3] = [
     &["_meta", "symposium", "version"],
     &["clientCapabilities", "_meta", "symposium", "version"],
     &["capabilities", "_meta", "symposium", "version"],
 ];
 
 /// Where it may stand in the result.
-const ACCEPTANCES: [Place; 5] = [
+const ACCEPTANCES: [KeyPath; 5] = [
     &["_meta", "proxy"],
     &["_meta", "symposium", "proxy"],
     &["agentCapabilities", "_meta", "symposium", "proxy"],
@@ -30,7 +30,7 @@ const ACCEPTANCES: [Place; 5] = [
     &["capabilities", "_meta", "symposium", "proxy"],
 ];
 
-const ACCEPTED_VERSIONS: [Place; 3] = [
+const ACCEPTED_VERSIONS: [KeyPath; 3] = [
     &["_meta", "symposium", "version"],
     &["agentCapabilities", "_meta", "symposium", "version"],
     &["capabilities", "_meta", "symposium", "version"],
@@ -40,7 +40,7 @@ const VERSION: &str = "1.0";
 
 /// What the RFD "Proxy Chains" wants a conductor to offer every proxy, and a proxy to accept: that
 /// MCP servers over ACP work. It does not say where; in `_meta` it cannot be mistaken for anything.
-pub(crate) const MCP_OFFER: Place = &["_meta", "mcp_acp_transport"];
+pub(crate) const MCP_OFFER: KeyPath = &["_meta", "mcp_acp_transport"];
 
 /// The params with the offer: where that generation looks for it, or wherever any would.
 pub(crate) fn put(params: &Json, generation: Option<Generation>) -> Json {
@@ -69,8 +69,8 @@ pub(crate) fn put_at(json: &Json, path: &[&str]) -> Json {
 }
 
 /// Where the offer stands in these params, if anywhere.
-pub(crate) fn offered_at(params: &Json) -> Option<Place> {
-    // The nested places first: a parent that offers several expects the answer in the usual one.
+pub(crate) fn offered_at(params: &Json) -> Option<KeyPath> {
+    // The nested paths first: a parent that offers several expects the answer in the usual one.
     [OFFERS[2], OFFERS[3], OFFERS[0], OFFERS[1]].into_iter().find(|path| is_set(params, path))
 }
 
@@ -84,45 +84,45 @@ pub(crate) fn accepted(result: &Json) -> bool {
 }
 
 /// The result without the acceptance and what came along with it. `base` is what the successor has
-/// answered, if that is known: what it has at these places is put back.
+/// answered, if that is known: what it has at these paths is put back.
 pub(crate) fn take_acceptance(result: &Json, base: Option<&Json>) -> Json {
-    let comes_along = |version: &&Place| match base {
+    let comes_along = |version: &&KeyPath| match base {
         Some(base) => base.at(version).is_some() || beside_key(result, version),
         None => beside_key(result, version) && is_alone(result, version),
     };
-    let mut places = ACCEPTANCES.to_vec();
-    places.extend(ACCEPTED_VERSIONS.iter().filter(comes_along));
+    let mut paths = ACCEPTANCES.to_vec();
+    paths.extend(ACCEPTED_VERSIONS.iter().filter(comes_along));
     match base {
-        Some(base) => restored(result, base, &places),
-        None => restored(result, &own_lists(result), &places),
+        Some(base) => restored(result, base, &paths),
+        None => restored(result, &own_lists(result), &paths),
     }
 }
 
 /// The params of a conductor above us without its offer, which is for us alone. A value at another
-/// place that is not an offer is the editor's own and stays.
-pub(crate) fn withdrawn(params: &Json, offered: Place) -> Json {
-    let is_offer = |place: &&Place| {
-        **place == offered || params.at(place).is_some_and(|value| value == Json::TRUE)
+/// path that is not an offer is the editor's own and stays.
+pub(crate) fn withdrawn(params: &Json, offered: KeyPath) -> Json {
+    let is_offer = |path: &&KeyPath| {
+        **path == offered || params.at(path).is_some_and(|value| value == Json::TRUE)
     };
-    let mut places: Vec<Place> = OFFERS.iter().filter(is_offer).copied().collect();
-    let with_key = |version: &&Place| {
+    let mut paths: Vec<KeyPath> = OFFERS.iter().filter(is_offer).copied().collect();
+    let with_key = |version: &&KeyPath| {
         let above = &version[..version.len() - 1];
-        places.iter().any(|place| place.starts_with(above)) && is_alone(params, version)
+        paths.iter().any(|path| path.starts_with(above)) && is_alone(params, version)
     };
-    let versions: Vec<Place> = OFFERED_VERSIONS.iter().filter(with_key).copied().collect();
-    places.extend(versions);
-    restored(params, &own_lists(params), &places)
+    let versions: Vec<KeyPath> = OFFERED_VERSIONS.iter().filter(with_key).copied().collect();
+    paths.extend(versions);
+    restored(params, &own_lists(params), &paths)
 }
 
 /// The params without the offer. `base` is what they were before it was put in: a value that the
-/// editor has at one of these places is put back.
+/// editor has at one of these paths is put back.
 pub(crate) fn take_offer(params: &Json, base: &Json) -> Json {
-    let ours = |version: &&Place| {
-        base.at(version).is_none() && params.at(version).is_some_and(|it| it.says(VERSION))
+    let ours = |version: &&KeyPath| {
+        base.at(version).is_none() && params.at(version).is_some_and(|it| it.equals_text(VERSION))
     };
-    let mut places = OFFERS.to_vec();
-    places.extend(OFFERED_VERSIONS.iter().filter(ours));
-    restored(params, base, &places)
+    let mut paths = OFFERS.to_vec();
+    paths.extend(OFFERED_VERSIONS.iter().filter(ours));
+    restored(params, base, &paths)
 }
 
 /// Does the key stand beside this version?
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn a_generation_is_offered_it_where_it_looks() {
         let params = json(r#"{"capabilities":{}}"#);
-        let offer = |name| put(&params, Generation::named(name)).to_string();
+        let offer = |name| put(&params, Generation::from_name(name)).to_string();
         assert_eq!(
             offer("P2"),
             r#"{"capabilities":{"_meta":{"symposium":{"version":"1.0","proxy":true}}}}"#
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(take_acceptance(&more, None).as_str(), rest);
     }
 
-    /// Checklist 3, 26: a value that the editor has at one of the places is the agent's to see, however
+    /// Checklist 3, 26: a value that the editor has at one of the paths is the agent's to see, however
     /// a proxy treats what is offered there.
     #[test]
     fn a_value_of_the_editors_own_is_put_back() {
@@ -253,17 +253,17 @@ mod tests {
                 r#"{"capabilities":{"_meta":{"symposium":{"proxy":VALUE}}}}"#,
             ] {
                 let params = Json::parse(params.replace("VALUE", value)).unwrap();
-                let generations = ["P3", "P3t", "P2", "P1", "P0"].map(Generation::named);
+                let generations = ["P3", "P3t", "P2", "P1", "P0"].map(Generation::from_name);
                 for generation in generations.into_iter().chain([None]) {
                     let offered = put(&params, generation);
                     assert_eq!(take_offer(&offered, &params), params);
                     // A proxy that takes the key out, and one that takes all of it out.
-                    let stripped = OFFERS.iter().fold(offered, |it, place| it.with_at(place, None));
+                    let stripped = OFFERS.iter().fold(offered, |it, path| it.with_at(path, None));
                     assert_eq!(take_offer(&stripped, &params), params);
                     let said = "says no";
                     let altered = OFFERS
                         .iter()
-                        .fold(stripped, |it, place| it.with_at(place, Some(&Json::string(said))));
+                        .fold(stripped, |it, path| it.with_at(path, Some(&Json::string(said))));
                     assert!(!take_offer(&altered, &params).as_str().contains(said), "{params}");
                 }
             }
@@ -284,27 +284,27 @@ mod tests {
             r#"{"protocolVersion":1}"#,
         ] {
             let own = json(own);
-            for place in ACCEPTANCES {
-                let accepted = put_at(&own, place);
-                assert!(is_set(&accepted, place));
-                assert_eq!(take_acceptance(&accepted, Some(&own)), own, "{place:?}");
+            for path in ACCEPTANCES {
+                let accepted = put_at(&own, path);
+                assert!(is_set(&accepted, path));
+                assert_eq!(take_acceptance(&accepted, Some(&own)), own, "{path:?}");
             }
         }
     }
 
-    /// A conductor above us offers a role; what its editor has at another place is not an offer.
+    /// A conductor above us offers a role; what its editor has at another path is not an offer.
     #[test]
     fn only_the_offer_of_a_conductor_above_us_is_withdrawn() {
         let params = json(
             r#"{"_meta":{"proxy":false,"symposium":{"version":"1.0","x":1}},"clientCapabilities":{}}"#,
         );
-        for place in [OFFERS[1], OFFERS[2], OFFERS[3]] {
-            assert_eq!(withdrawn(&put_at(&params, place), place), params, "{place:?}");
+        for path in [OFFERS[1], OFFERS[2], OFFERS[3]] {
+            assert_eq!(withdrawn(&put_at(&params, path), path), params, "{path:?}");
         }
-        // A conductor that does not know our generation offers the role at several places.
+        // A conductor that does not know our generation offers the role at several paths.
         let offers = put_at(&put_at(&params, OFFERS[2]), OFFERS[3]);
         assert_eq!(withdrawn(&offers, OFFERS[2]), params);
-        // Whatever the value at the place is by which the offer was recognised.
+        // Whatever the value at the path is by which the offer was recognised.
         let odd = params.with_at(OFFERS[2], Some(&Json::trusted("1")));
         assert_eq!(withdrawn(&odd, OFFERS[2]).at(OFFERS[2]), None);
     }

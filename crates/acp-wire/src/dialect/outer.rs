@@ -17,7 +17,7 @@ pub struct Outer {
     generation: Option<Generation>,
     /// The greeting that we have yet to answer.
     greeted: Option<Id>,
-    /// That greeting offers MCP over ACP, which is to be accepted in the same place.
+    /// That greeting offers MCP over ACP, which is to be accepted in the same path.
     mcp_offered: bool,
     scp: Option<Scp>,
 }
@@ -27,11 +27,11 @@ pub struct Outer {
 #[derive(Debug)]
 struct Scp {
     initialize: Call,
-    stage: Stage,
+    state: ScpState,
 }
 
 #[derive(Debug)]
-enum Stage {
+enum ScpState {
     /// Initialised; nothing but `_scp/proxy` is taken.
     Waiting,
     /// Told its successors; they are not started yet.
@@ -91,11 +91,9 @@ impl Outer {
             Some(_) => (Generation::P4, call.params.clone()),
             None if method == INITIALIZE => {
                 let params = call.params.clone().unwrap_or(Json::EMPTY);
-                let place = offer::offered_at(&params);
-                match place.and_then(|it| Some((it, Generation::of_offer(it)?))) {
-                    Some((place, generation)) => {
-                        (generation, Some(offer::withdrawn(&params, place)))
-                    }
+                let path = offer::offered_at(&params);
+                match path.and_then(|it| Some((it, Generation::of_offer(it)?))) {
+                    Some((path, generation)) => (generation, Some(offer::withdrawn(&params, path))),
                     None if p0::knows_scp(&params) => {
                         drop(method);
                         return self.begin_scp(id, call, &params, out);
@@ -131,7 +129,7 @@ impl Outer {
         let result = offer::put_at(&result, p0::P0.acceptance);
         Message::response(id, Outcome::Result(result)).write_line(out);
         self.generation = Some(Generation::P0);
-        self.scp = Some(Scp { initialize: call.detached(), stage: Stage::Waiting });
+        self.scp = Some(Scp { initialize: call.detached(), state: ScpState::Waiting });
         Ok(None)
     }
 
@@ -142,17 +140,17 @@ impl Outer {
     ) -> Result<Option<(Side, Message)>, Rejection> {
         let Some(scp) = &mut self.scp else { return Ok(None) };
         let refuse = |id, code, why| Err(Rejection::refusal(id, code, why));
-        match (&scp.stage, call.is(p0::SCP_PROXY)) {
-            (Stage::Waiting, true) => {
+        match (&scp.state, call.is(p0::SCP_PROXY)) {
+            (ScpState::Waiting, true) => {
                 let servers = call.params.as_ref().and_then(p0::servers);
                 let (Some(servers), Some(id)) = (servers, id.clone()) else {
                     let why = "_scp/proxy needs a list of servers";
                     return refuse(id, code::INVALID_PARAMS, why);
                 };
-                scp.stage = Stage::Told { id: id.detached(), servers: servers.detached() };
+                scp.state = ScpState::Told { id: id.detached(), servers: servers.detached() };
                 Ok(None)
             }
-            (Stage::Waiting, false) => {
+            (ScpState::Waiting, false) => {
                 refuse(id, code::INVALID_REQUEST, "this proxy waits for _scp/proxy")
             }
             (_, true) => refuse(id, code::INVALID_REQUEST, "the proxy chain cannot be changed"),
@@ -163,15 +161,15 @@ impl Outer {
     /// The chain that an SCP editor asked for stands, or cannot stand.
     fn on_scp_built(&mut self, answered: &Id, outcome: &Outcome) -> Option<Message> {
         let scp = self.scp.as_mut().filter(|_| *answered == Id::string(SCP_INITIALIZE))?;
-        let Stage::Building { id } = &scp.stage else { return None };
-        let (outcome, stage) = match outcome {
+        let ScpState::Building { id } = &scp.state else { return None };
+        let (outcome, state) = match outcome {
             Outcome::Result(result) => {
-                (Outcome::Result(guards::copy(result, &Json::EMPTY)), Stage::Done)
+                (Outcome::Result(guards::copy_flag(result, &Json::EMPTY)), ScpState::Done)
             }
-            error => (error.clone(), Stage::Waiting),
+            error => (error.clone(), ScpState::Waiting),
         };
         let answer = Message::response(id.clone(), outcome);
-        scp.stage = stage;
+        scp.state = state;
         Some(answer)
     }
 
@@ -243,9 +241,9 @@ impl Outer {
     /// the `initialize` for the chain that they complete.
     pub fn take_chain(&mut self) -> Option<(Json, Message)> {
         let scp = self.scp.as_mut()?;
-        let Stage::Told { id, servers } = &scp.stage else { return None };
+        let ScpState::Told { id, servers } = &scp.state else { return None };
         let servers = servers.clone();
-        scp.stage = Stage::Building { id: id.clone() };
+        scp.state = ScpState::Building { id: id.clone() };
         let (id, call) = (Id::string(SCP_INITIALIZE), scp.initialize.clone());
         Some((servers, Message::Request { id, call }))
     }

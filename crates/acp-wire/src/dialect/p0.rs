@@ -13,14 +13,14 @@
 
 use bytes::Bytes;
 
-use super::generation::{Greeting, Table};
+use super::generation::{GenerationTable, Greeting};
 use super::{Plain, Rejection, offer};
 use crate::acp::{self, INITIALIZE};
 use crate::json::Json;
 use crate::message::{Id, Message, Outcome, Side};
 use crate::sink::Sink;
 
-pub(crate) static P0: Table = Table {
+pub(crate) static P0: GenerationTable = GenerationTable {
     name: "P0",
     about: "SCP: proxies that start their own successor",
     greeting: Greeting::Capability,
@@ -32,7 +32,7 @@ pub(crate) static P0: Table = Table {
     no_params: None,
     must_accept: false,
     any_version: false,
-    mcp_word: &["_meta", "mcp_acp_transport"],
+    mcp_path: &["_meta", "mcp_acp_transport"],
     updates: None,
 };
 
@@ -41,9 +41,9 @@ pub(crate) const SCP_PROXY: &str = "_scp/proxy";
 
 /// Does an editor that sends these params know SCP? The section alone says so.
 pub(crate) fn knows_scp(params: &Json) -> bool {
-    let places: [&[&str]; 2] =
+    let paths: [&[&str]; 2] =
         [&["_meta", "symposium"], &["clientCapabilities", "_meta", "symposium"]];
-    places.iter().any(|place| params.at(place).is_some_and(|section| section.is_object()))
+    paths.iter().any(|path| params.at(path).is_some_and(|section| section.is_object()))
 }
 
 /// The list of servers in the params of `_scp/proxy`: the params themselves, or their only list.

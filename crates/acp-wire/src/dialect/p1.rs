@@ -7,9 +7,9 @@
 //! {"method":"_proxy/successor/receive/notification","params":{"message":{"method":"session/update","params":{}}}}
 //! ```
 
-use super::generation::{Greeting, Table};
+use super::generation::{GenerationTable, Greeting};
 
-pub(crate) static P1: Table = Table {
+pub(crate) static P1: GenerationTable = GenerationTable {
     name: "P1",
     about: "the text of S/ACP and P/ACP",
     greeting: Greeting::Capability,
@@ -21,6 +21,6 @@ pub(crate) static P1: Table = Table {
     no_params: Some(b"{}"),
     must_accept: false,
     any_version: true,
-    mcp_word: &["_meta", "mcp_acp_transport"],
+    mcp_path: &["_meta", "mcp_acp_transport"],
     updates: None,
 };

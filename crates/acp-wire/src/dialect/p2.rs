@@ -6,9 +6,9 @@
 //! {"method":"_proxy/successor/notification","params":{"message":{"method":"session/cancel","params":{"sessionId":"S1"}}}}
 //! ```
 
-use super::generation::{Greeting, Table};
+use super::generation::{GenerationTable, Greeting};
 
-pub(crate) static P2: Table = Table {
+pub(crate) static P2: GenerationTable = GenerationTable {
     name: "P2",
     about: "the walk-throughs of S/ACP and P/ACP",
     greeting: Greeting::Capability,
@@ -20,6 +20,6 @@ pub(crate) static P2: Table = Table {
     no_params: Some(b"{}"),
     must_accept: false,
     any_version: true,
-    mcp_word: &["_meta", "mcp_acp_transport"],
+    mcp_path: &["_meta", "mcp_acp_transport"],
     updates: None,
 };

@@ -9,10 +9,10 @@
 //! A proxy must accept the offer in `agentCapabilities` of its answer. A malformed envelope, one
 //! without `params` included, ends it.
 
-use super::generation::{Greeting, Table};
+use super::generation::{GenerationTable, Greeting};
 use super::updates::SCHEMA_0_6;
 
-pub(crate) static P3: Table = Table {
+pub(crate) static P3: GenerationTable = GenerationTable {
     name: "P3",
     about: "sacp-proxy 0.1 to 3.0, sacp-conductor up to 4",
     greeting: Greeting::Capability,
@@ -24,6 +24,6 @@ pub(crate) static P3: Table = Table {
     no_params: Some(b"null"),
     must_accept: true,
     any_version: false,
-    mcp_word: &["agentCapabilities", "_meta", "symposium", "mcp_acp_transport"],
+    mcp_path: &["agentCapabilities", "_meta", "symposium", "mcp_acp_transport"],
     updates: Some(&SCHEMA_0_6),
 };

@@ -5,10 +5,10 @@
 //! {"jsonrpc":"2.0","id":"c","result":{"protocolVersion":1,"_meta":{"proxy":true}}}
 //! ```
 
-use super::generation::Table;
+use super::generation::GenerationTable;
 use super::p3::P3;
 
-pub(crate) static P3T: Table = Table {
+pub(crate) static P3T: GenerationTable = GenerationTable {
     name: "P3t",
     about: "the SACP overview, @thinkwell/conductor",
     greeting: P3.greeting,
@@ -20,6 +20,6 @@ pub(crate) static P3T: Table = Table {
     no_params: P3.no_params,
     must_accept: P3.must_accept,
     any_version: P3.any_version,
-    mcp_word: &["capabilities", "mcp_acp_transport"],
+    mcp_path: &["capabilities", "mcp_acp_transport"],
     updates: None,
 };

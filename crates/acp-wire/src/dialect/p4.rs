@@ -9,10 +9,10 @@
 //! Older speakers (P4a) name the envelope's metadata `meta`, younger ones (P4b) `_meta`; neither
 //! goes further than its hop. An envelope without `params` ends some of them, so it always has it.
 
-use super::generation::{Greeting, Table};
+use super::generation::{GenerationTable, Greeting};
 use super::updates::SCHEMA_0_6;
 
-pub(crate) static P4: Table = Table {
+pub(crate) static P4: GenerationTable = GenerationTable {
     name: "P4",
     about: "sacp 3 to 11, agent-client-protocol 0.11 to 3.6",
     greeting: Greeting::Underscore,
@@ -24,6 +24,6 @@ pub(crate) static P4: Table = Table {
     no_params: Some(b"null"),
     must_accept: false,
     any_version: false,
-    mcp_word: &["agentCapabilities", "_meta", "symposium", "mcp_acp_transport"],
+    mcp_path: &["agentCapabilities", "_meta", "symposium", "mcp_acp_transport"],
     updates: Some(&SCHEMA_0_6),
 };

@@ -9,10 +9,10 @@
 //! An outer `id` makes an envelope a request. The envelope's `_meta` belongs to this hop and goes
 //! no further.
 
-use super::generation::{Greeting, Table};
+use super::generation::{GenerationTable, Greeting};
 use super::updates::SCHEMA_1_15;
 
-pub(crate) static P5: Table = Table {
+pub(crate) static P5: GenerationTable = GenerationTable {
     name: "P5",
     about: "current: the proxy-chains RFD, agent-client-protocol 5",
     greeting: Greeting::Proxy,
@@ -24,6 +24,6 @@ pub(crate) static P5: Table = Table {
     no_params: None,
     must_accept: false,
     any_version: false,
-    mcp_word: &["agentCapabilities", "mcpCapabilities", "acp"],
+    mcp_path: &["agentCapabilities", "mcpCapabilities", "acp"],
     updates: Some(&SCHEMA_1_15),
 };

@@ -13,8 +13,8 @@ use bytes::Bytes;
 
 use super::envelope::{self, Opened};
 use super::generation::{Generation, Greeting};
-use super::restore::{Place, restored};
-use super::{NOT_THE_CONDUCTOR, Rejection, offer, p0, words};
+use super::restore::{KeyPath, restored};
+use super::{NOT_THE_CONDUCTOR, Rejection, mcp_capability, offer, p0};
 use crate::acp::{self, CANCEL_REQUEST, INITIALIZE};
 use crate::guards;
 use crate::json::Json;
@@ -23,7 +23,7 @@ use crate::sink::Sink;
 
 mod probe;
 
-use probe::{First, Probe, shortened};
+use probe::{FirstGreeting, Probe, shortened};
 
 /// The link to a proxy.
 #[derive(Debug)]
@@ -35,32 +35,32 @@ pub struct Proxy {
     /// Set by the user: no other generation is tried.
     pin: Option<Generation>,
     /// With which greeting to begin.
-    first: First,
+    first: FirstGreeting,
     /// A guess was with what to begin, and it was wrong.
     guess_failed: bool,
-    state: State,
+    state: GenerationState,
     /// The `initialize`s that the component has yet to answer.
-    greeted: Vec<Greeted>,
+    greeted: Vec<PendingGreeting>,
     /// Ids under which a greeting went out that was then tried otherwise: nobody waits for them.
     withdrawn: Vec<Id>,
     /// The `initialize` that the component has sent to its successor and waits for.
     forwarded: Option<Id>,
-    /// The result of `initialize` of its successor, and the place of the word that was put into it
+    /// The result of `initialize` of its successor, and the path of the word that was put into it
     /// for this component, if any (see `words`).
-    told: Option<(Json, Option<Place>)>,
+    successor_result: Option<(Json, Option<KeyPath>)>,
     /// The answer to `initialize` of a component that may be an SCP proxy; it travels on when the
     /// component has its successor.
     accepted: Option<(Id, Json)>,
-    successor: Successor,
+    successor: ScpSuccessor,
     /// The successor that an SCP proxy has started has been initialised.
-    successor_stands: bool,
+    successor_initialized: bool,
     /// The generation of the envelope in which it passed `_scp/proxy` on, which it does not know.
     no_scp: Option<Generation>,
 }
 
 /// A greeting that the component has yet to answer.
 #[derive(Debug)]
-struct Greeted {
+struct PendingGreeting {
     /// On this link.
     id: Id,
     /// The params as they were before anything was put in for this component.
@@ -72,7 +72,7 @@ struct Greeted {
 
 /// How far an SCP proxy is with its successor.
 #[derive(Debug, PartialEq)]
-enum Successor {
+enum ScpSuccessor {
     /// Nobody has asked.
     None,
     Wanted,
@@ -81,7 +81,7 @@ enum Successor {
 }
 
 #[derive(Debug)]
-enum State {
+enum GenerationState {
     /// Not greeted, or greeted and not yet understood.
     Unknown(Option<Box<Probe>>),
     Known(Generation),
@@ -100,16 +100,16 @@ impl Proxy {
             component: component.to_owned(),
             peers: Some(Vec::new()),
             pin: None,
-            first: First::Newest,
+            first: FirstGreeting::Newest,
             guess_failed: false,
-            state: State::Unknown(None),
+            state: GenerationState::Unknown(None),
             greeted: Vec::new(),
             withdrawn: Vec::new(),
             forwarded: None,
-            told: None,
+            successor_result: None,
             accepted: None,
-            successor: Successor::None,
-            successor_stands: false,
+            successor: ScpSuccessor::None,
+            successor_initialized: false,
             no_scp: None,
         }
     }
@@ -122,18 +122,18 @@ impl Proxy {
     /// A component that understood this greeting the last time. If it does not understand it now, it
     /// is a component of which nothing is known.
     pub fn remembered(component: &str, greeting: Greeting) -> Proxy {
-        Proxy { first: First::Greeting(greeting), ..Proxy::unknown(component) }
+        Proxy { first: FirstGreeting::Greeting(greeting), ..Proxy::unknown(component) }
     }
 
     /// A component that was of this generation before it was started again. If it does not understand
     /// the same greeting now, it is a component of which nothing is known.
     pub fn restarted(component: &str, generation: Generation) -> Proxy {
-        Proxy { first: First::Generation(generation), ..Proxy::unknown(component) }
+        Proxy { first: FirstGreeting::Generation(generation), ..Proxy::unknown(component) }
     }
 
     /// A component that has ended over these greetings, each on a start of its own.
-    pub fn after(component: &str, failed: Vec<Greeting>) -> Proxy {
-        Proxy { first: First::After(failed), ..Proxy::unknown(component) }
+    pub fn after_failures(component: &str, failed: Vec<Greeting>) -> Proxy {
+        Proxy { first: FirstGreeting::After(failed), ..Proxy::unknown(component) }
     }
 
     /// With the names that the component may use for its successor (`peer` in an envelope). `None`
@@ -145,8 +145,8 @@ impl Proxy {
     /// The generation, once it is known.
     pub fn generation(&self) -> Option<Generation> {
         match self.state {
-            State::Known(generation) => Some(generation),
-            State::Unknown(_) => None,
+            GenerationState::Known(generation) => Some(generation),
+            GenerationState::Unknown(_) => None,
         }
     }
 
@@ -154,7 +154,7 @@ impl Proxy {
     /// a component we know.
     fn greet(&mut self, greeting: Greeting, id: &Id, call: &Call, out: &mut dyn Sink) {
         let asked = self.write_greeting(greeting, id, call, out).detached();
-        self.greeted.push(Greeted { id: id.clone(), asked, greeting });
+        self.greeted.push(PendingGreeting { id: id.clone(), asked, greeting });
     }
 
     /// Gives the params as they were before anything was put in.
@@ -181,13 +181,13 @@ impl Proxy {
         // Generations that spell alike are told apart by what the component was before.
         let guess = self.guessed().filter(|guess| guess.spells_like(generation));
         let generation = self.pin.or(guess).unwrap_or(generation);
-        match std::mem::replace(&mut self.state, State::Known(generation)) {
-            State::Unknown(Some(probe)) => {
+        match std::mem::replace(&mut self.state, GenerationState::Known(generation)) {
+            GenerationState::Unknown(Some(probe)) => {
                 for (toward, message) in probe.held {
                     self.encode(toward, &message, out);
                 }
             }
-            State::Unknown(None) | State::Known(_) => {}
+            GenerationState::Unknown(None) | GenerationState::Known(_) => {}
         }
     }
 
@@ -200,10 +200,10 @@ impl Proxy {
         let Some(generation) = self.generation().filter(|_| greeted) else {
             return message.write_line(out);
         };
-        let missing = words::missing(result, generation);
-        self.told = Some((result.detached(), missing.as_ref().map(|(place, _)| *place)));
-        let Some((place, yes)) = missing else { return message.write_line(out) };
-        let outcome = Outcome::Result(result.with_at(place, Some(&yes)));
+        let missing = mcp_capability::missing(result, generation);
+        self.successor_result = Some((result.detached(), missing.as_ref().map(|(path, _)| *path)));
+        let Some((path, yes)) = missing else { return message.write_line(out) };
+        let outcome = Outcome::Result(result.with_at(path, Some(&yes)));
         Message::Response { id: id.clone(), outcome, extras: extras.clone() }.write_line(out);
     }
 
@@ -229,7 +229,7 @@ impl Proxy {
         opened: Opened,
         out: &mut dyn Sink,
     ) -> Result<Option<(Side, Message)>, Rejection> {
-        if let State::Unknown(Some(probe)) = &mut self.state
+        if let GenerationState::Unknown(Some(probe)) = &mut self.state
             && Greeting::of_method(&opened.call.method.name()).is_some()
         {
             // Our own greeting comes back: this is how a proxy says which generation it is of.
@@ -241,7 +241,7 @@ impl Proxy {
             }
             return Ok(None);
         }
-        if self.successor == Successor::Given
+        if self.successor == ScpSuccessor::Given
             && self.accepted.is_some()
             && opened.call.is(p0::SCP_PROXY)
         {
@@ -258,7 +258,9 @@ impl Proxy {
         match &mut self.state {
             // Only its own `initialize` shows that it has understood; anything else that it sends
             // meanwhile just tells how it spells.
-            State::Unknown(Some(probe)) if !(opened.id.is_some() && opened.call.is(INITIALIZE)) => {
+            GenerationState::Unknown(Some(probe))
+                if !(opened.id.is_some() && opened.call.is(INITIALIZE)) =>
+            {
                 probe.hint = Some(opened.generation);
             }
             _ => self.adopt(opened.generation, out),
@@ -269,7 +271,7 @@ impl Proxy {
             self.forwarded = Some(id.detached());
             // Only a component that was offered something has it to pass on.
             let greeted = self.greeted.last();
-            let greeting = greeted.map(|it| it.greeting).or_else(|| self.understood());
+            let greeting = greeted.map(|it| it.greeting).or_else(|| self.understood_greeting());
             let asked = greeted.map_or(Json::EMPTY, |it| it.asked.clone());
             opened.call.params = opened.call.params.map(|params| match greeting {
                 Some(Greeting::Proxy) => restored(&params, &asked, &[offer::MCP_OFFER]),
@@ -312,7 +314,7 @@ impl Proxy {
         extras: Option<Box<[u8]>>,
         out: &mut dyn Sink,
     ) -> Option<(Side, Message)> {
-        if self.successor == Successor::Given && id == Id::string(SCP_ID) {
+        if self.successor == ScpSuccessor::Given && id == Id::string(SCP_ID) {
             return self.on_successor(outcome, out);
         }
         if let Some(index) = self.withdrawn.iter().position(|withdrawn| *withdrawn == id) {
@@ -323,7 +325,9 @@ impl Proxy {
             return Some((Side::Editor, Message::Response { id, outcome, extras }));
         };
         let outcome = match &self.state {
-            State::Unknown(Some(probe)) if probe.sent == id => self.on_probed(&id, outcome, out)?,
+            GenerationState::Unknown(Some(probe)) if probe.sent == id => {
+                self.on_probed(&id, outcome, out)?
+            }
             _ => self.on_accepted(self.greeted[index].greeting, outcome),
         };
         self.greeted.remove(index);
@@ -336,8 +340,8 @@ impl Proxy {
     fn on_accepted(&mut self, greeting: Greeting, outcome: Outcome) -> Outcome {
         let Some(generation) = self.generation() else { return outcome };
         let Outcome::Result(result) = outcome else { return outcome };
-        let base = self.told.as_ref().map(|(result, _)| result);
-        let mut result = match self.told {
+        let base = self.successor_result.as_ref().map(|(result, _)| result);
+        let mut result = match self.successor_result {
             Some((ref base, Some(word))) => restored(&result, base, &[word]),
             _ => result,
         };
@@ -349,7 +353,7 @@ impl Proxy {
             Greeting::Underscore => {}
             // The two oldest documents contradict themselves on whether it has to.
             Greeting::Capability if generation.table().must_accept && !offer::accepted(&result) => {
-                self.guess_failed |= self.first.is_guess();
+                self.guess_failed |= self.first.is_guessing();
                 let text = format!(
                     "component '{}' is not a proxy: it did not accept the proxy capability in its \
                      answer to initialize",
@@ -365,20 +369,20 @@ impl Proxy {
     /// A component that accepted its role without initialising a successor may be one that waits to
     /// be told its successor.
     fn may_be_scp(&self) -> bool {
-        self.successor == Successor::None && self.pin.is_none_or(|pin| pin == Generation::P0)
+        self.successor == ScpSuccessor::None && self.pin.is_none_or(|pin| pin == Generation::P0)
     }
 
     /// The component has answered `_scp/proxy`, or has not been asked at all.
     fn on_successor(&mut self, outcome: Outcome, out: &mut dyn Sink) -> Option<(Side, Message)> {
         match outcome {
-            Outcome::Result(told) => {
+            Outcome::Result(successor_result) => {
                 // When it answered `initialize` it did not know its own chain.
                 if let Some((_, result)) = &mut self.accepted {
-                    *result = guards::copy(&told, result);
+                    *result = guards::copy_flag(&successor_result, result);
                 }
                 self.adopt(Generation::P0, out);
                 // It may initialise its successor before it answers this, or after.
-                if !self.successor_stands {
+                if !self.successor_initialized {
                     return None;
                 }
             }
@@ -402,7 +406,7 @@ impl Proxy {
         let mut parts = Parts::default();
         parts.split(line)?;
         let opened = envelope::open(&parts, line);
-        if let State::Unknown(Some(probe)) = &mut self.state {
+        if let GenerationState::Unknown(Some(probe)) = &mut self.state {
             // A guess is wrong until something speaks for it: a log message, for example, does not.
             probe.heard |= !probe.guess || opened.is_some() || probe.is_answered_by(&parts, line);
             if probe.restart {
@@ -434,26 +438,26 @@ impl Proxy {
         };
         let greets = toward == Side::Agent && call.is(INITIALIZE);
         match &mut self.state {
-            &mut State::Known(generation) => match id {
+            &mut GenerationState::Known(generation) => match id {
                 Some(id) if greets => {
                     self.greet(generation.greeting(), id, call, out);
                 }
                 _ if toward == Side::Agent => message.write_line(out),
                 _ => envelope::write(generation, generation.table().receives, id, call, out),
             },
-            State::Unknown(None) => match id {
+            GenerationState::Unknown(None) => match id {
                 Some(id) if greets => self.begin(id, call, out),
                 _ => self.write_assuming(toward, message, out),
             },
-            State::Unknown(Some(_)) if self.pin.is_some() => match id {
+            GenerationState::Unknown(Some(_)) if self.pin.is_some() => match id {
                 Some(id) if greets => {
                     self.greet(self.first_greeting(), id, call, out);
                 }
                 _ => self.write_assuming(toward, message, out),
             },
             // The greeting is not cancelled: whoever it is for cannot even be told its id.
-            State::Unknown(Some(_)) if id.is_none() && call.is(CANCEL_REQUEST) => {}
-            State::Unknown(Some(probe)) => {
+            GenerationState::Unknown(Some(_)) if id.is_none() && call.is(CANCEL_REQUEST) => {}
+            GenerationState::Unknown(Some(probe)) => {
                 // Copied, so that a short message does not keep the whole of what was read alive.
                 probe.held_bytes += call.size() + HELD;
                 probe.held.push((toward, Message::call(id.cloned(), call.detached())));
@@ -462,31 +466,31 @@ impl Proxy {
     }
 
     /// How many bytes wait here until the generation is known.
-    pub fn backlog(&self) -> usize {
+    pub fn held_bytes(&self) -> usize {
         match &self.state {
-            State::Unknown(Some(probe)) => probe.held_bytes,
-            State::Unknown(None) | State::Known(_) => 0,
+            GenerationState::Unknown(Some(probe)) => probe.held_bytes,
+            GenerationState::Unknown(None) | GenerationState::Known(_) => 0,
         }
     }
 
     /// The greeting that the component has understood, once that is known.
-    pub fn understood(&self) -> Option<Greeting> {
+    pub fn understood_greeting(&self) -> Option<Greeting> {
         self.generation().map(Generation::greeting)
     }
 
     /// The component is an SCP proxy, which starts its successor itself: it waits to be told which.
-    pub fn wants_successor(&self) -> bool {
-        self.successor == Successor::Wanted
+    pub fn needs_successor(&self) -> bool {
+        self.successor == ScpSuccessor::Wanted
     }
 
     /// Tells it: `servers` are the params of `_scp/proxy`. Without them it is treated as if it had
     /// not asked.
-    pub fn give_successor(
+    pub fn set_successor(
         &mut self,
         servers: Option<Json>,
         out: &mut dyn Sink,
     ) -> Option<(Side, Message)> {
-        self.successor = Successor::Given;
+        self.successor = ScpSuccessor::Given;
         match servers {
             Some(servers) => {
                 let call = Call::new(p0::SCP_PROXY, servers);
@@ -499,8 +503,8 @@ impl Proxy {
 
     /// The successor of an SCP proxy has been initialised: the proxy's own answer, which waited for
     /// that, may travel on.
-    pub fn successor_stands(&mut self, out: &mut dyn Sink) -> Option<(Side, Message)> {
-        self.successor_stands = true;
+    pub fn on_successor_initialized(&mut self, out: &mut dyn Sink) -> Option<(Side, Message)> {
+        self.successor_initialized = true;
         self.generation().filter(|it| *it == Generation::P0)?;
         self.release(out)
     }

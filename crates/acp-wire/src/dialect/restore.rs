@@ -2,23 +2,23 @@
 //!
 //! The base is the JSON as it was before anything was put in. The component may have kept what was
 //! put in, removed it or changed it. Either way the next reader gets what the base has at these
-//! places, and whatever else the component has changed.
+//! paths, and whatever else the component has changed.
 
 use crate::json::Json;
 
 /// A path of keys.
-pub(crate) type Place = &'static [&'static str];
+pub(crate) type KeyPath = &'static [&'static str];
 
-/// A copy in which each place has the value that `base` has there, or none. An object that is empty
+/// A copy in which each path has the value that `base` has there, or none. An object that is empty
 /// now and that `base` does not have goes as well. If nothing else was changed, the text is that of
 /// `base`.
-pub(crate) fn restored(json: &Json, base: &Json, places: &[Place]) -> Json {
-    places.iter().fold(json.clone(), |json, place| restored_at(&json, base, place))
+pub(crate) fn restored(json: &Json, base: &Json, paths: &[KeyPath]) -> Json {
+    paths.iter().fold(json.clone(), |json, path| restored_at(&json, base, path))
 }
 
 /// Both are objects. Calls itself once for each key of the path.
-fn restored_at(json: &Json, base: &Json, place: &[&str]) -> Json {
-    let [key, rest @ ..] = place else { return json.clone() };
+fn restored_at(json: &Json, base: &Json, path: &[&str]) -> Json {
+    let [key, rest @ ..] = path else { return json.clone() };
     if !json.is_object() {
         return json.clone();
     }
@@ -28,7 +28,7 @@ fn restored_at(json: &Json, base: &Json, place: &[&str]) -> Json {
     if same_members(&json, base) { base.clone() } else { json }
 }
 
-/// The value of a member that has the rest of the place inside.
+/// The value of a member that has the rest of the path inside.
 fn restored_member(key: &str, now: Option<Json>, was: Option<Json>, rest: &[&str]) -> Option<Json> {
     let inside = match &now {
         // The component has put something else there.
@@ -53,7 +53,7 @@ fn restored_member(key: &str, now: Option<Json>, was: Option<Json>, rest: &[&str
                 None => now.filter(|now| now.is_empty_object() && key.ends_with("apabilities")),
                 // Null says nothing, so it does not replace what is the component's own.
                 Some(was) if was.is_null() && !restored.is_empty_object() => Some(restored),
-                // Something was there that cannot hold the place, and an object was put over it.
+                // Something was there that cannot hold the path, and an object was put over it.
                 Some(was) => Some(was),
             }
         }
@@ -75,17 +75,17 @@ fn same_members(one: &Json, other: &Json) -> bool {
 mod tests {
     use super::*;
 
-    const PLACES: [Place; 2] = [&["_meta", "proxy"], &["_meta", "symposium", "proxy"]];
+    const PATHS: [KeyPath; 2] = [&["_meta", "proxy"], &["_meta", "symposium", "proxy"]];
 
     #[track_caller]
     fn check(json: &'static str, base: &'static str, expected: &str) {
         let [json, base] = [json, base].map(|text| Json::parse(text).unwrap());
-        assert_eq!(restored(&json, &base, &PLACES).as_str(), expected);
+        assert_eq!(restored(&json, &base, &PATHS).as_str(), expected);
     }
 
     #[test]
     fn what_the_component_changes_beside_the_places_stays() {
-        // Another value where the place could be.
+        // Another value where the path could be.
         check(r#"{"_meta":4}"#, r#"{"_meta":3}"#, r#"{"_meta":4}"#);
         check(r#"{"_meta":{"proxy":true}}"#, "3", "{}");
         // It has emptied an object, and it has removed one that was empty.

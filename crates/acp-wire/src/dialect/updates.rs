@@ -17,11 +17,11 @@ use crate::json::Json;
 
 /// What the SDKs of a generation know of `session/update`.
 #[derive(Debug)]
-pub struct Updates {
+pub struct UpdateSchema {
     /// Every kind that they accept, and what it must look like.
     kinds: &'static [(&'static str, &'static [Member])],
     /// Whether a proxy of this generation is expected to fail with other updates.
-    pub fails: bool,
+    pub fails_on_others: bool,
 }
 
 /// A shape of JSON, as far as a typed SDK insists on it.
@@ -154,7 +154,7 @@ const TOOL_KIND: Shape = Shape::Text;
 const TOOL_STATUS: Shape = Shape::OneOf(&["pending", "in_progress", "completed", "failed"]);
 
 /// Schema 0.6.3. Its enums have the same values in all v1 schemas up to 1.15.1.
-pub(crate) static SCHEMA_0_6: Updates = Updates { kinds: OLDEST, fails: true };
+pub(crate) static SCHEMA_0_6: UpdateSchema = UpdateSchema { kinds: OLDEST, fails_on_others: true };
 
 const OLDEST: &[(&str, &[Member])] = &[
     ("user_message_chunk", CHUNK),
@@ -219,7 +219,7 @@ const OLDEST: &[(&str, &[Member])] = &[
 
 /// Schema 1.15.1 in ACP v1, without unstable features. It takes newer values for defaults, but for content
 /// blocks. An SDK on it loses other updates and goes on; in ACP v2 it accepts all of them.
-pub(crate) static SCHEMA_1_15: Updates = Updates {
+pub(crate) static SCHEMA_1_15: UpdateSchema = UpdateSchema {
     kinds: &[
         ("user_message_chunk", CHUNK),
         ("agent_message_chunk", CHUNK),
@@ -236,7 +236,7 @@ pub(crate) static SCHEMA_1_15: Updates = Updates {
         ("compaction_update", &[]),
         ("compaction_summary_chunk", CHUNK),
     ],
-    fails: false,
+    fails_on_others: false,
 };
 
 /// Every kind of schema 1.15.1, in v1 or v2, stable or not.
@@ -269,7 +269,7 @@ pub const CURRENT_KINDS: [&str; 26] = [
     "terminal_output_chunk",
 ];
 
-impl Updates {
+impl UpdateSchema {
     /// The kinds of update that these SDKs accept.
     pub fn kinds(&self) -> impl Iterator<Item = &'static str> {
         self.kinds.iter().map(|(name, _)| *name)
@@ -278,10 +278,10 @@ impl Updates {
     /// Whether these SDKs can read the params of this `session/update`, as far as that depends on the age
     /// of their schema. An update without a kind, or without a member that every schema requires, is
     /// malformed and not newer: it is left to the proxy.
-    pub fn reads(&self, params: &Json) -> bool {
+    pub fn can_read(&self, params: &Json) -> bool {
         let Some(update) = params.member("update") else { return true };
         let Some(kind) = update.member("sessionUpdate") else { return true };
-        match self.kinds.iter().find(|(name, _)| kind.says(name)) {
+        match self.kinds.iter().find(|(name, _)| kind.equals_text(name)) {
             Some((_, members)) => {
                 members.iter().all(|it| update.member(it.name).is_none() || has(&update, it))
             }
@@ -309,14 +309,14 @@ fn fits(value: &Json, shape: &Shape) -> bool {
         Shape::Text => value.is_string(),
         Shape::Number => matches!(value.as_bytes().first(), Some(b'-' | b'0'..=b'9')),
         Shape::Count => value.integer().is_some_and(|it| u32::try_from(it).is_ok()),
-        Shape::OneOf(texts) => texts.iter().any(|text| value.says(text)),
+        Shape::OneOf(texts) => texts.iter().any(|text| value.equals_text(text)),
         Shape::List(shape) => {
             value.is_array() && value.elements().iter().all(|element| fits(element, shape))
         }
         Shape::Object(members) => value.is_object() && members.iter().all(|it| has(value, it)),
         Shape::Typed(variants) => {
             let Some(tag) = value.member("type") else { return false };
-            let variant = variants.iter().find(|(name, _)| tag.says(name));
+            let variant = variants.iter().find(|(name, _)| tag.equals_text(name));
             variant.is_some_and(|(_, members)| members.iter().all(|it| has(value, it)))
         }
         Shape::Either(one, other) => fits(value, one) || fits(value, other),
@@ -329,15 +329,15 @@ mod tests {
     use crate::dialect::Generation;
 
     fn reads(generation: &str, update: &str) -> bool {
-        let updates = Generation::named(generation).unwrap().updates().unwrap();
+        let updates = Generation::from_name(generation).unwrap().updates().unwrap();
         let params = format!(r#"{{"sessionId":"s","update":{update}}}"#);
-        updates.reads(&Json::parse(params).unwrap())
+        updates.can_read(&Json::parse(params).unwrap())
     }
 
     #[test]
     fn a_kind_that_is_newer_than_the_schema_is_not_read() {
         let read_by = |generation: &str| {
-            let updates = Generation::named(generation).unwrap().updates().unwrap();
+            let updates = Generation::from_name(generation).unwrap().updates().unwrap();
             CURRENT_KINDS.into_iter().filter(|kind| updates.kinds().any(|it| it == *kind)).count()
         };
         assert_eq!([read_by("P3"), read_by("P4"), read_by("P5")], [8, 8, 14]);
@@ -360,7 +360,7 @@ mod tests {
         for update in ["{}", "null", "1", r#"{"sessionUpdate":1}"#, chunk, call] {
             assert!(reads("P4", update), "{update}");
         }
-        assert!(SCHEMA_0_6.reads(&Json::trusted("{}")));
+        assert!(SCHEMA_0_6.can_read(&Json::trusted("{}")));
     }
 
     #[test]

@@ -4,27 +4,27 @@
 //! processor has, 8 bytes elsewhere.
 
 /// The position from `at` on of the byte that ends a run of ordinary string bytes: a quote, a backslash or a
-/// control character; the end of the text if there is none. `beyond` becomes nonzero if a block contains a byte
-/// beyond ASCII, which may also stand behind the run.
+/// control character; the end of the text if there is none. `non_ascii` becomes nonzero if a block contains a byte
+/// non_ascii ASCII, which may also stand behind the run.
 #[inline(always)]
-pub fn end_of_run(text: &[u8], mut at: usize, beyond: &mut Mask) -> usize {
+pub fn end_of_run(text: &[u8], mut at: usize, non_ascii: &mut Mask) -> usize {
     while let Some(block) = text.get(at..at + WIDTH).and_then(<[u8]>::first_chunk) {
-        let (ends, high) = look(block);
-        *beyond |= high;
+        let (ends, high) = classify(block);
+        *non_ascii |= high;
         if ends != 0 {
             return at + ends.trailing_zeros() as usize / BITS;
         }
         at += WIDTH;
     }
     let (end, high) = end_near_end(text, at);
-    *beyond |= high;
+    *non_ascii |= high;
     end
 }
 
 /// The same where less than a block is left of the text.
 fn end_near_end(text: &[u8], at: usize) -> (usize, Mask) {
     let Some(block) = text.last_chunk() else { return end_in_short_text(text, at) };
-    let (ends, high) = look(block);
+    let (ends, high) = classify(block);
     let before = at + WIDTH - text.len();
     match ends.checked_shr((before * BITS) as u32).unwrap_or(0) {
         0 => (text.len(), high),
@@ -52,9 +52,9 @@ mod block {
     pub type Mask = u32;
     pub const BITS: usize = 1;
 
-    /// The bytes of a block that end a run, and those that are beyond ASCII.
+    /// The bytes of a block that end a run, and those that are non_ascii ASCII.
     #[inline(always)]
-    pub fn look(block: &[u8; WIDTH]) -> (Mask, Mask) {
+    pub fn classify(block: &[u8; WIDTH]) -> (Mask, Mask) {
         let whole = u128::from_le_bytes(*block);
         // SAFETY: SSE2 is part of x86-64.
         unsafe {
@@ -80,9 +80,9 @@ mod word {
     const ONES: u64 = u64::MAX / 255;
     const LOW: u64 = ONES * 0x7f;
 
-    /// The bytes of a block that end a run, and those that are beyond ASCII.
+    /// The bytes of a block that end a run, and those that are non_ascii ASCII.
     #[inline(always)]
-    pub fn look(block: &[u8; WIDTH]) -> (Mask, Mask) {
+    pub fn classify(block: &[u8; WIDTH]) -> (Mask, Mask) {
         let word = u64::from_le_bytes(*block);
         // Of ASCII bytes, those from a space on carry into the highest bit.
         let controls = !(((word & LOW) + ONES * 0x60) | word);
@@ -95,9 +95,9 @@ mod word {
 }
 
 #[cfg(target_arch = "x86_64")]
-use block::{BITS, WIDTH, look};
+use block::{BITS, WIDTH, classify};
 #[cfg(not(target_arch = "x86_64"))]
-use word::{BITS, WIDTH, look};
+use word::{BITS, WIDTH, classify};
 
 #[cfg(target_arch = "x86_64")]
 pub use block::Mask;
@@ -120,11 +120,18 @@ mod tests {
                     let ends = byte == b'"' || byte == b'\\' || byte < 0x20;
                     for start in [0, stop / 2, stop, stop + 1, length] {
                         let end = if ends && start <= stop { stop } else { length };
-                        let mut beyond = 0;
-                        assert_eq!(end_of_run(&text, start, &mut beyond), end, "{text:?} {start}");
+                        let mut non_ascii = 0;
+                        assert_eq!(
+                            end_of_run(&text, start, &mut non_ascii),
+                            end,
+                            "{text:?} {start}"
+                        );
                         // It may be set for a byte that is not in the run, but never for nothing.
-                        assert!(beyond != 0 || byte.is_ascii() || stop < start, "{text:?} {start}");
-                        assert!(beyond == 0 || !byte.is_ascii(), "{text:?} {start}");
+                        assert!(
+                            non_ascii != 0 || byte.is_ascii() || stop < start,
+                            "{text:?} {start}"
+                        );
+                        assert!(non_ascii == 0 || !byte.is_ascii(), "{text:?} {start}");
                     }
                 }
             }
@@ -138,16 +145,16 @@ mod tests {
             for second in 0..=u8::MAX {
                 let mut bytes = [b'x'; 16];
                 (bytes[3], bytes[4], bytes[15]) = (first, second, first);
-                let (mut beyond, mut ends) = (0, 0);
+                let (mut non_ascii, mut ends) = (0, 0);
                 for (index, half) in bytes.chunks_exact(8).enumerate() {
-                    let (marks, high) = word::look(half.try_into().unwrap());
+                    let (marks, high) = word::classify(half.try_into().unwrap());
                     for byte in 0..8 {
                         ends |= (marks >> (8 * byte + 7) & 1) << (8 * index + byte);
-                        beyond |= (high >> (8 * byte + 7) & 1) << (8 * index + byte);
+                        non_ascii |= (high >> (8 * byte + 7) & 1) << (8 * index + byte);
                     }
                 }
-                let found = block::look(&bytes);
-                assert_eq!((u64::from(found.0), u64::from(found.1)), (ends, beyond));
+                let found = block::classify(&bytes);
+                assert_eq!((u64::from(found.0), u64::from(found.1)), (ends, non_ascii));
             }
         }
     }

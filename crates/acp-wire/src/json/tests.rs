@@ -201,8 +201,8 @@ fn to_compare_large_values_takes_no_more_work_than_they_are_long() {
     assert!(!short.extends(&long));
     // No more work than is allowed.
     let mut work = 100;
-    assert!(!more.extends_at_cost(&less, &mut work) && work == 100);
-    assert!(less.extends_at_cost(&less, &mut work) && work == 100);
+    assert!(!more.extends_within_budget(&less, &mut work) && work == 100);
+    assert!(less.extends_within_budget(&less, &mut work) && work == 100);
 }
 
 #[test]

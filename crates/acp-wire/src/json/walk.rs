@@ -1,7 +1,7 @@
 //! The walk over a text: the grammar, without recursion and without copies.
 
 use super::run::{Mask, end_of_run};
-use super::{Span, Syntax, unquote, utf8};
+use super::{Span, SyntaxError, unquote, utf8};
 
 /// Walks over text and accepts exactly the grammar of RFC 8259. Bytes beyond ASCII can only be in
 /// strings; whether they are UTF-8 is checked once, at the [`end`](Walker::end).
@@ -11,17 +11,17 @@ pub(crate) struct Walker<'a> {
     /// Where the key of the member at hand begins.
     key_start: usize,
     /// Not zero if there is a byte beyond ASCII.
-    beyond: Mask,
+    non_ascii: Mask,
 }
 
 impl<'a> Walker<'a> {
     pub fn new(text: &'a [u8]) -> Walker<'a> {
-        Walker { text, at: 0, key_start: 0, beyond: 0 }
+        Walker { text, at: 0, key_start: 0, non_ascii: 0 }
     }
 
     #[cold]
-    fn fail<T>(&self, what: &'static str) -> Result<T, Syntax> {
-        Err(Syntax { what, at: self.at })
+    fn fail<T>(&self, what: &'static str) -> Result<T, SyntaxError> {
+        Err(SyntaxError { what, at: self.at })
     }
 
     /// The next byte that is not white space, not yet taken.
@@ -50,9 +50,9 @@ impl<'a> Walker<'a> {
     }
 
     /// Nothing may follow, and all of it must be UTF-8.
-    pub fn end(&mut self) -> Result<(), Syntax> {
+    pub fn end(&mut self) -> Result<(), SyntaxError> {
         match self.peek() {
-            None if self.beyond == 0 => Ok(()),
+            None if self.non_ascii == 0 => Ok(()),
             None => utf8(self.text),
             Some(_) => self.fail("text after the end of the value"),
         }
@@ -62,8 +62,8 @@ impl<'a> Walker<'a> {
     /// value.
     pub fn object(
         &mut self,
-        mut visit: impl FnMut(&[u8], &mut Self) -> Result<(), Syntax>,
-    ) -> Result<Span, Syntax> {
+        mut visit: impl FnMut(&[u8], &mut Self) -> Result<(), SyntaxError>,
+    ) -> Result<Span, SyntaxError> {
         if self.peek() != Some(b'{') {
             return self.fail("expected an object");
         }
@@ -96,8 +96,8 @@ impl<'a> Walker<'a> {
     /// Visits the elements of an array: `visit` must walk over each.
     pub fn array(
         &mut self,
-        mut visit: impl FnMut(&mut Self) -> Result<(), Syntax>,
-    ) -> Result<(), Syntax> {
+        mut visit: impl FnMut(&mut Self) -> Result<(), SyntaxError>,
+    ) -> Result<(), SyntaxError> {
         if self.peek() != Some(b'[') {
             return self.fail("expected an array");
         }
@@ -120,7 +120,7 @@ impl<'a> Walker<'a> {
 
     /// Finds the value at the end of a path of keys, and ends with an error as soon as it is clear whether
     /// there is one.
-    pub fn find(&mut self, path: &[&str], found: &mut Option<Span>) -> Result<(), Syntax> {
+    pub fn find(&mut self, path: &[&str], found: &mut Option<Span>) -> Result<(), SyntaxError> {
         let [key, rest @ ..] = path else {
             *found = Some(self.value()?);
             return self.fail("found");
@@ -139,7 +139,7 @@ impl<'a> Walker<'a> {
     }
 
     /// Walks over any value.
-    pub fn value(&mut self) -> Result<Span, Syntax> {
+    pub fn value(&mut self) -> Result<Span, SyntaxError> {
         let Some(byte) = self.peek() else { return self.fail("expected a value") };
         let start = self.at;
         match byte {
@@ -151,7 +151,7 @@ impl<'a> Walker<'a> {
     }
 
     /// Walks over an object or an array, and all that is in it.
-    fn container(&mut self, mut in_object: bool) -> Result<(), Syntax> {
+    fn container(&mut self, mut in_object: bool) -> Result<(), SyntaxError> {
         let mut around = Nesting::default();
         let mut opened = true;
         self.at += 1;
@@ -191,7 +191,7 @@ impl<'a> Walker<'a> {
     }
 
     /// Walks over a number, `true`, `false` or `null`.
-    fn scalar(&mut self, byte: u8) -> Result<(), Syntax> {
+    fn scalar(&mut self, byte: u8) -> Result<(), SyntaxError> {
         match byte {
             b'-' | b'0'..=b'9' => self.number(),
             b't' => self.word(b"true"),
@@ -203,7 +203,7 @@ impl<'a> Walker<'a> {
 
     /// A key and the colon behind it: the span of the quoted key, and whether it has escapes.
     #[inline(always)]
-    fn key(&mut self) -> Result<(Span, bool), Syntax> {
+    fn key(&mut self) -> Result<(Span, bool), SyntaxError> {
         if self.peek() != Some(b'"') {
             return self.fail("expected a key");
         }
@@ -219,8 +219,8 @@ impl<'a> Walker<'a> {
 
     /// Walks over a string; says whether it has escapes.
     #[inline(always)]
-    fn string(&mut self) -> Result<bool, Syntax> {
-        let end = end_of_run(self.text, self.at + 1, &mut self.beyond);
+    fn string(&mut self) -> Result<bool, SyntaxError> {
+        let end = end_of_run(self.text, self.at + 1, &mut self.non_ascii);
         if self.text.get(end) == Some(&b'"') {
             self.at = end + 1;
             return Ok(false);
@@ -231,12 +231,12 @@ impl<'a> Walker<'a> {
 
     /// Walks over the rest of a string from where its first run of ordinary bytes has ended.
     #[inline(never)]
-    fn rest_of_string(&mut self) -> Result<bool, Syntax> {
-        let (text, mut at, mut beyond) = (self.text, self.at, self.beyond);
+    fn rest_of_string(&mut self) -> Result<bool, SyntaxError> {
+        let (text, mut at, mut non_ascii) = (self.text, self.at, self.non_ascii);
         let what = loop {
             match text.get(at) {
                 Some(b'"') => {
-                    (self.at, self.beyond) = (at + 1, beyond);
+                    (self.at, self.non_ascii) = (at + 1, non_ascii);
                     return Ok(true);
                 }
                 Some(b'\\') => match text.get(at + 1) {
@@ -250,13 +250,13 @@ impl<'a> Walker<'a> {
                 Some(_) => break "control character in a string",
                 None => break "unterminated string",
             }
-            at = end_of_run(text, at, &mut beyond);
+            at = end_of_run(text, at, &mut non_ascii);
         };
         self.at = at;
         self.fail(what)
     }
 
-    fn number(&mut self) -> Result<(), Syntax> {
+    fn number(&mut self) -> Result<(), SyntaxError> {
         if self.text[self.at] == b'-' {
             self.at += 1;
         }
@@ -279,7 +279,7 @@ impl<'a> Walker<'a> {
         Ok(())
     }
 
-    fn digits(&mut self) -> Result<(), Syntax> {
+    fn digits(&mut self) -> Result<(), SyntaxError> {
         let start = self.at;
         while let Some(b'0'..=b'9') = self.text.get(self.at) {
             self.at += 1;
@@ -287,7 +287,7 @@ impl<'a> Walker<'a> {
         if self.at == start { self.fail("invalid number") } else { Ok(()) }
     }
 
-    fn word(&mut self, word: &'static [u8]) -> Result<(), Syntax> {
+    fn word(&mut self, word: &'static [u8]) -> Result<(), SyntaxError> {
         if !self.text[self.at..].starts_with(word) {
             return self.fail("expected a value");
         }
@@ -326,6 +326,6 @@ impl Nesting {
 }
 
 /// How many ordinary bytes of a string come before a quote, a backslash or a control character.
-pub(crate) fn passed_over(text: &[u8]) -> usize {
+pub(crate) fn plain_prefix_length(text: &[u8]) -> usize {
     end_of_run(text, 0, &mut 0)
 }

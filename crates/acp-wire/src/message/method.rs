@@ -115,7 +115,7 @@ impl PartialEq<str> for Method {
     fn eq(&self, name: &str) -> bool {
         match &self.0 {
             Name::Known(known) => known.name == name,
-            Name::Other(json) => json.says(name),
+            Name::Other(json) => json.equals_text(name),
         }
     }
 }

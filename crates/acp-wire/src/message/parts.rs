@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::scan::{Remains, Scan};
+use super::scan::{PartialMessage, Scan};
 use super::{Call, Id, Malformed, Message, Method, Outcome};
 use crate::json::{Json, SESSION, SessionAt, Span, Walker};
 
@@ -237,33 +237,39 @@ fn join(members: &[Span], line: &Bytes) -> Box<[u8]> {
     text.into()
 }
 
-/// What can still be read off a line that is too long, cut off or broken: enough to answer its sender,
-/// or to end the wait of whoever it was going to answer.
+/// What a line is that is too long, cut off or broken, as far as that can be read. It is enough to answer
+/// the sender of a request, or to fail the request that a response would have answered.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Salvage {
+pub enum DamagedLine {
+    /// A request with this id.
     Request(Id),
+    /// A response with this id.
     Response(Id),
-    /// Neither or both of these.
-    Unclear(Id),
-    Nothing,
+    /// A message with this id that has members of neither or both kinds.
+    Ambiguous(Id),
+    /// No message with exactly one id.
+    Unreadable,
 }
 
-impl From<&Scan> for Salvage {
-    /// What the first message of the line was.
-    fn from(scan: &Scan) -> Salvage {
-        let messages = scan.messages();
-        let Some(Remains { ids, call, answer, .. }) = messages.first() else {
-            return Salvage::Nothing;
-        };
-        match (ids.as_slice(), call, answer) {
-            ([id], true, false) => Salvage::Request(id.clone()),
-            ([id], false, true) => Salvage::Response(id.clone()),
-            ([id], _, _) => Salvage::Unclear(id.clone()),
-            _ => Salvage::Nothing,
-        }
+impl DamagedLine {
+    /// Reads a whole line.
+    pub fn read(line: &[u8]) -> DamagedLine {
+        DamagedLine::from(&Scan::of(line))
     }
 }
 
-pub fn salvage(line: &[u8]) -> Salvage {
-    Salvage::from(&Scan::of(line))
+impl From<&Scan> for DamagedLine {
+    /// Describes the first message of the line.
+    fn from(scan: &Scan) -> DamagedLine {
+        let messages = scan.messages();
+        let Some(PartialMessage { ids, call, answer, .. }) = messages.first() else {
+            return DamagedLine::Unreadable;
+        };
+        match (ids.as_slice(), call, answer) {
+            ([id], true, false) => DamagedLine::Request(id.clone()),
+            ([id], false, true) => DamagedLine::Response(id.clone()),
+            ([id], _, _) => DamagedLine::Ambiguous(id.clone()),
+            _ => DamagedLine::Unreadable,
+        }
+    }
 }

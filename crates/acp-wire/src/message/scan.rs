@@ -11,7 +11,7 @@
 //! something else comes before the message is no message, and neither is an object inside another one.
 
 use super::Id;
-use crate::json::{Json, passed_over, unquote};
+use crate::json::{Json, plain_prefix_length, unquote};
 
 /// As much of a key, or of an id, as is of interest.
 const LONGEST_KEY: usize = 64;
@@ -26,7 +26,7 @@ const MOST_IDS: usize = 4;
 
 /// What is left of one message.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Remains {
+pub struct PartialMessage {
     /// The ids that it may have: one, unless the line contradicts itself.
     pub ids: Vec<Id>,
     /// It has members of a request or notification.
@@ -37,7 +37,7 @@ pub struct Remains {
     pub jsonrpc: bool,
 }
 
-impl Remains {
+impl PartialMessage {
     fn note(&mut self, key: &str) {
         self.call |= matches!(key, "method" | "params");
         self.answer |= matches!(key, "result" | "error");
@@ -51,7 +51,7 @@ impl Remains {
 
     /// Is this object, found at the end of the line, a message of its own, which the line quotes? The rest of
     /// a message has no members that its beginning has.
-    fn is_quoted_by(&self, beginning: &Remains) -> bool {
+    fn is_quoted_by(&self, beginning: &PartialMessage) -> bool {
         let kinds = (beginning.answer || beginning.call) && (self.answer || self.call);
         kinds || (beginning.jsonrpc && self.jsonrpc)
     }
@@ -70,7 +70,7 @@ impl Remains {
 /// What a scan has found.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Findings {
-    pub messages: Vec<Remains>,
+    pub messages: Vec<PartialMessage>,
     /// How many answers there are beside these.
     pub more_answers: usize,
     /// The line breaks off, or goes on behind its end.
@@ -103,8 +103,8 @@ pub struct Scan {
     keeping: Keeping,
     kept: Vec<u8>,
     /// The message at hand, and those before it.
-    current: Option<Remains>,
-    messages: Vec<Remains>,
+    current: Option<PartialMessage>,
+    messages: Vec<PartialMessage>,
     /// How many answers there were beyond [`MOST_MESSAGES`].
     more_answers: usize,
     /// The line goes on behind its end.
@@ -199,7 +199,7 @@ impl Scan {
     }
 
     /// What is left of the messages in the line.
-    pub fn messages(&self) -> Vec<Remains> {
+    pub fn messages(&self) -> Vec<PartialMessage> {
         let mut messages = self.messages.clone();
         if let Some(mut cut_off) = self.current.clone() {
             // A number with which the text breaks off may be half of another.
@@ -219,7 +219,7 @@ impl Scan {
     }
 
     /// Adds the members that can be read from the end of the line to those from its beginning.
-    fn add_ending(&self, message: &mut Remains) {
+    fn add_ending(&self, message: &mut PartialMessage) {
         // Only a message has an end that is of interest.
         if !(message.call || message.answer || message.jsonrpc) {
             return;
@@ -266,7 +266,7 @@ impl Scan {
             self.keep(&piece[..1]);
             return 1;
         }
-        let end = passed_over(piece);
+        let end = plain_prefix_length(piece);
         let taken = piece.len().min(end + 1);
         self.keep(&piece[..taken]);
         match piece.get(end) {
@@ -283,7 +283,7 @@ impl Scan {
         taken
     }
 
-    /// A byte outside strings; `at` is its place in the line.
+    /// A byte outside strings; `at` is its path in the line.
     fn token(&mut self, byte: u8, at: usize) {
         if byte.is_ascii_whitespace() {
             return self.keep(&[byte]);
@@ -352,7 +352,7 @@ impl Scan {
         self.keeping = Keeping::Nothing;
         self.depth += 1;
         if byte == b'{' && self.depth == self.level() && !self.is_behind_text {
-            self.current = Some(Remains::default());
+            self.current = Some(PartialMessage::default());
             self.opened_at = at;
             (self.at_key, self.key) = (true, Vec::new());
         }
@@ -380,8 +380,8 @@ impl Scan {
 
 /// The members of a message that can be read from its end; and where the object or list begins that ends
 /// there, if its bracket was found.
-fn read_backward(ending: &[u8]) -> (Remains, Option<usize>) {
-    let mut found = Remains::default();
+fn read_backward(ending: &[u8]) -> (PartialMessage, Option<usize>) {
+    let mut found = PartialMessage::default();
     let Some(text) = ending.trim_ascii_end().strip_suffix(b"}") else { return (found, None) };
     // Where the value ends whose key comes next.
     let mut value_end = text.len();
@@ -438,13 +438,14 @@ mod tests {
             scan.feed(&line[cut..]);
             assert_eq!(scan, whole, "cut at {cut}");
         }
-        let name = |it: &Remains| match (it.call, it.answer) {
+        let name = |it: &PartialMessage| match (it.call, it.answer) {
             (true, false) => "call",
             (false, true) => "answer",
             (false, false) => "nothing",
             (true, true) => "both",
         };
-        let ids = |it: &Remains| it.ids.iter().map(Id::to_string).collect::<Vec<_>>().join(" ");
+        let ids =
+            |it: &PartialMessage| it.ids.iter().map(Id::to_string).collect::<Vec<_>>().join(" ");
         whole.messages().iter().map(|it| (ids(it), name(it))).collect()
     }
 

@@ -97,21 +97,27 @@ fn ids_are_compared_by_what_they_say() {
 fn the_beginning_of_a_lost_line_tells_who_waits() {
     let one = Id::from(1);
     assert_eq!(
-        salvage(br#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"te"#),
-        Salvage::Request(one.clone())
+        DamagedLine::read(br#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"te"#),
+        DamagedLine::Request(one.clone())
     );
     assert_eq!(
-        salvage(br#"{"jsonrpc":"2.0","id":1,"result":{"te"#),
-        Salvage::Response(one.clone())
+        DamagedLine::read(br#"{"jsonrpc":"2.0","id":1,"result":{"te"#),
+        DamagedLine::Response(one.clone())
     );
-    assert_eq!(salvage(b"{\"id\":1,\"result\":\"\xff\"}"), Salvage::Response(one.clone()));
-    assert_eq!(salvage(br#"{"id":1,"params":{"te"#), Salvage::Request(one.clone()));
-    assert_eq!(salvage(br#"{"id":1}"#), Salvage::Unclear(one.clone()));
-    assert_eq!(salvage(br#"{"id":1,"method":"x","result":1}"#), Salvage::Unclear(one));
-    assert_eq!(salvage(br#"{"result":{"te"#), Salvage::Nothing);
+    assert_eq!(
+        DamagedLine::read(b"{\"id\":1,\"result\":\"\xff\"}"),
+        DamagedLine::Response(one.clone())
+    );
+    assert_eq!(DamagedLine::read(br#"{"id":1,"params":{"te"#), DamagedLine::Request(one.clone()));
+    assert_eq!(DamagedLine::read(br#"{"id":1}"#), DamagedLine::Ambiguous(one.clone()));
+    assert_eq!(
+        DamagedLine::read(br#"{"id":1,"method":"x","result":1}"#),
+        DamagedLine::Ambiguous(one)
+    );
+    assert_eq!(DamagedLine::read(br#"{"result":{"te"#), DamagedLine::Unreadable);
     // Perhaps it was to be 12.
-    assert_eq!(salvage(br#"{"method":"x","id":1"#), Salvage::Nothing);
-    assert_eq!(salvage(b"Starting agent"), Salvage::Nothing);
+    assert_eq!(DamagedLine::read(br#"{"method":"x","id":1"#), DamagedLine::Unreadable);
+    assert_eq!(DamagedLine::read(b"Starting agent"), DamagedLine::Unreadable);
 }
 
 /// Where the session stands is noted when a line is read. It is the one that a search finds.

@@ -15,13 +15,13 @@ fn a_refused_greeting_is_not_one_over_which_the_component_has_ended() {
     assert_eq!(link.proxy().failed_greetings(), [Newest]);
     link.hears(&error("c:1", -32601, "no"));
     assert_eq!(link.proxy().failed_greetings(), [Underscore]);
-    assert!(link.proxy().begin_again(&mut Vec::new()));
+    assert!(link.proxy().retry_on_restart(&mut Vec::new()));
     assert_eq!(link.proxy().failed_greetings(), [Underscore, Capability]);
 
     // A guess over which it has ended is not one of them.
     let mut link = Link::to(Proxy::remembered("x", Underscore));
     link.says(Side::Agent, INITIALIZE);
-    assert!(link.proxy().is_guess() && link.proxy().begin_again(&mut Vec::new()));
+    assert!(link.proxy().is_guessing() && link.proxy().retry_on_restart(&mut Vec::new()));
     assert_eq!(link.proxy().failed_greetings(), [Newest]);
 }
 
@@ -29,7 +29,7 @@ fn a_refused_greeting_is_not_one_over_which_the_component_has_ended() {
 #[test]
 fn greetings_that_failed_on_earlier_starts_are_skipped() {
     use generation::Greeting::{Capability, Proxy as Newest, Underscore};
-    let mut link = Link::to(Proxy::after("x", vec![Newest]));
+    let mut link = Link::to(Proxy::after_failures("x", vec![Newest]));
     assert!(link.says(Side::Agent, INITIALIZE)[0].contains("_proxy/initialize"));
     assert_eq!(link.proxy().failed_greetings(), [Newest, Underscore]);
     let (_, said) = link.hears(&error("c:1", -32601, "no"));
@@ -38,7 +38,7 @@ fn greetings_that_failed_on_earlier_starts_are_skipped() {
     assert!(said.is_empty() && heard.unwrap().1.contains("proxy/initialize: it ended"));
 
     // When all have failed, the newest is tried once more.
-    let mut link = Link::to(Proxy::after("x", vec![Newest, Underscore, Capability]));
+    let mut link = Link::to(Proxy::after_failures("x", vec![Newest, Underscore, Capability]));
     assert!(link.says(Side::Agent, INITIALIZE)[0].contains("\"proxy/initialize"));
     let (heard, said) = link.hears(&error("c:1", -32601, "no"));
     assert!(heard.is_some() && said.is_empty(), "nothing is left to try");
@@ -65,7 +65,7 @@ fn a_hint_counts_unless_the_greeting_was_refused() {
     // A greeting over which it has ended is tried once more if its envelope says so.
     let mut link = Link::to(Proxy::unknown("x"));
     link.says(Side::Agent, INITIALIZE);
-    assert!(link.proxy().begin_again(&mut Vec::new()));
+    assert!(link.proxy().retry_on_restart(&mut Vec::new()));
     link.hears(&passed_on("proxy/successor", "_proxy/initialize"));
     let (_, said) = link.hears(&error("c:1~1", -32601, "no"));
     assert!(said[0].contains(r#""method":"proxy/initialize""#), "{said:?}");
@@ -86,7 +86,7 @@ fn an_answer_speaks_for_a_guess() {
     link.says(Side::Agent, INITIALIZE);
     let accepted = EXAMPLES[2].accepted;
     assert_eq!(link.hears(accepted), (None, vec![]));
-    assert!(link.proxy().wants_successor() && !link.proxy().awaits_first_word());
+    assert!(link.proxy().needs_successor() && !link.proxy().awaits_first_line());
 }
 
 /// Section 5.5: an older greeting asks for ACP v1, also where the generation is not known.
@@ -109,12 +109,12 @@ fn a_second_handshake_is_in_the_spelling_that_was_found() {
             assert!(link.proxy().stop_waiting(&mut Vec::new()).is_some());
         }
         link.says(Side::Agent, INITIALIZE);
-        assert_eq!(link.proxy().understood(), None);
+        assert_eq!(link.proxy().understood_greeting(), None);
         link.hears(&error("c:1", -32601, "no"));
         link.hears(EXAMPLES[1].forwarded);
         let (heard, _) = link.hears(&RESULT.replace("c:1", "c:1~1"));
         assert_eq!(heard.unwrap().1, RESULT);
-        assert_eq!(link.proxy().understood(), Some(generation::Greeting::Underscore));
+        assert_eq!(link.proxy().understood_greeting(), Some(generation::Greeting::Underscore));
         // The component says by itself what it would be offered in another generation.
         let own = r#"{"protocolVersion":1,"_meta":{"mcp_acp_transport":true}}"#;
         let line =

@@ -71,7 +71,7 @@ fn lines(out: Vec<u8>) -> Vec<String> {
 }
 
 fn proxy(name: &str) -> Link {
-    Link::to(Proxy::pinned("x", Generation::named(name).unwrap()))
+    Link::to(Proxy::pinned("x", Generation::from_name(name).unwrap()))
 }
 
 const UPDATE: &str = r#"{"jsonrpc":"2.0","method":"session/update","params":{"a": 1.10}}"#;
@@ -168,7 +168,7 @@ fn a_proxy_of_every_generation_is_spoken_to_in_its_own_spelling() {
         let (heard, _) = link.hears(examples.accepted);
         let (_, answer) = heard.unwrap();
         assert_eq!(answer.replace(r#","agentCapabilities":{}"#, ""), RESULT, "{}", examples.name);
-        assert_eq!(link.0.spoken().name(), examples.name);
+        assert_eq!(link.0.protocol().name(), examples.name);
 
         link.passes(examples.sent, Side::Agent, UPDATE);
         link.sends(Side::Editor, UPDATE, &[examples.received]);
@@ -193,7 +193,7 @@ fn a_conductor_of_every_generation_is_answered_in_kind() {
         for ours in ["symposium", r#""proxy""#, "mcp_acp_transport"] {
             assert!(!message.contains(ours), "{message}");
         }
-        assert_eq!(link.0.spoken().name(), examples.name);
+        assert_eq!(link.0.protocol().name(), examples.name);
         let said = link.says(Side::Editor, RESULT);
         assert_eq!(said, [examples.accepted], "{}", examples.name);
         link.passes(examples.received, Side::Editor, UPDATE);
@@ -202,7 +202,7 @@ fn a_conductor_of_every_generation_is_answered_in_kind() {
         assert_eq!(said[0].replace(r#""jsonrpc":"2.0","#, ""), sent, "{}", examples.name);
         link.passes(UPDATE, Side::Agent, UPDATE);
         link.sends(Side::Editor, UPDATE, &[UPDATE]);
-        assert_eq!(link.0.spoken().name(), examples.name);
+        assert_eq!(link.0.protocol().name(), examples.name);
     }
     let mut link = Link::to(Outer::unknown());
     link.refuses(INITIALIZE, "-32600");
@@ -219,7 +219,7 @@ fn mcp_over_acp_is_accepted_only_where_it_is_offered() {
     link.hears(&INITIALIZE.replace(r#""initialize""#, r#""proxy/initialize""#));
     link.sends(Side::Editor, RESULT, &[RESULT]);
     let mut link = Link::to(Outer::pinned(Generation::P1));
-    assert_eq!(link.0.spoken().name(), "P1");
+    assert_eq!(link.0.protocol().name(), "P1");
     assert!(link.says(Side::Agent, UPDATE)[0].contains("_proxy/successor/send/notification"));
 }
 
@@ -230,7 +230,7 @@ fn a_conductor_is_answered_in_the_envelopes_that_it_sends() {
     let mut link = Link::to(Outer::unknown());
     link.hears(p3.greeting);
     link.passes(p2.received, Side::Editor, UPDATE);
-    assert_eq!(link.0.spoken().name(), "P2");
+    assert_eq!(link.0.protocol().name(), "P2");
     link.sends(Side::Agent, UPDATE, &[p2.received]);
 }
 
@@ -314,25 +314,27 @@ fn an_scp_proxy_is_given_a_relay() {
         link.hears(r#"{"id":"c:1~1","error":{"code":-32601,"message":"no"}}"#);
         let accepted = r#"{"id":"c:1~2","result":{"protocolVersion":1,"_meta":{"symposium":{"version":"1.0","proxy":true}}}}"#;
         assert_eq!(link.hears(accepted), (None, vec![]), "it has no successor yet");
-        assert!(link.proxy().wants_successor());
+        assert!(link.proxy().needs_successor());
         let mut out = Vec::new();
         let servers = acp_wire::Json::trusted(r#"{"servers":[]}"#);
-        assert_eq!(link.proxy().give_successor(Some(servers), &mut out), None);
+        assert_eq!(link.proxy().set_successor(Some(servers), &mut out), None);
         assert_eq!(
             lines(out),
             [r#"{"jsonrpc":"2.0","id":"scp","method":"_scp/proxy","params":{"servers":[]}}"#]
         );
-        assert!(!link.proxy().wants_successor());
+        assert!(!link.proxy().needs_successor());
         let answer = match scp {
             true => r#"{"id":"scp","result":{}}"#,
             false => r#"{"id":"scp","error":{"code":-32601,"message":"no"}}"#,
         };
         let (heard, _) = link.hears(answer);
-        assert_eq!(link.0.spoken().name(), if scp { "P0" } else { "P3" });
+        assert_eq!(link.0.protocol().name(), if scp { "P0" } else { "P3" });
         let heard = match scp {
             true => {
                 assert_eq!(heard, None, "its successor is not initialised yet");
-                link.proxy().successor_stands(&mut Vec::new()).map(|(_, message)| message.to_line())
+                link.proxy()
+                    .on_successor_initialized(&mut Vec::new())
+                    .map(|(_, message)| message.to_line())
             }
             false => heard.map(|(_, line)| line),
         };
@@ -362,7 +364,7 @@ fn an_scp_editor_tells_us_our_successors() {
     assert_eq!(heard, None);
     assert!(said[0].contains(r#""protocolVersion":1"#), "{said:?}");
     assert!(said[0].contains(r#""symposium":{"version":"1.0","proxy":true}"#), "{said:?}");
-    assert_eq!(link.0.spoken().name(), "P0");
+    assert_eq!(link.0.protocol().name(), "P0");
     link.refuses(r#"{"id":1,"method":"session/new","params":{}}"#, "-32600");
     link.refuses(r#"{"id":2,"method":"_scp/proxy","params":{"a":1}}"#, "-32602");
     assert!(link.0.outer_mut().unwrap().take_chain().is_none());
@@ -393,7 +395,7 @@ fn every_generation_but_scp_has_examples() {
 #[test]
 fn a_peer_is_reached_by_its_name_and_an_unknown_one_is_refused() {
     let names = Some(vec!["second".to_owned(), "agent \"a\"".to_owned()]);
-    let p5 = Generation::named("P5").unwrap();
+    let p5 = Generation::from_name("P5").unwrap();
     let mut link = Link::to(Proxy::pinned("x", p5).with_peers(names));
     let line = |peer: &str| {
         format!(

@@ -64,7 +64,7 @@ fn the_editors_own_values_reach_the_agent() {
                     let greeting = link.says(Side::Agent, &initialize).remove(0);
                     let (_, params) = greeting.split_once(r#""params":"#).unwrap();
                     let params = params.strip_suffix('}').unwrap();
-                    let path = Generation::named(examples.name).unwrap().offer_place();
+                    let path = Generation::from_name(examples.name).unwrap().offer_path();
                     assert_eq!(path.is_empty(), matches!(examples.name, "P5" | "P4"));
                     let params = Json::parse(params.to_owned()).unwrap();
                     let params = match change {
@@ -113,7 +113,7 @@ fn the_agents_own_values_reach_the_editor() {
                 panic!("{told:?}");
             };
             // It does what published ones do: puts its key in, and the version where there is none.
-            let place = Generation::named(examples.name).unwrap().acceptance_place();
+            let place = Generation::from_name(examples.name).unwrap().acceptance_path();
             let accepted = match place {
                 [] => result,
                 [above @ .., _] => {

@@ -37,7 +37,7 @@ fn a_proxy_is_known_by_the_envelope_in_which_it_passes_the_greeting_on() {
         let (heard, said) = link.hears(&forwarded);
         assert!(heard.unwrap().1.contains(r#""id":"p","method":"initialize""#));
         assert_eq!(said, [BARE], "what waited is sent");
-        assert!(!link.proxy().awaits_first_word());
+        assert!(!link.proxy().awaits_first_line());
     }
 }
 
@@ -79,16 +79,16 @@ fn the_greeting_is_not_cancelled() {
 #[test]
 fn messages_that_wait_for_the_generation_are_counted() {
     let mut link = Link::to(Proxy::unknown("x"));
-    assert_eq!(link.0.backlog(), 0);
+    assert_eq!(link.0.held_bytes(), 0);
     link.sends(Side::Agent, INITIALIZE, &[PROBE]);
-    let before = link.0.backlog();
+    let before = link.0.held_bytes();
     link.sends(Side::Agent, BARE, &[]);
-    let waits = link.0.backlog() - before;
+    let waits = link.0.held_bytes() - before;
     assert!((BARE.len()..BARE.len() + 1024).contains(&waits), "{waits} bytes");
     link.hears(
         r#"{"id":7,"method":"proxy/successor","params":{"method":"initialize","params":{}}}"#,
     );
-    assert_eq!(link.0.backlog(), 0);
+    assert_eq!(link.0.held_bytes(), 0);
 }
 
 /// Checklist 7, 25: an agent is not taken for a proxy, and the error tells what was tried.
@@ -139,7 +139,7 @@ fn any_error_leads_to_the_next_older_greeting() {
             "{code}: {said:?}"
         );
         link.hears(&EXAMPLES[2].forwarded.replace(r#""c:1""#, r#""c:1~2""#));
-        assert_eq!(link.0.spoken().name(), "P3");
+        assert_eq!(link.0.protocol().name(), "P3");
     }
     // Also where the code is none.
     let mut link = Link::to(Proxy::unknown("x"));
@@ -175,7 +175,7 @@ fn the_first_error_is_passed_on_when_no_greeting_was_understood() {
 #[test]
 fn an_error_of_the_successor_is_no_refused_greeting() {
     for examples in &EXAMPLES {
-        let greeting = Generation::named(examples.name).unwrap();
+        let greeting = Generation::from_name(examples.name).unwrap();
         for mut link in [Link::to(Proxy::unknown("x")), Link::to(Proxy::restarted("x", greeting))] {
             let id = match link.says(Side::Agent, INITIALIZE)[0].contains("\"proxy/initialize") {
                 true if examples.name != "P5" => {
@@ -209,10 +209,10 @@ fn what_a_proxy_sends_before_its_own_initialize_only_tells_how_it_spells() {
         )
     };
     link.hears(&echo("$/cancel_request").replace(r#""id":1,"#, ""));
-    assert_eq!(link.0.spoken().name(), "unknown");
+    assert_eq!(link.0.protocol().name(), "unknown");
     link.hears(&echo("proxy/initialize"));
     link.hears(&echo("session/new"));
-    assert_eq!(link.0.spoken().name(), "unknown");
+    assert_eq!(link.0.protocol().name(), "unknown");
     // With a hint, no error is taken for a final no.
     let (heard, said) = link.hears(r#"{"id":"c:1","error":{"code":-32603,"message":"refused"}}"#);
     assert_eq!(heard, None);
@@ -220,7 +220,7 @@ fn what_a_proxy_sends_before_its_own_initialize_only_tells_how_it_spells() {
     // A second answer to the greeting that was withdrawn is nobody's.
     assert_eq!(link.hears(r#"{"id":"c:1","result":{"protocolVersion":1}}"#), (None, vec![]));
     link.hears(&echo("initialize"));
-    assert_eq!(link.0.spoken().name(), "P4");
+    assert_eq!(link.0.protocol().name(), "P4");
 }
 
 /// Of two greetings at once, the one that waited is not sent as if to an agent.
@@ -241,16 +241,19 @@ fn a_proxys_seat_is_never_sent_an_undressed_initialize() {
 fn a_component_that_ends_over_a_greeting_is_begun_with_an_older_one() {
     let mut link = Link::to(Proxy::unknown("x"));
     link.says(Side::Agent, INITIALIZE);
-    assert!(link.proxy().awaits_first_word());
+    assert!(link.proxy().awaits_first_line());
     for greeting in ["_proxy/initialize", r#""method":"initialize""#] {
         let mut out = Vec::new();
-        assert!(link.proxy().begin_again(&mut out));
+        assert!(link.proxy().retry_on_restart(&mut out));
         assert!(lines(out)[0].contains(greeting));
     }
-    assert!(!link.proxy().begin_again(&mut Vec::new()), "nothing is left to try");
+    assert!(!link.proxy().retry_on_restart(&mut Vec::new()), "nothing is left to try");
     let mut known = proxy("P5");
     known.says(Side::Agent, INITIALIZE);
-    assert!(!known.proxy().begin_again(&mut Vec::new()), "a pinned one is not tried with others");
+    assert!(
+        !known.proxy().retry_on_restart(&mut Vec::new()),
+        "a pinned one is not tried with others"
+    );
 }
 
 /// Note 5 of the probe: it begins with what was understood the last time, and corrects itself.
@@ -267,7 +270,7 @@ fn a_remembered_greeting_comes_first_and_can_be_wrong() {
 
 /// Components that were greeted with this the last time, and have this generation.
 fn guesses() -> [Link; 2] {
-    let p3 = Generation::named("P2").unwrap();
+    let p3 = Generation::from_name("P2").unwrap();
     [Proxy::remembered("x", generation::Greeting::Capability), Proxy::restarted("x", p3)]
         .map(Link::to)
 }
@@ -301,17 +304,17 @@ fn only_an_answer_or_an_envelope_speaks_for_a_guess() {
         for mut link in guesses() {
             link.says(Side::Agent, INITIALIZE);
             link.hears(words);
-            assert!(link.proxy().awaits_first_word() && link.proxy().is_guess(), "{words}");
+            assert!(link.proxy().awaits_first_line() && link.proxy().is_guessing(), "{words}");
         }
         let mut unknown = Link::to(Proxy::unknown("x"));
         unknown.says(Side::Agent, INITIALIZE);
         unknown.hears(words);
-        assert!(!unknown.proxy().awaits_first_word(), "{words}");
+        assert!(!unknown.proxy().awaits_first_line(), "{words}");
     }
     for mut link in guesses() {
         link.says(Side::Agent, INITIALIZE);
         link.hears(r#"{"id":1,"method":"proxy/successor","params":{"method":"_x/early"}}"#);
-        assert!(!link.proxy().awaits_first_word());
+        assert!(!link.proxy().awaits_first_line());
     }
 }
 
@@ -323,14 +326,14 @@ fn a_guess_that_ends_the_component_begins_the_probe_anew() {
         assert!(link.proxy().failed_greetings().is_empty(), "a guess does not count");
         for next in ["\"proxy/initialize", "_proxy/initialize", r#""method":"initialize""#] {
             let mut out = Vec::new();
-            assert!(link.proxy().can_begin_again() && link.proxy().begin_again(&mut out));
-            assert!(lines(out)[0].contains(next) && !link.proxy().is_guess());
+            assert!(link.proxy().can_retry() && link.proxy().retry_on_restart(&mut out));
+            assert!(lines(out)[0].contains(next) && !link.proxy().is_guessing());
             let failed = link.proxy().failed_greetings();
             let present = failed.last().map(|it| format!(r#""{}""#, it.method()));
             assert!(present.is_some_and(|it| it.contains(next.trim_start_matches(r#""method":"#))));
         }
         assert_eq!(link.proxy().failed_greetings(), generation::Greeting::ALL);
-        assert!(!link.proxy().can_begin_again() && !link.proxy().begin_again(&mut Vec::new()));
+        assert!(!link.proxy().can_retry() && !link.proxy().retry_on_restart(&mut Vec::new()));
     }
 }
 
@@ -343,34 +346,34 @@ fn a_guess_that_makes_an_agent_of_the_component_begins_the_probe_on_a_fresh_one(
         link.sends(Side::Agent, BARE, &[]);
         let (heard, said) = link.hears(RESULT);
         assert_eq!((heard, said), (None, vec![]));
-        assert!(link.proxy().wants_restart() && link.proxy().guess_failed());
+        assert!(link.proxy().needs_restart() && link.proxy().guess_failed());
         assert_eq!(link.hears(UPDATE), (None, vec![]));
         let mut out = Vec::new();
-        assert!(link.proxy().can_begin_again() && link.proxy().begin_again(&mut out));
-        assert!(!link.proxy().wants_restart());
+        assert!(link.proxy().can_retry() && link.proxy().retry_on_restart(&mut out));
+        assert!(!link.proxy().needs_restart());
         assert_eq!(lines(out), [PROBE.replace("c:1", "c:1~1")]);
         let (heard, said) = link.hears(EXAMPLES[0].forwarded);
         assert!(heard.is_some());
         assert_eq!(said, [BARE], "what waited is sent");
     }
     // Where it was not a guess, the component is no proxy, and a fresh one would be none either.
-    let mut link = Link::to(Proxy::after("x", generation::Greeting::ALL[..2].to_vec()));
+    let mut link = Link::to(Proxy::after_failures("x", generation::Greeting::ALL[..2].to_vec()));
     link.says(Side::Agent, INITIALIZE);
     let (heard, _) = link.hears(RESULT);
     assert!(heard.unwrap().1.contains("component 'x' is not a proxy"));
-    assert!(!link.proxy().wants_restart());
+    assert!(!link.proxy().needs_restart());
 }
 
 /// A component that was started again is met exactly as it wanted to be the last time.
 #[test]
 fn a_restarted_proxy_is_met_in_its_own_spelling() {
     for examples in &EXAMPLES {
-        let generation = Generation::named(examples.name).unwrap();
+        let generation = Generation::from_name(examples.name).unwrap();
         let mut link = Link::to(Proxy::restarted("x", generation));
         link.sends(Side::Agent, INITIALIZE, &[examples.greeting]);
         link.hears(examples.forwarded);
         link.hears(examples.accepted);
-        assert_eq!(link.0.spoken().name(), examples.name);
+        assert_eq!(link.0.protocol().name(), examples.name);
         link.sends(Side::Editor, UPDATE, &[examples.received]);
     }
 }
@@ -381,25 +384,25 @@ const NO: &str = r#"{"code":-32601,"message":"no"}"#;
 #[test]
 fn the_greetings_that_were_tried_are_told() {
     let mut link = Link::to(Proxy::unknown("x"));
-    assert_eq!(link.proxy().tried(), None);
+    assert_eq!(link.proxy().attempts_summary(), None);
     link.says(Side::Agent, INITIALIZE);
-    assert_eq!(link.proxy().tried(), None);
-    assert!(link.proxy().begin_again(&mut Vec::new()));
-    assert_eq!(link.proxy().tried(), None);
+    assert_eq!(link.proxy().attempts_summary(), None);
+    assert!(link.proxy().retry_on_restart(&mut Vec::new()));
+    assert_eq!(link.proxy().attempts_summary(), None);
     link.hears(&format!(r#"{{"id":"c:1~1","error":{NO}}}"#));
     let told = format!("proxy/initialize: it ended; _proxy/initialize: the error {NO}");
-    assert_eq!(link.proxy().tried(), Some(told));
+    assert_eq!(link.proxy().attempts_summary(), Some(told));
 
     let mut link = Link::to(Proxy::unknown("x"));
     link.says(Side::Agent, INITIALIZE);
     link.hears(&format!(r#"{{"id":"c:1","error":{NO}}}"#));
-    assert_eq!(link.proxy().tried(), Some(format!("proxy/initialize: the error {NO}")));
+    assert_eq!(link.proxy().attempts_summary(), Some(format!("proxy/initialize: the error {NO}")));
 
     let mut link = Link::to(Proxy::unknown("x"));
     link.says(Side::Agent, INITIALIZE);
     for told in [None, Some("proxy/initialize: it ended; _proxy/initialize: it ended")] {
-        assert!(link.proxy().begin_again(&mut Vec::new()));
-        assert_eq!(link.proxy().tried().as_deref(), told);
+        assert!(link.proxy().retry_on_restart(&mut Vec::new()));
+        assert_eq!(link.proxy().attempts_summary().as_deref(), told);
     }
     // Long answers are shortened.
     let long = format!(r#"{{"id":"c:1~2","result":"{}"}}"#, "x".repeat(500));
@@ -408,7 +411,7 @@ fn the_greetings_that_were_tried_are_told() {
     assert!(
         error.contains("initialize with the proxy capability: the result") && error.len() < 700
     );
-    assert_eq!(link.proxy().tried(), None, "the probe is over");
+    assert_eq!(link.proxy().attempts_summary(), None, "the probe is over");
 }
 
 /// Only a refusal with a reason of the component's own counts as one.
@@ -429,7 +432,7 @@ fn only_a_silent_component_is_poked() {
     let mut link = Link::to(Proxy::unknown("x"));
     let poked = |link: &mut Link| {
         let mut out = Vec::new();
-        link.proxy().poke(&mut out);
+        link.proxy().send_noop(&mut out);
         lines(out).len()
     };
     assert_eq!(poked(&mut link), 0);
@@ -453,5 +456,5 @@ fn a_greeting_that_is_no_longer_waited_for_is_answered_with_an_error() {
     assert!(answer.contains("proxy/initialize: no answer"), "{answer}");
     assert_eq!(lines(out), [UPDATE], "what waited is sent");
     assert_eq!(link.hears(RESULT), (None, vec![]));
-    assert!(!link.proxy().can_begin_again() && !link.proxy().awaits_first_word());
+    assert!(!link.proxy().can_retry() && !link.proxy().awaits_first_line());
 }

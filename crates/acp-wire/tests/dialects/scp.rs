@@ -16,9 +16,9 @@ fn told_its_successor() -> Link {
     link.hears(&format!(r#"{{"id":"c:1","error":{NO}}}"#));
     link.hears(&format!(r#"{{"id":"c:1~1","error":{NO}}}"#));
     assert_eq!(link.hears(&ACCEPTED.replace("c:1", "c:1~2")), (None, vec![]));
-    assert!(link.proxy().wants_successor());
+    assert!(link.proxy().needs_successor());
     let servers = Json::trusted(r#"{"servers":[]}"#);
-    assert_eq!(link.proxy().give_successor(Some(servers), &mut Vec::new()), None);
+    assert_eq!(link.proxy().set_successor(Some(servers), &mut Vec::new()), None);
     link
 }
 
@@ -31,10 +31,10 @@ fn a_proxy_that_passes_on_scp_proxy_is_of_the_generation_of_its_envelope() {
     let mut link = told_its_successor();
     link.refuses(PASSED_ON, "-32601");
     link.refuses(&PASSED_ON.replace(r#""id":4,"#, "").replace("request", "notification"), "");
-    assert_eq!(link.0.spoken().name(), "unknown");
+    assert_eq!(link.0.protocol().name(), "unknown");
     let (heard, _) = link.hears(&format!(r#"{{"id":"scp","error":{NO}}}"#));
     assert_eq!(heard.unwrap().1, RESULT);
-    assert_eq!(link.0.spoken().name(), "P2");
+    assert_eq!(link.0.protocol().name(), "P2");
     // From now on the method is like any other, and so is the id.
     let (heard, said) = link.hears(PASSED_ON);
     assert!(said.is_empty() && heard.unwrap().1.contains(r#""method":"_scp/proxy""#));
@@ -68,14 +68,14 @@ fn a_pinned_proxy_is_an_scp_proxy_only_if_it_is_pinned_to_p0() {
     p3.says(Side::Agent, INITIALIZE);
     let (heard, said) = p3.hears(EXAMPLES[2].accepted);
     assert!(heard.unwrap().1.starts_with(r#"{"jsonrpc":"2.0","id":"c:1","result""#));
-    assert!(said.is_empty() && !p3.proxy().wants_successor());
+    assert!(said.is_empty() && !p3.proxy().needs_successor());
     let mut p0 = proxy("P0");
     p0.says(Side::Agent, INITIALIZE);
     assert_eq!(p0.hears(ACCEPTED), (None, vec![]));
-    assert!(p0.proxy().wants_successor());
+    assert!(p0.proxy().needs_successor());
     // Its successor may stand before it answers `_scp/proxy`.
-    assert_eq!(p0.proxy().successor_stands(&mut Vec::new()), None);
-    p0.proxy().give_successor(Some(Json::EMPTY), &mut Vec::new());
+    assert_eq!(p0.proxy().on_successor_initialized(&mut Vec::new()), None);
+    p0.proxy().set_successor(Some(Json::EMPTY), &mut Vec::new());
     let (heard, _) = p0.hears(r#"{"id":"scp","result":{}}"#);
     assert_eq!(heard.unwrap().1, RESULT);
 }
@@ -87,9 +87,9 @@ fn a_proxy_that_cannot_be_given_a_successor_is_of_the_third_generation() {
         Link::to(Proxy::remembered("x", acp_wire::dialect::generation::Greeting::Capability));
     link.says(Side::Agent, INITIALIZE);
     assert_eq!(link.hears(ACCEPTED), (None, vec![]));
-    let heard = link.proxy().give_successor(None, &mut Vec::new());
+    let heard = link.proxy().set_successor(None, &mut Vec::new());
     assert_eq!(heard.unwrap().1.to_line(), RESULT);
-    assert_eq!(link.0.spoken().name(), "P3");
+    assert_eq!(link.0.protocol().name(), "P3");
 }
 
 /// Nothing was sent to it yet, or it understood no greeting: its messages are in the newest envelopes, or in

@@ -3,10 +3,12 @@
 use std::fmt::Debug;
 
 use acp_wire::dialect::{Generation, Greeting};
-use acp_wire::message::{Findings, Remains};
-use acp_wire::{Id, Json, Message, Side, Spoken};
+use acp_wire::message::{Findings, PartialMessage};
+use acp_wire::{Id, Json, LinkProtocol, Message, Side};
 use mcp::{ClientId, Endpoint, Ticket};
-use router::{Chain, Component, Ending, How, Kind, Level, Mode, Notice, Seat, TakesUpdates};
+use router::{
+    Chain, Component, Diagnostic, Ending, ExitCause, Level, MessageKind, Mode, Seat, UpdateFilter,
+};
 
 use super::*;
 use crate::flow_control::Watermarks;
@@ -42,7 +44,7 @@ fn setup() -> Setup {
         backoff: Backoff::default(),
         named: true,
     };
-    let kind = Kind { toward: Side::Agent, method: "m".into(), update: Some("plan".into()) };
+    let kind = MessageKind { toward: Side::Agent, method: "m".into(), update: Some("plan".into()) };
     Setup {
         chain: Chain {
             mode: Mode::Proxy,
@@ -50,9 +52,9 @@ fn setup() -> Setup {
                 name: "é \"\n\u{1}\u{2028}".into(),
                 command: "c".into(),
                 guard: true,
-                updates: TakesUpdates::Known,
+                updates: UpdateFilter::Known,
             }],
-            greeting_limit: 1,
+            initialize_timeout: 1,
             grace: u64::MAX,
             any_version: true,
         },
@@ -75,7 +77,7 @@ fn setup() -> Setup {
             Facts {
                 generation: Some(Generation::P3t),
                 greeting: Some(Greeting::Underscore),
-                poison: vec![kind.clone(), Kind { update: None, ..kind }],
+                poison: vec![kind.clone(), MessageKind { update: None, ..kind }],
             },
             Facts::default(),
         ],
@@ -97,7 +99,7 @@ fn a_setup_returns() {
         Generation::P4,
         Generation::P5,
     ] {
-        returns(&Spoken::Generation(generation));
+        returns(&LinkProtocol::Generation(generation));
     }
     assert_eq!(returns(&Some(Greeting::Capability)), "\"Capability\"");
 }
@@ -109,7 +111,7 @@ fn every_input_returns() {
     let (ticket, client_id) = (Ticket(u64::MAX), ClientId(4));
     let line = || Line::Text("{\"a\":\"\\u00e9\"}\r".into());
     let found = Findings {
-        messages: vec![Remains {
+        messages: vec![PartialMessage {
             ids: vec![Id::NULL, Id::string("x"), Id::from(5)],
             call: true,
             answer: false,
@@ -160,19 +162,19 @@ fn every_input_returns() {
         returns(&input);
     }
     for how in [
-        How::NotStarted("w".into()),
-        How::Status(-1),
-        How::Signal(9),
-        How::Ended("e".into()),
-        How::ClosedOutput,
-        How::ClosedInput,
-        How::ClosedSuccessor,
-        How::Commanded,
-        How::Silent(1),
-        How::Refused("r".into()),
-        How::Unresponsive { method: "m".into(), limit: 1 },
-        How::Uncancellable { method: "m".into(), limit: 2 },
-        How::Stuck(3),
+        ExitCause::NotStarted("w".into()),
+        ExitCause::Status(-1),
+        ExitCause::Signal(9),
+        ExitCause::Ended("e".into()),
+        ExitCause::ClosedOutput,
+        ExitCause::ClosedInput,
+        ExitCause::ClosedSuccessor,
+        ExitCause::ByCommand,
+        ExitCause::InitializeTimeout(1),
+        ExitCause::RefusedInitialize("r".into()),
+        ExitCause::Unresponsive { method: "m".into(), limit: 1 },
+        ExitCause::Uncancellable { method: "m".into(), limit: 2 },
+        ExitCause::StoppedReading(3),
     ] {
         returns(&Input::Exited { seat, life, how });
     }
@@ -183,8 +185,8 @@ fn every_output_returns() {
     let link = Link { seat: Seat(0), port: Port::Main };
     let (seat, life) = (Seat(2), 7);
     let (ticket, client_id) = (Ticket(1), ClientId(4));
-    let (toward, dialect) = (Side::Editor, Spoken::Plain);
-    let notice = |level| Notice { level, seat, text: "t".into() };
+    let (toward, dialect) = (Side::Editor, LinkProtocol::Plain);
+    let notice = |level| Diagnostic { level, seat, text: "t".into() };
     for output in [
         Output::Start { seat, life },
         Output::Kill(seat),
@@ -200,14 +202,17 @@ fn every_output_returns() {
         Output::RevokeTicket(ticket),
         Output::RememberGreeting { seat, greeting: Some(Greeting::Proxy) },
         Output::RememberGreeting { seat, greeting: None },
-        Output::RememberPoison { seat, kind: Kind { toward, method: "m".into(), update: None } },
+        Output::RememberPoison {
+            seat,
+            kind: MessageKind { toward, method: "m".into(), update: None },
+        },
         Output::Report(notice(Level::Warn)),
         Output::Report(notice(Level::Debug)),
         Output::Tap(Observation::Arrived { seat, toward, dialect, message: message() }),
         Output::Tap(Observation::Delivered {
             seat,
             toward,
-            dialect: Spoken::Unknown,
+            dialect: LinkProtocol::Unknown,
             message: message(),
         }),
         Output::Tap(Observation::Left { seat, how: "h".into() }),

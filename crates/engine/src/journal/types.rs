@@ -2,10 +2,13 @@
 
 use acp_wire::dialect::{Generation, Greeting};
 use acp_wire::json::write_string;
-use acp_wire::message::{Findings, Remains};
-use acp_wire::{Json, Side, Spoken};
+use acp_wire::message::{Findings, PartialMessage};
+use acp_wire::{Json, LinkProtocol, Side};
 use mcp::{BridgePolicy, ClientId, Endpoint, Ticket, Transport};
-use router::{Chain, Component, Ending, How, Kind, Level, Mode, Notice, Seat, TakesUpdates, Time};
+use router::{
+    Chain, Component, Diagnostic, Ending, ExitCause, Level, MessageKind, Mode, Seat, Time,
+    UpdateFilter,
+};
 
 use super::codec::{
     Codec, Object, choice, expected, member, newtype, object, read_variant, within, write_variant,
@@ -26,7 +29,7 @@ newtype!(Seat, Time, Ticket, ClientId);
 // The setup of a chain.
 object!(Setup { chain, rules, bridge, nonce, nested, max_line, watermarks, facts, tapped });
 object!(Watermarks { high, low, cap, mcp });
-object!(Chain { mode, components, greeting_limit, grace, any_version });
+object!(Chain { mode, components, initialize_timeout, grace, any_version });
 object!(Component { name, command, guard, updates });
 object!(Rules { policies, timeouts, notify_editor, seed });
 object!(ComponentPolicy { restart, fallback, backoff, named });
@@ -34,14 +37,14 @@ object!(Backoff { max_restarts, window, first_delay, max_delay, reset_after });
 object!(Timeouts { answer, prompt, cancel });
 object!(Facts { generation, greeting, poison });
 choice!(Mode [Agent, Proxy] [] []);
-choice!(TakesUpdates [Usual, All, Known] [] []);
+choice!(UpdateFilter [Auto, All, Known] [] []);
 choice!(Restart [Never, IfResumable, Always] [] []);
 choice!(Fallback [Bypass, Stop] [] []);
 choice!(BridgePolicy [Auto] [Only] []);
 choice!(Transport [Stdio, Http] [] []);
 choice!(Generation [P0, P1, P2, P3t, P3, P4, P5] [] []);
 choice!(Greeting [Proxy, Underscore, Capability] [] []);
-object!(Kind { toward, method, update });
+object!(MessageKind { toward, method, update });
 choice!(Side [Editor, Agent] [] []);
 
 // Inputs.
@@ -49,10 +52,10 @@ object!(Link { seat, port });
 choice!(Port [Main, Relay] [] []);
 choice!(Line [] [Text] [TooLong { found, length }]);
 object!(Findings { messages, more_answers, is_damaged, looks_like_json });
-object!(Remains { ids, call, answer, jsonrpc });
-choice!(How
-    [ClosedOutput, ClosedInput, ClosedSuccessor, Commanded]
-    [NotStarted, Status, Signal, Ended, Silent, Refused, Stuck]
+object!(PartialMessage { ids, call, answer, jsonrpc });
+choice!(ExitCause
+    [ClosedOutput, ClosedInput, ClosedSuccessor, ByCommand]
+    [NotStarted, Status, Signal, Ended, InitializeTimeout, RefusedInitialize, StoppedReading]
     [Unresponsive { method, limit }, Uncancellable { method, limit }]
 );
 choice!(Command [Stop] [Restart, Bypass, Hold, Release] []);
@@ -94,10 +97,10 @@ choice!(Output
         RememberPoison { seat, kind },
     ]
 );
-object!(Notice { level, seat, text });
+object!(Diagnostic { level, seat, text });
 choice!(Level [Warn, Debug] [] []);
 choice!(Ending [Clean] [Failed] []);
-choice!(Spoken [Plain, Unknown] [Generation] []);
+choice!(LinkProtocol [Plain, Unknown] [Generation] []);
 choice!(Observation
     []
     []

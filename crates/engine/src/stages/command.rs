@@ -1,6 +1,6 @@
 //! What a user can want of a chain that runs.
 
-use router::{Exit, How, Life, Plan, Seat};
+use router::{Exit, ExitCause, Recovery, Seat, SeatState};
 
 use super::Stages;
 use crate::input::Command;
@@ -23,15 +23,15 @@ impl Stages {
     /// Replaces a component by a fresh one.
     fn restart_now(&mut self, seat: Seat) -> Result<(), String> {
         match self.replaceable(seat, "restarted")? {
-            Life::Away { .. } => self.start(seat),
-            Life::Returning { .. } => {
+            SeatState::Down { .. } => self.start(seat),
+            SeatState::Reinitializing { .. } => {
                 let who = self.router.chain().describe(seat);
                 return Err(format!("{who} is being started already"));
             }
             _ => {
-                let why = Exit::new(How::Commanded);
+                let why = Exit::new(ExitCause::ByCommand);
                 self.poison.excuse(seat);
-                let plan = Plan::Restart { at: self.cx.now, attempts: 0 };
+                let plan = Recovery::Restart { at: self.cx.now, attempts: 0 };
                 self.replace(seat, why, plan, None);
             }
         }
@@ -49,13 +49,13 @@ impl Stages {
             let who = self.router.chain().describe(seat);
             return Err(format!("messages are held for {who}; release them before it is left out"));
         }
-        self.leave_out(seat, Exit::new(How::Commanded));
+        self.leave_out(seat, Exit::new(ExitCause::ByCommand));
         Ok(())
     }
 
     /// Where a component is in its life, if a command can end it there.
-    fn replaceable(&self, seat: Seat, participle: &str) -> Result<Life, String> {
-        let Some(life) = self.router.life(seat) else {
+    fn replaceable(&self, seat: Seat, participle: &str) -> Result<SeatState, String> {
+        let Some(life) = self.router.state(seat) else {
             return Err(format!("seat {} has no component that could be {participle}", seat.0));
         };
         let who = self.router.chain().describe(seat);
@@ -63,10 +63,10 @@ impl Stages {
             _ if self.router.is_ending() => {
                 Err(format!("{who} cannot be {participle}: the chain is about to end"))
             }
-            Life::Bypassed | Life::Closed => {
+            SeatState::Bypassed | SeatState::Closed => {
                 Err(format!("{who} cannot be {participle}: it is out of the chain"))
             }
-            life if life.has_stood() => Ok(life.clone()),
+            life if life.was_initialized() => Ok(life.clone()),
             _ => Err(format!(
                 "{who} cannot be {participle} before it has answered initialize; try again then"
             )),
@@ -78,7 +78,7 @@ impl Stages {
             return Err(format!("seat {} does not exist", seat.0));
         }
         let who = self.router.chain().describe(seat);
-        if self.router.is_ending() || !self.router.has_begun() {
+        if self.router.is_ending() || !self.router.has_started() {
             return Err(format!("nothing can be held for {who}: the chain does not run"));
         }
         if seat.is_component() && !self.is_up(seat) {
@@ -94,7 +94,7 @@ impl Stages {
             return Err(format!("no messages are held for seat {}", seat.0));
         };
         self.watchdog.released(&self.cx, seat);
-        self.router.restart_barrier_limit(self.cx.now, seat);
+        self.router.restart_barrier_timeout(self.cx.now, seat);
         for (toward, message) in held {
             self.cx.out.push(StageOutput::Deliver { to: seat, toward, message });
         }

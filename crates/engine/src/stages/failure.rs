@@ -1,7 +1,7 @@
 //! How a component fails, and what becomes of it: what that means for each stage.
 
 use acp_wire::{Json, Message, Outcome, Side, acp};
-use router::{Exit, How, Kind, Life, Plan, Seat};
+use router::{Exit, ExitCause, MessageKind, Recovery, Seat, SeatState};
 
 use super::by_seat::BySeat;
 use super::sessions::{Prompt, Record};
@@ -54,7 +54,7 @@ impl Stages {
         }
         let crashed_on = self.poison.crashed(seat, &why);
         self.explain_stop(seat, &verdict);
-        if let How::Uncancellable { .. } = why.how {
+        if let ExitCause::Uncancellable { .. } = why.cause {
             self.honour_cancellations(seat);
         }
         match verdict {
@@ -62,11 +62,11 @@ impl Stages {
             FailureDecision::Stop => {
                 self.end_turns(seat, &why, true);
                 self.with_broker(|it, cx| it.component_removed(seat, cx));
-                self.route(router::Event::Left { seat, why });
+                self.route(router::Event::Closed { seat, exit: why });
             }
             FailureDecision::Restart { delay } => {
                 let attempts = self.failures.restarts.get(seat).map_or(0, Restarts::attempts);
-                let plan = Plan::Restart { at: self.cx.now.plus(delay), attempts };
+                let plan = Recovery::Restart { at: self.cx.now.plus(delay), attempts };
                 self.replace(seat, why, plan, crashed_on);
             }
             FailureDecision::Bypass => self.leave_out(seat, why),
@@ -75,7 +75,13 @@ impl Stages {
 
     /// A component is to be replaced by a fresh one.
     /// `crashed_on`: the kind of message that it is to be spared.
-    pub(super) fn replace(&mut self, seat: Seat, why: Exit, plan: Plan, crashed_on: Option<Kind>) {
+    pub(super) fn replace(
+        &mut self,
+        seat: Seat,
+        why: Exit,
+        plan: Recovery,
+        crashed_on: Option<MessageKind>,
+    ) {
         let untold = self.sessions.record(seat).map(Record::untold).unwrap_or_default();
         self.take_down(seat, why, plan, "is being restarted");
         if let Some(kind) = crashed_on {
@@ -88,7 +94,7 @@ impl Stages {
     /// A component is left out from now on.
     pub(super) fn leave_out(&mut self, seat: Seat, why: Exit) {
         let untold = self.sessions.record(seat).map(Record::untold).unwrap_or_default();
-        self.take_down(seat, why, Plan::Bypass, "is left out from now on");
+        self.take_down(seat, why, Recovery::Bypass, "is left out from now on");
         self.adopt_all(seat, untold);
         if let Some(record) = self.sessions.record_mut(seat) {
             *record = Record::default();
@@ -113,15 +119,15 @@ impl Stages {
         // component that the user has named may be left out: until a component has answered `initialize`,
         // nobody knows whether it contains a guard.
         let may_be_left_out = policy.restart == Restart::Never && policy.named;
-        if !self.router.has_stood(seat) && !may_be_left_out {
-            return match self.router.life(seat) {
-                Some(Life::Bypassed | Life::Closed) => FailureDecision::Ignore,
+        if !self.router.was_initialized(seat) && !may_be_left_out {
+            return match self.router.state(seat) {
+                Some(SeatState::Bypassed | SeatState::Closed) => FailureDecision::Ignore,
                 _ => FailureDecision::Stop,
             };
         }
-        let since = match self.router.life(seat) {
-            Some(Life::Bypassed | Life::Closed) => return FailureDecision::Ignore,
-            life => life.and_then(Life::live_since),
+        let since = match self.router.state(seat) {
+            Some(SeatState::Bypassed | SeatState::Closed) => return FailureDecision::Ignore,
+            life => life.and_then(SeatState::live_since),
         };
         let wanted = match policy.restart {
             Restart::Never => false,
@@ -142,7 +148,7 @@ impl Stages {
             return;
         };
         let bypass = policy.restart == Restart::Never && policy.fallback == Fallback::Bypass;
-        if bypass && !self.router.has_stood(seat) && !self.router.is_ending() {
+        if bypass && !self.router.was_initialized(seat) && !self.router.is_ending() {
             let who = self.router.chain().describe(seat);
             let text = format!(
                 "{who} has never answered initialize, so it may contain a guard and is not left out. \
@@ -163,18 +169,18 @@ impl Stages {
     }
 
     /// A component is gone: the askers that wait for it are told, and the user.
-    fn take_down(&mut self, seat: Seat, why: Exit, plan: Plan, consequence: &str) {
+    fn take_down(&mut self, seat: Seat, why: Exit, plan: Recovery, consequence: &str) {
         let chain = self.router.chain();
         let told = format!(
             "{} {}: it {}. It {consequence}.",
             chain.describe(seat),
             why.verb(),
-            why.what()
+            why.description()
         );
-        let line = format!("{}; it {consequence}", chain.obituary(seat, &why, None));
+        let line = format!("{}; it {consequence}", chain.crash_report(seat, &why, None));
         self.warn(seat, line);
         // The user already knows of a component that fails while it is being restarted.
-        let again = plan != Plan::Bypass && !self.is_up(seat);
+        let again = plan != Recovery::Bypass && !self.is_up(seat);
         if !again {
             self.notify_user(seat, &told);
         }
@@ -184,7 +190,7 @@ impl Stages {
         let (mut lost, mut stopped) = (Vec::new(), Vec::new());
         if let Some(record) = self.sessions.record_mut(seat) {
             // A session that the next one in this seat has never heard of must not begin.
-            if plan != Plan::Bypass {
+            if plan != Recovery::Bypass {
                 lost = record.owed_set_ups();
             }
             stopped = record.stopped();
@@ -193,7 +199,7 @@ impl Stages {
         self.replay.parted(seat);
         // What was held for the component is not for the next one.
         self.gate.open(seat);
-        self.route(router::Event::Parted { seat, why, plan, lost });
+        self.route(router::Event::Down { seat, exit: why, recovery: plan, lost });
         self.orphan(seat, asked);
         self.call_off_orphans();
         self.cancel_on(seat, &stopped);
@@ -242,8 +248,9 @@ impl Stages {
     /// Starts those whose time has come.
     pub(super) fn start_what_is_due(&mut self) {
         for seat in self.router.chain().seats().collect::<Vec<_>>() {
-            let is_due = |life: &Life| matches!(life, Life::Away { at, .. } if *at <= self.cx.now);
-            if self.router.life(seat).is_some_and(is_due) && !self.router.is_ending() {
+            let is_due =
+                |life: &SeatState| matches!(life, SeatState::Down { at, .. } if *at <= self.cx.now);
+            if self.router.state(seat).is_some_and(is_due) && !self.router.is_ending() {
                 self.start(seat);
             }
         }
@@ -252,7 +259,7 @@ impl Stages {
     /// Starts a fresh component in a seat whose component is gone.
     pub(super) fn start(&mut self, seat: Seat) {
         self.cx.out.push(StageOutput::Start(seat));
-        self.route(router::Event::Returned(seat));
+        self.route(router::Event::Restarted(seat));
     }
 }
 

@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 
 use acp_wire::{Message, Side, acp};
-use router::{Life, Router, Seat};
+use router::{Router, Seat, SeatState};
 
 use super::{Hop, StageResult};
 
@@ -36,7 +36,7 @@ impl Gate {
 
     pub fn delivered(&mut self, router: &Router, hop: Hop, message: &mut Message) -> StageResult {
         // The next component in the seat would not understand the message.
-        if router.life(hop.seat).is_some_and(Life::is_vacant) {
+        if router.state(hop.seat).is_some_and(SeatState::is_vacant) {
             return StageResult::Taken;
         }
         match &mut self.closed[hop.seat.index()] {

@@ -1,6 +1,6 @@
 //! MCP over ACP: the exchange (crate `mcp`) as a stage.
 
-use acp_wire::{Message, Spoken};
+use acp_wire::{LinkProtocol, Message};
 use mcp::{Broker, Step};
 use router::{Seat, Time};
 
@@ -12,12 +12,12 @@ pub(super) struct Mcp {
     /// `None` in a chain that has no use for it.
     broker: Option<Broker>,
     /// By seat: what is spoken there.
-    dialects: Vec<Spoken>,
+    dialects: Vec<LinkProtocol>,
 }
 
 impl Mcp {
     pub fn new(count: usize, broker: Option<Broker>) -> Mcp {
-        Mcp { broker, dialects: vec![Spoken::Unknown; count + 1] }
+        Mcp { broker, dialects: vec![LinkProtocol::Unknown; count + 1] }
     }
 
     pub fn broker(&self) -> Option<&Broker> {
@@ -29,7 +29,7 @@ impl Mcp {
     }
 
     /// Notes what is spoken in a seat. Says whether that is new.
-    pub fn set_dialect(&mut self, seat: Seat, spoken: Spoken) -> bool {
+    pub fn set_dialect(&mut self, seat: Seat, spoken: LinkProtocol) -> bool {
         std::mem::replace(&mut self.dialects[seat.index()], spoken) != spoken
     }
 

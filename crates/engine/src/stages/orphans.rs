@@ -6,7 +6,7 @@
 
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 use router::Seat;
-use router::pending::{Ask, Gist};
+use router::pending::{Fingerprint, PendingRequest};
 
 use super::{Hop, Stage, StageResult, Stages};
 use crate::stages::is_own_request;
@@ -104,13 +104,13 @@ impl Stages {
     /// What a component has asked its successor to set up, and waits for.
     pub(super) fn asked_by(&self, seat: Seat) -> Vec<Asked> {
         let is_set_up = |method: &str| Topic::of(method) == Some(Topic::SetUp);
-        let asked = self.router.questions().filter(|(_, it)| it.asker == seat);
+        let asked = self.router.requests_with_ids().filter(|(_, it)| it.requester == seat);
         let asked = asked.filter(|(_, it)| is_set_up(&it.method));
-        let session = |ask: &Ask| match &ask.gist {
-            Gist::Whole(params) if takes_up(&ask.method) => session_of(params),
+        let session = |ask: &PendingRequest| match &ask.fingerprint {
+            Fingerprint::Params(params) if takes_up(&ask.method) => session_of(params),
             _ => None,
         };
-        asked.map(|(id, ask)| Asked { first: ask.answerer, id, session: session(ask) }).collect()
+        asked.map(|(id, ask)| Asked { first: ask.responder, id, session: session(ask) }).collect()
     }
 
     /// What a component was asked with this id, if that sets up a session.

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 use acp_wire::{Call, Id, Json, Message, Side, acp};
-use router::{Exit, How, Kind, Router, Seat, TakesUpdates};
+use router::{Exit, ExitCause, MessageKind, Router, Seat, UpdateFilter};
 
 use super::by_seat::BySeat;
 use super::{Hop, StageResult, Stages};
@@ -40,7 +40,7 @@ impl PoisonDetector {
     }
 
     pub fn delivered(&mut self, router: &Router, hop: Hop, message: &Message) -> StageResult {
-        if router.can_go_around(hop.seat)
+        if router.can_be_skipped(hop.seat)
             && let Some(suspects) = self.by_seat.get_mut(hop.seat)
         {
             suspects.delivered(hop.toward, message);
@@ -56,7 +56,7 @@ impl PoisonDetector {
     }
 
     /// A component is gone. Gives the kind of message that it has crashed on for the second time.
-    pub fn crashed(&mut self, seat: Seat, why: &Exit) -> Option<Kind> {
+    pub fn crashed(&mut self, seat: Seat, why: &Exit) -> Option<MessageKind> {
         self.by_seat.get_mut(seat)?.crashed(why)
     }
 }
@@ -78,7 +78,7 @@ type Index = usize;
 
 #[derive(Debug)]
 struct KnownKind {
-    kind: Kind,
+    kind: MessageKind,
     /// The component has dealt with a message of this kind, in this life or an earlier one.
     harmless: bool,
     /// How the params of the last update of this kind began, up to the kind. An update that begins in the same
@@ -104,7 +104,7 @@ impl SeatSuspects {
             Some(index) => index,
             None if self.known.len() == MAX_KINDS || !may_go_around(call) => return,
             None => {
-                let Some(kind) = Kind::of(toward, message) else { return };
+                let Some(kind) = MessageKind::of(toward, message) else { return };
                 self.known.push(KnownKind { kind, harmless: false, beginning: Box::default() });
                 self.known.len() - 1
             }
@@ -125,7 +125,7 @@ impl SeatSuspects {
         if let Some(index) = self.known.iter().position(begins_like) {
             return Some(index);
         }
-        let update = Kind::update_of(call);
+        let update = MessageKind::update_of(call);
         let is_of = |known: &KnownKind| known.kind.is_of(toward, call, update.as_ref());
         let index = self.known.iter().position(is_of)?;
         if let (Some(params), Some(update)) = (&call.params, &update) {
@@ -161,9 +161,9 @@ impl SeatSuspects {
     }
 
     /// The component is gone. Gives the kind of message that it has crashed on for the second time.
-    fn crashed(&mut self, why: &Exit) -> Option<Kind> {
+    fn crashed(&mut self, why: &Exit) -> Option<MessageKind> {
         let open = std::mem::take(&mut self.open);
-        if !is_own_fault(&why.how) {
+        if !is_own_fault(&why.cause) {
             return None;
         }
         let mut now: Vec<Index> = Vec::new();
@@ -189,9 +189,9 @@ impl SeatSuspects {
 
 impl Stages {
     /// A component has crashed on one kind of message for the second time: it is spared that kind.
-    pub(super) fn route_around_poison(&mut self, seat: Seat, kind: Kind) {
+    pub(super) fn route_around_poison(&mut self, seat: Seat, kind: MessageKind) {
         let takes = self.router.chain().component(seat).map(|it| it.updates);
-        if takes == Some(TakesUpdates::All) || !self.router.spare(seat, kind.clone()) {
+        if takes == Some(UpdateFilter::All) || !self.router.add_skip_rule(seat, kind.clone()) {
             return;
         }
         let name = self.router.chain().name(seat);
@@ -206,10 +206,10 @@ impl Stages {
     }
 
     /// A component is spared a kind of message that it crashed on in an earlier run.
-    pub fn spare(&mut self, seat: Seat, kind: Kind) {
+    pub fn spare(&mut self, seat: Seat, kind: MessageKind) {
         let takes = self.router.chain().component(seat).map(|it| it.updates);
-        if takes != Some(TakesUpdates::All) {
-            self.router.spare(seat, kind);
+        if takes != Some(UpdateFilter::All) {
+            self.router.add_skip_rule(seat, kind);
         }
     }
 }
@@ -225,13 +225,13 @@ fn may_go_around(call: &Call) -> bool {
 
 /// Whether a component ended by its own doing. What kills others from outside (a user, the kernel when
 /// memory is short, ourselves after a timeout) says nothing about the message.
-fn is_own_fault(how: &How) -> bool {
+fn is_own_fault(how: &ExitCause) -> bool {
     match how {
         // 128 + a signal is how a shell tells that its child was killed.
-        How::Status(status) => !matches!(status, 0 | 129 | 130 | 137 | 143),
+        ExitCause::Status(status) => !matches!(status, 0 | 129 | 130 | 137 | 143),
         // SIGILL, SIGTRAP, SIGABRT, SIGBUS (two numbers), SIGFPE, SIGSEGV, SIGSYS
-        How::Signal(signal) => matches!(signal, 4 | 5 | 6 | 7 | 8 | 10 | 11 | 31),
-        How::Ended(_) => true,
+        ExitCause::Signal(signal) => matches!(signal, 4 | 5 | 6 | 7 | 8 | 10 | 11 | 31),
+        ExitCause::Ended(_) => true,
         _ => false,
     }
 }
@@ -246,7 +246,7 @@ mod tests {
         Message::notification("session/update", Json::object([("update", Some(update))]))
     }
 
-    fn crash(suspects: &mut SeatSuspects, how: How) -> Option<String> {
+    fn crash(suspects: &mut SeatSuspects, how: ExitCause) -> Option<String> {
         suspects.crashed(&Exit::new(how)).map(|kind| kind.to_string())
     }
 
@@ -257,7 +257,7 @@ mod tests {
             suspects.delivered(Side::Editor, &update("plan"));
             suspects.delivered(Side::Editor, &update("usage_update"));
             suspects.arrived(Side::Editor, &update("plan"));
-            assert_eq!(crash(&mut suspects, How::Status(1)), expected);
+            assert_eq!(crash(&mut suspects, ExitCause::Status(1)), expected);
         }
     }
 
@@ -270,7 +270,7 @@ mod tests {
             suspects.delivered(Side::Agent, &Message::request(Id::from(1), "a", Json::EMPTY));
             let answer = Message::response(Id::from(1), acp_wire::Outcome::Result(Json::EMPTY));
             suspects.arrived(Side::Editor, &answer);
-            assert_eq!(crash(&mut suspects, How::Status(1)), None);
+            assert_eq!(crash(&mut suspects, ExitCause::Status(1)), None);
         }
     }
 
@@ -313,7 +313,7 @@ mod tests {
                     suspects.delivered(Side::Editor, &update(kind));
                 }
             }
-            assert_eq!(crash(&mut suspects, How::Status(1)), expected);
+            assert_eq!(crash(&mut suspects, ExitCause::Status(1)), expected);
         }
     }
 
@@ -326,10 +326,10 @@ mod tests {
         }
         for kinds in [["a", "b"], ["a", "b"]] {
             kinds.iter().for_each(|kind| suspects.delivered(Side::Editor, &update(kind)));
-            assert_eq!(crash(&mut suspects, How::Signal(6)), None);
+            assert_eq!(crash(&mut suspects, ExitCause::Signal(6)), None);
         }
         ["c", "b"].iter().for_each(|kind| suspects.delivered(Side::Editor, &update(kind)));
-        assert_eq!(crash(&mut suspects, How::Signal(6)).as_deref(), Some("session/update b"));
+        assert_eq!(crash(&mut suspects, ExitCause::Signal(6)).as_deref(), Some("session/update b"));
     }
 
     #[test]
@@ -347,7 +347,12 @@ mod tests {
     #[test]
     fn a_kill_from_outside_is_no_crash() {
         let mut suspects = SeatSuspects::default();
-        for how in [How::Signal(9), How::Signal(15), How::Status(137), How::ClosedOutput] {
+        for how in [
+            ExitCause::Signal(9),
+            ExitCause::Signal(15),
+            ExitCause::Status(137),
+            ExitCause::ClosedOutput,
+        ] {
             for _ in 0..2 {
                 suspects.delivered(Side::Editor, &update("a"));
                 assert_eq!(crash(&mut suspects, how.clone()), None);
@@ -362,7 +367,7 @@ mod tests {
             for _ in 0..2 {
                 suspects
                     .delivered(Side::Agent, &Message::request(Id::from(1), method, Json::EMPTY));
-                assert_eq!(crash(&mut suspects, How::Status(1)), None);
+                assert_eq!(crash(&mut suspects, ExitCause::Status(1)), None);
             }
         }
     }

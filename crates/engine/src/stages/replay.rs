@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use acp_wire::message::error_object;
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
-use router::{Exit, How, Life, Seat};
+use router::{Exit, ExitCause, Seat, SeatState};
 
 use super::by_seat::BySeat;
 use super::sessions::{Copy, Record, SessionSetup};
@@ -105,7 +105,7 @@ impl Stages {
 
     /// How the agent takes sessions up, by its last answer to `initialize`.
     pub(super) fn resumption(&self, seat: Seat) -> Option<Resumption> {
-        match self.router.greeted(seat)?.answered.as_ref()? {
+        match self.router.handshake(seat)?.answer.as_ref()? {
             Outcome::Result(result) => Resumption::offered(result),
             Outcome::Error(_) => None,
         }
@@ -116,7 +116,8 @@ impl Stages {
         match outcome {
             Outcome::Error(error) => {
                 let text = error.member("message").and_then(|it| Some(it.text()?.into_owned()));
-                let how = How::Refused(text.unwrap_or_else(|| error.as_str().to_owned()));
+                let how =
+                    ExitCause::RefusedInitialize(text.unwrap_or_else(|| error.as_str().to_owned()));
                 self.on_left(seat, Exit::new(how));
             }
             Outcome::Result(_) => {
@@ -185,10 +186,10 @@ impl Stages {
 
     /// Tells a component the next thing it must know; when it knows all, it can be spoken to.
     fn replay_next(&mut self, seat: Seat) {
-        if !self.router.learns(seat) {
+        if !self.router.is_replaying(seat) {
             return;
         }
-        self.router.renew_lesson(self.cx.now, seat);
+        self.router.restart_replay_timeout(self.cx.now, seat);
         let id = self.cx.next_id();
         let Some(lessons) = self.replay.by_seat.get_mut(seat) else { return };
         let next = lessons.waiting.pop_front();
@@ -205,7 +206,7 @@ impl Stages {
     /// Something that a component says while it learns may be part of that.
     pub(super) fn replay_arrived(&mut self, hop: Hop, message: &mut Message) -> StageResult {
         let Hop { seat: from, toward } = hop;
-        if !self.router.learns(from) {
+        if !self.router.is_replaying(from) {
             return StageResult::Pass;
         }
         let replay = self.replay.by_seat.get_mut(from);
@@ -286,7 +287,7 @@ impl Stages {
              {why}. Start a new session",
             chain.describe(seat),
             exit.map_or("crashed", Exit::verb),
-            exit.map(Exit::what).unwrap_or_default(),
+            exit.map(Exit::description).unwrap_or_default(),
         );
         self.replay.lost.insert(session.to_owned(), text);
         if self.replay.lost.len() > MAX_LOST {
@@ -333,6 +334,9 @@ impl Stages {
 
     /// The next component in this seat has not begun to learn.
     pub(super) fn awaits_restart(&self, seat: Seat) -> bool {
-        matches!(self.router.life(seat), Some(Life::Away { .. } | Life::Returning { .. }))
+        matches!(
+            self.router.state(seat),
+            Some(SeatState::Down { .. } | SeatState::Reinitializing { .. })
+        )
     }
 }

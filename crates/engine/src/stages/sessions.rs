@@ -5,7 +5,7 @@ mod record;
 mod retention;
 
 use acp_wire::{Id, Message, Outcome};
-use router::pending::Gist;
+use router::pending::Fingerprint;
 use router::{Router, Seat};
 
 use super::by_seat::BySeat;
@@ -70,7 +70,7 @@ impl Sessions {
         let keep = self.keep(hop, message);
         if let Some(record) = self.records.get_mut(seat) {
             let method = |id: &Id| {
-                Some(router.question(id).filter(|it| it.answerer == seat)?.method.clone())
+                Some(router.request(id).filter(|it| it.responder == seat)?.method.clone())
             };
             record.delivered(cx.now, toward, message, method, keep);
         }
@@ -105,9 +105,11 @@ impl Stages {
         let Message::Response { id, outcome: Outcome::Result(_), .. } = message else {
             return None;
         };
-        let ask = self.router.question(id)?;
-        match &ask.gist {
-            Gist::Whole(params) if Topic::of(&ask.method) == Some(Topic::End) => session_of(params),
+        let ask = self.router.request(id)?;
+        match &ask.fingerprint {
+            Fingerprint::Params(params) if Topic::of(&ask.method) == Some(Topic::End) => {
+                session_of(params)
+            }
             _ => None,
         }
     }

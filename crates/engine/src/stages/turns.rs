@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use acp_wire::message::error_object;
 use acp_wire::{Id, Json, Message, Outcome, Side, acp, code};
-use router::{Exit, How, Router, Seat, Time};
+use router::{Exit, ExitCause, Router, Seat, Time};
 
 use super::by_seat::BySeat;
 use super::{Context, Hop, StageResult, Stages};
@@ -219,19 +219,20 @@ impl Stages {
     }
 
     /// The turn whose component will have been silent, or have ignored its cancellation, for too long first.
-    pub(super) fn overdue_turn(&self) -> Option<(Time, Seat, How)> {
+    pub(super) fn overdue_turn(&self) -> Option<(Time, Seat, ExitCause)> {
         let seats = self.router.chain().seats();
         let seats = seats.filter(|seat| self.active_turns(*seat) > 0 && self.can_act(*seat));
         seats.filter_map(|seat| self.overdue_turn_at(seat)).min_by_key(|(due, ..)| *due)
     }
 
-    fn overdue_turn_at(&self, seat: Seat) -> Option<(Time, Seat, How)> {
+    fn overdue_turn_at(&self, seat: Seat) -> Option<(Time, Seat, ExitCause)> {
         let (turns, last) = (self.turns.by_seat.get(seat)?, self.watchdog.last(seat)?);
         let watch = self.rules.timeouts;
         let behind: Vec<&BTreeMap<SessionId, Turn>> = self.turns.behind(seat).collect();
         // Only a component that is not waiting on another one is considered stuck.
-        let waits = self.router.asks_absent(seat);
-        let asked = self.router.asks().filter(|ask| ask.asker == seat).map(|ask| ask.at);
+        let waits = self.router.waits_for_held(seat);
+        let asked =
+            self.router.requests().filter(|ask| ask.requester == seat).map(|ask| ask.sent_at);
         let passed_on = behind.iter().flat_map(|it| it.values()).map(|turn| turn.since);
         let newest = asked.chain(passed_on).max();
         let silent = turns.going.values().filter_map(|turn| {
@@ -240,16 +241,20 @@ impl Stages {
                 return None;
             }
             let due = turn.since.max(last).plus(limit);
-            Some((due, seat, How::Unresponsive { method: PROMPT.to_owned(), limit }))
+            Some((due, seat, ExitCause::Unresponsive { method: PROMPT.to_owned(), limit }))
         });
-        let prompts = self.router.asks_method(seat, PROMPT);
+        let prompts = self.router.has_open_request(seat, PROMPT);
         let cancelled = turns.going.iter().filter_map(|(session, turn)| {
             let (limit, at) = (watch.cancel?, turn.cancelled?);
             if prompts || behind.iter().any(|it| it.contains_key(session)) {
                 return None;
             }
             let since = self.should_have_stopped(seat, at, limit);
-            Some((since.plus(limit), seat, How::Uncancellable { method: PROMPT.to_owned(), limit }))
+            Some((
+                since.plus(limit),
+                seat,
+                ExitCause::Uncancellable { method: PROMPT.to_owned(), limit },
+            ))
         });
         silent.chain(cancelled).min_by_key(|(due, ..)| *due)
     }
@@ -268,11 +273,12 @@ impl Stages {
             if elsewhere.contains(&session) && !chain_ends {
                 continue;
             }
-            let gave_up = matches!(why.how, How::Uncancellable { .. }) && turn.cancelled.is_some();
+            let gave_up =
+                matches!(why.cause, ExitCause::Uncancellable { .. }) && turn.cancelled.is_some();
             let message = match gave_up {
                 true => idle(&session, "cancelled", None),
                 false => {
-                    let told = self.router.chain().obituary(seat, why, Some(PROMPT));
+                    let told = self.router.chain().crash_report(seat, why, Some(PROMPT));
                     let error = error_object(code::INTERNAL_ERROR, &told, None);
                     idle(&session, "error", Some(error))
                 }
@@ -283,7 +289,7 @@ impl Stages {
 }
 
 fn speaks_v2(router: &router::Router, seat: Seat) -> bool {
-    let answered = router.greeted(seat).and_then(|it| it.answered.as_ref());
+    let answered = router.handshake(seat).and_then(|it| it.answer.as_ref());
     let Some(Outcome::Result(result)) = answered else { return false };
     // Some agents answer with the version they were asked for, and go on as in version 1.
     let is_first = result.member("agentCapabilities").is_some();

@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 
 use acp_wire::Message;
-use router::pending::{Ask, Gist, Purpose};
-use router::{How, Life, Router, Seat, Time};
+use router::pending::{Fingerprint, PendingRequest, Purpose};
+use router::{ExitCause, Router, Seat, SeatState, Time};
 
 use super::by_seat::BySeat;
 use super::{Context, Hop, StageResult, Stages};
@@ -37,11 +37,11 @@ impl Watchdog {
 
     /// Whatever a component sends is a sign of life.
     pub fn arrived(&mut self, cx: &Context, router: &mut Router, hop: Hop) -> StageResult {
-        router.restart_barrier_limit(cx.now, hop.seat);
+        router.restart_barrier_timeout(cx.now, hop.seat);
         if let Some(activity) = self.activity.get_mut(hop.seat) {
             activity.last_sent = cx.now;
         }
-        router.renew_lesson(cx.now, hop.seat);
+        router.restart_replay_timeout(cx.now, hop.seat);
         StageResult::Pass
     }
 
@@ -90,12 +90,12 @@ fn is_work(method: &str) -> bool {
 impl Stages {
     /// A component that has been silent for too long. [`Core`](crate::Core) adds its last words and reports its
     /// end with [`StageInput::Left`](crate::StageInput::Left).
-    pub fn overdue(&self, now: Time) -> Option<(Seat, How)> {
+    pub fn overdue(&self, now: Time) -> Option<(Seat, ExitCause)> {
         let late =
             || self.router.chain().seats().find_map(|seat| Some((seat, self.late(seat, now)?)));
         let silent = || self.silence().filter(|(due, ..)| *due <= now);
         let silent = || silent().map(|(_, seat, how)| (seat, how));
-        self.router.overdue(now).or_else(late).or_else(silent)
+        self.router.overdue_handshake(now).or_else(late).or_else(silent)
     }
 
     /// When a component that can be sent messages last gave a sign of life.
@@ -107,16 +107,18 @@ impl Stages {
     pub(crate) fn excuse(&mut self, now: Time, seat: Seat) {
         self.cx.now = now;
         self.watchdog.unblocked(&self.cx, seat);
-        self.router.renew_lesson(now, seat);
+        self.router.restart_replay_timeout(now, seat);
     }
 
     /// What a component has not done in time to be spoken to again.
-    fn late(&self, seat: Seat, now: Time) -> Option<How> {
-        let limit = self.router.chain().greeting_limit;
-        match self.router.life(seat)? {
-            Life::Returning { until } if *until <= now => Some(How::Silent(limit)),
-            Life::Learning { until } if *until <= now => {
-                Some(How::Unresponsive { method: self.replay.method(seat), limit })
+    fn late(&self, seat: Seat, now: Time) -> Option<ExitCause> {
+        let limit = self.router.chain().initialize_timeout;
+        match self.router.state(seat)? {
+            SeatState::Reinitializing { until } if *until <= now => {
+                Some(ExitCause::InitializeTimeout(limit))
+            }
+            SeatState::Replaying { until } if *until <= now => {
+                Some(ExitCause::Unresponsive { method: self.replay.method(seat), limit })
             }
             _ => None,
         }
@@ -127,7 +129,7 @@ impl Stages {
     }
 
     /// The component whose time limit ends first: when, and for what.
-    fn silence(&self) -> Option<(Time, Seat, How)> {
+    fn silence(&self) -> Option<(Time, Seat, ExitCause)> {
         let watch = self.rules.timeouts;
         let unanswered = match (watch.answer, watch.prompt) {
             (None, None) => None,
@@ -141,30 +143,30 @@ impl Stages {
         due.min_by_key(|(due, ..)| *due)
     }
 
-    fn unanswered(&self) -> Option<(Time, Seat, How)> {
-        let mut first: Option<(Time, u64, &Ask)> = None;
+    fn unanswered(&self) -> Option<(Time, Seat, ExitCause)> {
+        let mut first: Option<(Time, u64, &PendingRequest)> = None;
         // What it had asked before cannot be for this: a proxy that waits for an agent is to blame all
         // the same if the agent waits for a tool of that proxy.
         let seats = (0..=self.router.chain().components.len() as u16).map(Seat);
-        let mut waits: Vec<bool> = seats.map(|seat| self.router.asks_absent(seat)).collect();
-        for ask in self.router.asks().rev() {
-            if let Some(limit) = self.patience(ask).filter(|_| !waits[ask.answerer.index()])
+        let mut waits: Vec<bool> = seats.map(|seat| self.router.waits_for_held(seat)).collect();
+        for ask in self.router.requests().rev() {
+            if let Some(limit) = self.patience(ask).filter(|_| !waits[ask.responder.index()])
                 && let due = self.owed_since(ask).plus(limit)
                 && first.is_none_or(|(earliest, ..)| due < earliest)
             {
                 first = Some((due, limit, ask));
             }
-            if let Some(waits) = waits.get_mut(ask.asker.index()) {
+            if let Some(waits) = waits.get_mut(ask.requester.index()) {
                 *waits = true;
             }
         }
         let (due, limit, ask) = first?;
-        Some((due, ask.answerer, How::Unresponsive { method: ask.method.clone(), limit }))
+        Some((due, ask.responder, ExitCause::Unresponsive { method: ask.method.clone(), limit }))
     }
 
     /// How long an answer may take, if anybody of ours owes it.
-    fn patience(&self, ask: &Ask) -> Option<u64> {
-        let ours = matches!(ask.purpose, Purpose::Pass) && self.can_act(ask.answerer);
+    fn patience(&self, ask: &PendingRequest) -> Option<u64> {
+        let ours = matches!(ask.purpose, Purpose::Forward) && self.can_act(ask.responder);
         let limit = match is_work(&ask.method) {
             true => self.rules.timeouts.prompt,
             false => self.rules.timeouts.answer,
@@ -172,24 +174,24 @@ impl Stages {
         limit.filter(|_| ours)
     }
 
-    fn owed_since(&self, ask: &Ask) -> Time {
-        let Some(activity) = self.watchdog.activity.get(ask.answerer) else { return ask.at };
+    fn owed_since(&self, ask: &PendingRequest) -> Time {
+        let Some(activity) = self.watchdog.activity.get(ask.responder) else { return ask.sent_at };
         // Time that it spent waiting for others is not its own.
-        let since = ask.at.max(activity.unblocked);
+        let since = ask.sent_at.max(activity.unblocked);
         if is_work(&ask.method) { since.max(activity.last_sent) } else { since }
     }
 
     /// Since when a component goes on with a turn that was cancelled (`session/cancel`).
-    fn uncancelled(&self, seat: Seat, limit: u64) -> Option<(Time, Seat, How)> {
+    fn uncancelled(&self, seat: Seat, limit: u64) -> Option<(Time, Seat, ExitCause)> {
         let record = self.sessions.record(seat).filter(|_| self.can_act(seat))?;
         let cancelled = record.prompts().filter_map(|it| Some((it.cancelled?, it)));
         let mut cancelled = cancelled.peekable();
         cancelled.peek()?;
         // The sessions whose prompts it has passed on; `None` is one that is not known.
-        let own = self.router.asks().filter(|it| it.asker == seat && it.method == PROMPT);
+        let own = self.router.requests().filter(|it| it.requester == seat && it.method == PROMPT);
         let passed_on: BTreeSet<Option<SessionId>> = own
-            .map(|ask| match &ask.gist {
-                Gist::Whole(params) => session_of(params),
+            .map(|ask| match &ask.fingerprint {
+                Fingerprint::Params(params) => session_of(params),
                 _ => None,
             })
             .collect();
@@ -198,7 +200,11 @@ impl Stages {
         };
         let at = cancelled.filter(|(_, it)| !passes_on(&it.session)).map(|(at, _)| at).min()?;
         let since = self.should_have_stopped(seat, at, limit);
-        Some((since.plus(limit), seat, How::Uncancellable { method: PROMPT.to_owned(), limit }))
+        Some((
+            since.plus(limit),
+            seat,
+            ExitCause::Uncancellable { method: PROMPT.to_owned(), limit },
+        ))
     }
 
     /// Since when a component should have stopped what was cancelled at this time. A proxy that has passed it
@@ -220,6 +226,6 @@ impl Stages {
     }
 
     pub(super) fn is_up(&self, seat: Seat) -> bool {
-        self.router.life(seat).is_some_and(Life::is_up)
+        self.router.state(seat).is_some_and(SeatState::is_up)
     }
 }

@@ -3,7 +3,7 @@
 
 use acp_wire::{Call, Json, Message, Outcome, Side};
 use engine::{FaultInjector, Output, StageInput, StageOutput, Stages};
-use router::{Ending, How, Life, Seat};
+use router::{Ending, ExitCause, Seat, SeatState};
 
 use crate::pen::{is_mcp, payload_of, serial, text};
 
@@ -144,14 +144,14 @@ impl FaultInjector for Saboteur {
             return None;
         }
         if self.bug == Bug::Blind
-            && matches!(&event, StageInput::Left { why, .. } if is_silence(&why.how))
+            && matches!(&event, StageInput::Left { why, .. } if is_silence(&why.cause))
         {
             return None;
         }
         let StageInput::Arrived { from, toward, message } = &event else { return Some(event) };
         let instead = match (self.bug, message) {
             (Bug::LoseAnswer, Message::Response { id, .. })
-                if stages.router().question(id).is_some_and(|it| it.asker != Seat::SELF) =>
+                if stages.router().request(id).is_some_and(|it| it.requester != Seat::SELF) =>
             {
                 None
             }
@@ -403,7 +403,7 @@ fn good_answer(action: &StageOutput) -> Option<StageInput> {
 }
 
 fn is_away(stages: &Stages, seat: Seat) -> bool {
-    stages.router().life(seat).is_some_and(Life::is_away)
+    stages.router().state(seat).is_some_and(SeatState::is_recovering)
 }
 
 fn is_guard(stages: &Stages, seat: Seat) -> bool {
@@ -422,6 +422,11 @@ impl Bug {
 }
 
 /// A component was given up because it did not do its part in time.
-fn is_silence(how: &How) -> bool {
-    matches!(how, How::Silent(_) | How::Unresponsive { .. } | How::Uncancellable { .. })
+fn is_silence(how: &ExitCause) -> bool {
+    matches!(
+        how,
+        ExitCause::InitializeTimeout(_)
+            | ExitCause::Unresponsive { .. }
+            | ExitCause::Uncancellable { .. }
+    )
 }

@@ -156,7 +156,7 @@ impl Cast {
             .map(|word| {
                 let (kind, dialect) = word.split_once(':').expect("a dialect");
                 let (_, kind) = Kind::ALL.iter().find(|(name, _)| *name == kind).expect("a kind");
-                (*kind, Generation::named(dialect).expect("a generation"))
+                (*kind, Generation::from_name(dialect).expect("a generation"))
             })
             .collect();
         let has = |name: &str| traits.contains(&name);

@@ -2,7 +2,7 @@
 
 use acp_wire::{Generation, Id, Json, Message, Outcome, code};
 use bytes::Bytes;
-use router::How;
+use router::ExitCause;
 
 use crate::case::Case;
 use crate::link::{Item, State};
@@ -81,7 +81,7 @@ impl World {
                 Message::response(id, Outcome::error(code::METHOD_NOT_FOUND, "what is this?"))
             }
             Reaction::Dies => {
-                self.die(seat, How::Status(1));
+                self.die(seat, ExitCause::Status(1));
                 return true;
             }
         };

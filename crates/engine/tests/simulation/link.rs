@@ -6,7 +6,7 @@ use acp_wire::dialect::{Generation, Outer, Plain, Proxy};
 use acp_wire::{Dialect, Message};
 use bytes::Bytes;
 use mcp::Ticket;
-use router::How;
+use router::ExitCause;
 
 use crate::case::Cast;
 
@@ -47,7 +47,7 @@ pub enum State {
 pub enum Item {
     Line(Bytes),
     /// The output is closed; if the process has ended, how.
-    End(Option<How>),
+    End(Option<ExitCause>),
 }
 
 /// The pipe of an MCP client.

@@ -3,7 +3,7 @@
 use acp_wire::Message;
 use engine::journal::Recorder;
 use engine::{Command, Input, Overdue};
-use router::{How, Seat, Time};
+use router::{ExitCause, Seat, Time};
 
 use crate::bug::{Bug, Saboteur};
 use crate::case::{Case, Fault, What};
@@ -174,7 +174,7 @@ impl World {
         match fault.what {
             What::Die | What::Loop if alive || self.links[seat].state == State::Stalled => {
                 self.disturb();
-                self.die(seat, How::Signal(9));
+                self.die(seat, ExitCause::Signal(9));
             }
             What::Shut if alive => {
                 self.disturb();
@@ -275,7 +275,7 @@ impl World {
 
     fn check_end(&mut self) -> Check {
         if self.core.stages().deadline().is_some()
-            || self.core.stages().router().open_questions() > 0
+            || self.core.stages().router().open_request_count() > 0
         {
             return Err("it has ended and waits for something".into());
         }

@@ -4,7 +4,7 @@ use acp_wire::Message;
 use bytes::Bytes;
 use engine::{Input, Observation, Output};
 use mcp::ClientId;
-use router::{How, Life, Seat};
+use router::{ExitCause, Seat, SeatState};
 
 use crate::agent::Agent;
 use crate::bug::Bug;
@@ -24,7 +24,7 @@ pub struct Exit {
     pub stamp: usize,
     pub seat: usize,
     pub life: u32,
-    pub how: How,
+    pub how: ExitCause,
 }
 
 impl World {
@@ -81,7 +81,7 @@ impl World {
         }
         match output {
             Output::Start { seat, life } => return self.start(seat.index(), life),
-            Output::Kill(seat) => self.die(seat.index(), How::Signal(9)),
+            Output::Kill(seat) => self.die(seat.index(), ExitCause::Signal(9)),
             Output::Discard(seat) => self.end(seat.index()),
             Output::Close(link) => {
                 let link = &mut self.links[link.seat.index()];
@@ -245,7 +245,7 @@ impl World {
     /// Nothing more is heard of the component of a seat. If it still runs, it is killed.
     fn end(&mut self, seat: usize) {
         if self.links[seat].takes() {
-            self.note_exit(seat, How::Signal(9));
+            self.note_exit(seat, ExitCause::Signal(9));
         }
         self.kill(seat);
         let link = &mut self.links[seat];
@@ -266,7 +266,7 @@ impl World {
     }
 
     /// The process of a seat ends, and the conductor will notice it.
-    pub fn die(&mut self, seat: usize, how: How) {
+    pub fn die(&mut self, seat: usize, how: ExitCause) {
         if self.links[seat].takes() {
             self.kill(seat);
             self.close_output(seat, Some(how.clone()));
@@ -275,14 +275,14 @@ impl World {
     }
 
     /// The last that is read of a process.
-    pub fn close_output(&mut self, seat: usize, how: Option<How>) {
+    pub fn close_output(&mut self, seat: usize, how: Option<ExitCause>) {
         self.stamp += 1;
         self.links[seat].from.push_back((self.stamp, Item::End(how)));
     }
 
     /// The end of a process is reported by another way than the end of its output: if schedules are split, in
     /// any order; else with it.
-    fn note_exit(&mut self, seat: usize, how: How) {
+    fn note_exit(&mut self, seat: usize, how: ExitCause) {
         if self.splits() {
             self.stamp += 1;
             let (stamp, life) = (self.stamp, self.links[seat].life);
@@ -298,7 +298,7 @@ impl World {
     }
 
     /// The output of a peer is closed.
-    pub fn report_end(&mut self, seat: usize, how: Option<How>) -> Check {
+    pub fn report_end(&mut self, seat: usize, how: Option<ExitCause>) -> Check {
         let life = self.links[seat].life;
         let seat = Seat(seat as u16);
         let how = how.filter(|_| !self.splits());
@@ -328,8 +328,8 @@ impl World {
     pub fn has_tools(&self) -> bool {
         let provider = self.cast.proxies.iter().position(|(kind, _)| kind.has_server());
         provider.is_some_and(|at| {
-            let state = self.core.router().life(Seat(at as u16 + 1));
-            !matches!(state, Some(Life::Bypassed | Life::Closed))
+            let state = self.core.router().state(Seat(at as u16 + 1));
+            !matches!(state, Some(SeatState::Bypassed | SeatState::Closed))
         })
     }
 }

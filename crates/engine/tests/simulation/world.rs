@@ -117,7 +117,7 @@ impl World {
         let chain = Chain {
             mode,
             components,
-            greeting_limit: GREETING_LIMIT,
+            initialize_timeout: GREETING_LIMIT,
             grace: GRACE,
             any_version: false,
         };

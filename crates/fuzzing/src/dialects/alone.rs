@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::fmt::Debug;
 
 use acp_wire::dialect::{Generation, Greeting, Outer, Plain, Proxy, Relay};
-use acp_wire::{Call, Dialect, Id, Json, Message, Outcome, Side, Spoken, acp};
+use acp_wire::{Call, Dialect, Id, Json, LinkProtocol, Message, Outcome, Side, acp};
 use bytes::Bytes;
 
 use super::shapes::{self, METHODS, VALUES};
@@ -101,30 +101,30 @@ impl Alone {
             }
             b'+' => self.send_fresh(&mut choices),
             b'p' => {
-                let waits = self.dialect.proxy().is_some_and(Proxy::awaits_first_word);
+                let waits = self.dialect.proxy().is_some_and(Proxy::awaits_first_line);
                 let (_, count) =
-                    self.act(|dialect, queue| dialect.proxy_mut().map(|it| it.poke(queue)));
+                    self.act(|dialect, queue| dialect.proxy_mut().map(|it| it.send_noop(queue)));
                 assert_eq!(count, usize::from(waits), "only who waits for a word is poked");
             }
             b'b' => {
-                let can = self.dialect.proxy().is_some_and(Proxy::can_begin_again);
+                let can = self.dialect.proxy().is_some_and(Proxy::can_retry);
                 let (begun, count) = self.act(|dialect, queue| {
-                    dialect.proxy_mut().is_some_and(|it| it.begin_again(queue))
+                    dialect.proxy_mut().is_some_and(|it| it.retry_on_restart(queue))
                 });
                 assert!(!begun || can, "it had nothing left to begin with");
                 assert_eq!(count, usize::from(begun), "who is begun again is greeted");
             }
-            b'g' if self.dialect.proxy().is_some_and(Proxy::wants_successor) => {
+            b'g' if self.dialect.proxy().is_some_and(Proxy::needs_successor) => {
                 let servers = Json::parse(choices.rest()).ok();
                 let (told, _) =
-                    self.act(|dialect, queue| dialect.proxy_mut()?.give_successor(servers, queue));
-                let told_it = !self.dialect.proxy().is_some_and(Proxy::wants_successor);
+                    self.act(|dialect, queue| dialect.proxy_mut()?.set_successor(servers, queue));
+                let told_it = !self.dialect.proxy().is_some_and(Proxy::needs_successor);
                 assert!(told_it, "it has been told");
                 told.iter().for_each(|(_, message)| reads_the_same(message));
             }
             b's' => {
                 let (told, _) =
-                    self.act(|dialect, queue| dialect.proxy_mut()?.successor_stands(queue));
+                    self.act(|dialect, queue| dialect.proxy_mut()?.on_successor_initialized(queue));
                 told.iter().for_each(|(_, message)| reads_the_same(message));
             }
             b'c' => {
@@ -230,18 +230,18 @@ impl Alone {
 
     /// What can be seen of a dialect at any time.
     fn look(&self) {
-        let backlog = self.dialect.backlog();
-        let may_hold = self.peer == Peer::Proxy && self.dialect.spoken() == Spoken::Unknown;
+        let backlog = self.dialect.held_bytes();
+        let may_hold = self.peer == Peer::Proxy && self.dialect.protocol() == LinkProtocol::Unknown;
         assert!(may_hold || backlog == 0, "{backlog} bytes wait for nothing");
         assert!(backlog <= self.weight, "{backlog} bytes wait of {}", self.weight);
         assert!(self.unwritten.is_empty() || backlog > 0, "something was lost");
-        let _ = self.dialect.proxy().map(|it| (it.understood(), it.tried()));
+        let _ = self.dialect.proxy().map(|it| (it.understood_greeting(), it.attempts_summary()));
     }
 
     /// Something that is said and done leaves nothing behind.
     fn end(mut self) {
         self.repeat();
-        if self.dialect.backlog() > 0 {
+        if self.dialect.held_bytes() > 0 {
             return;
         }
         let size = |it: &Alone| format!("{:?}", it.dialect).len();

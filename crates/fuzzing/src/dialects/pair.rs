@@ -308,10 +308,10 @@ impl Pair {
         if let Some(heard) = heard.expect("it is read") {
             self.on_heard(heard);
         }
-        if self.conductor.dialect.wants_successor() {
+        if self.conductor.dialect.needs_successor() {
             let servers = self.tells_successor.then(|| Json::trusted(r#"{"servers":[]}"#));
             let dialect = &mut self.conductor.dialect;
-            let (told, said) = written(|queue| dialect.give_successor(servers, queue));
+            let (told, said) = written(|queue| dialect.set_successor(servers, queue));
             self.proxy.lines.extend(said.into_iter().map(|(line, _)| line));
             told.into_iter().for_each(|heard| self.on_heard(heard));
         }
@@ -347,7 +347,7 @@ impl Pair {
     /// All that was said arrives.
     fn end(mut self) {
         while self.arrive_at_proxy() || self.arrive_at_conductor() {}
-        let waits = self.conductor.dialect.backlog() > 0;
+        let waits = self.conductor.dialect.held_bytes() > 0;
         assert!(waits || self.proxy.calls.is_empty(), "lost: {:?}", self.proxy.calls);
         assert!(self.conductor.calls.is_empty(), "lost: {:?}", self.conductor.calls);
         assert!(self.proxy.answers.is_empty() && self.conductor.answers.is_empty());

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use acp_wire::{Generation, Id, Json, Message, Outcome, Side, Spoken, acp};
+use acp_wire::{Generation, Id, Json, LinkProtocol, Message, Outcome, Side, acp};
 use bytes::Bytes;
 use engine::{Facts, Fallback, Input, Line, Link, Output, Rules, Setup};
 use mcp::form::connection_of;
 use mcp::{BridgePolicy, Broker, Cx, Hop, Step, Ticket, Transport};
-use router::{Chain, Component, Exit, How, Mode, Notice, Role, Seat, Time};
+use router::{Chain, Component, Diagnostic, Exit, ExitCause, Mode, Role, Seat, Time};
 use testkit::peer::{Peer, Read};
 use testkit::shell::{self, Effect, Shell};
 
@@ -89,7 +89,7 @@ impl World {
         let chain = Chain {
             mode,
             components: (1..=count).map(|n| Component::new(format!("c{n}"), "x")).collect(),
-            greeting_limit: 60_000,
+            initialize_timeout: 60_000,
             grace: 1_000,
             any_version: false,
         };
@@ -273,7 +273,7 @@ impl World {
         }
         let seat = Seat(index as u16);
         self.sitters[index].vacate(false);
-        let how = if index == 0 { How::ClosedInput } else { How::Status(1) };
+        let how = if index == 0 { ExitCause::ClosedInput } else { ExitCause::Status(1) };
         self.with_shell(|shell, now| shell.leave(now, seat, Exit::new(how)));
         self.with_broker(|it, _, cx| it.component_removed(seat, cx));
         self.answer_at_once();
@@ -353,7 +353,7 @@ impl World {
         }
     }
 
-    fn dialect(&self, seat: Seat) -> Spoken {
+    fn dialect(&self, seat: Seat) -> LinkProtocol {
         self.sitters[seat.index()].generation.into()
     }
 
@@ -378,7 +378,7 @@ impl World {
             }
             Output::OpenEndpoint { ticket, transport } => self.desk.ask(ticket, transport),
             Output::RevokeTicket(ticket) => self.desk.revoke(ticket),
-            Output::Report(Notice { text, .. }) => tell(|| format!("  {text}")),
+            Output::Report(Diagnostic { text, .. }) => tell(|| format!("  {text}")),
             Output::Finish(_) => self.finished = true,
             // Here, all that is written is read at once, and nothing is remembered.
             Output::Read { .. } | Output::ReadClients(_) | Output::RememberPoison { .. } => {}

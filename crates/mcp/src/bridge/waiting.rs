@@ -2,7 +2,7 @@
 
 use acp_wire::message::error_object;
 use acp_wire::{Call, Id, Message, Outcome, code};
-use router::{Level, Notice};
+use router::{Diagnostic, Level};
 
 use super::Bridge;
 use super::client::{Client, State};
@@ -51,7 +51,7 @@ impl Bridge {
             None => {
                 let text =
                     format!("an MCP client of {} was disconnected: {why}", self.agent.name());
-                cx.out.push(Step::Report(Notice { level: Level::Warn, seat: self.far, text }));
+                cx.out.push(Step::Report(Diagnostic { level: Level::Warn, seat: self.far, text }));
                 cx.out.push(Step::DisconnectClient(client_id));
                 self.on_hung_up(client_id, cx);
             }

@@ -7,7 +7,7 @@
 
 use acp_wire::message::error_object;
 use acp_wire::{Call, Outcome, Side, code};
-use router::{Level, Notice, Seat};
+use router::{Diagnostic, Level, Seat};
 
 use super::question::Question;
 use super::talk::*;
@@ -60,7 +60,7 @@ impl Broker {
         for (key, name) in missing {
             let text = format!("{who} was restarted and offers the MCP server '{name}' no more");
             self.lose_server(&key, &text, cx);
-            cx.out.push(Step::Report(Notice { level: Level::Warn, seat, text }));
+            cx.out.push(Step::Report(Diagnostic { level: Level::Warn, seat, text }));
         }
         for number in self.talks.numbers(|talk| talk.seat == seat) {
             self.open_again(number, cx);

@@ -2,7 +2,7 @@
 
 use acp_wire::message::error_object;
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, code};
-use router::{Level, Notice, Seat};
+use router::{Diagnostic, Level, Seat};
 
 use super::operations::Operation;
 use super::question::{Question, Then};
@@ -366,7 +366,7 @@ impl Broker {
             }
             None => {
                 let text = format!("{} dropped: {why}", item.call.method.name());
-                cx.out.push(Step::Report(Notice { level: Level::Warn, seat: talk.seat, text }));
+                cx.out.push(Step::Report(Diagnostic { level: Level::Warn, seat: talk.seat, text }));
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use acp_wire::acp::{SessionId, session_of};
-use acp_wire::{Call, Id, Outcome, Spoken};
+use acp_wire::{Call, Id, LinkProtocol, Outcome};
 use router::Seat;
 
 use super::Hop;
@@ -35,7 +35,7 @@ struct Declared {
     servers: Vec<String>,
     /// Of a seat that was started anew: what it declares. Only the answer says for which session.
     again: Vec<Offer>,
-    dialect: Spoken,
+    dialect: LinkProtocol,
 }
 
 /// The table of servers.
@@ -339,7 +339,7 @@ impl Registry {
         seat: Seat,
         session: &SessionId,
         offers: &[Offer],
-        dialect: Spoken,
+        dialect: LinkProtocol,
     ) {
         let of_it = |server: &Server| server.seat == seat && server.uses.sessions.contains(session);
         let has_come_back = |servers: &BTreeMap<String, Server>, offer: &Offer| {

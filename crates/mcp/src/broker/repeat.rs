@@ -10,7 +10,7 @@
 
 use acp_wire::message::error_object;
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, code};
-use router::{Level, Notice, Seat, Time};
+use router::{Diagnostic, Level, Seat, Time};
 
 use super::question::{Question, Then};
 use super::questions::{Repeat, What};
@@ -161,7 +161,7 @@ impl Broker {
             self.chain.describe(seat),
             call.method.name()
         );
-        cx.out.push(Step::Report(Notice { level: Level::Debug, seat, text }));
+        cx.out.push(Step::Report(Diagnostic { level: Level::Debug, seat, text }));
         deliver(seat, Side::Editor, Message::Request { id, call }, cx);
     }
 

@@ -2,7 +2,7 @@
 //! provider, which pass on what it says.
 
 use acp_wire::{Call, Message, Outcome, Side};
-use router::{Level, Notice, Seat};
+use router::{Diagnostic, Level, Seat};
 
 use super::{Broker, Cx, Step, Topic, topic};
 use crate::bridge::no_such;
@@ -47,7 +47,7 @@ impl Broker {
         let who = self.chain.describe(seat);
         let method = call.method.name();
         let text = format!("{method} of {who} dropped: the MCP {what} is not of its own");
-        cx.out.push(Step::Report(Notice { level: Level::Warn, seat, text }));
+        cx.out.push(Step::Report(Diagnostic { level: Level::Warn, seat, text }));
         if let Some(id) = id {
             let error = no_such(&format!("{what} of {who}"), form);
             let message = Message::response(id, Outcome::Error(error));

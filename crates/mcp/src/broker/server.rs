@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use acp_wire::acp::SessionId;
-use acp_wire::{Generation, Json, Spoken};
+use acp_wire::{Generation, Json, LinkProtocol};
 use router::Seat;
 
 use crate::declaration::{Offer, Spelling};
@@ -59,7 +59,7 @@ pub struct Uses {
 }
 
 impl Server {
-    pub fn new(seat: Seat, offer: &Offer, dialect: Spoken, number: u64) -> Server {
+    pub fn new(seat: Seat, offer: &Offer, dialect: LinkProtocol, number: u64) -> Server {
         let candidates = forms(offer.spelling, dialect);
         Server {
             seat,
@@ -81,7 +81,7 @@ impl Server {
     }
 
     /// Its provider has declared it again: to the others nothing changes.
-    pub fn renew(&mut self, offer: &Offer, dialect: Spoken) {
+    pub fn renew(&mut self, offer: &Offer, dialect: LinkProtocol) {
         self.native.clone_from(&offer.id);
         self.spelt.clone_from(&offer.spelt);
         self.spelling = offer.spelling;
@@ -143,7 +143,7 @@ impl Server {
 }
 
 /// What a provider may speak that declares a server in this spelling, on a link of this dialect.
-fn forms(spelling: Spelling, dialect: Spoken) -> Vec<Form> {
+fn forms(spelling: Spelling, dialect: LinkProtocol) -> Vec<Form> {
     match (spelling, dialect.generation()) {
         (Spelling::Scp, _) => vec![Form::M0],
         (Spelling::Uuid, _) => vec![Form::M4],

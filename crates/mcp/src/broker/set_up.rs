@@ -1,13 +1,13 @@
 //! Requests that set a session up: whose servers are in them, and how the next one reads them.
 
-use acp_wire::{Call, Generation, Id, Message, Outcome, Side, Spoken};
+use acp_wire::{Call, Generation, Id, LinkProtocol, Message, Outcome, Side};
 
 use super::{Broker, Cx, Hop, Step};
 use crate::bridge::without_id;
 use crate::declaration::{Manner, Offer, Servers, Spelling};
 
 /// The dialect of components that take servers with the transport acp.
-const CURRENT: Spoken = Spoken::Generation(Generation::P5);
+const CURRENT: LinkProtocol = LinkProtocol::Generation(Generation::P5);
 
 impl Broker {
     /// A set-up request on its way to the agent.
@@ -57,7 +57,7 @@ impl Broker {
 }
 
 /// Spells servers in a way that the next component understands, or at least passes on.
-fn in_transit(dialect: Spoken, mut servers: Servers, call: &mut Call) {
+fn in_transit(dialect: LinkProtocol, mut servers: Servers, call: &mut Call) {
     let Some(params) = &call.params else { return };
     let current = dialect == CURRENT;
     let mut edited = false;

@@ -6,7 +6,7 @@
 //! without connections (M0, M1) get `initialize` once.
 
 use acp_wire::{Call, Id, Message, Outcome, Side};
-use router::{Level, Notice, Seat};
+use router::{Diagnostic, Level, Seat};
 
 use super::question::Question;
 use super::questions::{Repeat, What};
@@ -27,7 +27,7 @@ impl Broker {
         let (seat, first) = first;
         let who = self.chain.describe(seat);
         let text = format!("{who} is silent: initialize is sent again on another connection");
-        cx.out.push(Step::Report(Notice { level: Level::Debug, seat, text }));
+        cx.out.push(Step::Report(Diagnostic { level: Level::Debug, seat, text }));
         let question = Question::Spare { first, form, chosen };
         self.questions.expect(cx.now, (seat, &id), question, Some(cx.now.plus(LATE)), None);
         deliver(seat, Side::Editor, Message::Request { id, call: connect }, cx);

@@ -97,7 +97,7 @@ impl Stage {
         let chain = Chain {
             mode: Mode::Agent,
             components: sitters[1..].iter().map(component).collect(),
-            greeting_limit: 60_000,
+            initialize_timeout: 60_000,
             grace: 1_000,
             any_version: false,
         };
@@ -499,7 +499,7 @@ impl Stage {
         }
         let open = &self.desk.open;
         assert!(open.is_empty(), "tickets are good that nobody needs: {open:?}");
-        let questions = self.shell.core().router().open_questions();
+        let questions = self.shell.core().router().open_request_count();
         if questions != 0 {
             self.fail(&format!("{questions} questions are open"));
         }

@@ -1,6 +1,6 @@
 //! When a barrier ends: what shows that a component swallows barriers, and how long a silent one is waited for.
 
-use super::around::play;
+use super::skip::play;
 
 const B1: &str = r##"p1 < ~_conductor/barrier #1 {"token":"#1","chain":"0"}"##;
 

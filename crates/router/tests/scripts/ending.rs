@@ -18,7 +18,7 @@ fn when_the_agent_dies_its_askers_are_told() {
         agent  > fs/read_text_file 0 {}
         p1     < ~fs/read_text_file #4 {}
         agent dies status 3: no API key
-        p1     < error 0 {"code":-32603,"message":"agent 'agent' (command: run-agent) ended with status 3 while answering session/prompt; its last words: \"no API key\"; run the command by hand …","data":{"component":"agent","command":"run-agent","cause":"ended with status 3","status":3,"lastWords":["no API key"],"remedy":"…"}}
+        p1     < error 0 {"code":-32603,"message":"agent 'agent' (command: run-agent) ended with status 3 while answering session/prompt; its last output: \"no API key\"; run the command by hand …","data":{"component":"agent","command":"run-agent","cause":"ended with status 3","status":3,"lastWords":["no API key"],"remedy":"…"}}
         p1     < error 1 {"code":-32603,"message":"agent 'agent' (command: run-agent) ended with status 3 while answering other; …
         p1     > result #4 {"nobody":"waits"}
         p1     > ~third 2 {}
@@ -26,7 +26,7 @@ fn when_the_agent_dies_its_askers_are_told() {
         p1     > ~note
         p1     > error #1 {"code":1,"message":"the agent is gone"}
         editor < error 5 {"code":1,"message":"the agent is gone"}
-        finished failed: agent 'agent' (command: run-agent) ended with status 3; its last words: "no API key"
+        finished failed: agent 'agent' (command: run-agent) ended with status 3; its last output: "no API key"
         "##,
     );
 }

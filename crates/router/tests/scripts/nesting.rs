@@ -151,7 +151,7 @@ fn a_death_inside_a_nested_conductor_is_told_on_both_sides() {
         q1     > ~own 0
         agent  < own #3
         q1 dies status 3: out of luck
-        inner finished failed: proxy 'q1' (command: run-q1) ended with status 3; its last words: "out of luck"
+        inner finished failed: proxy 'q1' (command: run-q1) ended with status 3; its last output: "out of luck"
         editor < error 0 {"code":-32603,"message":"proxy 'q1' (command: run-q1) ended with status 3 while answering down; …
         agent  < error 0 {"code":-32603,"message":"proxy 'q1' (command: run-q1) ended with status 3 while answering up; …
         finished failed: proxy 'inner' (command: run-inner) ended with status 1

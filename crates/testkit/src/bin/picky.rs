@@ -8,7 +8,7 @@ struct Picky(String);
 impl Proxy for Picky {
     fn on_notification(&mut self, from: Side, call: Call, out: &mut Outbox<'_>) {
         let kind = call.params.as_ref().and_then(acp_wire::dialect::updates::update_kind);
-        if call.is(&self.0) || kind.is_some_and(|kind| kind.says(&self.0)) {
+        if call.is(&self.0) || kind.is_some_and(|kind| kind.equals_text(&self.0)) {
             std::process::exit(1);
         }
         out.notify(from.opposite(), call);

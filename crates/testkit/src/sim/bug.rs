@@ -4,7 +4,7 @@
 use acp_wire::{Call, Id, Json, Message, Side};
 use bytes::Bytes;
 use engine::{Input, Line, Link, Output};
-use router::{How, Mode, Seat};
+use router::{ExitCause, Mode, Seat};
 
 use crate::cast::Part;
 use crate::shell::{Effect, Meddler};
@@ -293,7 +293,7 @@ impl Meddler for Saboteur {
             Bug::LoseAnswer if is_answer && self.strike() => Vec::new(),
             Bug::EndForNothing if link.seat.is_component() && self.strike() => vec![
                 Input::OutputClosed { link: *link, rest: None },
-                Input::Exited { seat: link.seat, life: 0, how: How::Status(0) },
+                Input::Exited { seat: link.seat, life: 0, how: ExitCause::Status(0) },
             ],
             _ => vec![input],
         }

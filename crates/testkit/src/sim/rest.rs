@@ -90,7 +90,8 @@ impl World {
             return Ok(());
         }
         self.check_answers()?;
-        match self.nodes.iter().position(|node| node.shell.core().router().open_questions() > 0) {
+        match self.nodes.iter().position(|node| node.shell.core().router().open_request_count() > 0)
+        {
             Some(conductor) => violation(format!("conductor {conductor} has an open question")),
             None => Ok(()),
         }
@@ -104,7 +105,7 @@ impl World {
         self.check_answers()?;
         for conductor in 0..self.nodes.len() {
             let core = self.nodes[conductor].shell.core();
-            if core.router().open_questions() > 0 || core.deadline().is_some() {
+            if core.router().open_request_count() > 0 || core.deadline().is_some() {
                 return violation(format!(
                     "conductor {conductor} has ended and waits for something"
                 ));

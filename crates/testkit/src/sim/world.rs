@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use acp_wire::Side;
 use bytes::Bytes;
 use engine::{Command, Input, Output};
-use router::{Ending, Exit, How, Seat, Time};
+use router::{Ending, Exit, ExitCause, Seat, Time};
 
 use super::bug::Saboteur;
 use super::ledger::{Ledger, violation};
@@ -231,15 +231,15 @@ impl World {
             return;
         }
         let how = match (who, what % 4) {
-            (0, 0 | 1) => How::ClosedOutput,
-            (0, _) => How::ClosedInput,
-            (_, 0) => How::Signal(9),
-            (_, 1) => How::ClosedOutput,
-            (_, status) => How::Status(status.into()),
+            (0, 0 | 1) => ExitCause::ClosedOutput,
+            (0, _) => ExitCause::ClosedInput,
+            (_, 0) => ExitCause::Signal(9),
+            (_, 1) => ExitCause::ClosedOutput,
+            (_, status) => ExitCause::Status(status.into()),
         };
         self.tell(|| format!("{who} leaves: {how:?}"));
         self.players[who].mute = true;
-        self.players[who].gone = who > 0 || how == How::ClosedInput;
+        self.players[who].gone = who > 0 || how == ExitCause::ClosedInput;
         let (conductor, seat) = self.seat(who);
         let link = self.nodes[conductor].seats[seat.index()].from;
         self.links[link].items.push_back(Item::End(Exit::new(how)));
@@ -306,7 +306,7 @@ impl World {
             }
             (End::Conductor(conductor, seat), Item::End(why)) => {
                 // A component that has closed its output may still read. It is given up a second later.
-                let reads = why.how == How::ClosedOutput;
+                let reads = why.cause == ExitCause::ClosedOutput;
                 self.nodes[conductor].seats[seat.index()].empty = !reads;
                 self.disturb(conductor);
                 let effects = self.nodes[conductor].shell.leave(self.now, seat, why);
@@ -412,7 +412,8 @@ impl World {
         let status = if *ending == Ending::Clean { 0 } else { 1 };
         for (index, sitter) in self.cast.conductors[conductor].seats.iter().enumerate() {
             if let Sitter::Conductor(_) = sitter {
-                let how = if index == 0 { How::Status(status) } else { How::ClosedOutput };
+                let how =
+                    if index == 0 { ExitCause::Status(status) } else { ExitCause::ClosedOutput };
                 let link = self.nodes[conductor].seats[index].to;
                 self.links[link].items.push_back(Item::End(Exit::new(how)));
             }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::super::generation::{Generation, Greeting};
 use super::super::offer;
-use super::{Proxy, State, Successor};
+use super::{GenerationState, Proxy, ScpSuccessor};
 use crate::acp::CANCEL_REQUEST;
 use crate::json::Json;
 use crate::message::{Call, Id, Message, Outcome, Parts, Side, code, error_object};
@@ -15,7 +15,7 @@ use crate::sink::Sink;
 
 /// With which greeting a probe begins.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum First {
+pub(super) enum FirstGreeting {
     Newest,
     /// A guess: the one that was understood the last time.
     Greeting(Greeting),
@@ -25,9 +25,9 @@ pub(super) enum First {
     After(Vec<Greeting>),
 }
 
-impl First {
-    pub fn is_guess(&self) -> bool {
-        matches!(self, First::Greeting(_) | First::Generation(_))
+impl FirstGreeting {
+    pub fn is_guessing(&self) -> bool {
+        matches!(self, FirstGreeting::Greeting(_) | FirstGreeting::Generation(_))
     }
 }
 
@@ -67,7 +67,7 @@ struct Attempt {
 
 impl Probe {
     /// What was tried, and what came of it.
-    fn story(&self) -> String {
+    fn summary(&self) -> String {
         let tried = self.tried.iter().map(|Attempt { greeting, answer, .. }| match greeting {
             Greeting::Capability => format!("initialize with the proxy capability: {answer}"),
             greeting => format!("{}: {answer}", greeting.method()),
@@ -76,9 +76,9 @@ impl Probe {
     }
 
     /// The same, unless all of it is told elsewhere.
-    pub fn worth_telling(&self) -> Option<String> {
+    pub fn notable_summary(&self) -> Option<String> {
         let said = self.tried.iter().any(|it| it.answer != ENDED);
-        (self.tried.len() > 1 || said).then(|| self.story())
+        (self.tried.len() > 1 || said).then(|| self.summary())
     }
 
     /// Whether this line answers the present attempt.
@@ -95,7 +95,7 @@ impl Probe {
         self.tried.iter().any(refused)
     }
 
-    pub fn can_begin_again(&self) -> bool {
+    pub fn can_retry(&self) -> bool {
         let left = |it: &Greeting| {
             let current = *it == self.greeting && !self.guess && !self.restart;
             !current && !self.has_tried(*it)
@@ -136,32 +136,32 @@ fn unknown_greeting(error: &Json) -> Option<i64> {
 /// What is known of the handshake from outside, and what can be done about it.
 impl Proxy {
     /// A greeting was sent of which it is not known whether the component understands it, and the
-    /// component has not sent a line since. If the greeting [is a guess](Proxy::is_guess), only the answer to it and
+    /// component has not sent a line since. If the greeting [is a guess](Proxy::is_guessing), only the answer to it and
     /// envelopes count.
-    pub fn awaits_first_word(&self) -> bool {
-        matches!(&self.state, State::Unknown(Some(probe)) if !probe.heard)
+    pub fn awaits_first_line(&self) -> bool {
+        matches!(&self.state, GenerationState::Unknown(Some(probe)) if !probe.heard)
     }
 
     /// Says something harmless. A program that an unknown greeting has broken may notice only when
     /// the next line comes.
-    pub fn poke(&mut self, out: &mut dyn Sink) {
-        if self.awaits_first_word() {
+    pub fn send_noop(&mut self, out: &mut dyn Sink) {
+        if self.awaits_first_line() {
             let params = Json::trusted(r#"{"requestId":"none"}"#);
             Message::notification(CANCEL_REQUEST, params).write_line(out);
         }
     }
 
     /// Which greetings were tried in vain, and what came of each, once there were several.
-    pub fn tried(&self) -> Option<String> {
+    pub fn attempts_summary(&self) -> Option<String> {
         match &self.state {
-            State::Unknown(Some(probe)) => probe.worth_telling(),
+            GenerationState::Unknown(Some(probe)) => probe.notable_summary(),
             _ => None,
         }
     }
 
     /// The component was greeted with what it understood the last time, and has not answered yet.
-    pub fn is_guess(&self) -> bool {
-        matches!(&self.state, State::Unknown(Some(probe)) if probe.guess)
+    pub fn is_guessing(&self) -> bool {
+        matches!(&self.state, GenerationState::Unknown(Some(probe)) if probe.guess)
     }
 
     /// The greeting that the component was known to understand was not understood this time.
@@ -172,21 +172,21 @@ impl Proxy {
     /// The greetings over which the component has ended, or is about to. A guess does not count.
     pub fn failed_greetings(&self) -> Vec<Greeting> {
         match &self.state {
-            State::Unknown(Some(probe)) => probe.failed(),
+            GenerationState::Unknown(Some(probe)) => probe.failed(),
             _ => Vec::new(),
         }
     }
 
     /// The greeting that was a guess has made something else than a proxy of the component: it is to be
-    /// ended, and then to [`begin_again`](Proxy::begin_again).
-    pub fn wants_restart(&self) -> bool {
-        matches!(&self.state, State::Unknown(Some(probe)) if probe.restart)
+    /// ended, and then to [`retry_on_restart`](Proxy::retry_on_restart).
+    pub fn needs_restart(&self) -> bool {
+        matches!(&self.state, GenerationState::Unknown(Some(probe)) if probe.restart)
     }
 
     /// The component has refused an earlier greeting with an error that says more than that it does not
     /// know the greeting, and has not answered the present one.
     pub fn was_refused(&self) -> bool {
-        matches!(&self.state, State::Unknown(Some(probe)) if probe.was_refused())
+        matches!(&self.state, GenerationState::Unknown(Some(probe)) if probe.was_refused())
     }
 
     /// Stops waiting for the answer to a greeting: what is answered instead.
@@ -195,9 +195,9 @@ impl Proxy {
     }
 
     /// There is a greeting that was not tried yet.
-    pub fn can_begin_again(&self) -> bool {
-        let State::Unknown(Some(probe)) = &self.state else { return false };
-        self.pin.is_none() && probe.can_begin_again()
+    pub fn can_retry(&self) -> bool {
+        let GenerationState::Unknown(Some(probe)) = &self.state else { return false };
+        self.pin.is_none() && probe.can_retry()
     }
 }
 
@@ -205,10 +205,10 @@ impl Proxy {
     pub(super) fn first_greeting(&self) -> Greeting {
         match (&self.first, self.pin) {
             (_, Some(pin)) => pin.greeting(),
-            (First::Newest, _) => Greeting::Proxy,
-            (First::Greeting(greeting), _) => *greeting,
-            (First::Generation(generation), _) => generation.greeting(),
-            (First::After(failed), _) => {
+            (FirstGreeting::Newest, _) => Greeting::Proxy,
+            (FirstGreeting::Greeting(greeting), _) => *greeting,
+            (FirstGreeting::Generation(generation), _) => generation.greeting(),
+            (FirstGreeting::After(failed), _) => {
                 let left = Greeting::ALL.into_iter().find(|it| !failed.contains(it));
                 left.unwrap_or(Greeting::Proxy)
             }
@@ -218,7 +218,7 @@ impl Proxy {
     /// The generation that the component is believed to be of.
     pub(super) fn guessed(&self) -> Option<Generation> {
         match self.first {
-            First::Generation(generation) => Some(generation),
+            FirstGreeting::Generation(generation) => Some(generation),
             _ => None,
         }
     }
@@ -228,17 +228,17 @@ impl Proxy {
         let greeting = self.first_greeting();
         self.greet(greeting, id, call, out);
         let failed = match &self.first {
-            First::After(failed) => failed.clone(),
+            FirstGreeting::After(failed) => failed.clone(),
             _ => Vec::new(),
         };
         let ended =
             |greeting| Attempt { greeting, guess: false, answer: ENDED.to_owned(), error: None };
         let tried = failed.into_iter().filter(|it| *it != greeting).map(ended).collect();
-        self.state = State::Unknown(Some(Box::new(Probe {
+        self.state = GenerationState::Unknown(Some(Box::new(Probe {
             id: id.clone(),
             call: call.detached(),
             greeting,
-            guess: self.first.is_guess() && self.pin.is_none(),
+            guess: self.first.is_guessing() && self.pin.is_none(),
             sent: id.clone(),
             heard: false,
             hint: None,
@@ -251,23 +251,23 @@ impl Proxy {
 
     /// Notes that the present attempt has failed. A guess is forgotten.
     fn note_failure(&mut self, answer: String, error: Option<Json>) {
-        let State::Unknown(Some(probe)) = &mut self.state else { return };
+        let GenerationState::Unknown(Some(probe)) = &mut self.state else { return };
         let guess = std::mem::take(&mut probe.guess);
         // The same greeting to the same process would be refused again, unless it offers more.
-        let narrow =
-            matches!(self.first, First::Generation(_)) && probe.greeting == Greeting::Capability;
+        let narrow = matches!(self.first, FirstGreeting::Generation(_))
+            && probe.greeting == Greeting::Capability;
         let counts = !guess || (error.is_some() && !narrow);
         let attempt = Attempt { greeting: probe.greeting, guess: !counts, answer, error };
         probe.tried.push(attempt);
         if guess {
-            self.first = First::Newest;
+            self.first = FirstGreeting::Newest;
             self.guess_failed = true;
         }
     }
 
     /// Sends the next greeting to try; says whether there is one.
     fn try_next(&mut self, out: &mut dyn Sink) -> bool {
-        let State::Unknown(Some(probe)) = &mut self.state else { return false };
+        let GenerationState::Unknown(Some(probe)) = &mut self.state else { return false };
         let untried = |it: &Greeting| !probe.has_tried(*it);
         // One over which the component has ended is worth another try if its envelope says so.
         let hinted = probe.hint.map(Generation::greeting).filter(|it| !probe.has_refused(*it));
@@ -296,7 +296,7 @@ impl Proxy {
         outcome: Outcome,
         out: &mut dyn Sink,
     ) -> Option<Outcome> {
-        let State::Unknown(Some(probe)) = &mut self.state else { return Some(outcome) };
+        let GenerationState::Unknown(Some(probe)) = &mut self.state else { return Some(outcome) };
         let greeting = probe.greeting;
         match &outcome {
             // Some agents answer anything they do not know with a result.
@@ -325,7 +325,7 @@ impl Proxy {
         outcome: Outcome,
         out: &mut dyn Sink,
     ) -> Option<Outcome> {
-        let State::Unknown(Some(probe)) = &mut self.state else { return Some(outcome) };
+        let GenerationState::Unknown(Some(probe)) = &mut self.state else { return Some(outcome) };
         let Outcome::Result(result) = &outcome else { return Some(outcome) };
         match greeting {
             // It answered without initialising its successor; the router does that for it.
@@ -334,7 +334,7 @@ impl Proxy {
             Greeting::Capability if offer::accepted(result) || self.pin.is_some() => {
                 if self.may_be_scp() {
                     self.accepted = Some((id.detached(), result.detached()));
-                    self.successor = Successor::Wanted;
+                    self.successor = ScpSuccessor::Wanted;
                     return None;
                 }
                 self.adopt(self.guessed().unwrap_or(Generation::P3), out);
@@ -346,7 +346,7 @@ impl Proxy {
                     return Some(self.give_up(out));
                 }
                 // Now it is an agent. It may be a proxy if it is started again and greeted as one.
-                if let State::Unknown(Some(probe)) = &mut self.state {
+                if let GenerationState::Unknown(Some(probe)) = &mut self.state {
                     probe.restart = true;
                 }
                 return None;
@@ -357,12 +357,12 @@ impl Proxy {
 
     /// No greeting is left to try. The component may be greeted again later, from the beginning.
     fn give_up(&mut self, out: &mut dyn Sink) -> Outcome {
-        let Some(probe) = self.despair(out) else { return Outcome::Error(Json::NULL) };
+        let Some(probe) = self.release_held(out) else { return Outcome::Error(Json::NULL) };
         let text = format!(
             "component '{}' is not a proxy. Tried {}. Every component but the last must be a proxy, \
              the last one is the agent",
             self.component,
-            probe.story(),
+            probe.summary(),
         );
         let is_agent = probe.tried.last().is_some_and(|it| it.answer == NOT_ACCEPTED);
         let Some(error) = probe.first_error().filter(|_| !is_agent) else {
@@ -380,7 +380,7 @@ impl Proxy {
 
     /// Stops waiting for the answer to the present greeting, and with it the probe.
     fn end_probe(&mut self, out: &mut dyn Sink) -> Option<Message> {
-        let State::Unknown(Some(probe)) = &self.state else { return None };
+        let GenerationState::Unknown(Some(probe)) = &self.state else { return None };
         let (id, sent) = (probe.id.clone(), probe.sent.clone());
         self.note_failure("no answer".to_owned(), None);
         self.greeted.retain(|it| it.id != sent);
@@ -390,8 +390,8 @@ impl Proxy {
 
     /// No greeting was understood. What waited for that goes out as if the component were of the
     /// newest generation: it will hardly understand, but it can answer.
-    fn despair(&mut self, out: &mut dyn Sink) -> Option<Box<Probe>> {
-        let State::Unknown(probe) = &mut self.state else { return None };
+    fn release_held(&mut self, out: &mut dyn Sink) -> Option<Box<Probe>> {
+        let GenerationState::Unknown(probe) = &mut self.state else { return None };
         let mut probe = probe.take()?;
         for (toward, message) in std::mem::take(&mut probe.held) {
             self.write_assuming(toward, &message, out);
@@ -401,16 +401,16 @@ impl Proxy {
 
     /// The component ended, or was ended, over a greeting that it did not understand. If there is another
     /// one to try on a fresh start, appends it.
-    pub fn begin_again(&mut self, out: &mut dyn Sink) -> bool {
-        if !self.can_begin_again() {
+    pub fn retry_on_restart(&mut self, out: &mut dyn Sink) -> bool {
+        if !self.can_retry() {
             return false;
         }
-        let State::Unknown(Some(probe)) = &mut self.state else { return false };
+        let GenerationState::Unknown(Some(probe)) = &mut self.state else { return false };
         if !std::mem::take(&mut probe.restart) {
             self.note_failure(ENDED.to_owned(), None);
         }
         self.forwarded = None;
-        (self.accepted, self.successor, self.no_scp) = (None, Successor::None, None);
+        (self.accepted, self.successor, self.no_scp) = (None, ScpSuccessor::None, None);
         self.try_next(out)
     }
 }

@@ -91,7 +91,7 @@ impl Stages {
                 // A component that has passed such a request on stops when the next one does. It has twice
                 // the time: the next one may not have heard of the cancellation, because many old proxies
                 // do not pass it on.
-                let passed_on = self.router.asks_method(seat, method);
+                let passed_on = self.router.has_open_request(seat, method);
                 (method, since, if passed_on { limit.saturating_mul(2) } else { limit })
             })
         })

@@ -306,7 +306,7 @@ impl Record {
         // To compare takes time: it may take as long as the request is, not as many are open.
         let mut work = call.params.as_ref().map_or(0, |it| 16 * it.as_bytes().len()) + (256 << 10);
         let mut asks_the_same = |set_up: &SessionSetup| match (&call.params, &set_up.call.params) {
-            (Some(ours), Some(theirs)) => ours.extends_at_cost(theirs, &mut work),
+            (Some(ours), Some(theirs)) => ours.extends_within_budget(theirs, &mut work),
             _ => true,
         };
         let several = self.opening.len() > 1;

@@ -1,6 +1,6 @@
 //! How a component dies and is started again. The core decides what becomes of it.
 
-use router::{Exit, How, Life};
+use router::{Exit, ExitCause, SeatState};
 
 use super::*;
 
@@ -12,7 +12,7 @@ impl Stage {
         assert!(self.sitters[index].runs, "{who} dies twice");
         self.sitters[index].end();
         self.sitters[index].asleep = false;
-        let effects = self.shell.leave(self.now, seat, Exit::new(How::Status(1)));
+        let effects = self.shell.leave(self.now, seat, Exit::new(ExitCause::Status(1)));
         self.perform_all(effects);
         self.pass_on();
     }
@@ -56,20 +56,20 @@ impl Stage {
 
     /// A component that was started again has not been told of all sessions.
     pub fn learns(&self, who: &str) -> bool {
-        self.shell.core().router().learns(self.seat(who))
+        self.shell.core().router().is_replaying(self.seat(who))
     }
 
     /// Fails unless a component that has died is one of the chain again.
     #[track_caller]
     pub fn is_back(&self, who: &str) {
-        match self.shell.core().router().life(self.seat(who)) {
-            Some(Life::Live { .. }) => {}
+        match self.shell.core().router().state(self.seat(who)) {
+            Some(SeatState::Live { .. }) => {}
             life => self.fail(&format!("{who} is not back: {life:?}")),
         }
     }
 
     /// A component that has died is left out.
     pub fn is_left_out(&self, who: &str) -> bool {
-        matches!(self.shell.core().router().life(self.seat(who)), Some(Life::Bypassed))
+        matches!(self.shell.core().router().state(self.seat(who)), Some(SeatState::Bypassed))
     }
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use acp_wire::{Id, Side};
 
-use crate::pending::{Ask, Gist, Purpose};
+use crate::pending::{Fingerprint, PendingRequest, Purpose};
 
 /// How many bytes may be looked at to find the questions that were passed on with changes. Beyond that they
 /// count as not passed on, and whoever asked is told to send again.
@@ -17,9 +17,9 @@ const MOST_WORK: usize = 32 * 1024 * 1024;
 const EACH: usize = 128;
 
 /// The questions that a component has asked.
-pub(crate) struct Asked {
+pub(crate) struct SentRequests {
     /// In the order in which they were asked. Those that were taken are gone.
-    asked: VecDeque<Option<(Id, Ask)>>,
+    asked: VecDeque<Option<(Id, PendingRequest)>>,
     /// How many were taken from the front.
     gone: usize,
     /// Where those stand that ask exactly this.
@@ -30,13 +30,13 @@ pub(crate) struct Asked {
 /// What a question asks: which way, the method, and the params by length and hash.
 type Digest = (Side, String, usize, u64);
 
-fn digest(ask: &Ask) -> Option<Digest> {
-    let (length, hash) = ask.gist.digest()?;
+fn digest(ask: &PendingRequest) -> Option<Digest> {
+    let (length, hash) = ask.fingerprint.digest()?;
     Some((ask.toward, ask.method.clone(), length, hash))
 }
 
-impl Asked {
-    pub fn new(asked: Vec<(Id, Ask)>) -> Asked {
+impl SentRequests {
+    pub fn new(asked: Vec<(Id, PendingRequest)>) -> SentRequests {
         let mut exact: BTreeMap<Digest, VecDeque<usize>> = BTreeMap::new();
         for (at, (_, ask)) in asked.iter().enumerate() {
             if let Some(digest) = digest(ask) {
@@ -44,15 +44,20 @@ impl Asked {
             }
         }
         let asked = asked.into_iter().map(Some).collect();
-        Asked { asked, gone: 0, exact, work: MOST_WORK }
+        SentRequests { asked, gone: 0, exact, work: MOST_WORK }
     }
 
     /// Takes those with which the component has passed on what it owed: exactly the same first, then what asks
     /// more. `lost` are ids of questions that must not be answered.
-    pub fn take_copies(&mut self, owed: &[(Id, Ask)], lost: &[Id]) -> Vec<Option<(Id, Ask)>> {
+    pub fn take_copies(
+        &mut self,
+        owed: &[(Id, PendingRequest)],
+        lost: &[Id],
+    ) -> Vec<Option<(Id, PendingRequest)>> {
         let lost: BTreeSet<&Id> = lost.iter().collect();
-        let passed = |(id, ask): &(Id, Ask)| {
-            matches!(ask.purpose, Purpose::Pass | Purpose::Greeting { .. }) && !lost.contains(id)
+        let passed = |(id, ask): &(Id, PendingRequest)| {
+            matches!(ask.purpose, Purpose::Forward | Purpose::Initialize { .. })
+                && !lost.contains(id)
         };
         let passed: Vec<bool> = owed.iter().map(passed).collect();
         let same = owed.iter().zip(&passed).map(|((_, ask), passed)| match passed {
@@ -69,21 +74,21 @@ impl Asked {
     }
 
     /// Takes the oldest one that asks exactly what `original` asks.
-    fn take_same(&mut self, original: &Ask) -> Option<(Id, Ask)> {
+    fn take_same(&mut self, original: &PendingRequest) -> Option<(Id, PendingRequest)> {
         let at = self.exact.get_mut(&digest(original)?)?.pop_front()?;
         self.take(at)
     }
 
     /// Takes the oldest one that asks all that `original` asks.
-    fn take_extended(&mut self, original: &Ask) -> Option<(Id, Ask)> {
-        let Gist::Whole(theirs) = &original.gist else { return None };
+    fn take_extended(&mut self, original: &PendingRequest) -> Option<(Id, PendingRequest)> {
+        let Fingerprint::Params(theirs) = &original.fingerprint else { return None };
         for at in 0..self.asked.len() {
             self.work = self.work.checked_sub(EACH)?;
             let Some((_, ask)) = &self.asked[at] else { continue };
             let alike = ask.toward == original.toward && ask.method == original.method;
-            if let Gist::Whole(ours) = &ask.gist
+            if let Fingerprint::Params(ours) = &ask.fingerprint
                 && alike
-                && ours.extends_at_cost(theirs, &mut self.work)
+                && ours.extends_within_budget(theirs, &mut self.work)
             {
                 return self.take(at + self.gone);
             }
@@ -91,7 +96,7 @@ impl Asked {
         None
     }
 
-    fn take(&mut self, at: usize) -> Option<(Id, Ask)> {
+    fn take(&mut self, at: usize) -> Option<(Id, PendingRequest)> {
         let taken = self.asked.get_mut(at.checked_sub(self.gone)?)?.take();
         while let Some(None) = self.asked.front() {
             self.asked.pop_front();
@@ -101,7 +106,7 @@ impl Asked {
     }
 
     /// Those that were not taken, oldest first.
-    pub fn rest(self) -> impl Iterator<Item = (Id, Ask)> {
+    pub fn rest(self) -> impl Iterator<Item = (Id, PendingRequest)> {
         self.asked.into_iter().flatten()
     }
 }
@@ -114,27 +119,31 @@ mod tests {
     use crate::event::Time;
     use crate::seat::Seat;
 
-    fn ask(method: &str, params: &str) -> Ask {
-        Ask {
-            asker: Seat(1),
-            asker_id: Id::NULL,
-            answerer: Seat(2),
+    fn ask(method: &str, params: &str) -> PendingRequest {
+        PendingRequest {
+            requester: Seat(1),
+            requester_id: Id::NULL,
+            responder: Seat(2),
             toward: Side::Agent,
             method: method.into(),
-            gist: Gist::of(Some(&Json::trusted(params.to_owned())), 0),
-            at: Time(0),
+            fingerprint: Fingerprint::of(Some(&Json::trusted(params.to_owned())), 0),
+            sent_at: Time(0),
             cancelled: false,
-            purpose: Purpose::Pass,
+            purpose: Purpose::Forward,
             via: Vec::new(),
         }
     }
 
-    fn numbered(asks: impl IntoIterator<Item = Ask>) -> Vec<(Id, Ask)> {
+    fn numbered(asks: impl IntoIterator<Item = PendingRequest>) -> Vec<(Id, PendingRequest)> {
         (0_u64..).map(Id::from).zip(asks).collect()
     }
 
-    fn pairs(owed: Vec<Ask>, asked: Vec<Ask>, lost: &[Id]) -> (Vec<Option<Id>>, usize) {
-        let mut asked = Asked::new(numbered(asked));
+    fn pairs(
+        owed: Vec<PendingRequest>,
+        asked: Vec<PendingRequest>,
+        lost: &[Id],
+    ) -> (Vec<Option<Id>>, usize) {
+        let mut asked = SentRequests::new(numbered(asked));
         let copies = asked.take_copies(&numbered(owed), lost);
         (copies.into_iter().map(|it| it.map(|(id, _)| id)).collect(), asked.rest().count())
     }
@@ -153,13 +162,15 @@ mod tests {
     fn long_params_are_found_if_they_are_the_same() {
         let long = format!(r#"{{"text":"{}"}}"#, "x".repeat(64 * 1024));
         let other = long.replace("text", "tExt");
-        assert!(matches!(ask("m", &long).gist, Gist::Digest { .. }));
+        assert!(matches!(ask("m", &long).fingerprint, Fingerprint::Digest { .. }));
         let (found, _) = pairs(vec![ask("m", &long), ask("m", &other)], vec![ask("m", &long)], &[]);
         assert_eq!(found, [Some(Id::from(0)), None]);
         // One may have been kept as a whole, and the other not.
         let kept = ask("m", &format!("[1{}]", ",1".repeat(1050)));
-        let gist = Gist::Digest { length: 2103, hash: kept.gist.digest().unwrap().1 };
-        let (found, _) = pairs(vec![kept.clone()], vec![Ask { gist, ..kept }], &[]);
+        let fingerprint =
+            Fingerprint::Digest { length: 2103, hash: kept.fingerprint.digest().unwrap().1 };
+        let (found, _) =
+            pairs(vec![kept.clone()], vec![PendingRequest { fingerprint, ..kept }], &[]);
         assert_eq!(found, [Some(Id::from(0))]);
     }
 

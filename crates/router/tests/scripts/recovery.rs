@@ -92,7 +92,7 @@ fn what_it_had_in_hand_is_answered_with_an_error() {
         p1     < ~fs/read_text_file #2 {}
         p1 dies status 3: oh no
         warned of p1: …; it is being restarted
-        editor < error 5 {"code":-32603,"message":"proxy 'p1' (command: run-p1) ended with status 3 while answering session/prompt; its last words: \"oh no\"; it crashed and is being restarted; send again","data":{"component":"p1","command":"run-p1","cause":"ended with status 3","status":3,"lastWords":["oh no"],"remedy":"it crashed and is being restarted; send again"}}
+        editor < error 5 {"code":-32603,"message":"proxy 'p1' (command: run-p1) ended with status 3 while answering session/prompt; its last output: \"oh no\"; it crashed and is being restarted; send again","data":{"component":"p1","command":"run-p1","cause":"ended with status 3","status":3,"lastWords":["oh no"],"remedy":"it crashed and is being restarted; send again"}}
         agent  < error 6 …is being restarted…
         p1 returns
         started p1

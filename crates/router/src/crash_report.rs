@@ -3,68 +3,74 @@
 use acp_wire::message::error_object;
 use acp_wire::{Json, code};
 
-use crate::event::Plan;
-use crate::seat::{Chain, Exit, How, Seat};
+use crate::event::Recovery;
+use crate::seat::{Chain, Exit, ExitCause, Seat};
 
 /// How many of the last words fit in a sentence. All of them are in the error's data.
 const QUOTED: usize = 3;
 
 impl Chain {
     /// One readable line.
-    pub fn obituary(&self, seat: Seat, exit: &Exit, method: Option<&str>) -> String {
+    pub fn crash_report(&self, seat: Seat, exit: &Exit, method: Option<&str>) -> String {
         let command = match self.component(seat) {
             Some(component) => format!(" (command: {})", component.command),
             None => String::new(),
         };
         let during = match method {
-            Some(method) if !exit.tells_what_for() => {
+            Some(method) if !exit.names_the_request() => {
                 format!(" while answering {method}")
             }
             _ => String::new(),
         };
-        let words = &exit.last_words[exit.last_words.len().saturating_sub(QUOTED)..];
+        let words = &exit.last_output[exit.last_output.len().saturating_sub(QUOTED)..];
         let words = match words {
             [] => String::new(),
-            words => format!("; its last words: {:?}", words.join(" | ")),
+            words => format!("; its last output: {:?}", words.join(" | ")),
         };
-        format!("{}{command} {}{during}{words}", self.describe(seat), exit.what())
+        format!("{}{command} {}{during}{words}", self.describe(seat), exit.description())
     }
 
     /// The error for those who wait for the component.
-    pub(crate) fn death_notice(&self, seat: Seat, exit: &Exit, method: Option<&str>) -> Json {
-        self.notice(seat, exit, method, exit.remedy())
+    pub(crate) fn crash_error(&self, seat: Seat, exit: &Exit, method: Option<&str>) -> Json {
+        self.crash_error_with(seat, exit, method, exit.remedy())
     }
 
     /// The same, when the chain goes on.
-    pub(crate) fn crash_notice(
+    pub(crate) fn recovery_error(
         &self,
         seat: Seat,
         exit: &Exit,
         method: Option<&str>,
-        plan: Plan,
+        recovery: Recovery,
     ) -> Json {
-        let consequence = match plan {
-            Plan::Restart { .. } => "is being restarted",
-            Plan::Bypass => "is left out from now on",
+        let consequence = match recovery {
+            Recovery::Restart { .. } => "is being restarted",
+            Recovery::Bypass => "is left out from now on",
         };
         let remedy = format!("it {} and {consequence}; send again", exit.verb());
-        self.notice(seat, exit, method, &remedy)
+        self.crash_error_with(seat, exit, method, &remedy)
     }
 
-    fn notice(&self, seat: Seat, exit: &Exit, method: Option<&str>, remedy: &str) -> Json {
-        let message = format!("{}; {remedy}", self.obituary(seat, exit, method));
+    fn crash_error_with(
+        &self,
+        seat: Seat,
+        exit: &Exit,
+        method: Option<&str>,
+        remedy: &str,
+    ) -> Json {
+        let message = format!("{}; {remedy}", self.crash_report(seat, exit, method));
         let mut data = Object::default();
         data.text("component", self.name(seat));
         if let Some(component) = self.component(seat) {
             data.text("command", &component.command);
         }
-        data.text("cause", &exit.what());
-        match exit.how {
-            How::Status(status) => data.number("status", status.into()),
-            How::Signal(signal) => data.number("signal", signal.into()),
+        data.text("cause", &exit.description());
+        match exit.cause {
+            ExitCause::Status(status) => data.number("status", status.into()),
+            ExitCause::Signal(signal) => data.number("signal", signal.into()),
             _ => {}
         }
-        data.texts("lastWords", &exit.last_words);
+        data.texts("lastWords", &exit.last_output);
         data.text("remedy", remedy);
         error_object(code::INTERNAL_ERROR, &message, Some(&data.finish()))
     }

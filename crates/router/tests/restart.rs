@@ -2,7 +2,9 @@
 
 use acp_wire::{Id, Message, Side};
 use bytes::Bytes;
-use router::{Action, Chain, Component, Event, Exit, How, Mode, Outcome, Plan, Router, Seat, Time};
+use router::{
+    Action, Chain, Component, Event, Exit, ExitCause, Mode, Outcome, Recovery, Router, Seat, Time,
+};
 
 const AGENT: Seat = Seat(1);
 
@@ -41,7 +43,7 @@ fn a_new_component_learns_between_its_greeting_and_the_messages_that_wait() {
     let mut talk = Talk(Router::new(Chain {
         mode: Mode::Agent,
         components: vec![Component::new("agent", "run-agent")],
-        greeting_limit: 1000,
+        initialize_timeout: 1000,
         grace: 1000,
         any_version: false,
     }));
@@ -49,33 +51,36 @@ fn a_new_component_learns_between_its_greeting_and_the_messages_that_wait() {
         r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}"#;
     let greeting = asked(&talk.says(Seat::OUTER, Side::Agent, initialize));
     talk.answers(&greeting);
-    assert!(!talk.0.learns(AGENT));
+    assert!(!talk.0.is_replaying(AGENT));
 
-    let why = Exit { how: How::Status(1), last_words: Vec::new() };
-    let plan = Plan::Restart { at: Time(0), attempts: 1 };
-    talk.handle(Event::Parted { seat: AGENT, why, plan, lost: Vec::new() });
+    let exit = Exit { cause: ExitCause::Status(1), last_output: Vec::new() };
+    let recovery = Recovery::Restart { at: Time(0), attempts: 1 };
+    talk.handle(Event::Down { seat: AGENT, exit, recovery, lost: Vec::new() });
     let waits = talk.says(Seat::OUTER, Side::Agent, r#"{"jsonrpc":"2.0","method":"a"}"#);
     let (count, bytes) = talk.0.held(AGENT);
     assert_eq!((waits, count), (vec![], 1));
     assert!((5..1000).contains(&bytes), "{bytes} bytes");
-    assert!(talk.0.holds_any() && !talk.0.asks_absent(Seat::OUTER), "nobody waits for an answer");
+    assert!(
+        talk.0.may_hold_messages() && !talk.0.waits_for_held(Seat::OUTER),
+        "nobody waits for an answer"
+    );
     talk.says(Seat::OUTER, Side::Agent, r#"{"jsonrpc":"2.0","id":7,"method":"a"}"#);
-    assert!(talk.0.asks_absent(Seat::OUTER) && !talk.0.asks_absent(AGENT));
+    assert!(talk.0.waits_for_held(Seat::OUTER) && !talk.0.waits_for_held(AGENT));
     assert!(talk.0.held(AGENT).1 > bytes);
 
-    let greeting = asked(&talk.handle(Event::Returned(AGENT)));
-    assert!(!talk.0.learns(AGENT));
+    let greeting = asked(&talk.handle(Event::Restarted(AGENT)));
+    assert!(!talk.0.is_replaying(AGENT));
     let told = talk.answers(&greeting);
     let is_result = |outcome: &Outcome| matches!(outcome, Outcome::Result(_));
     assert!(
-        matches!(&told[..], [Action::Returned { seat: AGENT, outcome }] if is_result(outcome)),
+        matches!(&told[..], [Action::Reinitialized { seat: AGENT, outcome }] if is_result(outcome)),
         "{told:?}"
     );
-    assert!(talk.0.learns(AGENT));
+    assert!(talk.0.is_replaying(AGENT));
 
     let delivered = talk.handle(Event::Resumed(AGENT));
     let to_agent = |it: &Action| matches!(it, Action::Deliver { to: AGENT, .. });
     assert!(delivered.len() == 2 && delivered.iter().all(to_agent), "{delivered:?}");
-    assert!(!talk.0.holds_any() && !talk.0.asks_absent(Seat::OUTER));
-    assert_eq!((talk.0.learns(AGENT), talk.0.held(AGENT)), (false, (0, 0)));
+    assert!(!talk.0.may_hold_messages() && !talk.0.waits_for_held(Seat::OUTER));
+    assert_eq!((talk.0.is_replaying(AGENT), talk.0.held(AGENT)), (false, (0, 0)));
 }

@@ -19,12 +19,12 @@ fn live() -> Router {
     let mut router = Router::new(Chain {
         mode: Mode::Agent,
         components: vec![Component::new("p1", "p1"), Component::new("agent", "agent")],
-        greeting_limit: 1000,
+        initialize_timeout: 1000,
         grace: 1000,
         any_version: false,
     });
     let initialize = r#"{"id":0,"method":"initialize","params":{"protocolVersion":1}}"#;
-    assert!(!router.has_begun());
+    assert!(!router.has_started());
     for from in [Seat::OUTER, P1] {
         says(&mut router, from, Side::Agent, initialize);
     }
@@ -32,7 +32,9 @@ fn live() -> Router {
         let answer = format!(r#"{{"id":"c:{id}","result":{{"protocolVersion":1}}}}"#);
         says(&mut router, from, Side::Editor, &answer);
     }
-    assert!(router.has_begun() && router.open_questions() == 0 && router.kept() == 0);
+    assert!(
+        router.has_started() && router.open_request_count() == 0 && router.kept_param_bytes() == 0
+    );
     router
 }
 
@@ -46,17 +48,24 @@ fn open_questions_are_counted_until_they_are_answered() {
     for (id, method) in [(5, "m"), (6, "m"), (7, "other")] {
         says(&mut router, Seat::OUTER, Side::Agent, &ask(id, method));
     }
-    assert_eq!(router.kept(), 3 * params.len());
-    assert_eq!((router.open_questions(), router.owed_by(P1), router.owed_by(AGENT)), (3, 3, 0));
-    assert!(router.asks_method(Seat::OUTER, "m") && !router.asks_method(P1, "m"));
-    let ids: Vec<Id> = router.questions().map(|(id, _)| id).collect();
+    assert_eq!(router.kept_param_bytes(), 3 * params.len());
+    assert_eq!(
+        (router.open_request_count(), router.owed_count(P1), router.owed_count(AGENT)),
+        (3, 3, 0)
+    );
+    assert!(router.has_open_request(Seat::OUTER, "m") && !router.has_open_request(P1, "m"));
+    let ids: Vec<Id> = router.requests_with_ids().map(|(id, _)| id).collect();
     assert_eq!(ids, ["c:3", "c:4", "c:5"].map(Id::string));
     assert!(router.owes(P1, &ids[0]) && !router.owes(AGENT, &ids[0]));
-    assert_eq!(router.question(&ids[2]).map(|ask| ask.method.as_str()), Some("other"));
+    assert_eq!(router.request(&ids[2]).map(|ask| ask.method.as_str()), Some("other"));
 
     let mut answer = |from: Seat, id: &Id| {
         says(&mut router, from, Side::Editor, &format!(r#"{{"id":{id},"result":{{}}}}"#));
-        (router.open_questions(), router.kept(), router.asks_method(Seat::OUTER, "m"))
+        (
+            router.open_request_count(),
+            router.kept_param_bytes(),
+            router.has_open_request(Seat::OUTER, "m"),
+        )
     };
     let size = params.len();
     // Only the component that was asked may answer.
@@ -65,7 +74,7 @@ fn open_questions_are_counted_until_they_are_answered() {
     assert_eq!(answer(P1, &ids[0]), (2, 2 * size, true));
     assert_eq!(answer(P1, &ids[1]), (1, size, false));
     assert_eq!(answer(P1, &ids[2]), (0, 0, false));
-    assert!(router.questions().next().is_none() && !router.owes(P1, &ids[2]));
+    assert!(router.requests_with_ids().next().is_none() && !router.owes(P1, &ids[2]));
 }
 
 #[test]
@@ -75,7 +84,7 @@ fn the_size_of_what_is_kept_is_limited() {
         let text = "x".repeat(length - r#"{"text":""}"#.len());
         let line = format!(r#"{{"id":{id},"method":"m","params":{{"text":"{text}"}}}}"#);
         says(&mut router, Seat::OUTER, Side::Agent, &line);
-        router.kept()
+        router.kept_param_bytes()
     };
     assert_eq!(ask(1, 1024), 0);
     assert_eq!(ask(2, 1025), 1025);

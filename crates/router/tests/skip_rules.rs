@@ -3,7 +3,7 @@
 use acp_wire::dialect::Generation;
 use acp_wire::{Call, Json, Message, Side};
 use bytes::Bytes;
-use router::{Action, Chain, Component, Event, Kind, Mode, Router, Seat, Time};
+use router::{Action, Chain, Component, Event, MessageKind, Mode, Router, Seat, Time};
 
 const P1: Seat = Seat(1);
 const GUARD: Seat = Seat(2);
@@ -15,7 +15,7 @@ fn chain() -> Chain {
     Chain {
         mode: Mode::Agent,
         components: names.map(component).into(),
-        greeting_limit: 1000,
+        initialize_timeout: 1000,
         grace: 1000,
         any_version: false,
     }
@@ -25,7 +25,7 @@ fn chain() -> Chain {
 fn router() -> Router {
     let mut router = Router::new(chain());
     for seat in [P1, GUARD, AGENT] {
-        router.set_updates(seat, Generation::P4.updates());
+        router.set_readable_updates(seat, Generation::P4.updates());
     }
     router
 }
@@ -52,22 +52,22 @@ fn initialize(router: &mut Router, result: &str) {
     }
 }
 
-fn kind(method: &str) -> Kind {
-    Kind { toward: Side::Agent, method: method.to_owned(), update: None }
+fn kind(method: &str) -> MessageKind {
+    MessageKind { toward: Side::Agent, method: method.to_owned(), update: None }
 }
 
 #[test]
 fn the_updates_that_go_around_a_proxy_are_listed() {
     let mut router = router();
-    let around = router.updates_around(P1);
+    let around = router.skipped_updates(P1);
     assert!(around.contains(&"usage_update") && !around.contains(&"plan"), "{around:?}");
     initialize(&mut router, r#"{"protocolVersion":1}"#);
-    assert_eq!(router.updates_around(P1), around);
+    assert_eq!(router.skipped_updates(P1), around);
     // Nothing goes around a guard or the agent, nor around a proxy whose SDKs read everything.
     for seat in [GUARD, AGENT, Seat::OUTER] {
-        assert!(router.updates_around(seat).is_empty(), "{seat:?}");
+        assert!(router.skipped_updates(seat).is_empty(), "{seat:?}");
     }
-    assert!(Router::new(chain()).updates_around(P1).is_empty());
+    assert!(Router::new(chain()).skipped_updates(P1).is_empty());
 }
 
 /// In ACP version 2 the schema itself has room for what is new.
@@ -75,19 +75,21 @@ fn the_updates_that_go_around_a_proxy_are_listed() {
 fn no_update_goes_around_a_proxy_in_acp_version_2() {
     let mut router = router();
     initialize(&mut router, r#"{"protocolVersion":2,"info":{}}"#);
-    assert!(router.updates_around(P1).is_empty());
+    assert!(router.skipped_updates(P1).is_empty());
 }
 
 #[test]
-fn a_proxy_is_spared_a_kind_of_message_once_and_a_limited_number_of_kinds() {
+fn a_proxy_is_skipped_a_kind_of_message_once_and_a_limited_number_of_kinds() {
     let mut router = Router::new(chain());
-    assert!(!router.spare(GUARD, kind("a")) && !router.spare(AGENT, kind("a")));
-    assert!(!router.spare(Seat::OUTER, kind("a")) && !router.spare(Seat(9), kind("a")));
-    assert!(router.spare(P1, kind("a")));
-    assert!(!router.spare(P1, kind("a")), "it is spared this kind already");
-    let new = (0..100).filter(|n| router.spare(P1, kind(&n.to_string()))).count();
-    assert_eq!((new, router.spared(P1).len()), (31, 32));
-    assert!(router.spared(GUARD).is_empty() && router.spared(Seat::OUTER).is_empty());
+    assert!(!router.add_skip_rule(GUARD, kind("a")) && !router.add_skip_rule(AGENT, kind("a")));
+    assert!(
+        !router.add_skip_rule(Seat::OUTER, kind("a")) && !router.add_skip_rule(Seat(9), kind("a"))
+    );
+    assert!(router.add_skip_rule(P1, kind("a")));
+    assert!(!router.add_skip_rule(P1, kind("a")), "it is spared this kind already");
+    let new = (0..100).filter(|n| router.add_skip_rule(P1, kind(&n.to_string()))).count();
+    assert_eq!((new, router.skipped_kinds(P1).len()), (31, 32));
+    assert!(router.skipped_kinds(GUARD).is_empty() && router.skipped_kinds(Seat::OUTER).is_empty());
 }
 
 /// A message is of a kind if its direction, its method and the kind of its update are the same.
@@ -99,29 +101,30 @@ fn only_messages_of_the_same_kind_are_spared() {
         Call::new("session/update", Json::trusted(params))
     };
     let plan = Message::Notification(update("plan"));
-    let spared = Kind::of(Side::Editor, &plan).expect("a kind");
+    let spared = MessageKind::of(Side::Editor, &plan).expect("a kind");
     assert_eq!(spared.update.as_deref(), Some("plan"));
-    assert!(router.spare(P1, spared) && router.spare(P1, kind("a")));
+    assert!(router.add_skip_rule(P1, spared) && router.add_skip_rule(P1, kind("a")));
     let a = Call::new("a", Json::EMPTY);
-    assert!(router.is_spared(P1, Side::Editor, &update("plan")));
-    assert!(router.is_spared(P1, Side::Agent, &a));
-    assert!(!router.is_spared(P1, Side::Editor, &update("tool_call")));
-    assert!(!router.is_spared(P1, Side::Editor, &Call::new("session/update", Json::EMPTY)));
-    assert!(!router.is_spared(P1, Side::Agent, &update("plan")));
-    assert!(!router.is_spared(P1, Side::Editor, &a) && !router.is_spared(GUARD, Side::Agent, &a));
+    assert!(router.is_skipped(P1, Side::Editor, &update("plan")));
+    assert!(router.is_skipped(P1, Side::Agent, &a));
+    assert!(!router.is_skipped(P1, Side::Editor, &update("tool_call")));
+    assert!(!router.is_skipped(P1, Side::Editor, &Call::new("session/update", Json::EMPTY)));
+    assert!(!router.is_skipped(P1, Side::Agent, &update("plan")));
+    assert!(!router.is_skipped(P1, Side::Editor, &a) && !router.is_skipped(GUARD, Side::Agent, &a));
 }
 
 /// Names are remembered, so their length is limited. An answer has no kind.
 #[test]
 fn a_message_with_a_very_long_name_has_no_kind() {
     let of = |method: &str| {
-        Kind::of(Side::Agent, &Message::notification(method, Json::EMPTY)).map(|it| it.method)
+        MessageKind::of(Side::Agent, &Message::notification(method, Json::EMPTY))
+            .map(|it| it.method)
     };
     let longest = "x".repeat(128);
     assert_eq!(of(&longest), Some(longest.clone()));
     assert_eq!(of(&"x".repeat(129)), None);
     let answer = Message::parse(&Bytes::from_static(br#"{"id":1,"result":{}}"#)).unwrap();
-    assert_eq!(Kind::of(Side::Agent, &answer), None);
+    assert_eq!(MessageKind::of(Side::Agent, &answer), None);
 }
 
 /// The watchdog does not run for a component that waits, and flow control counts what waits.
@@ -129,8 +132,8 @@ fn a_message_with_a_very_long_name_has_no_kind() {
 fn messages_that_wait_to_go_around_a_proxy_are_counted() {
     let mut router = router();
     initialize(&mut router, r#"{"protocolVersion":1}"#);
-    assert!(router.spare(P1, kind("a")));
-    assert!(!router.holds_any() && router.held(P1) == (0, 0));
+    assert!(router.add_skip_rule(P1, kind("a")));
+    assert!(!router.may_hold_messages() && router.held(P1) == (0, 0));
     let ask = |id| format!(r#"{{"id":{id},"method":"a","params":{{"text":"some text"}}}}"#);
     let sent = says(&mut router, Seat::OUTER, Side::Agent, &ask(5));
     let [Action::Deliver { to: P1, message: Message::Request { id: barrier, .. }, .. }] = &sent[..]
@@ -142,13 +145,13 @@ fn messages_that_wait_to_go_around_a_proxy_are_counted() {
     assert!((20..2000).contains(&bytes), "{bytes} bytes");
     assert_eq!(says(&mut router, Seat::OUTER, Side::Agent, &ask(6)), []);
     assert_eq!(router.held(P1), (2, 2 * bytes));
-    assert!(router.holds_any());
-    assert!(router.asks_absent(Seat::OUTER));
-    assert!(!router.asks_absent(AGENT) && !router.asks_absent(P1));
+    assert!(router.may_hold_messages());
+    assert!(router.waits_for_held(Seat::OUTER));
+    assert!(!router.waits_for_held(AGENT) && !router.waits_for_held(P1));
     assert!(router.held(GUARD) == (0, 0) && router.held(Seat::OUTER) == (0, 0));
     let passed =
         says(&mut router, P1, Side::Editor, &format!(r#"{{"id":{barrier},"result":{{}}}}"#));
     assert!(matches!(&passed[..], [Action::Deliver { to: GUARD, .. }, Action::Deliver { .. }]));
-    assert!(!router.holds_any() && !router.asks_absent(Seat::OUTER));
+    assert!(!router.may_hold_messages() && !router.waits_for_held(Seat::OUTER));
     assert_eq!(router.held(P1), (0, 0));
 }
