@@ -3,7 +3,7 @@
 //! # Layout
 //! - [`contender`]: who is measured and how it is started
 //! - [`chain`]: one running chain, with us as its editor
-//! - [`probe`], [`tool`]: the measurements
+//! - [`probe`], [`tool`]: the measurements; [`proxy_cost`]: what one proxy adds to a prompt
 //! - [`metric`], [`tally`]: what they measure, and the figures of all rounds
 //! - [`target`], [`report`]: what the figures have to be, and `BENCHMARKS.md`
 //! - [`machine`]: what the operating system tells and is told
@@ -16,6 +16,7 @@ mod contender;
 mod machine;
 mod metric;
 mod probe;
+mod proxy_cost;
 mod report;
 mod tally;
 mod target;
@@ -31,7 +32,10 @@ use contender::{Contender, Programs, REFERENCE};
 use machine::Pinned;
 use metric::Metric;
 use probe::{Effort, Probe};
+use proxy_cost::Costs;
 use tally::Tally;
+
+use crate::peers;
 
 pub const USAGE: &str = "[--quick] [--no-reference] [--only WORD] [--no-write] [--no-build] [--ours PROGRAM]
 
@@ -40,7 +44,7 @@ pub const USAGE: &str = "[--quick] [--no-reference] [--only WORD] [--no-write] [
   --only WORD      only measurements with WORD in their name (start-up, prompt-pinned, prompt-unpinned,
                    stream-pinned, stream-unpinned, big-1, big-8, asks, sessions, tool-pinned,
                    tool-unpinned, tool-http-pinned, tool-http-unpinned, tool-memory,
-                   tool-http-memory); writes nothing
+                   tool-http-memory, proxy-cost); writes nothing
   --no-write       leave BENCHMARKS.md as it is
   --no-build       measure the release binaries as they are
   --ours PROGRAM   measure another program in our place; writes nothing";
@@ -62,18 +66,27 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     let programs = Programs { ours, reference, stubs: bin.clone() };
     let effort = if options.quick { Effort::QUICK } else { Effort::FULL };
     let machine = machine::describe();
-    let tally = measure(&programs, &options, effort, &bin.join("bench-stderr.txt"));
+    let stderr = bin.join("bench-stderr.txt");
+    let mut tally = measure(&programs, &options, effort, &stderr);
+    let costs = measure_proxy_cost(&programs, &options, effort, &stderr).unwrap_or_else(|error| {
+        tally.fail(format!("{}: {error}", proxy_cost::NAME));
+        None
+    });
     println!("{machine}\n\n{}\n{}", report::figures(&tally), report::targets(&tally));
+    println!("{}", report::proxy_costs(costs.as_ref()));
     if options.writes() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("BENCHMARKS.md");
-        fs::write(&path, report::document(&tally, effort, &machine))
+        fs::write(&path, report::document(&tally, costs.as_ref(), effort, &machine))
             .map_err(|it| format!("{}: {it}", path.display()))?;
     }
     Ok(())
 }
 
 fn measure(programs: &Programs, options: &Options, effort: Effort, stderr: &Path) -> Tally {
-    let probes: Vec<Probe> = Probe::ALL.into_iter().filter(|it| options.wants(*it)).collect();
+    let probes: Vec<Probe> = Probe::ALL.into_iter().filter(|it| options.wants(it.name())).collect();
+    if probes.is_empty() {
+        return Tally::default();
+    }
     let begin = Instant::now();
     let mut tally = Tally::default();
     // Not tried again: what hangs would cost its whole time in every round.
@@ -105,6 +118,19 @@ fn measure(programs: &Programs, options: &Options, effort: Effort, stderr: &Path
         eprintln!("round {round} of {}, {} s", effort.rounds, begin.elapsed().as_secs());
     }
     tally
+}
+
+fn measure_proxy_cost(
+    programs: &Programs,
+    options: &Options,
+    effort: Effort,
+    stderr: &Path,
+) -> Result<Option<Costs>, String> {
+    if !options.wants(proxy_cost::NAME) {
+        return Ok(None);
+    }
+    let official = (!options.no_reference).then(peers::optimised_proxy).transpose()?;
+    proxy_cost::measure(programs, official, effort, stderr).map(Some)
 }
 
 /// One measurement of one contender.
@@ -173,7 +199,8 @@ impl Options {
                 other => return Err(format!("unknown: {other}\nusage: cargo xtask bench {USAGE}")),
             }
         }
-        if options.only.is_some() && !Probe::ALL.into_iter().any(|it| options.wants(it)) {
+        let mut names = Probe::ALL.map(Probe::name).into_iter().chain([proxy_cost::NAME]);
+        if !names.any(|it| options.wants(it)) {
             return Err(format!(
                 "no measurement has that word in its name\nusage: cargo xtask bench {USAGE}"
             ));
@@ -181,8 +208,9 @@ impl Options {
         Ok(options)
     }
 
-    fn wants(&self, probe: Probe) -> bool {
-        self.only.as_ref().is_none_or(|word| probe.name().contains(word.as_str()))
+    /// Whether the measurement with this name is to run.
+    fn wants(&self, name: &str) -> bool {
+        self.only.as_ref().is_none_or(|word| name.contains(word.as_str()))
     }
 
     /// A part of the figures, or those of something else, must not replace the whole.

@@ -139,9 +139,9 @@ impl Workshop {
         let _ = fs::remove_dir_all(&self.target);
     }
 
-    /// Where the programs of the dev profile appear.
-    pub fn programs(&self) -> PathBuf {
-        self.target.join("debug")
+    /// The folder of the programs that were built with this profile.
+    pub fn programs(&self, profile: Profile) -> PathBuf {
+        self.target.join(if profile == Profile::Dev { "debug" } else { "release" })
     }
 
     /// `cargo build` or the like, with the dependencies that the lock file names. What tests run is built
@@ -158,7 +158,9 @@ impl Workshop {
     }
 
     /// Compiles a package that has a lock file of its own.
-    pub fn build(&self, package: &Path) -> Result<(), String> {
-        run(self.cargo("build").arg("--manifest-path").arg(package.join("Cargo.toml")))
+    pub fn build(&self, package: &Path, profile: Profile) -> Result<(), String> {
+        let mut build = self.cargo("build");
+        build.arg("--manifest-path").arg(package.join("Cargo.toml"));
+        run(build.args((profile == Profile::Release).then_some("--release")))
     }
 }

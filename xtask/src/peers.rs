@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, thread};
 
+pub use rust::optimised_proxy;
 use testkit::peers::{cache, index, quote};
 
 use crate::cache::Workshop;

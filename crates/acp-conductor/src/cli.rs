@@ -19,7 +19,8 @@ use acp_wire::dialect::Generation;
 /// A proxy can change, add, answer or hold messages in both directions. The editor sees an ordinary
 /// agent, the agent sees an ordinary editor.
 #[derive(Debug, Parser)]
-#[command(name = "conductor", version, max_term_width = 100, verbatim_doc_comment, after_long_help = EXAMPLES)]
+#[command(name = "conductor", version, max_term_width = 100)]
+#[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -79,8 +80,6 @@ pub enum Command {
     #[command(disable_help_flag = true)]
     Component {
         /// See `conductor components`.
-        // A `--help` in place of the name is handled in `main`: the flags after a name are the component's own.
-        #[arg(allow_hyphen_values = true)]
         name: String,
 
         /// The component's own options; --help tells them.

@@ -194,7 +194,8 @@ fn an_error_does_not_show_the_environment() {
 
 const INITIALIZE: &str =
     r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}"#;
-const NEW: &str = r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{}}"#;
+const NEW: &str =
+    r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/","mcpServers":[]}}"#;
 
 /// The lines of an editor, and the ids of the answers it must get.
 fn question() -> String {
@@ -208,12 +209,29 @@ fn assert_answers(text: &str) {
     assert!(lines[1].starts_with(r#"{"jsonrpc":"2.0","id":1,"result":{"sessionId""#), "{text}");
 }
 
-/// Starts a conductor with an agent that answers by itself.
-fn on_streams(stdin: impl Into<Stdio>, stdout: impl Into<Stdio>) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_conductor"));
-    command.args(["agent", "--grace", "600"]).arg(binary("stub_agent"));
-    command.stdin(stdin).stdout(stdout).stderr(Stdio::inherit());
-    command.spawn().expect("the conductor starts")
+/// A program that talks to an editor on its standard streams.
+#[derive(Debug, Clone, Copy)]
+enum Program {
+    /// A conductor with an agent that answers by itself.
+    Conductor,
+    /// An agent on the SDK, which also serves standard streams.
+    SdkAgent,
+}
+
+const PROGRAMS: [Program; 2] = [Program::Conductor, Program::SdkAgent];
+
+impl Program {
+    fn start(self, stdin: impl Into<Stdio>, stdout: impl Into<Stdio>) -> Child {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_conductor"));
+        match self {
+            Program::Conductor => {
+                command.args(["agent", "--grace", "600"]).arg(binary("stub_agent"))
+            }
+            Program::SdkAgent => command.arg("demo-agent"),
+        };
+        command.stdin(stdin).stdout(stdout).stderr(Stdio::inherit());
+        command.spawn().expect("the program starts")
+    }
 }
 
 fn assert_ends_well(mut child: Child) {
@@ -236,45 +254,51 @@ fn read_answers(from: impl Read + Send + 'static) -> String {
 
 #[test]
 fn pipes_that_are_shared_with_others_keep_their_flags() {
-    let (theirs, mut ours) = std::io::pipe().expect("a pipe");
-    let (answers, out) = std::io::pipe().expect("a pipe");
-    let child = on_streams(theirs.try_clone().unwrap(), out.try_clone().unwrap());
-    ours.write_all(question().as_bytes()).expect("it reads");
-    assert_answers(&read_answers(answers));
-    assert_blocking(&theirs);
-    assert_blocking(&out);
-    drop(ours);
-    assert_ends_well(child);
-    assert_blocking(&theirs);
-    assert_blocking(&out);
+    for program in PROGRAMS {
+        let (theirs, mut ours) = std::io::pipe().expect("a pipe");
+        let (answers, out) = std::io::pipe().expect("a pipe");
+        let child = program.start(theirs.try_clone().unwrap(), out.try_clone().unwrap());
+        ours.write_all(question().as_bytes()).expect("it reads");
+        assert_answers(&read_answers(answers));
+        assert_blocking(&theirs);
+        assert_blocking(&out);
+        drop(ours);
+        assert_ends_well(child);
+        assert_blocking(&theirs);
+        assert_blocking(&out);
+    }
 }
 
 #[test]
 fn a_socket_may_be_both_and_keeps_its_flags() {
-    let (mut ours, theirs) = UnixStream::pair().expect("sockets");
-    let end = || OwnedFd::from(theirs.try_clone().expect("a second handle"));
-    let child = on_streams(end(), end());
-    ours.write_all(question().as_bytes()).expect("it reads");
-    assert_answers(&read_answers(ours.try_clone().unwrap()));
-    assert_blocking(&theirs);
-    ours.shutdown(std::net::Shutdown::Write).expect("an open socket");
-    assert_ends_well(child);
-    assert_blocking(&theirs);
+    for program in PROGRAMS {
+        let (mut ours, theirs) = UnixStream::pair().expect("sockets");
+        let end = || OwnedFd::from(theirs.try_clone().expect("a second handle"));
+        let child = program.start(end(), end());
+        ours.write_all(question().as_bytes()).expect("it reads");
+        assert_answers(&read_answers(ours.try_clone().unwrap()));
+        assert_blocking(&theirs);
+        ours.shutdown(std::net::Shutdown::Write).expect("an open socket");
+        assert_ends_well(child);
+        assert_blocking(&theirs);
+    }
 }
 
 #[test]
 fn files_are_read_from_where_they_stand_and_appended_to() {
-    let place = directory("files");
-    let (input, output) = (place.join("in"), place.join("out"));
-    std::fs::write(&input, format!("not for us\n{}", question())).expect("a file");
-    std::fs::write(&output, "before\n").expect("a file");
-    let mut stdin = File::open(&input).expect("a file");
-    stdin.seek(std::io::SeekFrom::Start(11)).expect("a file");
-    let stdout = File::options().append(true).open(&output).expect("a file");
-    assert_ends_well(on_streams(stdin, stdout));
-    let written = std::fs::read_to_string(&output).expect("a file");
-    assert_answers(written.strip_prefix("before\n").expect("what was there"));
-    std::fs::remove_dir_all(place).expect("the directory is ours");
+    for program in PROGRAMS {
+        let place = directory("files");
+        let (input, output) = (place.join("in"), place.join("out"));
+        std::fs::write(&input, format!("not for us\n{}", question())).expect("a file");
+        std::fs::write(&output, "before\n").expect("a file");
+        let mut stdin = File::open(&input).expect("a file");
+        stdin.seek(std::io::SeekFrom::Start(11)).expect("a file");
+        let stdout = File::options().append(true).open(&output).expect("a file");
+        assert_ends_well(program.start(stdin, stdout));
+        let written = std::fs::read_to_string(&output).expect("a file");
+        assert_answers(written.strip_prefix("before\n").expect("what was there"));
+        std::fs::remove_dir_all(place).expect("the directory is ours");
+    }
 }
 
 #[test]
@@ -282,7 +306,7 @@ fn the_null_device_is_an_editor_that_leaves_at_once_or_hears_nothing() {
     let output = conductor(&["agent", "no-such-command"]);
     assert!(output.status.success() && output.stdout.is_empty() && output.stderr.is_empty());
     let (theirs, mut ours) = std::io::pipe().expect("a pipe");
-    let child = on_streams(theirs, Stdio::null());
+    let child = Program::Conductor.start(theirs, Stdio::null());
     ours.write_all(question().as_bytes()).expect("it reads");
     drop(ours);
     assert_ends_well(child);
@@ -290,16 +314,18 @@ fn the_null_device_is_an_editor_that_leaves_at_once_or_hears_nothing() {
 
 #[test]
 fn a_terminal_will_do_for_trying_things_by_hand() {
-    let (mut ours, theirs) = terminal();
-    let child = on_streams(theirs.try_clone().unwrap(), theirs.try_clone().unwrap());
-    ours.write_all(question().as_bytes()).expect("it reads");
-    let answers = read_answers(ours.try_clone().unwrap());
-    assert_answers(&answers);
-    assert_blocking(&theirs);
-    // Ctrl-D: end of file.
-    ours.write_all(b"\x04").expect("it reads");
-    assert_ends_well(child);
-    assert_blocking(&theirs);
+    for program in PROGRAMS {
+        let (mut ours, theirs) = terminal();
+        let child = program.start(theirs.try_clone().unwrap(), theirs.try_clone().unwrap());
+        ours.write_all(question().as_bytes()).expect("it reads");
+        let answers = read_answers(ours.try_clone().unwrap());
+        assert_answers(&answers);
+        assert_blocking(&theirs);
+        // Ctrl-D: end of file.
+        ours.write_all(b"\x04").expect("it reads");
+        assert_ends_well(child);
+        assert_blocking(&theirs);
+    }
 }
 
 /// A terminal that does not echo: the hand that types, and the end for the program.

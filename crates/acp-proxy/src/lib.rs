@@ -37,7 +37,7 @@
 //! - [`tool`]: MCP tools; `connection`: to MCP servers that speak over a stream
 //! - [`typed`], [`error`]: messages of the schema; failures
 //! - [`script`]: conversations as tests, for authors
-//! - `serve`: the loop; `signal`: answers that come later
+//! - `serve`: the loop; `stdio`: standard input and output; `signal`: answers that come later
 //! - [`sync`]: the synchronous core under all this, for proxies that never wait
 
 pub mod agent;
@@ -52,6 +52,8 @@ pub mod script;
 mod serve;
 pub mod session;
 mod signal;
+#[cfg(feature = "stdio")]
+mod stdio;
 mod strict;
 pub mod tool;
 mod turn;

@@ -235,9 +235,12 @@ impl Proxy {
         self
     }
 
-    /// Runs the proxy on standard input and output, until the conductor closes them.
+    /// Runs the proxy on standard input and output until the conductor closes them. Needs a tokio runtime
+    /// with I/O enabled, which `#[tokio::main]` starts.
+    #[cfg(feature = "stdio")]
     pub async fn serve_stdio(self) -> io::Result<()> {
-        self.serve(tokio::io::stdin(), tokio::io::stdout()).await
+        let (reader, writer) = crate::stdio::open();
+        self.serve(reader, writer).await
     }
 
     /// Runs the proxy over any pair of streams.

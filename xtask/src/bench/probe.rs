@@ -321,7 +321,7 @@ fn sessions(mut chain: Chain, effort: Effort) -> Result<Vec<(Metric, f64)>, Stri
     Ok(vec![(Metric::Sessions, median(&times) * 1e3)])
 }
 
-fn prompt_params(session: &str, text: &str) -> String {
+pub fn prompt_params(session: &str, text: &str) -> String {
     format!(
         "{{\"sessionId\":\"{session}\",\"prompt\":[{{\"type\":\"text\",\"text\":\"{text}\"}}]}}"
     )

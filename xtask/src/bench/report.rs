@@ -6,12 +6,13 @@ use super::PROXIES;
 use super::contender::{Contender, REFERENCE};
 use super::metric::Metric;
 use super::probe::Effort;
-use super::tally::Tally;
+use super::proxy_cost::{Costs, Kind};
+use super::tally::{Tally, median};
 use super::target::TARGETS;
 use crate::cache::Published;
 
 /// The whole of `BENCHMARKS.md`.
-pub fn document(tally: &Tally, effort: Effort, machine: &str) -> String {
+pub fn document(tally: &Tally, costs: Option<&Costs>, effort: Effort, machine: &str) -> String {
     let Published { name, version, .. } = REFERENCE;
     let mut text = format!(
         "# Benchmarks
@@ -33,6 +34,8 @@ The figure that the target is about, for 0, 1 and 2 proxies.
         streams = PROXIES.map(|it| format!("{} with {it}", number(effort.updates(it) as f64))).join(", "),
     );
     text.push_str(&targets(tally));
+    text.push('\n');
+    text.push_str(&proxy_costs(costs));
     text.push_str("\n## Figures\n\n");
     text.push_str(&figures(tally));
     text
@@ -92,6 +95,49 @@ pub fn targets(tally: &Tally) -> String {
             "not all measured"
         };
         line(&mut text, &format!("| {} | {} | {outcome} |", target.text, cells.join(" | ")));
+    }
+    text
+}
+
+/// What our SDK may add to a prompt, in microseconds.
+const MOST_ADDED: f64 = 30.0;
+
+/// What one proxy adds to a prompt, by kind; empty if it was not measured.
+pub fn proxy_costs(costs: Option<&Costs>) -> String {
+    let Some(costs) = costs else { return String::new() };
+    let mut text = format!(
+        "\
+## What one proxy adds to a prompt on one CPU
+
+A chain with one proxy of each kind and a chain without a proxy run at the same time and take turns of some
+prompts ({turns} turns). A figure is the median over all turns of the difference to the chain without a proxy in
+the same turn, which takes {without} µs. The proxy on our SDK is the built-in `log` at level `error`, which sees
+each message and writes nothing. The proxy on the official SDK, `agent-client-protocol` 5.0.0, passes everything
+on. The proxies that handle prompts read each prompt into the schema's type and send it on: the built-in `context`
+changes nothing after the first prompt, the official SDK's proxy appends a word. All are optimised builds.
+
+| proxy | added (µs) | × bare stub |
+|---|---:|---:|
+",
+        turns = number(costs.without.len() as f64),
+        without = number(median(&costs.without)),
+    );
+    let stub = costs.added(Kind::Stub);
+    let cell = |it: Option<f64>| it.map_or("–".to_owned(), number);
+    for kind in Kind::ALL {
+        let added = costs.added(kind);
+        let ratio = added.zip(stub).map(|(added, stub)| added / stub);
+        line(&mut text, &format!("| {} | {} | {} |", kind.title(), cell(added), cell(ratio)));
+    }
+    let ours: Option<Vec<f64>> =
+        [Kind::Process, Kind::ProcessHandler].map(|kind| costs.added(kind)).into_iter().collect();
+    if let Some(ours) = ours {
+        let outcome = if ours.iter().all(|it| *it <= MOST_ADDED) { "met" } else { "**not met**" };
+        let most = number(MOST_ADDED);
+        line(
+            &mut text,
+            &format!("\nTarget: our SDK in its own process adds at most {most} µs: {outcome}."),
+        );
     }
     text
 }
@@ -173,7 +219,7 @@ mod tests {
             tally.add(Metric::PromptPinned, proxies, Contender::Floor, 12.0);
         }
         tally.fail("asks of reference with 8 proxies: the conductor ended".to_owned());
-        let text = document(&tally, Effort::QUICK, "2 cores");
+        let text = document(&tally, None, Effort::QUICK, "2 cores");
         for line in [
             "| prompt round trip on one CPU: at most 1/5 of it | 4.00 | 4.00 | 4.00 | **not met** |",
             "| prompt round trip on one CPU: at most 1.6 times the floor | 1.25 | 1.25 | 1.25 | met |",
@@ -194,12 +240,29 @@ mod tests {
             tally.add(Metric::Tool, proxies, Contender::Floor, 20.0);
             tally.add(Metric::ToolGrowth, proxies, Contender::Ours, 0.0);
         }
-        let text = document(&tally, Effort::QUICK, "2 cores");
+        let text = document(&tally, None, Effort::QUICK, "2 cores");
         for line in [
             "| tool call: at most 2 times the floor | – | 1.50 | 3.00 | **not met** |",
             "| growth from 1,000 to 10,000 tool calls: at most 1 MiB | – | 0.0000 | 0.0000 | met |",
             "| 0 | – | – | – | – | – |",
             "| 1 | 30.0 | – | 20.0 | – | 1.50 |",
+        ] {
+            assert!(text.lines().any(|it| it == line), "no line {line:?} in:\n{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_proxy_adds_is_compared_with_the_bare_stub() {
+        let added = vec![
+            (Kind::Stub, vec![20.0]),
+            (Kind::Process, vec![50.0, 28.0, 30.0]),
+            (Kind::ProcessHandler, vec![30.5]),
+        ];
+        let text = proxy_costs(Some(&Costs { without: vec![18.0], added }));
+        for line in [
+            "| our SDK, own process | 30.0 | 1.50 |",
+            "| official SDK, own process | – | – |",
+            "Target: our SDK in its own process adds at most 30.0 µs: **not met**.",
         ] {
             assert!(text.lines().any(|it| it == line), "no line {line:?} in:\n{text}");
         }

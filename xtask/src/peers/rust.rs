@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::place::{built, copy, source};
 use super::{Commands, quoted};
-use crate::cache::Workshop;
+use crate::cache::{Profile, Workshop};
 use crate::tool::need;
 
 /// Programs that are built together: those of one lock file.
@@ -98,8 +98,8 @@ pub fn ensure(workshop: &Workshop, commands: &mut Commands) -> Result<(), String
                 need("pkg-config", &["--version"], "pkg-config")?;
                 need("pkg-config", &["--exists", "openssl"], "libssl-dev")?;
             }
-            workshop.build(&directory)?;
-            let from = workshop.programs();
+            workshop.build(&directory, Profile::Dev)?;
+            let from = workshop.programs(Profile::Dev);
             let mut binaries = package.programs.iter().map(|(_, binary)| binary);
             binaries.try_for_each(|it| copy(&from.join(it), &place.join(it)))
         })?;
@@ -108,4 +108,17 @@ pub fn ensure(workshop: &Workshop, commands: &mut Commands) -> Result<(), String
         }
     }
     Ok(())
+}
+
+/// The path of the proxy on the official SDK, optimised: for what is measured. Built now if it is not there yet.
+pub fn optimised_proxy() -> Result<PathBuf, String> {
+    let directory = source("rust-sdk");
+    let place = built("rust-sdk-optimised", std::slice::from_ref(&directory), "", |place| {
+        let workshop = Workshop::open()?;
+        workshop.build(&directory, Profile::Release)?;
+        copy(&workshop.programs(Profile::Release).join("acp-proxy"), &place.join("acp-proxy"))?;
+        workshop.close();
+        Ok(())
+    })?;
+    Ok(place.join("acp-proxy"))
 }

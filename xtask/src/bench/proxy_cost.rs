@@ -1,0 +1,159 @@
+//! What one proxy adds to a prompt, on one CPU.
+//!
+//! One chain runs for each kind of proxy, and one without a proxy. All run at the same time and take turns of a
+//! few prompts, so that a slow second of the machine meets all of them. What a proxy adds is the difference to
+//! the chain without a proxy in the same turn.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use testkit::peers::quote;
+
+use super::chain::Chain;
+use super::contender::Programs;
+use super::machine::Pinned;
+use super::probe::{Effort, prompt_params, repeat};
+use super::tally::median;
+
+/// What `--only` looks into.
+pub const NAME: &str = "proxy-cost";
+
+/// How many prompts a chain gets in one turn.
+const PROMPTS_IN_A_TURN: usize = 25;
+
+/// A proxy, and where it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The proxy of the other measurements.
+    Stub,
+    /// A proxy on our SDK that passes everything on, in its own process.
+    Process,
+    /// The same proxy inside the conductor.
+    InConductor,
+    /// A proxy on the official SDK that passes everything on, in its own process.
+    Official,
+    /// A proxy on our SDK with a handler for prompts, in its own process.
+    ProcessHandler,
+    /// The same proxy inside the conductor.
+    InConductorHandler,
+    /// A proxy on the official SDK with a handler for prompts, in its own process.
+    OfficialHandler,
+}
+
+impl Kind {
+    pub const ALL: [Self; 7] = [
+        Self::Stub,
+        Self::Process,
+        Self::InConductor,
+        Self::Official,
+        Self::ProcessHandler,
+        Self::InConductorHandler,
+        Self::OfficialHandler,
+    ];
+
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Stub => "bare stub",
+            Self::Process => "our SDK, own process",
+            Self::InConductor => "our SDK, inside the conductor",
+            Self::Official => "official SDK, own process",
+            Self::ProcessHandler => "our SDK, own process, handles prompts",
+            Self::InConductorHandler => "our SDK, inside the conductor, handles prompts",
+            Self::OfficialHandler => "official SDK, own process, handles prompts",
+        }
+    }
+
+    /// The component as the conductor's command line takes it. `None` without the official SDK's proxy.
+    fn component(self, programs: &Programs, official: Option<&Path>) -> Option<String> {
+        let word = |path: &Path| quote(&path.display().to_string());
+        // At this level the built-in `log` sees each message and writes none of them. `context` adds nothing to
+        // any but the first prompt of a session.
+        let (log, context) = ("log --level error", "context --text x --file x");
+        let process = |component| format!("{} component {component}", word(&programs.ours));
+        Some(match self {
+            Self::Stub => word(&programs.stubs.join("stub_proxy")),
+            Self::Process => process(log),
+            Self::InConductor => format!("builtin:{log}"),
+            Self::Official => word(official?),
+            Self::ProcessHandler => process(context),
+            Self::InConductorHandler => format!("builtin:{context}"),
+            Self::OfficialHandler => format!("{} --mark x", word(official?)),
+        })
+    }
+}
+
+/// What each kind of proxy adds to a prompt, in microseconds: one figure for each turn.
+#[derive(Debug, Default)]
+pub struct Costs {
+    /// Whole round trips without a proxy.
+    pub without: Vec<f64>,
+    pub added: Vec<(Kind, Vec<f64>)>,
+}
+
+impl Costs {
+    /// The median of what this kind adds.
+    pub fn added(&self, kind: Kind) -> Option<f64> {
+        let (_, figures) = self.added.iter().find(|(it, _)| *it == kind)?;
+        Some(median(figures))
+    }
+}
+
+/// Measures all kinds, the official SDK's only if its proxy is given.
+pub fn measure(
+    programs: &Programs,
+    official: Option<PathBuf>,
+    effort: Effort,
+    stderr: &Path,
+) -> Result<Costs, String> {
+    let _pinned = Pinned::to_one_cpu()?;
+    let start = |component: Option<String>| -> Result<Prompts, String> {
+        let mut command = Command::new(&programs.ours);
+        command.arg("agent").args(component).arg(quote_path(&programs.stubs.join("stub_agent")));
+        // A developer's log filter would be measured too.
+        command.env_remove("RUST_LOG");
+        let limit = effort.limit * effort.rounds as u32;
+        let mut chain = Chain::start(command, stderr, limit)?;
+        let params = prompt_params(&chain.session()?, "How do I read a file line by line?");
+        let mut prompts = Prompts { chain, params };
+        prompts.turn(4 * PROMPTS_IN_A_TURN)?;
+        Ok(prompts)
+    };
+    let mut without = start(None)?;
+    let mut chains = Vec::new();
+    let mut costs = Costs::default();
+    for kind in Kind::ALL {
+        let Some(component) = kind.component(programs, official.as_deref()) else { continue };
+        chains.push(start(Some(component)).map_err(|why| format!("{}: {why}", kind.title()))?);
+        costs.added.push((kind, Vec::new()));
+    }
+    let begin = Instant::now();
+    let budget = effort.budget * effort.rounds as u32 * 4;
+    while begin.elapsed() < budget {
+        let base = without.turn(PROMPTS_IN_A_TURN)?;
+        costs.without.push(base);
+        for (chain, (kind, figures)) in chains.iter_mut().zip(&mut costs.added) {
+            let took = chain.turn(PROMPTS_IN_A_TURN);
+            figures.push(took.map_err(|why| format!("{}: {why}", kind.title()))? - base);
+        }
+    }
+    Ok(costs)
+}
+
+fn quote_path(path: &Path) -> String {
+    quote(&path.display().to_string())
+}
+
+/// A chain and the prompt that it gets again and again.
+struct Prompts {
+    chain: Chain,
+    params: String,
+}
+
+impl Prompts {
+    /// The median round trip of some prompts, in microseconds.
+    fn turn(&mut self, prompts: usize) -> Result<f64, String> {
+        let once = || self.chain.round_trip("session/prompt", &self.params);
+        Ok(median(&repeat(Duration::ZERO, prompts, once)?) * 1e6)
+    }
+}
