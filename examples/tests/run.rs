@@ -1,27 +1,27 @@
 //! Every example in a real chain, between an editor and an agent that the test plays.
 
 use serde_json::json;
-use testkit::stage::{Puppet, Stage, binary};
+use testkit::test_chain::{ScriptedComponent, TestChain, binary};
 
 /// The chain of an example and an agent, greeted and with a session `s`.
-fn chain(example: &str) -> (Stage, Puppet) {
-    let setup = Stage::new(binary("conductor"));
+fn start_chain(example: &str) -> (TestChain, ScriptedComponent) {
+    let setup = TestChain::builder(binary("conductor"));
     let mut words = example.split(' ');
     let program = binary(words.next().expect("a name")).display().to_string();
     let words: Vec<String> = std::iter::once(program).chain(words.map(str::to_owned)).collect();
-    let components = [words.join(" "), setup.puppet("agent")];
-    let mut stage = setup.run("agent", &components);
-    stage
+    let components = [words.join(" "), setup.scripted_command("agent")];
+    let mut chain = setup.run("agent", &components);
+    chain
         .editor
         .send(r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}"#);
-    let mut agent = stage.enter("agent");
+    let mut agent = chain.wait_for_component("agent");
     let greeting = agent.request("initialize");
     agent.answer(
         &greeting,
         r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}}}"#,
     );
-    assert_eq!(stage.editor.message()["result"]["protocolVersion"], 1);
-    (stage, agent)
+    assert_eq!(chain.editor.message()["result"]["protocolVersion"], 1);
+    (chain, agent)
 }
 
 fn prompt(text: &str) -> String {
@@ -42,18 +42,18 @@ const END: &str = r#"{"stopReason":"end_turn"}"#;
 
 #[test]
 fn hello_changes_nothing() {
-    let (mut stage, mut agent) = chain("example-hello");
-    stage.editor.send(&prompt("hi"));
+    let (mut chain, mut agent) = start_chain("example-hello");
+    chain.editor.send(&prompt("hi"));
     let asked = agent.request("session/prompt");
     assert_eq!(asked["params"]["prompt"][0]["text"], "hi");
     agent.answer(&asked, END);
-    assert_eq!(stage.editor.message()["result"]["stopReason"], "end_turn");
+    assert_eq!(chain.editor.message()["result"]["stopReason"], "end_turn");
 }
 
 #[test]
 fn prefix_puts_a_sentence_before() {
-    let (mut stage, mut agent) = chain("example-prefix Be brief.");
-    stage.editor.send(&prompt("hi"));
+    let (mut chain, mut agent) = start_chain("example-prefix Be brief.");
+    chain.editor.send(&prompt("hi"));
     let asked = agent.request("session/prompt");
     assert_eq!(asked["params"]["prompt"][0]["text"], "Be brief.");
     assert_eq!(asked["params"]["prompt"][1]["text"], "hi");
@@ -61,19 +61,19 @@ fn prefix_puts_a_sentence_before() {
 
 #[test]
 fn redact_keeps_a_word_from_the_agent() {
-    let (mut stage, mut agent) = chain("example-redact Ada");
-    stage.editor.send(&prompt("Ask Ada."));
+    let (mut chain, mut agent) = start_chain("example-redact Ada");
+    chain.editor.send(&prompt("Ask Ada."));
     let asked = agent.request("session/prompt");
     assert_eq!(asked["params"]["prompt"][0]["text"], "Ask [somebody].");
     agent.send(&chunk("s", "I ask [somebody]."));
-    let update = stage.editor.message();
+    let update = chain.editor.message();
     assert_eq!(update["params"]["update"]["content"]["text"], "I ask Ada.");
 }
 
 /// Item 22: legal JSON that the types cannot hold is no way around a guard.
 #[test]
 fn redact_refuses_what_it_cannot_read() {
-    let (mut stage, mut agent) = chain("example-redact Ada");
+    let (mut chain, mut agent) = start_chain("example-redact Ada");
     let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
     for (id, rest) in (10..).zip([
         r#""prompt":[{"type":"text","text":"Ada \ud800"}]"#.to_owned(),
@@ -84,28 +84,28 @@ fn redact_refuses_what_it_cannot_read() {
         let line = format!(
             r#"{{"jsonrpc":"2.0","id":{id},"method":"session/prompt","params":{{"sessionId":"s",{rest}}}}}"#
         );
-        stage.editor.send(&line);
-        let answer = stage.editor.message();
+        chain.editor.send(&line);
+        let answer = chain.editor.message();
         assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(id), &json!(-32602)));
         let message = answer["error"]["message"].as_str().expect("a reason");
         assert!(message.starts_with("redact refuses this session/prompt"), "{message}");
     }
-    stage.editor.send(&prompt("hi"));
+    chain.editor.send(&prompt("hi"));
     assert_eq!(agent.request("session/prompt")["params"]["prompt"][0]["text"], "hi");
 }
 
 /// The word is nowhere in what reaches the agent: it is replaced, or the message is refused.
 #[test]
 fn redact_keeps_the_word_from_the_agent_wherever_it_stands() {
-    let (mut stage, mut agent) = chain("example-redact Ada");
+    let (mut chain, mut agent) = start_chain("example-redact Ada");
     let resource = r#"{"type":"resource","resource":{"uri":"file:///x","text":"I am Ad\u0061","mimeType":"text/plain"}}"#;
-    stage.editor.send(&format!(
+    chain.editor.send(&format!(
         r#"{{"jsonrpc":"2.0","id":5,"method":"session/prompt","params":{{"sessionId":"s","prompt":[{resource}]}}}}"#
     ));
     let asked = agent.request("session/prompt");
     assert_eq!(asked["params"]["prompt"][0]["resource"]["text"], "I am [somebody]");
     agent.answer(&asked, END);
-    stage.editor.message();
+    chain.editor.message();
     let text = r#"{"type":"text","text":"Ada"}"#;
     let prompt =
         |blocks: &str| ("session/prompt", format!(r#"{{"sessionId":"s","prompt":[{blocks}]}}"#));
@@ -125,37 +125,37 @@ fn redact_keeps_the_word_from_the_agent_wherever_it_stands() {
         ("session/new", r#"{"cwd":"/home/Ada","mcpServers":[]}"#.to_owned()),
     ];
     for (id, (method, params)) in (10..).zip(&calls) {
-        stage.editor.send(&format!(
+        chain.editor.send(&format!(
             r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#
         ));
-        let answer = stage.editor.message();
+        let answer = chain.editor.message();
         assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(id), &json!(-32602)));
         let message = answer["error"]["message"].as_str().expect("a reason");
         assert!(message.starts_with("redact refuses this"), "{params}: {message}");
         // The same as a notification.
         let line = format!(r#"{{"jsonrpc":"2.0","method":"_x/told","params":{params}}}"#);
-        stage.editor.send(&line);
+        chain.editor.send(&line);
     }
-    stage.editor.send(r#"{"jsonrpc":"2.0","id":50,"method":"_x/y","params":{},"more":"Ada"}"#);
-    assert_eq!(stage.editor.message()["error"]["code"], -32602);
-    stage.editor.send(r#"{"jsonrpc":"2.0","id":51,"method":"_x/y","params":{"a":"b"}}"#);
+    chain.editor.send(r#"{"jsonrpc":"2.0","id":50,"method":"_x/y","params":{},"more":"Ada"}"#);
+    assert_eq!(chain.editor.message()["error"]["code"], -32602);
+    chain.editor.send(r#"{"jsonrpc":"2.0","id":51,"method":"_x/y","params":{"a":"b"}}"#);
     // The `_x/told` of the call whose word is in its method does not contain it.
     assert_eq!(agent.message()["method"], "_x/told");
     assert_eq!(agent.request("_x/y")["params"]["a"], "b");
-    assert!(!stage.conductor.stderr().contains("Ada\""), "{}", stage.conductor.stderr());
+    assert!(!chain.conductor.stderr().contains("Ada\""), "{}", chain.conductor.stderr());
 }
 
 #[test]
 fn tools_are_offered_and_work() {
-    let (mut stage, mut agent) = chain("example-tools");
-    stage.editor.send(
+    let (mut chain, mut agent) = start_chain("example-tools");
+    chain.editor.send(
         r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/","mcpServers":[]}}"#,
     );
     let new = agent.request("session/new");
     let server = &new["params"]["mcpServers"][0];
     assert_eq!((&server["type"], &server["name"]), (&json!("acp"), &json!("words")));
     agent.answer(&new, r#"{"sessionId":"S"}"#);
-    stage.editor.message();
+    chain.editor.message();
     for (id, name, arguments, answer) in [
         (1, "count", json!({ "text": "to be or not" }), "4 words"),
         (2, "whereabouts", json!({}), "S"),
@@ -172,7 +172,7 @@ fn tools_are_offered_and_work() {
 
 #[test]
 fn gate_decides_what_it_can_and_asks_about_the_rest() {
-    let (mut stage, mut agent) = chain("example-gate");
+    let (mut chain, mut agent) = start_chain("example-gate");
     let ask = |id: u8, kind: &str| {
         json!({ "jsonrpc": "2.0", "id": id, "method": "session/request_permission", "params": {
             "sessionId": "s", "toolCall": { "toolCallId": "t", "kind": kind },
@@ -188,10 +188,10 @@ fn gate_decides_what_it_can_and_asks_about_the_rest() {
         assert_eq!(agent.message()["result"]["outcome"]["optionId"], option, "{kind}");
     }
     agent.send(&ask(3, "edit"));
-    let asked = stage.editor.message();
+    let asked = chain.editor.message();
     assert_eq!(asked["method"], "session/request_permission");
     let answer = json!({ "outcome": { "outcome": "selected", "optionId": "yes" } });
-    stage
+    chain
         .editor
         .send(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": answer }).to_string());
     assert_eq!(agent.message()["result"]["outcome"]["optionId"], "yes");
@@ -203,7 +203,7 @@ const OPTIONS: &str = r#"[{"optionId":"always","name":"Always","kind":"allow_alw
 /// is asked unless the kind is known.
 #[test]
 fn gate_knows_what_was_said_about_a_tool_call_before() {
-    let (mut stage, mut agent) = chain("example-gate");
+    let (mut chain, mut agent) = start_chain("example-gate");
     let update = |session: &str, kind: &str, id: &str, rest: &str| {
         format!(
             r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"{session}","update":{{"sessionUpdate":"{kind}","toolCallId":"{id}"{rest}}}}}}}"#
@@ -234,17 +234,17 @@ fn gate_knows_what_was_said_about_a_tool_call_before() {
     ] {
         for (session, kind, rest) in &said {
             agent.send(&update(session, kind, &format!("t{id}"), rest));
-            assert_eq!(stage.editor.message()["method"], "session/update");
+            assert_eq!(chain.editor.message()["method"], "session/update");
         }
         agent.send(&ask(id, call));
         if decided.is_none() {
-            let asked = stage.editor.message();
+            let asked = chain.editor.message();
             assert_eq!(asked["method"], "session/request_permission", "{id}");
             let answer = format!(
                 r#"{{"jsonrpc":"2.0","id":{},"result":{{"outcome":{{"outcome":"selected","optionId":"user"}}}}}}"#,
                 asked["id"]
             );
-            stage.editor.send(&answer);
+            chain.editor.send(&answer);
         }
         let answer = agent.message();
         assert_eq!(answer["result"]["outcome"]["optionId"], decided.unwrap_or("user"), "{id}");
@@ -256,8 +256,8 @@ fn gate_knows_what_was_said_about_a_tool_call_before() {
 
 #[test]
 fn subagent_asks_in_a_session_of_its_own() {
-    let (mut stage, mut agent) = chain("example-subagent");
-    stage.editor.send(&prompt("Delete it."));
+    let (mut chain, mut agent) = start_chain("example-subagent");
+    chain.editor.send(&prompt("Delete it."));
     let new = agent.request("session/new");
     agent.answer(&new, r#"{"sessionId":"own"}"#);
     let asked = agent.request("session/prompt");
@@ -267,7 +267,7 @@ fn subagent_asks_in_a_session_of_its_own() {
     let asked = agent.request("session/prompt");
     assert_eq!(asked["params"]["prompt"][1]["text"], "Keep in mind: What is it?");
     agent.answer(&asked, END);
-    assert_eq!(stage.editor.message()["id"], 1, "and the editor has seen nothing else");
+    assert_eq!(chain.editor.message()["id"], 1, "and the editor has seen nothing else");
 }
 
 #[test]

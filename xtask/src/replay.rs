@@ -197,7 +197,7 @@ fn replay(path: &Path, wanted: impl Fn(usize) -> bool) -> Result<ReplaySummary, 
 
 #[cfg(test)]
 mod tests {
-    use testkit::stage::directory;
+    use testkit::test_chain::directory;
 
     use super::*;
 

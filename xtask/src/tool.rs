@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-use testkit::stage::RELEASE;
+use testkit::test_chain::RELEASE;
 
 pub fn cargo() -> impl AsRef<OsStr> {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())

@@ -11,14 +11,16 @@ use std::process::{Child, Command, Output, Stdio};
 
 use rustix::fs::{OFlags, fcntl_getfl};
 use serde_json::json;
-use testkit::stage::{Setup, Stage, binary, directory, patiently, wait_until};
+use testkit::test_chain::{
+    TestChain, TestChainBuilder, binary, directory, wait_until, with_timeout,
+};
 
 const OPTIONS: [&str; 7] =
     ["--init-timeout", "--grace", "--max-line", "--status", "--log", "--log-file", "--journal"];
 const COMMANDS: [&str; 7] = ["agent", "proxy", "try", "demo-agent", "status", "completions", "man"];
 
-fn stage() -> Setup {
-    Stage::new(env!("CARGO_BIN_EXE_conductor"))
+fn test_chain() -> TestChainBuilder {
+    TestChain::builder(env!("CARGO_BIN_EXE_conductor"))
 }
 
 fn conductor(args: &[&str]) -> Output {
@@ -123,29 +125,30 @@ const PROMPT: &str =
 
 /// A turn with secrets in it: in what is said, and in the agent's environment. Gives what was said
 /// on stderr.
-fn turn_with_secrets(setup: Setup) -> String {
-    let mut agent = setup.component("agent");
+fn turn_with_secrets(setup: TestChainBuilder) -> String {
+    let mut agent = setup.scripted_json("agent");
     agent["env"] = json!({"TOKEN": "hunter2"});
-    let components = [setup.component("proxy").to_string(), agent.to_string()];
-    let mut stage = setup.run("agent", &components);
-    let mut puppets = stage.initialize(&["proxy", "agent"]);
-    stage.editor.send(PROMPT);
-    let asked = puppets[0].request("session/prompt");
-    puppets[0].forward("down", "session/prompt", &asked["params"].to_string());
-    let prompt = puppets[1].request("session/prompt");
-    puppets[1].send(r#"{"jsonrpc":"2.0","method":"session/update","params":{"text":"swordfish"}}"#);
-    puppets[0].message();
-    puppets[1].answer(&prompt, r#"{"echo":"swordfish"}"#);
-    let answer = puppets[0].message();
-    puppets[0].answer(&asked, &answer["result"].to_string());
-    assert_eq!(stage.editor.message()["result"]["echo"], "swordfish");
-    stage.editor.leave();
-    for puppet in &mut puppets {
-        assert_eq!(puppet.next_line(), None);
-        puppet.exit(0);
+    let components = [setup.scripted_json("proxy").to_string(), agent.to_string()];
+    let mut chain = setup.run("agent", &components);
+    let mut components = chain.initialize(&["proxy", "agent"]);
+    chain.editor.send(PROMPT);
+    let asked = components[0].request("session/prompt");
+    components[0].forward("down", "session/prompt", &asked["params"].to_string());
+    let prompt = components[1].request("session/prompt");
+    components[1]
+        .send(r#"{"jsonrpc":"2.0","method":"session/update","params":{"text":"swordfish"}}"#);
+    components[0].message();
+    components[1].answer(&prompt, r#"{"echo":"swordfish"}"#);
+    let answer = components[0].message();
+    components[0].answer(&asked, &answer["result"].to_string());
+    assert_eq!(chain.editor.message()["result"]["echo"], "swordfish");
+    chain.editor.close();
+    for component in &mut components {
+        assert_eq!(component.next_line(), None);
+        component.exit(0);
     }
-    assert_eq!(stage.conductor.status(), 0);
-    stage.conductor.stderr()
+    assert_eq!(chain.conductor.status(), 0);
+    chain.conductor.stderr()
 }
 
 /// Each hop is in the log, and nothing of what was said.
@@ -156,14 +159,16 @@ fn assert_shows_hops_without_secrets(log: &str) {
 
 #[test]
 fn it_is_quiet_by_default() {
-    assert_eq!(turn_with_secrets(stage()), "");
+    assert_eq!(turn_with_secrets(test_chain()), "");
 }
 
 #[test]
 fn the_log_shows_the_hops_but_no_payload_and_no_environment() {
-    assert_shows_hops_without_secrets(&turn_with_secrets(stage().option(&["--log", "debug"])));
-    assert_shows_hops_without_secrets(&turn_with_secrets(stage().option(&["--log", "trace"])));
-    assert_shows_hops_without_secrets(&turn_with_secrets(stage().env("CONDUCTOR_LOG", "debug")));
+    assert_shows_hops_without_secrets(&turn_with_secrets(test_chain().option(&["--log", "debug"])));
+    assert_shows_hops_without_secrets(&turn_with_secrets(test_chain().option(&["--log", "trace"])));
+    assert_shows_hops_without_secrets(&turn_with_secrets(
+        test_chain().env("CONDUCTOR_LOG", "debug"),
+    ));
 }
 
 #[test]
@@ -172,7 +177,7 @@ fn the_log_can_go_to_a_file_after_what_is_there() {
     let path = place.join("conductor.log");
     std::fs::write(&path, "yesterday\n").expect("a file");
     let file = path.to_str().expect("UTF-8");
-    let said = turn_with_secrets(stage().option(&["--log", "debug", "--log-file", file]));
+    let said = turn_with_secrets(test_chain().option(&["--log", "debug", "--log-file", file]));
     assert_eq!(said, "");
     let log = std::fs::read_to_string(&path).expect("the log");
     assert!(log.starts_with("yesterday\n"), "{log}");
@@ -182,12 +187,12 @@ fn the_log_can_go_to_a_file_after_what_is_there() {
 
 #[test]
 fn an_error_does_not_show_the_environment() {
-    let mut stage = stage().run("agent", &["TOKEN=hunter2 sh -c 'exit 3'".into()]);
-    stage.editor.send(INITIALIZE);
-    let line = stage.editor.line();
+    let mut chain = test_chain().run("agent", &["TOKEN=hunter2 sh -c 'exit 3'".into()]);
+    chain.editor.send(INITIALIZE);
+    let line = chain.editor.line();
     assert!(line.contains("ended with status 3") && !line.contains("hunter2"), "{line}");
-    assert_eq!(stage.conductor.status(), 1);
-    assert!(!stage.conductor.stderr().contains("hunter2"));
+    assert_eq!(chain.conductor.status(), 1);
+    assert!(!chain.conductor.stderr().contains("hunter2"));
 }
 
 // What it is given as standard input and output.
@@ -246,7 +251,7 @@ fn assert_blocking(fd: impl AsFd) {
 
 /// Reads two lines, without waiting for ever.
 fn read_answers(from: impl Read + Send + 'static) -> String {
-    patiently("two answers", || {
+    with_timeout("two answers", || {
         let lines = std::io::BufReader::new(from).lines().take(2);
         lines.map(|line| line.expect("answers") + "\n").collect()
     })
@@ -384,7 +389,8 @@ fn an_editor_that_cannot_be_written_to_is_an_error() {
         let mut stdin = conductor.stdin.take().expect("a pipe");
         writeln!(stdin, "{INITIALIZE}").expect("it reads");
         drop(stdin);
-        let output = patiently("it ends", move || conductor.wait_with_output().expect("its end"));
+        let output =
+            with_timeout("it ends", move || conductor.wait_with_output().expect("its end"));
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
         assert!(said.contains("No space left"), "{args:?}: {said}");
@@ -409,14 +415,14 @@ fn only_its_user_can_read_a_log() {
     use std::os::unix::fs::PermissionsExt;
     let place = directory("private-log");
     let [log, traffic] = ["conductor.log", "traffic.jsonl"].map(|name| place.join(name));
-    let setup = stage().option(&["--log-file", &log.display().to_string()]);
-    let agent = setup.puppet("agent");
-    let mut stage = setup.run("agent", &[format!("log --file {}", traffic.display()), agent]);
-    stage.editor.send(INITIALIZE);
-    let mut agent = stage.enter("agent");
+    let setup = test_chain().option(&["--log-file", &log.display().to_string()]);
+    let agent = setup.scripted_command("agent");
+    let mut chain = setup.run("agent", &[format!("log --file {}", traffic.display()), agent]);
+    chain.editor.send(INITIALIZE);
+    let mut agent = chain.wait_for_component("agent");
     let greeting = agent.request("initialize");
     agent.answer(&greeting, "{\"protocolVersion\":1}");
-    stage.editor.line();
+    chain.editor.line();
     for file in [log, traffic] {
         let mode = std::fs::metadata(&file).expect("it was created").permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{}", file.display());
@@ -427,17 +433,19 @@ fn only_its_user_can_read_a_log() {
 /// Issue 11, item 24.
 #[test]
 fn what_a_component_says_on_stderr_keeps_its_colours_and_nothing_else_for_a_terminal() {
-    let (mut stage, mut agent) = {
-        let mut stage = stage().named(&["agent"]);
-        let agent = stage.initialize(&["agent"]).remove(0);
-        (stage, agent)
+    let (mut chain, mut agent) = {
+        let mut chain = test_chain().run_named(&["agent"]);
+        let agent = chain.initialize(&["agent"]).remove(0);
+        (chain, agent)
     };
-    agent.mutter("\x1b[31mred\x1b[0m \x1b]0;title\x07\x1b[2J\u{9b}6n\u{202e}done\rx\x1b[1mbold\n");
+    agent.write_stderr(
+        "\x1b[31mred\x1b[0m \x1b]0;title\x07\x1b[2J\u{9b}6n\u{202e}done\rx\x1b[1mbold\n",
+    );
     agent.send("\x1b]0;noise\x07 on stdout");
-    wait_until("both are told", || stage.conductor.stderr().contains("noise").then_some(()));
-    stage.editor.leave();
-    assert_eq!(stage.conductor.status(), 0);
-    let said = stage.conductor.stderr();
+    wait_until("both are told", || chain.conductor.stderr().contains("noise").then_some(()));
+    chain.editor.close();
+    assert_eq!(chain.conductor.status(), 0);
+    let said = chain.conductor.stderr();
     assert!(said.contains("[agent] \x1b[31mred\x1b[0m donex\x1b[1mbold\x1b[0m\n"), "{said:?}");
     let rest = said.replace("\x1b[31m", "").replace("\x1b[0m", "").replace("\x1b[1m", "");
     assert!(rest.chars().all(|it| it == '\n' || !it.is_control()), "{said:?}");

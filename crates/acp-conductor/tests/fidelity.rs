@@ -4,27 +4,27 @@
 use testkit::rpc::{
     cancel, error, id_of, notification, request, result, wrapped_notification, wrapped_request,
 };
-use testkit::stage::{Peer, Puppet, Setup, Stage, binary};
+use testkit::test_chain::{Peer, ScriptedComponent, TestChain, TestChainBuilder, binary};
 
-fn stage() -> Setup {
-    Stage::new(env!("CARGO_BIN_EXE_conductor"))
+fn test_chain() -> TestChainBuilder {
+    TestChain::builder(env!("CARGO_BIN_EXE_conductor"))
 }
 
-/// Chains without and with real pass-through proxies between the editor and a puppet as the agent,
+/// Chains without and with real pass-through proxies between the editor and a scripted component as the agent,
 /// one of them with a chain inside the chain.
-fn chains() -> impl Iterator<Item = (Stage, Puppet)> {
-    let proxies: [fn(&Setup) -> Vec<String>; 4] = [
+fn chains() -> impl Iterator<Item = (TestChain, ScriptedComponent)> {
+    let proxies: [fn(&TestChainBuilder) -> Vec<String>; 4] = [
         |_| vec![],
         |_| vec![transparent()],
         |_| vec![transparent(); 3],
         |setup| vec![setup.subchain(&[transparent(), setup.subchain(&[])]), transparent()],
     ];
     proxies.into_iter().map(|proxies| {
-        let setup = stage();
-        let components = [proxies(&setup), vec![setup.puppet("agent")]].concat();
-        let mut stage = setup.run("agent", &components);
-        let agent = stage.initialize(&["agent"]).pop().expect("it was named");
-        (stage, agent)
+        let setup = test_chain();
+        let components = [proxies(&setup), vec![setup.scripted_command("agent")]].concat();
+        let mut chain = setup.run("agent", &components);
+        let agent = chain.initialize(&["agent"]).pop().expect("it was named");
+        (chain, agent)
     })
 }
 
@@ -78,10 +78,10 @@ fn values_keep_their_spelling_in_params_results_and_errors() {
         "[]",
         r#"[[],{},"",null,true,false]"#,
     ];
-    for (mut stage, mut agent) in chains() {
+    for (mut chain, mut agent) in chains() {
         for value in values {
-            carry(&mut stage.editor, &mut agent, value);
-            carry(&mut agent, &mut stage.editor, value);
+            carry(&mut chain.editor, &mut agent, value);
+            carry(&mut agent, &mut chain.editor, value);
         }
     }
 }
@@ -91,16 +91,16 @@ fn depth_is_no_limit() {
     let arrays = |depth| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     let objects = format!("{}1{}", r#"{"a":"#.repeat(10_000), "}".repeat(10_000));
     let deep = arrays(1_000_000);
-    for (mut stage, mut agent) in chains() {
+    for (mut chain, mut agent) in chains() {
         for value in [&arrays(10_000), &objects] {
-            carry(&mut stage.editor, &mut agent, value);
-            carry(&mut agent, &mut stage.editor, value);
+            carry(&mut chain.editor, &mut agent, value);
+            carry(&mut agent, &mut chain.editor, value);
         }
-        stage.editor.send(&request("1", "m", &deep));
+        chain.editor.send(&request("1", "m", &deep));
         let asked = agent.line();
         same(&asked, &request(id_of(&asked), "m", &deep));
         agent.send(&result(id_of(&asked), &deep));
-        same(&stage.editor.line(), &result("1", &deep));
+        same(&chain.editor.line(), &result("1", &deep));
     }
 }
 
@@ -108,15 +108,15 @@ fn depth_is_no_limit() {
 /// left out behind a proxy.
 #[test]
 fn params_may_be_absent_null_or_an_array() {
-    for (index, (mut stage, mut agent)) in chains().enumerate() {
+    for (index, (mut chain, mut agent)) in chains().enumerate() {
         for params in ["", "[]", "null"] {
-            stage.editor.send(&notification("m", params));
+            chain.editor.send(&notification("m", params));
             let expected = if params == "null" && index > 0 { "" } else { params };
             assert_eq!(agent.line(), notification("m", expected));
             agent.send(&request("1", "m", params));
-            let asked = stage.editor.line();
+            let asked = chain.editor.line();
             assert_eq!(asked, request(id_of(&asked), "m", expected));
-            stage.editor.send(&result(id_of(&asked), "null"));
+            chain.editor.send(&result(id_of(&asked), "null"));
             assert_eq!(agent.line(), result("1", "null"));
         }
     }
@@ -127,12 +127,12 @@ fn params_may_be_absent_null_or_an_array() {
 fn unknown_methods_pass_whatever_they_are_called() {
     let methods =
         ["_x/y", "x/y", "x", "", "$/unknown", "_proxy/log", r"\u0078\/y é", "session/new"];
-    for (mut stage, mut agent) in chains() {
+    for (mut chain, mut agent) in chains() {
         for method in methods {
-            stage.editor.send(&notification(method, "{}"));
+            chain.editor.send(&notification(method, "{}"));
             assert_eq!(agent.line(), notification(method, "{}"));
             agent.send(&request("1", method, "{}"));
-            let asked = stage.editor.line();
+            let asked = chain.editor.line();
             assert_eq!(asked, request(id_of(&asked), method, "{}"));
         }
     }
@@ -142,8 +142,8 @@ fn unknown_methods_pass_whatever_they_are_called() {
 fn members_that_json_rpc_does_not_know_pass_with_the_message() {
     let with = |line: &str, more: &str| format!("{},{more}}}", line.strip_suffix('}').unwrap());
     let more = r#""trace":{"a": 1.10},"\u0078":[1,1]"#;
-    for (mut stage, mut agent) in chains() {
-        let (editor, agent): (&mut dyn Peer, &mut dyn Peer) = (&mut stage.editor, &mut agent);
+    for (mut chain, mut agent) in chains() {
+        let (editor, agent): (&mut dyn Peer, &mut dyn Peer) = (&mut chain.editor, &mut agent);
         editor.send(&with(&request("1", "m", "{}"), more));
         let asked = agent.line();
         assert_eq!(asked, with(&request(id_of(&asked), "m", "{}"), more));
@@ -156,15 +156,15 @@ fn members_that_json_rpc_does_not_know_pass_with_the_message() {
 
 #[test]
 fn the_order_of_members_and_the_space_between_them_do_not_matter() {
-    let mut stage = stage().agent(&["agent"]);
-    let mut agent = stage.initialize(&["agent"]).remove(0);
-    stage
+    let mut chain = test_chain().run_agent(&["agent"]);
+    let mut agent = chain.initialize(&["agent"]).remove(0);
+    chain
         .editor
         .send(" { \"params\" : { } ,\t\"method\":\"m\", \"id\" : 1 , \"jsonrpc\":\"2.0\"} \r");
     let asked = agent.line();
     assert_eq!(asked, request(id_of(&asked), "m", "{ }"));
     agent.send(&format!(r#"{{"result":[ ],"id":{}}}"#, id_of(&asked)));
-    assert_eq!(stage.editor.line(), result("1", "[ ]"));
+    assert_eq!(chain.editor.line(), result("1", "[ ]"));
 }
 
 /// Checklist 49.
@@ -179,15 +179,15 @@ fn error_objects_arrive_as_they_are() {
         r#"{"code":"no number","message":7}"#,
         r#""not even an object""#,
     ];
-    for (mut stage, mut agent) in chains() {
+    for (mut chain, mut agent) in chains() {
         for object in errors {
-            stage.editor.send(&request("1", "m", ""));
+            chain.editor.send(&request("1", "m", ""));
             let asked = agent.line();
             agent.send(&error(id_of(&asked), object));
-            assert_eq!(stage.editor.line(), error("1", object));
+            assert_eq!(chain.editor.line(), error("1", object));
             agent.send(&request("1", "m", ""));
-            let asked = stage.editor.line();
-            stage.editor.send(&error(id_of(&asked), object));
+            let asked = chain.editor.line();
+            chain.editor.send(&error(id_of(&asked), object));
             assert_eq!(agent.line(), error("1", object));
         }
     }
@@ -230,29 +230,29 @@ fn ask_with_every_id(from: &mut impl Peer, to: &mut impl Peer) {
 
 #[test]
 fn answers_carry_the_askers_id_in_its_own_spelling() {
-    for (mut stage, mut agent) in chains() {
-        ask_with_every_id(&mut stage.editor, &mut agent);
-        ask_with_every_id(&mut agent, &mut stage.editor);
+    for (mut chain, mut agent) in chains() {
+        ask_with_every_id(&mut chain.editor, &mut agent);
+        ask_with_every_id(&mut agent, &mut chain.editor);
     }
 }
 
 /// Checklist 37.
 #[test]
 fn both_ends_may_count_alike() {
-    for (mut stage, mut agent) in chains() {
+    for (mut chain, mut agent) in chains() {
         for id in 0..10 {
-            stage.editor.send(&request(&id.to_string(), "_editor", &format!("[{id}]")));
+            chain.editor.send(&request(&id.to_string(), "_editor", &format!("[{id}]")));
             agent.send(&request(&id.to_string(), "_agent", &format!("[{id}]")));
         }
         for id in 0..10 {
-            let (at_agent, at_editor) = (agent.line(), stage.editor.line());
+            let (at_agent, at_editor) = (agent.line(), chain.editor.line());
             assert_eq!(at_agent, request(id_of(&at_agent), "_editor", &format!("[{id}]")));
             assert_eq!(at_editor, request(id_of(&at_editor), "_agent", &format!("[{id}]")));
             agent.send(&result(id_of(&at_agent), "\"from the agent\""));
-            stage.editor.send(&result(id_of(&at_editor), "\"from the editor\""));
+            chain.editor.send(&result(id_of(&at_editor), "\"from the editor\""));
         }
         for id in 0..10 {
-            assert_eq!(stage.editor.line(), result(&id.to_string(), "\"from the agent\""));
+            assert_eq!(chain.editor.line(), result(&id.to_string(), "\"from the agent\""));
             assert_eq!(agent.line(), result(&id.to_string(), "\"from the editor\""));
         }
     }
@@ -260,34 +260,34 @@ fn both_ends_may_count_alike() {
 
 #[test]
 fn an_id_that_is_used_twice_at_once_is_answered_twice() {
-    for (mut stage, mut agent) in chains() {
-        stage.editor.send(&request("1", "m", "[1]"));
-        stage.editor.send(&request("1", "m", "[2]"));
+    for (mut chain, mut agent) in chains() {
+        chain.editor.send(&request("1", "m", "[1]"));
+        chain.editor.send(&request("1", "m", "[2]"));
         for params in ["[1]", "[2]"] {
             let asked = agent.line();
             assert_eq!(asked, request(id_of(&asked), "m", params));
             agent.send(&result(id_of(&asked), params));
         }
-        assert_eq!(stage.editor.line(), result("1", "[1]"));
-        assert_eq!(stage.editor.line(), result("1", "[2]"));
+        assert_eq!(chain.editor.line(), result("1", "[1]"));
+        assert_eq!(chain.editor.line(), result("1", "[2]"));
     }
 }
 
-/// A chain of two puppets as proxies, and the agent.
-fn two_proxies() -> (Stage, [Puppet; 3]) {
+/// A chain of two scripted components as proxies, and the agent.
+fn two_proxies() -> (TestChain, [ScriptedComponent; 3]) {
     let names = ["first", "second", "agent"];
-    let mut stage = stage().agent(&names);
-    let puppets = stage.initialize(&names).try_into().expect("as many as names");
-    (stage, puppets)
+    let mut chain = test_chain().run_agent(&names);
+    let components = chain.initialize(&names).try_into().expect("as many as names");
+    (chain, components)
 }
 
 /// Checklist 32, 33, 34, 35, 51.
 #[test]
 fn requests_are_plain_toward_the_agent_and_wrapped_toward_the_editor() {
-    let (mut stage, [mut first, mut second, mut agent]) = two_proxies();
+    let (mut chain, [mut first, mut second, mut agent]) = two_proxies();
     let value = r#"{"_meta":{"inner": 1}}"#;
 
-    stage.editor.send(&request("\"e\"", "m", value));
+    chain.editor.send(&request("\"e\"", "m", value));
     let at_first = first.line();
     assert_eq!(at_first, request(id_of(&at_first), "m", value));
     // The envelope's own metadata goes no further than this hop.
@@ -303,7 +303,7 @@ fn requests_are_plain_toward_the_agent_and_wrapped_toward_the_editor() {
     second.send(&result(id_of(&at_second), value));
     assert_eq!(first.line(), result("1", value));
     first.send(&result(id_of(&at_first), value));
-    assert_eq!(stage.editor.line(), result("\"e\"", value));
+    assert_eq!(chain.editor.line(), result("\"e\"", value));
 
     agent.send(&request("0", "m", value));
     let at_second = second.line();
@@ -312,9 +312,9 @@ fn requests_are_plain_toward_the_agent_and_wrapped_toward_the_editor() {
     let at_first = first.line();
     assert_eq!(at_first, wrapped_request(id_of(&at_first), "m", value));
     first.send(&request("2", "m", value));
-    let at_editor = stage.editor.line();
+    let at_editor = chain.editor.line();
     assert_eq!(at_editor, request(id_of(&at_editor), "m", value));
-    stage.editor.send(&result(id_of(&at_editor), "1"));
+    chain.editor.send(&result(id_of(&at_editor), "1"));
     assert_eq!(first.line(), result("2", "1"));
     first.send(&result(id_of(&at_first), "2"));
     assert_eq!(second.line(), result("2", "2"));
@@ -325,8 +325,8 @@ fn requests_are_plain_toward_the_agent_and_wrapped_toward_the_editor() {
 /// Checklist 36.
 #[test]
 fn notifications_take_the_same_ways_and_are_not_answered() {
-    let (mut stage, [mut first, mut second, mut agent]) = two_proxies();
-    stage.editor.send(&notification("m", "[1]"));
+    let (mut chain, [mut first, mut second, mut agent]) = two_proxies();
+    chain.editor.send(&notification("m", "[1]"));
     assert_eq!(first.line(), notification("m", "[1]"));
     first.send(&wrapped_notification("m", "[2]"));
     assert_eq!(second.line(), notification("m", "[2]"));
@@ -337,16 +337,16 @@ fn notifications_take_the_same_ways_and_are_not_answered() {
     second.send(&notification("m", "[5]"));
     assert_eq!(first.line(), wrapped_notification("m", "[5]"));
     first.send(&notification("m", "[6]"));
-    assert_eq!(stage.editor.line(), notification("m", "[6]"));
+    assert_eq!(chain.editor.line(), notification("m", "[6]"));
 }
 
 /// Checklist 39: a proxy is asked from both sides over one connection.
 #[test]
 fn open_requests_never_share_an_id_on_a_link() {
-    let (mut stage, [mut first, mut second, mut agent]) = two_proxies();
+    let (mut chain, [mut first, mut second, mut agent]) = two_proxies();
     let mut ids = Vec::new();
     for _ in 0..20 {
-        stage.editor.send(&request("1", "m", ""));
+        chain.editor.send(&request("1", "m", ""));
         first.line();
         first.send(&wrapped_request("1", "m", ""));
         ids.push(id_of(&second.line()).to_owned());
@@ -361,7 +361,7 @@ fn open_requests_never_share_an_id_on_a_link() {
 /// Checklist 41. Whatever it says, it reaches nobody, and the chain goes on.
 #[test]
 fn answers_that_nobody_waits_for_are_ignored() {
-    let (mut stage, [mut first, mut second, mut agent]) = two_proxies();
+    let (mut chain, [mut first, mut second, mut agent]) = two_proxies();
     let stray = [
         result("\"c:999\"", "1"),
         result("1", "1"),
@@ -371,12 +371,12 @@ fn answers_that_nobody_waits_for_are_ignored() {
         r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"m"}}"#.to_owned(),
     ];
     for line in &stray {
-        stage.editor.send(line);
+        chain.editor.send(line);
         first.send(line);
         second.send(line);
         agent.send(line);
     }
-    stage.editor.send(&notification("m", "[1]"));
+    chain.editor.send(&notification("m", "[1]"));
     assert_eq!(first.line(), notification("m", "[1]"));
     first.send(&wrapped_notification("m", "[2]"));
     assert_eq!(second.line(), notification("m", "[2]"));
@@ -385,19 +385,19 @@ fn answers_that_nobody_waits_for_are_ignored() {
     second.send(&notification("m", "[4]"));
     assert_eq!(first.line(), wrapped_notification("m", "[4]"));
     first.send(&notification("m", "[5]"));
-    assert_eq!(stage.editor.line(), notification("m", "[5]"));
+    assert_eq!(chain.editor.line(), notification("m", "[5]"));
 }
 
 /// Our ids can be guessed. Only who was asked may answer.
 #[test]
 fn nobody_answers_or_cancels_for_another() {
-    let (mut stage, [mut first, mut second, mut agent]) = two_proxies();
-    stage.editor.send(&request("1", "m", ""));
+    let (mut chain, [mut first, mut second, mut agent]) = two_proxies();
+    chain.editor.send(&request("1", "m", ""));
     let asked = first.line();
     let stolen = result(id_of(&asked), "\"stolen\"");
     second.send(&stolen);
     agent.send(&stolen);
-    stage.editor.send(&stolen);
+    chain.editor.send(&stolen);
     agent.send(&cancel(id_of(&asked)));
     second.send(&cancel(id_of(&asked)));
 
@@ -405,14 +405,14 @@ fn nobody_answers_or_cancels_for_another() {
     let asked_second = second.line();
     assert_eq!(asked_second, wrapped_request(id_of(&asked_second), "m", ""));
     first.send(&result(id_of(&asked_second), "\"stolen\""));
-    stage.editor.send(&result(id_of(&asked_second), "\"stolen\""));
+    chain.editor.send(&result(id_of(&asked_second), "\"stolen\""));
     // Both ways through the thieves, so that what they said before was seen before.
     for thief in [&mut second, &mut agent] {
         thief.send(&request("\"sync\"", "proxy/initialize", ""));
         assert!(thief.line().contains(r#""id":"sync","error""#));
     }
     first.send(&result(id_of(&asked), "\"mine\""));
-    assert_eq!(stage.editor.line(), result("1", "\"mine\""));
+    assert_eq!(chain.editor.line(), result("1", "\"mine\""));
     second.send(&result(id_of(&asked_second), "\"mine\""));
     assert_eq!(agent.line(), result("1", "\"mine\""));
 }
@@ -421,23 +421,23 @@ const V2_PARAMS: &str = r#"{"protocolVersion":2,"info":{"name":"e","version":"1.
 const V2_RESULT: &str = r#"{"protocolVersion":2,"info":{"name":"a","version":"2"},"capabilities":{"session":{"mcp":{"acp":{}}}},"authMethods":[]}"#;
 
 /// A chain that has agreed on ACP v2, with one pass-through proxy.
-fn version_2() -> (Stage, Puppet) {
-    let setup = stage();
-    let components = [transparent(), setup.puppet("agent")];
-    let mut stage = setup.run("agent", &components);
-    stage.editor.send(&request("0", "initialize", V2_PARAMS));
-    let mut agent = stage.enter("agent");
+fn version_2() -> (TestChain, ScriptedComponent) {
+    let setup = test_chain();
+    let components = [transparent(), setup.scripted_command("agent")];
+    let mut chain = setup.run("agent", &components);
+    chain.editor.send(&request("0", "initialize", V2_PARAMS));
+    let mut agent = chain.wait_for_component("agent");
     let greeting = agent.line();
     assert_eq!(greeting, request(id_of(&greeting), "initialize", V2_PARAMS));
     agent.send(&result(id_of(&greeting), V2_RESULT));
-    assert_eq!(stage.editor.line(), result("0", V2_RESULT));
-    (stage, agent)
+    assert_eq!(chain.editor.line(), result("0", V2_RESULT));
+    (chain, agent)
 }
 
 /// Checklist 108, 111.
 #[test]
 fn version_2_passes_unchanged_and_in_order() {
-    let (mut stage, mut agent) = version_2();
+    let (mut chain, mut agent) = version_2();
     let prompt = r#"{"sessionId":"s","prompt":[{"type":"text","text":"hi"}]}"#;
     let update = |state: &str| {
         notification(
@@ -447,27 +447,27 @@ fn version_2_passes_unchanged_and_in_order() {
             ),
         )
     };
-    stage.editor.send(&request("1", "session/prompt", prompt));
+    chain.editor.send(&request("1", "session/prompt", prompt));
     let asked = agent.line();
     assert_eq!(asked, request(id_of(&asked), "session/prompt", prompt));
     agent.send(&result(id_of(&asked), "{}"));
     agent.send(&update("running"));
     agent.send(&update("idle"));
-    assert_eq!(stage.editor.line(), result("1", "{}"));
-    assert_eq!(stage.editor.line(), update("running"));
-    assert_eq!(stage.editor.line(), update("idle"));
-    carry(&mut stage.editor, &mut agent, V2_RESULT);
-    carry(&mut agent, &mut stage.editor, V2_PARAMS);
+    assert_eq!(chain.editor.line(), result("1", "{}"));
+    assert_eq!(chain.editor.line(), update("running"));
+    assert_eq!(chain.editor.line(), update("idle"));
+    carry(&mut chain.editor, &mut agent, V2_RESULT);
+    carry(&mut agent, &mut chain.editor, V2_PARAMS);
 }
 
 /// Checklist 110. (That version 1 answers it is among `IDS`.)
 #[test]
 fn version_2_refuses_requests_with_a_null_id() {
-    let (mut stage, mut agent) = version_2();
+    let (mut chain, mut agent) = version_2();
     let refused = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"#;
-    stage.editor.send(&request("null", "m", ""));
-    assert!(stage.editor.line().starts_with(refused));
+    chain.editor.send(&request("null", "m", ""));
+    assert!(chain.editor.line().starts_with(refused));
     agent.send(&request("null", "m", ""));
     assert!(agent.line().starts_with(refused));
-    carry(&mut stage.editor, &mut agent, "{}");
+    carry(&mut chain.editor, &mut agent, "{}");
 }

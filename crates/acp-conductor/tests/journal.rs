@@ -10,13 +10,14 @@ use std::process::{Command, Output, Stdio};
 use engine::journal::{ReplaySummary, replay};
 use serde_json::json;
 use testkit::rpc::{notification, request, result};
-use testkit::stage::{Setup, Stage, binary, directory, signal, wait_until};
+use testkit::test_chain::{TestChain, TestChainBuilder, binary, directory, signal, wait_until};
 
 const CONDUCTOR: &str = env!("CARGO_BIN_EXE_conductor");
 
 /// A conductor that records in this directory, as any test can be made to do.
-fn stage(directory: &Path) -> Setup {
-    let setup = Stage::new(CONDUCTOR).env("CONDUCTOR_JOURNAL", &directory.to_string_lossy());
+fn test_chain(directory: &Path) -> TestChainBuilder {
+    let setup =
+        TestChain::builder(CONDUCTOR).env("CONDUCTOR_JOURNAL", &directory.to_string_lossy());
     setup.option(&["--restart-delay", "0..0", "--grace", "0.1"])
 }
 
@@ -34,21 +35,21 @@ fn replays(journal: &str) -> ReplaySummary {
     report
 }
 
-fn ends(mut stage: Stage) {
-    stage.editor.leave();
-    stage.conductor.wait();
+fn ends(mut chain: TestChain) {
+    chain.editor.close();
+    chain.conductor.wait();
 }
 
 #[test]
 fn a_restart_replays_identically() {
     let directory = directory("journal-restart");
-    let mut stage = stage(&directory).named(&["proxy", "agent"]);
-    let puppets = stage.initialize(&["proxy", "agent"]);
-    stage.editor.send(&request("7", "session/new", r#"{"cwd":"/","mcpServers":[]}"#));
-    signal(puppets[0].pid, libc::SIGKILL);
-    let mut proxy = stage.enter("proxy");
+    let mut chain = test_chain(&directory).run_named(&["proxy", "agent"]);
+    let components = chain.initialize(&["proxy", "agent"]);
+    chain.editor.send(&request("7", "session/new", r#"{"cwd":"/","mcpServers":[]}"#));
+    signal(components[0].pid, libc::SIGKILL);
+    let mut proxy = chain.wait_for_component("proxy");
     proxy.request("proxy/initialize");
-    ends(stage);
+    ends(chain);
     let journal = journal(&directory);
     assert!(journal.contains(r#"{"Signal":9}"#), "{journal}");
     assert!(journal.contains(r#"{"Start":{"seat":1,"life":1}}"#), "{journal}");
@@ -58,16 +59,16 @@ fn a_restart_replays_identically() {
 #[test]
 fn bad_lines_replay_identically() {
     let directory = directory("journal-bad-line");
-    let mut stage = stage(&directory).option(&["--max-line", "2000"]).named(&["agent"]);
-    let mut puppets = stage.initialize(&["agent"]);
-    stage.editor.send(&request("7", "session/new", "{}"));
-    let asked = puppets[0].request("session/new");
+    let mut chain = test_chain(&directory).option(&["--max-line", "2000"]).run_named(&["agent"]);
+    let mut components = chain.initialize(&["agent"]);
+    chain.editor.send(&request("7", "session/new", "{}"));
+    let asked = components[0].request("session/new");
     let lines = ["[INFO] ready".into(), "x".repeat(3000), format!("{{\"id\":{}", asked["id"])];
-    lines.iter().for_each(|line| puppets[0].send(line));
-    puppets[0].order(json!({"out_hex": "fffe000a"}));
-    puppets[0].answer(&asked, r#"{"sessionId":"s"}"#);
-    stage.editor.line();
-    ends(stage);
+    lines.iter().for_each(|line| components[0].send(line));
+    components[0].execute(json!({"out_hex": "fffe000a"}));
+    components[0].answer(&asked, r#"{"sessionId":"s"}"#);
+    chain.editor.line();
+    ends(chain);
     let journal = journal(&directory);
     for part in [r#""TooLong""#, r#"{"hex":"fffe00"}"#, r#""Warn""#] {
         assert!(journal.contains(part), "{part}: {journal}");
@@ -78,17 +79,17 @@ fn bad_lines_replay_identically() {
 #[test]
 fn flow_control_replays_identically() {
     let directory = directory("journal-flow");
-    let agent = format!("'{}'", binary("tally").display());
-    let mut stage = stage(&directory).run("agent", &[agent]);
-    stage.editor.send(&request("0", "initialize", r#"{"protocolVersion":1}"#));
-    stage.editor.send(&request("1", "_flood", "[30000,200]"));
+    let agent = format!("'{}'", binary("counting_agent").display());
+    let mut chain = test_chain(&directory).run("agent", &[agent]);
+    chain.editor.send(&request("0", "initialize", r#"{"protocolVersion":1}"#));
+    chain.editor.send(&request("1", "_flood", "[30000,200]"));
     // The agent is not read any more, because the editor does not read.
     wait_until("the agent is held back", || {
         let path = std::fs::read_dir(&directory).ok()?.flatten().next()?.path();
         read_to_string(path).ok()?.contains(r#""read":false"#).then_some(())
     });
-    while stage.editor.line() != result("1", "null") {}
-    ends(stage);
+    while chain.editor.line() != result("1", "null") {}
+    ends(chain);
     let journal = journal(&directory);
     assert!(journal.contains(r#""read":true"#));
     assert!(replays(&journal).bytes > 6_000_000);
@@ -100,7 +101,7 @@ fn an_mcp_client_replays_identically() {
     let mut command = Command::new(CONDUCTOR);
     command.args(["try", "--prompt", "Which tools do you have?"]);
     command.env("CONDUCTOR_JOURNAL", &directory);
-    let caches = testkit::stage::directory("journal-mcp-caches");
+    let caches = testkit::test_chain::directory("journal-mcp-caches");
     let output = command.env("XDG_CACHE_HOME", &caches).env("XDG_RUNTIME_DIR", &caches).output();
     let output = output.expect("it runs");
     assert!(output.status.success(), "{output:?}");
@@ -157,12 +158,12 @@ fn a_journal_is_private_and_replaces_nothing_but_a_journal() {
 fn two_conductors_do_not_write_one_journal() {
     let directory = directory("journal-two");
     let path = directory.join("journal.jsonl");
-    let setup = Stage::new(CONDUCTOR).option(&["--journal", &path.to_string_lossy()]);
-    let mut stage = setup.named(&["agent"]);
-    let mut puppets = stage.initialize(&["agent"]);
+    let setup = TestChain::builder(CONDUCTOR).option(&["--journal", &path.to_string_lossy()]);
+    let mut chain = setup.run_named(&["agent"]);
+    let mut components = chain.initialize(&["agent"]);
     refused(&path, "another conductor writes to it");
-    puppets[0].send(&notification("next", ""));
-    assert_eq!(stage.editor.line(), notification("next", ""));
-    ends(stage);
+    components[0].send(&notification("next", ""));
+    assert_eq!(chain.editor.line(), notification("next", ""));
+    ends(chain);
     assert!(replays(&read_to_string(&path).expect("UTF-8")).inputs > 4);
 }

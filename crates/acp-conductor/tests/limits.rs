@@ -7,8 +7,11 @@ use std::process::ChildStdin;
 use serde_json::json;
 use testkit::flow::{Numbered, Tally};
 use testkit::rpc::{id_of, notification, request, result, wrapped_notification};
-use testkit::stage::{Puppet, Setup, Stage, binary, memory, patiently, release, wait_for_rest};
 use testkit::stub::{Lines, lines};
+use testkit::test_chain::{
+    ScriptedComponent, TestChain, TestChainBuilder, binary, memory, release_binary,
+    wait_until_idle, with_timeout,
+};
 
 const MIB: usize = 1024 * 1024;
 
@@ -18,7 +21,7 @@ const ENOUGH: u64 = 64;
 /// A chain as users run it, with `tally` as its agent, and the editor's end as bare pipes: what the
 /// test does not read stays where it is.
 struct Flow {
-    stage: Stage,
+    chain: TestChain,
     input: Option<ChildStdin>,
     output: Option<Lines>,
     tally: Tally,
@@ -26,12 +29,12 @@ struct Flow {
 
 impl Flow {
     fn start(proxies: &[String]) -> Flow {
-        let agent = format!("'{}'", binary("tally").display());
+        let agent = format!("'{}'", binary("counting_agent").display());
         let components = [proxies, &[agent]].concat();
-        let mut stage = Stage::new(release("conductor")).run("agent", &components);
-        let input = Some(stage.editor.take_stdin());
-        let output = Some(Lines::new(stage.editor.take_stdout()));
-        let mut flow = Flow { stage, input, output, tally: Tally::default() };
+        let mut chain = TestChain::builder(release_binary("conductor")).run("agent", &components);
+        let input = Some(chain.editor.take_stdin());
+        let output = Some(Lines::new(chain.editor.take_stdout()));
+        let mut flow = Flow { chain, input, output, tally: Tally::default() };
         flow.send(&request("0", "initialize", r#"{"protocolVersion":1}"#));
         let greeted =
             r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}}}"#;
@@ -46,7 +49,7 @@ impl Flow {
     /// Writes as much as this without reading anything.
     fn write(&mut self, bytes: Vec<u8>) {
         let mut input = self.input.take().expect("nobody else writes");
-        self.input = Some(patiently("the editor writes", move || {
+        self.input = Some(with_timeout("the editor writes", move || {
             input.write_all(&bytes).expect("the conductor reads");
             input
         }));
@@ -57,7 +60,7 @@ impl Flow {
         let mut output = self.output.take().expect("nobody else reads");
         let mut tally = std::mem::take(&mut self.tally);
         let answer;
-        (self.output, self.tally, answer) = patiently("the editor reads", move || {
+        (self.output, self.tally, answer) = with_timeout("the editor reads", move || {
             loop {
                 let batch = output.batch().expect("a pipe").expect("the conductor runs");
                 let (numbered, others): (Vec<_>, Vec<_>) =
@@ -73,12 +76,12 @@ impl Flow {
     }
 
     /// Waits until everybody in the chain waits.
-    fn wait_for_rest(&self) {
-        wait_for_rest(&[self.stage.conductor.pid(), self.agent()]);
+    fn wait_until_idle(&self) {
+        wait_until_idle(&[self.chain.conductor.pid(), self.agent()]);
     }
 
     fn agent(&self) -> u32 {
-        self.stage.conductor.component("tally")
+        self.chain.conductor.component_pid("counting_agent")
     }
 
     /// Everything came that the agent was asked for.
@@ -95,8 +98,8 @@ impl Flow {
 }
 
 /// The conductor used no more memory than that, at any time.
-fn check_memory(stage: &Stage, mebibytes: u64) {
-    check_memory_of(stage.conductor.pid(), mebibytes);
+fn check_memory(chain: &TestChain, mebibytes: u64) {
+    check_memory_of(chain.conductor.pid(), mebibytes);
 }
 
 fn check_memory_of(pid: u32, mebibytes: u64) {
@@ -111,7 +114,7 @@ fn numbered(count: u64, size: usize) -> Vec<u8> {
 }
 
 fn transparent() -> String {
-    format!("'{}'", release("transparent").display())
+    format!("'{}'", release_binary("transparent").display())
 }
 
 fn flood(count: u64, size: usize) -> String {
@@ -121,10 +124,10 @@ fn flood(count: u64, size: usize) -> String {
 fn stalled_editor(proxies: &[String], count: u64) {
     let mut flow = Flow::start(proxies);
     flow.send(&flood(count, 200));
-    flow.wait_for_rest();
-    check_memory(&flow.stage, ENOUGH);
+    flow.wait_until_idle();
+    check_memory(&flow.chain, ENOUGH);
     flow.check_flood(count);
-    check_memory(&flow.stage, ENOUGH);
+    check_memory(&flow.chain, ENOUGH);
 }
 
 #[test]
@@ -141,13 +144,13 @@ fn an_editor_that_stalls_holds_everybody_back() {
 #[test]
 fn an_editor_that_stalls_holds_a_chain_in_the_chain_back() {
     for proxies in [vec![], vec![transparent()]] {
-        let inner = Stage::new(release("conductor")).subchain(&proxies);
+        let inner = TestChain::builder(release_binary("conductor")).subchain(&proxies);
         let mut flow = Flow::start(&[inner]);
         flow.send(&flood(500_000, 600));
-        let inner = flow.stage.conductor.component("conductor proxy");
-        wait_for_rest(&[flow.stage.conductor.pid(), flow.agent(), inner]);
+        let inner = flow.chain.conductor.component_pid("conductor proxy");
+        wait_until_idle(&[flow.chain.conductor.pid(), flow.agent(), inner]);
         flow.check_flood(500_000);
-        check_memory(&flow.stage, ENOUGH);
+        check_memory(&flow.chain, ENOUGH);
         check_memory_of(inner, ENOUGH);
     }
 }
@@ -164,12 +167,12 @@ fn stopped_agent(proxies: &[String], count: u64, size: usize) {
         }
         input
     });
-    flow.wait_for_rest();
-    check_memory(&flow.stage, ENOUGH);
+    flow.wait_until_idle();
+    check_memory(&flow.chain, ENOUGH);
     signal(agent, libc::SIGCONT);
-    flow.input = Some(patiently("the editor writes", || writer.join().expect("no panic")));
+    flow.input = Some(with_timeout("the editor writes", || writer.join().expect("no panic")));
     flow.check_tally(count);
-    check_memory(&flow.stage, ENOUGH);
+    check_memory(&flow.chain, ENOUGH);
 }
 
 fn signal(pid: u32, signal: i32) {
@@ -195,7 +198,7 @@ fn both_flood(proxies: &[String]) {
     flow.write(numbered(COUNT, 1024));
     flow.check_flood(COUNT);
     flow.check_tally(COUNT);
-    check_memory(&flow.stage, 3 * ENOUGH);
+    check_memory(&flow.chain, 3 * ENOUGH);
 }
 
 #[test]
@@ -211,20 +214,20 @@ fn a_proxy_between_two_ends_that_flood_each_other_is_not_stuck() {
 #[test]
 fn a_chain_in_a_chain_between_two_ends_that_flood_each_other_is_not_stuck() {
     for proxies in [vec![], vec![transparent()]] {
-        both_flood(&[Stage::new(release("conductor")).subchain(&proxies)]);
+        both_flood(&[TestChain::builder(release_binary("conductor")).subchain(&proxies)]);
     }
 }
 
-/// The debug build, with puppets.
-fn stage() -> Setup {
-    Stage::new(env!("CARGO_BIN_EXE_conductor"))
+/// The debug build, with scripted components.
+fn test_chain() -> TestChainBuilder {
+    TestChain::builder(env!("CARGO_BIN_EXE_conductor"))
 }
 
-fn with_proxy(setup: Setup) -> (Stage, Puppet, Puppet) {
+fn with_proxy(setup: TestChainBuilder) -> (TestChain, ScriptedComponent, ScriptedComponent) {
     let names = ["proxy", "agent"];
-    let mut stage = setup.agent(&names);
-    let [proxy, agent] = stage.initialize(&names).try_into().expect("as many as names");
-    (stage, proxy, agent)
+    let mut chain = setup.run_agent(&names);
+    let [proxy, agent] = chain.initialize(&names).try_into().expect("as many as names");
+    (chain, proxy, agent)
 }
 
 /// It floods the editor while both its neighbours fill its input.
@@ -232,23 +235,23 @@ fn with_proxy(setup: Setup) -> (Stage, Puppet, Puppet) {
 fn a_proxy_that_writes_without_reading_is_not_stuck() {
     const COUNT: u64 = 3000;
     const SIZE: usize = 1000;
-    let (mut stage, mut proxy, mut agent) = with_proxy(stage());
-    proxy.order(json!({"read": false}));
-    proxy.order(
+    let (mut chain, mut proxy, mut agent) = with_proxy(test_chain());
+    proxy.execute(json!({"read": false}));
+    proxy.execute(
         json!({"repeat": r#"{"jsonrpc":"2.0","method":"up","params":[{n}]}"#, "count": COUNT * 10}),
     );
     let from_agent = notification("_agent", &format!(r#"["{{n}}","{}"]"#, "x".repeat(SIZE)));
-    agent.order(json!({"repeat": from_agent, "count": COUNT}));
-    let mut input = stage.editor.take_stdin();
+    agent.execute(json!({"repeat": from_agent, "count": COUNT}));
+    let mut input = chain.editor.take_stdin();
     // The writer returns the pipe: a chain ends when its editor closes it.
     let writer = std::thread::spawn(move || {
         input.write_all(&numbered(COUNT, SIZE)).expect("the conductor reads");
         input
     });
     for n in 0..COUNT * 10 {
-        assert_eq!(stage.editor.line(), notification("up", &format!("[{n}]")));
+        assert_eq!(chain.editor.line(), notification("up", &format!("[{n}]")));
     }
-    proxy.order(json!({"read": true}));
+    proxy.execute(json!({"read": true}));
     let (mut from_editor, mut from_agent) = (Tally::default(), 0);
     while from_editor.count + from_agent < 2 * COUNT {
         let line = proxy.line();
@@ -266,12 +269,12 @@ fn a_proxy_that_writes_without_reading_is_not_stuck() {
 /// Checklist 56.
 #[test]
 fn a_line_of_five_megabytes_passes() {
-    let (mut stage, mut proxy, _agent) = with_proxy(stage());
+    let (mut chain, mut proxy, _agent) = with_proxy(test_chain());
     let params = format!(r#"["{}"]"#, "é".repeat(2_500_000));
-    stage.editor.send(&notification("m", &params));
+    chain.editor.send(&notification("m", &params));
     assert!(proxy.line() == notification("m", &params));
     proxy.send(&notification("m", &params));
-    assert!(stage.editor.line() == notification("m", &params));
+    assert!(chain.editor.line() == notification("m", &params));
 }
 
 #[test]
@@ -286,8 +289,8 @@ fn a_line_of_64_mib_passes_both_ways() {
 const LIMIT: usize = MIB;
 
 /// A chain whose lines may have a megabyte.
-fn limited() -> (Stage, Puppet, Puppet) {
-    with_proxy(stage().option(&["--max-line", "1M"]))
+fn limited() -> (TestChain, ScriptedComponent, ScriptedComponent) {
+    with_proxy(test_chain().option(&["--max-line", "1M"]))
 }
 
 /// A line that is one byte too long, or fits to the byte.
@@ -298,13 +301,13 @@ fn with_length(length: usize, line: impl Fn(&str) -> String) -> String {
 
 #[test]
 fn a_line_may_be_as_long_as_allowed() {
-    let (mut stage, mut proxy, _agent) = limited();
+    let (mut chain, mut proxy, _agent) = limited();
     let line = with_length(LIMIT, |text| notification("m", &format!(r#"["{text}"]"#)));
-    stage.editor.send(&line);
+    chain.editor.send(&line);
     assert!(proxy.line() == line);
     let line = with_length(LIMIT + 1, |text| notification("m", &format!(r#"["{text}"]"#)));
-    stage.editor.send(&line);
-    assert_eq!(stage.editor.message()["id"], json!(null));
+    chain.editor.send(&line);
+    assert_eq!(chain.editor.message()["id"], json!(null));
 }
 
 /// The error for a line that is too long; it says who sent it, and what to do about it.
@@ -318,7 +321,7 @@ fn too_long(line: &str, id: &str, code: i64, who: &str) {
 
 #[test]
 fn the_editors_longer_lines_are_refused_under_their_own_id() {
-    let (mut stage, mut proxy, _agent) = limited();
+    let (mut chain, mut proxy, _agent) = limited();
     let long = "x".repeat(LIMIT + 1);
     let value = format!(r#"["{long}"]"#);
     let strange = format!(r#"{{"jsonrpc":"2.0","{long}":1,"id":1,"method":"m"}}"#);
@@ -331,22 +334,22 @@ fn the_editors_longer_lines_are_refused_under_their_own_id() {
         (long.clone(), "null"),
         (format!("[{value}]"), "null"),
     ] {
-        stage.editor.send(&line);
-        too_long(&stage.editor.line(), id, -32600, "the editor");
-        stage.editor.send(&notification("next", ""));
+        chain.editor.send(&line);
+        too_long(&chain.editor.line(), id, -32600, "the editor");
+        chain.editor.send(&notification("next", ""));
         assert_eq!(proxy.line(), notification("next", ""));
     }
 }
 
 #[test]
 fn a_components_longer_lines_end_nobodys_patience() {
-    let (mut stage, mut proxy, mut agent) = limited();
+    let (mut chain, mut proxy, mut agent) = limited();
     let value = format!(r#"["{}"]"#, "x".repeat(LIMIT));
     // An answer: its asker is told.
-    stage.editor.send(&request("\"q\"", "m", ""));
+    chain.editor.send(&request("\"q\"", "m", ""));
     let asked = proxy.line();
     proxy.send(&result(id_of(&asked), &value));
-    too_long(&stage.editor.line(), "\"q\"", -32603, "proxy 'puppet'");
+    too_long(&chain.editor.line(), "\"q\"", -32603, "proxy 'scripted'");
     // Wherever its id stands.
     for line in [
         r#"{"jsonrpc":"2.0","result":VALUE,"id":ID}"#,
@@ -357,58 +360,58 @@ fn a_components_longer_lines_end_nobodys_patience() {
         // It is the only request that is open.
         r#"{"jsonrpc":"2.0","result":"no end VALUE"#,
     ] {
-        stage.editor.send(&request("\"q\"", "m", ""));
+        chain.editor.send(&request("\"q\"", "m", ""));
         let asked = proxy.line();
         proxy.send(&line.replace("VALUE", &value).replace("ID", id_of(&asked)));
-        too_long(&stage.editor.line(), "\"q\"", -32603, "proxy 'puppet'");
+        too_long(&chain.editor.line(), "\"q\"", -32603, "proxy 'scripted'");
     }
     // So is that of the editor.
     proxy.send(&request("9", "m", ""));
-    let asked = stage.editor.line();
-    stage.editor.send(&format!(r#"{{"result":{value},"id":{}}}"#, id_of(&asked)));
+    let asked = chain.editor.line();
+    chain.editor.send(&format!(r#"{{"result":{value},"id":{}}}"#, id_of(&asked)));
     too_long(&proxy.line(), "9", -32603, "the editor");
     // A request: its sender is told.
     agent.send(&request("5", "m", &value));
-    too_long(&agent.line(), "5", -32600, "agent 'puppet#2'");
+    too_long(&agent.line(), "5", -32600, "agent 'scripted#2'");
     // A notification: likewise, though it waits for nothing.
     agent.send(&notification("m", &value));
-    too_long(&agent.line(), "null", -32600, "agent 'puppet#2'");
+    too_long(&agent.line(), "null", -32600, "agent 'scripted#2'");
     agent.send(&notification("next", ""));
     assert_eq!(proxy.line(), wrapped_notification("next", ""));
     proxy.send(&notification("next", ""));
-    assert_eq!(stage.editor.line(), notification("next", ""));
+    assert_eq!(chain.editor.line(), notification("next", ""));
 }
 
 /// 300 MB without a newline are read and thrown away as they come.
 #[test]
 fn a_line_without_end_takes_no_memory() {
     const LENGTH: usize = 300_000_000;
-    let setup = Stage::new(release("conductor")).option(&["--max-line", "1M"]);
-    let (mut stage, mut proxy, mut agent) = with_proxy(setup);
-    stage.editor.write(br#"{"jsonrpc":"2.0","id":1,"method":"m","params":[""#);
+    let setup = TestChain::builder(release_binary("conductor")).option(&["--max-line", "1M"]);
+    let (mut chain, mut proxy, mut agent) = with_proxy(setup);
+    chain.editor.write(br#"{"jsonrpc":"2.0","id":1,"method":"m","params":[""#);
     let piece = vec![b'x'; MIB];
     for _ in 0..LENGTH / MIB {
-        stage.editor.write(&piece);
+        chain.editor.write(&piece);
     }
-    stage.editor.send(r#""]}"#);
-    too_long(&stage.editor.line(), "1", -32600, "the editor");
+    chain.editor.send(r#""]}"#);
+    too_long(&chain.editor.line(), "1", -32600, "the editor");
 
-    agent.order(json!({"out": r#"{"jsonrpc":"2.0","id":2,"method":"m","params":[""#}));
-    agent.order(json!({"fill": "x", "bytes": LENGTH}));
+    agent.execute(json!({"out": r#"{"jsonrpc":"2.0","id":2,"method":"m","params":[""#}));
+    agent.execute(json!({"fill": "x", "bytes": LENGTH}));
     agent.send(r#""]}"#);
-    too_long(&agent.line(), "2", -32600, "agent 'puppet#2'");
+    too_long(&agent.line(), "2", -32600, "agent 'scripted#2'");
 
     agent.send(&notification("next", ""));
     assert_eq!(proxy.line(), wrapped_notification("next", ""));
 
     // An answer whose id is at its end.
-    stage.editor.send(&request("3", "m", ""));
+    chain.editor.send(&request("3", "m", ""));
     let asked = proxy.line();
-    proxy.order(json!({"out": r#"{"jsonrpc":"2.0","result":[""#}));
-    proxy.order(json!({"fill": "x", "bytes": LENGTH}));
+    proxy.execute(json!({"out": r#"{"jsonrpc":"2.0","result":[""#}));
+    proxy.execute(json!({"fill": "x", "bytes": LENGTH}));
     proxy.send(&format!(r#""],"id":{}}}"#, id_of(&asked)));
-    too_long(&stage.editor.line(), "3", -32603, "proxy 'puppet'");
-    check_memory(&stage, ENOUGH);
+    too_long(&chain.editor.line(), "3", -32603, "proxy 'scripted'");
+    check_memory(&chain, ENOUGH);
 }
 
 /// Issue 11, item 27.
@@ -417,9 +420,9 @@ fn a_line_without_end_takes_no_memory() {
 fn a_long_chain_widens_only_some_of_its_pipes() {
     let names: Vec<String> = (1..=12).map(|number| format!("p{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut stage = stage().named(&names);
-    stage.initialize(&names);
-    let place = format!("/proc/{}/fd", stage.conductor.pid());
+    let mut chain = test_chain().run_named(&names);
+    chain.initialize(&names);
+    let place = format!("/proc/{}/fd", chain.conductor.pid());
     let files = std::fs::read_dir(place).expect("it runs").flatten().map(|it| it.path());
     // A pipe may have several descriptors.
     let pipes: std::collections::BTreeMap<_, _> = files

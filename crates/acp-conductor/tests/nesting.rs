@@ -4,47 +4,47 @@ use testkit::rpc::{
     error, id_of, notification, proxy_greeting, request, result, wrapped_notification,
     wrapped_request,
 };
-use testkit::stage::{Peer, Puppet, Setup, Stage};
+use testkit::test_chain::{Peer, ScriptedComponent, TestChain, TestChainBuilder};
 
 const GREETING: &str = r#"{"protocolVersion":1,"clientCapabilities":{"x":1.10}}"#;
 const GREETED: &str =
     r#"{"protocolVersion":1,"agentCapabilities":{"y":[ ],"mcpCapabilities":{"acp":true}}}"#;
 
-fn stage() -> Setup {
-    Stage::new(env!("CARGO_BIN_EXE_conductor"))
+fn test_chain() -> TestChainBuilder {
+    TestChain::builder(env!("CARGO_BIN_EXE_conductor"))
 }
 
-/// `conductor proxy` with these puppets, greeted. The test plays the conductor above: what is
+/// `conductor proxy` with these scripted components, greeted. The test plays the conductor above: what is
 /// called the editor here is that one.
-fn proxy(names: &[&str]) -> (Stage, Vec<Puppet>) {
-    let setup = stage();
-    let components: Vec<String> = names.iter().map(|name| setup.puppet(name)).collect();
-    let mut stage = setup.run("proxy", &components);
-    stage.editor.send(&request("\"g\"", "proxy/initialize", GREETING));
-    let mut puppets = Vec::new();
+fn proxy(names: &[&str]) -> (TestChain, Vec<ScriptedComponent>) {
+    let setup = test_chain();
+    let components: Vec<String> = names.iter().map(|name| setup.scripted_command(name)).collect();
+    let mut chain = setup.run("proxy", &components);
+    chain.editor.send(&request("\"g\"", "proxy/initialize", GREETING));
+    let mut components = Vec::new();
     let mut greetings = Vec::new();
     for name in names {
-        let mut puppet = stage.enter(name);
-        let greeting = puppet.line();
+        let mut component = chain.wait_for_component(name);
+        let greeting = component.line();
         assert_eq!(greeting, proxy_greeting(id_of(&greeting), GREETING));
-        puppet.send(&wrapped_request("0", "initialize", GREETING));
+        component.send(&wrapped_request("0", "initialize", GREETING));
         greetings.push(greeting);
-        puppets.push(puppet);
+        components.push(component);
     }
-    let greeting = stage.editor.line();
+    let greeting = chain.editor.line();
     assert_eq!(greeting, wrapped_request(id_of(&greeting), "initialize", GREETING));
-    stage.editor.send(&result(id_of(&greeting), GREETED));
-    for (puppet, greeting) in puppets.iter_mut().zip(&greetings).rev() {
-        assert_eq!(puppet.line(), result("0", GREETED));
-        puppet.send(&result(id_of(greeting), GREETED));
+    chain.editor.send(&result(id_of(&greeting), GREETED));
+    for (component, greeting) in components.iter_mut().zip(&greetings).rev() {
+        assert_eq!(component.line(), result("0", GREETED));
+        component.send(&result(id_of(greeting), GREETED));
     }
-    assert_eq!(stage.editor.line(), result("\"g\"", GREETED));
-    (stage, puppets)
+    assert_eq!(chain.editor.line(), result("\"g\"", GREETED));
+    (chain, components)
 }
 
 /// A request and a notification walk from the editor to the agent and others walk back, past every
 /// proxy, each time wrapped once or not at all.
-fn walk(editor: &mut impl Peer, proxies: &mut [Puppet], agent: &mut Puppet) {
+fn walk(editor: &mut impl Peer, proxies: &mut [ScriptedComponent], agent: &mut ScriptedComponent) {
     editor.send(&notification("_down", "{}"));
     editor.send(&request("1", "down", "{}"));
     let mut asked = Vec::new();
@@ -73,7 +73,11 @@ fn walk(editor: &mut impl Peer, proxies: &mut [Puppet], agent: &mut Puppet) {
 }
 
 /// The agent's part of the walk: a request to the editor.
-fn walk_up(editor: &mut impl Peer, proxies: &mut [Puppet], agent: &mut Puppet) {
+fn walk_up(
+    editor: &mut impl Peer,
+    proxies: &mut [ScriptedComponent],
+    agent: &mut ScriptedComponent,
+) {
     agent.send(&request("1", "up", "{}"));
     let mut asked = Vec::new();
     for proxy in proxies.iter_mut().rev() {
@@ -95,9 +99,9 @@ fn walk_up(editor: &mut impl Peer, proxies: &mut [Puppet], agent: &mut Puppet) {
 /// Checklist 64, 65.
 #[test]
 fn the_first_proxy_faces_the_editor_and_the_last_one_the_successor() {
-    let (mut stage, mut puppets) = proxy(&["first", "last"]);
-    let [first, last] = &mut puppets[..] else { panic!("two were named") };
-    let parent = &mut stage.editor;
+    let (mut chain, mut components) = proxy(&["first", "last"]);
+    let [first, last] = &mut components[..] else { panic!("two were named") };
+    let parent = &mut chain.editor;
 
     parent.send(&request("1", "m", "[1]"));
     let asked = first.line();
@@ -136,8 +140,8 @@ fn the_first_proxy_faces_the_editor_and_the_last_one_the_successor() {
 /// Checklist 66. The handshake passes like everything else.
 #[test]
 fn without_components_everything_passes() {
-    let (mut stage, _) = proxy(&[]);
-    let parent = &mut stage.editor;
+    let (mut chain, _) = proxy(&[]);
+    let parent = &mut chain.editor;
     parent.send(&notification("m", "[1]"));
     assert_eq!(parent.line(), wrapped_notification("m", "[1]"));
     parent.send(&wrapped_notification("m", "[2]"));
@@ -159,75 +163,82 @@ fn without_components_everything_passes() {
 /// Checklist 67.
 #[test]
 fn three_levels_deep_nothing_is_wrapped_twice() {
-    let setup = stage();
-    let deepest = setup.subchain(&[setup.puppet("c")]);
-    let deeper = setup.subchain(&[setup.puppet("b"), deepest, setup.puppet("d")]);
+    let setup = test_chain();
+    let deepest = setup.subchain(&[setup.scripted_command("c")]);
+    let deeper =
+        setup.subchain(&[setup.scripted_command("b"), deepest, setup.scripted_command("d")]);
     let deep = setup.subchain(&[deeper]);
-    let components = [setup.puppet("a"), deep, setup.puppet("e"), setup.puppet("agent")];
-    let mut stage = setup.run("agent", &components);
-    let mut puppets = stage.initialize(&["a", "b", "c", "d", "e", "agent"]);
-    let (agent, proxies) = puppets.split_last_mut().expect("an agent");
-    walk(&mut stage.editor, proxies, agent);
-    walk(&mut stage.editor, proxies, agent);
+    let components = [
+        setup.scripted_command("a"),
+        deep,
+        setup.scripted_command("e"),
+        setup.scripted_command("agent"),
+    ];
+    let mut chain = setup.run("agent", &components);
+    let mut components = chain.initialize(&["a", "b", "c", "d", "e", "agent"]);
+    let (agent, proxies) = components.split_last_mut().expect("an agent");
+    walk(&mut chain.editor, proxies, agent);
+    walk(&mut chain.editor, proxies, agent);
 }
 
 #[test]
 fn several_chains_in_one_chain() {
-    let setup = stage();
+    let setup = test_chain();
     let components = [
-        setup.subchain(&[setup.puppet("a"), setup.puppet("b")]),
+        setup.subchain(&[setup.scripted_command("a"), setup.scripted_command("b")]),
         setup.subchain(&[]),
-        setup.puppet("c"),
-        setup.subchain(&[setup.subchain(&[]), setup.puppet("d")]),
-        setup.subchain(&[setup.puppet("e")]),
-        setup.puppet("agent"),
+        setup.scripted_command("c"),
+        setup.subchain(&[setup.subchain(&[]), setup.scripted_command("d")]),
+        setup.subchain(&[setup.scripted_command("e")]),
+        setup.scripted_command("agent"),
     ];
-    let mut stage = setup.run("agent", &components);
-    let mut puppets = stage.initialize(&["a", "b", "c", "d", "e", "agent"]);
-    let (agent, proxies) = puppets.split_last_mut().expect("an agent");
-    walk(&mut stage.editor, proxies, agent);
+    let mut chain = setup.run("agent", &components);
+    let mut components = chain.initialize(&["a", "b", "c", "d", "e", "agent"]);
+    let (agent, proxies) = components.split_last_mut().expect("an agent");
+    walk(&mut chain.editor, proxies, agent);
 }
 
 /// A whole chain may be the agent of another, too.
 #[test]
 fn a_chain_as_the_agent_of_a_chain() {
-    let setup = stage();
-    let inner = setup.nested("agent", &[setup.puppet("b"), setup.puppet("agent")]);
-    let components = [setup.puppet("a"), inner];
-    let mut stage = setup.run("agent", &components);
-    let mut puppets = stage.initialize(&["a", "b", "agent"]);
-    let (agent, proxies) = puppets.split_last_mut().expect("an agent");
-    walk(&mut stage.editor, proxies, agent);
+    let setup = test_chain();
+    let inner =
+        setup.nested("agent", &[setup.scripted_command("b"), setup.scripted_command("agent")]);
+    let components = [setup.scripted_command("a"), inner];
+    let mut chain = setup.run("agent", &components);
+    let mut components = chain.initialize(&["a", "b", "agent"]);
+    let (agent, proxies) = components.split_last_mut().expect("an agent");
+    walk(&mut chain.editor, proxies, agent);
 }
 
 /// Checklist 68.
 #[test]
 fn the_conductor_above_may_not_wrap_twice() {
-    let (mut stage, mut puppets) = proxy(&["only"]);
+    let (mut chain, mut components) = proxy(&["only"]);
     let inner = r#"{"method":"m"}"#;
-    stage.editor.send(&wrapped_request("1", "proxy/successor", inner));
-    let refused = stage.editor.line();
+    chain.editor.send(&wrapped_request("1", "proxy/successor", inner));
+    let refused = chain.editor.line();
     assert!(refused.starts_with(r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"#), "{refused}");
-    stage.editor.send(&wrapped_notification("proxy/successor", inner));
-    stage.editor.send(&notification("next", ""));
-    assert_eq!(puppets[0].line(), notification("next", ""));
+    chain.editor.send(&wrapped_notification("proxy/successor", inner));
+    chain.editor.send(&notification("next", ""));
+    assert_eq!(components[0].line(), notification("next", ""));
 }
 
 /// Checklist 30. It may try again.
 #[test]
 fn a_proxy_is_not_greeted_as_an_agent() {
-    let setup = stage();
-    let components = [setup.puppet("only")];
-    let mut stage = setup.run("proxy", &components);
+    let setup = test_chain();
+    let components = [setup.scripted_command("only")];
+    let mut chain = setup.run("proxy", &components);
     for refused in ["initialize", "session/new"] {
-        stage.editor.send(&request("1", refused, GREETING));
-        let answer = stage.editor.line();
+        chain.editor.send(&request("1", refused, GREETING));
+        let answer = chain.editor.line();
         let expected = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"#;
         assert!(answer.starts_with(expected), "{refused}: {answer}");
     }
-    assert!(!stage.has_entered("only"));
-    stage.editor.send(&request("2", "proxy/initialize", GREETING));
-    let mut only = stage.enter("only");
+    assert!(!chain.has_started("only"));
+    chain.editor.send(&request("2", "proxy/initialize", GREETING));
+    let mut only = chain.wait_for_component("only");
     let greeting = only.line();
     assert_eq!(greeting, proxy_greeting(id_of(&greeting), GREETING));
 }

@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use testkit::rpc::{id_of, notification, request, result};
-use testkit::stage::{Peer, Puppet, Setup, Stage, binary, parse};
+use testkit::test_chain::{Peer, ScriptedComponent, TestChain, TestChainBuilder, binary, parse};
 
-fn stage() -> Setup {
-    Stage::new(env!("CARGO_BIN_EXE_conductor"))
+fn test_chain() -> TestChainBuilder {
+    TestChain::builder(env!("CARGO_BIN_EXE_conductor"))
 }
 
-/// A chain of so many pass-through proxies, with a puppet as the agent.
-fn chain(proxies: usize) -> (Stage, Puppet) {
-    let setup = stage();
-    let components = [transparent(proxies), vec![setup.puppet("agent")]].concat();
-    let mut stage = setup.run("agent", &components);
-    let agent = stage.initialize(&["agent"]).remove(0);
-    (stage, agent)
+/// A chain of so many pass-through proxies, with a scripted component as the agent.
+fn start_chain(proxies: usize) -> (TestChain, ScriptedComponent) {
+    let setup = test_chain();
+    let components = [transparent(proxies), vec![setup.scripted_command("agent")]].concat();
+    let mut chain = setup.run("agent", &components);
+    let agent = chain.initialize(&["agent"]).remove(0);
+    (chain, agent)
 }
 
 fn transparent(count: usize) -> Vec<String> {
@@ -32,15 +32,15 @@ fn numbered(method: &str, count: usize) -> Vec<String> {
 #[test]
 fn a_prompts_answer_stays_between_the_updates_before_and_after_it() {
     for proxies in 0..=3 {
-        let (mut stage, mut agent) = chain(proxies);
-        stage.editor.send(&request("1", "session/prompt", "{}"));
+        let (mut chain, mut agent) = start_chain(proxies);
+        chain.editor.send(&request("1", "session/prompt", "{}"));
         let prompt = agent.line();
         let mut lines = numbered("session/update", 500);
         lines.insert(400, result(id_of(&prompt), "{}"));
         agent.send(&lines.join("\n"));
         lines[400] = result("1", "{}");
         for line in lines {
-            assert_eq!(stage.editor.line(), line);
+            assert_eq!(chain.editor.line(), line);
         }
     }
 }
@@ -49,11 +49,11 @@ fn a_prompts_answer_stays_between_the_updates_before_and_after_it() {
 #[test]
 fn a_request_does_not_overtake_the_notifications_before_it() {
     for proxies in 0..=3 {
-        let (mut stage, mut agent) = chain(proxies);
+        let (mut chain, mut agent) = start_chain(proxies);
         let lines = numbered("_note", 500);
-        stage.editor.send(&lines.join("\n"));
-        stage.editor.send(&request("1", "session/prompt", "{}"));
-        stage.editor.send(&notification("session/cancel", "{}"));
+        chain.editor.send(&lines.join("\n"));
+        chain.editor.send(&request("1", "session/prompt", "{}"));
+        chain.editor.send(&notification("session/cancel", "{}"));
         for line in lines {
             assert_eq!(agent.line(), line);
         }
@@ -70,12 +70,12 @@ const QUESTIONS: usize = 1000;
 #[test]
 fn a_thousand_questions_each_way_at_once() {
     for proxies in [0, 2] {
-        let (mut stage, mut agent) = chain(proxies);
-        ask(&mut stage.editor, "_editor");
+        let (mut chain, mut agent) = start_chain(proxies);
+        ask(&mut chain.editor, "_editor");
         ask(&mut agent, "_agent");
         answer(&mut agent, "_editor");
-        answer(&mut stage.editor, "_agent");
-        check_answers(&mut stage.editor);
+        answer(&mut chain.editor, "_agent");
+        check_answers(&mut chain.editor);
         check_answers(&mut agent);
     }
 }
@@ -118,19 +118,19 @@ fn no_answer_overtakes_its_updates_under_load() {
     const SESSIONS: usize = 20;
     const UPDATES: u64 = 200;
     let agent = format!("'{}'", binary("stub_agent").display());
-    let mut stage = stage().run("agent", &[transparent(3), vec![agent]].concat());
+    let mut chain = test_chain().run("agent", &[transparent(3), vec![agent]].concat());
     let initialize = request("\"i\"", "initialize", r#"{"protocolVersion":1}"#);
-    stage.editor.send(&initialize);
-    assert_eq!(stage.editor.message()["id"], "i");
+    chain.editor.send(&initialize);
+    assert_eq!(chain.editor.message()["id"], "i");
     let text = format!("stream {UPDATES}");
     for n in 0..SESSIONS {
         let params =
             format!(r#"{{"sessionId":"{n}","prompt":[{{"type":"text","text":"{text}"}}]}}"#);
-        stage.editor.send(&request(&n.to_string(), "session/prompt", &params));
+        chain.editor.send(&request(&n.to_string(), "session/prompt", &params));
     }
     let (mut seen, mut answered) = (BTreeMap::<String, u64>::new(), 0);
     while answered < SESSIONS {
-        let message = parse(&stage.editor.line());
+        let message = parse(&chain.editor.line());
         if let Some(id) = message["id"].as_u64() {
             assert_eq!(seen[&id.to_string()], UPDATES, "answered before the end of its updates");
             answered += 1;

@@ -3,14 +3,14 @@
 
 use serde_json::json;
 use testkit::rpc::{id_of, notification, request, result, wrapped_notification, wrapped_request};
-use testkit::stage::{Peer, Puppet, Stage};
+use testkit::test_chain::{Peer, ScriptedComponent, TestChain};
 
 /// The editor, a proxy and the agent.
-fn cast() -> (Stage, Puppet, Puppet) {
+fn cast() -> (TestChain, ScriptedComponent, ScriptedComponent) {
     let names = ["proxy", "agent"];
-    let mut stage = Stage::new(env!("CARGO_BIN_EXE_conductor")).agent(&names);
-    let [proxy, agent] = stage.initialize(&names).try_into().expect("as many as names");
-    (stage, proxy, agent)
+    let mut chain = TestChain::builder(env!("CARGO_BIN_EXE_conductor")).run_agent(&names);
+    let [proxy, agent] = chain.initialize(&names).try_into().expect("as many as names");
+    (chain, proxy, agent)
 }
 
 /// The next line is an error with this id and this code; gives its message.
@@ -47,13 +47,13 @@ const GREETINGS: [&str; 2] = ["proxy/initialize", "_proxy/initialize"];
 /// Checklist 43, 46, 47.
 #[test]
 fn the_editor_is_no_proxy() {
-    let (mut stage, mut proxy, _agent) = cast();
+    let (mut chain, mut proxy, _agent) = cast();
     for method in ENVELOPES.iter().chain(&GREETINGS) {
-        stage.editor.send(&request("\"x\"", method, r#"{"method":"m"}"#));
-        refused(&mut stage.editor, "\"x\"", -32600);
-        stage.editor.send(&notification(method, r#"{"method":"m"}"#));
+        chain.editor.send(&request("\"x\"", method, r#"{"method":"m"}"#));
+        refused(&mut chain.editor, "\"x\"", -32600);
+        chain.editor.send(&notification(method, r#"{"method":"m"}"#));
     }
-    stage.editor.send(&notification("next", ""));
+    chain.editor.send(&notification("next", ""));
     assert_eq!(proxy.line(), notification("next", ""));
 }
 
@@ -73,7 +73,7 @@ fn the_agent_is_no_proxy() {
 /// Checklist 45, 46.
 #[test]
 fn an_envelope_holds_neither_an_envelope_nor_a_greeting() {
-    let (mut stage, mut proxy, mut agent) = cast();
+    let (mut chain, mut proxy, mut agent) = cast();
     for method in ENVELOPES.iter().chain(&GREETINGS) {
         proxy.send(&wrapped_request("7", method, r#"{"method":"m"}"#));
         refused(&mut proxy, "7", -32600);
@@ -86,7 +86,7 @@ fn an_envelope_holds_neither_an_envelope_nor_a_greeting() {
     proxy.send(&wrapped_notification("next", ""));
     assert_eq!(agent.line(), notification("next", ""));
     proxy.send(&notification("next", ""));
-    assert_eq!(stage.editor.line(), notification("next", ""));
+    assert_eq!(chain.editor.line(), notification("next", ""));
 }
 
 /// Checklist 48.
@@ -146,21 +146,21 @@ const NO_JSON: [&[u8]; 9] = [
 
 #[test]
 fn the_editor_is_told_what_is_wrong_with_its_lines() {
-    let (mut stage, mut proxy, _agent) = cast();
+    let (mut chain, mut proxy, _agent) = cast();
     for (line, id) in NO_MESSAGES {
-        stage.editor.send(line);
-        refused(&mut stage.editor, id, -32600);
+        chain.editor.send(line);
+        refused(&mut chain.editor, id, -32600);
     }
     for line in ["1", "null", "true", r#""text""#] {
-        stage.editor.send(line);
-        refused(&mut stage.editor, "null", -32600);
+        chain.editor.send(line);
+        refused(&mut chain.editor, "null", -32600);
     }
     for line in NO_JSON {
-        stage.editor.write(&[line, b"\n"].concat());
-        refused(&mut stage.editor, "null", -32700);
+        chain.editor.write(&[line, b"\n"].concat());
+        refused(&mut chain.editor, "null", -32700);
     }
-    stage.editor.send("\n  \n\r");
-    stage.editor.send(&notification("next", ""));
+    chain.editor.send("\n  \n\r");
+    chain.editor.send(&notification("next", ""));
     assert_eq!(proxy.line(), notification("next", ""));
 }
 
@@ -168,7 +168,7 @@ fn the_editor_is_told_what_is_wrong_with_its_lines() {
 /// told as the editor is.
 #[test]
 fn noise_of_a_component_is_skipped_and_the_link_goes_on() {
-    let (mut stage, mut proxy, mut agent) = cast();
+    let (mut chain, mut proxy, mut agent) = cast();
     for peer in [&mut proxy, &mut agent] {
         for (line, id) in NO_MESSAGES {
             peer.send(line);
@@ -176,21 +176,21 @@ fn noise_of_a_component_is_skipped_and_the_link_goes_on() {
         }
         for line in [&b"1"[..], b"null", b"\"text\"", b"[INFO] ready", b"\x1b[1mready\x1b[0m", b""]
         {
-            peer.order(json!({"out_hex": hex(line)}));
+            peer.execute(json!({"out_hex": hex(line)}));
         }
     }
     agent.send(&notification("next", ""));
     assert_eq!(proxy.line(), wrapped_notification("next", ""));
     proxy.send(&notification("next", ""));
-    assert_eq!(stage.editor.line(), notification("next", ""));
+    assert_eq!(chain.editor.line(), notification("next", ""));
 }
 
 /// What looks like a broken request of its own is answered: it waits for that.
 #[test]
 fn what_a_component_says_that_is_no_json_is_skipped() {
-    let (mut stage, mut proxy, mut agent) = cast();
+    let (mut chain, mut proxy, mut agent) = cast();
     for line in NO_JSON {
-        proxy.order(json!({"out_hex": hex(line)}));
+        proxy.execute(json!({"out_hex": hex(line)}));
         if line.starts_with(br#"{"jsonrpc":"2.0","id":1,"method""#) {
             refused(&mut proxy, "1", -32600);
         }
@@ -198,7 +198,7 @@ fn what_a_component_says_that_is_no_json_is_skipped() {
     agent.send(&notification("next", ""));
     assert_eq!(proxy.line(), wrapped_notification("next", ""));
     proxy.send(&notification("next", ""));
-    assert_eq!(stage.editor.line(), notification("next", ""));
+    assert_eq!(chain.editor.line(), notification("next", ""));
 }
 
 fn hex(line: &[u8]) -> String {
@@ -229,48 +229,48 @@ const BROKEN_ANSWERS: [&str; 14] = [
 
 #[test]
 fn a_broken_answer_of_a_component_does_not_leave_the_asker_waiting() {
-    let (mut stage, mut proxy, _agent) = cast();
+    let (mut chain, mut proxy, _agent) = cast();
     for broken in BROKEN_ANSWERS {
-        stage.editor.send(&request("\"q\"", "m", ""));
+        chain.editor.send(&request("\"q\"", "m", ""));
         let asked = proxy.line();
         proxy.send(&broken.replace("ID", id_of(&asked)));
-        let message = refused(&mut stage.editor, "\"q\"", -32603);
-        unreadable(&message, "proxy 'puppet'");
+        let message = refused(&mut chain.editor, "\"q\"", -32603);
+        unreadable(&message, "proxy 'scripted'");
     }
-    stage.editor.send(&request("1", "m", ""));
+    chain.editor.send(&request("1", "m", ""));
     let asked = proxy.line();
     proxy.send(&result(id_of(&asked), "1"));
-    assert_eq!(stage.editor.line(), result("1", "1"));
+    assert_eq!(chain.editor.line(), result("1", "1"));
 }
 
 #[test]
 fn a_broken_answer_of_the_editor_does_not_leave_the_asker_waiting() {
-    let (mut stage, mut proxy, _agent) = cast();
+    let (mut chain, mut proxy, _agent) = cast();
     for (index, broken) in BROKEN_ANSWERS.iter().enumerate() {
         proxy.send(&request("\"q\"", "m", ""));
-        let asked = stage.editor.line();
-        stage.editor.send(&broken.replace("ID", id_of(&asked)));
+        let asked = chain.editor.line();
+        chain.editor.send(&broken.replace("ID", id_of(&asked)));
         let message = refused(&mut proxy, "\"q\"", -32603);
         unreadable(&message, "the editor");
         if index < 11 {
-            refused(&mut stage.editor, "null", -32700);
+            refused(&mut chain.editor, "null", -32700);
         }
     }
-    stage.editor.send(&notification("next", ""));
+    chain.editor.send(&notification("next", ""));
     assert_eq!(proxy.line(), notification("next", ""));
     proxy.send(&notification("next", ""));
-    assert_eq!(stage.editor.line(), notification("next", ""));
+    assert_eq!(chain.editor.line(), notification("next", ""));
 }
 
 /// An answer with invalid UTF-8 in it, likewise.
 #[test]
 fn an_answer_that_is_no_utf_8_does_not_leave_the_asker_waiting() {
-    let (mut stage, mut proxy, _agent) = cast();
-    stage.editor.send(&request("1", "m", ""));
+    let (mut chain, mut proxy, _agent) = cast();
+    chain.editor.send(&request("1", "m", ""));
     let asked = proxy.line();
     let start = format!(r#"{{"jsonrpc":"2.0","id":{},"result":""#, id_of(&asked));
-    proxy.order(json!({"out_hex": hex(&[start.as_bytes(), b"\xff\"}"].concat())}));
-    let message = refused(&mut stage.editor, "1", -32603);
+    proxy.execute(json!({"out_hex": hex(&[start.as_bytes(), b"\xff\"}"].concat())}));
+    let message = refused(&mut chain.editor, "1", -32603);
     assert!(message.contains("invalid UTF-8"), "{message}");
 }
 
@@ -278,40 +278,40 @@ fn an_answer_that_is_no_utf_8_does_not_leave_the_asker_waiting() {
 /// the others are answered; no other is answered in its place.
 #[test]
 fn an_answer_without_a_readable_id_is_the_one_that_stays_away() {
-    let (mut stage, mut proxy, _agent) = cast();
+    let (mut chain, mut proxy, _agent) = cast();
     let mut asked = Vec::new();
     for id in ["1", "2", "3", "4"] {
-        stage.editor.send(&request(id, "m", ""));
+        chain.editor.send(&request(id, "m", ""));
         asked.push(proxy.line());
     }
     let cut_off = r#"{"jsonrpc":"2.0","result":"cut off"#;
     proxy.send(cut_off);
     proxy.send(cut_off);
     proxy.send(&notification("read", ""));
-    assert_eq!(stage.editor.line(), notification("read", ""));
+    assert_eq!(chain.editor.line(), notification("read", ""));
     // A request that is sent later is none of them.
-    stage.editor.send(&request("5", "m", ""));
+    chain.editor.send(&request("5", "m", ""));
     let later = proxy.line();
     proxy.send(&result(id_of(&asked[2]), "3"));
-    assert_eq!(stage.editor.line(), result("3", "3"));
+    assert_eq!(chain.editor.line(), result("3", "3"));
     proxy.send(&result(id_of(&asked[0]), "1"));
-    assert_eq!(stage.editor.line(), result("1", "1"));
+    assert_eq!(chain.editor.line(), result("1", "1"));
     for id in ["2", "4"] {
-        let message = refused(&mut stage.editor, id, -32603);
-        unreadable(&message, "proxy 'puppet'");
+        let message = refused(&mut chain.editor, id, -32603);
+        unreadable(&message, "proxy 'scripted'");
     }
     // A right answer that comes too late is dropped.
     proxy.send(&result(id_of(&asked[1]), "2"));
     proxy.send(&result(id_of(&later), "5"));
-    assert_eq!(stage.editor.line(), result("5", "5"));
+    assert_eq!(chain.editor.line(), result("5", "5"));
 }
 
 /// An answer without an id is not taken for one whose id is broken: published SDKs complain like that
 /// about notifications.
 #[test]
 fn an_answer_without_an_id_answers_nothing() {
-    let (mut stage, mut proxy, _agent) = cast();
-    stage.editor.send(&request("1", "m", ""));
+    let (mut chain, mut proxy, _agent) = cast();
+    chain.editor.send(&request("1", "m", ""));
     let asked = proxy.line();
     for line in [
         r#"{"jsonrpc":"2.0","error":{"code":-32601,"message":"Method not found"}}"#,
@@ -326,7 +326,7 @@ fn an_answer_without_an_id_answers_nothing() {
         proxy.send(line);
     }
     proxy.send(&result(id_of(&asked), "1"));
-    assert_eq!(stage.editor.line(), result("1", "1"));
+    assert_eq!(chain.editor.line(), result("1", "1"));
 }
 
 /// A component that cannot read a request does not know its id.
@@ -343,7 +343,7 @@ fn a_request_that_a_component_could_not_read_does_not_wait_for_ever() {
     agent.send(&result(id_of(&asked[0]), "1"));
     assert_eq!(proxy.line(), result("1", "1"));
     let message = refused(&mut proxy, "2", -32603);
-    assert!(message.contains("agent 'puppet#2' could not read a request"), "{message}");
+    assert!(message.contains("agent 'scripted#2' could not read a request"), "{message}");
     assert!(
         message.contains("Parse error") && message.contains("change what is sent"),
         "{message}"
@@ -399,7 +399,7 @@ fn a_complaint_about_a_notification_does_not_end_a_request() {
 /// Log lines that quote messages, or look like a part of one, answer nothing. (31)
 #[test]
 fn a_log_line_on_the_output_does_not_end_a_request() {
-    let (mut stage, mut proxy, _agent) = cast();
+    let (mut chain, mut proxy, _agent) = cast();
     for line in [
         r#"[WARN] {"error":"retrying","n":1}"#,
         r#"[WARN] {"error":{"code":-32000,"message":"retrying""#,
@@ -422,13 +422,13 @@ fn a_log_line_on_the_output_does_not_end_a_request() {
         "[1, 2, 3]",
         r#"{"jsonrpc":"2.0","method":"log","params":{"got":{"id":ID,"result":{}}"#,
     ] {
-        stage.editor.send(&request("1", "m", ""));
+        chain.editor.send(&request("1", "m", ""));
         let asked = proxy.line();
         proxy.send(&line.replace("ID", id_of(&asked)));
         proxy.send(&notification("read", ""));
-        assert_eq!(stage.editor.line(), notification("read", ""), "{line}");
+        assert_eq!(chain.editor.line(), notification("read", ""), "{line}");
         proxy.send(&result(id_of(&asked), "1"));
-        assert_eq!(stage.editor.line(), result("1", "1"), "{line}");
+        assert_eq!(chain.editor.line(), result("1", "1"), "{line}");
     }
 }
 
@@ -437,10 +437,10 @@ fn a_log_line_on_the_output_does_not_end_a_request() {
 #[test]
 fn many_unreadable_answers_to_many_requests_do_not_stop_the_chain() {
     const REQUESTS: usize = 1000;
-    let (mut stage, mut proxy, _agent) = cast();
+    let (mut chain, mut proxy, _agent) = cast();
     let mut asked = Vec::new();
     for id in 0..REQUESTS {
-        stage.editor.send(&request(&id.to_string(), "m", ""));
+        chain.editor.send(&request(&id.to_string(), "m", ""));
         asked.push(proxy.line());
     }
     for _ in 0..REQUESTS / 2 {
@@ -448,10 +448,10 @@ fn many_unreadable_answers_to_many_requests_do_not_stop_the_chain() {
     }
     for (id, asked) in asked.iter().enumerate().take(REQUESTS / 2) {
         proxy.send(&result(id_of(asked), "1"));
-        assert_eq!(stage.editor.line(), result(&id.to_string(), "1"));
+        assert_eq!(chain.editor.line(), result(&id.to_string(), "1"));
     }
     for id in REQUESTS / 2..REQUESTS {
-        unreadable(&refused(&mut stage.editor, &id.to_string(), -32603), "proxy 'puppet'");
+        unreadable(&refused(&mut chain.editor, &id.to_string(), -32603), "proxy 'scripted'");
     }
 }
 
@@ -459,43 +459,43 @@ fn many_unreadable_answers_to_many_requests_do_not_stop_the_chain() {
 #[test]
 fn a_broken_batch_ends_every_request_that_it_answers() {
     const REQUESTS: usize = 4100;
-    let (mut stage, mut proxy, _agent) = cast();
+    let (mut chain, mut proxy, _agent) = cast();
     let mut answers = Vec::new();
     for id in 0..REQUESTS {
-        stage.editor.send(&request(&id.to_string(), "m", ""));
+        chain.editor.send(&request(&id.to_string(), "m", ""));
         answers.push(result(id_of(&proxy.line()), "1"));
     }
     proxy.send(&format!("[{},]", answers.join(",")));
     for id in 0..REQUESTS {
-        unreadable(&refused(&mut stage.editor, &id.to_string(), -32603), "proxy 'puppet'");
+        unreadable(&refused(&mut chain.editor, &id.to_string(), -32603), "proxy 'scripted'");
     }
 }
 
 /// Answers in a batch are taken one after the other; requests in it stay refused.
 #[test]
 fn the_answers_of_a_batch_reach_their_askers() {
-    let (mut stage, mut proxy, _agent) = cast();
+    let (mut chain, mut proxy, _agent) = cast();
     let mut asked = Vec::new();
     for id in ["1", "2", "3"] {
-        stage.editor.send(&request(id, "m", ""));
+        chain.editor.send(&request(id, "m", ""));
         asked.push(proxy.line());
     }
     let answers = [result(id_of(&asked[1]), "1.10"), result(id_of(&asked[0]), r#"{"a": 1}"#)];
     proxy.send(&format!("[{} , {}]", answers[0], answers[1]));
-    assert_eq!(stage.editor.line(), result("2", "1.10"));
-    assert_eq!(stage.editor.line(), result("1", r#"{"a": 1}"#));
+    assert_eq!(chain.editor.line(), result("2", "1.10"));
+    assert_eq!(chain.editor.line(), result("1", r#"{"a": 1}"#));
     let mixed = [request("8", "m", ""), result(id_of(&asked[2]), "3"), notification("n", "")];
     proxy.send(&format!("[{}]", mixed.join(",")));
-    assert_eq!(stage.editor.line(), result("3", "3"));
+    assert_eq!(chain.editor.line(), result("3", "3"));
     refused(&mut proxy, "null", -32600);
 
     // Of the editor likewise, and one that cannot be read.
     for id in ["1", "2"] {
         proxy.send(&request(id, "m", ""));
     }
-    let asked = [stage.editor.line(), stage.editor.line()];
+    let asked = [chain.editor.line(), chain.editor.line()];
     let broken = format!(r#"{{"jsonrpc":"2.0","id":{}}}"#, id_of(&asked[0]));
-    stage.editor.send(&format!("[{broken},{}]", result(id_of(&asked[1]), "2")));
+    chain.editor.send(&format!("[{broken},{}]", result(id_of(&asked[1]), "2")));
     let message = refused(&mut proxy, "1", -32603);
     unreadable(&message, "the editor");
     assert_eq!(proxy.line(), result("2", "2"));
@@ -504,9 +504,10 @@ fn the_answers_of_a_batch_reach_their_askers() {
 /// A broken answer to a greeting is a refusal like any other: the next older greeting is tried.
 #[test]
 fn a_broken_answer_to_a_greeting_does_not_end_the_probe() {
-    let mut stage = Stage::new(env!("CARGO_BIN_EXE_conductor")).agent(&["proxy", "agent"]);
-    stage.editor.send(&request("1", "initialize", r#"{"protocolVersion":1}"#));
-    let mut proxy = stage.enter("proxy");
+    let mut chain =
+        TestChain::builder(env!("CARGO_BIN_EXE_conductor")).run_agent(&["proxy", "agent"]);
+    chain.editor.send(&request("1", "initialize", r#"{"protocolVersion":1}"#));
+    let mut proxy = chain.wait_for_component("proxy");
     let mut greeting = proxy.line();
     for next in ["_proxy/initialize", "initialize"] {
         proxy.send(&format!(r#"{{"result":{{"a":NaN}},"id":{}}}"#, id_of(&greeting)));

@@ -7,10 +7,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testkit::stage::{Editor, Puppet, Setup, Stage, assert_blames, directory, parse, script};
+use testkit::test_chain::{
+    Editor, ScriptedComponent, TestChain, TestChainBuilder, assert_reports_failure, directory,
+    parse, write_script,
+};
 
-fn stage() -> Setup {
-    Stage::new(env!("CARGO_BIN_EXE_conductor")).option(&["--grace", "0.3"])
+fn test_chain() -> TestChainBuilder {
+    TestChain::builder(env!("CARGO_BIN_EXE_conductor")).option(&["--grace", "0.3"])
 }
 
 const INITIALIZE: &str =
@@ -19,11 +22,11 @@ const RESULT: &str =
     r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}}}"#;
 
 /// The editor says `initialize`, the agent answers, the editor hears it.
-fn greet_agent(stage: &mut Stage, agent: &mut Puppet) {
-    stage.editor.send(INITIALIZE);
+fn greet_agent(chain: &mut TestChain, agent: &mut ScriptedComponent) {
+    chain.editor.send(INITIALIZE);
     let greeting = agent.request("initialize");
     agent.answer(&greeting, RESULT);
-    assert_eq!(stage.editor.line(), format!(r#"{{"jsonrpc":"2.0","id":0,"result":{RESULT}}}"#));
+    assert_eq!(chain.editor.line(), format!(r#"{{"jsonrpc":"2.0","id":0,"result":{RESULT}}}"#));
 }
 
 fn error_code(editor: &mut Editor, line: &str) -> Value {
@@ -50,7 +53,7 @@ fn failures(place: &Path) -> Vec<Failure> {
         last_words,
     };
     let named = |command: Value| json!({"name": "bad", "command": command, "args": ["--acp"]});
-    let program = |name: &str, body: &str| named(json!(script(place, name, body)));
+    let program = |name: &str, body: &str| named(json!(write_script(place, name, body)));
     let plain = place.join("plain");
     std::fs::write(&plain, "not a program").expect("a file");
     let nowhere = json!({"name": "bad", "command": "sh", "cwd": place.join("nowhere")});
@@ -73,19 +76,22 @@ fn failures(place: &Path) -> Vec<Failure> {
 }
 
 /// Each failure must reach the editor as the answer to `initialize`, and end the chain.
-fn assert_failures_are_told(place: &str, arrange: impl Fn(&Setup, &Failure) -> Vec<String>) {
+fn assert_failures_are_told(
+    place: &str,
+    arrange: impl Fn(&TestChainBuilder, &Failure) -> Vec<String>,
+) {
     let place = directory(place);
     for failure in failures(&place) {
-        let setup = stage().option(failure.options);
+        let setup = test_chain().option(failure.options);
         let components = arrange(&setup, &failure);
-        let mut stage = setup.run("agent", &components);
-        stage.editor.send(INITIALIZE);
-        let answer = stage.editor.message();
+        let mut chain = setup.run("agent", &components);
+        chain.editor.send(INITIALIZE);
+        let answer = chain.editor.message();
         assert_eq!(answer["id"], 0);
-        assert_blames(&answer, "bad", failure.cause, failure.last_words);
-        assert_eq!(stage.editor.next_line(), None);
-        assert_eq!(stage.conductor.status(), 1);
-        let said = stage.conductor.stderr();
+        assert_reports_failure(&answer, "bad", failure.cause, failure.last_words);
+        assert_eq!(chain.editor.next_line(), None);
+        assert_eq!(chain.conductor.status(), 1);
+        let said = chain.conductor.stderr();
         let line = said.lines().last().unwrap_or_default();
         assert!(line.starts_with("conductor: ") && line.contains(failure.cause), "{said}");
     }
@@ -101,8 +107,8 @@ fn an_agent_that_does_not_start_is_an_error_that_tells_why() {
 /// Checklist 101, 107.
 #[test]
 fn a_proxy_that_does_not_start_is_an_error_that_tells_why() {
-    let before_an_agent = |setup: &Setup, failure: &Failure| {
-        vec![failure.component.clone(), setup.component("agent").to_string()]
+    let before_an_agent = |setup: &TestChainBuilder, failure: &Failure| {
+        vec![failure.component.clone(), setup.scripted_json("agent").to_string()]
     };
     assert_failures_are_told("proxy", before_an_agent);
 }
@@ -110,21 +116,21 @@ fn a_proxy_that_does_not_start_is_an_error_that_tells_why() {
 /// Checklist 101: it is told at once, whether its turn had come or not.
 #[test]
 fn an_agent_that_does_not_start_is_told_though_the_proxy_before_it_is_slow() {
-    let setup = stage();
-    let components = [setup.component("proxy").to_string(), "no-such-command".into()];
-    let mut stage = setup.run("agent", &components);
-    stage.editor.send(INITIALIZE);
-    assert_blames(&stage.editor.message(), "no-such-command", "command not found", "");
-    assert_eq!(stage.conductor.status(), 1);
+    let setup = test_chain();
+    let components = [setup.scripted_json("proxy").to_string(), "no-such-command".into()];
+    let mut chain = setup.run("agent", &components);
+    chain.editor.send(INITIALIZE);
+    assert_reports_failure(&chain.editor.message(), "no-such-command", "command not found", "");
+    assert_eq!(chain.conductor.status(), 1);
 }
 
 /// Checklist 101, in a chain that is itself a proxy.
 #[test]
 fn the_conductor_above_hears_of_a_proxy_that_does_not_start() {
-    let mut stage = stage().run("proxy", &["no-such-command".into()]);
-    stage.editor.send(&INITIALIZE.replace("initialize", "proxy/initialize"));
-    assert_blames(&stage.editor.message(), "no-such-command", "command not found", "");
-    assert_eq!(stage.conductor.status(), 1);
+    let mut chain = test_chain().run("proxy", &["no-such-command".into()]);
+    chain.editor.send(&INITIALIZE.replace("initialize", "proxy/initialize"));
+    assert_reports_failure(&chain.editor.message(), "no-such-command", "command not found", "");
+    assert_eq!(chain.conductor.status(), 1);
 }
 
 // Whose turn it is.
@@ -132,39 +138,41 @@ fn the_conductor_above_hears_of_a_proxy_that_does_not_start() {
 /// Checklist 107.
 #[test]
 fn a_silent_agent_is_blamed_and_not_the_proxy_that_waits_for_it() {
-    let mut stage = stage().option(&["--init-timeout", "2"]).named(&["proxy", "agent"]);
-    stage.editor.send(INITIALIZE);
-    let mut proxy = stage.enter("proxy");
+    let mut chain = test_chain().option(&["--init-timeout", "2"]).run_named(&["proxy", "agent"]);
+    chain.editor.send(INITIALIZE);
+    let mut proxy = chain.wait_for_component("proxy");
     let greeting = proxy.request("proxy/initialize");
     proxy.forward("forward", "initialize", &greeting["params"].to_string());
     let silent = "did not answer initialize within 2 s";
-    assert_blames(&proxy.message(), "agent", silent, "");
-    assert_blames(&stage.editor.message(), "agent", silent, "");
-    assert_eq!(stage.conductor.status(), 1);
+    assert_reports_failure(&proxy.message(), "agent", silent, "");
+    assert_reports_failure(&chain.editor.message(), "agent", silent, "");
+    assert_eq!(chain.conductor.status(), 1);
 }
 
 /// Checklist 107.
 #[test]
 fn a_proxy_that_keeps_the_agents_answer_to_itself_is_blamed() {
-    let mut stage = stage().option(&["--init-timeout", "2"]).named(&["proxy", "agent"]);
-    stage.editor.send(INITIALIZE);
-    let (mut proxy, mut agent) = (stage.enter("proxy"), stage.enter("agent"));
+    let mut chain = test_chain().option(&["--init-timeout", "2"]).run_named(&["proxy", "agent"]);
+    chain.editor.send(INITIALIZE);
+    let (mut proxy, mut agent) =
+        (chain.wait_for_component("proxy"), chain.wait_for_component("agent"));
     let greeting = proxy.request("proxy/initialize");
     proxy.forward("forward", "initialize", &greeting["params"].to_string());
     let greeting = agent.request("initialize");
     agent.answer(&greeting, RESULT);
     assert_eq!(proxy.message()["id"], "forward");
-    let answer = stage.editor.message();
-    assert_blames(&answer, "proxy", "did not answer initialize within 2 s", "");
-    assert_eq!(stage.conductor.status(), 1);
+    let answer = chain.editor.message();
+    assert_reports_failure(&answer, "proxy", "did not answer initialize within 2 s", "");
+    assert_eq!(chain.conductor.status(), 1);
 }
 
 /// Checklist 107: the limit is one for each part of the handshake, not one for all of it.
 #[test]
 fn a_chain_may_take_longer_than_each_of_its_components() {
-    let mut stage = stage().option(&["--init-timeout", "3"]).named(&["proxy", "agent"]);
-    stage.editor.send(INITIALIZE);
-    let (mut proxy, mut agent) = (stage.enter("proxy"), stage.enter("agent"));
+    let mut chain = test_chain().option(&["--init-timeout", "3"]).run_named(&["proxy", "agent"]);
+    chain.editor.send(INITIALIZE);
+    let (mut proxy, mut agent) =
+        (chain.wait_for_component("proxy"), chain.wait_for_component("agent"));
     // Time itself is what is tested here: each is slow, and together they are over the limit.
     let slow_start = || std::thread::sleep(Duration::from_millis(1600));
     let asked = proxy.request("proxy/initialize");
@@ -175,7 +183,7 @@ fn a_chain_may_take_longer_than_each_of_its_components() {
     agent.answer(&greeting, RESULT);
     assert_eq!(proxy.message()["id"], "forward");
     proxy.answer(&asked, RESULT);
-    assert_eq!(stage.editor.line(), format!(r#"{{"jsonrpc":"2.0","id":0,"result":{RESULT}}}"#));
+    assert_eq!(chain.editor.line(), format!(r#"{{"jsonrpc":"2.0","id":0,"result":{RESULT}}}"#));
 }
 
 // Noise.
@@ -183,22 +191,22 @@ fn a_chain_may_take_longer_than_each_of_its_components() {
 /// Checklist 31.
 #[test]
 fn noise_on_stdout_is_skipped_and_told() {
-    let mut stage = stage().named(&["agent"]);
-    stage.editor.send(INITIALIZE);
-    let mut agent = stage.enter("agent");
+    let mut chain = test_chain().run_named(&["agent"]);
+    chain.editor.send(INITIALIZE);
+    let mut agent = chain.wait_for_component("agent");
     agent.send("Welcome!\n\n  42 tools loaded\n\"ready\"");
     let greeting = agent.request("initialize");
     agent.send("thinking …");
     agent.answer(&greeting, RESULT);
-    agent.order(json!({ "out_hex": "63616665cc0a" }));
+    agent.execute(json!({ "out_hex": "63616665cc0a" }));
     agent.send(r#"{"jsonrpc":"2.0","method":"session/update","params":{}}"#);
-    assert_eq!(stage.editor.line(), format!(r#"{{"jsonrpc":"2.0","id":0,"result":{RESULT}}}"#));
+    assert_eq!(chain.editor.line(), format!(r#"{{"jsonrpc":"2.0","id":0,"result":{RESULT}}}"#));
     let update = r#"{"jsonrpc":"2.0","method":"session/update","params":{}}"#;
-    assert_eq!(stage.editor.line(), update);
-    stage.editor.leave();
+    assert_eq!(chain.editor.line(), update);
+    chain.editor.close();
     agent.exit(0);
-    assert_eq!(stage.conductor.status(), 0);
-    let said = stage.conductor.stderr();
+    assert_eq!(chain.conductor.status(), 0);
+    let said = chain.conductor.stderr();
     let noise = ["Welcome!", "42 tools loaded", "ready", "thinking …", "cafe"];
     assert_eq!(said.lines().count(), noise.len(), "{said}");
     for (line, noise) in said.lines().zip(noise) {
@@ -213,14 +221,14 @@ fn noise_on_stdout_is_skipped_and_told() {
 #[test]
 fn three_proxies_are_started_together_and_greeted_one_after_the_other() {
     let names = ["one", "two", "three", "agent"];
-    let mut stage = stage().named(&names);
-    stage.editor.send(
+    let mut chain = test_chain().run_named(&names);
+    chain.editor.send(
         r#"{"jsonrpc":"2.0","id":"e","method":"initialize","params":{"protocolVersion":1,"passed":0}}"#,
     );
-    let mut puppets = names.map(|name| stage.enter(name));
+    let mut components = names.map(|name| chain.wait_for_component(name));
     // What each one sees first carries the mark of the one before it.
     let mut asked = Vec::new();
-    for (mark, proxy) in puppets[..3].iter_mut().enumerate() {
+    for (mark, proxy) in components[..3].iter_mut().enumerate() {
         let greeting = proxy.request("proxy/initialize");
         // Checklist 1: but for what the conductor offers every proxy, it is what was sent.
         let offer = json!({"mcp_acp_transport": true});
@@ -232,60 +240,60 @@ fn three_proxies_are_started_together_and_greeted_one_after_the_other() {
         proxy.forward("forward", "initialize", &passed);
         asked.push(greeting);
     }
-    let greeting = puppets[3].request("initialize");
+    let greeting = components[3].request("initialize");
     assert_eq!(greeting["params"], json!({"protocolVersion": 1, "passed": 3}));
-    puppets[3].answer(
+    components[3].answer(
         &greeting,
         r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}},"back":0}"#,
     );
-    for (mark, (proxy, asked)) in puppets[..3].iter_mut().zip(&asked).rev().enumerate() {
+    for (mark, (proxy, asked)) in components[..3].iter_mut().zip(&asked).rev().enumerate() {
         let answer = proxy.message();
         assert_eq!((&answer["id"], &answer["result"]["back"]), (&json!("forward"), &json!(mark)));
         proxy.answer(asked, &json!({"protocolVersion": 1, "back": mark + 1}).to_string());
     }
     let answer = r#"{"jsonrpc":"2.0","id":"e","result":{"back":3,"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}}}}"#;
-    assert_eq!(parse(&stage.editor.line()), parse(answer));
+    assert_eq!(parse(&chain.editor.line()), parse(answer));
 }
 
 /// Checklist 8, 9: what is wrong before the handshake is refused, starts nobody, and can be mended.
 #[test]
 fn nothing_is_started_before_a_valid_initialize() {
-    let mut stage = stage().named(&["agent"]);
+    let mut chain = test_chain().run_named(&["agent"]);
     let ask = r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{}}"#;
-    assert_eq!(error_code(&mut stage.editor, ask), -32600);
-    stage.editor.send(r#"{"jsonrpc":"2.0","method":"session/cancel","params":{}}"#);
+    assert_eq!(error_code(&mut chain.editor, ask), -32600);
+    chain.editor.send(r#"{"jsonrpc":"2.0","method":"session/cancel","params":{}}"#);
     for version in [r#""1""#, "1.5", "-1", "null", "[]"] {
         let ask = INITIALIZE.replace(":1}", &format!(":{version}}}"));
-        assert_eq!(error_code(&mut stage.editor, &ask), -32602, "{version}");
+        assert_eq!(error_code(&mut chain.editor, &ask), -32602, "{version}");
     }
     let without = r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#;
-    assert_eq!(error_code(&mut stage.editor, without), -32602);
-    let children = format!("/proc/{0}/task/{0}/children", stage.conductor.pid());
+    assert_eq!(error_code(&mut chain.editor, without), -32602);
+    let children = format!("/proc/{0}/task/{0}/children", chain.conductor.pid());
     let children = std::fs::read_to_string(children).expect("it runs");
     assert_eq!(children.split_whitespace().count(), 1, "the guard alone: {children}");
 
-    stage.editor.send(INITIALIZE);
-    let mut agent = stage.enter("agent");
+    chain.editor.send(INITIALIZE);
+    let mut agent = chain.wait_for_component("agent");
     let greeting = agent.request("initialize");
     agent.answer(&greeting, RESULT);
-    assert_eq!(stage.editor.message()["result"]["protocolVersion"], 1);
+    assert_eq!(chain.editor.message()["result"]["protocolVersion"], 1);
 }
 
 /// Checklist 10.
 #[test]
 fn a_second_initialize_starts_nobody_again() {
-    let mut stage = stage().named(&["agent"]);
-    let mut agent = stage.initialize(&["agent"]).remove(0);
-    greet_agent(&mut stage, &mut agent);
-    assert!(!stage.has_entered("agent"));
+    let mut chain = test_chain().run_named(&["agent"]);
+    let mut agent = chain.initialize(&["agent"]).remove(0);
+    greet_agent(&mut chain, &mut agent);
+    assert!(!chain.has_started("agent"));
 }
 
 /// Checklist 13.
 #[test]
 fn a_version_that_is_too_high_is_lowered() {
-    let mut stage = stage().named(&["agent"]);
-    stage.editor.send(&INITIALIZE.replace(":1}", ":99,\"x\":[1.0]}"));
-    let mut agent = stage.enter("agent");
+    let mut chain = test_chain().run_named(&["agent"]);
+    chain.editor.send(&INITIALIZE.replace(":1}", ":99,\"x\":[1.0]}"));
+    let mut agent = chain.wait_for_component("agent");
     let line = agent.line();
     assert!(line.ends_with(r#""params":{"protocolVersion":2,"x":[1.0]}}"#), "{line}");
 }
@@ -293,21 +301,21 @@ fn a_version_that_is_too_high_is_lowered() {
 /// Checklist 6.
 #[test]
 fn an_error_of_a_proxy_is_the_editors_answer_and_it_may_try_again() {
-    let mut stage = stage().option(&["--init-timeout", "6"]).named(&["proxy", "agent"]);
-    stage.editor.send(INITIALIZE);
-    let mut proxy = stage.enter("proxy");
+    let mut chain = test_chain().option(&["--init-timeout", "6"]).run_named(&["proxy", "agent"]);
+    chain.editor.send(INITIALIZE);
+    let mut proxy = chain.wait_for_component("proxy");
     let greeting = proxy.request("proxy/initialize");
     let error = r#"{"code":-32000,"message":"log in first","data":null}"#;
-    proxy.fail(&greeting, error);
+    proxy.answer_error(&greeting, error);
     // It is of no older generation either, and says nothing to the last greeting.
     let greeting = proxy.request("_proxy/initialize");
-    proxy.fail(&greeting, r#"{"code":-32601,"message":"Method not found"}"#);
+    proxy.answer_error(&greeting, r#"{"code":-32601,"message":"Method not found"}"#);
     proxy.request("initialize");
     assert_eq!(proxy.message()["method"], "$/cancel_request");
-    assert_eq!(stage.editor.line(), format!(r#"{{"jsonrpc":"2.0","id":0,"error":{error}}}"#));
+    assert_eq!(chain.editor.line(), format!(r#"{{"jsonrpc":"2.0","id":0,"error":{error}}}"#));
     let ask = r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{}}"#;
-    assert_eq!(error_code(&mut stage.editor, ask), -32600);
-    stage.editor.send(INITIALIZE);
+    assert_eq!(error_code(&mut chain.editor, ask), -32600);
+    chain.editor.send(INITIALIZE);
     proxy.request("proxy/initialize");
 }
 
@@ -319,30 +327,31 @@ fn an_agent_in_the_place_of_a_proxy_is_told_and_the_editor_may_go_on() {
         r#""result":null"#,
         r#""result":{"error":"what?"}"#,
     ];
-    let mut stage = stage().named(&["plain", "agent"]);
-    stage.editor.send(INITIALIZE);
-    let mut plain = stage.enter("plain");
+    let mut chain = test_chain().run_named(&["plain", "agent"]);
+    chain.editor.send(INITIALIZE);
+    let mut plain = chain.wait_for_component("plain");
     for refusal in refusals {
         // Every greeting there ever was is tried.
         for greeting in ["proxy/initialize", "_proxy/initialize", "initialize"] {
             let greeting = plain.request(greeting);
             plain.send(&format!(r#"{{"jsonrpc":"2.0","id":{},{refusal}}}"#, greeting["id"]));
         }
-        let answer = stage.editor.message();
+        let answer = chain.editor.message();
         let message = answer["error"]["message"].as_str().expect("an error");
         assert!(message.starts_with("component 'plain' is not a proxy"), "{message}");
         let ask = r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{}}"#;
-        assert_eq!(error_code(&mut stage.editor, ask), -32600);
-        stage.editor.send(INITIALIZE);
+        assert_eq!(error_code(&mut chain.editor, ask), -32600);
+        chain.editor.send(INITIALIZE);
     }
     plain.request("proxy/initialize");
 }
 
 #[test]
 fn a_proxy_that_does_not_initialise_its_successor_is_helped() {
-    let mut stage = stage().named(&["lazy", "agent"]);
-    stage.editor.send(INITIALIZE);
-    let (mut lazy, mut agent) = (stage.enter("lazy"), stage.enter("agent"));
+    let mut chain = test_chain().run_named(&["lazy", "agent"]);
+    chain.editor.send(INITIALIZE);
+    let (mut lazy, mut agent) =
+        (chain.wait_for_component("lazy"), chain.wait_for_component("agent"));
     let greeting = lazy.request("proxy/initialize");
     lazy.answer(
         &greeting,
@@ -352,32 +361,32 @@ fn a_proxy_that_does_not_initialise_its_successor_is_helped() {
     assert_eq!(greeting["params"], json!({"protocolVersion": 1}));
     agent.answer(&greeting, RESULT);
     let answer = r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}},"mine":true}}"#;
-    assert_eq!(stage.editor.line(), answer);
+    assert_eq!(chain.editor.line(), answer);
     // The chain stands.
     lazy.forward("x", "session/new", "{}");
     let asked = agent.request("session/new");
     agent.answer(&asked, "{}");
     assert_eq!(lazy.message()["id"], "x");
-    let said = stage.conductor.stderr();
+    let said = chain.conductor.stderr();
     assert!(said.contains("WARN") && said.contains("without initializing its successor"), "{said}");
 }
 
 // How a component is written.
 
-/// Runs a component that is a puppet called `agent`, and gives what it saw of its surroundings.
-fn surroundings(setup: Setup, component: String) -> Value {
-    let mut stage = setup.env("INHERITED", "from the conductor").run("agent", &[component]);
-    stage.editor.send(INITIALIZE);
-    let hello = stage.enter("agent").hello;
+/// Runs a component that is a scripted component called `agent`, and gives what it saw of its surroundings.
+fn surroundings(setup: TestChainBuilder, component: String) -> Value {
+    let mut chain = setup.env("INHERITED", "from the conductor").run("agent", &[component]);
+    chain.editor.send(INITIALIZE);
+    let hello = chain.wait_for_component("agent").start_info;
     assert_eq!(hello["env"]["INHERITED"], "from the conductor");
     hello
 }
 
 #[test]
 fn a_component_in_shell_words_gets_its_environment_and_arguments() {
-    let setup = stage();
-    let puppet = setup.puppet("agent");
-    let component = format!("A='1 2' B=x=y {puppet} --flag 'two words' \"it's\" C=3 \\\\");
+    let setup = test_chain();
+    let component = setup.scripted_command("agent");
+    let component = format!("A='1 2' B=x=y {component} --flag 'two words' \"it's\" C=3 \\\\");
     let hello = surroundings(setup, component);
     assert_eq!(hello["args"], json!(["--flag", "two words", "it's", "C=3", "\\"]));
     assert_eq!((&hello["env"]["A"], &hello["env"]["B"]), (&json!("1 2"), &json!("x=y")));
@@ -390,8 +399,8 @@ fn a_component_in_json_gets_its_environment_arguments_and_directory() {
     let place = directory("json").canonicalize().expect("it exists");
     let spellings = [json!({"A": "1 2"}), json!([{"name": "A", "value": "1 2"}])];
     for env in spellings {
-        let setup = stage();
-        let mut component = setup.component("agent");
+        let setup = test_chain();
+        let mut component = setup.scripted_json("agent");
         component["env"] = env;
         component["cwd"] = json!(place);
         component["args"].as_array_mut().expect("a list").push(json!("two words"));

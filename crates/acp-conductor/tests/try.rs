@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use testkit::stage::{directory, script, wait_until};
+use testkit::test_chain::{directory, wait_until, write_script};
 
 /// How long anything may take before a test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -56,7 +56,7 @@ while read -r line; do
 done
 "#
     );
-    script(&directory, "agent", &body);
+    write_script(&directory, "agent", &body);
     directory.join("agent")
 }
 
@@ -201,7 +201,7 @@ fn escape_sequences_of_components_do_not_reach_the_terminal() {
         r#"read -r line; id=$(printf '%s' "$line" | sed 's/.*"id":\("[^"]*"\).*/\1/'); printf '%s\n' "{{\"jsonrpc\":\"2.0\",\"id\":$id,\"error\":{{\"code\":-32000,\"message\":\"no {hostile}\"}}}}"; cat >/dev/null"#
     );
     let directory = directory("try-escapes");
-    script(&directory, "refuses", &refusal);
+    write_script(&directory, "refuses", &refusal);
     let refuses = directory.join("refuses");
     let prompted = format!(
         r#"printf '%s\n' "{{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{{\"sessionId\":\"s\",\"update\":{{\"sessionUpdate\":\"tool_call\",\"toolCallId\":\"t\",\"status\":\"failed\",\"title\":\"{hostile}\"}}}}}}" "{{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{{\"stopReason\":\"{hostile}\"}}}}""#

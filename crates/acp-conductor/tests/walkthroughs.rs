@@ -11,18 +11,18 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use testkit::stage::{Peer, Puppet, Setup, Stage, parse};
+use testkit::test_chain::{Peer, ScriptedComponent, TestChain, TestChainBuilder, parse};
 
 /// The editor and whoever has been started, with the ids that requests have on their links.
 struct Cast {
-    stage: Stage,
-    puppets: BTreeMap<String, Puppet>,
+    chain: TestChain,
+    components: BTreeMap<String, ScriptedComponent>,
     ids: BTreeMap<(String, String), Value>,
 }
 
 impl Cast {
-    fn new(stage: Stage) -> Cast {
-        Cast { stage, puppets: BTreeMap::new(), ids: BTreeMap::new() }
+    fn new(chain: TestChain) -> Cast {
+        Cast { chain, components: BTreeMap::new(), ids: BTreeMap::new() }
     }
 
     #[track_caller]
@@ -39,10 +39,10 @@ impl Cast {
 
     fn peer(&mut self, who: &str) -> &mut dyn Peer {
         if who == "editor" {
-            return &mut self.stage.editor;
+            return &mut self.chain.editor;
         }
-        let stage = &mut self.stage;
-        self.puppets.entry(who.to_owned()).or_insert_with(|| stage.enter(who))
+        let chain = &mut self.chain;
+        self.components.entry(who.to_owned()).or_insert_with(|| chain.wait_for_component(who))
     }
 
     fn say(&mut self, who: &str, mut line: Value) {
@@ -66,14 +66,14 @@ impl Cast {
     }
 }
 
-fn stage() -> Setup {
-    Stage::new(env!("CARGO_BIN_EXE_conductor"))
+fn test_chain() -> TestChainBuilder {
+    TestChain::builder(env!("CARGO_BIN_EXE_conductor"))
 }
 
 /// `fiedler sparkle-acp agent-acp`, and `conductor agent sparkle-acp claude-code-acp`. The protocol
 /// version of the time was a text, which is taken only in a chain that is said to be of the time.
 fn sparkle() -> Cast {
-    Cast::new(stage().option(&["--dialect", "1=P2"]).agent(&["sparkle", "agent"]))
+    Cast::new(test_chain().option(&["--dialect", "1=P2"]).run_agent(&["sparkle", "agent"]))
 }
 
 // S/ACP. Checklist 9, 14, 18, 26, 32, 33, 40.
@@ -202,8 +202,8 @@ const CHAIN: &str = r#"
     editor  < {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"mcpCapabilities":{"acp":true}}}}
 "#;
 
-fn chain() -> Cast {
-    let mut cast = Cast::new(stage().agent(&["context", "filter", "agent"]));
+fn start_chain() -> Cast {
+    let mut cast = Cast::new(test_chain().run_agent(&["context", "filter", "agent"]));
     cast.play(CHAIN);
     cast
 }
@@ -211,7 +211,7 @@ fn chain() -> Cast {
 /// "Here's how a single message flows through the system".
 #[test]
 fn rfd_a_single_message_flows_through_the_system() {
-    chain().play(
+    start_chain().play(
         r#"
         editor  > {"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"prompt":"q"}}
         context < {"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"prompt":"q"}}
@@ -233,7 +233,7 @@ fn rfd_a_single_message_flows_through_the_system() {
 /// proxy that owns the tool, past the one between (checklist 90), while the prompt is open.
 #[test]
 fn rfd_a_tool_call_returns_to_the_proxy_that_owns_the_tool() {
-    chain().play(
+    start_chain().play(
         r#"
         editor  > {"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"prompt":"q"}}
         context < {"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"prompt":"q"}}
@@ -263,7 +263,7 @@ fn rfd_a_tool_call_returns_to_the_proxy_that_owns_the_tool() {
 /// client, its answer does not.
 #[test]
 fn rfd_session_notifications_of_an_embodiment() {
-    let mut cast = Cast::new(stage().agent(&["sparkle", "agent"]));
+    let mut cast = Cast::new(test_chain().run_agent(&["sparkle", "agent"]));
     cast.play(
         r#"
         editor  > {"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}
@@ -310,7 +310,7 @@ fn rfd_session_notifications_of_an_embodiment() {
 #[test]
 #[should_panic(expected = "agent")]
 fn a_scene_that_goes_differently_fails() {
-    let mut cast = Cast::new(stage().agent(&["agent"]));
+    let mut cast = Cast::new(test_chain().run_agent(&["agent"]));
     let asked =
         json!({"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}});
     let other =

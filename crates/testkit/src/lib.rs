@@ -1,7 +1,14 @@
+//! What the tests of the workspace are built from.
+//!
+//! - Without processes: [`shell`] runs a core in memory, [`peer`] is the other end of a link in any generation, [`script`]
+//!   checks a conversation against a text, and [`sim`] runs random schedules and checks invariants. [`cast`],
+//!   [`notation`] and [`diff`] are their notation.
+//! - With processes: `test_chain` runs the real program with components that a test scripts line by line, and
+//!   `test_client` is an editor for components that need no script. [`flow`] and [`rpc`] build the lines.
+//! - [`stub`] has the parts of the benchmark's components, [`peers`] finds the programs on other SDKs.
+
 pub mod cast;
 pub mod diff;
-#[cfg(unix)]
-pub mod drive;
 pub mod flow;
 pub mod notation;
 pub mod peer;
@@ -10,6 +17,8 @@ pub mod rpc;
 pub mod script;
 pub mod shell;
 pub mod sim;
-#[cfg(unix)]
-pub mod stage;
 pub mod stub;
+#[cfg(unix)]
+pub mod test_chain;
+#[cfg(unix)]
+pub mod test_client;

@@ -7,10 +7,12 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use testkit::peers::Peers;
-use testkit::stage::{Puppet, Setup, Stage, binary, directory, script};
+use testkit::test_chain::{
+    ScriptedComponent, TestChain, TestChainBuilder, binary, directory, write_script,
+};
 
-fn stage() -> Setup {
-    Stage::new(env!("CARGO_BIN_EXE_conductor"))
+fn test_chain() -> TestChainBuilder {
+    TestChain::builder(env!("CARGO_BIN_EXE_conductor"))
 }
 
 fn ours() -> &'static str {
@@ -18,19 +20,19 @@ fn ours() -> &'static str {
 }
 
 /// A chain of these components before an agent that takes MCP over ACP, greeted.
-fn chain(setup: Setup, proxies: &[&str]) -> (Stage, Puppet) {
+fn start_chain(setup: TestChainBuilder, proxies: &[&str]) -> (TestChain, ScriptedComponent) {
     let mut components: Vec<String> = proxies.iter().map(|&it| it.to_owned()).collect();
-    components.push(setup.puppet("agent"));
-    let mut stage = setup.run("agent", &components);
-    let mut agent = greet(&mut stage);
-    settle(&mut stage, &mut agent);
-    (stage, agent)
+    components.push(setup.scripted_command("agent"));
+    let mut chain = setup.run("agent", &components);
+    let mut agent = greet(&mut chain);
+    settle(&mut chain, &mut agent);
+    (chain, agent)
 }
 
-fn greet(stage: &mut Stage) -> Puppet {
+fn greet(chain: &mut TestChain) -> ScriptedComponent {
     let greeting = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": { "protocolVersion": 1 } });
-    stage.editor.send(&greeting.to_string());
-    let mut agent = stage.enter("agent");
+    chain.editor.send(&greeting.to_string());
+    let mut agent = chain.wait_for_component("agent");
     let greeting = agent.request("initialize");
     agent.answer(
         &greeting,
@@ -39,13 +41,13 @@ fn greet(stage: &mut Stage) -> Puppet {
     agent
 }
 
-fn settle(stage: &mut Stage, agent: &mut Puppet) {
-    assert_eq!(stage.editor.message()["result"]["protocolVersion"], 1);
+fn settle(chain: &mut TestChain, agent: &mut ScriptedComponent) {
+    assert_eq!(chain.editor.message()["result"]["protocolVersion"], 1);
     let new = json!({ "jsonrpc": "2.0", "id": 1, "method": "session/new", "params": { "cwd": "/", "mcpServers": [] } });
-    stage.editor.send(&new.to_string());
+    chain.editor.send(&new.to_string());
     let new = agent.request("session/new");
     agent.answer(&new, r#"{"sessionId":"S1"}"#);
-    assert_eq!(stage.editor.message()["result"]["sessionId"], "S1");
+    assert_eq!(chain.editor.message()["result"]["sessionId"], "S1");
 }
 
 fn prompt(text: &str) -> String {
@@ -56,7 +58,7 @@ fn prompt(text: &str) -> String {
 }
 
 /// The texts of the next prompt that the agent gets, which ends its turn.
-fn texts(agent: &mut Puppet) -> Vec<String> {
+fn texts(agent: &mut ScriptedComponent) -> Vec<String> {
     let asked = agent.request("session/prompt");
     agent.answer(&asked, r#"{"stopReason":"end_turn"}"#);
     let blocks = asked["params"]["prompt"].as_array().expect("a prompt");
@@ -65,26 +67,26 @@ fn texts(agent: &mut Puppet) -> Vec<String> {
 
 #[test]
 fn a_component_is_used_by_its_name() {
-    let (mut stage, mut agent) =
-        chain(stage(), &["context --text one", "builtin:context --text two"]);
-    stage.editor.send(&prompt("hi"));
+    let (mut chain, mut agent) =
+        start_chain(test_chain(), &["context --text one", "builtin:context --text two"]);
+    chain.editor.send(&prompt("hi"));
     assert_eq!(texts(&mut agent), ["two", "one", "hi"]);
-    assert_eq!(stage.editor.message()["result"]["stopReason"], "end_turn");
-    stage.editor.leave();
-    assert_eq!(stage.conductor.status(), 0);
+    assert_eq!(chain.editor.message()["result"]["stopReason"], "end_turn");
+    chain.editor.close();
+    assert_eq!(chain.conductor.status(), 0);
 }
 
 #[test]
 fn a_component_is_a_program_too_under_ours_and_the_reference() {
     let context = format!("{} component context --text one", ours());
-    let (mut stage, mut agent) = chain(stage(), &[&context]);
-    stage.editor.send(&prompt("hi"));
+    let (mut chain, mut agent) = start_chain(test_chain(), &[&context]);
+    chain.editor.send(&prompt("hi"));
     assert_eq!(texts(&mut agent), ["one", "hi"]);
-    drop(stage);
+    drop(chain);
 
     let reference = Peers::load().command("reference").to_owned();
-    let (mut stage, mut agent) = chain(Stage::new(reference), &[&context]);
-    stage.editor.send(&prompt("hi"));
+    let (mut chain, mut agent) = start_chain(TestChain::builder(reference), &[&context]);
+    chain.editor.send(&prompt("hi"));
     assert_eq!(texts(&mut agent), ["one", "hi"]);
 }
 
@@ -92,13 +94,13 @@ fn a_component_is_a_program_too_under_ours_and_the_reference() {
 #[test]
 fn a_command_on_the_path_comes_first() {
     let bin = directory("components-path");
-    script(&bin, "context", &format!("exec '{}'", binary("transparent").display()));
+    write_script(&bin, "context", &format!("exec '{}'", binary("transparent").display()));
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").expect("a PATH"));
-    let (mut stage, mut agent) =
-        chain(stage().env("PATH", &path), &["context", "builtin:context --text two"]);
-    stage.editor.send(&prompt("hi"));
+    let (mut chain, mut agent) =
+        start_chain(test_chain().env("PATH", &path), &["context", "builtin:context --text two"]);
+    chain.editor.send(&prompt("hi"));
     assert_eq!(texts(&mut agent), ["two", "hi"]);
-    let said = stage.conductor.stderr();
+    let said = chain.conductor.stderr();
     assert!(said.contains("builtin:context"), "{said}");
 }
 
@@ -136,10 +138,10 @@ fn the_list_and_the_help_tell_what_there_is() {
 fn the_log_has_a_line_for_each_message() {
     let file = directory("components-log").join("traffic.jsonl");
     let log = format!("log --level debug --file {}", file.display());
-    let (mut stage, mut agent) = chain(stage(), &[&log]);
-    stage.editor.send(&prompt("hi"));
+    let (mut chain, mut agent) = start_chain(test_chain(), &[&log]);
+    chain.editor.send(&prompt("hi"));
     texts(&mut agent);
-    stage.editor.message();
+    chain.editor.message();
     let lines = std::fs::read_to_string(&file).expect("a log");
     let lines: Vec<Value> =
         lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();

@@ -5,10 +5,10 @@
 
 use serde_json::{Value, json};
 use testkit::peers::{Peers, quote};
-use testkit::stage::{Stage, directory};
+use testkit::test_chain::{TestChain, directory};
 
 struct Talk {
-    stage: Stage,
+    chain: TestChain,
     asked: u64,
 }
 
@@ -16,10 +16,11 @@ impl Talk {
     fn start(sparkle: &str, agent: &str) -> Talk {
         let home = directory("sparkle-home");
         let home = home.to_str().expect("UTF-8");
-        let setup =
-            Stage::new(env!("CARGO_BIN_EXE_conductor")).env("HOME", home).env("SPARKLE_DIR", home);
+        let setup = TestChain::builder(env!("CARGO_BIN_EXE_conductor"))
+            .env("HOME", home)
+            .env("SPARKLE_DIR", home);
         let components = [sparkle.to_owned(), agent.to_owned()];
-        let mut talk = Talk { stage: setup.run("agent", &components), asked: 0 };
+        let mut talk = Talk { chain: setup.run("agent", &components), asked: 0 };
         let (_, greeted) =
             talk.ask("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }));
         assert_eq!(greeted["result"]["agentCapabilities"]["mcpCapabilities"]["acp"], true);
@@ -33,10 +34,10 @@ impl Talk {
         self.asked += 1;
         let line =
             json!({ "jsonrpc": "2.0", "id": self.asked, "method": method, "params": params });
-        self.stage.editor.send(&line.to_string());
+        self.chain.editor.send(&line.to_string());
         let mut said = Vec::new();
         loop {
-            let message = self.stage.editor.message();
+            let message = self.chain.editor.message();
             if message["id"] == self.asked {
                 return (said, message);
             }

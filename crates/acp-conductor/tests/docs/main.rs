@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use testkit::stage::{binary, directory, parse, script};
+use testkit::test_chain::{binary, directory, parse, write_script};
 
 const AGENTS: [&str; 3] = ["my-agent", "claude-agent-acp", "npx"];
 const PROXIES: [&str; 5] = ["my-proxy", "node", "first", "second", "third"];
@@ -50,13 +50,13 @@ fn stubs() -> PathBuf {
     let bin = directory("docs");
     let run = |program: &Path| format!("exec '{}'", program.display());
     for agent in AGENTS {
-        script(&bin, agent, &run(&binary("stub_agent")));
+        write_script(&bin, agent, &run(&binary("stub_agent")));
     }
     for proxy in PROXIES {
-        script(&bin, proxy, &run(&binary("transparent")));
+        write_script(&bin, proxy, &run(&binary("transparent")));
     }
-    script(&bin, "words", &run(&binary("words")));
-    script(&bin, "conductor", &format!("exec '{}' \"$@\"", env!("CARGO_BIN_EXE_conductor")));
+    write_script(&bin, "words", &run(&binary("word_count_proxy")));
+    write_script(&bin, "conductor", &format!("exec '{}' \"$@\"", env!("CARGO_BIN_EXE_conductor")));
     bin
 }
 

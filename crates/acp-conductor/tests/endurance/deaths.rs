@@ -1,11 +1,13 @@
 //! Components that die: often, at once, in the middle of something, while they are being restarted.
 
 use serde_json::{Value, json};
-use testkit::drive::Drive;
 use testkit::rpc::wrapped_notification;
-use testkit::stage::{Puppet, assert_gone, binary, directory, script, signal, wait_until};
+use testkit::test_chain::{
+    ScriptedComponent, assert_gone, binary, directory, signal, wait_until, write_script,
+};
+use testkit::test_client::TestClient;
 
-use crate::{TIRELESS, agent, chain, growth, proxy, stage, usage};
+use crate::{TIRELESS, agent, growth, proxy, start_chain, test_chain, usage};
 
 const MIB: usize = 1024 * 1024;
 
@@ -13,14 +15,14 @@ const MIB: usize = 1024 * 1024;
 const SLACK: u64 = 2048;
 
 fn dies_a_hundred_times(number: usize) {
-    let mut chain = chain(&format!("hundred-{number}"), &[]);
-    let sessions = [chain.session(), chain.session()];
-    let conductor = chain.stage.conductor.pid();
+    let mut client = start_chain(&format!("hundred-{number}"), &[]);
+    let sessions = [client.new_session(), client.new_session()];
+    let conductor = client.chain.conductor.pid();
     let mut before = None;
     for death in 1..=100 {
-        chain.replace(number);
+        client.kill_and_wait_for_restart(number);
         for session in &sessions {
-            chain.echo(session, &format!("after death {death}"));
+            client.assert_echo(session, &format!("after death {death}"));
         }
         if death == 10 {
             before = Some(usage(conductor));
@@ -28,8 +30,8 @@ fn dies_a_hundred_times(number: usize) {
     }
     let grown = growth(conductor, before.expect("there were ten"));
     assert!(grown < SLACK, "the conductor has grown by {grown} KiB");
-    assert_eq!(chain.component(number)["restarts"], 100);
-    assert_eq!(chain.end(), 0);
+    assert_eq!(client.component_status(number)["restarts"], 100);
+    assert_eq!(client.shut_down(), 0);
 }
 
 #[test]
@@ -45,36 +47,36 @@ fn an_agent_that_dies_a_hundred_times_costs_nothing() {
 /// In a prompt each time: the prompt is answered, with what was asked for or with an error that tells.
 #[test]
 fn a_component_that_dies_in_every_prompt_costs_nothing() {
-    let mut chain = chain("in-prompts", &[]);
-    let session = chain.session();
-    let conductor = chain.stage.conductor.pid();
+    let mut client = start_chain("in-prompts", &[]);
+    let session = client.new_session();
+    let conductor = client.chain.conductor.pid();
     let mut before = None;
     for death in 1..=60 {
         let number = death % 3 + 1;
-        let restarts = chain.component(number)["restarts"].clone();
-        let id = chain.prompt(&session, "wait");
-        chain.wait_for_word(&session, "waiting");
-        chain.kill(number);
+        let restarts = client.component_status(number)["restarts"].clone();
+        let id = client.send_prompt(&session, "wait");
+        client.wait_for_text(&session, "waiting");
+        client.kill(number);
         if number < 3 {
             // It had passed the question on: the answer comes all the same. And if it dies with the
             // cancellation in its hands, that comes all the same, too.
-            chain.notify("session/cancel", json!({ "sessionId": session }));
-            let answer = chain.answer(id);
+            client.notify("session/cancel", json!({ "sessionId": session }));
+            let answer = client.wait_for_answer(id);
             assert_eq!(answer["result"]["stopReason"], "cancelled", "{answer}");
         } else {
-            assert_crashed(&chain.answer(id), "agent");
+            assert_crashed(&client.wait_for_answer(id), "agent");
         }
         wait_until("it is restarted", || {
-            (chain.component(number)["restarts"] != restarts).then_some(())
+            (client.component_status(number)["restarts"] != restarts).then_some(())
         });
-        chain.echo(&session, "hello");
+        client.assert_echo(&session, "hello");
         if death == 9 {
             before = Some(usage(conductor));
         }
     }
     let grown = growth(conductor, before.expect("there were nine"));
     assert!(grown < SLACK, "the conductor has grown by {grown} KiB");
-    assert_eq!(chain.end(), 0);
+    assert_eq!(client.shut_down(), 0);
 }
 
 /// An error that tells who crashed.
@@ -86,30 +88,30 @@ pub fn assert_crashed(answer: &Value, component: &str) {
 
 #[test]
 fn all_components_are_killed_at_once() {
-    let mut chain = chain("all-at-once", &[]);
-    let session = chain.session();
+    let mut client = start_chain("all-at-once", &[]);
+    let session = client.new_session();
     for round in 0..10 {
-        let id = chain.prompt(&session, "wait");
-        chain.wait_for_word(&session, "waiting");
-        let pids = [1, 2, 3].map(|number| chain.pid(number));
+        let id = client.send_prompt(&session, "wait");
+        client.wait_for_text(&session, "waiting");
+        let pids = [1, 2, 3].map(|number| client.pid(number));
         pids.into_iter().for_each(|pid| signal(pid, libc::SIGKILL));
-        let answer = chain.answer(id);
+        let answer = client.wait_for_answer(id);
         assert!(
             answer["error"]["message"].as_str().is_some_and(|it| it.contains("signal 9")),
             "{answer}"
         );
         wait_until("all are replaced", || {
             let replaced = |number: usize| {
-                let now = chain.component(number);
+                let now = client.component_status(number);
                 now["state"] == "live" && now["pid"] != pids[number - 1]
             };
             (1..=3).all(replaced).then_some(())
         });
-        chain.echo(&session, &format!("after round {round}"));
+        client.assert_echo(&session, &format!("after round {round}"));
     }
-    let id = chain.ask("session/close", json!({ "sessionId": session }));
-    assert!(chain.answer(id)["result"].is_object());
-    assert_eq!(chain.end(), 0);
+    let id = client.send_request("session/close", json!({ "sessionId": session }));
+    assert!(client.wait_for_answer(id)["result"].is_object());
+    assert_eq!(client.shut_down(), 0);
 }
 
 /// What arrives is whole, whatever was on its way.
@@ -117,17 +119,17 @@ fn all_components_are_killed_at_once() {
 fn a_component_is_killed_while_long_messages_are_on_their_way_in_both_directions() {
     let text = "x".repeat(8 * MIB);
     for number in 1..=3 {
-        let mut chain = chain(&format!("long-{number}"), &[]);
-        let sessions: Vec<String> = (0..3).map(|_| chain.session()).collect();
+        let mut client = start_chain(&format!("long-{number}"), &[]);
+        let sessions: Vec<String> = (0..3).map(|_| client.new_session()).collect();
         for lines_before in 0..2 {
-            let pid = chain.pid(number);
-            let ids: Vec<u64> = sessions.iter().map(|it| chain.prompt(it, &text)).collect();
+            let pid = client.pid(number);
+            let ids: Vec<u64> = sessions.iter().map(|it| client.send_prompt(it, &text)).collect();
             for _ in 0..lines_before {
-                assert!(chain.hear());
+                assert!(client.read_message());
             }
             signal(pid, libc::SIGKILL);
             for id in ids {
-                let answer = chain.answer(id);
+                let answer = client.wait_for_answer(id);
                 assert!(
                     answer["result"]["stopReason"] == "end_turn" || answer["error"].is_object(),
                     "{answer}"
@@ -135,17 +137,17 @@ fn a_component_is_killed_while_long_messages_are_on_their_way_in_both_directions
             }
             for session in &sessions {
                 // Whole, or not at all; what the conductor itself says is not among it.
-                for said in chain.said(session) {
+                for said in client.take_texts(session) {
                     assert!(said == text, "{} bytes", said.len());
                 }
             }
             wait_until("there is another one", || {
-                (chain.component(number)["pid"] != pid).then_some(())
+                (client.component_status(number)["pid"] != pid).then_some(())
             });
-            chain.pid(number);
-            sessions.iter().for_each(|it| chain.echo(it, "short"));
+            client.pid(number);
+            sessions.iter().for_each(|it| client.assert_echo(it, "short"));
         }
-        assert_eq!(chain.end(), 0);
+        assert_eq!(client.shut_down(), 0);
     }
 }
 
@@ -154,113 +156,114 @@ fn a_component_is_killed_while_long_messages_are_on_their_way_in_both_directions
 fn a_component_is_killed_with_half_a_long_message_in_its_pipe() {
     let text = "x".repeat(8 * MIB);
     for number in 1..=3 {
-        let mut chain = chain(&format!("half-read-{number}"), &[]);
-        let session = chain.session();
-        let pid = chain.pid(number);
+        let mut client = start_chain(&format!("half-read-{number}"), &[]);
+        let session = client.new_session();
+        let pid = client.pid(number);
         signal(pid, libc::SIGSTOP);
-        let id = chain.prompt(&session, &text);
-        testkit::stage::wait_for_rest(&[chain.stage.conductor.pid(), pid]);
+        let id = client.send_prompt(&session, &text);
+        testkit::test_chain::wait_until_idle(&[client.chain.conductor.pid(), pid]);
         signal(pid, libc::SIGKILL);
         // Where the machine is slow, nothing of it was in the pipe yet, and it went to the next one.
-        let answer = chain.answer(id);
+        let answer = client.wait_for_answer(id);
         let stopped = &answer["result"]["stopReason"];
         assert!(answer["error"]["code"] == -32603 || stopped == "end_turn", "{answer}");
-        assert!(chain.said(&session).iter().all(|said| *said == text));
-        chain.pid(number);
-        chain.echo(&session, "short");
-        assert_eq!(chain.end(), 0);
+        assert!(client.take_texts(&session).iter().all(|said| *said == text));
+        client.pid(number);
+        client.assert_echo(&session, "short");
+        assert_eq!(client.shut_down(), 0);
     }
 }
 
 /// Half a line is dropped, and the next life begins with a line of its own.
 #[test]
 fn a_component_is_killed_in_the_middle_of_a_line() {
-    let mut chain = chain("half-line", &[]);
-    let session = chain.session();
+    let mut client = start_chain("half-line", &[]);
+    let session = client.new_session();
     for _ in 0..5 {
-        let id = chain.prompt(&session, "half");
-        testkit::stage::wait_for_rest(&[chain.pid(3)]);
-        chain.replace(3);
-        assert_crashed(&chain.answer(id), "agent");
-        chain.echo(&session, "whole");
+        let id = client.send_prompt(&session, "half");
+        testkit::test_chain::wait_until_idle(&[client.pid(3)]);
+        client.kill_and_wait_for_restart(3);
+        assert_crashed(&client.wait_for_answer(id), "agent");
+        client.assert_echo(&session, "whole");
     }
-    assert_eq!(chain.end(), 0);
+    assert_eq!(client.shut_down(), 0);
 }
 
-/// A chain with a puppet as its proxy, and a session that the proxy knows of.
-fn with_puppet(name: &str, options: &[&str]) -> (Drive, Puppet, String) {
-    let setup = stage().option(&TIRELESS).option(options);
-    let components = [setup.component("puppet").to_string(), agent(&[])];
-    let mut chain = Drive::begin(setup, name, &components);
-    let greeting =
-        chain.ask("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }));
-    let mut puppet = chain.stage.enter("puppet");
-    greet(&mut puppet);
-    assert!(chain.answer(greeting)["result"].is_object());
-    let id = chain.ask("session/new", json!({ "cwd": "/", "mcpServers": [] }));
-    pass_on(&mut puppet, "session/new");
-    let session = chain.answer(id)["result"]["sessionId"].as_str().expect("a session").to_owned();
-    (chain, puppet, session)
+/// A chain with a scripted component as its proxy, and a session that the proxy knows of.
+fn with_scripted_proxy(name: &str, options: &[&str]) -> (TestClient, ScriptedComponent, String) {
+    let setup = test_chain().option(&TIRELESS).option(options);
+    let components = [setup.scripted_json("scripted").to_string(), agent(&[])];
+    let mut client = TestClient::start_without_initialize(setup, name, &components);
+    let greeting = client
+        .send_request("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }));
+    let mut component = client.chain.wait_for_component("scripted");
+    greet(&mut component);
+    assert!(client.wait_for_answer(greeting)["result"].is_object());
+    let id = client.send_request("session/new", json!({ "cwd": "/", "mcpServers": [] }));
+    pass_on(&mut component, "session/new");
+    let session =
+        client.wait_for_answer(id)["result"]["sessionId"].as_str().expect("a session").to_owned();
+    (client, component, session)
 }
 
 /// Passes one request on, and its answer back.
-fn pass_on(puppet: &mut Puppet, method: &str) {
-    let asked = puppet.request(method);
-    puppet.forward("on", method, &asked["params"].to_string());
+fn pass_on(component: &mut ScriptedComponent, method: &str) {
+    let asked = component.request(method);
+    component.forward("on", method, &asked["params"].to_string());
     loop {
-        let told = puppet.message();
+        let told = component.message();
         if told["id"] == "on" && told.get("method").is_none() {
-            return puppet.answer(&asked, &told["result"].to_string());
+            return component.answer(&asked, &told["result"].to_string());
         }
         // What is said meanwhile goes to the editor.
         let inner = &told["params"];
-        puppet.send(
+        component.send(
             &json!({ "jsonrpc": "2.0", "method": inner["method"], "params": inner["params"] })
                 .to_string(),
         );
     }
 }
 
-fn greet(puppet: &mut Puppet) {
-    let asked = puppet.request("proxy/initialize");
-    puppet.forward("greeting", "initialize", &asked["params"].to_string());
-    let told = puppet.message();
-    puppet.answer(&asked, &told["result"].to_string());
+fn greet(component: &mut ScriptedComponent) {
+    let asked = component.request("proxy/initialize");
+    component.forward("greeting", "initialize", &asked["params"].to_string());
+    let told = component.message();
+    component.answer(&asked, &told["result"].to_string());
 }
 
 #[test]
 fn a_component_is_killed_again_and_again_while_it_is_restarted() {
-    let (mut chain, puppet, session) = with_puppet("again", &[]);
-    signal(puppet.pid, libc::SIGKILL);
+    let (mut client, component, session) = with_scripted_proxy("again", &[]);
+    signal(component.pid, libc::SIGKILL);
     // It waits until somebody can be spoken to.
     let mut id = None;
     for _ in 0..7 {
-        let mut puppet = chain.stage.enter("puppet");
-        puppet.request("proxy/initialize");
-        id.get_or_insert_with(|| chain.prompt(&session, "hello"));
-        signal(puppet.pid, libc::SIGKILL);
-        let mut puppet = chain.stage.enter("puppet");
-        greet(&mut puppet);
-        puppet.request("session/new");
-        signal(puppet.pid, libc::SIGKILL);
+        let mut component = client.chain.wait_for_component("scripted");
+        component.request("proxy/initialize");
+        id.get_or_insert_with(|| client.send_prompt(&session, "hello"));
+        signal(component.pid, libc::SIGKILL);
+        let mut component = client.chain.wait_for_component("scripted");
+        greet(&mut component);
+        component.request("session/new");
+        signal(component.pid, libc::SIGKILL);
         // It has told nobody of the session; but somebody before it has.
-        let mut puppet = chain.stage.enter("puppet");
-        greet(&mut puppet);
-        let asked = puppet.request("session/new");
-        puppet.forward("on", "session/new", &asked["params"].to_string());
-        assert_eq!(puppet.message()["result"]["sessionId"], session);
-        signal(puppet.pid, libc::SIGKILL);
+        let mut component = client.chain.wait_for_component("scripted");
+        greet(&mut component);
+        let asked = component.request("session/new");
+        component.forward("on", "session/new", &asked["params"].to_string());
+        assert_eq!(component.message()["result"]["sessionId"], session);
+        signal(component.pid, libc::SIGKILL);
     }
-    let mut puppet = chain.stage.enter("puppet");
-    greet(&mut puppet);
-    pass_on(&mut puppet, "session/new");
-    pass_on(&mut puppet, "session/prompt");
-    let answer = chain.answer(id.expect("a prompt"));
+    let mut component = client.chain.wait_for_component("scripted");
+    greet(&mut component);
+    pass_on(&mut component, "session/new");
+    pass_on(&mut component, "session/prompt");
+    let answer = client.wait_for_answer(id.expect("a prompt"));
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
-    assert_eq!(chain.said(&session), ["hello"]);
-    assert_eq!(chain.component(1)["restarts"], 22);
-    puppet.exit(0);
-    chain.end();
+    assert_eq!(client.take_texts(&session), ["hello"]);
+    assert_eq!(client.component_status(1)["restarts"], 22);
+    component.exit(0);
+    client.shut_down();
 }
 
 /// It cannot be started any more: that is a failure like any other.
@@ -268,19 +271,20 @@ fn a_component_is_killed_again_and_again_while_it_is_restarted() {
 fn a_program_that_was_removed_meanwhile_is_left_out() {
     let place = directory("removed");
     let program =
-        script(&place, "vanishing", &format!("exec '{}'", binary("transparent").display()));
+        write_script(&place, "vanishing", &format!("exec '{}'", binary("transparent").display()));
     let command = format!("'{}'", program.display());
     let options = ["--restarts", "3/60", "--restart-delay", "0..0"];
     let components = [command, proxy("second"), agent(&[])];
-    let mut chain = Drive::start(stage().option(&options), "removed-runtime", &components);
-    let session = chain.session();
+    let mut client =
+        TestClient::start(test_chain().option(&options), "removed-runtime", &components);
+    let session = client.new_session();
     std::fs::remove_file(&program).expect("it was there");
-    chain.kill(1);
-    let state = chain.wait_for_state(1, "bypassed");
+    client.kill(1);
+    let state = client.wait_for_state(1, "bypassed");
     let exit = state["lastExit"].as_str().expect("an end");
     assert!(exit.contains("could not be started") && exit.contains("command not found"), "{state}");
-    chain.echo(&session, "without it");
-    assert_eq!(chain.end(), 0);
+    client.assert_echo(&session, "without it");
+    assert_eq!(client.shut_down(), 0);
     std::fs::remove_dir_all(place).expect("the directory is ours");
 }
 
@@ -289,33 +293,34 @@ fn a_program_that_was_removed_meanwhile_is_left_out() {
 fn a_program_that_is_replaced_by_another_file_is_restarted() {
     let place = directory("replaced");
     let body = format!("exec '{}'", binary("transparent").display());
-    let program = script(&place, "changing", &body);
+    let program = write_script(&place, "changing", &body);
     let options = ["--restarts", "1000/60", "--restart-delay", "0.05..0.05"];
     let components = [format!("'{}'", program.display()), agent(&[])];
-    let mut chain = Drive::start(stage().option(&options), "replaced-runtime", &components);
-    let session = chain.session();
+    let mut client =
+        TestClient::start(test_chain().option(&options), "replaced-runtime", &components);
+    let session = client.new_session();
     std::fs::remove_file(&program).expect("it was there");
-    let pid = chain.pid(1);
+    let pid = client.pid(1);
     signal(pid, libc::SIGKILL);
     wait_until("it was tried in vain", || {
-        let state = chain.component(1);
+        let state = client.component_status(1);
         state["lastExit"].as_str().filter(|it| it.contains("command not found")).map(|_| ())
     });
-    let waiting = chain.prompt(&session, "held");
-    script(&place, "changing", &body);
-    assert_eq!(chain.answer(waiting)["result"]["stopReason"], "end_turn");
-    assert_eq!(chain.said(&session), ["held"]);
-    chain.echo(&session, "with the new one");
-    assert_eq!(chain.end(), 0);
+    let waiting = client.send_prompt(&session, "held");
+    write_script(&place, "changing", &body);
+    assert_eq!(client.wait_for_answer(waiting)["result"]["stopReason"], "end_turn");
+    assert_eq!(client.take_texts(&session), ["held"]);
+    client.assert_echo(&session, "with the new one");
+    assert_eq!(client.shut_down(), 0);
     std::fs::remove_dir_all(place).expect("the directory is ours");
 }
 
 /// Takes the place of one that was killed: is greeted, and told of the session.
-fn succeed(chain: &mut Drive, name: &str) -> Puppet {
-    let mut puppet = chain.stage.enter(name);
-    greet(&mut puppet);
-    pass_on(&mut puppet, "session/new");
-    puppet
+fn succeed(client: &mut TestClient, name: &str) -> ScriptedComponent {
+    let mut component = client.chain.wait_for_component(name);
+    greet(&mut component);
+    pass_on(&mut component, "session/new");
+    component
 }
 
 /// The one who has the cancellation in its hands when it dies may have come after the prompt had passed,
@@ -323,41 +328,45 @@ fn succeed(chain: &mut Drive, name: &str) -> Puppet {
 #[test]
 fn a_cancellation_is_not_lost_with_one_that_came_after_the_prompt() {
     for dies in ["upper", "lower"] {
-        let setup = stage().option(&TIRELESS);
-        let puppets = ["upper", "lower"].map(|name| setup.component(name).to_string());
-        let components: Vec<String> = puppets.into_iter().chain([agent(&[])]).collect();
-        let mut chain = Drive::begin(setup, &format!("cancellation-{dies}"), &components);
+        let setup = test_chain().option(&TIRELESS);
+        let components = ["upper", "lower"].map(|name| setup.scripted_json(name).to_string());
+        let components: Vec<String> = components.into_iter().chain([agent(&[])]).collect();
+        let mut client = TestClient::start_without_initialize(
+            setup,
+            &format!("cancellation-{dies}"),
+            &components,
+        );
         let greeting = json!({ "protocolVersion": 1, "clientCapabilities": {} });
-        let greeting = chain.ask("initialize", greeting);
-        let mut both = ["upper", "lower"].map(|name| chain.stage.enter(name));
+        let greeting = client.send_request("initialize", greeting);
+        let mut both = ["upper", "lower"].map(|name| client.chain.wait_for_component(name));
         down_and_up(&mut both, "proxy/initialize", "initialize");
-        assert!(chain.answer(greeting)["result"].is_object());
-        let id = chain.ask("session/new", json!({ "cwd": "/", "mcpServers": [] }));
+        assert!(client.wait_for_answer(greeting)["result"].is_object());
+        let id = client.send_request("session/new", json!({ "cwd": "/", "mcpServers": [] }));
         down_and_up(&mut both, "session/new", "session/new");
-        let session = chain.answer(id)["result"]["sessionId"].clone();
+        let session = client.wait_for_answer(id)["result"]["sessionId"].clone();
         let [mut upper, mut lower] = both;
 
-        let id = chain.prompt(session.as_str().expect("a session"), "wait");
-        for puppet in [&mut upper, &mut lower] {
-            let asked = puppet.request("session/prompt");
-            puppet.forward("prompt", "session/prompt", &asked["params"].to_string());
+        let id = client.send_prompt(session.as_str().expect("a session"), "wait");
+        for component in [&mut upper, &mut lower] {
+            let asked = component.request("session/prompt");
+            component.forward("prompt", "session/prompt", &asked["params"].to_string());
         }
         // The agent is at work.
         assert_eq!(lower.message()["params"]["method"], "session/update");
         signal(lower.pid, libc::SIGKILL);
-        let mut lower = succeed(&mut chain, "lower");
+        let mut lower = succeed(&mut client, "lower");
 
         let params = json!({ "sessionId": session });
-        chain.notify("session/cancel", params.clone());
+        client.notify("session/cancel", params.clone());
         assert_eq!(upper.message()["method"], "session/cancel");
         if dies == "upper" {
             signal(upper.pid, libc::SIGKILL);
-            succeed(&mut chain, "upper");
+            succeed(&mut client, "upper");
         } else {
             upper.send(&wrapped_notification("session/cancel", &params.to_string()));
             assert_eq!(lower.message()["method"], "session/cancel");
             signal(lower.pid, libc::SIGKILL);
-            succeed(&mut chain, "lower");
+            succeed(&mut client, "lower");
             // It gets the answer of the agent for the one that is gone.
             let asked = loop {
                 let told = upper.message();
@@ -368,23 +377,23 @@ fn a_cancellation_is_not_lost_with_one_that_came_after_the_prompt() {
             assert_eq!(asked["result"]["stopReason"], "cancelled", "{asked}");
             continue;
         }
-        let answer = chain.answer(id);
+        let answer = client.wait_for_answer(id);
         assert_eq!(answer["result"]["stopReason"], "cancelled", "{answer}");
     }
 }
 
-/// A request passes two puppets, and its answer.
-fn down_and_up([upper, lower]: &mut [Puppet; 2], method: &str, on: &str) {
+/// A request passes two scripted components, and its answer.
+fn down_and_up([upper, lower]: &mut [ScriptedComponent; 2], method: &str, on: &str) {
     let mut asked = Vec::new();
-    for puppet in [&mut *upper, &mut *lower] {
-        let request = puppet.request(method);
-        puppet.forward("on", on, &request["params"].to_string());
+    for component in [&mut *upper, &mut *lower] {
+        let request = component.request(method);
+        component.forward("on", on, &request["params"].to_string());
         asked.push(request);
     }
-    for (puppet, request) in [lower, upper].into_iter().zip(asked.iter().rev()) {
-        let told = puppet.message();
+    for (component, request) in [lower, upper].into_iter().zip(asked.iter().rev()) {
+        let told = component.message();
         assert_eq!(told["id"], "on", "{told}");
-        puppet.answer(request, &told["result"].to_string());
+        component.answer(request, &told["result"].to_string());
     }
 }
 
@@ -393,19 +402,19 @@ fn down_and_up([upper, lower]: &mut [Puppet; 2], method: &str, on: &str) {
 fn a_chain_in_the_chain_is_killed() {
     let inner =
         ["inner-a", "inner-b"].map(|it| format!("'{}' {it}", binary("transparent").display()));
-    let inner = stage().subchain(&inner);
+    let inner = test_chain().subchain(&inner);
     let components = [inner, proxy("second"), agent(&[])];
-    let mut chain = Drive::start(stage().option(&TIRELESS), "nested", &components);
-    let session = chain.session();
+    let mut client = TestClient::start(test_chain().option(&TIRELESS), "nested", &components);
+    let session = client.new_session();
     for round in 0..5 {
-        let children = children_of(chain.pid(1));
+        let children = children_of(client.pid(1));
         assert!(children.len() >= 2, "{children:?}");
-        chain.replace(1);
+        client.kill_and_wait_for_restart(1);
         children.into_iter().for_each(|pid| assert_gone(pid, "a component of the inner chain"));
-        chain.echo(&session, &format!("after round {round}"));
+        client.assert_echo(&session, &format!("after round {round}"));
     }
     // One of its components alone is its own care.
-    let inner = chain.pid(1);
+    let inner = client.pid(1);
     let child = wait_until("it has components", || {
         let mut children = children_of(inner).into_iter();
         children.find(|pid| {
@@ -415,15 +424,15 @@ fn a_chain_in_the_chain_is_killed() {
     });
     signal(child, libc::SIGKILL);
     assert_gone(child, "a component of the inner chain");
-    let (said, answer) = chain.turn(&session, "hello");
+    let (said, answer) = client.run_turn(&session, "hello");
     // It may not have been noticed yet.
     if answer["error"].is_null() {
         assert_eq!(said, ["hello"]);
     } else {
-        chain.echo(&session, "hello");
+        client.assert_echo(&session, "hello");
     }
-    assert_eq!(chain.pid(1), inner);
-    assert_eq!(chain.end(), 0);
+    assert_eq!(client.pid(1), inner);
+    assert_eq!(client.shut_down(), 0);
 }
 
 fn children_of(pid: u32) -> Vec<u32> {

@@ -13,14 +13,14 @@ mod scarcity;
 mod soak;
 mod stops;
 
-use testkit::drive::Drive;
-use testkit::stage::{Setup, Stage, binary, memory, wait_until};
+use testkit::test_chain::{TestChain, TestChainBuilder, binary, memory, wait_until};
+use testkit::test_client::TestClient;
 
 /// The chain goes on, however often a component dies.
 const TIRELESS: [&str; 4] = ["--restarts", "10000/3600", "--restart-delay", "0..0"];
 
-fn stage() -> Setup {
-    Stage::new(env!("CARGO_BIN_EXE_conductor"))
+fn test_chain() -> TestChainBuilder {
+    TestChain::builder(env!("CARGO_BIN_EXE_conductor"))
 }
 
 /// A program of the testkit, as a COMPONENT with this name.
@@ -35,13 +35,13 @@ fn proxy(name: &str) -> String {
 
 /// An agent that a restart costs nothing.
 fn agent(arguments: &[&str]) -> String {
-    component("agent", "durable", arguments)
+    component("agent", "resumable_agent", arguments)
 }
 
 /// Two proxies and an agent.
-fn chain(name: &str, options: &[&str]) -> Drive {
+fn start_chain(name: &str, options: &[&str]) -> TestClient {
     let components = [proxy("first"), proxy("second"), agent(&[])];
-    Drive::start(stage().option(&TIRELESS).option(options), name, &components)
+    TestClient::start(test_chain().option(&TIRELESS).option(options), name, &components)
 }
 
 /// What a process uses.

@@ -4,23 +4,23 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 
 use serde_json::Value;
-use testkit::drive::Drive;
-use testkit::stage::{signal, wait_until};
+use testkit::test_chain::{signal, wait_until};
+use testkit::test_client::TestClient;
 
-use crate::{agent, chain, component, proxy, stage, usage};
+use crate::{agent, component, proxy, start_chain, test_chain, usage};
 
 #[test]
 fn a_full_disk_for_the_log_does_not_touch_the_chain() {
-    let mut chain = chain("full-log", &["--log", "debug", "--log-file", "/dev/full"]);
-    let session = chain.session();
+    let mut client = start_chain("full-log", &["--log", "debug", "--log-file", "/dev/full"]);
+    let session = client.new_session();
     for round in 0..20 {
-        chain.echo(&session, &format!("round {round}"));
+        client.assert_echo(&session, &format!("round {round}"));
     }
-    chain.replace(1);
-    chain.replace(3);
-    chain.echo(&session, "after restarts");
-    assert_eq!(chain.end(), 0);
-    assert_eq!(chain.stage.conductor.stderr(), "");
+    client.kill_and_wait_for_restart(1);
+    client.kill_and_wait_for_restart(3);
+    client.assert_echo(&session, "after restarts");
+    assert_eq!(client.shut_down(), 0);
+    assert_eq!(client.chain.conductor.stderr(), "");
 }
 
 /// In a thread of the conductor's, and as a process.
@@ -30,14 +30,15 @@ fn a_full_disk_for_the_log_component_does_not_touch_the_chain() {
     for (number, program) in ["builtin:", &format!("{process} ")].iter().enumerate() {
         let log = format!("{program}log --file /dev/full --level trace");
         let name = format!("full-disk-{number}");
-        let mut chain = Drive::start(stage(), &name, &[log, proxy("second"), agent(&[])]);
-        let session = chain.session();
+        let mut client =
+            TestClient::start(test_chain(), &name, &[log, proxy("second"), agent(&[])]);
+        let session = client.new_session();
         for round in 0..20 {
-            chain.echo(&session, &format!("round {round}"));
+            client.assert_echo(&session, &format!("round {round}"));
         }
-        assert_eq!(chain.component(1)["restarts"], 0);
-        assert_eq!(chain.end(), 0);
-        let said = chain.stage.conductor.stderr();
+        assert_eq!(client.component_status(1)["restarts"], 0);
+        assert_eq!(client.shut_down(), 0);
+        let said = client.chain.conductor.stderr();
         assert_eq!(said.matches("No space left").count(), 1, "it is said once: {said}");
     }
 }
@@ -54,8 +55,8 @@ fn allow_descriptors(pid: u32, most: u64) {
 const TOO_MANY: &str = "Too many open files";
 
 /// How often a restart has failed for want of descriptors.
-fn failures(chain: &Drive) -> usize {
-    chain.stage.conductor.stderr().matches(TOO_MANY).count()
+fn failures(client: &TestClient) -> usize {
+    client.chain.conductor.stderr().matches(TOO_MANY).count()
 }
 
 #[test]
@@ -64,22 +65,22 @@ fn a_restart_without_descriptors_is_tried_again_until_there_are_some() {
         let options = ["--restarts", "10000/3600", "--restart-delay", "0.01..0.02"];
         let components = [proxy("first"), proxy("second"), agent(&[])];
         let name = format!("descriptors-{number}");
-        let mut chain = Drive::start(stage().option(&options), &name, &components);
-        let session = chain.session();
-        let (conductor, victim) = (chain.stage.conductor.pid(), chain.pid(number));
+        let mut client = TestClient::start(test_chain().option(&options), &name, &components);
+        let session = client.new_session();
+        let (conductor, victim) = (client.chain.conductor.pid(), client.pid(number));
         allow_descriptors(conductor, 4);
         signal(victim, libc::SIGKILL);
-        wait_until("it was tried in vain", || (failures(&chain) >= 3).then_some(()));
+        wait_until("it was tried in vain", || (failures(&client) >= 3).then_some(()));
         // Who is there can be spoken to as before.
-        let held = chain.prompt(&session, "held");
-        wait_until("it was tried again", || (failures(&chain) >= 6).then_some(()));
+        let held = client.send_prompt(&session, "held");
+        wait_until("it was tried again", || (failures(&client) >= 6).then_some(()));
         allow_descriptors(conductor, 1024);
-        assert_eq!(chain.answer(held)["result"]["stopReason"], "end_turn");
-        assert_eq!(chain.said(&session), ["held"]);
-        chain.pid(number);
-        chain.echo(&session, "with descriptors");
-        assert_eq!(chain.end(), 0);
-        let said = chain.stage.conductor.stderr();
+        assert_eq!(client.wait_for_answer(held)["result"]["stopReason"], "end_turn");
+        assert_eq!(client.take_texts(&session), ["held"]);
+        client.pid(number);
+        client.assert_echo(&session, "with descriptors");
+        assert_eq!(client.shut_down(), 0);
+        let said = client.chain.conductor.stderr();
         assert!(!said.contains("panicked"), "{said}");
     }
 }
@@ -90,52 +91,54 @@ fn restarts_without_descriptors_come_to_an_end() {
     let options = ["--restarts", "3/3600", "--restart-delay", "0..0", "--grace", "0.3"];
     let components = [proxy("first"), agent(&[])];
     // A proxy is left out.
-    let mut chain = Drive::start(stage().option(&options), "no-descriptors-1", &components);
-    let session = chain.session();
-    let victim = chain.pid(1);
-    allow_descriptors(chain.stage.conductor.pid(), 4);
+    let mut client =
+        TestClient::start(test_chain().option(&options), "no-descriptors-1", &components);
+    let session = client.new_session();
+    let victim = client.pid(1);
+    allow_descriptors(client.chain.conductor.pid(), 4);
     signal(victim, libc::SIGKILL);
     wait_until("it is left out", || {
-        let said = chain.stage.conductor.stderr();
+        let said = client.chain.conductor.stderr();
         said.contains("left out").then_some(())
     });
-    chain.echo(&session, "without it");
-    assert_eq!(chain.end(), 0);
+    client.assert_echo(&session, "without it");
+    assert_eq!(client.shut_down(), 0);
 
     // Without its agent, the chain ends.
-    let mut chain = Drive::start(stage().option(&options), "no-descriptors-2", &components);
-    let session = chain.session();
-    let victim = chain.pid(2);
-    let id = chain.prompt(&session, "wait");
-    chain.wait_for_word(&session, "waiting");
-    allow_descriptors(chain.stage.conductor.pid(), 4);
+    let mut client =
+        TestClient::start(test_chain().option(&options), "no-descriptors-2", &components);
+    let session = client.new_session();
+    let victim = client.pid(2);
+    let id = client.send_prompt(&session, "wait");
+    client.wait_for_text(&session, "waiting");
+    allow_descriptors(client.chain.conductor.pid(), 4);
     signal(victim, libc::SIGKILL);
-    let answer = chain.answer(id);
+    let answer = client.wait_for_answer(id);
     assert_eq!(answer["error"]["data"]["component"], "agent", "{answer}");
-    assert_eq!(chain.stage.conductor.status(), 1);
-    let said = chain.stage.conductor.stderr();
+    assert_eq!(client.chain.conductor.status(), 1);
+    let said = client.chain.conductor.stderr();
     let last = said.lines().last().expect("a line");
     assert!(last.starts_with("conductor: agent 'agent'") && last.contains(TOO_MANY), "{said}");
     assert!(!said.contains("panicked"), "{said}");
 }
 
 /// Where an MCP client can call: the port, and the secret.
-fn declared(chain: &mut Drive) -> (String, u16, String) {
-    let session = chain.session();
-    let (said, _) = chain.turn(&session, "servers");
-    let servers: Value = testkit::stage::parse(&said[0]);
+fn declared(client: &mut TestClient) -> (String, u16, String) {
+    let session = client.new_session();
+    let (said, _) = client.run_turn(&session, "servers");
+    let servers: Value = testkit::test_chain::parse(&said[0]);
     let port = servers[0]["args"][1].as_str().and_then(|it| it.parse().ok()).expect("a port");
     (session, port, servers[0]["env"][0]["value"].as_str().expect("a secret").to_owned())
 }
 
 #[test]
 fn calls_that_use_up_the_descriptors_keep_nobody_from_going_on() {
-    let components = [component("words", "words", &[]), agent(&["--bridged"])];
+    let components = [component("words", "word_count_proxy", &[]), agent(&["--bridged"])];
     let options = ["--restarts", "10000/3600", "--restart-delay", "0.01..0.02"];
-    let mut chain = Drive::start(stage().option(&options), "calls", &components);
-    let (session, port, secret) = declared(&mut chain);
-    let conductor = chain.stage.conductor.pid();
-    let (said, _) = chain.turn(&session, "client one two three");
+    let mut client = TestClient::start(test_chain().option(&options), "calls", &components);
+    let (session, port, secret) = declared(&mut client);
+    let conductor = client.chain.conductor.pid();
+    let (said, _) = client.run_turn(&session, "client one two three");
     assert_eq!(said, ["3 words"]);
 
     let before = usage(conductor);
@@ -155,18 +158,18 @@ fn calls_that_use_up_the_descriptors_keep_nobody_from_going_on() {
     while call(&secret) {}
     assert!(usage(conductor).descriptors >= 60, "{:?}", usage(conductor));
     // Whoever is there goes on; who dies cannot be started now.
-    chain.echo(&session, "meanwhile");
-    let victim = chain.stage.conductor.component("words");
+    client.assert_echo(&session, "meanwhile");
+    let victim = client.chain.conductor.component_pid("word_count_proxy");
     signal(victim, libc::SIGKILL);
-    wait_until("it was tried in vain", || (failures(&chain) >= 1).then_some(()));
+    wait_until("it was tried in vain", || (failures(&client) >= 1).then_some(()));
     // The callers leave: there is room.
     drop(calls);
-    chain.pid(1);
-    let (said, _) = chain.turn(&session, "client one two");
+    client.pid(1);
+    let (said, _) = client.run_turn(&session, "client one two");
     assert_eq!(said, ["2 words"]);
     allow_descriptors(conductor, 1024);
     assert_eq!(crate::growth(conductor, before) >> 13, 0);
-    assert_eq!(chain.end(), 0);
-    let said = chain.stage.conductor.stderr();
+    assert_eq!(client.shut_down(), 0);
+    let said = client.chain.conductor.stderr();
     assert!(!said.contains("panicked"), "{said}");
 }

@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use testkit::drive::Drive;
-use testkit::stage::{signal, wait_until};
+use testkit::test_chain::{signal, wait_until};
+use testkit::test_client::TestClient;
 
-use crate::{TIRELESS, Usage, agent, component, growth, proxy, stage, usage};
+use crate::{TIRELESS, Usage, agent, component, growth, proxy, test_chain, usage};
 
 /// How many sessions are open at most.
 const SESSIONS: usize = 8;
@@ -32,7 +32,7 @@ enum Asked {
 }
 
 struct Soak {
-    chain: Drive,
+    client: TestClient,
     seed: u64,
     random: u64,
     /// The verb of prompts that have tools called.
@@ -73,7 +73,7 @@ impl Soak {
 
     fn kill(&mut self) {
         let number = self.below(4) + 1;
-        if let Some(pid) = self.chain.component(number)["pid"].as_u64() {
+        if let Some(pid) = self.client.component_status(number)["pid"].as_u64() {
             signal(pid as u32, libc::SIGKILL);
             self.kills += 1;
         }
@@ -85,14 +85,15 @@ impl Soak {
 
     fn open_session(&mut self) {
         if self.sessions() < SESSIONS {
-            let id = self.chain.ask("session/new", json!({ "cwd": "/", "mcpServers": [] }));
+            let id =
+                self.client.send_request("session/new", json!({ "cwd": "/", "mcpServers": [] }));
             self.open.push((id, Asked::Open));
         }
     }
 
     fn close_session(&mut self) {
         if let Some(session) = self.idle_session() {
-            let id = self.chain.ask("session/close", json!({ "sessionId": session }));
+            let id = self.client.send_request("session/close", json!({ "sessionId": session }));
             self.open.push((id, Asked::Close));
         }
     }
@@ -115,7 +116,7 @@ impl Soak {
             5..7 => format!("stream {}", self.below(200)),
             _ => "hello".to_owned(),
         };
-        let id = self.chain.prompt(&session, &text);
+        let id = self.client.send_prompt(&session, &text);
         self.last_prompts.push((id, text.clone()));
         if text == "wait" {
             self.waiting.push(session.clone());
@@ -133,7 +134,7 @@ impl Soak {
             _ => self.waiting.pop(),
         };
         if let Some(session) = session {
-            self.chain.notify("session/cancel", json!({ "sessionId": session }));
+            self.client.notify("session/cancel", json!({ "sessionId": session }));
         }
     }
 
@@ -145,9 +146,9 @@ impl Soak {
             && self.waiting.contains(session)
         {
             self.waiting.retain(|it| it != session);
-            self.chain.notify("session/cancel", json!({ "sessionId": session }));
+            self.client.notify("session/cancel", json!({ "sessionId": session }));
         }
-        let answer = self.chain.answer(id);
+        let answer = self.client.wait_for_answer(id);
         self.answers += 1;
         if answer.get("error").is_some() {
             self.errors += 1;
@@ -155,7 +156,7 @@ impl Soak {
         }
         match asked {
             Asked::Prompt { session } => {
-                self.chain.said(&session);
+                self.client.take_texts(&session);
                 self.idle.push(session);
             }
             Asked::Open => {
@@ -174,7 +175,7 @@ impl Soak {
             self.take_answer();
         }
         wait_until("all are live", || {
-            let status = self.chain.status();
+            let status = self.client.status();
             let components = status["components"].as_array().cloned().unwrap_or_default();
             components.iter().all(|it| it["state"] == "live").then_some(())
         });
@@ -183,16 +184,16 @@ impl Soak {
         for session in self.idle.clone() {
             let mut tries = Vec::new();
             let answered = (0..5).any(|_| {
-                let (said, answer) = self.chain.turn(&session, &text);
+                let (said, answer) = self.client.run_turn(&session, &text);
                 let right = answer["result"]["stopReason"] == "end_turn" && said == ["2 words"];
                 tries.push((said, answer));
                 right
             });
             assert!(answered, "a session that is open can be used: {tries:#?}");
         }
-        assert_eq!(self.chain.open(), 0);
-        self.chain.heard.clear();
-        usage(self.chain.stage.conductor.pid())
+        assert_eq!(self.client.open_requests(), 0);
+        self.client.received.clear();
+        usage(self.client.chain.conductor.pid())
     }
 }
 
@@ -200,14 +201,14 @@ impl Soak {
 impl Drop for Soak {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let said = self.chain.stage.conductor.stderr();
+            let said = self.client.chain.conductor.stderr();
             let last: Vec<&str> = said.lines().rev().take(20).collect();
             eprintln!(
                 "SEED={}; waits for {}; open: {:#?}\nnewest first: {last:#?}",
                 self.seed, self.awaited, self.open
             );
             let prompts: Vec<_> = self.last_prompts.iter().rev().take(30).collect();
-            eprintln!("{prompts:?}\n{:#}", self.chain.status());
+            eprintln!("{prompts:?}\n{:#}", self.client.status());
         }
     }
 }
@@ -224,14 +225,18 @@ fn environment(name: &str, usual: u64) -> u64 {
 fn soak(name: &str, tool: &'static str, options: &[&str]) {
     let seconds = Duration::from_secs(environment("ENDURANCE", 8));
     let seed = environment("SEED", 0x5eed_1234_abcd_0001);
-    let components =
-        [proxy("first"), component("words", "words", &[]), proxy("third"), agent(options)];
+    let components = [
+        proxy("first"),
+        component("words", "word_count_proxy", &[]),
+        proxy("third"),
+        agent(options),
+    ];
     // By itself it would try another way with an agent that does not connect in its first turn.
-    let setup = stage().option(&TIRELESS).option(&["--mcp-bridge", "stdio"]);
-    let chain = Drive::start(setup, name, &components);
+    let setup = test_chain().option(&TIRELESS).option(&["--mcp-bridge", "stdio"]);
+    let client = TestClient::start(setup, name, &components);
     let (idle, waiting, open) = (Vec::new(), Vec::new(), Vec::new());
     let mut soak = Soak {
-        chain,
+        client,
         seed,
         random: seed,
         tool,
@@ -266,9 +271,9 @@ fn soak(name: &str, tool: &'static str, options: &[&str]) {
         samples.len()
     );
     assert!(soak.kills > 10 && soak.errors < soak.answers / 2, "{told}");
-    let grown = growth(soak.chain.stage.conductor.pid(), before);
+    let grown = growth(soak.client.chain.conductor.pid(), before);
     assert!(grown < SLACK, "{told}: the conductor has grown by {grown} KiB");
-    assert_eq!(soak.chain.end(), 0, "{told}");
+    assert_eq!(soak.client.shut_down(), 0, "{told}");
     eprintln!("{name}: {told}, grown by {grown} KiB");
 }
 

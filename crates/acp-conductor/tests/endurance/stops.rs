@@ -3,22 +3,25 @@
 use std::io::Write;
 
 use serde_json::json;
-use testkit::drive::Drive;
 use testkit::flow::Numbered;
-use testkit::stage::{alive, assert_gone, memory, patiently, signal, wait_for_rest, wait_until};
+use testkit::test_chain::{
+    assert_gone, is_alive, memory, signal, wait_until, wait_until_idle, with_timeout,
+};
+use testkit::test_client::TestClient;
 
 use crate::deaths::assert_crashed;
-use crate::{agent, chain, component, proxy, stage};
+use crate::{agent, component, proxy, start_chain, test_chain};
 
 /// Who does not read holds up who writes to it; the conductor keeps little.
 #[test]
 fn a_proxy_that_is_stopped_holds_the_editor_back_and_goes_on_where_it_was() {
     const COUNT: u64 = 20_000;
-    let components = [proxy("first"), proxy("second"), component("tally", "tally", &[])];
-    let mut chain = Drive::start(stage(), "stopped-proxy", &components);
-    let (conductor, stopped) = (chain.stage.conductor.pid(), chain.pid(1));
+    let components =
+        [proxy("first"), proxy("second"), component("counting_agent", "counting_agent", &[])];
+    let mut client = TestClient::start(test_chain(), "stopped-proxy", &components);
+    let (conductor, stopped) = (client.chain.conductor.pid(), client.pid(1));
     signal(stopped, libc::SIGSTOP);
-    let mut input = chain.stage.editor.take_stdin();
+    let mut input = client.chain.editor.take_stdin();
     let writer = std::thread::spawn(move || {
         let mut numbered = Numbered::new(5000);
         for number in 0..COUNT {
@@ -27,16 +30,16 @@ fn a_proxy_that_is_stopped_holds_the_editor_back_and_goes_on_where_it_was() {
         writeln!(input, r#"{{"jsonrpc":"2.0","id":1000,"method":"_tally"}}"#).expect("it reads");
         input
     });
-    wait_for_rest(&[conductor]);
+    wait_until_idle(&[conductor]);
     let (_, peak) = memory(conductor);
     assert!(peak < 64 << 10, "the conductor used {} MiB", peak >> 10);
     signal(stopped, libc::SIGCONT);
-    let input = patiently("the editor writes", || writer.join().expect("no panic"));
-    let answer = chain.stage.editor.message();
+    let input = with_timeout("the editor writes", || writer.join().expect("no panic"));
+    let answer = client.chain.editor.message();
     assert_eq!(answer["result"], json!({ "count": COUNT, "wrong": null }));
-    assert_eq!(chain.component(1)["restarts"], 0);
+    assert_eq!(client.component_status(1)["restarts"], 0);
     drop(input);
-    assert_eq!(chain.stage.conductor.status(), 0);
+    assert_eq!(client.chain.conductor.status(), 0);
 }
 
 /// A limit that a healthy component keeps even on a busy machine.
@@ -46,48 +49,48 @@ const LIMIT: &str = "4";
 fn a_component_that_is_stopped_in_a_prompt_is_replaced() {
     for number in [1, 3] {
         let name = format!("stopped-in-prompt-{number}");
-        let mut chain = chain(&name, &["--prompt-limit", LIMIT]);
-        let session = chain.session();
-        let pid = chain.pid(number);
+        let mut client = start_chain(&name, &["--prompt-limit", LIMIT]);
+        let session = client.new_session();
+        let pid = client.pid(number);
         signal(pid, libc::SIGSTOP);
-        let id = chain.prompt(&session, "hello");
-        let answer = chain.answer(id);
+        let id = client.send_prompt(&session, "hello");
+        let answer = client.wait_for_answer(id);
         let message = answer["error"]["message"].as_str().unwrap_or_default();
         assert!(message.contains("restarted") && message.contains("4 s"), "{answer}");
         let name = if number == 1 { "first" } else { "agent" };
         assert_eq!(answer["error"]["data"]["component"], name, "{answer}");
         assert_gone(pid, "the one that was stopped");
-        chain.echo(&session, "after it");
-        assert_eq!(chain.end(), 0);
+        client.assert_echo(&session, "after it");
+        assert_eq!(client.shut_down(), 0);
     }
 }
 
 #[test]
 fn a_component_that_is_stopped_with_another_request_is_replaced() {
-    let mut chain = chain("stopped-in-request", &["--answer-limit", LIMIT]);
-    let session = chain.session();
-    signal(chain.pid(2), libc::SIGSTOP);
-    let id = chain.ask("session/close", json!({ "sessionId": "another" }));
-    let answer = chain.answer(id);
+    let mut client = start_chain("stopped-in-request", &["--answer-limit", LIMIT]);
+    let session = client.new_session();
+    signal(client.pid(2), libc::SIGSTOP);
+    let id = client.send_request("session/close", json!({ "sessionId": "another" }));
+    let answer = client.wait_for_answer(id);
     assert_eq!(answer["error"]["data"]["component"], "second", "{answer}");
-    chain.echo(&session, "after it");
-    assert_eq!(chain.end(), 0);
+    client.assert_echo(&session, "after it");
+    assert_eq!(client.shut_down(), 0);
 }
 
 #[test]
 fn a_component_that_is_stopped_and_cannot_be_cancelled_is_replaced() {
-    let mut chain = chain("stopped-cancelled", &["--cancel-limit", LIMIT]);
-    let session = chain.session();
-    let id = chain.prompt(&session, "wait");
-    chain.wait_for_word(&session, "waiting");
-    let pid = chain.pid(3);
+    let mut client = start_chain("stopped-cancelled", &["--cancel-limit", LIMIT]);
+    let session = client.new_session();
+    let id = client.send_prompt(&session, "wait");
+    client.wait_for_text(&session, "waiting");
+    let pid = client.pid(3);
     signal(pid, libc::SIGSTOP);
-    chain.notify("session/cancel", json!({ "sessionId": session }));
-    let answer = chain.answer(id);
+    client.notify("session/cancel", json!({ "sessionId": session }));
+    let answer = client.wait_for_answer(id);
     assert_eq!(answer["result"]["stopReason"], "cancelled", "{answer}");
     assert_gone(pid, "the one that was stopped");
-    chain.echo(&session, "after it");
-    assert_eq!(chain.end(), 0);
+    client.assert_echo(&session, "after it");
+    assert_eq!(client.shut_down(), 0);
 }
 
 /// Nobody is replaced who goes on before the time is over.
@@ -95,17 +98,17 @@ fn a_component_that_is_stopped_and_cannot_be_cancelled_is_replaced() {
 fn a_component_that_is_stopped_for_a_moment_is_not_replaced() {
     for number in 1..=3 {
         let options = ["--prompt-limit", "600", "--answer-limit", "600"];
-        let mut chain = chain(&format!("stopped-shortly-{number}"), &options);
-        let session = chain.session();
-        let pid = chain.pid(number);
+        let mut client = start_chain(&format!("stopped-shortly-{number}"), &options);
+        let session = client.new_session();
+        let pid = client.pid(number);
         signal(pid, libc::SIGSTOP);
-        let id = chain.prompt(&session, "hello");
-        wait_for_rest(&[chain.stage.conductor.pid()]);
+        let id = client.send_prompt(&session, "hello");
+        wait_until_idle(&[client.chain.conductor.pid()]);
         signal(pid, libc::SIGCONT);
-        assert_eq!(chain.answer(id)["result"]["stopReason"], "end_turn");
-        assert_eq!(chain.said(&session), ["hello"]);
-        assert_eq!(chain.pid(number), pid);
-        assert_eq!(chain.end(), 0);
+        assert_eq!(client.wait_for_answer(id)["result"]["stopReason"], "end_turn");
+        assert_eq!(client.take_texts(&session), ["hello"]);
+        assert_eq!(client.pid(number), pid);
+        assert_eq!(client.shut_down(), 0);
     }
 }
 
@@ -124,63 +127,63 @@ fn reaper_of(conductor: u32) -> u32 {
 
 #[test]
 fn the_chain_goes_on_without_its_reaper() {
-    let mut chain = chain("no-reaper", &[]);
-    let session = chain.session();
-    let reaper = reaper_of(chain.stage.conductor.pid());
+    let mut client = start_chain("no-reaper", &[]);
+    let session = client.new_session();
+    let reaper = reaper_of(client.chain.conductor.pid());
     signal(reaper, libc::SIGKILL);
     assert_gone(reaper, "the reaper");
-    chain.echo(&session, "without it");
+    client.assert_echo(&session, "without it");
     for number in 1..=3 {
-        chain.replace(number);
-        chain.echo(&session, "after a restart");
+        client.kill_and_wait_for_restart(number);
+        client.assert_echo(&session, "after a restart");
     }
-    let id = chain.prompt(&session, "wait");
-    chain.wait_for_word(&session, "waiting");
-    chain.kill(3);
-    assert_crashed(&chain.answer(id), "agent");
-    let pids = [1, 2, 3].map(|number| chain.pid(number));
-    assert_eq!(chain.end(), 0);
-    assert!(pids.iter().all(|pid| !alive(*pid)));
+    let id = client.send_prompt(&session, "wait");
+    client.wait_for_text(&session, "waiting");
+    client.kill(3);
+    assert_crashed(&client.wait_for_answer(id), "agent");
+    let pids = [1, 2, 3].map(|number| client.pid(number));
+    assert_eq!(client.shut_down(), 0);
+    assert!(pids.iter().all(|pid| !is_alive(*pid)));
 }
 
 /// The parent-death signal is left, for the components themselves.
 #[test]
 fn without_its_reaper_too_a_conductor_that_is_killed_takes_its_components_with_it() {
     let components = [proxy("first"), agent(&["--deaf"])];
-    let mut chain = Drive::start(stage(), "no-reaper-killed", &components);
-    let reaper = reaper_of(chain.stage.conductor.pid());
+    let mut client = TestClient::start(test_chain(), "no-reaper-killed", &components);
+    let reaper = reaper_of(client.chain.conductor.pid());
     signal(reaper, libc::SIGKILL);
     assert_gone(reaper, "the reaper");
-    chain.replace(1);
-    let pids = [1, 2].map(|number| chain.pid(number));
-    chain.stage.conductor.signal(libc::SIGKILL);
-    chain.stage.conductor.status();
+    client.kill_and_wait_for_restart(1);
+    let pids = [1, 2].map(|number| client.pid(number));
+    client.chain.conductor.signal(libc::SIGKILL);
+    client.chain.conductor.status();
     pids.into_iter().for_each(|pid| assert_gone(pid, "a component"));
 }
 
 #[test]
 fn a_stopped_reaper_does_not_keep_the_conductor_from_ending() {
-    let mut chain = chain("stopped-reaper", &[]);
-    let session = chain.session();
-    let reaper = reaper_of(chain.stage.conductor.pid());
+    let mut client = start_chain("stopped-reaper", &[]);
+    let session = client.new_session();
+    let reaper = reaper_of(client.chain.conductor.pid());
     signal(reaper, libc::SIGSTOP);
-    chain.echo(&session, "without it");
-    chain.replace(1);
-    chain.echo(&session, "after a restart");
-    assert_eq!(chain.end(), 0);
+    client.assert_echo(&session, "without it");
+    client.kill_and_wait_for_restart(1);
+    client.assert_echo(&session, "after a restart");
+    assert_eq!(client.shut_down(), 0);
     assert_gone(reaper, "the reaper");
 }
 
 #[test]
 fn a_reaper_that_is_stopped_repeatedly_is_killed() {
-    let mut chain = chain("stopped-again", &[]);
-    let reaper = reaper_of(chain.stage.conductor.pid());
+    let mut client = start_chain("stopped-again", &[]);
+    let reaper = reaper_of(client.chain.conductor.pid());
     let stopping = std::thread::spawn(move || {
-        while alive(reaper) {
+        while is_alive(reaper) {
             signal(reaper, libc::SIGSTOP);
             std::thread::yield_now();
         }
     });
-    assert_eq!(chain.end(), 0);
+    assert_eq!(client.shut_down(), 0);
     stopping.join().expect("no panic");
 }

@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use testkit::stage::{Setup, Stage, assert_gone, binary};
+use testkit::test_chain::{TestChain, TestChainBuilder, assert_gone, binary};
 
 use crate::generation::{P3, P4};
 use crate::scripted_proxy::{GREETED, ScriptedProxy};
@@ -13,7 +13,7 @@ use crate::{SHORT_GRACE, new_setup};
 /// status.
 fn explain_mixed_chain(options: &[&str]) -> (String, String, i32) {
     let mut chain =
-        new_setup().option(&SHORT_GRACE).option(options).named(&["old", "older", "agent"]);
+        new_setup().option(&SHORT_GRACE).option(options).run_named(&["old", "older", "agent"]);
     let (mut old, mut older) = (
         ScriptedProxy::enter(&mut chain, "old", &P4),
         ScriptedProxy::enter(&mut chain, "older", &P3),
@@ -22,7 +22,7 @@ fn explain_mixed_chain(options: &[&str]) -> (String, String, i32) {
     old.forward_greeting(&first);
     let second = older.expect_greeting(&["proxy/initialize", "initialize"]);
     older.forward_greeting(&second);
-    let mut agent = chain.enter("agent");
+    let mut agent = chain.wait_for_component("agent");
     let asked = agent.request("initialize");
     agent.answer(
         &asked,
@@ -38,7 +38,7 @@ fn explain_mixed_chain(options: &[&str]) -> (String, String, i32) {
     (output, chain.conductor.stderr(), status)
 }
 
-fn read_all(chain: &mut Stage) -> String {
+fn read_all(chain: &mut TestChain) -> String {
     let mut text = String::new();
     while let Some(line) = chain.editor.next_line() {
         text += &line;
@@ -87,18 +87,20 @@ fn explain_shows_a_mixed_chain_as_json() {
         ]
     );
     assert_eq!(components[2]["mcp"], json!(["stdio", "http"]));
-    assert!(components[0]["command"].as_str().is_some_and(|it| it.contains("puppet")));
+    assert!(components[0]["command"].as_str().is_some_and(|it| it.contains("scripted")));
 }
 
 /// When the handshake fails, the report names the component that caused it, and no process stays behind.
 #[test]
 fn explain_names_the_component_that_breaks_the_handshake() {
     for options in [&["--explain"][..], &["--explain", "--json"]] {
-        let mut chain = new_setup().option(&SHORT_GRACE).option(options).named(&["eliza", "agent"]);
-        let (mut eliza, agent) = (chain.enter("eliza"), chain.enter("agent"));
+        let mut chain =
+            new_setup().option(&SHORT_GRACE).option(options).run_named(&["eliza", "agent"]);
+        let (mut eliza, agent) =
+            (chain.wait_for_component("eliza"), chain.wait_for_component("agent"));
         for method in ["proxy/initialize", "_proxy/initialize"] {
             let greeting = eliza.request(method);
-            eliza.fail(&greeting, r#"{"code":-32601,"message":"Method not found"}"#);
+            eliza.answer_error(&greeting, r#"{"code":-32601,"message":"Method not found"}"#);
         }
         let greeting = eliza.request("initialize");
         eliza.answer(&greeting, GREETED);
@@ -127,10 +129,10 @@ fn explain_names_a_component_that_cannot_start_or_exits() {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(stderr.contains("'no-such-proxy'") && stderr.contains("command not found"), "{stderr}");
 
-    let mut chain = new_setup().option(&SHORT_GRACE).option(&["--explain"]).named(&["broken"]);
-    let mut broken = chain.enter("broken");
+    let mut chain = new_setup().option(&SHORT_GRACE).option(&["--explain"]).run_named(&["broken"]);
+    let mut broken = chain.wait_for_component("broken");
     broken.request("initialize");
-    broken.mutter("no key\n");
+    broken.write_stderr("no key\n");
     broken.exit(9);
     let table = read_all(&mut chain);
     assert_eq!(chain.conductor.status(), 1);
@@ -145,8 +147,8 @@ fn explain_prints_no_control_characters_of_components() {
     let evil = "\\u001b]0;title\\u0007\\u001b[2J\u{9b}6n\u{202e}\\r\\nmine";
     for options in [&["--explain"][..], &["--explain", "--json"]] {
         for fails in [false, true] {
-            let mut chain = new_setup().option(&SHORT_GRACE).option(options).named(&["agent"]);
-            let mut agent = chain.enter("agent");
+            let mut chain = new_setup().option(&SHORT_GRACE).option(options).run_named(&["agent"]);
+            let mut agent = chain.wait_for_component("agent");
             let greeting = agent.request("initialize");
             match fails {
                 false => {
@@ -156,7 +158,9 @@ fn explain_prints_no_control_characters_of_components() {
                     );
                     agent.answer(&greeting, &result);
                 }
-                true => agent.fail(&greeting, &format!(r#"{{"code":1,"message":"{evil}"}}"#)),
+                true => {
+                    agent.answer_error(&greeting, &format!(r#"{{"code":1,"message":"{evil}"}}"#))
+                }
             }
             let output = read_all(&mut chain);
             chain.conductor.status();
@@ -171,11 +175,12 @@ fn explain_prints_no_control_characters_of_components() {
 /// The components can be real programs and nested chains.
 #[test]
 fn explain_works_for_a_chain_of_programs() {
-    let setup: Setup = new_setup().option(&SHORT_GRACE).option(&["--explain", "--json"]);
+    let setup: TestChainBuilder = new_setup().option(&SHORT_GRACE).option(&["--explain", "--json"]);
     let transparent = format!("'{}'", binary("transparent").display());
-    let components = [transparent.clone(), setup.subchain(&[transparent]), setup.puppet("agent")];
+    let components =
+        [transparent.clone(), setup.subchain(&[transparent]), setup.scripted_command("agent")];
     let mut chain = setup.run("agent", &components);
-    let mut agent = chain.enter("agent");
+    let mut agent = chain.wait_for_component("agent");
     let asked = agent.request("initialize");
     agent.answer(&asked, GREETED);
     let report: Value = serde_json::from_str(&read_all(&mut chain)).expect("JSON");

@@ -1,7 +1,7 @@
 //! A handshake in an old spelling leaves no trace in other components.
 
 use testkit::rpc::{id_of, notification, request, result};
-use testkit::stage::parse;
+use testkit::test_chain::parse;
 
 use crate::generation::{ALL, P1, P2, P3, P3T, P4, P5, mentions_role};
 use crate::new_setup;
@@ -11,7 +11,7 @@ use crate::scripted_proxy::{GREETED, GREETING, ScriptedProxy, initialize};
 #[test]
 fn envelopes_to_older_proxies_always_have_params() {
     for (generation, none) in [(&P4, "null"), (&P3, "null"), (&P2, "{}"), (&P1, "{}")] {
-        let mut chain = new_setup().agent(&["old", "agent"]);
+        let mut chain = new_setup().run_agent(&["old", "agent"]);
         let greetings = ["proxy/initialize", generation.greeting];
         let (mut proxies, mut agent) = initialize(&mut chain, &[("old", generation, &greetings)]);
         let old = &mut proxies[0];
@@ -30,7 +30,7 @@ fn envelopes_to_older_proxies_always_have_params() {
 fn the_metadata_of_an_envelope_is_not_passed_on() {
     for (generation, key) in [(&P5, "meta"), (&P5, "_meta"), (&P4, "meta"), (&P4, "_meta")] {
         let pin = format!("1={}", generation.name);
-        let mut chain = new_setup().option(&["--dialect", &pin]).agent(&["old", "agent"]);
+        let mut chain = new_setup().option(&["--dialect", &pin]).run_agent(&["old", "agent"]);
         let (mut proxies, mut agent) =
             initialize(&mut chain, &[("old", generation, &[generation.greeting])]);
         let plain = generation.sent_notification("_x/note", r#"{"_meta":{"inner":1}}"#);
@@ -47,14 +47,14 @@ fn a_p3_proxy_that_does_not_accept_the_capability_fails() {
         let pin = format!("1={}", generation.name);
         let setup = new_setup();
         let setup = if pinned { setup.option(&["--dialect", &pin]) } else { setup };
-        let mut chain = setup.named(&["old", "agent"]);
+        let mut chain = setup.run_named(&["old", "agent"]);
         chain.editor.send(&request("1", "initialize", GREETING));
         let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
         let greetings: &[&str] =
             if pinned { &["initialize"] } else { &["proxy/initialize", "initialize"] };
         let greeting = old.expect_greeting(greetings);
         old.forward_greeting(&greeting);
-        let mut agent = chain.enter("agent");
+        let mut agent = chain.wait_for_component("agent");
         let asked = agent.request("initialize");
         agent.answer(&asked, GREETED);
         let answer = old.message();
@@ -70,12 +70,12 @@ fn a_p3_proxy_that_does_not_accept_the_capability_fails() {
 #[test]
 fn a_p2_or_p1_proxy_need_not_accept_the_capability() {
     for generation in [&P2, &P1] {
-        let mut chain = new_setup().agent(&["old", "agent"]);
+        let mut chain = new_setup().run_agent(&["old", "agent"]);
         chain.editor.send(&request("1", "initialize", GREETING));
         let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
         let greeting = old.expect_greeting(&["proxy/initialize", "initialize"]);
         old.forward_greeting(&greeting);
-        let mut agent = chain.enter("agent");
+        let mut agent = chain.wait_for_component("agent");
         let asked = agent.request("initialize");
         agent.answer(&asked, GREETED);
         let answer = old.message();
@@ -91,7 +91,7 @@ fn only_the_proxy_sees_the_offer_of_its_role() {
     let own = r#"{"protocolVersion":1,"clientCapabilities":{"fs":{},"_meta":{"symposium":{"version":"1.0","file_comment":true},"own":1}},"_meta":{"symposium":{"version":"2.0","html_panel":true},"traceparent":"00-ab-cd-01"}}"#;
     for asked in [GREETING, own] {
         for generation in ALL {
-            let mut chain = new_setup().agent(&["old", "agent"]);
+            let mut chain = new_setup().run_agent(&["old", "agent"]);
             chain.editor.send(&request("1", "initialize", asked));
             let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
             let greeting = match generation.name {
@@ -107,7 +107,7 @@ fn only_the_proxy_sees_the_offer_of_its_role() {
                 assert_eq!(symposium["file_comment"], true, "{received}");
             }
             old.forward_greeting(&greeting);
-            let mut agent = chain.enter("agent");
+            let mut agent = chain.wait_for_component("agent");
             let question = agent.request("initialize");
             assert_eq!(question["params"], parse(asked), "{}", generation.name);
             agent.answer(&question, GREETED);
@@ -125,7 +125,7 @@ const V2: &str = r#"{"protocolVersion":2,"info":{"name":"e","version":"1"},"capa
 #[test]
 fn an_older_proxy_lowers_the_chain_to_v1() {
     for generation in [&P4, &P3] {
-        let mut chain = new_setup().agent(&["new", "old", "agent"]);
+        let mut chain = new_setup().run_agent(&["new", "old", "agent"]);
         chain.editor.send(&request("1", "initialize", V2));
         let mut new = ScriptedProxy::enter(&mut chain, "new", &P5);
         let first = new.request("proxy/initialize");
@@ -141,7 +141,7 @@ fn an_older_proxy_lowers_the_chain_to_v1() {
         assert!(params["clientCapabilities"].is_object(), "{params}");
         assert!(params.get("info").is_none() && params.get("capabilities").is_none(), "{params}");
         old.forward_greeting(&greeting);
-        let mut agent = chain.enter("agent");
+        let mut agent = chain.wait_for_component("agent");
         let question = agent.request("initialize");
         assert_eq!(question["params"]["protocolVersion"], 1, "{question}");
         assert!(!mentions_role(&question["params"]), "{question}");

@@ -1,7 +1,7 @@
 //! `conductor proxy` under parent conductors of every generation, real and scripted.
 
 use testkit::rpc::{id_of, notification, request, result};
-use testkit::stage::{Stage, parse};
+use testkit::test_chain::{TestChain, parse};
 
 use crate::generation::{ALL, Generation, P1, P2, P3, P3T, P4, P5};
 use crate::new_setup;
@@ -11,9 +11,9 @@ use crate::scripted_proxy::{
 };
 
 /// `conductor proxy` with one current proxy. The test is its parent conductor, of this generation.
-fn start_under(parent: &Generation) -> (Stage, ScriptedProxy) {
+fn start_under(parent: &Generation) -> (TestChain, ScriptedProxy) {
     let setup = new_setup();
-    let child = setup.puppet("child");
+    let child = setup.scripted_command("child");
     let mut chain = setup.run("proxy", &[child]);
     let offered = parent.offered(&parse(GREETING)).to_string();
     chain.editor.send(&request("\"g\"", parent.greeting, &offered));
@@ -102,7 +102,7 @@ fn an_envelope_inside_an_envelope_from_the_parent_is_refused() {
 #[test]
 fn a_parent_that_does_not_offer_the_role_is_refused() {
     let setup = new_setup();
-    let child = setup.puppet("child");
+    let child = setup.scripted_command("child");
     let mut chain = setup.run("proxy", &[child]);
     chain.editor.send(&notification("_x/lost", ""));
     for (id, params) in [("1", GREETING), ("2", r#"{"protocolVersion":1,"_meta":{"proxy":false}}"#)]
@@ -114,10 +114,10 @@ fn a_parent_that_does_not_offer_the_role_is_refused() {
     chain.editor.send(&request("3", "session/new", "{}"));
     let answer = chain.editor.message();
     assert_eq!(answer["error"]["code"], -32600, "{answer}");
-    assert!(!chain.has_entered("child"), "no component starts before a valid greeting");
+    assert!(!chain.has_started("child"), "no component starts before a valid greeting");
     let offered = P3.offered(&parse(GREETING)).to_string();
     chain.editor.send(&request("4", "initialize", &offered));
-    chain.enter("child").request("proxy/initialize");
+    chain.wait_for_component("child").request("proxy/initialize");
 }
 
 /// Checklist 66, under every generation: a conductor without components is a proxy that passes everything
@@ -145,8 +145,9 @@ fn without_components_everything_passes() {
 /// A conductor inside another one, with this generation between them.
 fn check_nested(link: &Generation, inside: &'static Generation) {
     let setup = new_setup();
-    let inner = setup.nested("proxy", &[setup.puppet("in1"), setup.puppet("in2")]);
-    let components = [inner, setup.puppet("after"), setup.puppet("agent")];
+    let inner =
+        setup.nested("proxy", &[setup.scripted_command("in1"), setup.scripted_command("in2")]);
+    let components = [inner, setup.scripted_command("after"), setup.scripted_command("agent")];
     let pin = format!("1={}", link.name);
     let mut chain = setup.option(&["--dialect", &pin]).run("agent", &components);
     let known: &[&str] = match inside.name {
@@ -173,10 +174,10 @@ fn two_conductors_can_use_every_generation_between_them() {
 #[test]
 fn three_levels_of_mixed_generations_work() {
     let setup = new_setup();
-    let third = setup.nested("proxy", &[setup.puppet("deep")]);
-    let second = setup.nested("proxy --dialect 2=P1", &[setup.puppet("middle"), third]);
-    let first = setup.nested("proxy --dialect 1=P4", &[second, setup.puppet("shallow")]);
-    let components = [first, setup.puppet("top"), setup.puppet("agent")];
+    let third = setup.nested("proxy", &[setup.scripted_command("deep")]);
+    let second = setup.nested("proxy --dialect 2=P1", &[setup.scripted_command("middle"), third]);
+    let first = setup.nested("proxy --dialect 1=P4", &[second, setup.scripted_command("shallow")]);
+    let components = [first, setup.scripted_command("top"), setup.scripted_command("agent")];
     let mut chain = setup.option(&["--dialect", "1=P3"]).run("agent", &components);
     let (mut proxies, mut agent) = initialize(
         &mut chain,
@@ -194,9 +195,9 @@ fn three_levels_of_mixed_generations_work() {
 #[test]
 fn nested_conductors_recognize_each_other() {
     let setup = new_setup();
-    let second = setup.nested("proxy", &[setup.puppet("deep")]);
+    let second = setup.nested("proxy", &[setup.scripted_command("deep")]);
     let first = setup.nested("proxy", &[second]);
-    let components = [first, setup.puppet("agent")];
+    let components = [first, setup.scripted_command("agent")];
     let mut chain = setup.run("agent", &components);
     let (mut proxies, mut agent) =
         initialize(&mut chain, &[("deep", &P3, &["proxy/initialize", "initialize"])]);

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 use testkit::rpc::{error, request, result};
-use testkit::stage::{assert_blames, parse};
+use testkit::test_chain::{assert_reports_failure, parse};
 
 use crate::generation::{ALL, P1, P2, P4};
 use crate::scripted_proxy::{GREETED, GREETING, ScriptedProxy, assert_messages_pass, initialize};
@@ -15,14 +15,14 @@ use crate::{SHORT_GRACE, new_setup};
 fn a_pinned_proxy_is_greeted_in_its_dialect_at_once() {
     for generation in ALL {
         let pin = format!("1={}", generation.name);
-        let mut chain = new_setup().option(&["--dialect", &pin]).agent(&["old", "agent"]);
+        let mut chain = new_setup().option(&["--dialect", &pin]).run_agent(&["old", "agent"]);
         chain.editor.send(&request("1", "initialize", GREETING));
         let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
         let greeting = old.request(generation.greeting);
         let expected = generation.offered(&parse(GREETING));
         assert_eq!(greeting["params"], expected, "{}", generation.name);
         old.forward_greeting(&greeting);
-        let mut agent = chain.enter("agent");
+        let mut agent = chain.wait_for_component("agent");
         let asked = agent.request("initialize");
         assert_eq!(asked["params"], parse(GREETING), "{}", generation.name);
         agent.answer(&asked, GREETED);
@@ -34,12 +34,12 @@ fn a_pinned_proxy_is_greeted_in_its_dialect_at_once() {
 
 #[test]
 fn a_component_can_be_pinned_by_number_by_name_or_in_its_json() {
-    let by_number = new_setup().option(&["--dialect", "1=P4"]).named(&["old", "agent"]);
-    let by_name = new_setup().option(&["--dialect=old=p4"]).named(&["old", "agent"]);
+    let by_number = new_setup().option(&["--dialect", "1=P4"]).run_named(&["old", "agent"]);
+    let by_name = new_setup().option(&["--dialect=old=p4"]).run_named(&["old", "agent"]);
     let json = new_setup();
-    let mut old = json.component("old");
+    let mut old = json.scripted_json("old");
     old["dialect"] = json!("P4b");
-    let agent = json.component("agent").to_string();
+    let agent = json.scripted_json("agent").to_string();
     let in_json = json.run("agent", &[old.to_string(), agent]);
     for mut chain in [by_number, by_name, in_json] {
         initialize(&mut chain, &[("old", &P4, &["_proxy/initialize"])]);
@@ -50,25 +50,25 @@ fn a_component_can_be_pinned_by_number_by_name_or_in_its_json() {
 #[test]
 fn a_pinned_component_that_refuses_its_greeting_is_not_probed() {
     let options = ["--dialect", "1=P4"];
-    let mut one = new_setup().option(&options).named(&["old", "agent"]);
+    let mut one = new_setup().option(&options).run_named(&["old", "agent"]);
     one.editor.send(&request("1", "initialize", GREETING));
-    let mut old = one.enter("old");
+    let mut old = one.wait_for_component("old");
     let greeting = old.request("_proxy/initialize");
-    old.fail(&greeting, r#"{"code":-32601,"message":"what?"}"#);
+    old.answer_error(&greeting, r#"{"code":-32601,"message":"what?"}"#);
     let answer = one.editor.message();
     let message = answer["error"]["message"].as_str().expect("an error");
     assert!(message.contains("component 'old' is not a proxy"), "{message}");
     assert!(message.contains("_proxy/initialize: the error"), "{message}");
     assert!(!message.contains("capability"), "{message}");
 
-    let mut two = new_setup().option(&SHORT_GRACE).option(&options).named(&["old", "agent"]);
+    let mut two = new_setup().option(&SHORT_GRACE).option(&options).run_named(&["old", "agent"]);
     two.editor.send(&request("1", "initialize", GREETING));
-    let mut old = two.enter("old");
+    let mut old = two.wait_for_component("old");
     old.request("_proxy/initialize");
     old.exit(1);
-    assert_blames(&two.editor.message(), "old", "ended with status 1", "");
+    assert_reports_failure(&two.editor.message(), "old", "ended with status 1", "");
     assert_eq!(two.conductor.status(), 1);
-    assert!(!two.has_entered("old"));
+    assert!(!two.has_started("old"));
 }
 
 #[test]
@@ -104,13 +104,13 @@ fn a_version_that_is_not_a_number_passes_only_in_a_chain_pinned_to_p2_or_p1() {
     let answered = r#"{"protocolVersion":"0.1.0","capabilities":{}}"#;
     for generation in [&P2, &P1] {
         let pin = format!("1={}", generation.name);
-        let mut chain = new_setup().option(&["--dialect", &pin]).agent(&["old", "agent"]);
+        let mut chain = new_setup().option(&["--dialect", &pin]).run_agent(&["old", "agent"]);
         chain.editor.send(&request("\"I0\"", "initialize", asked));
         let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
         let greeting = old.request("initialize");
         assert_eq!(greeting["params"], generation.offered(&parse(asked)));
         old.forward_greeting(&greeting);
-        let mut agent = chain.enter("agent");
+        let mut agent = chain.wait_for_component("agent");
         let question = agent.request("initialize");
         assert_eq!(question["params"], parse(asked));
         agent.answer(&question, answered);
@@ -118,12 +118,12 @@ fn a_version_that_is_not_a_number_passes_only_in_a_chain_pinned_to_p2_or_p1() {
         assert_eq!(chain.editor.message(), parse(&result("\"I0\"", answered)));
     }
     for options in [&[][..], &["--dialect", "1=P3"]] {
-        let mut chain = new_setup().option(options).agent(&["old", "agent"]);
+        let mut chain = new_setup().option(options).run_agent(&["old", "agent"]);
         chain.editor.send(&request("\"I0\"", "initialize", asked));
         let refusal = r#"{"code":-32602,"message":"initialize needs an integer protocolVersion"}"#;
         assert_eq!(chain.editor.line(), error("\"I0\"", refusal));
         // The editor may try again.
         chain.editor.send(&request("\"I1\"", "initialize", GREETING));
-        chain.enter("old").message();
+        chain.wait_for_component("old").message();
     }
 }

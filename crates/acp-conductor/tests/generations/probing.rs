@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use testkit::rpc::{error, notification, request, result};
-use testkit::stage::parse;
+use testkit::test_chain::parse;
 
 use crate::generation::{ALL, Generation, P1, P2, P3, P3T, P4, P5};
 use crate::new_setup;
@@ -22,11 +22,11 @@ fn greetings(generation: &Generation) -> &'static [&'static str] {
 /// The first message that the agent and the editor receive is their own handshake, so nothing of the probe
 /// reaches them. The proxy is a single process all the time.
 fn assert_recognized_without_restart(generation: &'static Generation) {
-    let mut chain = new_setup().agent(&["old", "agent"]);
+    let mut chain = new_setup().run_agent(&["old", "agent"]);
     let (mut proxies, mut agent) =
         initialize(&mut chain, &[("old", generation, greetings(generation))]);
     assert_messages_pass(&mut chain.editor, &mut proxies, &mut agent);
-    assert!(!chain.has_entered("old"), "{} was started twice", generation.name);
+    assert!(!chain.has_started("old"), "{} was started twice", generation.name);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_p1_proxy_needs_no_configuration() {
 /// `capabilities`, which has another meaning in ACP v2.
 #[test]
 fn the_greeting_offers_the_role_in_every_place_at_once() {
-    let mut chain = new_setup().agent(&["old", "agent"]);
+    let mut chain = new_setup().run_agent(&["old", "agent"]);
     chain.editor.send(&request("1", "initialize", GREETING));
     let mut proxy = ScriptedProxy::enter(&mut chain, "old", &P3);
     let greeting = proxy.expect_greeting(&["proxy/initialize", "initialize"]);
@@ -80,7 +80,7 @@ fn the_greeting_offers_the_role_in_every_place_at_once() {
 /// Checklist 31: noise on a proxy's stdout is skipped, also while its generation is unknown.
 #[test]
 fn noise_on_stdout_does_not_break_the_probe() {
-    let mut chain = new_setup().agent(&["tee", "agent"]);
+    let mut chain = new_setup().run_agent(&["tee", "agent"]);
     chain.editor.send(&request("1", "initialize", GREETING));
     let mut tee = ScriptedProxy::enter(&mut chain, "tee", &P3);
     tee.send("tee 0.1.0 listening");
@@ -91,7 +91,7 @@ fn noise_on_stdout_does_not_break_the_probe() {
     tee.send("INFO initialize");
     tee.forward_greeting(&greeting);
     tee.send("INFO waiting");
-    let mut agent = chain.enter("agent");
+    let mut agent = chain.wait_for_component("agent");
     let asked = agent.request("initialize");
     agent.answer(&asked, GREETED);
     tee.accept_greeting(&greeting);
@@ -106,7 +106,7 @@ fn noise_on_stdout_does_not_break_the_probe() {
 #[test]
 fn a_component_that_refuses_a_greeting_receives_the_next_older_one() {
     for generation in [&P4, &P3, &P1] {
-        let mut chain = new_setup().agent(&["old", "agent"]);
+        let mut chain = new_setup().run_agent(&["old", "agent"]);
         chain.editor.send(&request("1", "initialize", GREETING));
         let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
         let order = ["proxy/initialize", "_proxy/initialize", "initialize"];
@@ -115,12 +115,12 @@ fn a_component_that_refuses_a_greeting_receives_the_next_older_one() {
             if *method == generation.greeting {
                 return Some(greeting);
             }
-            old.fail(&greeting, r#"{"code":-32600,"message":"Invalid request"}"#);
+            old.answer_error(&greeting, r#"{"code":-32600,"message":"Invalid request"}"#);
             None
         });
         let greeting = greeting.expect("one of the three");
         old.forward_greeting(&greeting);
-        let mut agent = chain.enter("agent");
+        let mut agent = chain.wait_for_component("agent");
         let asked = agent.request("initialize");
         agent.answer(&asked, GREETED);
         old.accept_greeting(&greeting);
@@ -134,7 +134,7 @@ fn a_component_that_refuses_a_greeting_receives_the_next_older_one() {
 #[test]
 fn messages_during_the_probe_are_delivered_in_the_right_form() {
     for generation in ALL {
-        let mut chain = new_setup().agent(&["old", "agent"]);
+        let mut chain = new_setup().run_agent(&["old", "agent"]);
         chain.editor.send(&request("1", "initialize", GREETING));
         chain.editor.send(&notification("_x/first", ""));
         chain.editor.send(&notification("_x/second", ""));
@@ -159,12 +159,14 @@ fn messages_during_the_probe_are_delivered_in_the_right_form() {
 /// were tried. The real agent receives nothing.
 #[test]
 fn an_agent_in_the_place_of_a_proxy_is_reported_with_the_greetings_that_were_tried() {
-    let mut chain = new_setup().named(&["eliza", "agent"]);
+    let mut chain = new_setup().run_named(&["eliza", "agent"]);
     chain.editor.send(&request("1", "initialize", GREETING));
-    let (mut eliza, mut agent) = (chain.enter("eliza"), chain.enter("agent"));
+    let (mut eliza, mut agent) =
+        (chain.wait_for_component("eliza"), chain.wait_for_component("agent"));
     for method in ["proxy/initialize", "_proxy/initialize"] {
         let greeting = eliza.request(method);
-        eliza.fail(&greeting, r#"{"code":-32601,"message":"Method not found","data":"so"}"#);
+        eliza
+            .answer_error(&greeting, r#"{"code":-32601,"message":"Method not found","data":"so"}"#);
     }
     let greeting = eliza.request("initialize");
     eliza.answer(&greeting, GREETED);
@@ -184,7 +186,7 @@ fn an_agent_in_the_place_of_a_proxy_is_reported_with_the_greetings_that_were_tri
     chain.editor.send(&request("2", "session/new", "{}"));
     let answer = chain.editor.message();
     assert!(answer["error"].is_object(), "{answer}");
-    chain.editor.leave();
+    chain.editor.close();
     assert_eq!(agent.next_line(), None, "the agent has received nothing");
 }
 
@@ -192,7 +194,7 @@ fn an_agent_in_the_place_of_a_proxy_is_reported_with_the_greetings_that_were_tri
 #[test]
 fn a_refusal_with_any_code_leads_to_the_next_older_greeting() {
     for (code, generation) in [(-32000, &P3), (-32603, &P4), (7, &P1), (-32800, &P3T)] {
-        let mut chain = new_setup().agent(&["old", "agent"]);
+        let mut chain = new_setup().run_agent(&["old", "agent"]);
         chain.editor.send(&request("1", "initialize", GREETING));
         let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
         let mut greeting = old.request("proxy/initialize");
@@ -200,11 +202,11 @@ fn a_refusal_with_any_code_leads_to_the_next_older_greeting() {
             if greeting["method"] == generation.greeting {
                 break;
             }
-            old.fail(&greeting, &format!(r#"{{"code":{code},"message":"what?"}}"#));
+            old.answer_error(&greeting, &format!(r#"{{"code":{code},"message":"what?"}}"#));
             greeting = old.request(next);
         }
         old.forward_greeting(&greeting);
-        let mut agent = chain.enter("agent");
+        let mut agent = chain.wait_for_component("agent");
         let asked = agent.request("initialize");
         agent.answer(&asked, GREETED);
         old.accept_greeting(&greeting);
@@ -217,13 +219,13 @@ fn a_refusal_with_any_code_leads_to_the_next_older_greeting() {
 #[test]
 fn a_refusal_with_any_code_does_not_shorten_the_next_timeout() {
     let begin = |generation: &'static Generation| {
-        let mut chain = new_setup().agent(&["old", "agent"]);
+        let mut chain = new_setup().run_agent(&["old", "agent"]);
         chain.editor.send(&request("1", "initialize", GREETING));
         let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
         let mut greeting = old.request("proxy/initialize");
         for next in ["_proxy/initialize", "initialize"] {
             if greeting["method"] != generation.greeting {
-                old.fail(&greeting, r#"{"code":-32000,"message":"what?"}"#);
+                old.answer_error(&greeting, r#"{"code":-32000,"message":"what?"}"#);
                 greeting = old.request(next);
             }
         }
@@ -237,7 +239,7 @@ fn a_refusal_with_any_code_does_not_shorten_the_next_timeout() {
     std::thread::sleep(Duration::from_millis(3000));
     for (mut chain, mut old, greeting) in slow {
         old.forward_greeting(&greeting);
-        let mut agent = chain.enter("agent");
+        let mut agent = chain.wait_for_component("agent");
         let asked = agent.request("initialize");
         agent.answer(&asked, GREETED);
         old.accept_greeting(&greeting);
@@ -250,17 +252,17 @@ fn a_refusal_with_any_code_does_not_shorten_the_next_timeout() {
 /// with the last one.
 #[test]
 fn a_component_that_is_silent_after_a_refusal_is_restarted_with_an_older_greeting() {
-    let mut chain = new_setup().option(&["--init-timeout", "9"]).agent(&["old", "agent"]);
+    let mut chain = new_setup().option(&["--init-timeout", "9"]).run_agent(&["old", "agent"]);
     chain.editor.send(&request("1", "initialize", GREETING));
-    let mut first = chain.enter("old");
+    let mut first = chain.wait_for_component("old");
     let greeting = first.request("proxy/initialize");
-    first.fail(&greeting, r#"{"code":-32000,"message":"what?"}"#);
+    first.answer_error(&greeting, r#"{"code":-32000,"message":"what?"}"#);
     first.request("_proxy/initialize");
     assert_eq!(first.message()["method"], "$/cancel_request");
     let mut old = ScriptedProxy::enter(&mut chain, "old", &P3);
     let greeting = old.request("initialize");
     old.forward_greeting(&greeting);
-    let mut agent = chain.enter("agent");
+    let mut agent = chain.wait_for_component("agent");
     let asked = agent.request("initialize");
     agent.answer(&asked, GREETED);
     old.accept_greeting(&greeting);
@@ -272,7 +274,7 @@ fn a_component_that_is_silent_after_a_refusal_is_restarted_with_an_older_greetin
 #[test]
 fn the_editor_receives_the_first_error_when_every_greeting_is_refused() {
     for generation in [&P5, &P4] {
-        let mut chain = new_setup().agent(&["old", "agent"]);
+        let mut chain = new_setup().run_agent(&["old", "agent"]);
         chain.editor.send(&request("1", "initialize", GREETING));
         let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
         let (greeting, rest) = match generation.name {
@@ -283,10 +285,10 @@ fn the_editor_receives_the_first_error_when_every_greeting_is_refused() {
             ),
         };
         let refusal = r#"{"code":-32000,"message":"log in first","data":{"n":1.10},"x":[]}"#;
-        old.fail(&greeting, refusal);
+        old.answer_error(&greeting, refusal);
         for method in rest {
             let greeting = old.request(method);
-            old.fail(&greeting, r#"{"code":-32600,"message":"Invalid request"}"#);
+            old.answer_error(&greeting, r#"{"code":-32600,"message":"Invalid request"}"#);
         }
         assert_eq!(chain.editor.line(), error("1", refusal));
     }
@@ -296,17 +298,17 @@ fn the_editor_receives_the_first_error_when_every_greeting_is_refused() {
 #[test]
 fn an_initialize_error_of_the_agent_reaches_the_editor_unchanged() {
     for generation in ALL {
-        let mut chain = new_setup().agent(&["old", "agent"]);
+        let mut chain = new_setup().run_agent(&["old", "agent"]);
         chain.editor.send(&request("1", "initialize", GREETING));
         let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
         let greeting = old.expect_greeting(greetings(generation));
         old.forward_greeting(&greeting);
-        let mut agent = chain.enter("agent");
+        let mut agent = chain.wait_for_component("agent");
         let asked = agent.request("initialize");
         let refusal = r#"{"code":-32000,"message":"log in first","data":{"n":1.10},"x":[]}"#;
-        agent.fail(&asked, refusal);
+        agent.answer_error(&asked, refusal);
         assert_eq!(old.line(), error("\"forward\"", refusal));
-        old.fail(&greeting, refusal);
+        old.answer_error(&greeting, refusal);
         assert_eq!(chain.editor.line(), error("1", refusal), "{}", generation.name);
     }
 }

@@ -5,24 +5,24 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use testkit::rpc::{notification, request, result};
-use testkit::stage::{Stage, assert_gone, binary, directory, parse};
+use testkit::test_chain::{TestChain, assert_gone, binary, directory, parse};
 
 use crate::generation::{Generation, P3, P4, P5};
 use crate::new_setup;
 use crate::scripted_proxy::{GREETED, GREETING, ScriptedProxy, assert_messages_pass, initialize};
 
 /// Starts a chain whose proxy has the same command line every time, with this cache directory.
-fn start_chain(cache: &Path) -> Stage {
+fn start_chain(cache: &Path) -> TestChain {
     start_chain_with(cache, &[])
 }
 
-fn start_chain_with(cache: &Path, options: &[&str]) -> Stage {
+fn start_chain_with(cache: &Path, options: &[&str]) -> TestChain {
     let setup = new_setup().option(options).env("XDG_CACHE_HOME", &cache.to_string_lossy());
-    let socket = setup.component("old")["args"][0].as_str().expect("a path").to_owned();
-    let script = r#"exec "$PUPPET" "$SOCKET" old"#;
+    let socket = setup.scripted_json("old")["args"][0].as_str().expect("a path").to_owned();
+    let script = r#"exec "$SCRIPTED" "$SOCKET" old"#;
     let old = json!({ "name": "old", "command": "sh", "args": ["-c", script] }).to_string();
-    let agent = setup.component("agent").to_string();
-    let setup = setup.env("PUPPET", &binary("puppet").to_string_lossy()).env("SOCKET", &socket);
+    let agent = setup.scripted_json("agent").to_string();
+    let setup = setup.env("SCRIPTED", &binary("scripted").to_string_lossy()).env("SOCKET", &socket);
     setup.run("agent", &[old, agent])
 }
 
@@ -30,7 +30,7 @@ fn start_chain_with(cache: &Path, options: &[&str]) -> Stage {
 fn start_and_stop(cache: &Path, generation: &'static Generation, greetings: &[&str]) {
     let mut chain = start_chain(cache);
     initialize(&mut chain, &[("old", generation, greetings)]);
-    chain.editor.leave();
+    chain.editor.close();
     assert_eq!(chain.conductor.status(), 0);
 }
 
@@ -62,13 +62,13 @@ fn the_next_start_needs_no_restart() {
     chain
         .editor
         .send(r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}"#);
-    let mut first = chain.enter("old");
+    let mut first = chain.wait_for_component("old");
     first.request("proxy/initialize");
     first.exit(1);
-    let mut second = chain.enter("old");
+    let mut second = chain.wait_for_component("old");
     second.request("_proxy/initialize");
     second.send(&P4.sent("1", "initialize", r#"{"protocolVersion":1}"#));
-    chain.enter("agent").request("initialize");
+    chain.wait_for_component("agent").request("initialize");
     drop(chain);
     start_and_stop(&cache, &P4, &["_proxy/initialize"]);
     let _ = fs::remove_dir_all(cache);
@@ -93,7 +93,7 @@ fn a_wrong_remembered_greeting_is_corrected() {
 }
 
 /// Starts a chain whose proxy is remembered to be of this generation.
-fn start_with_remembered(name: &str, generation: &'static Generation) -> (PathBuf, Stage) {
+fn start_with_remembered(name: &str, generation: &'static Generation) -> (PathBuf, TestChain) {
     let cache = directory(name);
     start_and_stop(&cache, generation, &["proxy/initialize", generation.greeting]);
     let mut chain = start_chain_with(&cache, &["--init-timeout", "9"]);
@@ -103,17 +103,17 @@ fn start_with_remembered(name: &str, generation: &'static Generation) -> (PathBu
 
 /// The component is a current proxy. The editor receives the agent's answer, and the next start begins with
 /// the right greeting.
-fn assert_recognized(cache: &Path, mut chain: Stage, mut proxy: ScriptedProxy) {
+fn assert_recognized(cache: &Path, mut chain: TestChain, mut proxy: ScriptedProxy) {
     let greeting = proxy.request("proxy/initialize");
     proxy.forward_greeting(&greeting);
-    let mut agent = chain.enter("agent");
+    let mut agent = chain.wait_for_component("agent");
     let asked = agent.request("initialize");
     assert_eq!(asked["params"], parse(GREETING));
     agent.answer(&asked, GREETED);
     proxy.accept_greeting(&greeting);
     assert_eq!(chain.editor.message(), parse(&result("1", GREETED)));
     assert_messages_pass(&mut chain.editor, &mut [proxy], &mut agent);
-    chain.editor.leave();
+    chain.editor.close();
     assert_eq!(remembered(cache), "", "the wrong greeting is forgotten");
     start_and_stop(cache, &P5, &["proxy/initialize"]);
     let _ = fs::remove_dir_all(cache);
@@ -124,7 +124,7 @@ fn assert_recognized(cache: &Path, mut chain: Stage, mut proxy: ScriptedProxy) {
 #[test]
 fn a_component_that_answers_the_remembered_greeting_as_an_agent_is_restarted() {
     let (cache, mut chain) = start_with_remembered("memory-agent", &P3);
-    let mut mistaken = chain.enter("old");
+    let mut mistaken = chain.wait_for_component("old");
     let greeting = mistaken.request("initialize");
     mistaken.answer(&greeting, GREETED);
     let proxy = ScriptedProxy::enter(&mut chain, "old", &P5);
@@ -137,14 +137,14 @@ fn a_component_that_answers_the_remembered_greeting_as_an_agent_is_restarted() {
 fn a_component_that_fails_on_the_remembered_greeting_is_probed() {
     for generation in [&P3, &P4] {
         let (cache, mut chain) = start_with_remembered("memory-ends", generation);
-        let mut first = chain.enter("old");
+        let mut first = chain.wait_for_component("old");
         first.request(generation.greeting);
         first.exit(1);
         let proxy = ScriptedProxy::enter(&mut chain, "old", &P5);
         assert_recognized(&cache, chain, proxy);
 
         let (cache, mut chain) = start_with_remembered("memory-wedges", generation);
-        let mut first = chain.enter("old");
+        let mut first = chain.wait_for_component("old");
         first.request(generation.greeting);
         let poke = first.message();
         assert_eq!(poke["method"], "$/cancel_request", "{poke}");
@@ -156,7 +156,7 @@ fn a_component_that_fails_on_the_remembered_greeting_is_probed() {
         let (cache, mut chain) = start_with_remembered("memory-refuses", generation);
         let mut proxy = ScriptedProxy::enter(&mut chain, "old", &P5);
         let greeting = proxy.request(generation.greeting);
-        proxy.fail(&greeting, r#"{"code":-32000,"message":"What?"}"#);
+        proxy.answer_error(&greeting, r#"{"code":-32000,"message":"What?"}"#);
         assert_recognized(&cache, chain, proxy);
     }
 }
@@ -170,7 +170,7 @@ fn a_component_that_does_not_answer_the_remembered_greeting_is_probed() {
         result("null", "{}"),
     ] {
         let (cache, mut chain) = start_with_remembered("memory-talks", &P3);
-        let mut first = chain.enter("old");
+        let mut first = chain.wait_for_component("old");
         first.request("initialize");
         first.send(&words);
         if words.contains("method") {
@@ -191,7 +191,7 @@ fn a_remembered_greeting_without_an_answer_is_forgotten() {
     start_and_stop(&cache, &P3, &["proxy/initialize", "initialize"]);
     let mut chain = start_chain_with(&cache, &["--init-timeout", "9"]);
     chain.editor.send(&request("1", "initialize", GREETING));
-    let mut old = chain.enter("old");
+    let mut old = chain.wait_for_component("old");
     old.request("initialize");
     old.send(&P5.sent("1", "_x/early", "{}"));
     let answer = chain.editor.message();
@@ -202,8 +202,8 @@ fn a_remembered_greeting_without_an_answer_is_forgotten() {
 
     // The editor does not wait.
     let (cache, mut chain) = start_with_remembered("memory-left", &P4);
-    chain.enter("old").request("_proxy/initialize");
-    chain.editor.leave();
+    chain.wait_for_component("old").request("_proxy/initialize");
+    chain.editor.close();
     chain.conductor.status();
     assert_eq!(remembered(&cache), "", "an editor that disconnects");
     let _ = fs::remove_dir_all(cache);
@@ -214,14 +214,14 @@ fn a_remembered_greeting_without_an_answer_is_forgotten() {
 fn a_remembered_greeting_that_failed_by_accident_is_tried_again() {
     let (cache, mut chain) = start_with_remembered("memory-accident", &P3);
     for method in ["initialize", "proxy/initialize", "_proxy/initialize"] {
-        let mut old = chain.enter("old");
+        let mut old = chain.wait_for_component("old");
         old.request(method);
         old.exit(1);
     }
     let mut old = ScriptedProxy::enter(&mut chain, "old", &P3);
     let greeting = old.request("initialize");
     old.forward_greeting(&greeting);
-    let asked = chain.enter("agent").request("initialize");
+    let asked = chain.wait_for_component("agent").request("initialize");
     assert_eq!(asked["params"], parse(GREETING));
     drop(chain);
     start_and_stop(&cache, &P3, &["initialize"]);
@@ -232,20 +232,20 @@ fn a_remembered_greeting_that_failed_by_accident_is_tried_again() {
 #[test]
 fn an_agent_that_was_remembered_as_a_proxy_is_reported_and_forgotten() {
     let (cache, mut chain) = start_with_remembered("memory-no-proxy", &P3);
-    let mut eliza = chain.enter("old");
+    let mut eliza = chain.wait_for_component("old");
     let greeting = eliza.request("initialize");
     eliza.answer(&greeting, GREETED);
-    let mut eliza = chain.enter("old");
+    let mut eliza = chain.wait_for_component("old");
     for method in ["proxy/initialize", "_proxy/initialize"] {
         let greeting = eliza.request(method);
-        eliza.fail(&greeting, r#"{"code":-32601,"message":"Method not found"}"#);
+        eliza.answer_error(&greeting, r#"{"code":-32601,"message":"Method not found"}"#);
     }
     let greeting = eliza.request("initialize");
     eliza.answer(&greeting, GREETED);
     let answer = chain.editor.message();
     let message = answer["error"]["message"].as_str().expect("a message");
     assert!(message.contains("component 'old' is not a proxy"), "{message}");
-    chain.editor.leave();
+    chain.editor.close();
     assert_eq!(remembered(&cache), "");
     let _ = fs::remove_dir_all(cache);
 }
@@ -260,12 +260,12 @@ fn an_upgraded_component_is_recognized() {
     chain
         .editor
         .send(r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}"#);
-    let mut new = chain.enter("old");
+    let mut new = chain.wait_for_component("old");
     let greeting = new.request("initialize");
-    new.fail(&greeting, r#"{"code":-32600,"message":"Invalid request"}"#);
+    new.answer_error(&greeting, r#"{"code":-32600,"message":"Invalid request"}"#);
     new.request("proxy/initialize");
     new.send(&P5.sent("1", "initialize", r#"{"protocolVersion":1}"#));
-    chain.enter("agent").request("initialize");
+    chain.wait_for_component("agent").request("initialize");
     drop(chain);
     start_and_stop(&cache, &P5, &["proxy/initialize"]);
     let _ = fs::remove_dir_all(cache);

@@ -1,7 +1,7 @@
 //! Components that crash on a greeting that they do not know, mostly older conductors. Checklist 21.
 
 use testkit::rpc::{request, result};
-use testkit::stage::{assert_blames, assert_gone, parse};
+use testkit::test_chain::{assert_gone, assert_reports_failure, parse};
 
 use crate::generation::{P3, P4};
 use crate::scripted_proxy::{GREETED, GREETING, ScriptedProxy, assert_messages_pass};
@@ -10,9 +10,10 @@ use crate::{SHORT_GRACE, new_setup};
 /// The reference conductors 1.3 to 3.6 in proxy mode behave like this.
 #[test]
 fn a_component_that_exits_on_a_greeting_is_restarted_with_the_next_older_one() {
-    let mut chain = new_setup().agent(&["old", "agent"]);
+    let mut chain = new_setup().run_agent(&["old", "agent"]);
     chain.editor.send(&request("1", "initialize", GREETING));
-    let (mut first, mut agent) = (chain.enter("old"), chain.enter("agent"));
+    let (mut first, mut agent) =
+        (chain.wait_for_component("old"), chain.wait_for_component("agent"));
     first.request("proxy/initialize");
     first.exit(1);
     let mut second = ScriptedProxy::enter(&mut chain, "old", &P4);
@@ -25,24 +26,24 @@ fn a_component_that_exits_on_a_greeting_is_restarted_with_the_next_older_one() {
     second.accept_greeting(&greeting);
     assert_eq!(chain.editor.message(), parse(&result("1", GREETED)));
     assert_messages_pass(&mut chain.editor, &mut [second], &mut agent);
-    assert!(!chain.has_entered("agent"), "the agent is started only once");
+    assert!(!chain.has_started("agent"), "the agent is started only once");
 }
 
 /// sacp-conductor 1 and 4 behave like this.
 #[test]
 fn a_component_that_exits_on_two_greetings_is_restarted_with_the_oldest_one() {
-    let mut chain = new_setup().agent(&["old", "agent"]);
+    let mut chain = new_setup().run_agent(&["old", "agent"]);
     chain.editor.send(&request("1", "initialize", GREETING));
     for method in ["proxy/initialize", "_proxy/initialize"] {
-        let mut old = chain.enter("old");
+        let mut old = chain.wait_for_component("old");
         old.request(method);
-        old.mutter("panicked at unknown message\n");
+        old.write_stderr("panicked at unknown message\n");
         old.exit(101);
     }
     let mut old = ScriptedProxy::enter(&mut chain, "old", &P3);
     let greeting = old.request("initialize");
     old.forward_greeting(&greeting);
-    let mut agent = chain.enter("agent");
+    let mut agent = chain.wait_for_component("agent");
     let asked = agent.request("initialize");
     agent.answer(&asked, GREETED);
     old.accept_greeting(&greeting);
@@ -54,9 +55,9 @@ fn a_component_that_exits_on_two_greetings_is_restarted_with_the_oldest_one() {
 /// arrives. The conductor therefore sends a line that is harmless to any other component.
 #[test]
 fn a_component_that_hangs_on_a_greeting_is_restarted() {
-    let mut chain = new_setup().agent(&["old", "agent"]);
+    let mut chain = new_setup().run_agent(&["old", "agent"]);
     chain.editor.send(&request("1", "initialize", GREETING));
-    let mut wedged = chain.enter("old");
+    let mut wedged = chain.wait_for_component("old");
     wedged.request("proxy/initialize");
     let poke = wedged.message();
     assert_eq!(poke["method"], "$/cancel_request", "{poke}");
@@ -65,7 +66,7 @@ fn a_component_that_hangs_on_a_greeting_is_restarted() {
     let mut old = ScriptedProxy::enter(&mut chain, "old", &P4);
     let greeting = old.request("_proxy/initialize");
     old.forward_greeting(&greeting);
-    let mut agent = chain.enter("agent");
+    let mut agent = chain.wait_for_component("agent");
     let asked = agent.request("initialize");
     agent.answer(&asked, GREETED);
     old.accept_greeting(&greeting);
@@ -76,18 +77,18 @@ fn a_component_that_hangs_on_a_greeting_is_restarted() {
 /// A component that exits on every greeting is broken. After three starts the editor receives an error.
 #[test]
 fn a_component_that_exits_on_every_greeting_ends_the_chain() {
-    let mut chain = new_setup().option(&SHORT_GRACE).named(&["broken", "agent"]);
+    let mut chain = new_setup().option(&SHORT_GRACE).run_named(&["broken", "agent"]);
     chain.editor.send(&request("1", "initialize", GREETING));
-    let agent = chain.enter("agent");
+    let agent = chain.wait_for_component("agent");
     for method in ["proxy/initialize", "_proxy/initialize", "initialize"] {
-        let mut broken = chain.enter("broken");
+        let mut broken = chain.wait_for_component("broken");
         broken.request(method);
-        broken.mutter("no licence\n");
+        broken.write_stderr("no licence\n");
         broken.exit(3);
     }
-    assert_blames(&chain.editor.message(), "broken", "ended with status 3", "no licence");
+    assert_reports_failure(&chain.editor.message(), "broken", "ended with status 3", "no licence");
     assert_eq!(chain.conductor.status(), 1);
-    assert!(!chain.has_entered("broken"), "there is no fourth start");
+    assert!(!chain.has_started("broken"), "there is no fourth start");
     assert_gone(agent.pid, "the agent");
 }
 
@@ -95,15 +96,15 @@ fn a_component_that_exits_on_every_greeting_ends_the_chain() {
 #[test]
 fn a_component_that_exits_after_it_accepted_its_greeting_is_not_restarted() {
     for generation in [&P4, &P3] {
-        let mut chain = new_setup().option(&SHORT_GRACE).named(&["old", "agent"]);
+        let mut chain = new_setup().option(&SHORT_GRACE).run_named(&["old", "agent"]);
         chain.editor.send(&request("1", "initialize", GREETING));
         let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
         let greeting = old.expect_greeting(&["proxy/initialize", generation.greeting]);
         old.forward_greeting(&greeting);
-        chain.enter("agent").request("initialize");
+        chain.wait_for_component("agent").request("initialize");
         old.exit(4);
-        assert_blames(&chain.editor.message(), "old", "ended with status 4", "");
+        assert_reports_failure(&chain.editor.message(), "old", "ended with status 4", "");
         assert_eq!(chain.conductor.status(), 1);
-        assert!(!chain.has_entered("old"), "{}", generation.name);
+        assert!(!chain.has_started("old"), "{}", generation.name);
     }
 }

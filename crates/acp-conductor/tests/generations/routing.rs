@@ -9,7 +9,7 @@ use crate::scripted_proxy::{assert_messages_pass, initialize};
 /// Checklist 22, 49, 50, 52, 57, 58.
 #[test]
 fn a_chain_of_three_generations_passes_everything_both_ways() {
-    let mut chain = new_setup().agent(&["p3", "p4", "p5", "agent"]);
+    let mut chain = new_setup().run_agent(&["p3", "p4", "p5", "agent"]);
     let (mut proxies, mut agent) = initialize(
         &mut chain,
         &[
@@ -24,7 +24,7 @@ fn a_chain_of_three_generations_passes_everything_both_ways() {
 /// The other order, and the other generations.
 #[test]
 fn a_chain_of_all_generations_passes_everything_both_ways() {
-    let mut chain = new_setup().agent(&["p5", "p1", "p3t", "p4", "p2", "agent"]);
+    let mut chain = new_setup().run_agent(&["p5", "p1", "p3t", "p4", "p2", "agent"]);
     let old = &["proxy/initialize", "initialize"];
     let (mut proxies, mut agent) = initialize(
         &mut chain,
@@ -48,7 +48,7 @@ const CANCELLED: &str = r#"{"code":-32800,"message":"cancelled"}"#;
 #[test]
 fn cancellations_in_envelopes_are_mapped_and_echoed_ids_are_ignored() {
     for generation in [&P4, &P3, &P2, &P1] {
-        let mut chain = new_setup().agent(&["old", "agent"]);
+        let mut chain = new_setup().run_agent(&["old", "agent"]);
         let greetings = ["proxy/initialize", generation.greeting];
         let (mut proxies, mut agent) = initialize(&mut chain, &[("old", generation, &greetings)]);
         let old = &mut proxies[0];

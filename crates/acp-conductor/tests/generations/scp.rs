@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use testkit::rpc::{cancel, error, id_of, notification, request, result};
-use testkit::stage::{Peer, Puppet, Stage, assert_gone, parse, patiently};
+use testkit::test_chain::{Peer, ScriptedComponent, TestChain, assert_gone, parse, with_timeout};
 
 use crate::generation::{ALL, P3, P5};
 use crate::scripted_proxy::{GREETED, initialize};
@@ -44,7 +44,7 @@ const NOTES: [(&str, &str); 4] = [
 fn scp_messages_pass_unchanged_through_every_generation() {
     for generation in ALL {
         let pin = format!("1={}", generation.name);
-        let mut chain = new_setup().option(&["--dialect", &pin]).agent(&["old", "agent"]);
+        let mut chain = new_setup().option(&["--dialect", &pin]).run_agent(&["old", "agent"]);
         let (mut proxies, mut agent) =
             initialize(&mut chain, &[("old", generation, &[generation.greeting])]);
         let proxy = &mut proxies[0];
@@ -90,20 +90,20 @@ fn scp_messages_pass_unchanged_through_every_generation() {
 
 /// A recognized SCP proxy, and the request with the server that it has to start.
 struct ScpChain {
-    test: Stage,
-    proxy: Puppet,
+    test: TestChain,
+    proxy: ScriptedComponent,
     proxy_request: Value,
 }
 
 impl ScpChain {
     fn new(options: &[&str]) -> ScpChain {
-        let mut chain = new_setup().option(options).named(&["walkthrough", "agent"]);
+        let mut chain = new_setup().option(options).run_named(&["walkthrough", "agent"]);
         chain.editor.send(&request("1", "initialize", SCP_EDITOR));
-        let mut proxy = chain.enter("walkthrough");
+        let mut proxy = chain.wait_for_component("walkthrough");
         if !options.contains(&"--dialect") {
             for method in ["proxy/initialize", "_proxy/initialize"] {
                 let greeting = proxy.request(method);
-                proxy.fail(&greeting, r#"{"code":-32601,"message":"Method not found"}"#);
+                proxy.answer_error(&greeting, r#"{"code":-32601,"message":"Method not found"}"#);
             }
         }
         let greeting = proxy.request("initialize");
@@ -130,10 +130,10 @@ impl ScpChain {
     }
 
     /// Starts the relay and initializes the agent through it. Returns the agent.
-    fn start_relay(&mut self) -> Puppet {
+    fn start_relay(&mut self) -> ScriptedComponent {
         let server = self.server().clone();
         self.proxy.start_child(&server);
-        let mut agent = self.test.enter("agent");
+        let mut agent = self.test.wait_for_component("agent");
         self.proxy.child().send(&request("0", "initialize", SCP_EDITOR));
         let asked = agent.request("initialize");
         assert_eq!(asked["params"], parse(SCP_EDITOR), "the SCP flags reach the agent");
@@ -151,7 +151,7 @@ impl ScpChain {
 }
 
 /// A request and a notification pass the relay in each direction.
-fn assert_messages_pass(scp: &mut ScpChain, agent: &mut Puppet) {
+fn assert_messages_pass(scp: &mut ScpChain, agent: &mut ScriptedComponent) {
     let ScpChain { test: chain, proxy, .. } = scp;
     let params = r#"{"n":1.10}"#;
     chain.editor.send(&request("1", "session/prompt", params));
@@ -223,7 +223,7 @@ fn a_relay_connection_without_the_secret_is_closed() {
     let silent = connect();
     for sent in ["", "\n", &format!("{}\n", "0".repeat(32)), &"x".repeat(1000)] {
         let (mut connection, sent) = (connect(), sent.to_owned());
-        let received = patiently("the connection is closed", move || {
+        let received = with_timeout("the connection is closed", move || {
             let _ = connection.write_all(sent.as_bytes());
             let _ = connection.shutdown(std::net::Shutdown::Write);
             let mut received = Vec::new();
@@ -253,7 +253,7 @@ fn the_relay_ends_with_the_conductor() {
     let server = scp.server().clone();
     let mut agent = scp.start_relay();
     assert_eq!(server["command"], json!(env!("CARGO_BIN_EXE_conductor")));
-    scp.test.editor.leave();
+    scp.test.editor.close();
     assert_eq!(agent.next_line(), None);
     agent.exit(0);
     assert_eq!(scp.proxy.next_line(), None);
@@ -287,12 +287,12 @@ fn the_relay_ends_when_the_proxy_closes_it() {
 #[test]
 fn a_proxy_that_does_not_support_scp_proxy_requests_still_works() {
     for passes_on in [true, false] {
-        let mut chain = new_setup().option(&["--log", "off"]).agent(&["old", "agent"]);
+        let mut chain = new_setup().option(&["--log", "off"]).run_agent(&["old", "agent"]);
         chain.editor.send(&request("1", "initialize", SCP_EDITOR));
-        let mut old = chain.enter("old");
+        let mut old = chain.wait_for_component("old");
         for method in ["proxy/initialize", "_proxy/initialize"] {
             let greeting = old.request(method);
-            old.fail(&greeting, r#"{"code":-32601,"message":"Method not found"}"#);
+            old.answer_error(&greeting, r#"{"code":-32601,"message":"Method not found"}"#);
         }
         let greeting = old.request("initialize");
         old.answer(&greeting, SCP_PROXY);
@@ -302,8 +302,8 @@ fn a_proxy_that_does_not_support_scp_proxy_requests_still_works() {
             let answer = old.message();
             assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(1), &json!(-32601)));
         }
-        old.fail(&proxy_request, r#"{"code":-32601,"message":"Method not found"}"#);
-        let mut agent = chain.enter("agent");
+        old.answer_error(&proxy_request, r#"{"code":-32601,"message":"Method not found"}"#);
+        let mut agent = chain.wait_for_component("agent");
         let asked = agent.request("initialize");
         assert_eq!(asked["params"], parse(SCP_EDITOR));
         agent.answer(&asked, GREETED);
@@ -319,8 +319,11 @@ fn a_proxy_that_does_not_support_scp_proxy_requests_still_works() {
 #[test]
 fn an_scp_editor_sends_the_rest_of_the_chain() {
     let setup = new_setup();
-    let (first, second, agent) =
-        (setup.puppet("first"), setup.component("second"), setup.component("agent"));
+    let (first, second, agent) = (
+        setup.scripted_command("first"),
+        setup.scripted_json("second"),
+        setup.scripted_json("agent"),
+    );
     let mut chain = setup.option(&SHORT_GRACE).run("proxy", &[first]);
     chain.editor.send(&request("0", "initialize", SCP_EDITOR));
     let answer = chain.editor.message();
@@ -335,7 +338,7 @@ fn an_scp_editor_sends_the_rest_of_the_chain() {
     chain.editor.send(&request("2", "_scp/proxy", r#"{"servers":"none"}"#));
     let answer = chain.editor.message();
     assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(2), &json!(-32602)));
-    assert!(!chain.has_entered("first"));
+    assert!(!chain.has_started("first"));
 
     let with_env = |mut server: Value| {
         server["env"] = json!([{ "name": "FROM", "value": "the editor" }]);
@@ -344,9 +347,10 @@ fn an_scp_editor_sends_the_rest_of_the_chain() {
     // According to the document the params "contain an array": bare, or in an object.
     let servers = json!([with_env(second), with_env(agent)]).to_string();
     chain.editor.send(&request("3", "_scp/proxy", &servers));
-    let (mut first, mut second) = (chain.enter("first"), chain.enter("second"));
-    let mut agent = chain.enter("agent");
-    assert_eq!(second.hello["env"]["FROM"], "the editor");
+    let (mut first, mut second) =
+        (chain.wait_for_component("first"), chain.wait_for_component("second"));
+    let mut agent = chain.wait_for_component("agent");
+    assert_eq!(second.start_info["env"]["FROM"], "the editor");
     let one = first.request("proxy/initialize");
     let expected = P5.offered(&parse(SCP_EDITOR));
     assert_eq!(one["params"], expected, "the editor's flags reach the components");
@@ -388,10 +392,10 @@ fn an_scp_editor_sends_the_rest_of_the_chain() {
     assert_eq!(chain.editor.line(), notification("session/update", "{}"));
     assert_eq!(chain.editor.line(), result("5", "1.10"));
 
-    chain.editor.leave();
+    chain.editor.close();
     assert_eq!(chain.conductor.status(), 0);
-    for puppet in [first, second, agent] {
-        assert_gone(puppet.pid, &puppet.name);
+    for component in [first, second, agent] {
+        assert_gone(component.pid, &component.name);
     }
 }
 
@@ -400,7 +404,7 @@ fn an_scp_editor_sends_the_rest_of_the_chain() {
 fn an_invalid_server_list_of_an_scp_editor_is_refused_with_the_reason() {
     for (servers, why) in [("[]", "empty"), (r#"[{"name":"x"}]"#, "command")] {
         let setup = new_setup();
-        let first = setup.puppet("first");
+        let first = setup.scripted_command("first");
         let mut chain = setup.run("proxy", &[first]);
         chain.editor.send(&request("0", "initialize", SCP_EDITOR));
         chain.editor.message();

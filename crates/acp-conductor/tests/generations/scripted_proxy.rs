@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use serde_json::{Value, json};
 use testkit::rpc::{cancel, error, id_of, notification, request, result};
-use testkit::stage::{Peer, Puppet, Stage, parse};
+use testkit::test_chain::{Peer, ScriptedComponent, TestChain, parse};
 
 use crate::generation::Generation;
 
@@ -16,37 +16,41 @@ pub const GREETED: &str = r#"{"protocolVersion":1,"agentCapabilities":{"loadSess
 /// A scripted proxy that behaves like published proxies of its generation.
 #[derive(Debug)]
 pub struct ScriptedProxy {
-    pub puppet: Puppet,
+    pub component: ScriptedComponent,
     pub generation: &'static Generation,
 }
 
 impl Deref for ScriptedProxy {
-    type Target = Puppet;
+    type Target = ScriptedComponent;
 
-    fn deref(&self) -> &Puppet {
-        &self.puppet
+    fn deref(&self) -> &ScriptedComponent {
+        &self.component
     }
 }
 
 impl DerefMut for ScriptedProxy {
-    fn deref_mut(&mut self) -> &mut Puppet {
-        &mut self.puppet
+    fn deref_mut(&mut self) -> &mut ScriptedComponent {
+        &mut self.component
     }
 }
 
 impl Peer for ScriptedProxy {
     fn send(&mut self, line: &str) {
-        self.puppet.send(line);
+        self.component.send(line);
     }
 
     fn line(&mut self) -> String {
-        self.puppet.line()
+        self.component.line()
     }
 }
 
 impl ScriptedProxy {
-    pub fn enter(chain: &mut Stage, name: &str, generation: &'static Generation) -> ScriptedProxy {
-        ScriptedProxy { puppet: chain.enter(name), generation }
+    pub fn enter(
+        chain: &mut TestChain,
+        name: &str,
+        generation: &'static Generation,
+    ) -> ScriptedProxy {
+        ScriptedProxy { component: chain.wait_for_component(name), generation }
     }
 
     /// Handles a greeting of another generation like any unknown request: passes it on to its successor, and
@@ -54,43 +58,43 @@ impl ScriptedProxy {
     pub fn forward_unknown(&mut self, greeting: &Value) {
         let (method, params) = (&greeting["method"], &greeting["params"]);
         let method = method.as_str().expect("a method");
-        self.puppet.send(&self.generation.sent("\"unknown\"", method, &params.to_string()));
-        let answer = self.puppet.message();
+        self.component.send(&self.generation.sent("\"unknown\"", method, &params.to_string()));
+        let answer = self.component.message();
         assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!("unknown"), &json!(-32601)));
-        self.puppet.fail(greeting, &answer["error"].to_string());
+        self.component.answer_error(greeting, &answer["error"].to_string());
     }
 
     /// Receives these greetings one after the other, and understands only the last one. Returns that.
     pub fn expect_greeting(&mut self, methods: &[&str]) -> Value {
         let (last, unknown) = methods.split_last().expect("a greeting");
         for method in unknown {
-            let greeting = self.puppet.request(method);
+            let greeting = self.component.request(method);
             self.forward_unknown(&greeting);
         }
-        self.puppet.request(last)
+        self.component.request(last)
     }
 
     /// Initializes its successor.
     pub fn forward_greeting(&mut self, greeting: &Value) {
         let params = self.generation.forwarded(&greeting["params"]).to_string();
-        self.puppet.send(&self.generation.sent("\"forward\"", "initialize", &params));
+        self.component.send(&self.generation.sent("\"forward\"", "initialize", &params));
     }
 
     /// Receives its successor's answer and answers its own greeting with it.
     pub fn accept_greeting(&mut self, greeting: &Value) {
-        let answer = self.puppet.message();
+        let answer = self.component.message();
         assert_eq!(answer["id"], "forward", "{answer}");
         let accepted = self.generation.accepted(&answer["result"]);
-        self.puppet.answer(greeting, &accepted.to_string());
+        self.component.answer(greeting, &accepted.to_string());
     }
 }
 
 /// The editor initializes a chain of these proxies, each greeted with these methods, and an agent. The editor
 /// receives the agent's answer and the agent the editor's params, as if there were no proxies.
 pub fn initialize(
-    chain: &mut Stage,
+    chain: &mut TestChain,
     proxies: &[(&str, &'static Generation, &[&str])],
-) -> (Vec<ScriptedProxy>, Puppet) {
+) -> (Vec<ScriptedProxy>, ScriptedComponent) {
     chain.editor.send(&request("\"init\"", "initialize", GREETING));
     let (proxies, agent) = handshake(chain, proxies);
     assert_eq!(parse(&chain.editor.line()), parse(&result("\"init\"", GREETED)));
@@ -99,9 +103,9 @@ pub fn initialize(
 
 /// The part of the components in the handshake.
 pub fn handshake(
-    chain: &mut Stage,
+    chain: &mut TestChain,
     proxies: &[(&str, &'static Generation, &[&str])],
-) -> (Vec<ScriptedProxy>, Puppet) {
+) -> (Vec<ScriptedProxy>, ScriptedComponent) {
     let mut greeted = Vec::new();
     for (name, generation, methods) in proxies {
         let mut proxy = ScriptedProxy::enter(chain, name, generation);
@@ -109,7 +113,7 @@ pub fn handshake(
         proxy.forward_greeting(&greeting);
         greeted.push((proxy, greeting));
     }
-    let mut agent = chain.enter("agent");
+    let mut agent = chain.wait_for_component("agent");
     let greeting = agent.request("initialize");
     assert_eq!(greeting["params"], parse(GREETING));
     agent.answer(&greeting, GREETED);
@@ -127,7 +131,7 @@ const PARAMS: &str = r#"{"sessionId":"s","_meta":{"traceparent":"00-ab-cd-01"},"
 pub fn assert_messages_pass(
     editor: &mut impl Peer,
     proxies: &mut [ScriptedProxy],
-    agent: &mut Puppet,
+    agent: &mut ScriptedComponent,
 ) {
     assert_messages_with_params_pass(editor, proxies, agent);
     assert_notifications_pass(editor, proxies, agent, "");
@@ -138,7 +142,7 @@ pub fn assert_messages_pass(
 pub fn assert_messages_with_params_pass(
     editor: &mut impl Peer,
     proxies: &mut [ScriptedProxy],
-    agent: &mut Puppet,
+    agent: &mut ScriptedComponent,
 ) {
     assert_editor_request_passes(editor, proxies, agent);
     assert_agent_request_passes(editor, proxies, agent);
@@ -149,7 +153,7 @@ pub fn assert_messages_with_params_pass(
 fn assert_editor_request_passes(
     editor: &mut impl Peer,
     proxies: &mut [ScriptedProxy],
-    agent: &mut Puppet,
+    agent: &mut ScriptedComponent,
 ) {
     editor.send(&request("1", "session/prompt", PARAMS));
     let mut asked = Vec::new();
@@ -179,7 +183,7 @@ fn assert_editor_request_passes(
 fn assert_agent_request_passes(
     editor: &mut impl Peer,
     proxies: &mut [ScriptedProxy],
-    agent: &mut Puppet,
+    agent: &mut ScriptedComponent,
 ) {
     agent.send(&request("1", "x/unknown", PARAMS));
     let mut asked = Vec::new();
@@ -203,7 +207,7 @@ fn assert_agent_request_passes(
 fn assert_notifications_pass(
     editor: &mut impl Peer,
     proxies: &mut [ScriptedProxy],
-    agent: &mut Puppet,
+    agent: &mut ScriptedComponent,
     params: &str,
 ) {
     editor.send(&notification("_x/down", params));

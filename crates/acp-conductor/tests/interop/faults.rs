@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use testkit::peers::quote;
-use testkit::stage::{Stage, alive, binary, memory, parse, signal};
+use testkit::test_chain::{TestChain, binary, is_alive, memory, parse, signal};
 
 use crate::{ours, peer};
 
@@ -29,7 +29,7 @@ type Shown = Vec<String>;
 
 /// One conductor with its components, and what its editor hears.
 struct Scene {
-    stage: Stage,
+    chain: TestChain,
     input: Option<ChildStdin>,
     lines: Receiver<String>,
     patience: Duration,
@@ -58,7 +58,7 @@ fn program(name: &str, arguments: &str) -> String {
 /// Three proxies and an agent with these options.
 fn three(agent: &str) -> Vec<String> {
     let proxies = ["first", "second", "third"].map(|name| program("transparent", name));
-    proxies.into_iter().chain([program("durable", agent)]).collect()
+    proxies.into_iter().chain([program("resumable_agent", agent)]).collect()
 }
 
 impl Scene {
@@ -67,9 +67,9 @@ impl Scene {
             Which::Ours => (ours(), OURS, options),
             Which::Reference => (peer("reference"), THEIRS, &[][..]),
         };
-        let mut stage =
-            Stage::new(program.trim_matches('\'')).option(options).run("agent", components);
-        let (input, output) = (stage.editor.take_stdin(), stage.editor.take_stdout());
+        let mut chain =
+            TestChain::builder(program.trim_matches('\'')).option(options).run("agent", components);
+        let (input, output) = (chain.editor.take_stdin(), chain.editor.take_stdout());
         let (sender, lines) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
@@ -79,13 +79,13 @@ impl Scene {
             }
         });
         let (heard, session) = (Vec::new(), String::new());
-        Scene { stage, input: Some(input), lines, patience, last_id: 0, heard, session }
+        Scene { chain, input: Some(input), lines, patience, last_id: 0, heard, session }
     }
 
     /// A chain that stands, with a session.
     fn set(which: Which, options: &[&str], components: &[String]) -> Scene {
         let mut scene = Scene::begin(which, options, components);
-        let Told::Answer(_) = scene.greet() else { panic!("{}", scene.stage.conductor.stderr()) };
+        let Told::Answer(_) = scene.greet() else { panic!("{}", scene.chain.conductor.stderr()) };
         let id = scene.ask("session/new", json!({ "cwd": "/", "mcpServers": [] }));
         let Told::Answer(answer) = scene.answer(id) else { panic!("a session") };
         scene.session = answer["result"]["sessionId"].as_str().expect("a session").to_owned();
@@ -155,8 +155,8 @@ impl Scene {
         let outcome = self.outcome(id);
         match outcome.as_str() {
             "end_turn" => "the next prompt is answered".to_owned(),
-            _ if alive(self.stage.conductor.pid()) => format!("the next prompt: {outcome}"),
-            _ => format!("conductor ends with status {}", self.stage.conductor.status()),
+            _ if is_alive(self.chain.conductor.pid()) => format!("the next prompt: {outcome}"),
+            _ => format!("conductor ends with status {}", self.chain.conductor.status()),
         }
     }
 
@@ -172,18 +172,18 @@ impl Scene {
     }
 
     fn kill(&self, words: &str) {
-        signal(self.stage.conductor.component(words), libc::SIGKILL);
+        signal(self.chain.conductor.component_pid(words), libc::SIGKILL);
     }
 
     /// Which of these processes are left when the conductor has ended. The end of a process that is not our child is
     /// no event that a test could wait for, so it is polled.
     fn left_behind(&mut self, pids: &[u32]) -> String {
-        let status = self.stage.conductor.status();
+        let status = self.chain.conductor.status();
         let end = Instant::now() + THEIRS;
-        while pids.iter().any(|pid| alive(*pid)) && Instant::now() < end {
+        while pids.iter().any(|pid| is_alive(*pid)) && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(20));
         }
-        let left: Vec<u32> = pids.iter().copied().filter(|pid| alive(*pid)).collect();
+        let left: Vec<u32> = pids.iter().copied().filter(|pid| is_alive(*pid)).collect();
         left.iter().for_each(|pid| signal(*pid, libc::SIGKILL));
         let how =
             if status > 128 { "is killed".into() } else { format!("ends with status {status}") };
@@ -239,10 +239,10 @@ fn a_killed_agent_in_a_prompt() {
     let shown = compare("kill -9 of the agent, prompt in flight", |which| {
         let mut scene = Scene::set(which, &[], &three(""));
         let id = scene.in_flight();
-        scene.kill("durable");
+        scene.kill("resumable_agent");
         vec![scene.outcome(id), scene.next_prompt()]
     });
-    shows(&shown, &["agent 'durable'", NEXT]);
+    shows(&shown, &["agent 'resumable_agent'", NEXT]);
 }
 
 #[test]
@@ -293,13 +293,14 @@ fn an_agent_that_never_answers_initialize() {
 }
 
 fn ends(which: Which, end: i32) -> Shown {
-    let components = ["--deaf a", "--deaf b"].map(|it| program("stubborn", it));
-    let components = components.into_iter().chain([program("durable", "--deaf")]);
+    let components = ["--deaf a", "--deaf b"].map(|it| program("signal_ignoring_proxy", it));
+    let components = components.into_iter().chain([program("resumable_agent", "--deaf")]);
     let components: Vec<String> = components.collect();
     let mut scene = Scene::set(which, &[], &components);
-    let words = ["stubborn --deaf a", "stubborn --deaf b", "durable"];
-    let pids = words.map(|it| scene.stage.conductor.component(it));
-    scene.stage.conductor.signal(end);
+    let words =
+        ["signal_ignoring_proxy --deaf a", "signal_ignoring_proxy --deaf b", "resumable_agent"];
+    let pids = words.map(|it| scene.chain.conductor.component_pid(it));
+    scene.chain.conductor.signal(end);
     vec![scene.left_behind(&pids)]
 }
 
@@ -321,8 +322,8 @@ fn a_conductor_that_is_killed_with_stubborn_components() {
 
 /// The most memory that the conductor has used, once its memory does not grow any more.
 fn peak(scene: &Scene) -> u64 {
-    testkit::stage::wait_for_rest(&[scene.stage.conductor.pid()]);
-    memory(scene.stage.conductor.pid()).1 >> 10
+    testkit::test_chain::wait_until_idle(&[scene.chain.conductor.pid()]);
+    memory(scene.chain.conductor.pid()).1 >> 10
 }
 
 #[test]
@@ -335,10 +336,11 @@ fn an_editor_that_does_not_read() {
                 Which::Reference => (peer("reference"), [].as_slice()),
             };
             let components = three("");
-            let mut stage =
-                Stage::new(program.trim_matches('\'')).option(options).run("agent", &components);
-            let mut input = stage.editor.take_stdin();
-            let mut output = BufReader::new(stage.editor.take_stdout());
+            let mut chain = TestChain::builder(program.trim_matches('\''))
+                .option(options)
+                .run("agent", &components);
+            let mut input = chain.editor.take_stdin();
+            let mut output = BufReader::new(chain.editor.take_stdout());
             let mut ask = |message: Value| -> Value {
                 writeln!(input, "{message}").expect("it reads");
                 let mut line = String::new();
@@ -353,8 +355,8 @@ fn an_editor_that_does_not_read() {
             );
             let params = json!({ "sessionId": session["result"]["sessionId"], "prompt": [{ "type": "text", "text": "stream 200000" }] });
             ask(json!({ "jsonrpc": "2.0", "id": 3, "method": "session/prompt", "params": params }));
-            testkit::stage::wait_for_rest(&[stage.conductor.pid()]);
-            vec![format!("conductor uses {} MiB", memory(stage.conductor.pid()).1 >> 10)]
+            testkit::test_chain::wait_until_idle(&[chain.conductor.pid()]);
+            vec![format!("conductor uses {} MiB", memory(chain.conductor.pid()).1 >> 10)]
         },
     );
     let peak: u64 = shown[0].split(' ').nth(2).and_then(|it| it.parse().ok()).expect("a number");
@@ -365,7 +367,7 @@ fn an_editor_that_does_not_read() {
 fn a_giant_line() {
     const SIZE: usize = 64 << 20;
     let shown = compare("a line of 64 MiB from the agent", |which| {
-        let mut scene = Scene::set(which, &[], &[program("durable", "")]);
+        let mut scene = Scene::set(which, &[], &[program("resumable_agent", "")]);
         scene.patience = OURS;
         let id = scene.prompt(&format!("fill {SIZE}"));
         let outcome = scene.outcome(id);
@@ -418,11 +420,11 @@ fn numbers_beyond_a_float() {
 #[test]
 fn a_killed_provider_of_tools() {
     let shown = compare("kill -9 of a proxy that offers an MCP server", |which| {
-        let components = [program("words", ""), program("durable", "")];
+        let components = [program("word_count_proxy", ""), program("resumable_agent", "")];
         let mut scene = Scene::set(which, &[], &components);
         let id = scene.prompt("tool one two");
         let before = scene.outcome(id);
-        scene.kill("words");
+        scene.kill("word_count_proxy");
         let said = |scene: &Scene, text: &str| {
             scene.heard.iter().any(|it| it["params"]["update"]["content"]["text"] == text)
         };

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use testkit::peers::quote;
-use testkit::stage::{Setup, Stage, directory};
+use testkit::test_chain::{TestChain, TestChainBuilder, directory};
 
 use crate::{check, marking, ours, peer, tell};
 
@@ -76,16 +76,16 @@ fn around_conductors_of_every_published_generation() {
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}"#;
 
-fn sparkle(name: &str, agent: impl FnOnce(&Setup) -> String) -> (Stage, String) {
+fn sparkle(name: &str, agent: impl FnOnce(&TestChainBuilder) -> String) -> (TestChain, String) {
     let home = directory(name).to_str().expect("UTF-8").to_owned();
-    let setup = Stage::new(env!("CARGO_BIN_EXE_conductor"))
+    let setup = TestChain::builder(env!("CARGO_BIN_EXE_conductor"))
         .env("XDG_CACHE_HOME", &home)
         .env("HOME", &home)
         .option(&["--grace", "0.5"]);
     let components = [peer(name), agent(&setup)];
-    let mut stage = setup.run("agent", &components);
-    stage.editor.send(INITIALIZE);
-    (stage, home)
+    let mut chain = setup.run("agent", &components);
+    chain.editor.send(INITIALIZE);
+    (chain, home)
 }
 
 fn prompt(id: u32, session: &str, text: &str) -> String {
@@ -105,19 +105,19 @@ fn new_session(directory: &str) -> String {
 #[test]
 fn sparkle_embodies_before_the_first_prompt() {
     for name in ["sparkle_0_7", "sparkle_0_1"] {
-        let (mut stage, home) = sparkle(name, |setup| setup.puppet("agent"));
-        let mut agent = stage.enter("agent");
+        let (mut chain, home) = sparkle(name, |setup| setup.scripted_command("agent"));
+        let mut agent = chain.wait_for_component("agent");
         let greeting = agent.request("initialize");
         agent.answer(&greeting, r#"{"protocolVersion":1,"agentCapabilities":{},"authMethods":[]}"#);
-        assert_eq!(stage.editor.message()["result"]["protocolVersion"], 1, "{name}");
-        stage.editor.send(&new_session(&home));
+        assert_eq!(chain.editor.message()["result"]["protocolVersion"], 1, "{name}");
+        chain.editor.send(&new_session(&home));
         let new = agent.request("session/new");
         let server = &new["params"]["mcpServers"][0];
         assert_eq!((&server["name"], &server["args"][0]), (&json!("sparkle"), &json!("mcp")));
         agent.answer(&new, r#"{"sessionId":"S1"}"#);
-        assert_eq!(stage.editor.message()["result"]["sessionId"], "S1");
+        assert_eq!(chain.editor.message()["result"]["sessionId"], "S1");
 
-        stage.editor.send(&prompt(3, "S1", "hello"));
+        chain.editor.send(&prompt(3, "S1", "hello"));
         let mut before = Vec::new();
         loop {
             let asked = agent.request("session/prompt");
@@ -129,12 +129,12 @@ fn sparkle_embodies_before_the_first_prompt() {
             before.push(text);
         }
         assert!(before[0].to_lowercase().contains("embodiment"), "{name}: {before:?}");
-        assert_eq!(stage.editor.message()["id"], 3);
-        stage.editor.send(&prompt(4, "S1", "again"));
+        assert_eq!(chain.editor.message()["id"], 3);
+        chain.editor.send(&prompt(4, "S1", "again"));
         let asked = agent.request("session/prompt");
         assert_eq!(asked["params"]["prompt"][0]["text"], "again");
         agent.answer(&asked, r#"{"stopReason":"end_turn"}"#);
-        assert_eq!(stage.editor.message()["id"], 4);
+        assert_eq!(chain.editor.message()["id"], 4);
     }
 }
 
@@ -142,15 +142,15 @@ fn sparkle_embodies_before_the_first_prompt() {
 #[test]
 fn sparkle_before_a_published_agent() {
     for name in ["sparkle_0_7", "sparkle_0_1"] {
-        let (mut stage, home) = sparkle(name, |_| peer("eliza_12"));
-        assert_eq!(stage.editor.message()["result"]["protocolVersion"], 1, "{name}");
-        stage.editor.send(&new_session(&home));
-        let created = stage.editor.message();
+        let (mut chain, home) = sparkle(name, |_| peer("eliza_12"));
+        assert_eq!(chain.editor.message()["result"]["protocolVersion"], 1, "{name}");
+        chain.editor.send(&new_session(&home));
+        let created = chain.editor.message();
         let session = created["result"]["sessionId"].as_str().expect("a session").to_owned();
-        stage.editor.send(&prompt(3, &session, "Hello there"));
+        chain.editor.send(&prompt(3, &session, "Hello there"));
         let mut chunks = 0;
         let answer = loop {
-            let message = stage.editor.message();
+            let message = chain.editor.message();
             match message["method"].as_str() {
                 Some("session/update") => chunks += 1,
                 _ => break message,

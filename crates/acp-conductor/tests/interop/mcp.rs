@@ -6,7 +6,7 @@
 
 use serde_json::{Value, json};
 use testkit::peers::quote;
-use testkit::stage::{Stage, directory, parse};
+use testkit::test_chain::{TestChain, directory, parse};
 
 use crate::run::Run;
 use crate::{ours, peer};
@@ -21,7 +21,7 @@ const SPARKLE: &str = "sparkle_0_1";
 
 /// A session with the chain of these components, and what was said in it.
 struct Session {
-    stage: Stage,
+    chain: TestChain,
     id: String,
     turns: u32,
 }
@@ -29,32 +29,32 @@ struct Session {
 impl Session {
     fn begin(name: &str, options: &[&str], components: &[String]) -> Session {
         let home = directory(name).to_str().expect("UTF-8").to_owned();
-        let stage = Stage::new(env!("CARGO_BIN_EXE_conductor"))
+        let chain = TestChain::builder(env!("CARGO_BIN_EXE_conductor"))
             .option(&["--grace", "0.5"])
             .option(options)
             // Sparkle keeps things there.
             .env("HOME", &home)
             .env("XDG_CACHE_HOME", &home)
             .run("agent", components);
-        Session::with(stage, &home, json!([]))
+        Session::with(chain, &home, json!([]))
     }
 
     /// Begins a session with these servers of the editor's.
-    fn with(mut stage: Stage, cwd: &str, servers: Value) -> Session {
-        let send = |stage: &mut Stage, id: u32, method: &str, params: Value| {
+    fn with(mut chain: TestChain, cwd: &str, servers: Value) -> Session {
+        let send = |chain: &mut TestChain, id: u32, method: &str, params: Value| {
             let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-            stage.editor.send(&message.to_string());
-            let answer = stage.editor.message();
+            chain.editor.send(&message.to_string());
+            let answer = chain.editor.message();
             assert_eq!(answer["id"], id, "{answer}");
             answer["result"].clone()
         };
         let greeting = json!({ "protocolVersion": 1, "clientCapabilities": {} });
-        send(&mut stage, 1, "initialize", greeting);
+        send(&mut chain, 1, "initialize", greeting);
         let params = json!({ "cwd": cwd, "mcpServers": servers });
         let id =
-            send(&mut stage, 2, "session/new", params)["sessionId"].as_str().map(str::to_owned);
-        let id = id.unwrap_or_else(|| panic!("a session: {}", stage.conductor.stderr()));
-        Session { stage, id, turns: 0 }
+            send(&mut chain, 2, "session/new", params)["sessionId"].as_str().map(str::to_owned);
+        let id = id.unwrap_or_else(|| panic!("a session: {}", chain.conductor.stderr()));
+        Session { chain, id, turns: 0 }
     }
 
     /// What the agent says to this.
@@ -65,10 +65,10 @@ impl Session {
         let params = json!({ "sessionId": self.id, "prompt": prompt });
         let message =
             json!({ "jsonrpc": "2.0", "id": id, "method": "session/prompt", "params": params });
-        self.stage.editor.send(&message.to_string());
+        self.chain.editor.send(&message.to_string());
         let mut said = Vec::new();
         loop {
-            let message = self.stage.editor.message();
+            let message = self.chain.editor.message();
             if message["method"] == "session/update" {
                 let text = message["params"]["update"]["content"]["text"].as_str();
                 said.push(text.unwrap_or_else(|| panic!("{message}")).to_owned());
@@ -89,8 +89,8 @@ impl Session {
     }
 
     fn end(mut self) {
-        self.stage.editor.leave();
-        assert_eq!(self.stage.conductor.status(), 0);
+        self.chain.editor.close();
+        assert_eq!(self.chain.conductor.status(), 0);
     }
 }
 
@@ -273,13 +273,13 @@ fn same_each_time(prompt: &str, said: Vec<String>) -> Vec<String> {
 /// The agent with the server itself, and no conductor.
 fn directly(name: &str) -> Vec<(String, Vec<String>)> {
     let home = directory(&format!("directly-{name}")).to_str().expect("UTF-8").to_owned();
-    let stage = Stage::new(peer("mcp_agent_rust")).env("HOME", &home).run("--eager", &[]);
+    let chain = TestChain::builder(peer("mcp_agent_rust")).env("HOME", &home).run("--eager", &[]);
     let words = peer("mcp_everything");
     let mut words = words.split(' ');
     let command = words.next().expect("a program");
     let args: Vec<&str> = words.chain(["stdio"]).collect();
     let server = json!({ "name": "everything", "command": command, "args": args, "env": [] });
-    let mut session = Session::with(stage, &home, json!([server]));
+    let mut session = Session::with(chain, &home, json!([server]));
     everything(&mut session, &[])
 }
 
@@ -372,8 +372,9 @@ fn inside_the_reference_conductor() {
         let home = directory(&format!("reference-{provider}")).to_str().expect("UTF-8").to_owned();
         let inner = format!("{} proxy {}", ours(), quote(&peer(provider)));
         let agent = format!("{} {options}", peer("mcp_agent_rust"));
-        let stage = Stage::new(peer("reference")).env("HOME", &home).run("agent", &[inner, agent]);
-        let mut session = Session::with(stage, &home, json!([]));
+        let chain =
+            TestChain::builder(peer("reference")).env("HOME", &home).run("agent", &[inner, agent]);
+        let mut session = Session::with(chain, &home, json!([]));
         match provider {
             SPARKLE => {
                 session.prompt("hello");

@@ -2,9 +2,9 @@
 //! in them. The chain goes on.
 
 use serde_json::{Value, json};
-use testkit::drive::Drive;
 use testkit::peers::quote;
-use testkit::stage::{Stage, binary, directory, parse, wait_until};
+use testkit::test_chain::{TestChain, binary, directory, parse, wait_until};
+use testkit::test_client::TestClient;
 
 use crate::mcp::content;
 use crate::{check, marking, ours, peer};
@@ -21,36 +21,38 @@ const MARKING: [&str; 8] = [
     "ts_proxy",
 ];
 
-fn chain(name: &str, options: &[&str], components: &[String]) -> Drive {
+fn start_chain(name: &str, options: &[&str], components: &[String]) -> TestClient {
     let home = directory(&format!("survival-home-{name}"));
     let home = home.to_str().expect("UTF-8");
-    let setup = Stage::new(env!("CARGO_BIN_EXE_conductor"))
+    let setup = TestChain::builder(env!("CARGO_BIN_EXE_conductor"))
         .option(&["--grace", "0.5", "--restarts", "1000/3600", "--restart-delay", "0..0"])
         .option(options)
         // Sparkle keeps things there.
         .env("HOME", home)
         .env("XDG_CACHE_HOME", home);
-    Drive::start(setup, &format!("survival-{name}"), components)
+    TestClient::start(setup, &format!("survival-{name}"), components)
 }
 
 /// What the agent says to this, at last.
-fn ask(chain: &mut Drive, session: &str, text: &str) -> String {
-    let (mut said, answer) = chain.turn(session, text);
+fn ask(client: &mut TestClient, session: &str, text: &str) -> String {
+    let (mut said, answer) = client.run_turn(session, text);
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{text}: {answer}");
     said.pop().unwrap_or_else(|| panic!("nothing was said to {text}"))
 }
 
 /// Kills a component while a prompt is in flight, and cancels the prompt once there is another one.
-fn kill_in_prompt(chain: &mut Drive, session: &str, number: usize, prefix: &str) -> Value {
-    let before = chain.component(number)["restarts"].clone();
-    let id = chain.prompt(session, "wait");
-    chain.wait_for_word(session, &format!("{prefix}waiting"));
-    chain.kill(number);
-    wait_until("it is restarted", || (chain.component(number)["restarts"] != before).then_some(()));
-    chain.wait_for_state(number, "live");
-    chain.notify("session/cancel", json!({ "sessionId": session }));
-    let answer = chain.answer(id);
-    chain.said(session);
+fn kill_in_prompt(client: &mut TestClient, session: &str, number: usize, prefix: &str) -> Value {
+    let before = client.component_status(number)["restarts"].clone();
+    let id = client.send_prompt(session, "wait");
+    client.wait_for_text(session, &format!("{prefix}waiting"));
+    client.kill(number);
+    wait_until("it is restarted", || {
+        (client.component_status(number)["restarts"] != before).then_some(())
+    });
+    client.wait_for_state(number, "live");
+    client.notify("session/cancel", json!({ "sessionId": session }));
+    let answer = client.wait_for_answer(id);
+    client.take_texts(session);
     answer
 }
 
@@ -63,16 +65,16 @@ fn a_published_proxy_of_every_generation_is_killed_between_prompts() {
             marking("C"),
             peer("mcp_agent_rust"),
         ];
-        let mut chain = chain(name, &[], &components);
-        let session = chain.session();
+        let mut client = start_chain(name, &[], &components);
+        let session = client.new_session();
         for number in [2, 1, 3, 2] {
-            assert_eq!(ask(&mut chain, &session, "hello"), "A:B:C:heard hello", "{name}");
-            chain.replace(number);
+            assert_eq!(ask(&mut client, &session, "hello"), "A:B:C:heard hello", "{name}");
+            client.kill_and_wait_for_restart(number);
         }
-        assert_eq!(ask(&mut chain, &session, "hello"), "A:B:C:heard hello", "{name}");
-        let another = chain.session();
-        assert_eq!(ask(&mut chain, &another, "hello"), "A:B:C:heard hello", "{name}");
-        assert_eq!(chain.end(), 0, "{name}");
+        assert_eq!(ask(&mut client, &session, "hello"), "A:B:C:heard hello", "{name}");
+        let another = client.new_session();
+        assert_eq!(ask(&mut client, &another, "hello"), "A:B:C:heard hello", "{name}");
+        assert_eq!(client.shut_down(), 0, "{name}");
     }
 }
 
@@ -80,18 +82,18 @@ fn a_published_proxy_of_every_generation_is_killed_between_prompts() {
 fn a_published_proxy_of_every_generation_is_killed_in_a_prompt() {
     for name in MARKING {
         let components = [format!("{} --mark A", peer(name)), peer("rust_agent")];
-        let mut chain = chain(&format!("prompt-{name}"), &[], &components);
-        let session = chain.session();
+        let mut client = start_chain(&format!("prompt-{name}"), &[], &components);
+        let session = client.new_session();
         for _ in 0..2 {
-            let answer = kill_in_prompt(&mut chain, &session, 1, "A:");
+            let answer = kill_in_prompt(&mut client, &session, 1, "A:");
             // It has only added to the prompt, so the agent's answer is one to it, too.
             assert_eq!(answer["result"]["stopReason"], "cancelled", "{name}: {answer}");
         }
-        let id = chain.prompt(&session, "wait");
-        chain.wait_for_word(&session, "A:waiting");
-        chain.notify("session/cancel", json!({ "sessionId": session }));
-        assert_eq!(chain.answer(id)["result"]["stopReason"], "cancelled", "{name}");
-        assert_eq!(chain.end(), 0, "{name}");
+        let id = client.send_prompt(&session, "wait");
+        client.wait_for_text(&session, "A:waiting");
+        client.notify("session/cancel", json!({ "sessionId": session }));
+        assert_eq!(client.wait_for_answer(id)["result"]["stopReason"], "cancelled", "{name}");
+        assert_eq!(client.shut_down(), 0, "{name}");
     }
 }
 
@@ -100,13 +102,13 @@ fn a_published_proxy_of_every_generation_is_killed_in_a_prompt() {
 fn a_published_proxy_that_changes_nothing_is_killed_in_a_prompt_and_the_prompt_goes_on() {
     for name in ["rust_proxy", "proxy_3_6", "tee_10", "tee_0_1"] {
         let components = [peer(name), peer("rust_agent")];
-        let mut chain = chain(&format!("silent-{name}"), &[], &components);
-        let session = chain.session();
+        let mut client = start_chain(&format!("silent-{name}"), &[], &components);
+        let session = client.new_session();
         for _ in 0..2 {
-            let answer = kill_in_prompt(&mut chain, &session, 1, "");
+            let answer = kill_in_prompt(&mut client, &session, 1, "");
             assert_eq!(answer["result"]["stopReason"], "cancelled", "{name}: {answer}");
         }
-        assert_eq!(chain.end(), 0, "{name}");
+        assert_eq!(client.shut_down(), 0, "{name}");
     }
 }
 
@@ -120,19 +122,19 @@ fn an_agent_of_every_sdk_is_killed_and_takes_its_sessions_up() {
         ("mcp_agent_rust", "--http"),
     ] {
         let components = [marking("A"), peer("tools_5_0"), format!("{} {options}", peer(agent))];
-        let mut chain = chain(&format!("agent-{agent}{options}"), &[], &components);
-        let sessions = [chain.session(), chain.session()];
+        let mut client = start_chain(&format!("agent-{agent}{options}"), &[], &components);
+        let sessions = [client.new_session(), client.new_session()];
         for _ in 0..2 {
             for session in &sessions {
-                assert_eq!(ask(&mut chain, session, "hello"), "A:heard hello", "{agent}");
-                let echo = ask(&mut chain, session, r#"call tools echo {"message":"hi"}"#);
+                assert_eq!(ask(&mut client, session, "hello"), "A:heard hello", "{agent}");
+                let echo = ask(&mut client, session, r#"call tools echo {"message":"hi"}"#);
                 assert_eq!(unmarked(&echo), content("\"hi\"", false), "{agent}");
             }
-            chain.replace(3);
+            client.kill_and_wait_for_restart(3);
         }
-        let echo = ask(&mut chain, &sessions[0], r#"call tools echo {"message":"hi"}"#);
+        let echo = ask(&mut client, &sessions[0], r#"call tools echo {"message":"hi"}"#);
         assert_eq!(unmarked(&echo), content("\"hi\"", false), "{agent}");
-        assert_eq!(chain.end(), 0, "{agent}");
+        assert_eq!(client.shut_down(), 0, "{agent}");
     }
 }
 
@@ -145,22 +147,23 @@ fn unmarked(said: &str) -> Value {
 fn an_agent_that_cannot_take_sessions_up_ends_the_chain_or_the_session() {
     for agent in ["eliza_12", "eliza_1", "rust_agent", "ts_agent", "py_agent"] {
         let components = [marking("A"), peer(agent)];
-        let mut stopped = chain(&format!("stop-{agent}"), &[], &components);
-        stopped.session();
+        let mut stopped = start_chain(&format!("stop-{agent}"), &[], &components);
+        stopped.new_session();
         stopped.kill(2);
-        assert_eq!(stopped.stage.conductor.status(), 1, "{agent}");
-        let said = stopped.stage.conductor.stderr();
+        assert_eq!(stopped.chain.conductor.status(), 1, "{agent}");
+        let said = stopped.chain.conductor.stderr();
         assert!(said.lines().last().is_some_and(|it| it.contains("signal 9")), "{agent}: {said}");
 
-        let mut chain = chain(&format!("lost-{agent}"), &["--on-crash", "2=restart"], &components);
-        let session = chain.session();
-        chain.replace(2);
-        let (_, answer) = chain.turn(&session, "hello");
+        let mut client =
+            start_chain(&format!("lost-{agent}"), &["--on-crash", "2=restart"], &components);
+        let session = client.new_session();
+        client.kill_and_wait_for_restart(2);
+        let (_, answer) = client.run_turn(&session, "hello");
         let message = answer["error"]["message"].as_str().unwrap_or_default();
         assert!(message.contains("Start a new session"), "{agent}: {answer}");
-        let another = chain.session();
+        let another = client.new_session();
         assert_ne!(another, "", "{agent}");
-        assert_eq!(chain.end(), 0, "{agent}");
+        assert_eq!(client.shut_down(), 0, "{agent}");
     }
 }
 
@@ -172,19 +175,19 @@ fn tools_of_every_published_provider_work_after_it_was_killed() {
     {
         for options in ["", "--http", "--per-call"] {
             let components = [peer(provider), format!("{} {options}", peer("mcp_agent_rust"))];
-            let mut chain = chain(&format!("{provider}{options}"), &[], &components);
-            let session = chain.session();
+            let mut client = start_chain(&format!("{provider}{options}"), &[], &components);
+            let session = client.new_session();
             for _ in 0..3 {
-                let echo = ask(&mut chain, &session, r#"call tools echo {"message":"hi"}"#);
+                let echo = ask(&mut client, &session, r#"call tools echo {"message":"hi"}"#);
                 assert_eq!(parse(&echo), content("\"hi\"", false), "{provider} {options}");
-                chain.replace(1);
+                client.kill_and_wait_for_restart(1);
             }
-            let another = chain.session();
+            let another = client.new_session();
             for session in [&session, &another] {
-                let echo = ask(&mut chain, session, r#"call tools echo {"message":"hi"}"#);
+                let echo = ask(&mut client, session, r#"call tools echo {"message":"hi"}"#);
                 assert_eq!(parse(&echo), content("\"hi\"", false), "{provider} {options}");
             }
-            assert_eq!(chain.end(), 0, "{provider} {options}");
+            assert_eq!(client.shut_down(), 0, "{provider} {options}");
         }
     }
 }
@@ -197,30 +200,30 @@ fn a_real_server_behind_a_proxy_that_was_killed() {
             let provider = format!("{} --form {form} --proxy {proxy}", peer("everything_proxy"));
             let components = [provider, format!("{} {options}", peer("mcp_agent_rust"))];
             let what = format!("everything-{form}{options}");
-            let mut chain = chain(&what, &[], &components);
-            let session = chain.session();
+            let mut client = start_chain(&what, &[], &components);
+            let session = client.new_session();
             let sum = r#"call everything get-sum {"a":1,"b":2}"#;
             let right = content("The sum of 1 and 2 is 3.", false);
-            assert_eq!(parse(&ask(&mut chain, &session, sum)), right, "{what}");
-            chain.replace(1);
-            assert_eq!(parse(&ask(&mut chain, &session, sum)), right, "{what}");
+            assert_eq!(parse(&ask(&mut client, &session, sum)), right, "{what}");
+            client.kill_and_wait_for_restart(1);
+            assert_eq!(parse(&ask(&mut client, &session, sum)), right, "{what}");
 
             let long =
                 r#"call everything trigger-long-running-operation {"duration":600,"steps":6000}"#;
-            let before = chain.component(1)["restarts"].clone();
-            let id = chain.prompt(&session, long);
-            chain.wait_for_word(&session, "progress 1");
-            chain.kill(1);
+            let before = client.component_status(1)["restarts"].clone();
+            let id = client.send_prompt(&session, long);
+            client.wait_for_text(&session, "progress 1");
+            client.kill(1);
             // The call has failed; the agent says so, and goes on.
-            let answer = chain.answer(id);
+            let answer = client.wait_for_answer(id);
             assert_eq!(answer["result"]["stopReason"], "end_turn", "{what}: {answer}");
-            let said = chain.said(&session);
+            let said = client.take_texts(&session);
             assert!(said.last().is_some_and(|it| it.contains("error")), "{what}: {said:?}");
             wait_until("it is restarted", || {
-                (chain.component(1)["restarts"] != before).then_some(())
+                (client.component_status(1)["restarts"] != before).then_some(())
             });
-            assert_eq!(parse(&ask(&mut chain, &session, sum)), right, "{what}");
-            assert_eq!(chain.end(), 0, "{what}");
+            assert_eq!(parse(&ask(&mut client, &session, sum)), right, "{what}");
+            assert_eq!(client.shut_down(), 0, "{what}");
         }
     }
 }
@@ -229,14 +232,14 @@ fn a_real_server_behind_a_proxy_that_was_killed() {
 #[test]
 fn sparkle_is_killed_before_a_published_agent() {
     for (name, agent) in [("sparkle_0_7", "eliza_12"), ("sparkle_0_1", "mcp_agent_rust")] {
-        let mut chain = chain(&format!("{name}-{agent}"), &[], &[peer(name), peer(agent)]);
-        let session = chain.session();
+        let mut client = start_chain(&format!("{name}-{agent}"), &[], &[peer(name), peer(agent)]);
+        let session = client.new_session();
         for _ in 0..3 {
-            ask(&mut chain, &session, "Hello there");
-            chain.replace(1);
+            ask(&mut client, &session, "Hello there");
+            client.kill_and_wait_for_restart(1);
         }
-        ask(&mut chain, &session, "Hello there");
-        assert_eq!(chain.end(), 0, "{name}");
+        ask(&mut client, &session, "Hello there");
+        assert_eq!(client.shut_down(), 0, "{name}");
     }
 }
 
@@ -252,14 +255,14 @@ fn a_published_conductor_in_the_chain_is_killed() {
         let inner = quote(&format!("{} --mark B", peer(proxy)));
         let inner = format!("{} {mode} {inner}", peer(conductor));
         let components = [marking("A"), inner, marking("C"), peer("mcp_agent_rust")];
-        let mut chain = chain(&format!("inner-{conductor}"), &[], &components);
-        let session = chain.session();
+        let mut client = start_chain(&format!("inner-{conductor}"), &[], &components);
+        let session = client.new_session();
         for _ in 0..3 {
-            assert_eq!(ask(&mut chain, &session, "hello"), "A:B:C:heard hello", "{conductor}");
-            chain.replace(2);
+            assert_eq!(ask(&mut client, &session, "hello"), "A:B:C:heard hello", "{conductor}");
+            client.kill_and_wait_for_restart(2);
         }
-        assert_eq!(ask(&mut chain, &session, "hello"), "A:B:C:heard hello", "{conductor}");
-        assert_eq!(chain.end(), 0, "{conductor}");
+        assert_eq!(ask(&mut client, &session, "hello"), "A:B:C:heard hello", "{conductor}");
+        assert_eq!(client.shut_down(), 0, "{conductor}");
     }
 }
 
@@ -270,10 +273,10 @@ fn editors_of_every_sdk_do_not_notice() {
     for (editor, agent) in
         [("rust_editor", "ts_agent"), ("ts_editor", "py_agent"), ("py_editor", "rust_agent")]
     {
-        let file = directory(&format!("mortal-{editor}")).join("dead");
-        let mortal = quote(&binary("mortal").to_string_lossy());
-        let mortal = format!("{mortal} {} session/cancel", quote(&file.to_string_lossy()));
-        check(editor, &quiet(), &[marking("A"), mortal, peer(agent)], &["A"]);
+        let file = directory(&format!("crash_once-{editor}")).join("dead");
+        let crash_once = quote(&binary("crash_once_proxy").to_string_lossy());
+        let crash_once = format!("{crash_once} {} session/cancel", quote(&file.to_string_lossy()));
+        check(editor, &quiet(), &[marking("A"), crash_once, peer(agent)], &["A"]);
         assert!(file.exists(), "{editor}: it was killed");
     }
 }
@@ -283,6 +286,6 @@ fn quiet() -> String {
     let file = directory("quiet").join("conductor");
     let body = format!("mode=$1; shift; exec {} \"$mode\" --notices off \"$@\"", ours());
     let name = file.file_name().and_then(|it| it.to_str()).expect("a name");
-    let path = testkit::stage::script(file.parent().expect("a directory"), name, &body);
+    let path = testkit::test_chain::write_script(file.parent().expect("a directory"), name, &body);
     quote(&path.to_string_lossy())
 }

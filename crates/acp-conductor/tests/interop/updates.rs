@@ -2,7 +2,7 @@
 //! which know only the first eight: once, and in order.
 
 use serde_json::{Value, json};
-use testkit::stage::{Puppet, Stage, directory};
+use testkit::test_chain::{ScriptedComponent, TestChain, directory};
 
 use crate::{marking, peer};
 
@@ -48,7 +48,7 @@ fn every_update() -> Vec<Value> {
     ]
 }
 
-fn says(agent: &mut Puppet, update: &Value, number: usize) {
+fn says(agent: &mut ScriptedComponent, update: &Value, number: usize) {
     let mut update = update.clone();
     update["_meta"] = json!({ "n": number });
     let params = json!({ "sessionId": "S1", "update": update });
@@ -60,36 +60,37 @@ fn says(agent: &mut Puppet, update: &Value, number: usize) {
 /// Plays a session through these proxies; the agent sends every update, alone and in between.
 fn check(name: &str, options: &[&str], proxies: &[String]) {
     let home = directory(&format!("updates-{name}")).to_str().expect("UTF-8").to_owned();
-    let setup = Stage::new(env!("CARGO_BIN_EXE_conductor"))
+    let setup = TestChain::builder(env!("CARGO_BIN_EXE_conductor"))
         .env("XDG_CACHE_HOME", &home)
         .env("HOME", &home)
         .option(&["--grace", "0.5"])
         .option(options);
-    let components: Vec<String> = proxies.iter().cloned().chain([setup.puppet("agent")]).collect();
-    let mut stage = setup.run("agent", &components);
-    let ask = |stage: &mut Stage, id: u32, method: &str, params: Value| {
+    let components: Vec<String> =
+        proxies.iter().cloned().chain([setup.scripted_command("agent")]).collect();
+    let mut chain = setup.run("agent", &components);
+    let ask = |chain: &mut TestChain, id: u32, method: &str, params: Value| {
         let line = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-        stage.editor.send(&line.to_string());
+        chain.editor.send(&line.to_string());
     };
-    ask(&mut stage, 1, "initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }));
-    let mut agent = stage.enter("agent");
+    ask(&mut chain, 1, "initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }));
+    let mut agent = chain.wait_for_component("agent");
     let greeting = agent.request("initialize");
     agent.answer(&greeting, r#"{"protocolVersion":1,"agentCapabilities":{},"authMethods":[]}"#);
-    assert_eq!(stage.editor.message()["result"]["protocolVersion"], 1, "{name}");
+    assert_eq!(chain.editor.message()["result"]["protocolVersion"], 1, "{name}");
 
     let (updates, mut sent) = (every_update(), 0);
-    let mut say = |agent: &mut Puppet, update: &Value| {
+    let mut say = |agent: &mut ScriptedComponent, update: &Value| {
         says(agent, update, sent);
         sent += 1;
     };
     let usage = json!({ "sessionUpdate": "usage_update", "used": 1, "size": 2 });
-    ask(&mut stage, 2, "session/new", json!({ "cwd": home, "mcpServers": [] }));
+    ask(&mut chain, 2, "session/new", json!({ "cwd": home, "mcpServers": [] }));
     let new = agent.request("session/new");
     say(&mut agent, &usage);
     agent.answer(&new, r#"{"sessionId":"S1"}"#);
     say(&mut agent, &usage);
     let prompt = json!([{ "type": "text", "text": "hello" }]);
-    ask(&mut stage, 3, "session/prompt", json!({ "sessionId": "S1", "prompt": prompt }));
+    ask(&mut chain, 3, "session/prompt", json!({ "sessionId": "S1", "prompt": prompt }));
     loop {
         let asked = agent.request("session/prompt");
         // Prompts of the proxy's own may quote ours: sparkle-mcp sends its record of the last session.
@@ -108,7 +109,7 @@ fn check(name: &str, options: &[&str], proxies: &[String]) {
     }
     let (mut seen, mut answered) = (Vec::new(), Vec::new());
     while answered.len() < 2 {
-        let message = stage.editor.message();
+        let message = chain.editor.message();
         match message["method"].as_str() {
             Some("session/update") => {
                 let number = &message["params"]["update"]["_meta"]["n"];
@@ -121,7 +122,7 @@ fn check(name: &str, options: &[&str], proxies: &[String]) {
     assert_eq!(answered[0]["result"]["sessionId"], "S1", "{name}: {answered:?}");
     assert_eq!(answered[1]["result"]["stopReason"], "end_turn", "{name}: {answered:?}");
     assert_eq!(seen, (0..sent as u64).collect::<Vec<_>>(), "{name}");
-    let said = stage.conductor.stderr();
+    let said = chain.conductor.stderr();
     assert!(!said.contains("crashed") && !said.contains("restarted"), "{name}: {said}");
 }
 

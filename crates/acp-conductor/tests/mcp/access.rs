@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 use testkit::rpc::request;
-use testkit::stage::{directory, patiently};
+use testkit::test_chain::{directory, with_timeout};
 
 use crate::chain::{HTTP, INITIALIZE_PARAMS, McpChain, STDIO, connect, list_tools, m3};
 use crate::clients::{Client, Http, SECRET, port_of, secret_of};
@@ -75,7 +75,7 @@ fn unauthenticated_connections_to_the_socket_are_closed() {
         "x".repeat(10_000),
     ] {
         let mut connection = open();
-        let received = patiently("the connection is closed", move || {
+        let received = with_timeout("the connection is closed", move || {
             let _ = connection.write_all(sent.as_bytes());
             let _ = connection.shutdown(Shutdown::Write);
             let mut received = Vec::new();
@@ -155,8 +155,8 @@ fn the_secret_is_only_in_the_declaration() {
         let shown = std::fs::read(format!("/proc/{}/cmdline", chain.test.conductor.pid()));
         assert!(!String::from_utf8_lossy(&shown.expect("it runs")).contains(&secret));
         // The environment of the components does not contain it.
-        for puppet in [&chain.agent, &chain.proxies[0]] {
-            assert_eq!(puppet.hello["env"].get(SECRET), None::<&Value>);
+        for component in [&chain.agent, &chain.proxies[0]] {
+            assert_eq!(component.start_info["env"].get(SECRET), None::<&Value>);
         }
         // Whatever there is to log: a refused connection, and the end of the client and of the session.
         let connection = TcpStream::connect(("127.0.0.1", port_of(&entry)));
@@ -164,11 +164,11 @@ fn the_secret_is_only_in_the_declaration() {
         client.close();
         chain.provider().line();
         chain.close_session("S");
-        chain.test.editor.leave();
-        for puppet in [&mut chain.agent, &mut chain.proxies[0]] {
+        chain.test.editor.close();
+        for component in [&mut chain.agent, &mut chain.proxies[0]] {
             // After the end of its input. Before that, its exit would be a crash.
-            while puppet.next_line().is_some() {}
-            puppet.exit(0);
+            while component.next_line().is_some() {}
+            component.exit(0);
         }
         assert_eq!(chain.test.conductor.status(), 0);
         assert!(!chain.test.conductor.stderr().contains(&secret));

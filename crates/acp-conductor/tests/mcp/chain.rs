@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use testkit::rpc::{id_of, proxy_greeting, request, result};
-use testkit::stage::{Peer, Puppet, Setup, Stage, parse};
+use testkit::test_chain::{Peer, ScriptedComponent, TestChain, TestChainBuilder, parse};
 
 use crate::clients::Client;
 
@@ -25,9 +25,9 @@ pub const GREETING: &str = r#"{"protocolVersion":1,"clientCapabilities":{}}"#;
 /// A chain that is up: P5 proxies, which pass everything on and add servers, and an agent.
 #[derive(Debug)]
 pub struct McpChain {
-    pub test: Stage,
-    pub proxies: Vec<Puppet>,
-    pub agent: Puppet,
+    pub test: TestChain,
+    pub proxies: Vec<ScriptedComponent>,
+    pub agent: ScriptedComponent,
     /// The result of `initialize` as the editor received it.
     pub agent_result: String,
     /// The ids of a set-up request that is under way, at each proxy and at the agent.
@@ -37,8 +37,8 @@ pub struct McpChain {
 impl McpChain {
     /// Starts a chain of these scripted components and does the handshake. The last one is the agent, and
     /// `greeted` is its result for `initialize`.
-    pub fn start(setup: Setup, names: &[&str], agent_result: &str) -> McpChain {
-        McpChain::handshake(setup.named(names), names, GREETING, agent_result)
+    pub fn start(setup: TestChainBuilder, names: &[&str], agent_result: &str) -> McpChain {
+        McpChain::handshake(setup.run_named(names), names, GREETING, agent_result)
     }
 
     /// Starts a chain of one proxy, called `tools`, and an agent.
@@ -47,7 +47,7 @@ impl McpChain {
     }
 
     pub fn handshake(
-        mut chain: Stage,
+        mut chain: TestChain,
         names: &[&str],
         greeting: &str,
         agent_result: &str,
@@ -56,14 +56,14 @@ impl McpChain {
         let (agent, names) = names.split_last().expect("an agent");
         let (mut proxies, mut asked) = (Vec::new(), Vec::new());
         for name in names {
-            let mut proxy = chain.enter(name);
+            let mut proxy = chain.wait_for_component(name);
             let line = proxy.line();
             assert_eq!(line, proxy_greeting(id_of(&line), greeting));
             proxy.forward("init", "initialize", greeting);
             asked.push(line);
             proxies.push(proxy);
         }
-        let mut agent = chain.enter(agent);
+        let mut agent = chain.wait_for_component(agent);
         let line = agent.line();
         agent.send(&result(id_of(&line), agent_result));
         for (proxy, asked) in proxies.iter_mut().zip(&asked).rev() {
@@ -79,7 +79,7 @@ impl McpChain {
         McpChain { test: chain, proxies, agent, agent_result, asked: Vec::new() }
     }
 
-    pub fn provider(&mut self) -> &mut Puppet {
+    pub fn provider(&mut self) -> &mut ScriptedComponent {
         &mut self.proxies[0]
     }
 

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use serde_json::Value;
-use testkit::stage::{Peer, parse, patiently, wait_until};
+use testkit::test_chain::{Peer, parse, wait_until, with_timeout};
 
 /// The timeout of each step. Only a bug makes a test reach it.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
@@ -156,7 +156,7 @@ impl Bridge {
         use std::os::unix::process::ExitStatusExt;
         let status = wait_until("conductor mcp ends", || self.child.try_wait().expect("ours"));
         let mut stderr = self.child.stderr.take().expect("asked once");
-        let output = patiently("its standard error ends", move || {
+        let output = with_timeout("its standard error ends", move || {
             let mut output = String::new();
             let _ = stderr.read_to_string(&mut output);
             output

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use testkit::rpc::{notification, request, result};
-use testkit::stage::patiently;
+use testkit::test_chain::with_timeout;
 
 use crate::chain::{
     INITIALIZE_PARAMS, INITIALIZE_RESULT, McpChain, STDIO, accept_connection, m3, receive_mcp,
@@ -36,7 +36,7 @@ fn closed_port() -> u16 {
 fn connected() -> (Bridge, TcpStream) {
     let (listener, port) = listen();
     let bridge = Bridge::run(command(port, None));
-    let (stream, _) = patiently("it connects", move || listener.accept().expect("a connection"));
+    let (stream, _) = with_timeout("it connects", move || listener.accept().expect("a connection"));
     (bridge, stream)
 }
 
@@ -48,7 +48,7 @@ fn the_command_connects_a_client_and_a_server() {
         let mut writer = stream.try_clone().expect("a handle");
         for line in BufReader::new(stream).lines() {
             let line = line.expect("UTF-8");
-            let message = testkit::stage::parse(&line);
+            let message = testkit::test_chain::parse(&line);
             let answer = match message["method"].as_str() {
                 Some("initialize") => r#"{"protocolVersion":"2025-06-18","capabilities":{}}"#,
                 Some("tools/list") => r#"{"tools":[{"name":"x","n":1.10}]}"#,
@@ -86,7 +86,7 @@ fn the_command_passes_bytes_unchanged() {
         .stdout(Stdio::piped())
         .spawn()
         .expect("it starts");
-    let (mut stream, _) = patiently("it connects", move || listener.accept().expect("it"));
+    let (mut stream, _) = with_timeout("it connects", move || listener.accept().expect("it"));
     // All byte values, also invalid UTF-8, and lines of all lengths.
     let bytes: Vec<u8> = (0..3_000_000u32).map(|n| (n ^ (n >> 8)) as u8).collect();
     let (mut stdin, mut stdout) =
@@ -97,7 +97,7 @@ fn the_command_passes_bytes_unchanged() {
         stdin
     });
     let mut reader = stream.try_clone().expect("a handle");
-    patiently("all of it arrives", move || {
+    with_timeout("all of it arrives", move || {
         let mut got = vec![0; expected.len()];
         reader.read_exact(&mut got).expect("all of it");
         assert!(got == expected);
@@ -106,7 +106,7 @@ fn the_command_passes_bytes_unchanged() {
     // A single byte is passed on without waiting for more.
     let mut one = [0];
     stream.write_all(b"!").expect("it reads");
-    stdout = patiently("a byte comes", move || {
+    stdout = with_timeout("a byte comes", move || {
         stdout.read_exact(&mut one).expect("a byte");
         assert_eq!(&one, b"!");
         stdout
@@ -116,14 +116,14 @@ fn the_command_passes_bytes_unchanged() {
         stream.write_all(&bytes).expect("it reads");
         stream.shutdown(Shutdown::Both).expect("open");
     });
-    patiently("all of it comes back", move || {
+    with_timeout("all of it comes back", move || {
         let mut got = Vec::new();
         stdout.read_to_end(&mut got).expect("all of it");
         assert!(got == expected);
     });
     writing.join().expect("all was written");
     // Checklist 105: the command ends when the service closes, although its input is open.
-    let status = patiently("it ends", move || child.wait().expect("ours"));
+    let status = with_timeout("it ends", move || child.wait().expect("ours"));
     assert_eq!(status.code(), Some(0));
     drop(stdin);
 }
@@ -134,7 +134,7 @@ fn no_data_is_lost_when_the_input_of_the_command_ends() {
     let (mut bridge, mut stream) = connected();
     bridge.send("the last line");
     bridge.close();
-    let mut stream = patiently("the service reads the last line", move || {
+    let mut stream = with_timeout("the service reads the last line", move || {
         let mut received = String::new();
         stream.read_to_string(&mut received).expect("the end");
         assert_eq!(received, "the last line\n");
@@ -226,7 +226,7 @@ fn the_help_of_the_command_explains_it() {
 fn streams_that_cannot_be_handed_over_are_copied() {
     let mut chain = McpChain::with_provider(STDIO);
     let entry = chain.new_session("S", &[&[m3("tools", "U")]]).remove(0);
-    let path = testkit::stage::directory("mcp-file").join("stdout");
+    let path = testkit::test_chain::directory("mcp-file").join("stdout");
     let file = std::fs::File::create(&path).expect("a file");
     let mut child = command(port_of(&entry), Some(secret_of(&entry)))
         .stdin(Stdio::piped())
@@ -239,7 +239,7 @@ fn streams_that_cannot_be_handed_over_are_copied() {
     let (id, _) = receive_mcp(chain.provider(), "C", "initialize");
     reply(chain.provider(), &id, INITIALIZE_RESULT);
     let expected = format!("{}\n", result("0", INITIALIZE_RESULT));
-    testkit::stage::wait_until("the answer is in the file", || {
+    testkit::test_chain::wait_until("the answer is in the file", || {
         let output = std::fs::read_to_string(&path).expect("a file");
         (output == expected).then_some(())
     });

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use testkit::rpc::{id_of, notification, request, result, wrapped_notification, wrapped_request};
-use testkit::stage::{Peer, parse};
+use testkit::test_chain::{Peer, parse};
 
 use crate::chain::{
     GREETING, HTTP, INITIALIZE_RESULT, McpChain, STDIO, accept_connection, connect, list_tools, m3,
@@ -170,16 +170,16 @@ fn proxies_and_the_editor_see_an_agent_that_supports_acp() {
 /// all the same.
 #[test]
 fn a_proxy_that_drops_the_acp_capability_does_not_hide_it() {
-    let mut chain = new_setup().named(&["one", "two", "agent"]);
+    let mut chain = new_setup().run_named(&["one", "two", "agent"]);
     chain.editor.send(&request("1", "initialize", GREETING));
     let (mut proxies, mut asked) = (Vec::new(), Vec::new());
     for name in ["one", "two"] {
-        let mut proxy = chain.enter(name);
+        let mut proxy = chain.wait_for_component(name);
         asked.push(proxy.request("proxy/initialize"));
         proxy.forward("1", "initialize", GREETING);
         proxies.push(proxy);
     }
-    let mut agent = chain.enter("agent");
+    let mut agent = chain.wait_for_component("agent");
     let greeting = agent.request("initialize");
     agent.answer(&greeting, STDIO);
     for (proxy, asked) in proxies.iter_mut().zip(&asked).rev() {
@@ -279,7 +279,7 @@ fn v2_declarations_and_capabilities_are_rewritten_in_their_own_form() {
         let seen = declared
             .replace(&format!(r#"{{"{kind}":{{}}}}"#), &format!(r#"{{"{kind}":{{}},"acp":{{}}}}"#));
         let names = ["tools", "agent"];
-        let mut chain = McpChain::handshake(new_setup().named(&names), &names, V2, &declared);
+        let mut chain = McpChain::handshake(new_setup().run_named(&names), &names, V2, &declared);
         assert_eq!(chain.agent_result, seen);
         let other = r#"{"type":"stdio","name":"o","command":"/x","args":[ ],"env":[]}"#;
         let params =
@@ -300,7 +300,7 @@ fn v2_declarations_and_capabilities_are_rewritten_in_their_own_form() {
     let declared =
         r#"{"protocolVersion":2,"capabilities":{"session":{}},"info":{"name":"a","version":"1"}}"#;
     let names = ["tools", "agent"];
-    let mut chain = McpChain::handshake(new_setup().named(&names), &names, V2, declared);
+    let mut chain = McpChain::handshake(new_setup().run_named(&names), &names, V2, declared);
     let params = format!(r#"{{"cwd":"/","mcpServers":[{}]}}"#, m7("tools", "U"));
     chain.provider().forward("1", "session/new", &params);
     let answer = chain.provider().message();

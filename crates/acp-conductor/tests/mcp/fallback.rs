@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use testkit::rpc::{id_of, request, result};
-use testkit::stage::wait_until;
+use testkit::test_chain::wait_until;
 
 use crate::chain::{HTTP, McpChain, connect, list_tools, m3};
 use crate::clients::{Client, assert_closed, port_of};

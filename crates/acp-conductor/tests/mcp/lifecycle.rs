@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use testkit::rpc::{error, id_of, notification, request, result};
-use testkit::stage::{Peer, assert_gone};
+use testkit::test_chain::{Peer, assert_gone};
 
 use crate::chain::{
     HTTP, INITIALIZE_PARAMS, INITIALIZE_RESULT, McpChain, STDIO, accept_connection, connect,
@@ -214,7 +214,7 @@ fn all_bridges_end_when_the_editor_disconnects() {
         let (entry, mut client) = chain.connect_client(m3("tools", "U"));
         client.send(&request("1", "tools/call", "{}"));
         receive_mcp(chain.provider(), "C", "tools/call");
-        chain.test.editor.leave();
+        chain.test.editor.close();
         assert_eq!(chain.test.conductor.status(), 0);
         match &mut client {
             Client::Stdio(bridge) => {
@@ -226,8 +226,8 @@ fn all_bridges_end_when_the_editor_disconnects() {
             Client::Http(_) => {}
         }
         assert_closed(port_of(&entry));
-        for puppet in [&chain.agent, &chain.proxies[0]] {
-            assert_gone(puppet.pid, &puppet.name);
+        for component in [&chain.agent, &chain.proxies[0]] {
+            assert_gone(component.pid, &component.name);
         }
     }
 }
@@ -320,7 +320,7 @@ fn the_error_of_a_call_names_the_crashed_provider() {
         receive_mcp(&mut chain.proxies[1], "C", "tools/call");
         chain.agent.send(&request("1", "_x/ask", "{}"));
         receive(&mut chain.proxies[1]);
-        chain.proxies[1].mutter("out of tools\n");
+        chain.proxies[1].write_stderr("out of tools\n");
         chain.proxies[1].exit(3);
         let answer = client.message();
         assert_eq!(answer["id"], 1, "{answer}");

@@ -19,12 +19,12 @@ mod stateless;
 mod traffic;
 mod walkthrough;
 
-use testkit::stage::{Setup, Stage};
+use testkit::test_chain::{TestChain, TestChainBuilder};
 
 /// Scripted components do not exit when their input ends. A test that waits for the end of a whole
 /// chain uses this to keep the wait short.
 const SHORT_GRACE: [&str; 2] = ["--grace", "0.1"];
 
-fn new_setup() -> Setup {
-    Stage::new(env!("CARGO_BIN_EXE_conductor"))
+fn new_setup() -> TestChainBuilder {
+    TestChain::builder(env!("CARGO_BIN_EXE_conductor"))
 }

@@ -2,16 +2,16 @@
 
 use testkit::peers::{Peers, quote};
 use testkit::rpc::{id_of, request, result, wrapped_request};
-use testkit::stage::{Setup, Stage, parse};
+use testkit::test_chain::{TestChain, TestChainBuilder, parse};
 
 use crate::chain::{GREETING, HTTP, McpChain, STDIO, connect, list_tools, m3, m7};
 use crate::clients::Client;
 use crate::{new_setup, stateless};
 
 /// `conductor agent "conductor proxy tools" agent`, after the handshake.
-fn nested(setup: Setup, agent_result: &str) -> McpChain {
-    let inner = setup.subchain(&[setup.puppet("tools")]);
-    let agent = setup.puppet("agent");
+fn nested(setup: TestChainBuilder, agent_result: &str) -> McpChain {
+    let inner = setup.subchain(&[setup.scripted_command("tools")]);
+    let agent = setup.scripted_command("agent");
     let chain = setup.run("agent", &[inner, agent]);
     McpChain::handshake(chain, &["tools", "agent"], GREETING, agent_result)
 }
@@ -53,9 +53,9 @@ fn a_provider_in_a_subchain_serves_the_agent() {
 #[test]
 fn a_provider_in_a_subchain_of_a_subchain_serves_the_agent() {
     let setup = new_setup();
-    let inner = setup.subchain(&[setup.puppet("tools")]);
+    let inner = setup.subchain(&[setup.scripted_command("tools")]);
     let middle = setup.subchain(&[inner]);
-    let agent = setup.puppet("agent");
+    let agent = setup.scripted_command("agent");
     let chain = setup.run("agent", &[middle, agent]);
     use_tools(&mut McpChain::handshake(chain, &["tools", "agent"], GREETING, STDIO), false);
 }
@@ -66,9 +66,9 @@ fn a_provider_in_our_subchain_serves_an_agent_of_the_reference_conductor() {
     let peers = Peers::load();
     for agent_result in [STDIO, HTTP] {
         for stateless in [false, true] {
-            let setup = Stage::new(peers.command("reference"));
-            let inner = conductor_proxy("", &setup.puppet("tools"));
-            let agent = setup.puppet("agent");
+            let setup = TestChain::builder(peers.command("reference"));
+            let inner = conductor_proxy("", &setup.scripted_command("tools"));
+            let agent = setup.scripted_command("agent");
             let chain = setup.run("agent", &[inner, agent]);
             use_tools(
                 &mut McpChain::handshake(chain, &["tools", "agent"], GREETING, agent_result),
@@ -82,8 +82,8 @@ fn a_provider_in_our_subchain_serves_an_agent_of_the_reference_conductor() {
 #[test]
 fn the_outer_bridge_is_enough() {
     let setup = new_setup();
-    let inner = conductor_proxy("--mcp-bridge off", &setup.puppet("tools"));
-    let agent = setup.puppet("agent");
+    let inner = conductor_proxy("--mcp-bridge off", &setup.scripted_command("tools"));
+    let agent = setup.scripted_command("agent");
     let chain = setup.run("agent", &[inner, agent]);
     use_tools(&mut McpChain::handshake(chain, &["tools", "agent"], GREETING, STDIO), false);
 }
@@ -93,8 +93,9 @@ fn the_outer_bridge_is_enough() {
 fn a_provider_before_a_subchain_serves_the_agent() {
     for stateless in [false, true] {
         let setup = new_setup();
-        let inner = setup.subchain(&[testkit::stage::binary("transparent").display().to_string()]);
-        let (tools, agent) = (setup.puppet("tools"), setup.puppet("agent"));
+        let inner =
+            setup.subchain(&[testkit::test_chain::binary("transparent").display().to_string()]);
+        let (tools, agent) = (setup.scripted_command("tools"), setup.scripted_command("agent"));
         let chain = setup.run("agent", &[tools, inner, agent]);
         use_tools(&mut McpChain::handshake(chain, &["tools", "agent"], GREETING, STDIO), stateless);
     }
@@ -110,12 +111,12 @@ fn a_parent_of_the_newest_generation_receives_the_newest_declaration() {
         (r#"{"type":"acp","name":"N","id":"U"}"#.to_owned(), "mcp/connect"),
     ] {
         let setup = new_setup();
-        let tools = setup.puppet("tools");
+        let tools = setup.scripted_command("tools");
         let mut chain = setup.run("proxy", &[tools]);
         let native =
             r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}}}"#;
         chain.editor.send(&request("\"g\"", "proxy/initialize", GREETING));
-        let mut tools = chain.enter("tools");
+        let mut tools = chain.wait_for_component("tools");
         let greeting = tools.line();
         tools.send(&wrapped_request("0", "initialize", GREETING));
         let forwarded = chain.editor.line();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use testkit::rpc::{error, id_of, notification, request, result};
-use testkit::stage::{Peer, Puppet, Stage, parse};
+use testkit::test_chain::{Peer, ScriptedComponent, TestChain, parse};
 
 use crate::chain::{HTTP, INITIALIZE_PARAMS, INITIALIZE_RESULT, STDIO};
 use crate::clients::Client;
@@ -15,22 +15,22 @@ const GREETING: &str =
 
 /// A chain of an SCP proxy, which has started its successor (a relay to the conductor), and an agent.
 struct ScpChain {
-    test: Stage,
+    test: TestChain,
     /// Its own lines are exchanged with the editor's side, and those of its child with the agent's side.
-    proxy: Puppet,
-    agent: Puppet,
+    proxy: ScriptedComponent,
+    agent: ScriptedComponent,
 }
 
 impl ScpChain {
     fn start(agent_result: &str) -> ScpChain {
-        let mut chain = new_setup().option(&["--dialect", "1=P0"]).named(&["scp", "agent"]);
+        let mut chain = new_setup().option(&["--dialect", "1=P0"]).run_named(&["scp", "agent"]);
         chain.editor.send(&request("1", "initialize", GREETING));
-        let mut proxy = chain.enter("scp");
+        let mut proxy = chain.wait_for_component("scp");
         let greeting = proxy.request("initialize");
         proxy.answer(&greeting, SCP_PROXY);
         let proxy_request = proxy.request("_scp/proxy");
         proxy.start_child(&proxy_request["params"]["servers"][0]);
-        let mut agent = chain.enter("agent");
+        let mut agent = chain.wait_for_component("agent");
         proxy.child().send(&request("0", "initialize", GREETING));
         let asked = agent.request("initialize");
         agent.answer(&asked, agent_result);

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use serde_json::Value;
 use testkit::rpc::request;
-use testkit::stage::{memory, wait_until};
+use testkit::test_chain::{memory, wait_until};
 
 use crate::chain::{
     HTTP, INITIALIZE_PARAMS, INITIALIZE_RESULT, McpChain, STDIO, accept_connection, m3, receive,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::rpc::{
     cancel, error, id_of, notification, request, result, wrapped_notification, wrapped_request,
 };
-use testkit::stage::{Peer, parse};
+use testkit::test_chain::{Peer, parse};
 
 use crate::chain::{HTTP, INITIALIZE_PARAMS, McpChain, STDIO, m7, receive, reply};
 use crate::clients::Client;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::rpc::{
     cancel, error, id_of, notification, request, result, wrapped_notification, wrapped_request,
 };
-use testkit::stage::{Peer, Puppet, parse};
+use testkit::test_chain::{Peer, ScriptedComponent, parse};
 
 use crate::chain::{HTTP, McpChain, STDIO, connect, list_tools, m3, receive, receive_mcp, reply};
 use crate::clients::{Client, Http};
@@ -170,7 +170,7 @@ fn a_client_can_cancel_a_call() {
 
 /// The provider sends its client a request. Returns the line that the client receives.
 fn send_server_request(
-    provider: &mut Puppet,
+    provider: &mut ScriptedComponent,
     client: &mut Client,
     method: &str,
     params: &str,

@@ -4,7 +4,7 @@
 
 use serde_json::json;
 use testkit::rpc::{id_of, notification, request, result};
-use testkit::stage::{Peer, Puppet, parse};
+use testkit::test_chain::{Peer, ScriptedComponent, parse};
 
 use crate::chain::{GREETING, INITIALIZE_PARAMS, INITIALIZE_RESULT, STDIO};
 use crate::clients::Client;
@@ -22,7 +22,7 @@ fn forward(id: &str, method: &str, params: &str) -> String {
 }
 
 /// The component receives a line about its server, which must contain this MCP message. Returns the line.
-fn receive_mcp(sparkle: &mut Puppet, kind: &str, message: &str) -> String {
+fn receive_mcp(sparkle: &mut ScriptedComponent, kind: &str, message: &str) -> String {
     let line = sparkle.line();
     let outer = parse(&line);
     assert_eq!(outer["method"], format!("_proxy/successor/{kind}"), "{line}");
@@ -41,7 +41,7 @@ fn receive_mcp(sparkle: &mut Puppet, kind: &str, message: &str) -> String {
 }
 
 /// The component answers a line, with a whole message.
-fn reply(sparkle: &mut Puppet, line: &str, answer: &str) {
+fn reply(sparkle: &mut ScriptedComponent, line: &str, answer: &str) {
     let inner = parse(line)["params"]["message"]["params"]["message"]["id"].to_string();
     sparkle.send(&result(id_of(line), &format!(r#"{{"message":{}}}"#, result(&inner, answer))));
 }
@@ -50,12 +50,12 @@ fn reply(sparkle: &mut Puppet, line: &str, answer: &str) {
 /// the bridge.
 #[test]
 fn a_p2_component_with_an_m1_server_works() {
-    let mut chain = new_setup().option(&["--dialect", "1=P2"]).named(&["sparkle", "agent"]);
+    let mut chain = new_setup().option(&["--dialect", "1=P2"]).run_named(&["sparkle", "agent"]);
     chain.editor.send(&request("1", "initialize", GREETING));
-    let mut sparkle = chain.enter("sparkle");
+    let mut sparkle = chain.wait_for_component("sparkle");
     let greeting = sparkle.request("initialize");
     sparkle.send(&forward("0", "initialize", GREETING));
-    let mut agent = chain.enter("agent");
+    let mut agent = chain.wait_for_component("agent");
     let asked = agent.request("initialize");
     agent.answer(&asked, STDIO);
     let answer = sparkle.message();

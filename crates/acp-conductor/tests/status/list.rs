@@ -9,8 +9,8 @@ use crate::{Nook, end, names, single};
 #[test]
 fn all_conductors_are_shown_or_the_one_that_is_asked_for() {
     let nook = Nook::new("two");
-    let (first, _agent) = single(nook.stage());
-    let (second, _other) = single(nook.stage());
+    let (first, _agent) = single(nook.test_chain());
+    let (second, _other) = single(nook.test_chain());
     let mut pids = [first.conductor.pid(), second.conductor.pid()];
     let one = nook.status(&["--json", &pids[1].to_string()]);
     let one: Value = serde_json::from_slice(&one.stdout).expect("JSON");
@@ -34,18 +34,19 @@ fn all_conductors_are_shown_or_the_one_that_is_asked_for() {
 #[test]
 fn a_chain_inside_a_chain_is_shown_as_well() {
     let nook = Nook::new("nested");
-    let setup = nook.stage();
-    let components = [setup.subchain(&[setup.puppet("inner")]), setup.puppet("agent")];
-    let mut stage = setup.run("agent", &components);
-    let puppets = stage.initialize(&["inner", "agent"]);
+    let setup = nook.test_chain();
+    let components =
+        [setup.subchain(&[setup.scripted_command("inner")]), setup.scripted_command("agent")];
+    let mut chain = setup.run("agent", &components);
+    let components = chain.initialize(&["inner", "agent"]);
     let list = nook.list();
     assert_eq!(list.len(), 2, "{list:?}");
     let find = |mode: &str| list.iter().find(|it| it["mode"] == mode).expect(mode);
     let (outer, inner) = (find("agent"), find("proxy"));
-    assert_eq!(outer["pid"], stage.conductor.pid());
+    assert_eq!(outer["pid"], chain.conductor.pid());
     assert_eq!(outer["components"][0]["pid"], inner["pid"]);
-    assert_eq!(outer["components"][1]["pid"], puppets[1].pid);
-    assert_eq!(inner["components"][0]["pid"], puppets[0].pid);
+    assert_eq!(outer["components"][1]["pid"], components[1].pid);
+    assert_eq!(inner["components"][0]["pid"], components[0].pid);
     assert_eq!(inner["state"], "running");
 }
 
@@ -70,9 +71,9 @@ fn that_no_conductor_runs_is_no_mistake_but_to_ask_for_one_is() {
 #[test]
 fn a_conductor_that_does_not_answer_is_told_apart_from_none() {
     let nook = Nook::new("stopped");
-    let (stage, _agent) = single(nook.stage());
-    let pid = stage.conductor.pid();
-    stage.conductor.signal(libc::SIGSTOP);
+    let (chain, _agent) = single(nook.test_chain());
+    let pid = chain.conductor.pid();
+    chain.conductor.signal(libc::SIGSTOP);
     let told = format!("conductor: conductor {pid} does not answer; it may be stopped\n");
     let ask = |arguments: &[&str]| {
         let mut command = nook.command(arguments);
@@ -86,18 +87,18 @@ fn a_conductor_that_does_not_answer_is_told_apart_from_none() {
     assert_eq!(one.stdout, b"");
     assert_eq!(String::from_utf8_lossy(&all.stderr), told);
     assert_eq!(String::from_utf8_lossy(&one.stderr), told);
-    stage.conductor.signal(libc::SIGCONT);
+    chain.conductor.signal(libc::SIGCONT);
     assert_eq!(nook.json()["pid"], pid);
 }
 
 #[test]
 fn a_chain_may_do_without() {
     let nook = Nook::new("off");
-    let (mut stage, agent) = single(nook.stage().option(&["--status", "off"]));
+    let (mut chain, agent) = single(nook.test_chain().option(&["--status", "off"]));
     assert_eq!((names(&nook.runtime).len(), names(&nook.temporary).len()), (0, 0));
     assert_eq!(nook.text(), "No conductor is running.\n");
-    end(&mut stage, &mut [agent]);
-    assert_eq!(stage.conductor.stderr(), "");
+    end(&mut chain, &mut [agent]);
+    assert_eq!(chain.conductor.stderr(), "");
     let output = nook.command(&["agent", "--status", "perhaps", "x"]).output().expect("it starts");
     assert_eq!(output.status.code(), Some(2));
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
-use testkit::stage::{Conductor, Puppet, Setup, Stage, directory};
+use testkit::test_chain::{Conductor, ScriptedComponent, TestChain, TestChainBuilder, directory};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_conductor");
 
@@ -46,8 +46,8 @@ impl Nook {
         [("XDG_RUNTIME_DIR", &self.runtime), ("TMPDIR", &self.temporary)]
     }
 
-    fn stage(&self) -> Setup {
-        self.variables().into_iter().fold(Stage::new(PROGRAM), |setup, (name, value)| {
+    fn test_chain(&self) -> TestChainBuilder {
+        self.variables().into_iter().fold(TestChain::builder(PROGRAM), |setup, (name, value)| {
             setup.env(name, value.to_str().expect("UTF-8"))
         })
     }
@@ -119,25 +119,25 @@ fn names(directory: &Path) -> Vec<String> {
 }
 
 /// A chain of a proxy and an agent that stand.
-fn pair(setup: Setup) -> (Stage, Puppet, Puppet) {
-    let mut stage = setup.named(&["proxy", "agent"]);
-    let mut puppets = stage.initialize(&["proxy", "agent"]).into_iter();
-    let (proxy, agent) = (puppets.next().unwrap(), puppets.next().unwrap());
-    (stage, proxy, agent)
+fn pair(setup: TestChainBuilder) -> (TestChain, ScriptedComponent, ScriptedComponent) {
+    let mut chain = setup.run_named(&["proxy", "agent"]);
+    let mut components = chain.initialize(&["proxy", "agent"]).into_iter();
+    let (proxy, agent) = (components.next().unwrap(), components.next().unwrap());
+    (chain, proxy, agent)
 }
 
 /// A chain of one agent that stands.
-fn single(setup: Setup) -> (Stage, Puppet) {
-    let mut stage = setup.named(&["agent"]);
-    let agent = stage.initialize(&["agent"]).remove(0);
-    (stage, agent)
+fn single(setup: TestChainBuilder) -> (TestChain, ScriptedComponent) {
+    let mut chain = setup.run_named(&["agent"]);
+    let agent = chain.initialize(&["agent"]).remove(0);
+    (chain, agent)
 }
 
-fn end(stage: &mut Stage, puppets: &mut [Puppet]) {
-    stage.editor.leave();
-    for puppet in puppets {
-        assert_eq!(puppet.next_line(), None);
-        puppet.exit(0);
+fn end(chain: &mut TestChain, components: &mut [ScriptedComponent]) {
+    chain.editor.close();
+    for component in components {
+        assert_eq!(component.next_line(), None);
+        component.exit(0);
     }
-    assert_eq!(stage.conductor.status(), 0);
+    assert_eq!(chain.conductor.status(), 0);
 }

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use testkit::stage::{binary, wait_until};
+use testkit::test_chain::{binary, wait_until};
 
 use crate::{Nook, PROGRAM, end, names, single, uid};
 
@@ -18,10 +18,10 @@ fn mode(found: &Metadata) -> u32 {
 #[test]
 fn only_the_user_can_open_the_socket() {
     let nook = Nook::new("modes");
-    let (stage, _agent) = single(nook.stage());
+    let (chain, _agent) = single(nook.test_chain());
     let directory = fs::symlink_metadata(nook.directory()).expect("a directory");
     assert_eq!((mode(&directory), directory.uid()), (0o700, uid()));
-    let socket = fs::symlink_metadata(nook.socket(&stage.conductor)).expect("a socket");
+    let socket = fs::symlink_metadata(nook.socket(&chain.conductor)).expect("a socket");
     assert!(socket.file_type().is_socket());
     assert_eq!((mode(&socket), socket.uid()), (0o600, uid()));
     assert_eq!(names(&nook.directory()).len(), 1);
@@ -30,13 +30,13 @@ fn only_the_user_can_open_the_socket() {
 
 /// A chain must have its socket in the other directory, and be found there.
 fn assert_falls_back(nook: &Nook) {
-    let (mut stage, agent) = single(nook.stage());
+    let (mut chain, agent) = single(nook.test_chain());
     let directory = fs::symlink_metadata(nook.fallback()).expect("a directory");
     assert_eq!((mode(&directory), directory.uid()), (0o700, uid()));
-    assert_eq!(names(&nook.fallback()), [format!("{}.sock", stage.conductor.pid())]);
-    assert_eq!(nook.json()["pid"], stage.conductor.pid());
-    end(&mut stage, &mut [agent]);
-    assert_eq!(stage.conductor.stderr(), "");
+    assert_eq!(names(&nook.fallback()), [format!("{}.sock", chain.conductor.pid())]);
+    assert_eq!(nook.json()["pid"], chain.conductor.pid());
+    end(&mut chain, &mut [agent]);
+    assert_eq!(chain.conductor.stderr(), "");
     assert_eq!(names(&nook.fallback()), [""; 0]);
 }
 
@@ -131,9 +131,9 @@ fn a_chain_runs_without_a_place_for_its_socket() {
         fs::create_dir(&directory).expect("a directory");
         fs::set_permissions(&directory, Permissions::from_mode(0o777)).expect("a mode");
     }
-    let (mut stage, agent) = single(nook.stage());
-    end(&mut stage, &mut [agent]);
-    let said = stage.conductor.stderr();
+    let (mut chain, agent) = single(nook.test_chain());
+    end(&mut chain, &mut [agent]);
+    let said = chain.conductor.stderr();
     assert!(said.contains("WARN") && said.contains("it is open to other users"), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
     let output = nook.status(&["1"]);
@@ -147,31 +147,31 @@ fn a_chain_runs_without_a_place_for_its_socket() {
 #[test]
 fn the_socket_goes_with_the_chain() {
     let nook = Nook::new("end");
-    let (mut stage, agent) = single(nook.stage());
-    assert!(nook.socket(&stage.conductor).exists());
-    end(&mut stage, &mut [agent]);
+    let (mut chain, agent) = single(nook.test_chain());
+    assert!(nook.socket(&chain.conductor).exists());
+    end(&mut chain, &mut [agent]);
     assert_eq!(names(&nook.directory()), [""; 0]);
 
-    let (mut stage, mut agent) = single(nook.stage());
-    stage.conductor.signal(libc::SIGTERM);
+    let (mut chain, mut agent) = single(nook.test_chain());
+    chain.conductor.signal(libc::SIGTERM);
     assert_eq!(agent.next_line(), None);
     agent.exit(0);
-    assert_eq!(stage.conductor.status(), 0);
+    assert_eq!(chain.conductor.status(), 0);
     assert_eq!(names(&nook.directory()), [""; 0]);
 
-    let (mut stage, mut agent) = single(nook.stage().option(&["--on-crash", "stop"]));
+    let (mut chain, mut agent) = single(nook.test_chain().option(&["--on-crash", "stop"]));
     agent.exit(3);
-    assert_eq!(stage.conductor.status(), 1);
+    assert_eq!(chain.conductor.status(), 1);
     assert_eq!(names(&nook.directory()), [""; 0]);
 }
 
 #[test]
 fn what_a_killed_conductor_left_is_cleaned_up() {
     let nook = Nook::new("stale");
-    let (mut stage, _agent) = single(nook.stage());
-    let socket = nook.socket(&stage.conductor);
-    stage.conductor.signal(libc::SIGKILL);
-    assert_eq!(stage.conductor.status(), 128 + libc::SIGKILL);
+    let (mut chain, _agent) = single(nook.test_chain());
+    let socket = nook.socket(&chain.conductor);
+    chain.conductor.signal(libc::SIGKILL);
+    assert_eq!(chain.conductor.status(), 128 + libc::SIGKILL);
     assert!(socket.exists());
     // What is no socket of ours is none of our business.
     let other = nook.directory().join("7.sock");

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use testkit::stage::wait_until;
+use testkit::test_chain::wait_until;
 
 use crate::{INITIALIZE, Nook, PATIENT, PROMPT, names, pair, single};
 
@@ -15,8 +15,8 @@ fn signal(pid: u32, signal: i32) {
 #[test]
 fn a_chain_is_shown_with_its_components_and_what_they_owe() {
     let nook = Nook::new("chain");
-    let (mut stage, mut proxy, mut agent) = pair(nook.stage());
-    stage.editor.send(PROMPT);
+    let (mut chain, mut proxy, mut agent) = pair(nook.test_chain());
+    chain.editor.send(PROMPT);
     proxy.request("session/prompt");
     proxy.forward("down", "session/prompt", "{}");
     agent.request("session/prompt");
@@ -24,7 +24,7 @@ fn a_chain_is_shown_with_its_components_and_what_they_owe() {
     let status = nook.json();
     let directory = std::env::current_dir().expect("a directory");
     assert_eq!(status["version"], 1);
-    assert_eq!(status["pid"], stage.conductor.pid());
+    assert_eq!(status["pid"], chain.conductor.pid());
     assert_eq!(status["conductorVersion"], env!("CARGO_PKG_VERSION"));
     assert_eq!((&status["mode"], &status["state"]), (&json!("agent"), &json!("running")));
     assert_eq!(status["cwd"], directory.to_str().expect("UTF-8"));
@@ -41,7 +41,7 @@ fn a_chain_is_shown_with_its_components_and_what_they_owe() {
         assert!((0.0..=uptime).contains(&since), "{status}");
         let command = component["command"].take();
         let command = command.as_str().expect("a text");
-        assert!(command.contains("puppet ") && command.ends_with(role), "{command}");
+        assert!(command.contains("scripted ") && command.ends_with(role), "{command}");
         let expected = json!({
             "number": index + 1, "name": role, "command": null, "role": role, "dialect": dialect,
             "guard": false, "policy": policies[index], "state": "live", "pid": pid, "restarts": 0,
@@ -54,7 +54,7 @@ fn a_chain_is_shown_with_its_components_and_what_they_owe() {
     let text = nook.text();
     let lines: Vec<Vec<&str>> = text.lines().map(|it| it.split_whitespace().collect()).collect();
     let (conductor, proxy, agent) =
-        (stage.conductor.pid().to_string(), proxy.pid.to_string(), agent.pid.to_string());
+        (chain.conductor.pid().to_string(), proxy.pid.to_string(), agent.pid.to_string());
     assert_eq!(lines[0][..2], [&conductor, "agent"], "{text}");
     assert!(text.lines().next().unwrap().ends_with(&format!("  in {}", directory.display())));
     assert!(text.contains("  2 open requests  in "), "{text}");
@@ -67,7 +67,7 @@ fn a_chain_is_shown_with_its_components_and_what_they_owe() {
 #[test]
 fn a_chain_is_shown_from_its_start_to_its_end() {
     let nook = Nook::new("states");
-    let mut stage = nook.stage().option(&PATIENT).named(&["proxy", "agent"]);
+    let mut chain = nook.test_chain().option(&PATIENT).run_named(&["proxy", "agent"]);
     let states = |status: &Value| {
         let of = |index: usize| status["components"][index]["state"].as_str().unwrap().to_owned();
         [status["state"].as_str().unwrap().to_owned(), of(0), of(1)]
@@ -78,8 +78,9 @@ fn a_chain_is_shown_from_its_start_to_its_end() {
     assert_eq!(status["components"][0]["pid"], Value::Null);
     assert_eq!(status["components"][0]["uptimeSeconds"], Value::Null);
 
-    stage.editor.send(INITIALIZE);
-    let (mut proxy, mut agent) = (stage.enter("proxy"), stage.enter("agent"));
+    chain.editor.send(INITIALIZE);
+    let (mut proxy, mut agent) =
+        (chain.wait_for_component("proxy"), chain.wait_for_component("agent"));
     let greeting = proxy.request("proxy/initialize");
     let status = nook.json();
     assert_eq!(states(&status), ["starting", "greeting", "waiting"]);
@@ -92,10 +93,10 @@ fn a_chain_is_shown_from_its_start_to_its_end() {
     proxy.message();
     assert_eq!(states(&nook.json()), ["starting", "greeting", "live"]);
     proxy.answer(&greeting, r#"{"protocolVersion":1}"#);
-    stage.editor.message();
+    chain.editor.message();
     assert_eq!(states(&nook.json()), ["running", "live", "live"]);
 
-    stage.editor.leave();
+    chain.editor.close();
     assert_eq!(proxy.next_line(), None);
     let status = nook.json();
     assert_eq!(states(&status), ["ending", "live", "live"]);
@@ -105,17 +106,17 @@ fn a_chain_is_shown_from_its_start_to_its_end() {
     });
     assert_eq!(status["components"][0]["pid"], Value::Null);
     agent.exit(0);
-    assert_eq!(stage.conductor.status(), 0);
+    assert_eq!(chain.conductor.status(), 0);
     assert_eq!(nook.text(), "No conductor is running.\n");
 }
 
 #[test]
 fn what_a_component_mutters_is_in_its_last_words() {
     let nook = Nook::new("words");
-    let (_stage, mut agent) = single(nook.stage());
-    agent.mutter("not 30 lines\n");
+    let (_stage, mut agent) = single(nook.test_chain());
+    agent.write_stderr("not 30 lines\n");
     for number in 1..=30 {
-        agent.mutter(&format!("line {number}\n"));
+        agent.write_stderr(&format!("line {number}\n"));
     }
     let words = wait_until("the last line is read", || {
         let words = nook.json()["components"][0]["lastWords"].take();
@@ -131,12 +132,12 @@ fn what_a_component_mutters_is_in_its_last_words() {
 #[test]
 fn how_a_component_ended_is_shown_with_its_last_words() {
     let nook = Nook::new("exit");
-    let (mut stage, mut proxy, mut agent) = pair(nook.stage().option(&PATIENT));
-    stage.editor.send(PROMPT);
+    let (mut chain, mut proxy, mut agent) = pair(nook.test_chain().option(&PATIENT));
+    chain.editor.send(PROMPT);
     proxy.request("session/prompt");
     proxy.forward("down", "session/prompt", "{}");
     agent.request("session/prompt");
-    agent.mutter("one\ntwo\nthree\n\x1b[31mout of luck\n");
+    agent.write_stderr("one\ntwo\nthree\n\x1b[31mout of luck\n");
     agent.exit(3);
     // The proxy hears of it, and thinks about it.
     assert_eq!(proxy.message()["id"], "down");
@@ -155,13 +156,13 @@ fn how_a_component_ended_is_shown_with_its_last_words() {
 #[test]
 fn a_component_that_was_started_again_is_shown_with_the_end_of_its_last_life() {
     let nook = Nook::new("again");
-    let mut stage = nook.stage().named(&["old", "agent"]);
-    stage.editor.send(INITIALIZE);
-    let mut first = stage.enter("old");
+    let mut chain = nook.test_chain().run_named(&["old", "agent"]);
+    chain.editor.send(INITIALIZE);
+    let mut first = chain.wait_for_component("old");
     first.request("proxy/initialize");
-    first.mutter("what?\n");
+    first.write_stderr("what?\n");
     first.exit(4);
-    let mut second = stage.enter("old");
+    let mut second = chain.wait_for_component("old");
     second.request("_proxy/initialize");
     let component = nook.json()["components"][0].take();
     assert_eq!((&component["restarts"], &component["pid"]), (&json!(1), &json!(second.pid)));
@@ -176,10 +177,10 @@ fn a_component_that_was_started_again_is_shown_with_the_end_of_its_last_life() {
 #[test]
 fn what_waits_for_an_agent_that_does_not_read_is_shown() {
     let nook = Nook::new("queue");
-    let (mut stage, mut agent) = single(nook.stage());
+    let (mut chain, mut agent) = single(nook.test_chain());
     signal(agent.pid, libc::SIGSTOP);
     let long = PROMPT.replace("\"s\"", &format!("\"{}\"", "x".repeat(4 << 20)));
-    stage.editor.send(&long);
+    chain.editor.send(&long);
     let status = wait_until("all of it waits", || {
         Some(nook.json()).filter(|status| status["editor"]["paused"] == true)
     });
@@ -198,35 +199,36 @@ fn what_waits_for_an_agent_that_does_not_read_is_shown() {
     let expected = json!({"outBytes": 0, "heldMessages": 0, "heldBytes": 0, "owes": 1});
     assert_eq!(status["components"][0]["queue"], expected);
     agent.answer(&prompt, "{}");
-    assert_eq!(stage.editor.message()["id"], 1);
+    assert_eq!(chain.editor.message()["id"], 1);
     assert_eq!(nook.json()["components"][0]["queue"]["owes"], 0);
 }
 
 #[test]
 fn a_components_environment_is_not_shown() {
     let nook = Nook::new("secret");
-    let setup = nook.stage();
-    let mut proxy = setup.component("proxy");
+    let setup = nook.test_chain();
+    let mut proxy = setup.scripted_json("proxy");
     proxy["env"] = json!({"TOKEN": "hunter2"});
-    let components = [proxy.to_string(), format!("KEY=hunter2 {}", setup.puppet("agent"))];
-    let mut stage = setup.run("agent", &components);
-    let puppets = stage.initialize(&["proxy", "agent"]);
-    assert_eq!(puppets[1].hello["env"]["KEY"], "hunter2");
+    let components =
+        [proxy.to_string(), format!("KEY=hunter2 {}", setup.scripted_command("agent"))];
+    let mut chain = setup.run("agent", &components);
+    let components = chain.initialize(&["proxy", "agent"]);
+    assert_eq!(components[1].start_info["env"]["KEY"], "hunter2");
     let shown = format!("{}{:?}", nook.text(), nook.list());
-    assert!(shown.contains("puppet") && !shown.contains("hunter2"), "{shown}");
+    assert!(shown.contains("scripted") && !shown.contains("hunter2"), "{shown}");
     assert!(!shown.contains("TOKEN") && !shown.contains("KEY"), "{shown}");
 }
 
 #[test]
 fn components_in_the_conductors_own_process_have_none_of_their_own() {
     let nook = Nook::new("resident");
-    let mut stage = nook.stage().run("agent", &["sparkle".into(), "demo-agent".into()]);
-    stage.editor.send(INITIALIZE);
-    assert!(stage.editor.message()["result"].is_object());
-    stage.editor.send(
+    let mut chain = nook.test_chain().run("agent", &["sparkle".into(), "demo-agent".into()]);
+    chain.editor.send(INITIALIZE);
+    assert!(chain.editor.message()["result"].is_object());
+    chain.editor.send(
         r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/","mcpServers":[]}}"#,
     );
-    assert!(stage.editor.message()["result"]["sessionId"].is_string());
+    assert!(chain.editor.message()["result"]["sessionId"].is_string());
     let status = nook.json();
     assert_eq!(status["state"], "running");
     for (index, name) in ["sparkle", "demo-agent"].into_iter().enumerate() {
@@ -238,8 +240,8 @@ fn components_in_the_conductors_own_process_have_none_of_their_own() {
     wait_until("the agent has called", || {
         (nook.json()["mcp"] == json!({"servers": 1, "clients": 1})).then_some(())
     });
-    stage.editor.leave();
-    assert_eq!(stage.conductor.status(), 0);
+    chain.editor.close();
+    assert_eq!(chain.conductor.status(), 0);
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn expect_restore(
     words: &[&str],
 ) -> String {
     let line = chain.agent.line();
-    let asked: Value = testkit::stage::parse(&line);
+    let asked: Value = testkit::test_chain::parse(&line);
     assert_eq!(asked["method"], method, "{line}");
     assert_eq!(asked["params"]["sessionId"], session, "{line}");
     for word in words {
@@ -131,7 +131,7 @@ fn requests_to_a_crashed_agent_are_answered_once_with_an_error() {
         chain.new_session("s");
         chain.prompt("1", "s");
         chain.request("2", "_x/ask", "{}");
-        chain.agent.mutter("out of memory\n");
+        chain.agent.write_stderr("out of memory\n");
         chain.agent.exit(7);
         for id in [1, 2] {
             chain.proxies.iter_mut().rev().for_each(|proxy| drop(forward_next(proxy)));
@@ -219,7 +219,7 @@ fn requests_wait_for_the_restarted_agent() {
     let mut chain = ScriptedChain::proxy_and_agent(LOADS);
     chain.new_session("s");
     kill(&chain.agent);
-    chain.agent = chain.test.enter("agent");
+    chain.agent = chain.test.wait_for_component("agent");
     let greeting = chain.agent.line();
     assert_eq!(greeting, request(id_of(&greeting), "initialize", GREETING));
     // Messages before it has answered its greeting, and while its sessions are restored.
@@ -231,7 +231,7 @@ fn requests_wait_for_the_restarted_agent() {
     let line = expect_restore(&mut chain, "session/load", "s", &[]);
     chain.test.editor.send(&request("2", "session/new", &SessionRequest::new("t").params));
     forward_next(&mut chain.proxies[0]);
-    testkit::stage::wait_until("all messages wait", || {
+    testkit::test_chain::wait_until("all messages wait", || {
         (chain.status()["components"][1]["queue"]["heldMessages"] == 3).then_some(())
     });
     chain.agent.send(&result(id_of(&line), "{}"));
@@ -268,14 +268,14 @@ fn a_login_is_repeated_to_a_restarted_agent() {
     for agent_result in [LOADS, RESUMES, PLAIN] {
         let mut chain = ScriptedChain::proxy_and_agent(agent_result);
         let failed = chain.request("1", "authenticate", r#"{"methodId":"wrong"}"#);
-        chain.agent.fail(&failed, r#"{"code":-32000,"message":"no"}"#);
+        chain.agent.answer_error(&failed, r#"{"code":-32000,"message":"no"}"#);
         forward_next(&mut chain.proxies[0]);
         chain.test.editor.message();
         let login = r#"{"methodId":"right","_meta":{"n":1.5}}"#;
         let asked = chain.request("2", "authenticate", login);
         chain.answer(&asked, "{}");
         let failed = chain.request("3", "authenticate", r#"{"methodId":"wrong"}"#);
-        chain.agent.fail(&failed, r#"{"code":-32000,"message":"no"}"#);
+        chain.agent.answer_error(&failed, r#"{"code":-32000,"message":"no"}"#);
         forward_next(&mut chain.proxies[0]);
         chain.test.editor.message();
         if agent_result != PLAIN {
@@ -302,7 +302,7 @@ fn a_login_is_not_repeated_after_a_logout() {
     chain.answer(&asked, "{}");
     // A logout that fails changes nothing.
     let failed = chain.request("2", "logout", "{}");
-    chain.agent.fail(&failed, r#"{"code":-32603,"message":"no"}"#);
+    chain.agent.answer_error(&failed, r#"{"code":-32603,"message":"no"}"#);
     forward_next(&mut chain.proxies[0]);
     chain.test.editor.message();
     chain.kill_agent();

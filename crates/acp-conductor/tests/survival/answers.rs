@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use testkit::rpc::{cancel, notification, request, result, wrapped_request};
-use testkit::stage::{Puppet, parse};
+use testkit::test_chain::{ScriptedComponent, parse};
 
 use crate::chain::{
     PLAIN, ScriptedChain, assert_crash, forward, forward_next, kill, prompt, update,
@@ -21,7 +21,7 @@ fn prompt_then_restart_proxy(chain: &mut ScriptedChain) -> Value {
 }
 
 /// A proxy receives a barrier from the agent's side.
-fn expect_barrier(proxy: &mut Puppet) -> Value {
+fn expect_barrier(proxy: &mut ScriptedComponent) -> Value {
     let asked = proxy.request("proxy/successor");
     assert_eq!(asked["params"]["method"], BARRIER, "{asked}");
     asked
@@ -78,7 +78,7 @@ fn the_answer_to_a_forwarded_request_does_not_overtake_held_messages() {
     }
     chain.agent.answer(&asked, "{}");
     chain.agent.send(&chunk(3));
-    testkit::stage::wait_until("all of it waits", || {
+    testkit::test_chain::wait_until("all of it waits", || {
         (chain.status()["components"][0]["queue"]["heldMessages"] == 5).then_some(())
     });
     chain.expect_replay(0, &[session]);
@@ -105,7 +105,7 @@ fn a_proxy_may_refuse_the_barrier() {
     chain.agent.answer(&asked, "{}");
     forward_next(&mut chain.proxies[0]);
     let barrier = expect_barrier(&mut chain.proxies[0]);
-    chain.proxies[0].fail(&barrier, r#"{"code":-32601,"message":"Method not found"}"#);
+    chain.proxies[0].answer_error(&barrier, r#"{"code":-32601,"message":"Method not found"}"#);
     assert_eq!(chain.test.editor.line(), chunk(1));
     assert_eq!(chain.test.editor.line(), result("1", "{}"));
     chain.assert_works();
@@ -178,7 +178,7 @@ fn a_request_that_the_proxy_changed_fails_and_is_cancelled() {
     assert_eq!(chain.agent.line(), notification("session/cancel", r#"{"sessionId":"s"}"#));
     // The agent answers all the same. The answers are dropped.
     chain.agent.answer(&asked, r#"{"stopReason":"cancelled"}"#);
-    chain.agent.fail(&second, r#"{"code":-32800,"message":"cancelled"}"#);
+    chain.agent.answer_error(&second, r#"{"code":-32800,"message":"cancelled"}"#);
     chain.await_restart(0);
     chain.expect_replay(0, &[session]);
     chain.assert_works();
@@ -195,7 +195,7 @@ fn a_cancelled_request_is_not_cancelled_again() {
     assert_eq!(chain.agent.line(), cancel(&asked["id"].to_string()));
     chain.kill_proxy(0);
     chain.expect_replay(0, &[session]);
-    chain.agent.fail(&asked, r#"{"code":-32800,"message":"m"}"#);
+    chain.agent.answer_error(&asked, r#"{"code":-32800,"message":"m"}"#);
     forward_next(&mut chain.proxies[0]);
     let answer = chain.test.editor.message();
     assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(1), &json!(-32800)));
@@ -382,11 +382,11 @@ fn a_held_answer_is_delivered_when_the_chain_ends() {
     kill(&chain.proxies[0]);
     chain.wait_for_state(1, "restarting");
     chain.agent.answer(&asked, "{}");
-    testkit::stage::wait_until("the answer waits", || {
+    testkit::test_chain::wait_until("the answer waits", || {
         (chain.status()["components"][0]["queue"]["heldMessages"] == 1).then_some(())
     });
     chain.test.editor.send(&request("2", "_x/ask", "{}"));
-    chain.test.editor.leave();
+    chain.test.editor.close();
     let mut answers = [chain.test.editor.message(), chain.test.editor.message()];
     answers.sort_by_key(|it| it["id"].as_u64());
     assert_eq!(answers[0], parse(&result("1", "{}")));

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use testkit::rpc::{id_of, proxy_greeting, request, result, wrapped_request};
-use testkit::stage::{Puppet, Setup, Stage, parse, wait_until};
+use testkit::test_chain::{ScriptedComponent, TestChain, TestChainBuilder, parse, wait_until};
 
 /// Contains unknown members, and numbers that a parser would change.
 pub const GREETING: &str = r#"{"protocolVersion":1,"clientCapabilities":{"fs":{"readTextFile":true}},"_meta":{"n":[1.10,12345678901234567890123]}}"#;
@@ -46,17 +46,17 @@ impl SessionRequest {
 /// A chain that is up.
 #[derive(Debug)]
 pub struct ScriptedChain {
-    pub test: Stage,
-    pub proxies: Vec<Puppet>,
-    pub agent: Puppet,
+    pub test: TestChain,
+    pub proxies: Vec<ScriptedComponent>,
+    pub agent: ScriptedComponent,
     pub agent_result: String,
 }
 
 impl ScriptedChain {
     /// Starts a chain of these scripted components and does the handshake. The last one is the agent, and
     /// `greeted` is its result for `initialize`.
-    pub fn start(setup: Setup, names: &[&str], agent_result: &str) -> ScriptedChain {
-        ScriptedChain::handshake(setup.named(names), names, agent_result)
+    pub fn start(setup: TestChainBuilder, names: &[&str], agent_result: &str) -> ScriptedChain {
+        ScriptedChain::handshake(setup.run_named(names), names, agent_result)
     }
 
     /// Starts a chain of one proxy and an agent.
@@ -64,16 +64,16 @@ impl ScriptedChain {
         ScriptedChain::start(crate::new_setup(), &["proxy", "agent"], agent_result)
     }
 
-    pub fn handshake(mut chain: Stage, names: &[&str], agent_result: &str) -> ScriptedChain {
+    pub fn handshake(mut chain: TestChain, names: &[&str], agent_result: &str) -> ScriptedChain {
         chain.editor.send(&request("\"init\"", "initialize", GREETING));
         let (agent, names) = names.split_last().expect("an agent");
         let (mut proxies, mut asked) = (Vec::new(), Vec::new());
         for name in names {
-            let mut proxy = chain.enter(name);
+            let mut proxy = chain.wait_for_component(name);
             asked.push(expect_greeting(&mut proxy));
             proxies.push(proxy);
         }
-        let mut agent = chain.enter(agent);
+        let mut agent = chain.wait_for_component(agent);
         let line = agent.line();
         assert_eq!(line, request(id_of(&line), "initialize", GREETING));
         agent.send(&result(id_of(&line), agent_result));
@@ -120,7 +120,7 @@ impl ScriptedChain {
 
     pub fn await_restart(&mut self, at: usize) {
         let name = self.proxies[at].name.clone();
-        self.proxies[at] = self.test.enter(&name);
+        self.proxies[at] = self.test.wait_for_component(&name);
     }
 
     /// The restarted proxy receives the same greeting as before, and the set-up requests of these sessions.
@@ -148,7 +148,7 @@ impl ScriptedChain {
 
     pub fn await_agent_restart(&mut self) {
         let name = self.agent.name.clone();
-        self.agent = self.test.enter(&name);
+        self.agent = self.test.wait_for_component(&name);
         let line = self.agent.line();
         assert_eq!(line, request(id_of(&line), "initialize", GREETING));
         self.agent.send(&result(id_of(&line), &self.agent_result));
@@ -222,24 +222,24 @@ pub fn update(session: &str, kind: &str, what: &str) -> String {
 }
 
 /// A proxy receives its greeting and greets its successor. Returns the id of the greeting.
-pub fn expect_greeting(proxy: &mut Puppet) -> String {
+pub fn expect_greeting(proxy: &mut ScriptedComponent) -> String {
     let line = proxy.line();
     assert_eq!(line, proxy_greeting(id_of(&line), GREETING));
     proxy.send(&wrapped_request("\"init\"", "initialize", GREETING));
     id_of(&line).to_owned()
 }
 
-pub fn kill(puppet: &Puppet) {
-    signal(puppet, libc::SIGKILL);
+pub fn kill(component: &ScriptedComponent) {
+    signal(component, libc::SIGKILL);
 }
 
-pub fn signal(puppet: &Puppet, signal: i32) {
+pub fn signal(component: &ScriptedComponent, signal: i32) {
     // SAFETY: sends a signal to a process that this test controls.
-    unsafe { libc::kill(puppet.pid as i32, signal) };
+    unsafe { libc::kill(component.pid as i32, signal) };
 }
 
 /// A transparent proxy passes its next message on, whatever its kind. Returns the message as it arrived.
-pub fn forward_next(proxy: &mut Puppet) -> Value {
+pub fn forward_next(proxy: &mut ScriptedComponent) -> Value {
     let message = proxy.message();
     forward(proxy, &message);
     message
@@ -247,7 +247,7 @@ pub fn forward_next(proxy: &mut Puppet) -> Value {
 
 /// A transparent proxy passes this message on. A request gets a new id, from which the original id can be
 /// derived.
-pub fn forward(proxy: &mut Puppet, message: &Value) {
+pub fn forward(proxy: &mut ScriptedComponent, message: &Value) {
     let own = |id: &Value| json!(format!("own {}", id.as_str().expect("our ids are strings")));
     let mut passed = match message["method"].as_str() {
         Some("proxy/successor") => message["params"].clone(),
@@ -275,7 +275,7 @@ pub fn forward(proxy: &mut Puppet, message: &Value) {
 }
 
 /// The output of `conductor status --json` for this chain.
-pub fn status(chain: &Stage) -> Value {
+pub fn status(chain: &TestChain) -> Value {
     let pid = chain.conductor.pid().to_string();
     let mut command = Command::new(env!("CARGO_BIN_EXE_conductor"));
     command.args(["status", &pid, "--json"]).env("XDG_RUNTIME_DIR", chain.runtime_directory());
@@ -289,7 +289,7 @@ pub fn status(chain: &Stage) -> Value {
 /// asks to send the request again.
 pub fn assert_crash(answer: &Value, id: Value, component: &str, cause: &str, what_next: &str) {
     assert_eq!(answer["id"], id, "{answer}");
-    testkit::stage::assert_blames(answer, component, cause, "");
+    testkit::test_chain::assert_reports_failure(answer, component, cause, "");
     let message = answer["error"]["message"].as_str().expect("a message");
     for word in [what_next, "send again"] {
         assert!(message.contains(word), "{word:?} is not in {message:?}");

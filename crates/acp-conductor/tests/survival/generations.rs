@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use testkit::rpc::{id_of, notification, request, result};
-use testkit::stage::{Peer, Puppet, Setup, Stage, parse};
+use testkit::test_chain::{Peer, ScriptedComponent, TestChain, TestChainBuilder, parse};
 
 use crate::chain::{SessionRequest, kill, status};
 use crate::generation::{ALL, Generation, P2, P3, P4, P5};
@@ -20,9 +20,9 @@ fn tried_greetings(generation: &Generation) -> &'static [&'static str] {
 
 /// The editor sets up a session through a proxy.
 fn set_up_session(
-    chain: &mut Stage,
+    chain: &mut TestChain,
     proxy: &mut ScriptedProxy,
-    agent: &mut Puppet,
+    agent: &mut ScriptedComponent,
     session_request: &SessionRequest,
 ) {
     let SessionRequest { method, params, result: answer } = session_request;
@@ -83,7 +83,7 @@ fn a_restarted_proxy_is_greeted_in_the_dialect_it_used_before() {
                 true => (new_setup().option(&["--dialect", &pin]), &[generation.greeting][..]),
                 false => (new_setup(), tried_greetings(generation)),
             };
-            let mut chain = setup.named(&["old", "agent"]);
+            let mut chain = setup.run_named(&["old", "agent"]);
             let (mut proxies, mut agent) = initialize(&mut chain, &[("old", generation, methods)]);
             let session = SessionRequest::new("s");
             set_up_session(&mut chain, &mut proxies[0], &mut agent, &session);
@@ -93,7 +93,7 @@ fn a_restarted_proxy_is_greeted_in_the_dialect_it_used_before() {
                 expect_replay(&mut proxies[0], pinned, &session);
                 assert_messages_pass(&mut chain.editor, &mut proxies, &mut agent);
             }
-            assert!(!chain.has_entered("agent"), "{}", generation.name);
+            assert!(!chain.has_started("agent"), "{}", generation.name);
         }
     }
 }
@@ -103,7 +103,7 @@ fn a_restarted_proxy_is_greeted_in_the_dialect_it_used_before() {
 #[test]
 fn a_proxy_that_crashes_on_its_greeting_is_probed_again() {
     for generation in ALL {
-        let mut chain = new_setup().option(&["--restarts", "3/600"]).named(&["old", "agent"]);
+        let mut chain = new_setup().option(&["--restarts", "3/600"]).run_named(&["old", "agent"]);
         let (mut proxies, mut agent) =
             initialize(&mut chain, &[("old", generation, tried_greetings(generation))]);
         let session = SessionRequest::new("s");
@@ -133,7 +133,7 @@ fn a_proxy_that_crashes_on_its_greeting_is_probed_again() {
 #[test]
 fn an_upgraded_proxy_is_probed_again() {
     for (old, new) in [(&P4, &P5), (&P2, &P5), (&P5, &P3), (&P3, &P4)] {
-        let mut chain = new_setup().named(&["old", "agent"]);
+        let mut chain = new_setup().run_named(&["old", "agent"]);
         let (mut proxies, mut agent) =
             initialize(&mut chain, &[("old", old, tried_greetings(old))]);
         kill(&proxies[0]);
@@ -143,7 +143,7 @@ fn an_upgraded_proxy_is_probed_again() {
             if next == old.greeting {
                 continue;
             }
-            proxy.fail(&greeting, r#"{"code":-32000,"message":"What?"}"#);
+            proxy.answer_error(&greeting, r#"{"code":-32000,"message":"What?"}"#);
             greeting = proxy.request(next);
             if next == new.greeting {
                 break;
@@ -160,10 +160,10 @@ fn an_upgraded_proxy_is_probed_again() {
 /// conductor restarts it and greets it as a proxy.
 #[test]
 fn a_proxy_that_answers_as_an_agent_after_its_restart_is_restarted() {
-    let mut chain = new_setup().named(&["old", "agent"]);
+    let mut chain = new_setup().run_named(&["old", "agent"]);
     let (mut proxies, mut agent) = initialize(&mut chain, &[("old", &P3, tried_greetings(&P3))]);
     kill(&proxies[0]);
-    let mut mistaken = chain.enter("old");
+    let mut mistaken = chain.wait_for_component("old");
     let greeting = mistaken.request("initialize");
     mistaken.answer(&greeting, GREETED);
     let mut proxy = ScriptedProxy::enter(&mut chain, "old", &P5);
@@ -181,7 +181,7 @@ const SCP_PROXY: &str = r#"{"protocolVersion":1,"agentCapabilities":{},"_meta":{
 
 /// An SCP proxy is greeted, starts the successor that it is given, and initializes it. Returns the request
 /// that the proxy answers when its successor has answered.
-fn greet_scp_proxy(proxy: &mut Puppet) -> Value {
+fn greet_scp_proxy(proxy: &mut ScriptedComponent) -> Value {
     let greeting = proxy.request("initialize");
     proxy.answer(&greeting, SCP_PROXY);
     let proxy_request = proxy.request("_scp/proxy");
@@ -193,7 +193,7 @@ fn greet_scp_proxy(proxy: &mut Puppet) -> Value {
 }
 
 /// The successor has answered, so the SCP proxy is up.
-fn finish_scp_handshake(proxy: &mut Puppet, proxy_request: &Value) {
+fn finish_scp_handshake(proxy: &mut ScriptedComponent, proxy_request: &Value) {
     let answer = proxy.child().message();
     assert_eq!((&answer["id"], &answer["result"]["protocolVersion"]), (&json!(0), &json!(1)));
     proxy.answer(proxy_request, "{}");
@@ -206,16 +206,16 @@ fn an_scp_proxy_is_restarted_with_a_new_relay() {
     check_restart_with_a_new_relay(new_setup(), &["proxy/initialize", "_proxy/initialize"]);
 }
 
-fn check_restart_with_a_new_relay(setup: Setup, unknown: &[&str]) {
-    let mut chain = setup.named(&["walkthrough", "agent"]);
+fn check_restart_with_a_new_relay(setup: TestChainBuilder, unknown: &[&str]) {
+    let mut chain = setup.run_named(&["walkthrough", "agent"]);
     chain.editor.send(&request("1", "initialize", SCP_EDITOR));
-    let mut proxy = chain.enter("walkthrough");
+    let mut proxy = chain.wait_for_component("walkthrough");
     for method in unknown {
         let greeting = proxy.request(method);
-        proxy.fail(&greeting, r#"{"code":-32601,"message":"Method not found"}"#);
+        proxy.answer_error(&greeting, r#"{"code":-32601,"message":"Method not found"}"#);
     }
     let proxy_request = greet_scp_proxy(&mut proxy);
-    let mut agent = chain.enter("agent");
+    let mut agent = chain.wait_for_component("agent");
     let asked = agent.request("initialize");
     agent.answer(&asked, GREETED);
     finish_scp_handshake(&mut proxy, &proxy_request);
@@ -232,7 +232,7 @@ fn check_restart_with_a_new_relay(setup: Setup, unknown: &[&str]) {
 
     for _ in 0..2 {
         kill(&proxy);
-        proxy = chain.enter("walkthrough");
+        proxy = chain.wait_for_component("walkthrough");
         let proxy_request = greet_scp_proxy(&mut proxy);
         finish_scp_handshake(&mut proxy, &proxy_request);
         let asked = proxy.line();
@@ -262,11 +262,11 @@ fn check_restart_with_a_new_relay(setup: Setup, unknown: &[&str]) {
 #[test]
 fn an_scp_proxy_that_lost_its_relay_is_replaced() {
     let setup = new_setup().option(&["--dialect", "1=P0"]);
-    let mut chain = setup.named(&["walkthrough", "agent"]);
+    let mut chain = setup.run_named(&["walkthrough", "agent"]);
     chain.editor.send(&request("1", "initialize", SCP_EDITOR));
-    let mut proxy = chain.enter("walkthrough");
+    let mut proxy = chain.wait_for_component("walkthrough");
     let proxy_request = greet_scp_proxy(&mut proxy);
-    let mut agent = chain.enter("agent");
+    let mut agent = chain.wait_for_component("agent");
     let asked = agent.request("initialize");
     agent.answer(&asked, GREETED);
     finish_scp_handshake(&mut proxy, &proxy_request);
@@ -278,8 +278,8 @@ fn an_scp_proxy_that_lost_its_relay_is_replaced() {
     let answer = chain.editor.message();
     let cause = "closed the connection to its successor";
     crate::chain::assert_crash(&answer, json!(1), "walkthrough", cause, "restarted");
-    testkit::stage::assert_gone(proxy.pid, "the old proxy");
-    let mut proxy = chain.enter("walkthrough");
+    testkit::test_chain::assert_gone(proxy.pid, "the old proxy");
+    let mut proxy = chain.wait_for_component("walkthrough");
     let proxy_request = greet_scp_proxy(&mut proxy);
     finish_scp_handshake(&mut proxy, &proxy_request);
     chain.editor.send(&notification("_x/note", "{}"));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use testkit::rpc::request;
-use testkit::stage::{Setup, assert_gone, directory, script, wait_until};
+use testkit::test_chain::{TestChainBuilder, assert_gone, directory, wait_until, write_script};
 
 use crate::chain::{PLAIN, ScriptedChain, SessionRequest, kill};
 use crate::{SHORT_GRACE, new_setup};
@@ -17,16 +17,16 @@ fn nested_chain(name: &str, options: &[&str], components: &[Value]) -> Value {
     json!({ "name": name, "command": env!("CARGO_BIN_EXE_conductor"), "args": args })
 }
 
-fn guard_component(setup: &Setup) -> Value {
-    let mut guard = setup.component("guard");
+fn guard_component(setup: &TestChainBuilder) -> Value {
+    let mut guard = setup.scripted_json("guard");
     guard["guard"] = json!(true);
     guard
 }
 
 /// An inner chain with a guard, and an agent.
-fn start_with_inner_guard(setup: Setup, inner: &[&str]) -> ScriptedChain {
+fn start_with_inner_guard(setup: TestChainBuilder, inner: &[&str]) -> ScriptedChain {
     let inner = nested_chain("inner", inner, &[guard_component(&setup)]);
-    let components = [inner.to_string(), setup.component("agent").to_string()];
+    let components = [inner.to_string(), setup.scripted_json("agent").to_string()];
     ScriptedChain::handshake(setup.run("agent", &components), &["guard", "agent"], PLAIN)
 }
 
@@ -101,11 +101,11 @@ fn a_guard_two_chains_deep_makes_the_outer_component_a_guard() {
         let setup =
             new_setup().option(&SHORT_GRACE).option(&["--restarts", "0/600"]).option(options);
         let innermost = nested_chain("innermost", INNER, &[guard_component(&setup)]);
-        let inner = nested_chain("inner", INNER, &[setup.component("first"), innermost]);
+        let inner = nested_chain("inner", INNER, &[setup.scripted_json("first"), innermost]);
         let components = [
             inner.to_string(),
-            setup.component("last").to_string(),
-            setup.component("agent").to_string(),
+            setup.scripted_json("last").to_string(),
+            setup.scripted_json("agent").to_string(),
         ];
         let chain = setup.run("agent", &components);
         let names = ["first", "guard", "last", "agent"];
@@ -133,8 +133,8 @@ fn a_guard_chain_can_be_bypassed_by_name() {
 #[test]
 fn a_chain_without_a_guard_is_bypassed() {
     let setup = new_setup().option(&["--restarts", "0/600"]);
-    let inner = nested_chain("inner", INNER, &[setup.component("plain")]);
-    let components = [inner.to_string(), setup.component("agent").to_string()];
+    let inner = nested_chain("inner", INNER, &[setup.scripted_json("plain")]);
+    let components = [inner.to_string(), setup.scripted_json("agent").to_string()];
     let mut chain =
         ScriptedChain::handshake(setup.run("agent", &components), &["plain", "agent"], PLAIN);
     assert_eq!(chain.status()["components"][0]["policy"], "restart,bypass");
@@ -153,14 +153,14 @@ fn an_inner_chain_that_fails_at_the_start_ends_the_outer_chain() {
         nested_chain("inner", INNER, &[json!({ "command": "/is/not/there", "guard": true })]);
     let wrapper = format!("exec '{}' \"$@\"", env!("CARGO_BIN_EXE_conductor"));
     let mut wrapped = direct.clone();
-    wrapped["command"] = json!(script(&place, "wrapper", &wrapper));
+    wrapped["command"] = json!(write_script(&place, "wrapper", &wrapper));
     let mut by_env = direct.clone();
     by_env["command"] = json!("env");
     let args = by_env["args"].as_array_mut().expect("a list");
     args.splice(0..0, [json!("X=1"), json!(env!("CARGO_BIN_EXE_conductor"))]);
     for inner in [direct, wrapped, by_env] {
         let setup = new_setup().option(&SHORT_GRACE).option(&["--on-crash", "bypass"]);
-        let components = [inner.to_string(), setup.component("agent").to_string()];
+        let components = [inner.to_string(), setup.scripted_json("agent").to_string()];
         let mut chain = setup.run("agent", &components);
         chain.editor.send(&request("1", "initialize", crate::chain::GREETING));
         let answer = chain.editor.message();
@@ -168,8 +168,8 @@ fn an_inner_chain_that_fails_at_the_start_ends_the_outer_chain() {
         assert!(why.contains("/is/not/there") || why.contains("'inner'"), "{answer}");
         assert_eq!(chain.conductor.status(), 1, "{inner}");
         // The agent may have started, and has received nothing.
-        if chain.has_entered("agent") {
-            assert_eq!(chain.enter("agent").next_line(), None);
+        if chain.has_started("agent") {
+            assert_eq!(chain.wait_for_component("agent").next_line(), None);
         }
     }
     std::fs::remove_dir_all(place).expect("the directory is ours");
@@ -181,13 +181,13 @@ fn a_chain_that_was_a_guard_stays_a_guard() {
     let place = directory("once-a-guard");
     let setup = new_setup().option(&SHORT_GRACE).option(&["--restarts", "1/600"]);
     let conductor = format!("exec '{}' {}", env!("CARGO_BIN_EXE_conductor"), INNER.join(" "));
-    let (guarded, plain) = (guard_component(&setup), setup.component("guard"));
+    let (guarded, plain) = (guard_component(&setup), setup.scripted_json("guard"));
     let body = format!(
         "if mkdir '{0}/seen' 2>/dev/null; then {conductor} '{guarded}'; else {conductor} '{plain}'; fi",
         place.display()
     );
-    let inner = script(&place, "inner", &body).display().to_string();
-    let components = [inner, setup.component("agent").to_string()];
+    let inner = write_script(&place, "inner", &body).display().to_string();
+    let components = [inner, setup.scripted_json("agent").to_string()];
     let mut chain =
         ScriptedChain::handshake(setup.run("agent", &components), &["guard", "agent"], PLAIN);
     assert_is_guard(&chain);
@@ -212,16 +212,16 @@ const AGENT_META: [&str; 7] = [
 
 /// A proxy that is not scripted, because the dialects differ in what a scripted proxy would have to send.
 fn transparent(guard: bool) -> Value {
-    json!({ "name": "transparent", "guard": guard, "command": testkit::stage::binary("transparent") })
+    json!({ "name": "transparent", "guard": guard, "command": testkit::test_chain::binary("transparent") })
 }
 
 /// Starts a chain of one inner chain and an agent that answers `initialize` with this result. Returns the
 /// status of the first component.
-fn status_after_handshake(setup: Setup, inner: &Value, result: &str) -> Value {
-    let components = [inner.to_string(), setup.component("agent").to_string()];
+fn status_after_handshake(setup: TestChainBuilder, inner: &Value, result: &str) -> Value {
+    let components = [inner.to_string(), setup.scripted_json("agent").to_string()];
     let mut chain = setup.run("agent", &components);
     chain.editor.send(&request("1", "initialize", crate::chain::GREETING));
-    let mut agent = chain.enter("agent");
+    let mut agent = chain.wait_for_component("agent");
     let asked = agent.request("initialize");
     assert!(!asked.to_string().contains("guards"), "{asked}");
     agent.answer(&asked, result);
@@ -285,17 +285,17 @@ fn a_proxy_that_drops_meta_does_not_hide_the_guard() {
     for meta in AGENT_META {
         let setup = new_setup();
         let inner = nested_chain("inner", INNER, &[guard_component(&setup)]);
-        let components = [inner.to_string(), setup.component("agent").to_string()];
+        let components = [inner.to_string(), setup.scripted_json("agent").to_string()];
         let mut chain = setup.run("agent", &components);
         chain.editor.send(&request("1", "initialize", crate::chain::GREETING));
-        let mut guard = chain.enter("guard");
+        let mut guard = chain.wait_for_component("guard");
         let greeting = guard.request("proxy/initialize");
         guard.send(&testkit::rpc::request(
             "9",
             "proxy/successor",
             &json!({ "method": "initialize", "params": greeting["params"] }).to_string(),
         ));
-        let mut agent = chain.enter("agent");
+        let mut agent = chain.wait_for_component("agent");
         let asked = agent.request("initialize");
         agent.answer(&asked, &with_meta(meta));
         let received = guard.message();
@@ -314,10 +314,10 @@ fn an_agent_whose_answer_is_no_object_is_refused_behind_a_guard() {
     for result in ["3", "null", "[]", "\"x\""] {
         let setup = new_setup();
         let inner = nested_chain("inner", INNER, &[transparent(true)]);
-        let components = [inner.to_string(), setup.component("agent").to_string()];
+        let components = [inner.to_string(), setup.scripted_json("agent").to_string()];
         let mut chain = setup.run("agent", &components);
         chain.editor.send(&request("1", "initialize", crate::chain::GREETING));
-        let mut agent = chain.enter("agent");
+        let mut agent = chain.wait_for_component("agent");
         let asked = agent.request("initialize");
         agent.answer(&asked, result);
         let answer = chain.editor.message();

@@ -32,26 +32,26 @@ mod turns;
 mod updates;
 mod watchdog;
 
-use testkit::stage::{Setup, Stage};
+use testkit::test_chain::{TestChain, TestChainBuilder};
 
 /// Restarts happen without a delay and notices are off, so the editor receives nothing but the agent's
 /// messages. The tests in `notices` cover what the user is told.
-fn new_setup() -> Setup {
+fn new_setup() -> TestChainBuilder {
     setup_with_notices().option(&["--notices", "off"])
 }
 
 /// Restarts happen without a delay, and the editor receives notices.
-fn setup_with_notices() -> Setup {
+fn setup_with_notices() -> TestChainBuilder {
     default_setup().option(&["--restart-delay", "0..0"])
 }
 
 /// The restart delay is longer than any test, so a component that is down stays down.
-fn setup_without_restarts() -> Setup {
+fn setup_without_restarts() -> TestChainBuilder {
     default_setup().option(&["--restart-delay", "600..600", "--notices", "off"])
 }
 
-fn default_setup() -> Setup {
-    Stage::new(env!("CARGO_BIN_EXE_conductor"))
+fn default_setup() -> TestChainBuilder {
+    TestChain::builder(env!("CARGO_BIN_EXE_conductor"))
 }
 
 /// Scripted components do not exit when their input ends. A test that waits for the end of a whole

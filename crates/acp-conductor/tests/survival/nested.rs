@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use acp_conductor::{Config, InProcess, Mode, Spec};
 use serde_json::{Value, json};
 use testkit::rpc::{id_of, request, result, wrapped_request};
-use testkit::stage::{assert_gone, wait_until};
+use testkit::test_chain::{assert_gone, wait_until};
 
 use crate::chain::{
     LOADS, PLAIN, ScriptedChain, SessionRequest, assert_crash, expect_greeting, forward_next, kill,
@@ -18,13 +18,15 @@ const INNER: &str = "proxy --restart-delay 0..0 --notices off";
 /// A chain of `a`, an inner chain of `b` and `c`, `d`, and an agent, with a session.
 fn nested() -> (ScriptedChain, SessionRequest) {
     let setup = new_setup();
-    let inner =
-        setup.nested(INNER, &[setup.component("b").to_string(), setup.component("c").to_string()]);
+    let inner = setup.nested(
+        INNER,
+        &[setup.scripted_json("b").to_string(), setup.scripted_json("c").to_string()],
+    );
     let components = [
-        setup.component("a").to_string(),
+        setup.scripted_json("a").to_string(),
         inner,
-        setup.component("d").to_string(),
-        setup.component("agent").to_string(),
+        setup.scripted_json("d").to_string(),
+        setup.scripted_json("agent").to_string(),
     ];
     let chain = setup.run("agent", &components);
     let mut chain = ScriptedChain::handshake(chain, &["a", "b", "c", "d", "agent"], PLAIN);
@@ -36,13 +38,13 @@ fn nested() -> (ScriptedChain, SessionRequest) {
 #[test]
 fn an_inner_chain_survives_a_crash_of_its_component() {
     let (mut chain, session) = nested();
-    let inner = chain.test.conductor.component("conductor proxy");
+    let inner = chain.test.conductor.component_pid("conductor proxy");
     for at in [1, 2] {
         chain.kill_proxy(at);
         chain.expect_replay(at, std::slice::from_ref(&session));
         chain.assert_works();
     }
-    assert_eq!(chain.test.conductor.component("conductor proxy"), inner);
+    assert_eq!(chain.test.conductor.component_pid("conductor proxy"), inner);
     let components = chain.status()["components"].take();
     let restarts = components.as_array().expect("a list").iter().map(|it| it["restarts"].clone());
     assert_eq!(restarts.collect::<Vec<Value>>(), [0, 0, 0, 0]);
@@ -67,7 +69,7 @@ fn an_inner_chain_survives_a_crash_of_its_component() {
 fn an_outer_chain_survives_a_crash_of_the_inner_chain() {
     let (mut chain, session) = nested();
     for _ in 0..2 {
-        let inner = chain.test.conductor.component("conductor proxy");
+        let inner = chain.test.conductor.component_pid("conductor proxy");
         // SAFETY: sends a signal to a child of the conductor that the test has started.
         unsafe { libc::kill(inner as i32, libc::SIGKILL) };
         let old = [chain.proxies[1].pid, chain.proxies[2].pid];
@@ -100,9 +102,10 @@ fn an_outer_chain_survives_a_crash_of_the_inner_chain() {
 #[test]
 fn notices_of_an_inner_chain_reach_the_editor() {
     let setup = setup_with_notices();
-    let inner = setup.nested("proxy --on-crash bypass", &[setup.component("inner").to_string()]);
+    let inner =
+        setup.nested("proxy --on-crash bypass", &[setup.scripted_json("inner").to_string()]);
     let components =
-        [setup.component("outer").to_string(), inner, setup.component("agent").to_string()];
+        [setup.scripted_json("outer").to_string(), inner, setup.scripted_json("agent").to_string()];
     let chain = setup.run("agent", &components);
     let mut chain = ScriptedChain::handshake(chain, &["outer", "inner", "agent"], PLAIN);
     chain.new_session("s");
@@ -124,9 +127,9 @@ fn a_chain_that_is_an_agent_survives_a_crash_of_its_agent() {
     let setup = new_setup();
     let inner = setup.nested(
         "agent --restart-delay 0..0 --notices off",
-        &[setup.component("b").to_string(), setup.component("agent").to_string()],
+        &[setup.scripted_json("b").to_string(), setup.scripted_json("agent").to_string()],
     );
-    let components = [setup.component("a").to_string(), inner];
+    let components = [setup.scripted_json("a").to_string(), inner];
     let chain = setup.run("agent", &components);
     let mut chain = ScriptedChain::handshake(chain, &["a", "b", "agent"], LOADS);
     let session = chain.new_session("s");
@@ -146,7 +149,7 @@ fn a_chain_that_is_an_agent_survives_a_crash_of_its_agent() {
     forward_next(&mut chain.proxies[1]);
     let asked = chain.agent.request("session/load");
     assert_eq!(asked["params"]["sessionId"], "s");
-    assert_eq!(asked["params"]["cwd"], testkit::stage::parse(&session.params)["cwd"]);
+    assert_eq!(asked["params"]["cwd"], testkit::test_chain::parse(&session.params)["cwd"]);
     chain.agent.answer(&asked, "{}");
     forward_next(&mut chain.proxies[1]);
     chain.assert_works();
@@ -222,7 +225,7 @@ fn in_process_components_that_panic_are_replaced() {
             let line = request("1", method, &params.to_string());
             writer.write_all(format!("{line}\n").as_bytes()).await.expect("a chain");
             let line = lines.next_line().await.expect("a chain").expect("an answer");
-            testkit::stage::parse(&line)
+            testkit::test_chain::parse(&line)
         };
         assert!(ask("initialize").await["result"].is_object());
         assert_eq!(ask("session/new").await["result"]["sessionId"], "s");
@@ -250,7 +253,7 @@ fn in_process_components_that_panic_are_replaced() {
 #[test]
 fn a_chain_with_built_in_components_survives_a_crash_of_the_agent() {
     let setup = new_setup();
-    let components = ["context --text one".to_owned(), setup.component("agent").to_string()];
+    let components = ["context --text one".to_owned(), setup.scripted_json("agent").to_string()];
     let chain = setup.run("agent", &components);
     let mut chain = ScriptedChain::handshake(chain, &["agent"], LOADS);
     chain.new_session("s");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use testkit::rpc::{id_of, request, result};
-use testkit::stage::{Puppet, Stage, directory, wait_until};
+use testkit::test_chain::{ScriptedComponent, TestChain, directory, wait_until};
 
 use crate::chain::{
     LOADS, PLAIN, ScriptedChain, SessionRequest, assert_crash, forward_next, kill, prompt, status,
@@ -128,11 +128,11 @@ fn each_crash_and_the_bypass_are_reported_once() {
 }
 
 /// A chain of an agent alone, with an editor that has these capabilities, and a session with an open prompt.
-fn chain_with_open_prompt(options: &[&str], offer: &str) -> (Stage, Puppet) {
-    let mut chain = setup_with_notices().option(options).named(&["agent"]);
+fn chain_with_open_prompt(options: &[&str], offer: &str) -> (TestChain, ScriptedComponent) {
+    let mut chain = setup_with_notices().option(options).run_named(&["agent"]);
     let greeting = format!(r#"{{"protocolVersion":1,{offer}}}"#);
     chain.editor.send(&request("0", "initialize", &greeting));
-    let mut agent = chain.enter("agent");
+    let mut agent = chain.wait_for_component("agent");
     let asked = agent.request("initialize");
     agent.answer(&asked, LOADS);
     chain.editor.line();
@@ -180,7 +180,7 @@ fn there_are_no_notices_when_they_are_off() {
     let (mut chain, agent) = chain_with_open_prompt(&["--notices", "off"], offer);
     kill(&agent);
     assert_crash(&chain.editor.message(), json!(1), "agent", "SIGKILL", "restarted");
-    let mut agent = chain.enter("agent");
+    let mut agent = chain.wait_for_component("agent");
     let asked = agent.request("initialize");
     agent.answer(&asked, LOADS);
     let asked = agent.request("session/load");
@@ -200,12 +200,12 @@ fn the_log_reports_a_crash_with_component_cause_last_words_and_next_step() {
     let path = file.to_str().expect("UTF-8").to_owned();
     for options in [&[][..], &["--log-file", &path]] {
         let setup = setup_with_notices().option(options).option(&["--restarts", "1/600"]);
-        let mut proxy = setup.component("proxy");
+        let mut proxy = setup.scripted_json("proxy");
         proxy["env"] = json!({ "TOKEN": "hunter2" });
-        let components = [proxy.to_string(), setup.component("agent").to_string()];
+        let components = [proxy.to_string(), setup.scripted_json("agent").to_string()];
         let chain = setup.run("agent", &components);
         let mut chain = ScriptedChain::handshake(chain, &["proxy", "agent"], PLAIN);
-        let log = |chain: &Stage| match options {
+        let log = |chain: &TestChain| match options {
             [] => chain.conductor.stderr(),
             _ => std::fs::read_to_string(&file).unwrap_or_default(),
         };
@@ -215,10 +215,10 @@ fn the_log_reports_a_crash_with_component_cause_last_words_and_next_step() {
                 log(&chain.test).lines().find(|line| is_it(line)).map(str::to_owned)
             })
         };
-        chain.proxies[0].mutter("one\ntwo\nthree\nno licence\n");
+        chain.proxies[0].write_stderr("one\ntwo\nthree\nno licence\n");
         chain.proxies[0].exit(3);
         let line = wait_for(&chain, &["proxy 'proxy'", "ended with status 3", "restarted"]);
-        for part in ["WARN", "(command: ", "puppet", "last output", "two | three | no licence"] {
+        for part in ["WARN", "(command: ", "scripted", "last output", "two | three | no licence"] {
             assert!(line.contains(part), "{part:?} is not in {line:?}");
         }
         chain.await_restart(0);
@@ -251,7 +251,7 @@ fn the_status_shows_a_component_that_is_down_and_its_queue() {
     let session = chain.new_session("s");
     let first = chain.proxies[0].pid;
     assert_eq!(chain.status()["components"][0]["lastExit"], Value::Null);
-    chain.proxies[0].mutter("no licence\n");
+    chain.proxies[0].write_stderr("no licence\n");
     chain.proxies[0].exit(3);
     chain.await_restart(0);
     let greeting = chain.proxies[0].line();

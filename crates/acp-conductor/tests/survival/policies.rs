@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 use testkit::rpc::{id_of, notification, request, result};
-use testkit::stage::{Stage, assert_blames, assert_gone, wait_until};
+use testkit::test_chain::{TestChain, assert_gone, assert_reports_failure, wait_until};
 
 use crate::chain::{
     GREETING, LOADS, PLAIN, RESUMES, ScriptedChain, assert_crash, forward_next, kill,
@@ -23,7 +23,7 @@ fn policies(options: &[&str], components: &[&str]) -> Vec<String> {
     components.iter().map(|it| it["policy"].as_str().expect("a word").to_owned()).collect()
 }
 
-fn try_status(chain: &Stage) -> Option<Value> {
+fn try_status(chain: &TestChain) -> Option<Value> {
     let pid = chain.conductor.pid().to_string();
     let mut command = Command::new(env!("CARGO_BIN_EXE_conductor"));
     command.args(["status", &pid, "--json"]).env("XDG_RUNTIME_DIR", chain.runtime_directory());
@@ -148,7 +148,7 @@ fn a_proxy_that_crashes_too_often_is_bypassed() {
         assert_eq!((&component["restarts"], &component["pid"]), (&json!(2), &Value::Null));
         chain.proxies.remove(0);
         chain.assert_works();
-        assert!(!chain.test.has_entered("proxy"), "the proxy was restarted more than twice");
+        assert!(!chain.test.has_started("proxy"), "the proxy was restarted more than twice");
     }
 }
 
@@ -156,9 +156,9 @@ fn a_proxy_that_crashes_too_often_is_bypassed() {
 #[test]
 fn the_restart_limit_can_be_given_in_json() {
     let setup = new_setup();
-    let mut proxy = setup.component("proxy");
+    let mut proxy = setup.scripted_json("proxy");
     proxy["restarts"] = json!("0/60");
-    let components = [proxy.to_string(), setup.component("agent").to_string()];
+    let components = [proxy.to_string(), setup.scripted_json("agent").to_string()];
     let mut chain =
         ScriptedChain::handshake(setup.run("agent", &components), &["proxy", "agent"], PLAIN);
     kill(&chain.proxies[0]);
@@ -195,9 +195,14 @@ fn a_chain_stops_when_a_component_that_must_not_be_bypassed_crashes_too_often() 
         chain.assert_works();
         chain.test.editor.send(&request("1", PROMPT, r#"{"sessionId":"s"}"#));
         chain.proxies[0].request(PROMPT);
-        chain.proxies[0].mutter("no licence\n");
+        chain.proxies[0].write_stderr("no licence\n");
         chain.proxies[0].exit(3);
-        assert_blames(&chain.test.editor.message(), "proxy", "ended with status 3", "no licence");
+        assert_reports_failure(
+            &chain.test.editor.message(),
+            "proxy",
+            "ended with status 3",
+            "no licence",
+        );
         assert_eq!(chain.test.conductor.status(), 1);
         assert_gone(chain.agent.pid, "the agent");
         let stderr = chain.test.conductor.stderr();
@@ -229,7 +234,7 @@ fn a_chain_ends_when_its_guard_is_silent_after_the_last_restart() {
     forward_next(&mut chain.proxies[0]);
     // The first proxy does not pass the error on, so the editor's request stays open.
     let cause = "did not answer initialize within 2 s";
-    assert_blames(&chain.proxies[0].message(), "guard", cause, "");
+    assert_reports_failure(&chain.proxies[0].message(), "guard", cause, "");
     let pid = chain.test.conductor.pid();
     let before = processor_time(pid);
     assert_gone(pid, "the conductor");
@@ -247,11 +252,11 @@ fn a_chain_ends_when_its_guard_is_silent_after_the_last_restart() {
 #[test]
 fn the_bypass_policy_bypasses_a_crashed_proxy_at_once() {
     let setup = new_setup();
-    let mut json = setup.component("proxy");
+    let mut json = setup.scripted_json("proxy");
     json["onCrash"] = json!("bypass");
-    let agent = setup.component("agent").to_string();
+    let agent = setup.scripted_json("agent").to_string();
     let by_json = setup.run("agent", &[json.to_string(), agent]);
-    let by_option = new_setup().option(&["--on-crash", "bypass"]).named(&["proxy", "agent"]);
+    let by_option = new_setup().option(&["--on-crash", "bypass"]).run_named(&["proxy", "agent"]);
     for chain in [by_json, by_option] {
         let mut chain = ScriptedChain::handshake(chain, &["proxy", "agent"], PLAIN);
         chain.test.editor.send(&request("1", PROMPT, r#"{"sessionId":"s"}"#));
@@ -265,7 +270,7 @@ fn the_bypass_policy_bypasses_a_crashed_proxy_at_once() {
         assert_crash(&answer, json!(7), "proxy", "ended with status 0", "left out");
         chain.proxies.clear();
         chain.assert_works();
-        assert!(!chain.test.has_entered("proxy"));
+        assert!(!chain.test.has_started("proxy"));
         // Sessions work as in any other chain.
         chain.new_session("s");
     }
@@ -280,9 +285,9 @@ fn the_stop_policy_ends_the_chain() {
         chain.agent.send(&request("7", "fs/read_text_file", "{}"));
         chain.proxies[0].request("proxy/successor");
         kill(&chain.proxies[0]);
-        assert_blames(&chain.agent.message(), "proxy", "signal 9 (SIGKILL)", "");
+        assert_reports_failure(&chain.agent.message(), "proxy", "signal 9 (SIGKILL)", "");
         assert_eq!(chain.test.conductor.status(), 1);
-        assert!(!chain.test.has_entered("proxy"));
+        assert!(!chain.test.has_started("proxy"));
     }
 }
 
@@ -300,7 +305,7 @@ fn a_restart_waits_for_the_restart_delay() {
     wait_until("the prompt waits", || {
         (chain.status()["components"][0]["queue"]["heldMessages"] == 1).then_some(())
     });
-    assert!(!chain.test.has_entered("proxy"));
+    assert!(!chain.test.has_started("proxy"));
 }
 
 /// The chain survives every way in which a component can end. The component's children end with it.
@@ -320,7 +325,7 @@ fn the_chain_survives_every_way_a_component_can_end() {
         let child = chain.proxies[0].spawn(child);
         chain.test.editor.send(&request("1", PROMPT, r#"{"sessionId":"s"}"#));
         chain.proxies[0].request(PROMPT);
-        chain.proxies[0].order(order);
+        chain.proxies[0].execute(order);
         let answer = chain.test.editor.message();
         assert_crash(&answer, json!(1), "proxy", cause, "restarted");
         assert_gone(chain.proxies[0].pid, "the old proxy");
@@ -337,12 +342,12 @@ fn a_component_that_closes_its_input_is_replaced() {
     let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
     let proxy = &mut chain.proxies[0];
     // It reads one more line and then stops, so that no thread is inside a call to read.
-    proxy.order(json!({ "read": false }));
-    proxy.settle();
+    proxy.execute(json!({ "read": false }));
+    proxy.sync();
     chain.test.editor.send(&notification("_x/last", "{}"));
     assert_eq!(proxy.message()["method"], "_x/last");
-    proxy.order(json!({ "close_stdin": true }));
-    proxy.settle();
+    proxy.execute(json!({ "close_stdin": true }));
+    proxy.sync();
     let old = proxy.pid;
     chain.test.editor.send(&request("1", PROMPT, r#"{"sessionId":"s"}"#));
     let answer = chain.test.editor.message();
@@ -367,22 +372,22 @@ fn a_last_line_without_a_newline_does_not_end_the_next_process() {
             0 => {
                 chain.kill_proxy(0);
                 let line = chain.proxies[0].line();
-                chain.proxies[0].order(json!({ "out": refusal(&line), "exit": 1 }));
+                chain.proxies[0].execute(json!({ "out": refusal(&line), "exit": 1 }));
                 chain.wait_for_stderr("not now");
                 chain.await_restart(0);
                 chain.expect_replay(0, &[]);
             }
             _ => {
                 kill(&chain.agent);
-                chain.agent = chain.test.enter("agent");
+                chain.agent = chain.test.wait_for_component("agent");
                 let line = chain.agent.line();
-                chain.agent.order(json!({ "out": refusal(&line), "exit": 1 }));
+                chain.agent.execute(json!({ "out": refusal(&line), "exit": 1 }));
                 chain.wait_for_stderr(refused_again);
                 chain.await_agent_restart();
             }
         }
         chain.assert_works();
-        chain.proxies[1].order(json!({ "close_stdout": true }));
+        chain.proxies[1].execute(json!({ "close_stdout": true }));
         chain.await_restart(1);
         chain.expect_replay(1, &[]);
         chain.assert_works();
@@ -404,24 +409,29 @@ fn a_proxy_that_was_never_up_fails_the_start() {
         let option = ["--on-crash", word];
         let options = if word.is_empty() { &[][..] } else { &option };
         let setup = new_setup().option(options).option(&SHORT_GRACE).option(&["--dialect", "1=P5"]);
-        let mut chain = setup.named(&["proxy", "agent"]);
+        let mut chain = setup.run_named(&["proxy", "agent"]);
         chain.editor.send(&request("1", "initialize", GREETING));
-        let mut proxy = chain.enter("proxy");
+        let mut proxy = chain.wait_for_component("proxy");
         proxy.request("proxy/initialize");
-        proxy.mutter("no licence\n");
+        proxy.write_stderr("no licence\n");
         proxy.exit(3);
-        assert_blames(&chain.editor.message(), "proxy", "ended with status 3", "no licence");
+        assert_reports_failure(
+            &chain.editor.message(),
+            "proxy",
+            "ended with status 3",
+            "no licence",
+        );
         assert_eq!(chain.conductor.status(), 1);
-        assert!(!chain.has_entered("proxy"));
+        assert!(!chain.has_started("proxy"));
         let explained = chain.conductor.stderr().contains("said of it by name");
         assert_eq!(explained, word == "bypass", "{word}");
     }
     for options in [&[][..], &["--on-crash", "bypass"]] {
         let setup = new_setup().option(&SHORT_GRACE).option(options);
-        let agent = setup.puppet("agent");
+        let agent = setup.scripted_command("agent");
         let mut chain = setup.run("agent", &["/nowhere/proxy".into(), agent]);
         chain.editor.send(&request("1", "initialize", GREETING));
-        assert_blames(&chain.editor.message(), "proxy", "command not found", "");
+        assert_reports_failure(&chain.editor.message(), "proxy", "command not found", "");
         assert_eq!(chain.conductor.status(), 1);
     }
 }
@@ -431,16 +441,16 @@ fn a_proxy_that_was_never_up_fails_the_start() {
 fn a_proxy_with_the_bypass_policy_is_bypassed_from_the_start() {
     // It exits when it is greeted.
     let options = ["--on-crash", "1=bypass", "--dialect", "1=P5"];
-    let mut chain = new_setup().option(&options).named(&["proxy", "agent"]);
+    let mut chain = new_setup().option(&options).run_named(&["proxy", "agent"]);
     chain.editor.send(&request("1", "initialize", GREETING));
-    let mut proxy = chain.enter("proxy");
+    let mut proxy = chain.wait_for_component("proxy");
     proxy.request("proxy/initialize");
     proxy.exit(3);
     assert_up_without_the_proxy(chain);
 }
 
-fn assert_up_without_the_proxy(mut chain: Stage) {
-    let mut agent = chain.enter("agent");
+fn assert_up_without_the_proxy(mut chain: TestChain) {
+    let mut agent = chain.wait_for_component("agent");
     let line = agent.line();
     assert_eq!(line, request(id_of(&line), "initialize", GREETING));
     agent.send(&result(id_of(&line), PLAIN));
@@ -449,29 +459,29 @@ fn assert_up_without_the_proxy(mut chain: Stage) {
     let mut chain = ScriptedChain { test: chain, proxies: Vec::new(), agent, agent_result };
     assert_eq!(chain.status()["components"][0]["state"], "bypassed");
     chain.assert_works();
-    assert!(!chain.test.has_entered("proxy"));
+    assert!(!chain.test.has_started("proxy"));
 }
 
 /// The same holds for a proxy that cannot be started or does not answer.
 #[test]
 fn a_proxy_with_the_bypass_policy_that_cannot_start_or_is_silent_is_bypassed() {
     let setup = new_setup().option(&["--on-crash", "1=bypass"]);
-    let agent = setup.puppet("agent");
+    let agent = setup.scripted_command("agent");
     let mut missing = setup.run("agent", &["/nowhere/proxy".into(), agent]);
     missing.editor.send(&request("1", "initialize", GREETING));
     assert_up_without_the_proxy(missing);
 
     let setup = new_setup();
     let by_json = json!({ "command": "/nowhere/proxy", "onCrash": "bypass" }).to_string();
-    let agent = setup.puppet("agent");
+    let agent = setup.scripted_command("agent");
     let mut missing = setup.run("agent", &[by_json, agent]);
     missing.editor.send(&request("1", "initialize", GREETING));
     assert_up_without_the_proxy(missing);
 
     let options = ["--on-crash", "1=bypass", "--dialect", "1=P5", "--init-timeout", "0.3"];
-    let mut silent = new_setup().option(&options).named(&["proxy", "agent"]);
+    let mut silent = new_setup().option(&options).run_named(&["proxy", "agent"]);
     silent.editor.send(&request("1", "initialize", GREETING));
-    let mut proxy = silent.enter("proxy");
+    let mut proxy = silent.wait_for_component("proxy");
     proxy.request("proxy/initialize");
     let pid = proxy.pid;
     assert_up_without_the_proxy(silent);
@@ -482,11 +492,11 @@ fn a_proxy_with_the_bypass_policy_that_cannot_start_or_is_silent_is_bypassed() {
 #[test]
 fn the_handshake_completes_when_a_proxy_is_bypassed_during_it() {
     let options = ["--on-crash", "1=bypass"];
-    let mut chain = new_setup().option(&options).named(&["proxy", "agent"]);
+    let mut chain = new_setup().option(&options).run_named(&["proxy", "agent"]);
     chain.editor.send(&request("1", "initialize", GREETING));
-    let mut proxy = chain.enter("proxy");
+    let mut proxy = chain.wait_for_component("proxy");
     crate::chain::expect_greeting(&mut proxy);
-    let mut agent = chain.enter("agent");
+    let mut agent = chain.wait_for_component("agent");
     let line = agent.line();
     kill(&proxy);
     let agent_result = PLAIN.to_owned();
@@ -540,15 +550,15 @@ fn an_agent_that_would_lose_its_sessions_stops_the_chain() {
             chain.new_session("s");
         }
         chain.prompt("1", "s");
-        chain.agent.mutter("out of memory\n");
+        chain.agent.write_stderr("out of memory\n");
         chain.agent.exit(3);
         forward_next(&mut chain.proxies[0]);
         let answer = chain.test.editor.message();
         assert_eq!(answer["id"], 1, "{answer}");
-        assert_blames(&answer, "agent", "ended with status 3", "out of memory");
+        assert_reports_failure(&answer, "agent", "ended with status 3", "out of memory");
         assert!(!answer.to_string().contains("send again"), "{answer}");
         assert_eq!(chain.test.conductor.status(), 1);
-        assert!(!chain.test.has_entered("agent"));
+        assert!(!chain.test.has_started("agent"));
     }
 }
 
@@ -586,7 +596,7 @@ fn an_agent_that_crashes_too_often_stops_the_chain() {
         chain.assert_works();
         chain.prompt("1", "s");
         kill(&chain.agent);
-        assert_blames(&chain.test.editor.message(), "agent", "SIGKILL", "");
+        assert_reports_failure(&chain.test.editor.message(), "agent", "SIGKILL", "");
         assert_eq!(chain.test.conductor.status(), 1);
     }
 }

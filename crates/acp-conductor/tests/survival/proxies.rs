@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use testkit::rpc::{
     cancel, id_of, notification, request, result, wrapped_notification, wrapped_request,
 };
-use testkit::stage::parse;
+use testkit::test_chain::parse;
 
 use crate::chain::{
     LOADS, PLAIN, RESUMES, ScriptedChain, SessionRequest, assert_crash, expect_greeting,
@@ -33,7 +33,7 @@ fn only_the_restarted_proxy_is_greeted_again_with_the_same_greeting() {
             chain.expect_replay(at, &[]);
         }
         chain.assert_works();
-        assert!(!chain.test.has_entered("agent"));
+        assert!(!chain.test.has_started("agent"));
     }
 }
 
@@ -50,7 +50,7 @@ fn the_live_sessions_are_replayed_to_a_restarted_proxy() {
     let closed = chain.request("1", "session/close", r#"{"sessionId":"closed"}"#);
     chain.answer(&closed, "{}");
     let refused = chain.request("2", "session/new", r#"{"cwd":"/refused","mcpServers":[]}"#);
-    chain.agent.fail(&refused, r#"{"code":-32000,"message":"Authentication required"}"#);
+    chain.agent.answer_error(&refused, r#"{"code":-32000,"message":"Authentication required"}"#);
     chain.proxies.iter_mut().rev().for_each(|proxy| drop(forward_next(proxy)));
     assert_eq!(chain.test.editor.message()["error"]["code"], -32000);
     let sessions = [new, loaded, resumed];
@@ -187,9 +187,9 @@ fn a_restarted_proxy_gets_its_answer_behind_a_long_queue() {
     chain.kill_proxy(0);
     let text = "x".repeat(64 * 1024);
     let line = |n: &str| update("s", "agent_message_chunk", &format!("{n} {text}"));
-    chain.agent.order(json!({ "repeat": line("{n}"), "count": COUNT }));
+    chain.agent.execute(json!({ "repeat": line("{n}"), "count": COUNT }));
     // The replay has not begun, so the agent is paused.
-    testkit::stage::wait_until("more than the limit waits", || {
+    testkit::test_chain::wait_until("more than the limit waits", || {
         let held = chain.status()["components"][0]["queue"]["heldBytes"].take();
         (held.as_u64() > Some(1024 * 1024)).then_some(())
     });
@@ -211,7 +211,7 @@ fn a_restarted_proxy_gets_its_answer_behind_a_long_queue() {
     assert_eq!(proxy.line(), result("6", r#"{"by":"agent"}"#));
     proxy.send(&result(id_of(&asked), &session.result));
     chain.assert_works();
-    assert!(!chain.test.has_entered("proxy"));
+    assert!(!chain.test.has_started("proxy"));
 }
 
 /// A restarted proxy that refuses its greeting, or does not answer it, has failed like one that crashes.
@@ -236,7 +236,7 @@ fn a_restarted_proxy_that_does_not_accept_its_greeting_is_replaced() {
 // Messages to a proxy that is down.
 
 /// The next messages to a proxy, sorted by direction.
-fn sorted(proxy: &mut testkit::stage::Puppet, count: usize) -> [Vec<Value>; 2] {
+fn sorted(proxy: &mut testkit::test_chain::ScriptedComponent, count: usize) -> [Vec<Value>; 2] {
     let mut sorted = [Vec::new(), Vec::new()];
     for _ in 0..count {
         let message = proxy.message();
@@ -265,7 +265,7 @@ fn messages_to_a_proxy_that_is_down_wait_and_arrive_in_order() {
         chain.test.editor.send(&line(n, method));
         chain.agent.send(&line(n, method));
     }
-    let held = testkit::stage::wait_until("all messages wait", || {
+    let held = testkit::test_chain::wait_until("all messages wait", || {
         let queue = chain.status()["components"][0]["queue"].take();
         (queue["heldMessages"] == 12).then_some(queue)
     });
@@ -303,7 +303,7 @@ fn a_request_inside_a_crashed_proxy_is_answered_once_with_the_cause_and_the_reme
     chain.proxies[0].request("session/prompt");
     chain.agent.send(&request("\"a\"", "fs/read_text_file", r#"{"path":"/x"}"#));
     chain.proxies[0].request("proxy/successor");
-    chain.proxies[0].mutter("one\nout of luck\n");
+    chain.proxies[0].write_stderr("one\nout of luck\n");
     chain.proxies[0].exit(7);
     let at_editor = chain.test.editor.message();
     assert_crash(&at_editor, json!(1), "proxy", "ended with status 7", "restarted");
@@ -366,7 +366,7 @@ fn a_fast_sender_is_paused_while_the_proxy_is_down() {
         }
         stdin
     });
-    testkit::stage::wait_until("the editor is paused", || {
+    testkit::test_chain::wait_until("the editor is paused", || {
         (chain.status()["editor"]["paused"] == true).then_some(())
     });
     let held = chain.status()["components"][0]["queue"]["heldBytes"].as_u64().expect("a number");
@@ -516,7 +516,7 @@ fn nothing_passes_a_guard_that_is_down() {
     // New messages wait for the guard.
     chain.agent.send(&notification("session/update", r#"{"sessionId":"s"}"#));
     chain.test.editor.send(&notification("_x/note", "{}"));
-    testkit::stage::wait_until("both wait", || {
+    testkit::test_chain::wait_until("both wait", || {
         (chain.status()["components"][0]["queue"]["heldMessages"] == 2).then_some(())
     });
     chain.expect_replay(0, &[session]);

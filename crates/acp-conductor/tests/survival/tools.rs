@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use testkit::rpc::{cancel, id_of, notification, proxy_greeting, request, result, wrapped_request};
-use testkit::stage::{Peer, Puppet, parse, wait_until};
+use testkit::test_chain::{Peer, ScriptedComponent, parse, wait_until};
 
 use crate::chain::{kill, status};
 use crate::clients::{Client, assert_closed, port_of};
@@ -26,7 +26,7 @@ fn chain_with_provider(agent_result: &str) -> McpChain {
 /// conductor answers from memory what the provider sends to its successor.
 fn restart_provider(chain: &mut McpChain, server: &str) {
     kill(&chain.proxies[0]);
-    chain.proxies[0] = chain.test.enter("tools");
+    chain.proxies[0] = chain.test.wait_for_component("tools");
     expect_replay(chain, &[server]);
 }
 
@@ -49,7 +49,7 @@ fn expect_replay(chain: &mut McpChain, servers: &[&str]) {
 }
 
 /// The conductor connects to the restarted provider (M3) and repeats the client's handshake.
-fn expect_reconnect(provider: &mut Puppet, server: &str, connection: &str) {
+fn expect_reconnect(provider: &mut ScriptedComponent, server: &str, connection: &str) {
     assert_eq!(accept_connection(provider, connection), format!("acp:{server}"));
     let (id, params) = receive_mcp(provider, connection, "initialize");
     assert_eq!(params, parse(INITIALIZE_PARAMS));
@@ -100,7 +100,7 @@ fn a_call_waits_for_the_restarted_provider() {
         let mut chain = chain_with_provider(agent);
         let (_, mut client) = chain.connect_client(m3("tools", "U"));
         kill(&chain.proxies[0]);
-        chain.proxies[0] = chain.test.enter("tools");
+        chain.proxies[0] = chain.test.wait_for_component("tools");
         client.send(&request("7", "tools/call", r#"{"name":"t"}"#));
         expect_replay(&mut chain, &[&m3("tools", "V")]);
         expect_reconnect(chain.provider(), "V", "D");
@@ -118,7 +118,7 @@ fn a_server_that_is_no_longer_declared_is_closed() {
         let mut chain = chain_with_provider(agent);
         let (entry, client) = chain.connect_client(m3("tools", "U"));
         kill(&chain.proxies[0]);
-        chain.proxies[0] = chain.test.enter("tools");
+        chain.proxies[0] = chain.test.wait_for_component("tools");
         expect_replay(&mut chain, &[]);
         assert_server_closed(&entry, client);
         chain.test.editor.send(&notification("_x/mark", "{}"));
@@ -169,7 +169,7 @@ fn native_session(server: &str) -> (McpChain, Value) {
 }
 
 /// The agent sends an MCP request (M7).
-fn call_tool(agent: &mut Puppet, id: &str, server: &Value, method: &str) {
+fn call_tool(agent: &mut ScriptedComponent, id: &str, server: &Value, method: &str) {
     let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
     let params = format!(
         r#"{{"serverId":{server},"requestId":"q","method":"{method}","params":{{"name":"t",{meta}}}}}"#
@@ -216,7 +216,7 @@ fn a_native_agent_keeps_its_connection() {
     let connection =
         answer["result"]["connectionId"].as_str().unwrap_or_else(|| panic!("{answer}"));
     let connection = connection.to_owned();
-    let say = |agent: &mut Puppet, id: &str, method: &str, params: &str| {
+    let say = |agent: &mut ScriptedComponent, id: &str, method: &str, params: &str| {
         let params =
             format!(r#"{{"connectionId":"{connection}","method":"{method}","params":{params}}}"#);
         match id {
@@ -285,24 +285,24 @@ fn a_provider_that_crashes_on_its_greetings_is_probed_again_and_keeps_its_tools(
     let entry = chain.new_session("S", &[&[m7("tools", "U")]]).remove(0);
     kill(&chain.proxies[0]);
     for _ in 2..=3 {
-        let mut proxy = chain.test.enter("tools");
+        let mut proxy = chain.test.wait_for_component("tools");
         let line = proxy.line();
         assert_eq!(line, proxy_greeting(id_of(&line), GREETING));
         let died = Instant::now();
         proxy.exit(3);
         chain.proxies[0] = proxy;
         wait_until("the next process has started", || {
-            chain.test.has_entered("tools").then_some(())
+            chain.test.has_started("tools").then_some(())
         });
         // Jitter shortens the delay by up to half.
         assert!(died.elapsed() >= Duration::from_millis(200), "{:?}", died.elapsed());
     }
-    let mut proxy = chain.test.enter("tools");
+    let mut proxy = chain.test.wait_for_component("tools");
     let older = proxy.request("_proxy/initialize");
     // The proxy refuses this greeting. Its envelope shows the generation that it supports.
     proxy.forward("unknown", "_proxy/initialize", "{}");
     let refused = proxy.message();
-    proxy.fail(&older, &refused["error"].to_string());
+    proxy.answer_error(&older, &refused["error"].to_string());
     chain.proxies[0] = proxy;
     expect_replay(&mut chain, &[&m7("tools", "V")]);
     call_tool(&mut chain.agent, "1", &entry["serverId"], "tools/call");
@@ -319,7 +319,7 @@ fn a_provider_that_crashes_on_its_greetings_is_probed_again_and_keeps_its_tools(
     wait_until("the provider is bypassed", || {
         (status(&chain.test)["components"][0]["state"] == "bypassed").then_some(())
     });
-    assert!(!chain.test.has_entered("tools"));
+    assert!(!chain.test.has_started("tools"));
 }
 
 // The agent crashes.
@@ -335,7 +335,7 @@ fn a_restarted_agent_connects_again() {
         old.send(&request("7", "tools/call", r#"{"name":"t"}"#));
         let call = receive(chain.provider());
         kill(&chain.agent);
-        chain.agent = chain.test.enter("agent");
+        chain.agent = chain.test.wait_for_component("agent");
         let asked = chain.agent.request("initialize");
         chain.agent.answer(&asked, loads);
         let load = chain.agent.request("session/load");
@@ -377,7 +377,7 @@ fn a_crash_of_a_proxy_before_the_provider_does_not_affect_the_tools() {
         client.send(&request("7", "tools/call", r#"{"name":"t"}"#));
         let (id, _) = receive_mcp(&mut chain.proxies[1], "C", "tools/call");
         kill(&chain.proxies[0]);
-        chain.proxies[0] = chain.test.enter("first");
+        chain.proxies[0] = chain.test.wait_for_component("first");
         list_tools(&mut client, &mut chain.proxies[1], "C");
         reply(&mut chain.proxies[1], &id, r#"{"content":[]}"#);
         assert_eq!(client.line(), result("7", r#"{"content":[]}"#));
@@ -418,7 +418,7 @@ fn a_proxy_between_the_agent_and_the_provider_is_replaced() {
     let answer = client.message();
     assert_eq!(answer["id"], 2, "{answer}");
     assert!(answer["error"]["message"].as_str().expect("text").contains("'between'"), "{answer}");
-    chain.proxies[1] = chain.test.enter("between");
+    chain.proxies[1] = chain.test.wait_for_component("between");
     let proxy = &mut chain.proxies[1];
     let line = proxy.line();
     assert_eq!(line, proxy_greeting(id_of(&line), GREETING));

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use testkit::rpc::{notification, result};
-use testkit::stage::Stage;
+use testkit::test_chain::TestChain;
 
 use super::chain::{ScriptedChain, forward_next, kill, prompt, status};
 use super::new_setup;
@@ -39,7 +39,7 @@ fn assert_failed(update: &Value, cause: &str) {
 /// The restarted agent resumes the session, and the chain works.
 fn assert_agent_restarted(chain: &mut ScriptedChain) {
     let name = chain.agent.name.clone();
-    chain.agent = chain.test.enter(&name);
+    chain.agent = chain.test.wait_for_component(&name);
     let asked = chain.agent.request("initialize");
     let agent_result = chain.agent_result.clone();
     chain.agent.answer(&asked, &agent_result);
@@ -117,13 +117,13 @@ fn the_status_counts_a_turn_that_continues() {
 #[test]
 fn sparkle_does_not_wait_for_a_crashed_agent() {
     let setup = new_setup();
-    let agent = setup.puppet("agent");
-    let mut chain: Stage = setup.run("agent", &["sparkle".to_owned(), agent]);
-    let ask = |chain: &mut Stage, id: u8, method: &str, params: &str| {
+    let agent = setup.scripted_command("agent");
+    let mut chain: TestChain = setup.run("agent", &["sparkle".to_owned(), agent]);
+    let ask = |chain: &mut TestChain, id: u8, method: &str, params: &str| {
         chain.editor.send(&testkit::rpc::request(&id.to_string(), method, params));
     };
     ask(&mut chain, 1, "initialize", r#"{"protocolVersion":2}"#);
-    let mut agent = chain.enter("agent");
+    let mut agent = chain.wait_for_component("agent");
     let asked = agent.request("initialize");
     agent.answer(&asked, VERSION_2);
     chain.editor.message();
@@ -149,8 +149,8 @@ fn sparkle_does_not_wait_for_a_crashed_agent() {
 fn a_component_of_an_inner_chain_is_not_stuck_on_a_turn_behind_it() {
     let setup = new_setup().option(&["--prompt-limit", "6"]);
     let inner = "proxy --prompt-limit 3 --restart-delay 0..0 --notices off";
-    let inner = setup.nested(inner, &[setup.component("b").to_string()]);
-    let components = [inner, setup.component("agent").to_string()];
+    let inner = setup.nested(inner, &[setup.scripted_json("b").to_string()]);
+    let components = [inner, setup.scripted_json("agent").to_string()];
     let mut chain =
         ScriptedChain::handshake(setup.run("agent", &components), &["b", "agent"], VERSION_2);
     chain.new_session("s");

@@ -7,7 +7,9 @@ use std::process::Command;
 use serde_json::{Value, json};
 use testkit::peers::quote;
 use testkit::rpc::{notification, request, result};
-use testkit::stage::{Peer, Puppet, Stage, binary, directory, parse, wait_until};
+use testkit::test_chain::{
+    Peer, ScriptedComponent, TestChain, binary, directory, parse, wait_until,
+};
 
 use crate::chain::{PLAIN, ScriptedChain, assert_crash, forward_next, kill, prompt};
 use crate::generation::{ALL, Generation, P3, P4, P5};
@@ -36,10 +38,10 @@ fn dialect_option(generation: &Generation) -> [String; 2] {
 fn chain_with_old_proxy(
     options: &[&str],
     generation: &'static Generation,
-) -> (Stage, ScriptedProxy, Puppet) {
+) -> (TestChain, ScriptedProxy, ScriptedComponent) {
     let pin = dialect_option(generation);
     let setup = new_setup().option(&[&pin[0], &pin[1]]).option(options);
-    let mut chain = setup.named(&["old", "agent"]);
+    let mut chain = setup.run_named(&["old", "agent"]);
     let (mut proxies, agent) =
         initialize(&mut chain, &[("old", generation, &[generation.greeting])]);
     (chain, proxies.remove(0), agent)
@@ -139,7 +141,7 @@ fn an_update_with_a_value_newer_than_its_schema_goes_around_a_proxy() {
         agent.send(&notification(UPDATE, &format!(r#"{{"sessionId":"s","update":{update}}}"#)));
     }
     let barrier = expect_barrier(&mut proxy);
-    proxy.fail(&barrier, r#"{"code":-32601,"message":"what?"}"#);
+    proxy.answer_error(&barrier, r#"{"code":-32601,"message":"what?"}"#);
     for update in newer {
         let params = format!(r#"{{"sessionId":"s","update":{update}}}"#);
         assert_eq!(chain.editor.line(), notification(UPDATE, &params));
@@ -192,7 +194,7 @@ fn the_user_can_choose_which_updates_a_proxy_receives() {
 #[test]
 fn a_crash_loses_no_update_that_goes_around_a_proxy() {
     let pins = ["--dialect", "1=P4", "--dialect", "2=P3"];
-    let mut chain = new_setup().option(&pins).named(&["first", "second", "agent"]);
+    let mut chain = new_setup().option(&pins).run_named(&["first", "second", "agent"]);
     let parts: [(&str, &'static Generation, &[&str]); 2] =
         [("first", &P4, &[P4.greeting]), ("second", &P3, &[P3.greeting])];
     let (mut proxies, mut agent) = initialize(&mut chain, &parts);
@@ -213,12 +215,12 @@ fn a_crash_loses_no_update_that_goes_around_a_proxy() {
 
 #[test]
 fn explain_lists_the_updates_that_go_around_a_proxy() {
-    let picky = quote(&binary("picky").to_string_lossy());
+    let crashing_proxy = quote(&binary("crashing_proxy").to_string_lossy());
     let explain = |options: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_conductor"))
             .args(["agent", "--explain"])
             .args(options)
-            .args([&format!("{picky} x"), "demo-agent"])
+            .args([&format!("{crashing_proxy} x"), "demo-agent"])
             .env("XDG_CACHE_HOME", directory("explained"))
             .output()
             .expect("it runs");
@@ -226,7 +228,7 @@ fn explain_lists_the_updates_that_go_around_a_proxy() {
     };
     assert!(!explain(&[]).contains("go around"));
     let known = explain(&["--updates", "known"]);
-    assert!(known.contains("go around picky: plan_update, plan_removed"), "{known}");
+    assert!(known.contains("go around crashing_proxy: plan_update, plan_removed"), "{known}");
     let report = parse(&explain(&["--updates", "known", "--json"]));
     let around = &report["components"][0]["around"];
     assert!(around.as_array().is_some_and(|it| it.contains(&json!("state_update"))), "{report}");
@@ -323,7 +325,7 @@ fn only_a_crash_on_the_message_itself_counts() {
 
 fn picky_chain(program: &str, cache: &str) -> ScriptedChain {
     let setup = new_setup().env("XDG_CACHE_HOME", cache);
-    let components = [format!("{} usage_update", quote(program)), setup.puppet("agent")];
+    let components = [format!("{} usage_update", quote(program)), setup.scripted_command("agent")];
     ScriptedChain::handshake(setup.run("agent", &components), &["agent"], PLAIN)
 }
 
@@ -344,9 +346,9 @@ fn assert_crashes(mut chain: ScriptedChain, count: u32) {
 /// The kinds of message are remembered for each command, until the program file changes.
 #[test]
 fn the_kinds_of_message_a_command_crashes_on_are_remembered() {
-    let own = directory("picky");
-    let program = own.join("picky-program");
-    fs::copy(binary("picky"), &program).expect("a copy");
+    let own = directory("crashing_proxy");
+    let program = own.join("crashing_proxy-program");
+    fs::copy(binary("crashing_proxy"), &program).expect("a copy");
     let (program, cache) = (program.to_string_lossy(), own.join("cache"));
     let cache = cache.to_string_lossy();
     assert_crashes(picky_chain(&program, &cache), 2);
@@ -355,6 +357,6 @@ fn the_kinds_of_message_a_command_crashes_on_are_remembered() {
     assert!(remembered.contains(r#"["session/update","usage_update"]"#), "{remembered}");
     // The same content, but a new file.
     fs::remove_file(&*program).expect("it is there");
-    fs::copy(binary("picky"), &*program).expect("a copy");
+    fs::copy(binary("crashing_proxy"), &*program).expect("a copy");
     assert_crashes(picky_chain(&program, &cache), 2);
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use testkit::rpc::{cancel, id_of, notification, request, result};
-use testkit::stage::{assert_blames, assert_gone};
+use testkit::test_chain::{assert_gone, assert_reports_failure};
 
 use crate::chain::{
     LOADS, PLAIN, ScriptedChain, SessionRequest, assert_crash, expect_greeting, forward_next,
@@ -30,8 +30,8 @@ fn a_stopped_agent_that_owes_a_prompt_is_replaced() {
     let setup = new_setup().option(&["--prompt-limit", "3", "--answer-limit", "600"]);
     let mut chain = ScriptedChain::start(setup, &["agent"], LOADS);
     chain.new_session("s");
-    chain.agent.mutter("thinking\n");
-    chain.agent.settle();
+    chain.agent.write_stderr("thinking\n");
+    chain.agent.sync();
     chain.prompt("1", "s");
     signal(&chain.agent, libc::SIGSTOP);
     let old = chain.agent.pid;
@@ -55,9 +55,9 @@ fn only_a_component_that_waits_on_no_other_is_considered_stuck() {
     chain.prompt("1", "s");
     signal(&chain.agent, libc::SIGSTOP);
     let answer = chain.proxies[1].message();
-    assert_blames(&answer, "agent", "gave no sign of life", "");
+    assert_reports_failure(&answer, "agent", "gave no sign of life", "");
     // A new agent has started.
-    chain.test.enter("agent").request("initialize");
+    chain.test.wait_for_component("agent").request("initialize");
 }
 
 /// A stopped proxy that owes an answer is restarted at once.
@@ -97,7 +97,7 @@ fn the_crash_policy_applies_to_components_that_hang() {
     let mut chain = ScriptedChain::start(new_setup().option(&options), &["proxy", "agent"], PLAIN);
     chain.test.editor.send(&request("1", "_x/ask", "{}"));
     chain.proxies[0].request("_x/ask");
-    assert_blames(&chain.test.editor.message(), "proxy", "gave no sign of life", "");
+    assert_reports_failure(&chain.test.editor.message(), "proxy", "gave no sign of life", "");
     assert_eq!(chain.test.conductor.status(), 1);
 }
 
@@ -114,7 +114,12 @@ fn prompts_and_other_requests_have_separate_limits() {
         // This request is sent later, and its limit is over sooner.
         let mut impatient = ScriptedChain::start(new_setup().option(&options), &["agent"], LOADS);
         impatient.request("1", quick, &prompt("s"));
-        assert_blames(&impatient.test.editor.message(), "agent", "gave no sign of life", "");
+        assert_reports_failure(
+            &impatient.test.editor.message(),
+            "agent",
+            "gave no sign of life",
+            "",
+        );
         patient.agent.answer(&asked, "{}");
         assert_eq!(patient.test.editor.line(), result("1", "{}"));
     }
@@ -134,7 +139,12 @@ fn a_login_and_a_session_set_up_have_the_limit_of_a_prompt() {
         // This request is sent later, and its limit is over sooner.
         let mut impatient = ScriptedChain::start(new_setup().option(&options), &["agent"], LOADS);
         impatient.test.editor.send(&request("1", "_x/ask", "{}"));
-        assert_blames(&impatient.test.editor.message(), "agent", "gave no sign of life", "");
+        assert_reports_failure(
+            &impatient.test.editor.message(),
+            "agent",
+            "gave no sign of life",
+            "",
+        );
         let answer = patient.answer(&asked, r#"{"sessionId":"s"}"#);
         assert_eq!(answer["result"]["sessionId"], "s", "{method}: {answer}");
         assert_eq!(patient.status()["components"][1]["pid"], patient.agent.pid, "{method}");
@@ -158,7 +168,7 @@ fn an_agent_that_sends_updates_is_not_considered_stuck() {
     let mut longest = Duration::ZERO;
     silent.prompt("1", "s");
     // The agent that was prompted later has been replaced. The other one has not.
-    while !silent.test.has_entered("agent") {
+    while !silent.test.has_started("agent") {
         lively.agent.send(&update("s", "agent_message_chunk", "x"));
         let line = lively.test.editor.line();
         longest = longest.max(last.elapsed());
@@ -186,7 +196,7 @@ fn by_default_there_is_no_limit_for_answers() {
     let mut hurried = ScriptedChain::start(new_setup().option(&options), &["agent"], LOADS);
     hurried.new_session("s");
     hurried.prompt("1", "s");
-    assert_blames(&hurried.test.editor.message(), "agent", "gave no sign of life", "");
+    assert_reports_failure(&hurried.test.editor.message(), "agent", "gave no sign of life", "");
     assert_eq!(unhurried.status()["components"][1]["pid"], unhurried.agent.pid);
     signal(&unhurried.agent, libc::SIGCONT);
     assert_eq!(unhurried.answer(&asked, "{}")["id"], 1);

@@ -1,9 +1,8 @@
-//! A component whose strings are pulled by a test: `puppet SOCKET NAME`.
+//! A component that a test scripts: `scripted SOCKET NAME`.
 //!
-//! It connects to the test's Unix socket, says its name and process id, and from then on does what
-//! it is told, one JSON object a line (see `testkit::stage`). What arrives on its standard input is
-//! reported back. It never does anything by itself, so a test that plays it decides the order of
-//! everything.
+//! It connects to the test's Unix socket, reports its name, process id and surroundings, and then executes commands, one
+//! JSON object a line (`testkit::test_chain` sends them). It reports each line of its standard input. It never does
+//! anything by itself, so the test decides the order of all events.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -15,17 +14,17 @@ use serde_json::{Value, json};
 fn main() {
     let mut args = std::env::args().skip(1);
     let (Some(socket), Some(name)) = (args.next(), args.next()) else {
-        eprintln!("usage: puppet SOCKET NAME");
+        eprintln!("usage: scripted SOCKET NAME");
         std::process::exit(2);
     };
     let stream = UnixStream::connect(&socket).expect("the test listens");
-    let strings = BufReader::new(stream.try_clone().expect("a second handle"));
+    let commands = BufReader::new(stream.try_clone().expect("a second handle"));
     let report = Arc::new(Mutex::new(stream));
     let environment: std::collections::BTreeMap<_, _> = std::env::vars().collect();
-    say(
+    send_report(
         &report,
         json!({
-            "hello": name,
+            "name": name,
             "pid": std::process::id(),
             "args": args.collect::<Vec<_>>(),
             "cwd": std::env::current_dir().ok(),
@@ -38,21 +37,23 @@ fn main() {
         let (report, gate) = (report.clone(), gate.clone());
         move || read_input(&report, &gate)
     });
-    for line in strings.lines() {
+    for line in commands.lines() {
         let Ok(line) = line else { break };
-        let order = serde_json::from_str(&line).expect("JSON from the test");
-        obey(&order, &report, &gate);
-        keep_child(&order, &report, &mut child);
+        let command = serde_json::from_str(&line).expect("JSON from the test");
+        execute(&command, &report, &gate);
+        run_child(&command, &report, &mut child);
     }
     // The test is over.
     std::process::exit(0);
 }
 
+/// Whether standard input is read.
 type Gate = Arc<(Mutex<bool>, Condvar)>;
 
-fn say(report: &Mutex<UnixStream>, what: Value) {
+/// Sends a report to the test.
+fn send_report(report: &Mutex<UnixStream>, what: Value) {
     let mut stream = report.lock().expect("no panic");
-    // The test may have ended; then nobody needs to know.
+    // The test may have ended. Then the report is not needed.
     let _ = stream.write_all(format!("{what}\n").as_bytes());
 }
 
@@ -63,14 +64,16 @@ fn read_input(report: &Mutex<UnixStream>, gate: &Gate) {
         drop(gate.1.wait_while(open, |open| !*open).expect("no panic"));
         let mut line = Vec::new();
         match input.read_until(b'\n', &mut line) {
-            Ok(0) | Err(_) => return say(report, json!({"eof": true})),
-            Ok(_) => say(report, json!({"line": String::from_utf8_lossy(line.trim_ascii_end())})),
+            Ok(0) | Err(_) => return send_report(report, json!({"eof": true})),
+            Ok(_) => {
+                send_report(report, json!({"line": String::from_utf8_lossy(line.trim_ascii_end())}))
+            }
         }
     }
 }
 
-fn obey(order: &Value, report: &Mutex<UnixStream>, gate: &Gate) {
-    let text = |key: &str| order[key].as_str().map(str::to_owned);
+fn execute(command: &Value, report: &Mutex<UnixStream>, gate: &Gate) {
+    let text = |key: &str| command[key].as_str().map(str::to_owned);
     if let Some(text) = text("out") {
         std::io::stdout().write_all(text.as_bytes()).expect("stdout is open");
         std::io::stdout().flush().expect("stdout is open");
@@ -82,8 +85,8 @@ fn obey(order: &Value, report: &Mutex<UnixStream>, gate: &Gate) {
         std::io::stdout().write_all(&bytes).expect("stdout is open");
         std::io::stdout().flush().expect("stdout is open");
     }
-    // Many lines, in a thread of their own: `{n}` in the text is the number of the line.
-    if let (Some(text), Some(count)) = (text("repeat"), order["count"].as_u64()) {
+    // Writes many lines from another thread. `{n}` in the text is replaced by the number of the line.
+    if let (Some(text), Some(count)) = (text("repeat"), command["count"].as_u64()) {
         std::thread::spawn(move || {
             let mut out = std::io::BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
             for number in 0..count {
@@ -92,8 +95,8 @@ fn obey(order: &Value, report: &Mutex<UnixStream>, gate: &Gate) {
             }
         });
     }
-    // So many bytes without a newline, in pieces of this text.
-    if let (Some(text), Some(bytes)) = (text("fill"), order["bytes"].as_u64()) {
+    // Writes so many bytes without a newline, as repetitions of this text.
+    if let (Some(text), Some(bytes)) = (text("fill"), command["bytes"].as_u64()) {
         let piece = text.repeat((1 << 16) / text.len());
         let pieces = bytes.div_ceil(piece.len() as u64);
         for _ in 0..pieces {
@@ -103,70 +106,70 @@ fn obey(order: &Value, report: &Mutex<UnixStream>, gate: &Gate) {
     if let Some(text) = text("err") {
         eprint!("{text}");
     }
-    if let Some(read) = order["read"].as_bool() {
+    if let Some(read) = command["read"].as_bool() {
         *gate.0.lock().expect("no panic") = read;
         gate.1.notify_all();
     }
-    if let Some(command) = text("spawn") {
-        // A grandchild, which inherits our pipes as careless programs let them.
-        let child = Command::new("sh").arg("-c").arg(command).stdin(Stdio::null()).spawn();
-        say(report, json!({"spawned": child.expect("sh").id()}));
+    if let Some(shell) = text("spawn") {
+        // The child inherits our standard output and error, as in programs that do not redirect them.
+        let child = Command::new("sh").arg("-c").arg(shell).stdin(Stdio::null()).spawn();
+        send_report(report, json!({"spawned": child.expect("sh").id()}));
     }
-    if order["close_stdout"] == true {
+    if command["close_stdout"] == true {
         close(1);
     }
-    if order["close_stdin"] == true {
+    if command["close_stdin"] == true {
         close(0);
     }
-    if order["ignore_signals"] == true {
+    if command["ignore_signals"] == true {
         for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
             // SAFETY: sets the disposition of a signal.
             unsafe { libc::signal(signal, libc::SIG_IGN) };
         }
-        say(report, json!({"ignoring": true}));
+        send_report(report, json!({"ignoring": true}));
     }
-    if order["settle"] == true {
-        say(report, json!({"settled": true}));
+    if command["sync"] == true {
+        send_report(report, json!({"synced": true}));
     }
-    if let Some(status) = order["exit"].as_i64() {
+    if let Some(status) = command["exit"].as_i64() {
         std::process::exit(status as i32);
     }
-    if let Some(signal) = order["signal"].as_i64() {
+    if let Some(signal) = command["signal"].as_i64() {
         // SAFETY: sends a signal to ourselves.
         unsafe { libc::raise(signal as i32) };
     }
 }
 
-/// A child on pipes of its own: it is started from a description like ACP's of a server, talked to,
-/// and what it says is reported, at last its status.
-fn keep_child(order: &Value, report: &Arc<Mutex<UnixStream>>, child: &mut Option<ChildStdin>) {
-    if let Some(server) = order["child"].as_object() {
+/// Starts a child from a description like ACP's of an MCP server, writes lines to it, and reports its lines and at last its
+/// exit status.
+fn run_child(command: &Value, report: &Arc<Mutex<UnixStream>>, child: &mut Option<ChildStdin>) {
+    if let Some(server) = command["child"].as_object() {
         let words = |value: &Value| value.as_array().cloned().unwrap_or_default();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let mut command = Command::new(text(&server["command"]));
-        command.args(words(&server["args"]).iter().map(text));
-        command.envs(
+        let mut program = Command::new(text(&server["command"]));
+        program.args(words(&server["args"]).iter().map(text));
+        program.envs(
             words(&server["env"]).iter().map(|pair| (text(&pair["name"]), text(&pair["value"]))),
         );
         let mut started =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the command");
-        say(report, json!({"child": started.id()}));
+            program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the command");
+        send_report(report, json!({"child": started.id()}));
         *child = started.stdin.take();
         let (report, output) = (report.clone(), started.stdout.take().expect("a pipe"));
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
-                say(&report, json!({ "child_line": line }));
+                send_report(&report, json!({ "child_line": line }));
             }
             let status = started.wait().expect("it ends").code().unwrap_or(-1);
-            say(&report, json!({ "child_ended": status }));
+            send_report(&report, json!({ "child_ended": status }));
         });
     }
-    if let Some(text) = order["to_child"].as_str() {
+    if let Some(text) = command["to_child"].as_str() {
         let mut input = child.as_ref().expect("a child that is open");
-        // One that has ended reads no more; its end is reported.
+        // A child that has exited cannot be written to. Its exit is reported.
         let _ = input.write_all(text.as_bytes()).and_then(|()| input.flush());
     }
-    if order["close_child"] == true {
+    if command["close_child"] == true {
         *child = None;
     }
 }

@@ -12,7 +12,7 @@ pub fn directory(name: &str) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     note_panics();
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    let name = format!("stage-{}-{name}-{number}", std::process::id());
+    let name = format!("chain-{}-{name}-{number}", std::process::id());
     let path = std::env::temp_dir().join(name);
     let _ = std::fs::remove_dir_all(&path);
     std::fs::create_dir_all(&path).expect("a directory");

@@ -1,15 +1,16 @@
-//! A stage for end-to-end tests: the real program, real pipes, and puppets whose strings the test
-//! pulls (see `bin/puppet.rs`). The test plays the editor and every component, line by line, so
-//! nothing depends on timing: each step waits for the one before it to be seen.
+//! A chain of real processes for end-to-end tests: the real program, real pipes, and scripted components.
+//!
+//! A scripted component (`bin/scripted.rs`) does nothing by itself. The test acts as the editor and as every
+//! component, line by line, and each step waits for the step before it. So no test depends on timing.
 //!
 //! ```no_run
-//! use testkit::stage::Stage;
-//! let mut stage = Stage::new("conductor-binary").agent(&["agent"]);
-//! stage.editor.send(r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}"#);
-//! let mut agent = stage.enter("agent");
+//! use testkit::test_chain::TestChain;
+//! let mut chain = TestChain::builder("conductor-binary").run_agent(&["agent"]);
+//! chain.editor.send(r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}"#);
+//! let mut agent = chain.wait_for_component("agent");
 //! let greeting = agent.request("initialize");
 //! agent.answer(&greeting, r#"{"protocolVersion":1}"#);
-//! assert_eq!(stage.editor.line(), r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}"#);
+//! assert_eq!(chain.editor.line(), r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}"#);
 //! ```
 
 use std::io::{BufRead, BufReader, Write};
@@ -24,15 +25,15 @@ use serde_json::{Value, json};
 
 use crate::peers::quote;
 
-mod folder;
-mod puppet;
+mod directory;
+mod scripted;
 
-pub use folder::directory;
-use puppet::Puppets;
-pub use puppet::{Child, Puppet};
+pub use directory::directory;
+use scripted::ScriptedComponents;
+pub use scripted::{Child, ScriptedComponent};
 
-/// How long anything may take before the test fails. Generous: it is only ever reached by a bug.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a step may take before the test fails. It is generous, because only a bug reaches it.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The path of one of this crate's binaries, built on first use.
 pub fn binary(name: &str) -> PathBuf {
@@ -54,8 +55,9 @@ pub fn binary(name: &str) -> PathBuf {
     directory.join(name)
 }
 
-/// Builds what [`release`] gives. The same packages wherever it is built, because another choice has other features and is
-/// compiled again; and no further program, because each takes seconds to optimise.
+/// The arguments of `cargo` that build the programs of [`release_binary`]. Every caller uses the same list: another set
+/// of packages would have other features and would be compiled again. The list is short, because each program
+/// takes seconds to optimise.
 pub const RELEASE: [&str; 12] = [
     "build",
     "--release",
@@ -71,9 +73,9 @@ pub const RELEASE: [&str; 12] = [
     "stub_agent",
 ];
 
-/// The path of a binary of this workspace as users get it: optimised, built on first use. For what
-/// is too much for a debug build. There are only those that [`RELEASE`] names.
-pub fn release(name: &str) -> PathBuf {
+/// The path of an optimised binary of this workspace, built on first use. For loads that are too heavy for a
+/// debug build. Only the programs in [`RELEASE`] exist.
+pub fn release_binary(name: &str) -> PathBuf {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     let directory = DIRECTORY.get_or_init(|| {
         let test = std::env::current_exe().expect("the path of the test");
@@ -90,81 +92,83 @@ pub fn release(name: &str) -> PathBuf {
     directory.join(name)
 }
 
-/// Whoever the test plays: the editor or a component.
+/// A peer of the conductor whose lines the test writes and reads: the editor or a component.
 pub trait Peer {
     /// Sends a line; the newline is added.
     fn send(&mut self, line: &str);
 
-    /// The next line it gets.
+    /// Waits for the next line that the peer receives.
     fn line(&mut self) -> String;
 }
 
-/// A running conductor, its editor (the test) and its puppets.
+/// A running conductor, its editor (the test) and its scripted components.
 #[derive(Debug)]
-pub struct Stage {
+pub struct TestChain {
+    /// The editor's end of the pipes.
     pub editor: Editor,
+    /// The conductor's process.
     pub conductor: Conductor,
-    puppets: Puppets,
+    components: ScriptedComponents,
 }
 
-/// What to run, before it runs.
+/// The options of a [`TestChain`] that does not run yet.
 #[derive(Debug)]
-pub struct Setup {
+pub struct TestChainBuilder {
     program: PathBuf,
     options: Vec<String>,
     env: Vec<(String, String)>,
-    unheard: bool,
-    puppets: Puppets,
+    leave_stderr_unread: bool,
+    components: ScriptedComponents,
 }
 
-impl Stage {
-    /// Prepares a stage for this conductor binary.
-    #[allow(clippy::new_ret_no_self)] // reads best where it is used: `Stage::new(…).agent(…)`
-    pub fn new(program: impl Into<PathBuf>) -> Setup {
-        Setup {
+impl TestChain {
+    /// Prepares a chain that runs this conductor binary.
+    pub fn builder(program: impl Into<PathBuf>) -> TestChainBuilder {
+        TestChainBuilder {
             program: program.into(),
             options: Vec::new(),
             env: Vec::new(),
-            unheard: false,
-            puppets: Puppets::new(),
+            leave_stderr_unread: false,
+            components: ScriptedComponents::new(),
         }
     }
 
-    /// Waits for a component to be started, and hands over its strings.
-    pub fn enter(&mut self, name: &str) -> Puppet {
-        self.puppets.enter(name)
+    /// Waits until the conductor has started the scripted component of this name. A restarted component is waited for
+    /// again.
+    pub fn wait_for_component(&mut self, name: &str) -> ScriptedComponent {
+        self.components.wait_for_component(name)
     }
 
-    /// Where the socket for `conductor status` is, as `XDG_RUNTIME_DIR`.
+    /// The `XDG_RUNTIME_DIR` of the conductor, which has its socket for `conductor status`.
     pub fn runtime_directory(&self) -> PathBuf {
-        self.puppets.cache()
+        self.components.cache()
     }
 
-    /// No component of this name was started so far.
-    pub fn has_entered(&mut self, name: &str) -> bool {
-        self.puppets.has_entered(name)
+    /// Whether a component of this name has started that the test has not waited for yet.
+    pub fn has_started(&mut self, name: &str) -> bool {
+        self.components.has_started(name)
     }
 
-    /// Plays the handshake of a chain of P5 proxies and an agent, all puppets, in this order.
-    pub fn initialize(&mut self, names: &[&str]) -> Vec<Puppet> {
+    /// Runs the handshake of a chain of scripted P5 proxies and an agent, and returns them in this order.
+    pub fn initialize(&mut self, names: &[&str]) -> Vec<ScriptedComponent> {
         self.editor.send(
             r#"{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}"#,
         );
         let (agent, proxies) = names.split_last().expect("at least an agent");
-        let (mut puppets, mut greetings) = (Vec::new(), Vec::new());
+        let (mut components, mut greetings) = (Vec::new(), Vec::new());
         for name in proxies {
-            // Not sooner: a chain inside the chain starts when it is greeted.
-            let mut proxy = self.enter(name);
+            // A nested chain starts its components when it receives `initialize`.
+            let mut proxy = self.wait_for_component(name);
             let greeting = proxy.request("proxy/initialize");
             proxy.forward("forward", "initialize", &greeting["params"].to_string());
             greetings.push(greeting);
-            puppets.push(proxy);
+            components.push(proxy);
         }
-        let mut agent = self.enter(agent);
+        let mut agent = self.wait_for_component(agent);
         let greeting = agent.request("initialize");
         let result = r#"{"protocolVersion":1,"agentCapabilities":{},"authMethods":[]}"#;
         agent.answer(&greeting, result);
-        for (proxy, greeting) in puppets.iter_mut().zip(&greetings).rev() {
+        for (proxy, greeting) in components.iter_mut().zip(&greetings).rev() {
             let answer = proxy.message();
             assert_eq!(answer["id"], "forward", "{answer}");
             proxy.answer(greeting, &answer["result"].to_string());
@@ -172,34 +176,34 @@ impl Stage {
         let answer = self.editor.message();
         assert_eq!(answer["id"], "init", "{answer}");
         assert!(answer["result"].is_object(), "{answer}");
-        puppets.push(agent);
-        puppets
+        components.push(agent);
+        components
     }
 }
 
-impl Setup {
-    pub fn option(mut self, words: &[&str]) -> Setup {
+impl TestChainBuilder {
+    /// Adds arguments of `conductor`, before the components.
+    pub fn option(mut self, words: &[&str]) -> TestChainBuilder {
         self.options.extend(words.iter().map(|&word| word.to_owned()));
         self
     }
 
-    /// Sets a variable of its environment. By default it remembers what components speak for this
-    /// stage only; a test of its memory sets `XDG_CACHE_HOME`. Likewise its socket for `conductor
-    /// status` is the stage's own, in `XDG_RUNTIME_DIR`.
-    pub fn env(mut self, name: &str, value: &str) -> Setup {
+    /// Sets an environment variable of the conductor. By default, `XDG_CACHE_HOME` and `XDG_RUNTIME_DIR` are a directory
+    /// of this chain only, so chains share neither what they remember of components nor their sockets.
+    pub fn env(mut self, name: &str, value: &str) -> TestChainBuilder {
         self.env.push((name.into(), value.into()));
         self
     }
 
-    /// Nobody reads what the conductor says on stderr.
-    pub fn unheard(mut self) -> Setup {
-        self.unheard = true;
+    /// Leaves the conductor's stderr unread, so that its pipe fills up.
+    pub fn leave_stderr_unread(mut self) -> TestChainBuilder {
+        self.leave_stderr_unread = true;
         self
     }
 
-    /// The command line of a puppet, for a COMPONENT argument.
-    pub fn puppet(&self, name: &str) -> String {
-        self.puppets.command(name)
+    /// The command line of a scripted component, for a COMPONENT argument.
+    pub fn scripted_command(&self, name: &str) -> String {
+        self.components.command(name)
     }
 
     /// The command line of a chain of these components that is itself a proxy.
@@ -207,37 +211,38 @@ impl Setup {
         self.nested("proxy", components)
     }
 
-    /// The command line of another conductor, in any mode.
+    /// The command line of another conductor in this mode.
     pub fn nested(&self, mode: &str, components: &[String]) -> String {
         let program = quote(&self.program.to_string_lossy());
         let words = components.iter().map(|component| format!(" {}", quote(component)));
         format!("{program} {mode}{}", words.collect::<String>())
     }
 
-    /// A puppet as a COMPONENT in JSON, so that the conductor calls it by this name, too.
-    pub fn component(&self, name: &str) -> Value {
-        let socket = &self.puppets.socket;
-        json!({ "name": name, "command": binary("puppet"), "args": [socket, name] })
+    /// A scripted component as a COMPONENT in JSON, which gives it this name in the conductor, too.
+    pub fn scripted_json(&self, name: &str) -> Value {
+        let socket = &self.components.socket;
+        json!({ "name": name, "command": binary("scripted"), "args": [socket, name] })
     }
 
-    /// `conductor agent` with puppets that the conductor calls by these names.
-    pub fn named(self, names: &[&str]) -> Stage {
+    /// Runs `conductor agent` with scripted components that have these names in the conductor, too.
+    pub fn run_named(self, names: &[&str]) -> TestChain {
         let components: Vec<String> =
-            names.iter().map(|name| self.component(name).to_string()).collect();
+            names.iter().map(|name| self.scripted_json(name).to_string()).collect();
         self.run("agent", &components)
     }
 
-    /// `conductor agent` with puppets of these names.
-    pub fn agent(self, names: &[&str]) -> Stage {
-        let components: Vec<String> = names.iter().map(|name| self.puppet(name)).collect();
+    /// Runs `conductor agent` with scripted components. In the conductor, all have the name of their program.
+    pub fn run_agent(self, names: &[&str]) -> TestChain {
+        let components: Vec<String> =
+            names.iter().map(|name| self.scripted_command(name)).collect();
         self.run("agent", &components)
     }
 
-    /// `conductor MODE` with these COMPONENT arguments, whatever they are.
-    pub fn run(self, mode: &str, components: &[String]) -> Stage {
+    /// Runs `conductor MODE` with these COMPONENT arguments.
+    pub fn run(self, mode: &str, components: &[String]) -> TestChain {
         let mut command = Command::new(&self.program);
         command.arg(mode).args(&self.options).args(components);
-        let own = self.puppets.cache();
+        let own = self.components.cache();
         std::fs::create_dir_all(&own).expect("a directory");
         command.env("XDG_CACHE_HOME", &own).env("XDG_RUNTIME_DIR", &own);
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
@@ -245,26 +250,26 @@ impl Setup {
         let mut child = command.spawn().expect("the conductor starts");
         let stdin = child.stdin.take().expect("a pipe");
         let stdout = child.stdout.take().expect("a pipe");
-        let said = Arc::new(Mutex::new(Vec::new()));
-        // Unheard, the pipe stays open in `child`, and fills.
-        let stderr = if self.unheard { None } else { child.stderr.take() };
-        let listener = stderr.map(|stderr| {
-            let said = said.clone();
-            std::thread::spawn(move || listen(stderr, &said))
+        let written = Arc::new(Mutex::new(Vec::new()));
+        // If stderr is not read, the pipe stays open in `child` and fills up.
+        let stderr = if self.leave_stderr_unread { None } else { child.stderr.take() };
+        let stderr_reader = stderr.map(|stderr| {
+            let written = written.clone();
+            std::thread::spawn(move || read_stderr(stderr, &written))
         });
-        Stage {
+        TestChain {
             editor: Editor::new(stdin, stdout),
-            conductor: Conductor { child, said, listener },
-            puppets: self.puppets,
+            conductor: Conductor { child, written, stderr_reader },
+            components: self.components,
         }
     }
 }
 
-fn listen(stderr: ChildStderr, said: &Mutex<Vec<u8>>) {
+fn read_stderr(stderr: ChildStderr, written: &Mutex<Vec<u8>>) {
     let mut stderr = BufReader::new(stderr);
     let mut line = Vec::new();
     while matches!(stderr.read_until(b'\n', &mut line), Ok(1..)) {
-        said.lock().expect("no panic").extend_from_slice(&line);
+        written.lock().expect("no panic").extend_from_slice(&line);
         line.clear();
     }
 }
@@ -273,50 +278,53 @@ fn listen(stderr: ChildStderr, said: &Mutex<Vec<u8>>) {
 #[derive(Debug)]
 pub struct Conductor {
     child: std::process::Child,
-    said: Arc<Mutex<Vec<u8>>>,
-    listener: Option<std::thread::JoinHandle<()>>,
+    /// What it has written on stderr.
+    written: Arc<Mutex<Vec<u8>>>,
+    stderr_reader: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Conductor {
+    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it wrote on stderr so far.
+    /// What it has written on stderr so far.
     pub fn stderr(&self) -> String {
-        String::from_utf8_lossy(&self.said.lock().expect("no panic")).into_owned()
+        String::from_utf8_lossy(&self.written.lock().expect("no panic")).into_owned()
     }
 
+    /// Sends it a signal.
     pub fn signal(&self, signal: i32) {
         // SAFETY: sends a signal to a child that is not reaped yet.
         unsafe { libc::kill(self.child.id() as i32, signal) };
     }
 
-    /// Waits for its end and for all it said.
+    /// Waits until it has exited and its stderr has been read to the end.
     pub fn wait(&mut self) -> ExitStatus {
-        let status = wait_until("the conductor ends", || self.child.try_wait().expect("wait"));
-        if let Some(listener) = self.listener.take() {
-            let _ = listener.join();
+        let status = wait_until("the conductor exits", || self.child.try_wait().expect("wait"));
+        if let Some(reader) = self.stderr_reader.take() {
+            let _ = reader.join();
         }
         status
     }
 
-    /// Waits for its end; the status as a shell would show it.
+    /// Waits until it has exited. Returns the status as a shell shows it: 128 and the signal, if one killed it.
     pub fn status(&mut self) -> i32 {
         let status = self.wait();
         status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
     }
 
-    /// Resident memory now, and at its highest, in KiB.
+    /// Its resident memory now and its peak, in KiB.
     pub fn memory(&self) -> (u64, u64) {
         memory(self.pid())
     }
 }
 
 impl Conductor {
-    /// The process of the component whose command line starts with these words; directories do not
-    /// count.
-    pub fn component(&self, words: &str) -> u32 {
+    /// The process id of the component whose command line, without the directory of the program, starts with this
+    /// text.
+    pub fn component_pid(&self, words: &str) -> u32 {
         wait_until(&format!("{words} runs"), || {
             let processes = std::fs::read_dir("/proc").ok()?;
             let mut pids =
@@ -328,13 +336,13 @@ impl Conductor {
 
 impl Drop for Conductor {
     fn drop(&mut self) {
-        // However the test ended. The components follow: that is tested elsewhere.
+        // Also when the test has failed. The conductor's components exit with it, which other tests check.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The editor's end: the test.
+/// The editor's end of the conductor's pipes.
 #[derive(Debug)]
 pub struct Editor {
     stdin: Option<ChildStdin>,
@@ -352,25 +360,27 @@ impl Editor {
         self.write(format!("{line}\n").as_bytes());
     }
 
+    /// Writes bytes as they are.
     pub fn write(&mut self, bytes: &[u8]) {
         self.stdin.as_mut().expect("still open").write_all(bytes).expect("the conductor reads");
     }
 
-    /// Closes our end: the editor leaves.
-    pub fn leave(&mut self) {
+    /// Closes the conductor's standard input, as an editor that disconnects does.
+    pub fn close(&mut self) {
         self.stdin = None;
     }
 
-    /// For tests that read, or do not read, in their own way.
+    /// Takes the pipe out, for a test that reads it by itself or not at all.
     pub fn take_stdout(&mut self) -> std::process::ChildStdout {
-        self.stdout.take().expect("nobody reads it yet")
+        self.stdout.take().expect("not read yet")
     }
 
+    /// Takes the pipe out, for a test that writes it by itself.
     pub fn take_stdin(&mut self) -> ChildStdin {
         self.stdin.take().expect("still open")
     }
 
-    /// The next line, or `None` at the end.
+    /// Waits for the next line. `None` at the end of the stream.
     pub fn next_line(&mut self) -> Option<String> {
         let stdout = &mut self.stdout;
         let lines = self.lines.get_or_insert_with(|| {
@@ -388,17 +398,21 @@ impl Editor {
             });
             receiver
         });
-        match lines.recv_timeout(PATIENCE) {
+        match lines.recv_timeout(TIMEOUT) {
             Ok(line) => line,
             Err(RecvTimeoutError::Disconnected) => None,
-            Err(RecvTimeoutError::Timeout) => panic!("the editor waits for a line in vain"),
+            Err(RecvTimeoutError::Timeout) => {
+                panic!("the editor received no line within {TIMEOUT:?}")
+            }
         }
     }
 
+    /// Waits for the next line.
     pub fn line(&mut self) -> String {
-        self.next_line().expect("a line for the editor, not the end")
+        self.next_line().expect("a line for the editor, not the end of the stream")
     }
 
+    /// Waits for the next line and parses it.
     pub fn message(&mut self) -> Value {
         parse(&self.line())
     }
@@ -414,35 +428,37 @@ impl Peer for Editor {
     }
 }
 
+/// Parses a line as JSON.
 pub fn parse(line: &str) -> Value {
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
 }
 
-/// An answer must be an error that tells who failed, how, what it said last, and what to do.
-pub fn assert_blames(answer: &Value, component: &str, cause: &str, last_words: &str) {
+/// Asserts that an answer is an error that names the component that failed, the cause, its last lines on stderr, and
+/// what to do.
+pub fn assert_reports_failure(answer: &Value, component: &str, cause: &str, last_line: &str) {
     let error = &answer["error"];
     assert_eq!(error["code"], -32603, "{answer}");
     let message = error["message"].as_str().expect("a message");
     let data = |key: &str| error["data"][key].as_str().unwrap_or_else(|| panic!("{key}: {answer}"));
     assert_eq!(data("component"), component, "{answer}");
     assert!(data("cause").contains(cause), "{answer}");
-    for part in [&format!("'{component}'"), data("command"), cause, last_words, data("remedy")] {
+    for part in [&format!("'{component}'"), data("command"), cause, last_line, data("remedy")] {
         assert!(message.contains(part), "{part:?} is not in {message:?}");
     }
-    let words = error["data"]["lastWords"].as_array().expect("a list");
-    let said = |line: &Value| line.as_str().is_some_and(|line| line.contains(last_words));
-    assert!(last_words.is_empty() || words.iter().any(said), "{answer}");
+    let lines = error["data"]["lastWords"].as_array().expect("a list");
+    let is_last = |line: &Value| line.as_str().is_some_and(|line| line.contains(last_line));
+    assert!(last_line.is_empty() || lines.iter().any(is_last), "{answer}");
 }
 
-/// Is there a live (not merely unreaped) process of this id?
-pub fn alive(pid: u32) -> bool {
+/// Whether a process of this id runs. A zombie does not.
+pub fn is_alive(pid: u32) -> bool {
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(stat) => !stat.rsplit(')').next().unwrap_or("").trim_start().starts_with('Z'),
         Err(_) => false,
     }
 }
 
-/// PID (NAME) STATE PARENT …; the name may contain anything.
+/// The parent of a process. The file reads `PID (NAME) STATE PARENT …`, and the name may contain any character.
 fn parent(pid: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
@@ -456,7 +472,7 @@ fn command(pid: u32) -> String {
     format!("{name} {}", arguments.replace('\0', " "))
 }
 
-/// Resident memory of a process now, and at its highest, in KiB.
+/// The resident memory of a process now and its peak, in KiB.
 pub fn memory(pid: u32) -> (u64, u64) {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
     let field = |name: &str| {
@@ -466,16 +482,16 @@ pub fn memory(pid: u32) -> (u64, u64) {
     (field("VmRSS:"), field("VmHWM:"))
 }
 
-/// Waits until these processes neither read nor write any more. A stall is no event, so this looks
-/// on for a while; a look that is deceived makes the test weaker, never wrong.
-pub fn wait_for_rest(pids: &[u32]) {
-    let moved = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/io")).ok();
-    let (mut before, mut looks) = (Vec::new(), 0);
-    wait_until("everybody rests", || {
-        let now: Vec<_> = pids.iter().map(moved).collect();
-        looks = if now == before { looks + 1 } else { 0 };
+/// Waits until these processes neither read nor write any more. A stall is not an event, so this function polls and
+/// wants the same counters fifty times. If it returns too early, the test checks less but does not fail.
+pub fn wait_until_idle(pids: &[u32]) {
+    let counters = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/io")).ok();
+    let (mut before, mut unchanged) = (Vec::new(), 0);
+    wait_until("the processes are idle", || {
+        let now: Vec<_> = pids.iter().map(counters).collect();
+        unchanged = if now == before { unchanged + 1 } else { 0 };
         before = now;
-        (looks == 50).then_some(())
+        (unchanged == 50).then_some(())
     });
 }
 
@@ -485,32 +501,32 @@ pub fn signal(pid: u32, signal: i32) {
     unsafe { libc::kill(pid as i32, signal) };
 }
 
-/// Waits for a process to be gone.
-pub fn assert_gone(pid: u32, who: &str) {
-    wait_until(&format!("{who} is gone"), || (!alive(pid)).then_some(()));
+/// Waits until a process has exited.
+pub fn assert_gone(pid: u32, name: &str) {
+    wait_until(&format!("{name} is gone"), || (!is_alive(pid)).then_some(()));
 }
 
-/// Asks again and again. For what cannot be waited for as an event: the state of other processes.
+/// Polls until `look` returns a value. For conditions that are not events, such as the state of another process.
 pub fn wait_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
         if let Some(seen) = look() {
             return seen;
         }
-        assert!(began.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        assert!(began.elapsed() < TIMEOUT, "{what}: not within {TIMEOUT:?}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
-/// Does something that may block, such as reading a pipe, but not for ever.
-pub fn patiently<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
+/// Runs work that may block, such as reading a pipe, with a timeout.
+pub fn with_timeout<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = channel();
     std::thread::spawn(move || sender.send(work()));
-    receiver.recv_timeout(PATIENCE).unwrap_or_else(|error| panic!("{what}: {error}"))
+    receiver.recv_timeout(TIMEOUT).unwrap_or_else(|error| panic!("{what}: {error}"))
 }
 
-/// Writes an executable shell script and gives its path.
-pub fn script(directory: &Path, name: &str, body: &str) -> PathBuf {
+/// Writes an executable shell script and returns its path.
+pub fn write_script(directory: &Path, name: &str, body: &str) -> PathBuf {
     use std::os::unix::fs::PermissionsExt;
     let path = directory.join(name);
     std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).expect("a file");
