@@ -26,7 +26,9 @@
 //! - [`log`]: the log, and the stderr of components; [`terminal`]: makes text from components safe to print;
 //!   `columns`: tables
 
+#[cfg(feature = "cli")]
 pub mod builtin;
+#[cfg(feature = "cli")]
 pub mod chat;
 mod columns;
 pub mod config;

@@ -4,14 +4,16 @@
 //! nobody reads must not stop the chain, nor keep it from ending. What does not fit is dropped and
 //! counted.
 
+#[cfg(feature = "cli")]
+mod setup;
+
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use tracing_subscriber::EnvFilter;
+#[cfg(feature = "cli")]
+pub use setup::{Logs, start, start_file_only};
 
 use crate::terminal;
 
@@ -27,61 +29,10 @@ static STDERR: OnceLock<Sink> = OnceLock::new();
 /// Where the lines go that components write on their stderr.
 static COMPONENT_STDERR: OnceLock<Sink> = OnceLock::new();
 
-/// Waits, when dropped, until what was logged is written; not for ever.
-#[derive(Debug)]
-pub struct Logs {
-    sinks: Vec<Sink>,
-}
-
-impl Drop for Logs {
-    fn drop(&mut self) {
-        self.sinks.iter().for_each(Sink::flush_queue);
-    }
-}
-
-/// Starts logging. `filter` is a level, or a filter as `tracing` knows it.
-pub fn start(filter: &str, file: Option<&Path>) -> Result<Logs, String> {
-    let filter = read(filter)?;
-    let file = file.map(open).transpose()?;
-    let stderr = STDERR.get_or_init(|| Sink::new(io::stderr())).clone();
-    COMPONENT_STDERR.get_or_init(|| stderr.clone());
-    let log = file.map_or_else(|| stderr.clone(), Sink::new);
-    let logs = Logs { sinks: vec![stderr, log.clone()] };
-    write_to(filter, log)?;
-    Ok(logs)
-}
-
-/// The same for a program whose standard streams are for somebody to read: everything goes into the
-/// file, or nowhere.
-pub fn start_file_only(filter: &str, file: Option<&Path>) -> Result<Logs, String> {
-    let filter = read(filter)?;
-    let Some(log) = file.map(open).transpose()?.map(Sink::new) else {
-        return Ok(Logs { sinks: Vec::new() });
-    };
-    COMPONENT_STDERR.get_or_init(|| log.clone());
-    let logs = Logs { sinks: vec![log.clone()] };
-    write_to(filter, log)?;
-    Ok(logs)
-}
-
-fn read(filter: &str) -> Result<EnvFilter, String> {
-    EnvFilter::try_new(filter)
-        .map_err(|error| format!("--log {filter:?} is not a level or filter: {error}"))
-}
-
-fn open(path: &Path) -> Result<File, String> {
-    // A log may hold what was said: it is for its user alone.
-    let file = components::append::open(path);
-    file.map_err(|error| format!("cannot write the log file {}: {error}", path.display()))
-}
-
-fn write_to(filter: EnvFilter, log: Sink) -> Result<(), String> {
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(false)
-        .with_writer(move || log.clone())
-        .try_init()
-        .map_err(|error| error.to_string())
+/// Writes the lines that components write on their stderr to `out`, each behind the name of its component. Without
+/// this call, they are dropped in a program that embeds the library. Only the first call has an effect.
+pub fn write_component_stderr_to(out: impl Write + Send + 'static) {
+    COMPONENT_STDERR.get_or_init(|| Sink::new(out));
 }
 
 /// Passes on a line that a component wrote on its stderr: with its colours, but without anything else
@@ -109,14 +60,6 @@ pub fn print_error(text: &str) {
             let _ = io::stderr().write_all(text.as_bytes());
         }
     }
-}
-
-/// An entry of the log, which may quote components. The lines after its first are indented, so that none of
-/// them looks like another entry.
-fn entry(text: &str) -> String {
-    let text = terminal::plain(text);
-    let text = text.strip_suffix('\n').unwrap_or(&text);
-    format!("{}\n", text.replace('\n', "\n    | "))
 }
 
 /// Where lines go that a thread writes out.
@@ -187,17 +130,6 @@ impl Sink {
     }
 }
 
-impl Write for Sink {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.push(entry(&String::from_utf8_lossy(line)).into_bytes(), false);
-        Ok(line.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,12 +146,6 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
-    }
-
-    #[test]
-    fn what_is_quoted_does_not_look_like_an_entry_of_its_own() {
-        assert_eq!(entry("INFO a\n"), "INFO a\n");
-        assert_eq!(entry("INFO a\nINFO b\r\n\n"), "INFO a\n    | INFO b\n    | \n");
     }
 
     /// Issue 11, item 26.

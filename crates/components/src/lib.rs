@@ -2,11 +2,18 @@
 //! `tests/`, and a page in the guide.
 
 pub mod append;
+#[cfg(feature = "catalog")]
 pub mod catalog;
+#[cfg(feature = "catalog")]
 pub mod context;
+#[cfg(feature = "catalog")]
 pub mod demo;
+#[cfg(feature = "catalog")]
 mod file;
+#[cfg(feature = "catalog")]
 pub mod log;
+#[cfg(feature = "catalog")]
 pub mod sparkle;
 
+#[cfg(feature = "catalog")]
 pub use catalog::{Component, Entry, Recipe, find};
