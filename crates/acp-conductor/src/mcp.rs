@@ -6,7 +6,7 @@
 //! - [`stdio`]: clients behind `conductor mcp PORT`, and that command itself; `handover`: without a
 //!   detour, on Linux
 //! - [`http`]: clients that speak streamable HTTP
-//! - `shell`: how the shell lets the exchange take part
+//! - `shell`: how the shell lets the broker take part
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -8,7 +8,7 @@
 //! - [`lines`]: bytes into lines: pipes, first lines, HTTP bodies
 //! - [`mod@line`]: any bytes as one line, from anybody
 //! - [`dialects`]: a conversation on one link, in every generation
-//! - [`mcp_framing`]: MCP clients, consumers and providers around the exchange
+//! - [`mcp_framing`]: MCP clients, consumers and providers around the broker
 //! - [`router_ops`]: a schedule of the router's simulation
 //! - [`story`]: how a fuzzer's bytes become a conversation
 

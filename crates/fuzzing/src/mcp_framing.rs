@@ -1,8 +1,8 @@
-//! The exchange: MCP clients, consumers and providers that say anything.
+//! The broker: MCP clients, consumers and providers that say anything.
 //!
 //! The first line of a story says what is looked at. `t` is the whole core, in which whoever asks is
 //! answered by whom it asked, and a chain that ends when a component leaves; `r` is one that restarts
-//! its components, `b` one that leaves them out. `w` is the exchange alone, to which anything may
+//! its components, `b` one that leaves them out. `w` is the broker alone, to which anything may
 //! happen. Then come the chain, the policy of the bridge, what the agent can do, and for each proxy its
 //! dialect and the servers it declares (a byte each). Then:
 //!
@@ -20,8 +20,8 @@
 //! | `H CLIENT LINE ID` | a client says a line of the documents |
 //! | `q HOW WHICH` | the shell takes its time to open places, or does not, or answers one question |
 //! | `w TIME`, `l SEAT`, `z` | time passes; a component leaves; there is no room for clients |
-//! | `d SEAT SIDE …`, `r WHICH OUTCOME` | the exchange alone: a word is delivered, a question of its own is answered |
-//! | `y HOW SEAT` | the exchange alone: a component parts, returns, is bypassed, a session is lost |
+//! | `d SEAT SIDE …`, `r WHICH OUTCOME` | the broker alone: a word is delivered, a question of its own is answered |
+//! | `y HOW SEAT` | the broker alone: a component parts, returns, is bypassed, a session is lost |
 //!
 //! What must hold: nothing panics or runs in circles. Everything that is said is a message. Only
 //! clients that are there are told anything; each of their requests is answered at most once, and in
@@ -165,7 +165,7 @@ impl Play {
                 }
                 _ => {}
             },
-            b'd' | b'r' | b'y' => self.exchange_acts(what, choices),
+            b'd' | b'r' | b'y' => self.broker_acts(what, choices),
             _ => {}
         }
     }
@@ -197,8 +197,8 @@ impl Play {
         }
     }
 
-    /// What can only be done to an exchange without a core around it, and what becomes of a seat.
-    fn exchange_acts(&mut self, what: u8, mut choices: Choices<'_>) {
+    /// What can only be done to a broker without a core around it, and what becomes of a seat.
+    fn broker_acts(&mut self, what: u8, mut choices: Choices<'_>) {
         match what {
             b'd' if !self.world.is_whole() => {
                 let index = choices.below(self.world.sitters.len());
@@ -352,7 +352,7 @@ impl Play {
         self.look();
         let Core::Whole(shell) = &self.world.core else { return };
         let sizes = shell.core().stages().sizes();
-        let [questions, held, open, _, of_exchange @ ..] = &sizes[..] else { return };
+        let [questions, held, open, _, of_broker @ ..] = &sizes[..] else { return };
         let [
             tickets,
             sessions,
@@ -365,7 +365,7 @@ impl Play {
             talks,
             watched,
         ] = self.world.broker().sizes();
-        assert_eq!(of_exchange.len(), 10);
+        assert_eq!(of_broker.len(), 10);
         assert_eq!([*questions, *held, *open], [0; 3], "in the chain: {sizes:?}");
         let open = [clients, connections, asked, waiting, setting_up, watched];
         assert_eq!(open, [0; 6], "{sizes:?}");

@@ -4,53 +4,53 @@ use acp_wire::acp::SessionId;
 use acp_wire::{Call, Id, LinkProtocol, Message, Outcome, Side, acp, code};
 use router::{Chain, Diagnostic, Mode, Role, Seat, Time};
 
-use crate::bridge::{Bridge, BridgePolicy, Verdict, no_such};
-use crate::capability::Abilities;
+use crate::bridge::{Bridge, BridgePolicy, SetUpDecision, not_found_error};
+use crate::capability::AgentCapabilities;
 use crate::declaration::may_carry_servers;
 use crate::endpoint::{ClientId, Ticket, Transport};
 use crate::form::{self, Form, Frame, Target};
-use crate::ids::{Ids, Purpose};
+use crate::ids::{Purpose, RequestIds};
 
-mod absence;
+mod closing;
+mod component_events;
+mod connection;
+mod connections;
 mod consumer;
-mod ending;
-mod greetings;
-mod held;
-mod input;
-mod inputs;
+mod foreign_ids;
+mod held_deliveries;
+mod initialize_retry;
+mod input_requests;
+mod input_rounds;
+mod message_names;
 mod opening;
 mod operations;
-mod passing;
+mod pending_initializes;
+mod pending_request;
+mod pending_requests;
+mod permissions;
 mod provider;
-mod question;
-mod questions;
 mod registry;
-mod repeat;
-mod right;
+mod retry;
 mod server;
 mod set_up;
-mod spare;
-mod talk;
-mod talks;
-mod words;
 
-pub(crate) use repeat::{LIMIT, has_limit, may_repeat, silence};
-pub(crate) use talk::{MOST_WAITING, cancelled, size_of};
+pub(crate) use connection::{MAX_QUEUED_BYTES, cancelled, size_of};
+pub(crate) use retry::{ANSWER_TIMEOUT, has_timeout, is_idempotent, timeout_error};
 
-use greetings::Greetings;
-use held::Held;
-use inputs::Inputs;
+use connection::answer;
+use connections::Connections;
+use foreign_ids::without_mark;
+use held_deliveries::HeldDeliveries;
+use input_requests::InputRequests;
 use operations::Operations;
-use passing::without_mark;
-use question::Watch;
-use questions::Questions;
+use pending_initializes::PendingInitializes;
+use pending_request::PendingRequest;
+use pending_requests::PendingRequests;
 use registry::Registry;
-use talk::answer;
-use talks::Talks;
 
 /// What all parts of the exchange need: the time, and the list of what is to be done.
 #[derive(Debug)]
-pub struct Cx<'a> {
+pub struct Context<'a> {
     pub now: Time,
     pub out: &'a mut Vec<Step>,
 }
@@ -88,23 +88,23 @@ pub struct Hop {
 pub struct Broker {
     chain: Chain,
     /// The seat beyond the last proxy.
-    far: Seat,
-    ids: Ids,
+    agent_seat: Seat,
+    ids: RequestIds,
     /// The agent's hop: MCP clients, and where they connect.
     bridge: Bridge,
     /// What waits to be delivered to the agent.
-    held: Held,
-    greetings: Greetings,
+    held: HeldDeliveries,
+    pending_initializes: PendingInitializes,
     /// The servers, and the set-up requests that declare them.
     registry: Registry,
     /// The conversations with servers.
-    talks: Talks,
+    connections: Connections,
     /// Requests under way between a stateless side and one with connections.
     operations: Operations,
     /// What consumers are asked.
-    inputs: Inputs,
+    input_requests: InputRequests,
     /// Requests whose answers are waited for, with their limits and retries.
-    questions: Questions,
+    pending: PendingRequests,
 }
 
 /// What a message may be about, told by its method alone: most are about nothing of ours.
@@ -126,7 +126,7 @@ fn topic(call: &Call) -> Option<Topic> {
         acp::CLOSE_SESSION | acp::DELETE_SESSION => Some(Topic::Close),
         acp::INITIALIZE => Some(Topic::Initialize),
         acp::CANCEL_REQUEST => Some(Topic::Cancel),
-        _ if form::concerns(&method) => Some(Topic::Mcp),
+        _ if form::is_mcp_method(&method) => Some(Topic::Mcp),
         _ if may_carry_servers(call) => Some(Topic::SetUp),
         _ => None,
     }
@@ -135,28 +135,28 @@ fn topic(call: &Call) -> Option<Topic> {
 impl Broker {
     /// `word`: one that no peer can guess. It is part of the ids of requests in the name of peers.
     pub fn new(chain: Chain, policy: BridgePolicy, word: &str) -> Broker {
-        let ids = Ids::new(word);
-        let far = match chain.mode {
+        let ids = RequestIds::new(word);
+        let agent_seat = match chain.mode {
             Mode::Agent => Seat(chain.components.len() as u16),
             Mode::Proxy => Seat::OUTER,
         };
-        let known_as = chain.component(far).map_or("", |component| &component.command);
+        let known_as = chain.component(agent_seat).map_or("", |component| &component.command);
         let agent = match chain.mode {
-            Mode::Agent => chain.describe(far),
+            Mode::Agent => chain.describe(agent_seat),
             Mode::Proxy => "the agent".to_owned(),
         };
         Broker {
-            bridge: Bridge::new(policy, far, agent, known_as, ids.clone()),
-            held: Held::default(),
+            bridge: Bridge::new(policy, agent_seat, agent, known_as, ids.clone()),
+            held: HeldDeliveries::default(),
             chain,
-            far,
+            agent_seat,
             ids,
-            greetings: Greetings::default(),
+            pending_initializes: PendingInitializes::default(),
             registry: Registry::default(),
-            talks: Talks::default(),
+            connections: Connections::default(),
             operations: Operations::default(),
-            inputs: Inputs::default(),
-            questions: Questions::default(),
+            input_requests: InputRequests::default(),
+            pending: PendingRequests::default(),
         }
     }
 
@@ -170,49 +170,50 @@ impl Broker {
         match message {
             Message::Request { call, .. } | Message::Notification(call) => topic(call).is_some(),
             Message::Response { id, .. } => {
-                !self.questions.is_empty()
-                    || !self.greetings.is_empty()
+                !self.pending.is_empty()
+                    || !self.pending_initializes.is_empty()
                     || self.registry.open_set_ups() != (0, 0)
-                    || !self.inputs.is_empty()
-                    || self.talks.has_untold()
+                    || !self.input_requests.is_empty()
+                    || self.connections.has_unannounced()
                     || self.ids.number(Purpose::Input, id).is_some()
-                    || self.bridge.asks()
+                    || self.bridge.has_open_requests()
             }
         }
     }
 
     /// A message has come from a seat. What it returns goes on to the router, then the steps are
     /// done.
-    pub fn arrived(&mut self, hop: Hop, message: Message, cx: &mut Cx<'_>) -> Option<Message> {
+    pub fn arrived(&mut self, hop: Hop, message: Message, cx: &mut Context<'_>) -> Option<Message> {
         self.in_order(cx, |broker, cx| broker.on_arrived(hop, message, cx))
     }
 
-    fn on_arrived(&mut self, hop: Hop, message: Message, cx: &mut Cx<'_>) -> Option<Message> {
-        let (message, passing) = match without_mark(&message) {
+    fn on_arrived(&mut self, hop: Hop, message: Message, cx: &mut Context<'_>) -> Option<Message> {
+        let (message, is_marked) = match without_mark(&message) {
             Some(unmarked) => (unmarked, true),
             None => (message, false),
         };
-        if hop.toward == Side::Agent && !self.may_speak(hop.seat, &message, passing) {
-            self.refuse_to_speak(hop.seat, message, cx);
+        if hop.toward == Side::Agent && !self.may_send(hop.seat, &message, is_marked) {
+            self.refuse_message(hop.seat, message, cx);
             return None;
         }
-        if passing {
+        if is_marked {
             return Some(message);
         }
         match message {
             Message::Response { id, outcome, extras } => {
-                let id = self.first_try(hop.seat, id, &outcome, cx)?;
-                self.registry.passed(hop.seat, &id);
-                let Some(watch) = self.questions.take(&(hop.seat, id.clone())) else {
+                let id = self.first_attempt(hop.seat, id, &outcome, cx)?;
+                self.registry.finish_proxy_set_up(hop.seat, &id);
+                let Some(pending_request) = self.pending.take(&(hop.seat, id.clone())) else {
                     return Some(Message::Response { id, outcome, extras });
                 };
-                let outcome = self.on_watched(hop.seat, &id, watch, outcome, cx)?;
+                let outcome =
+                    self.on_pending_answered(hop.seat, &id, pending_request, outcome, cx)?;
                 Some(Message::Response { id, outcome, extras })
             }
             Message::Request { id, mut call } => {
                 match (topic(&call), hop.toward) {
                     (Some(Topic::Initialize), Side::Agent) => {
-                        self.greetings.asked(hop.seat, &id);
+                        self.pending_initializes.insert(hop.seat, &id);
                     }
                     (Some(Topic::SetUp), Side::Agent) => {
                         self.registry.declare(hop, &id, &mut call);
@@ -220,15 +221,15 @@ impl Broker {
                     (Some(Topic::Mcp), Side::Agent) => {
                         return self.on_provider(hop.seat, Some(id), call, cx);
                     }
-                    (Some(Topic::Mcp), Side::Editor) if form::fault(&call).is_some() => {
-                        let why = form::fault(&call).unwrap_or_default();
+                    (Some(Topic::Mcp), Side::Editor) if form::find_fault(&call).is_some() => {
+                        let why = form::find_fault(&call).unwrap_or_default();
                         let why = format!("this mcp/message cannot be delivered: {why}");
                         let outcome = Outcome::error(code::INVALID_PARAMS, &why);
                         let message = Message::response(id, outcome);
                         cx.out.push(Step::Deliver { to: hop.seat, toward: Side::Agent, message });
                         return None;
                     }
-                    (Some(Topic::Mcp), Side::Editor) if self.is_its_own(hop.seat, &call) => {
+                    (Some(Topic::Mcp), Side::Editor) if self.belongs_to(hop.seat, &call) => {
                         // It passes on what is meant for itself: it does not know this form.
                         let why =
                             format!("{} does not know this method", self.chain.describe(hop.seat));
@@ -237,7 +238,7 @@ impl Broker {
                         cx.out.push(Step::Deliver { to: hop.seat, toward: Side::Agent, message });
                         return None;
                     }
-                    (Some(Topic::Mcp), Side::Editor) => self.overhear(hop.seat, &call),
+                    (Some(Topic::Mcp), Side::Editor) => self.note_known_connection(hop.seat, &call),
                     _ => {}
                 }
                 Some(Message::Request { id, call })
@@ -245,12 +246,12 @@ impl Broker {
             Message::Notification(call) => match (topic(&call), hop.toward) {
                 (Some(Topic::Mcp), Side::Agent) => self.on_provider(hop.seat, None, call, cx),
                 (Some(Topic::Mcp), Side::Editor)
-                    if form::fault(&call).is_some() || self.is_its_own(hop.seat, &call) =>
+                    if form::find_fault(&call).is_some() || self.belongs_to(hop.seat, &call) =>
                 {
                     None
                 }
                 (Some(Topic::Mcp), Side::Editor) => {
-                    self.overhear(hop.seat, &call);
+                    self.note_known_connection(hop.seat, &call);
                     Some(Message::Notification(call))
                 }
                 _ => Some(Message::Notification(call)),
@@ -259,7 +260,7 @@ impl Broker {
     }
 
     /// A message is to be delivered to a seat. What it returns is, then the steps are done.
-    pub fn deliver(&mut self, hop: Hop, message: Message, cx: &mut Cx<'_>) -> Option<Message> {
+    pub fn deliver(&mut self, hop: Hop, message: Message, cx: &mut Context<'_>) -> Option<Message> {
         if self.holds(hop.seat) {
             self.held.push(hop, message);
             return None;
@@ -267,18 +268,18 @@ impl Broker {
         self.in_order(cx, |broker, cx| broker.deliver_now(hop, message, cx))
     }
 
-    fn deliver_now(&mut self, hop: Hop, message: Message, cx: &mut Cx<'_>) -> Option<Message> {
-        let to_agent = hop.seat == self.far && hop.toward == Side::Agent;
+    fn deliver_now(&mut self, hop: Hop, message: Message, cx: &mut Context<'_>) -> Option<Message> {
+        let to_agent = hop.seat == self.agent_seat && hop.toward == Side::Agent;
         match message {
             Message::Response { id, outcome, extras } => {
-                self.on_told(hop, &outcome);
-                if hop.seat == self.far
-                    && let Some(number) = self.bridge.our_number(&id)
+                self.on_connect_result_delivered(hop, &outcome);
+                if hop.seat == self.agent_seat
+                    && let Some(number) = self.bridge.request_number(&id)
                 {
                     self.bridge.on_answer(number, outcome, cx);
                     return None;
                 }
-                let outcome = self.on_greeted(hop.seat, &id, outcome);
+                let outcome = self.on_initialize_result(hop.seat, &id, outcome);
                 for key in self.registry.answered(hop.seat, &id, &outcome) {
                     self.drop_if_unused(&key, cx);
                 }
@@ -288,9 +289,9 @@ impl Broker {
             Message::Request { id, mut call } => {
                 match (topic(&call), hop.toward) {
                     (Some(Topic::Initialize), _) if to_agent => {
-                        self.questions.watch(hop.seat, &id, Watch::Initialize);
+                        self.pending.insert(hop.seat, &id, PendingRequest::Initialize);
                     }
-                    (Some(Topic::SetUp), _) if to_agent && !self.beyond_us() => {
+                    (Some(Topic::SetUp), _) if to_agent && !self.is_bridged_outside() => {
                         return self.on_set_up(id, call, cx);
                     }
                     (Some(Topic::SetUp), Side::Agent) => {
@@ -301,18 +302,20 @@ impl Broker {
                     }
                     (Some(Topic::Close), _) if to_agent => {
                         if let Some(session) = call.params.as_ref().and_then(acp::session_of) {
-                            self.questions.watch(hop.seat, &id, Watch::Close(session));
+                            self.pending.insert(hop.seat, &id, PendingRequest::Close(session));
                         }
                     }
-                    (Some(Topic::Prompt), _) if to_agent && self.bridge.wonders() => {
+                    (Some(Topic::Prompt), _) if to_agent && self.bridge.is_probing() => {
                         if let Some(session) = call.params.as_ref().and_then(acp::session_of) {
-                            self.questions.watch(hop.seat, &id, Watch::Prompt(session));
+                            self.pending.insert(hop.seat, &id, PendingRequest::Prompt(session));
                         }
                     }
                     (Some(Topic::Mcp), Side::Agent) if to_agent => {
-                        return self.say_to_client(Some(id), call, cx);
+                        return self.deliver_to_client(Some(id), call, cx);
                     }
-                    (Some(Topic::Mcp), Side::Agent) => call = self.unmistakable(hop.seat, call),
+                    (Some(Topic::Mcp), Side::Agent) => {
+                        call = self.mark_if_mistakable(hop.seat, call)
+                    }
                     (Some(Topic::Mcp), Side::Editor) => {
                         return self.on_consumer(hop.seat, Some(id), call, cx);
                     }
@@ -324,7 +327,7 @@ impl Broker {
                 (Some(Topic::Cancel), _) => {
                     let id = call.params.as_ref().and_then(acp::cancelled_id);
                     if let Some(id) = id {
-                        if self.bridge.withdraw(&id, cx) {
+                        if self.bridge.cancel_server_request(&id, cx) {
                             return None;
                         }
                         if self.on_cancel(hop.seat, &id, cx) {
@@ -333,9 +336,11 @@ impl Broker {
                     }
                     Some(Message::Notification(call))
                 }
-                (Some(Topic::Mcp), Side::Agent) if to_agent => self.say_to_client(None, call, cx),
+                (Some(Topic::Mcp), Side::Agent) if to_agent => {
+                    self.deliver_to_client(None, call, cx)
+                }
                 (Some(Topic::Mcp), Side::Agent) => {
-                    Some(Message::Notification(self.unmistakable(hop.seat, call)))
+                    Some(Message::Notification(self.mark_if_mistakable(hop.seat, call)))
                 }
                 (Some(Topic::Mcp), Side::Editor) => self.on_consumer(hop.seat, None, call, cx),
                 _ => Some(Message::Notification(call)),
@@ -344,20 +349,25 @@ impl Broker {
     }
 
     /// An MCP client has called, said a line, or left.
-    pub fn client_connected(&mut self, ticket: Ticket, client_id: ClientId, cx: &mut Cx<'_>) {
-        self.bridge.on_called(ticket, client_id, cx);
+    pub fn client_connected(&mut self, ticket: Ticket, client_id: ClientId, cx: &mut Context<'_>) {
+        self.bridge.on_client_connected(ticket, client_id, cx);
     }
 
-    pub fn client_message(&mut self, client_id: ClientId, line: &bytes::Bytes, cx: &mut Cx<'_>) {
-        self.in_order(cx, |it, cx| it.bridge.on_heard(client_id, line, cx));
+    pub fn client_message(
+        &mut self,
+        client_id: ClientId,
+        line: &bytes::Bytes,
+        cx: &mut Context<'_>,
+    ) {
+        self.in_order(cx, |it, cx| it.bridge.on_client_message(client_id, line, cx));
     }
 
-    pub fn client_disconnected(&mut self, client_id: ClientId, cx: &mut Cx<'_>) {
-        self.in_order(cx, |it, cx| it.bridge.on_hung_up(client_id, cx));
+    pub fn client_disconnected(&mut self, client_id: ClientId, cx: &mut Context<'_>) {
+        self.in_order(cx, |it, cx| it.bridge.on_client_disconnected(client_id, cx));
     }
 
     /// A session is over, though nobody has said so.
-    pub fn session_lost(&mut self, session: &SessionId, cx: &mut Cx<'_>) {
+    pub fn session_lost(&mut self, session: &SessionId, cx: &mut Context<'_>) {
         self.in_order(cx, |broker, cx| {
             broker.bridge.end_session(session, cx);
             broker.end_session(session, cx);
@@ -366,36 +376,37 @@ impl Broker {
 
     /// When to call [`tick`](Exchange::tick).
     pub fn deadline(&self) -> Option<Time> {
-        let deadlines = [self.bridge.deadline(), self.talks.deadline(), self.questions.deadline()];
+        let deadlines =
+            [self.bridge.deadline(), self.connections.deadline(), self.pending.deadline()];
         deadlines.into_iter().flatten().min()
     }
 
-    pub fn tick(&mut self, cx: &mut Cx<'_>) {
+    pub fn tick(&mut self, cx: &mut Context<'_>) {
         self.in_order(cx, |broker, cx| broker.on_tick(cx));
     }
 
-    fn on_tick(&mut self, cx: &mut Cx<'_>) {
-        self.say_lost_hellos(cx);
+    fn on_tick(&mut self, cx: &mut Context<'_>) {
+        self.resend_lost_handshakes(cx);
         let (registry, chain) = (&self.registry, &self.chain);
         let provider = |key: &str| registry.get(key).map(|server| chain.describe(server.seat));
         self.bridge.tick(provider, cx);
-        self.talks_tick(cx);
+        self.tick_requests(cx);
     }
 
     /// A component has left for good, and the chain with it; or another has taken its place before the
     /// chain stood. What it had open is over. (Who waits for its answers is told by the router.)
-    pub fn component_removed(&mut self, seat: Seat, cx: &mut Cx<'_>) {
-        if seat == self.far {
+    pub fn component_removed(&mut self, seat: Seat, cx: &mut Context<'_>) {
+        if seat == self.agent_seat {
             let tickets = self.held.clear();
             self.bridge.release(&tickets, cx);
         }
-        self.questions.forget(seat);
-        self.registry.left(seat);
-        self.greetings.forget(seat);
-        self.void(seat);
-        self.talks.forget(seat);
-        let talks = &self.talks;
-        self.inputs.take(|input| talks.get(input.talk).is_none());
+        self.pending.forget(seat);
+        self.registry.component_removed(seat);
+        self.pending_initializes.forget(seat);
+        self.forget_provider_ids(seat);
+        self.connections.forget(seat);
+        let connections = &self.connections;
+        self.input_requests.take(|input| connections.get(input.connection).is_none());
     }
 
     /// How many servers are known that are reached over ACP.
@@ -407,65 +418,77 @@ impl Broker {
     /// watched answers.
     pub fn sizes(&self) -> [usize; 10] {
         let [a, b, c, d, e] = self.bridge.sizes();
-        let (setting_up, passing) = self.registry.open_set_ups();
-        let talks = self.talks.len() + self.operations.len() + self.inputs.len();
-        let watched = self.questions.len() + passing;
-        [a, b, c, d, e, self.registry.len(), self.held.len(), setting_up, talks, watched]
+        let (provider_set_ups, proxy_set_ups) = self.registry.open_set_ups();
+        let connections =
+            self.connections.len() + self.operations.len() + self.input_requests.len();
+        let watched = self.pending.len() + proxy_set_ups;
+        [
+            a,
+            b,
+            c,
+            d,
+            e,
+            self.registry.len(),
+            self.held.len(),
+            provider_set_ups,
+            connections,
+            watched,
+        ]
     }
 
     /// In proxy mode, does the conductor above us, or the agent, speak MCP over ACP? Then what passes
     /// between our chain and it is for it to bridge.
-    fn beyond_us(&self) -> bool {
+    fn is_bridged_outside(&self) -> bool {
         self.chain.mode == Mode::Proxy && self.bridge.native().is_some()
     }
 
     /// Is this seat the last one that a message toward the editor can reach?
-    fn is_end_of_road(&self, seat: Seat) -> bool {
+    fn is_last_seat(&self, seat: Seat) -> bool {
         seat == Seat::OUTER && self.chain.mode == Mode::Agent
     }
 
-    fn on_watched(
+    fn on_pending_answered(
         &mut self,
         seat: Seat,
         id: &Id,
-        watch: Watch,
+        pending_request: PendingRequest,
         outcome: Outcome,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Option<Outcome> {
-        match (watch, outcome) {
-            (Watch::Question(question), outcome) => {
-                self.on_provider_answer(seat, id, question, outcome, cx)
+        match (pending_request, outcome) {
+            (PendingRequest::Provider(request), outcome) => {
+                self.on_provider_answer(seat, id, request, outcome, cx)
             }
-            (Watch::Initialize, Outcome::Result(result)) => {
-                self.bridge.introduced(Abilities::of(&result));
+            (PendingRequest::Initialize, Outcome::Result(result)) => {
+                self.bridge.set_capabilities(AgentCapabilities::of(&result));
                 Some(Outcome::Result(result))
             }
-            (Watch::SetUp(set_up), outcome) => {
+            (PendingRequest::SetUp(set_up), outcome) => {
                 let registry = &self.registry;
                 match self.bridge.on_set_up(*set_up, outcome, |id| registry.is_scp(id), cx) {
-                    Verdict::Answer(outcome) => Some(outcome),
-                    Verdict::Again(draft) => {
-                        self.place_again(id.clone(), draft, cx);
+                    SetUpDecision::Answer(outcome) => Some(outcome),
+                    SetUpDecision::Retry(draft) => {
+                        self.resend_set_up(id.clone(), draft, cx);
                         None
                     }
                 }
             }
-            (Watch::Close(session), outcome) => {
+            (PendingRequest::Close(session), outcome) => {
                 if matches!(outcome, Outcome::Result(_)) {
                     self.bridge.end_session(&session, cx);
                     self.end_session(&session, cx);
                 }
                 Some(outcome)
             }
-            (Watch::Prompt(session), outcome) => {
-                self.bridge.on_prompted(&session, cx);
+            (PendingRequest::Prompt(session), outcome) => {
+                self.bridge.on_turn_ended(&session, cx);
                 Some(outcome)
             }
-            (Watch::Initialize, outcome) => Some(outcome),
+            (PendingRequest::Initialize, outcome) => Some(outcome),
         }
     }
 
-    fn end_session(&mut self, session: &SessionId, cx: &mut Cx<'_>) {
+    fn end_session(&mut self, session: &SessionId, cx: &mut Context<'_>) {
         for key in self.registry.end_session(session) {
             self.drop_if_unused(&key, cx);
         }
@@ -473,18 +496,23 @@ impl Broker {
 
     /// A server that no session needs is forgotten. What clients of the bridge have open ends with
     /// their own goodbye, which travels through the chain like everything they say.
-    fn drop_if_unused(&mut self, key: &str, cx: &mut Cx<'_>) {
+    fn drop_if_unused(&mut self, key: &str, cx: &mut Context<'_>) {
         if self.registry.is_unused(key) {
             self.bridge.forget_server(key, cx);
-            self.close_talks_of(key, cx);
-            if !self.talks.any(|talk| talk.server == key) {
+            self.close_connections_to(key, cx);
+            if !self.connections.any(|connection| connection.server == key) {
                 self.registry.remove(key);
             }
         }
     }
 
     /// What a provider says to its consumer, at the agent's hop.
-    fn say_to_client(&mut self, id: Option<Id>, call: Call, cx: &mut Cx<'_>) -> Option<Message> {
+    fn deliver_to_client(
+        &mut self,
+        id: Option<Id>,
+        call: Call,
+        cx: &mut Context<'_>,
+    ) -> Option<Message> {
         let pass = |id, call| match id {
             Some(id) => Message::Request { id, call },
             None => Message::Notification(call),
@@ -492,23 +520,24 @@ impl Broker {
         if self.bridge.native().is_some() {
             return Some(pass(id, call));
         }
-        let connection = match form::read(&call) {
-            Some((_, Frame::Mcp { target: Target::Connection(connection), call: said, .. })) => {
-                if let Some(client_id) = self.bridge.client_of(&connection) {
-                    self.bridge.tell(client_id, id, said, cx);
+        let connection_id = match form::decode(&call) {
+            Some((_, Frame::Mcp { target: Target::Connection(connection_id), call: said, .. })) => {
+                if let Some(client_id) = self.bridge.client_of(&connection_id) {
+                    self.bridge.send_server_message(client_id, id, said, cx);
                     return None;
                 }
-                connection
+                connection_id
             }
-            Some((_, Frame::Disconnect { connection })) => {
-                self.bridge.on_disconnected(&connection, cx);
-                connection
+            Some((_, Frame::Disconnect { connection_id })) => {
+                self.bridge.on_provider_disconnected(&connection_id, cx);
+                connection_id
             }
             _ => return Some(pass(id, call)),
         };
-        let outcome = Outcome::Error(no_such(&format!("connection '{connection}'"), Form::M3));
+        let outcome =
+            Outcome::Error(not_found_error(&format!("connection '{connection_id}'"), Form::M3));
         let message = Message::response(id?, outcome);
-        cx.out.push(Step::Inject { from: self.far, toward: Side::Editor, message });
+        cx.out.push(Step::Inject { from: self.agent_seat, toward: Side::Editor, message });
         None
     }
 }

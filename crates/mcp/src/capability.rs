@@ -4,9 +4,9 @@ use acp_wire::{Json, acp};
 
 /// How an agent takes a server that is reached over ACP.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Abilities {
+pub struct AgentCapabilities {
     /// It speaks MCP over ACP itself.
-    pub native: Option<Native>,
+    pub native: Option<NativeSupport>,
     pub http: bool,
     pub stdio: bool,
     pub v2: bool,
@@ -17,7 +17,7 @@ pub struct Abilities {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Native {
+pub enum NativeSupport {
     /// `mcpCapabilities.acp`: one of the newest forms.
     Current,
     /// An older word for it: one of the older forms.
@@ -36,30 +36,30 @@ const OLDER: [&[&str]; 5] = [
     &["capabilities", "mcp_acp_transport"],
 ];
 
-fn says(result: &Json, place: &[&str]) -> bool {
-    result.at(place).is_some_and(|value| value.as_str() != "false" && !value.is_null())
+fn declares(result: &Json, path: &[&str]) -> bool {
+    result.at(path).is_some_and(|value| value.as_str() != "false" && !value.is_null())
 }
 
-impl Abilities {
+impl AgentCapabilities {
     /// Reads them from an agent's answer to `initialize`.
-    pub fn of(result: &Json) -> Abilities {
+    pub fn of(result: &Json) -> AgentCapabilities {
         let v2 = acp::speaks_v2(result);
-        let native = if says(result, V1) || says(result, V2) {
-            Some(Native::Current)
-        } else if OLDER.iter().any(|place| says(result, place)) {
-            Some(Native::Older)
+        let native = if declares(result, V1) || declares(result, V2) {
+            Some(NativeSupport::Current)
+        } else if OLDER.iter().any(|path| declares(result, path)) {
+            Some(NativeSupport::Older)
         } else {
             None
         };
-        let place: &[&str] = match v2 {
+        let path: &[&str] = match v2 {
             true => &["capabilities", "session", "mcp"],
             false => &["agentCapabilities", "mcpCapabilities"],
         };
-        let can = |kind: &str| result.at(place).is_some_and(|json| says(&json, &[kind]));
+        let can = |kind: &str| result.at(path).is_some_and(|json| declares(&json, &[kind]));
         let name = result
             .at(&[if v2 { "info" } else { "agentInfo" }, "name"])
             .and_then(|name| name.text().map(|text| text.to_lowercase()));
-        Abilities {
+        AgentCapabilities {
             native,
             http: can("http"),
             // Every v1 agent has it.
@@ -67,7 +67,7 @@ impl Abilities {
             v2,
             scp: [&["_meta", "symposium"][..], &["agentCapabilities", "_meta", "symposium"]]
                 .iter()
-                .any(|place| result.at(place).is_some_and(|json| json.member("version").is_some())),
+                .any(|path| result.at(path).is_some_and(|json| json.member("version").is_some())),
             name: name.unwrap_or_default(),
         }
     }
@@ -77,7 +77,7 @@ impl Abilities {
 pub fn with_mcp_over_acp(result: &Json) -> Json {
     if acp::speaks_v2(result) {
         result.with_at(V2, Some(&Json::EMPTY))
-    } else if is_oldest(result) {
+    } else if has_string_version(result) {
         result.with_at(OLDER[0], Some(&Json::TRUE))
     } else {
         result.with_at(V1, Some(&Json::TRUE))
@@ -85,7 +85,7 @@ pub fn with_mcp_over_acp(result: &Json) -> Json {
 }
 
 /// An answer of the time when versions were no numbers.
-pub fn is_oldest(result: &Json) -> bool {
+pub fn has_string_version(result: &Json) -> bool {
     result.member("protocolVersion").is_some_and(|version| version.is_string())
 }
 
@@ -102,40 +102,43 @@ pub fn without_mcp_over_acp(result: &Json) -> Json {
 mod tests {
     use super::*;
 
-    fn abilities(result: &str) -> Abilities {
-        Abilities::of(&Json::parse(result.to_owned()).unwrap())
+    fn capabilities(result: &str) -> AgentCapabilities {
+        AgentCapabilities::of(&Json::parse(result.to_owned()).unwrap())
     }
 
     #[test]
     fn the_capability_is_read_in_all_its_spellings() {
         for (result, native) in [
-            (r#"{"agentCapabilities":{"mcpCapabilities":{"acp":true}}}"#, Some(Native::Current)),
+            (
+                r#"{"agentCapabilities":{"mcpCapabilities":{"acp":true}}}"#,
+                Some(NativeSupport::Current),
+            ),
             (r#"{"agentCapabilities":{"mcpCapabilities":{"acp":false}}}"#, None),
             (
                 r#"{"protocolVersion":2,"info":{},"capabilities":{"session":{"mcp":{"acp":{}}}}}"#,
-                Some(Native::Current),
+                Some(NativeSupport::Current),
             ),
-            (r#"{"_meta":{"mcp_acp_transport":true}}"#, Some(Native::Older)),
-            (r#"{"mcp_acp_transport":true}"#, Some(Native::Older)),
+            (r#"{"_meta":{"mcp_acp_transport":true}}"#, Some(NativeSupport::Older)),
+            (r#"{"mcp_acp_transport":true}"#, Some(NativeSupport::Older)),
             (
                 r#"{"agentCapabilities":{"_meta":{"symposium":{"mcp_acp_transport":true}}}}"#,
-                Some(Native::Older),
+                Some(NativeSupport::Older),
             ),
-            (r#"{"capabilities":{"mcp_acp_transport":true}}"#, Some(Native::Older)),
+            (r#"{"capabilities":{"mcp_acp_transport":true}}"#, Some(NativeSupport::Older)),
             (r#"{"_meta":{"mcp_acp_transport":false}}"#, None),
             (r#"{}"#, None),
         ] {
-            assert_eq!(abilities(result).native, native, "{result}");
+            assert_eq!(capabilities(result).native, native, "{result}");
         }
     }
 
     #[test]
     fn v1_agents_have_stdio_and_v2_agents_say_so() {
-        let v1 = abilities(
+        let v1 = capabilities(
             r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"http":true}},"agentInfo":{"name":"OpenHands"}}"#,
         );
         assert!(v1.http && v1.stdio && !v1.v2 && v1.name == "openhands");
-        let v2 = abilities(
+        let v2 = capabilities(
             r#"{"protocolVersion":2,"info":{"name":"X"},"capabilities":{"session":{"mcp":{"http":{}}}}}"#,
         );
         assert!(v2.http && !v2.stdio && v2.v2);
@@ -168,7 +171,7 @@ mod tests {
         ] {
             let result = Json::parse(result.to_owned()).unwrap();
             assert_eq!(with_mcp_over_acp(&result).as_str(), expected);
-            assert!(Abilities::of(&with_mcp_over_acp(&result)).native.is_some());
+            assert!(AgentCapabilities::of(&with_mcp_over_acp(&result)).native.is_some());
         }
     }
 
@@ -181,14 +184,14 @@ mod tests {
             r#"{"protocolVersion":"0.1.0","_meta":3}"#,
         ] {
             let result = Json::trusted(result);
-            assert!(is_oldest(&result));
+            assert!(has_string_version(&result));
             let told = with_mcp_over_acp(&result);
             if result.at(&["_meta"]).is_none_or(|meta| meta.is_object()) {
-                assert_eq!(Abilities::of(&told).native, Some(Native::Older));
+                assert_eq!(AgentCapabilities::of(&told).native, Some(NativeSupport::Older));
                 assert_eq!(without_mcp_over_acp(&told), result);
             }
             assert_eq!(without_mcp_over_acp(&result), result);
         }
-        assert!(!is_oldest(&Json::trusted(r#"{"protocolVersion":1}"#)));
+        assert!(!has_string_version(&Json::trusted(r#"{"protocolVersion":1}"#)));
     }
 }

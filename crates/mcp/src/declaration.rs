@@ -13,7 +13,7 @@
 use acp_wire::{Call, Json, acp};
 
 use crate::endpoint::Endpoint;
-use crate::form::{bare, prefixed, url};
+use crate::form::{acp_url, escape_acp_prefix, strip_acp_prefix};
 
 /// Whether a request may carry servers: those that set a session up do, and methods of later versions of ACP may. So it is
 /// more than `acp_wire::acp::Topic::SetUp`.
@@ -24,35 +24,35 @@ pub fn may_carry_servers(call: &Call) -> bool {
 
 /// The servers of a set-up request.
 #[derive(Debug, Clone)]
-pub struct Servers {
+pub struct ServerList {
     path: &'static [&'static str],
     /// They are a map, by name.
     map: bool,
-    entries: Vec<Entry>,
+    entries: Vec<ServerEntry>,
 }
 
 #[derive(Debug, Clone)]
-pub struct Entry {
+pub struct ServerEntry {
     /// Where servers are a map, their names are its keys.
     key: Option<String>,
     pub json: Json,
     /// If it is to be reached over ACP.
-    pub offer: Option<Offer>,
+    pub acp_server: Option<AcpServer>,
 }
 
 /// A server that is to be reached over ACP, as it is declared.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Offer {
+pub struct AcpServer {
     pub name: String,
     /// Its id, without one leading `acp:`. The name, where it has no other.
     pub id: String,
     /// The id as it is declared.
-    pub spelt: String,
-    pub spelling: Spelling,
+    pub raw_id: String,
+    pub syntax: Syntax,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spelling {
+pub enum Syntax {
     /// `type: "acp"` with `serverId`
     ServerId,
     /// `type: "acp"` with `id` only
@@ -64,18 +64,18 @@ pub enum Spelling {
     /// `type: "scp"`
     Scp,
     /// `type: "acp"` and no id
-    Nameless,
+    MissingId,
 }
 
-const PLACES: [&[&str]; 2] = [&["mcpServers"], &["tools", "mcpServers"]];
+const SERVER_PATHS: [&[&str]; 2] = [&["mcpServers"], &["tools", "mcpServers"]];
 
-impl Servers {
+impl ServerList {
     /// Finds the servers in the params of a set-up request.
-    pub fn find(params: &Json) -> Option<Servers> {
-        let (path, json) = PLACES.iter().find_map(|path| Some((*path, params.at(path)?)))?;
+    pub fn find(params: &Json) -> Option<ServerList> {
+        let (path, json) = SERVER_PATHS.iter().find_map(|path| Some((*path, params.at(path)?)))?;
         let entry = |(key, json): (Option<String>, Json)| {
-            let offer = read(key.as_deref(), &json);
-            Entry { key, json, offer }
+            let acp_server = read(key.as_deref(), &json);
+            ServerEntry { key, json, acp_server }
         };
         let map = json.is_object();
         let entries = if map {
@@ -83,32 +83,32 @@ impl Servers {
         } else {
             json.elements().into_iter().map(|json| entry((None, json))).collect()
         };
-        Some(Servers { path, map, entries })
+        Some(ServerList { path, map, entries })
     }
 
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[ServerEntry] {
         &self.entries
     }
 
-    pub fn entries_mut(&mut self) -> &mut [Entry] {
+    pub fn entries_mut(&mut self) -> &mut [ServerEntry] {
         &mut self.entries
     }
 
     /// Leaves out what is offered over ACP and fits. Says whether anything did.
-    pub fn leave_out(&mut self, fits: impl Fn(&Offer) -> bool) -> bool {
+    pub fn remove_matching(&mut self, fits: impl Fn(&AcpServer) -> bool) -> bool {
         let before = self.entries.len();
-        self.entries.retain(|entry| !entry.offer.as_ref().is_some_and(&fits));
+        self.entries.retain(|entry| !entry.acp_server.as_ref().is_some_and(&fits));
         self.entries.len() < before
     }
 
     /// Leaves out the entries with these indexes.
-    pub fn leave_out_at(&mut self, indexes: &[usize]) {
+    pub fn remove_indexes(&mut self, indexes: &[usize]) {
         let mut index = 0..;
         self.entries.retain(|_| !index.next().is_some_and(|index| indexes.contains(&index)));
     }
 
-    pub fn has_offers(&self) -> bool {
-        self.entries.iter().any(|entry| entry.offer.is_some())
+    pub fn has_acp_servers(&self) -> bool {
+        self.entries.iter().any(|entry| entry.acp_server.is_some())
     }
 
     /// The params with these servers instead of theirs.
@@ -125,35 +125,35 @@ impl Servers {
     }
 }
 
-fn read(key: Option<&str>, json: &Json) -> Option<Offer> {
+fn read(key: Option<&str>, json: &Json) -> Option<AcpServer> {
     let text = |name: &str| json.member(name)?.text().map(|text| text.into_owned());
     let name = key.map(str::to_owned).or_else(|| text("name"));
     let kind = text("type").or_else(|| text("transport")).unwrap_or_default();
-    let offer = |spelt: String, spelling| {
-        let id = match spelling {
-            Spelling::Scp | Spelling::Nameless => spelt.clone(),
-            _ => bare(&spelt).to_owned(),
+    let acp_server = |raw_id: String, syntax| {
+        let id = match syntax {
+            Syntax::Scp | Syntax::MissingId => raw_id.clone(),
+            _ => strip_acp_prefix(&raw_id).to_owned(),
         };
-        Some(Offer { name: name.clone().unwrap_or_else(|| id.clone()), id, spelt, spelling })
+        Some(AcpServer { name: name.clone().unwrap_or_else(|| id.clone()), id, raw_id, syntax })
     };
     match kind.as_str() {
         "acp" => {
-            let spelt = [
-                ("serverId", Spelling::ServerId),
-                ("id", Spelling::AcpId),
-                ("uuid", Spelling::Uuid),
-                ("url", Spelling::Url),
+            let raw_id = [
+                ("serverId", Syntax::ServerId),
+                ("id", Syntax::AcpId),
+                ("uuid", Syntax::Uuid),
+                ("url", Syntax::Url),
             ];
-            let found = spelt.into_iter().find_map(|(key, spelling)| Some((text(key)?, spelling)));
+            let found = raw_id.into_iter().find_map(|(key, syntax)| Some((text(key)?, syntax)));
             match found {
-                Some((id, spelling)) => offer(id, spelling),
-                None => offer(name.clone().unwrap_or_default(), Spelling::Nameless),
+                Some((id, syntax)) => acp_server(id, syntax),
+                None => acp_server(name.clone().unwrap_or_default(), Syntax::MissingId),
             }
         }
-        "scp" => offer(name.clone()?, Spelling::Scp),
+        "scp" => acp_server(name.clone()?, Syntax::Scp),
         "http" | "sse" | "" => {
             let url = text("url").filter(|url| url.starts_with("acp:"))?;
-            offer(url, Spelling::Url)
+            acp_server(url, Syntax::Url)
         }
         _ => None,
     }
@@ -161,7 +161,7 @@ fn read(key: Option<&str>, json: &Json) -> Option<Offer> {
 
 /// How to declare a server that is reached over ACP.
 #[derive(Debug, Clone)]
-pub enum Manner {
+pub enum DeclareAs {
     /// As every generation takes it: http with a URL that says `acp:`.
     Url,
     /// As the newest has it.
@@ -172,20 +172,20 @@ pub enum Manner {
     Scp,
     /// Not at all: as a server that the agent starts, or finds, at this place. In ACP v2 every
     /// server says its type.
-    Bridged { place: Endpoint, v2: bool },
+    Bridged { endpoint: Endpoint, v2: bool },
 }
 
-impl Entry {
+impl ServerEntry {
     pub fn name(&self) -> Option<String> {
         let name = || self.json.member("name")?.text().map(|text| text.into_owned());
         self.key.clone().or_else(name)
     }
 
     /// Spells the entry in another manner, with this name and id.
-    pub fn respell(&mut self, name: &str, id: &str, manner: &Manner) {
+    pub fn rewrite(&mut self, name: &str, id: &str, declare_as: &DeclareAs) {
         let map = self.key.is_some();
         let some = |text: &str| Some(Json::string(text));
-        let id_text = || some(&prefixed(id));
+        let id_text = || some(&escape_acp_prefix(id));
         let kind = |kind: &str| {
             let key = if map { "transport" } else { "type" };
             (key, Some(Json::string(kind)))
@@ -199,27 +199,32 @@ impl Entry {
                 Some(Json::array([&pair]))
             }
         };
-        self.json = match manner {
-            Manner::Url => {
+        self.json = match declare_as {
+            DeclareAs::Url => {
                 let none = if map { Json::EMPTY } else { Json::array([]) };
                 Json::object([
                     kind("http"),
                     title(),
-                    ("url", Some(url(id))),
+                    ("url", Some(acp_url(id))),
                     ("headers", Some(none)),
                     meta,
                 ])
             }
-            Manner::ServerId | Manner::BothIds if map => {
+            DeclareAs::ServerId | DeclareAs::BothIds if map => {
                 Json::object([kind("acp"), ("uuid", id_text()), meta])
             }
-            Manner::ServerId => Json::object([kind("acp"), title(), ("serverId", id_text()), meta]),
-            Manner::Scp => Json::object([kind("scp"), title(), meta]),
-            Manner::BothIds => {
+            DeclareAs::ServerId => {
+                Json::object([kind("acp"), title(), ("serverId", id_text()), meta])
+            }
+            DeclareAs::Scp => Json::object([kind("scp"), title(), meta]),
+            DeclareAs::BothIds => {
                 let ids = [("id", id_text()), ("serverId", id_text())];
                 Json::object([kind("acp"), title()].into_iter().chain(ids).chain([meta]))
             }
-            Manner::Bridged { place: Endpoint::Stdio { program, port, variable, secret }, v2 } => {
+            DeclareAs::Bridged {
+                endpoint: Endpoint::Stdio { program, port, variable, secret },
+                v2,
+            } => {
                 let args = [Json::string("mcp"), Json::string(&port.to_string())];
                 let typed = (map || *v2).then(|| kind("stdio"));
                 let members = [
@@ -231,7 +236,7 @@ impl Entry {
                 ];
                 Json::object(typed.into_iter().chain(members))
             }
-            Manner::Bridged { place: Endpoint::Http { url, secret }, .. } => {
+            DeclareAs::Bridged { endpoint: Endpoint::Http { url, secret }, .. } => {
                 let headers = pairs("Authorization", &format!("Bearer {secret}"));
                 Json::object([
                     kind("http"),
@@ -243,7 +248,7 @@ impl Entry {
             }
         };
         self.key = self.key.take().map(|_| name.to_owned());
-        self.offer = read(self.key.as_deref(), &self.json);
+        self.acp_server = read(self.key.as_deref(), &self.json);
     }
 }
 
@@ -251,58 +256,50 @@ impl Entry {
 mod tests {
     use super::*;
 
-    fn servers(params: &str) -> (Json, Servers) {
+    fn servers(params: &str) -> (Json, ServerList) {
         let params = Json::parse(params.to_owned()).unwrap();
-        let servers = Servers::find(&params).unwrap();
+        let servers = ServerList::find(&params).unwrap();
         (params, servers)
     }
 
     /// Every form of the documents, as list and as map.
     #[test]
     fn declarations_of_every_generation_are_found() {
-        for (params, id, spelling) in [
-            (
-                r#"{"mcpServers":[{"type":"acp","name":"N","serverId":"U"}]}"#,
-                "U",
-                Spelling::ServerId,
-            ),
-            (r#"{"mcpServers":[{"type":"acp","name":"N","id":"U"}]}"#, "U", Spelling::AcpId),
+        for (params, id, syntax) in [
+            (r#"{"mcpServers":[{"type":"acp","name":"N","serverId":"U"}]}"#, "U", Syntax::ServerId),
+            (r#"{"mcpServers":[{"type":"acp","name":"N","id":"U"}]}"#, "U", Syntax::AcpId),
             (
                 r#"{"mcpServers":[{"type":"acp","name":"N","id":"V","serverId":"U"}]}"#,
                 "U",
-                Spelling::ServerId,
+                Syntax::ServerId,
             ),
             (
                 r#"{"mcpServers":[{"type":"http","name":"N","url":"acp:U","headers":[]}]}"#,
                 "U",
-                Spelling::Url,
+                Syntax::Url,
             ),
-            (r#"{"mcpServers":[{"name":"N","transport":"acp","uuid":"U"}]}"#, "U", Spelling::Uuid),
-            (r#"{"mcpServers":[{"type":"scp","name":"N"}]}"#, "N", Spelling::Scp),
-            (r#"{"mcpServers":[{"type":"acp","name":"N"}]}"#, "N", Spelling::Nameless),
-            (
-                r#"{"tools":{"mcpServers":{"N":{"transport":"acp","uuid":"U"}}}}"#,
-                "U",
-                Spelling::Uuid,
-            ),
+            (r#"{"mcpServers":[{"name":"N","transport":"acp","uuid":"U"}]}"#, "U", Syntax::Uuid),
+            (r#"{"mcpServers":[{"type":"scp","name":"N"}]}"#, "N", Syntax::Scp),
+            (r#"{"mcpServers":[{"type":"acp","name":"N"}]}"#, "N", Syntax::MissingId),
+            (r#"{"tools":{"mcpServers":{"N":{"transport":"acp","uuid":"U"}}}}"#, "U", Syntax::Uuid),
             (
                 r#"{"tools":{"mcpServers":{"N":{"transport":"http","url":"acp:U","headers":{}}}}}"#,
                 "U",
-                Spelling::Url,
+                Syntax::Url,
             ),
             (
                 r#"{"mcpServers":{"N":{"transport":"http","url":"acp:U","headers":{}}}}"#,
                 "U",
-                Spelling::Url,
+                Syntax::Url,
             ),
         ] {
             let (_, servers) = servers(params);
-            let spelt = match spelling {
-                Spelling::Url => format!("acp:{id}"),
+            let raw_id = match syntax {
+                Syntax::Url => format!("acp:{id}"),
                 _ => id.to_owned(),
             };
-            let offer = Offer { name: "N".into(), id: id.into(), spelt, spelling };
-            assert_eq!(servers.entries()[0].offer, Some(offer), "{params}");
+            let acp_server = AcpServer { name: "N".into(), id: id.into(), raw_id, syntax };
+            assert_eq!(servers.entries()[0].acp_server, Some(acp_server), "{params}");
         }
     }
 
@@ -313,7 +310,7 @@ mod tests {
         let (params, mut servers) = servers(text);
         assert_eq!(servers.write(&params).as_str(), text);
         let entry = &mut servers.entries_mut()[3];
-        entry.respell("N", "U", &Manner::Url);
+        entry.rewrite("N", "U", &DeclareAs::Url);
         let written = servers.write(&params);
         assert_eq!(
             written.as_str(),
@@ -333,39 +330,39 @@ mod tests {
             secret: "x".into(),
         };
         let http = Endpoint::Http { url: "http://127.0.0.1:7/mcp/o".into(), secret: "x".into() };
-        for (manner, list, map) in [
+        for (declare_as, list, map) in [
             (
-                Manner::Url,
+                DeclareAs::Url,
                 r#"{"type":"http","name":"M","url":"acp:U","headers":[]}"#,
                 r#"{"transport":"http","url":"acp:U","headers":{}}"#,
             ),
             (
-                Manner::ServerId,
+                DeclareAs::ServerId,
                 r#"{"type":"acp","name":"M","serverId":"U"}"#,
                 r#"{"transport":"acp","uuid":"U"}"#,
             ),
             (
-                Manner::BothIds,
+                DeclareAs::BothIds,
                 r#"{"type":"acp","name":"M","id":"U","serverId":"U"}"#,
                 r#"{"transport":"acp","uuid":"U"}"#,
             ),
             (
-                Manner::Bridged { place: stdio.clone(), v2: false },
+                DeclareAs::Bridged { endpoint: stdio.clone(), v2: false },
                 r#"{"name":"M","command":"/bin/c","args":["mcp","7"],"env":[{"name":"S","value":"x"}]}"#,
                 r#"{"transport":"stdio","command":"/bin/c","args":["mcp","7"],"env":{"S":"x"}}"#,
             ),
             (
-                Manner::Bridged { place: http, v2: true },
+                DeclareAs::Bridged { endpoint: http, v2: true },
                 r#"{"type":"http","name":"M","url":"http://127.0.0.1:7/mcp/o","headers":[{"name":"Authorization","value":"Bearer x"}]}"#,
                 r#"{"transport":"http","url":"http://127.0.0.1:7/mcp/o","headers":{"Authorization":"Bearer x"}}"#,
             ),
         ] {
             let (params, mut as_list) = servers(r#"{"mcpServers":[{"type":"scp","name":"N"}]}"#);
-            as_list.entries_mut()[0].respell("M", "U", &manner);
+            as_list.entries_mut()[0].rewrite("M", "U", &declare_as);
             assert_eq!(as_list.write(&params).as_str(), format!(r#"{{"mcpServers":[{list}]}}"#));
             let (params, mut as_map) =
                 servers(r#"{"tools":{"mcpServers":{"N":{"transport":"acp","uuid":"U"}}}}"#);
-            as_map.entries_mut()[0].respell("M", "U", &manner);
+            as_map.entries_mut()[0].rewrite("M", "U", &declare_as);
             assert_eq!(
                 as_map.write(&params).as_str(),
                 format!(r#"{{"tools":{{"mcpServers":{{"M":{map}}}}}}}"#)
@@ -374,7 +371,7 @@ mod tests {
         let (_, mut entry) = servers(
             r#"{"mcpServers":[{"type":"acp","name":"N","serverId":"U","_meta":{"k":1.0}}]}"#,
         );
-        entry.entries_mut()[0].respell("N", "U", &Manner::Bridged { place: stdio, v2: true });
+        entry.entries_mut()[0].rewrite("N", "U", &DeclareAs::Bridged { endpoint: stdio, v2: true });
         let json = entry.entries()[0].json.to_string();
         assert!(
             json.starts_with(r#"{"type":"stdio","name":"N""#)

@@ -17,11 +17,11 @@
 
 use acp_wire::{Call, Id, Json, Outcome};
 
-mod mark;
-mod read;
+mod decode;
+mod foreign_mark;
 
-pub(crate) use mark::{marked, unmarked};
-pub use read::{fault, read};
+pub use decode::{decode, find_fault};
+pub(crate) use foreign_mark::{mark_as_foreign, strip_foreign_mark};
 
 /// One generation. M0 to M6 carry MCP as a connection, which begins with `initialize`; M7 carries
 /// single requests of stateless MCP.
@@ -47,7 +47,7 @@ pub enum Target {
     /// One operation of a stateless server (M7).
     Operation {
         server: String,
-        request: String,
+        request_id: String,
     },
 }
 
@@ -57,10 +57,10 @@ pub enum Frame {
     /// Open a connection to a server. `chosen`: the consumer itself has named it (M3t).
     Connect {
         server: String,
-        chosen: Option<String>,
+        proposed_id: Option<String>,
     },
     Disconnect {
-        connection: String,
+        connection_id: String,
     },
     /// An MCP message. `id`: what the inner message calls itself (M0, M1).
     Mcp {
@@ -85,13 +85,13 @@ impl Frame {
             | Frame::Mcp { target: Target::Operation { server: it, .. }, .. } => {
                 Subject::Server(it)
             }
-            Frame::Disconnect { connection: it }
+            Frame::Disconnect { connection_id: it }
             | Frame::Mcp { target: Target::Connection(it), .. } => Subject::Connection(it),
         }
     }
 }
 
-/// Which way an MCP message goes. Only M1 has two names for them.
+/// Which direction an MCP message goes. Only M1 has two names for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     ToServer,
@@ -103,8 +103,8 @@ pub enum Direction {
 pub struct Address<'a> {
     /// As its provider calls it.
     pub server: &'a str,
-    pub connection: &'a str,
-    pub request: &'a str,
+    pub connection_id: &'a str,
+    pub request_id: &'a str,
 }
 
 /// How an MCP request ended.
@@ -119,12 +119,12 @@ pub enum Answer {
 const ACP: &str = "acp:";
 
 /// Server ids are compared without one leading `acp:`, which some spellings have.
-pub fn bare(id: &str) -> &str {
+pub fn strip_acp_prefix(id: &str) -> &str {
     id.strip_prefix(ACP).unwrap_or(id)
 }
 
 /// A text that is this id when it is compared.
-pub fn prefixed(id: &str) -> String {
+pub fn escape_acp_prefix(id: &str) -> String {
     match id.starts_with(ACP) {
         true => format!("{ACP}{id}"),
         false => id.to_owned(),
@@ -132,14 +132,14 @@ pub fn prefixed(id: &str) -> String {
 }
 
 /// The server that a message names, as it is spelt there.
-pub fn named_server(call: &Call) -> Option<String> {
+pub fn raw_server_id(call: &Call) -> Option<String> {
     texts(
         call.params.as_ref()?,
         &["serverId", "acpId", "acpUrl", "acp_url", "acp_id", "url", "name"],
     )
 }
 
-pub fn url(server: &str) -> Json {
+pub fn acp_url(server: &str) -> Json {
     Json::string(&format!("{ACP}{server}"))
 }
 
@@ -152,23 +152,23 @@ fn texts(params: &Json, keys: &[&str]) -> Option<String> {
 }
 
 /// Could this be a message of MCP over ACP at all?
-pub(crate) fn concerns(method: &str) -> bool {
+pub(crate) fn is_mcp_method(method: &str) -> bool {
     method.starts_with("mcp/") || method.starts_with("_mcp/") || method == "_scp/mcp"
 }
 
 /// The id that a provider gave to a connection, however it spells it.
-pub fn connection_of(result: &Json) -> Option<String> {
+pub fn connection_id_of(result: &Json) -> Option<String> {
     texts(result, &["connectionId", "connection_id"])
 }
 
 impl Form {
     /// Does it have connections that are opened with a message?
-    pub fn connects(self) -> bool {
+    pub fn has_connections(self) -> bool {
         !matches!(self, Form::M0 | Form::M1 | Form::M7)
     }
 
     /// Do two forms spell the messages of an open connection alike?
-    pub fn talks_like(self, other: Form) -> bool {
+    pub fn shares_messages_with(self, other: Form) -> bool {
         let kind = |form| match form {
             Form::M3t => Form::M3,
             Form::M4 | Form::M5 => Form::M6,
@@ -179,38 +179,38 @@ impl Form {
 
     /// Opens a connection. Unknown members are ignored everywhere, so one spelling does for all that
     /// cannot be told apart.
-    pub fn connect(self, server: &str, chosen: &str) -> Call {
+    pub fn encode_connect(self, server: &str, proposed_id: &str) -> Call {
         let bare = Json::string(server);
         match self {
-            Form::M4 => Call::new("mcp/connect", Json::object([("acpUrl", Some(url(server)))])),
+            Form::M4 => Call::new("mcp/connect", Json::object([("acpUrl", Some(acp_url(server)))])),
             Form::M5 => Call::new("mcp/connect", Json::object([("acpId", Some(bare))])),
             Form::M6 => Call::new("mcp/connect", Json::object([("serverId", Some(bare))])),
             _ => {
-                let chosen = (!chosen.is_empty()).then(|| Json::string(chosen));
-                let members = ["acp_url", "acp_id", "url"].map(|key| (key, Some(url(server))));
-                let members = members.into_iter().chain([("connectionId", chosen)]);
+                let proposed_id = (!proposed_id.is_empty()).then(|| Json::string(proposed_id));
+                let members = ["acp_url", "acp_id", "url"].map(|key| (key, Some(acp_url(server))));
+                let members = members.into_iter().chain([("connectionId", proposed_id)]);
                 Call::new("_mcp/connect", Json::object(members))
             }
         }
     }
 
-    /// A connect in every spelling, for whoever is on the way: programs of this form read it even if it
+    /// A connect in every spelling, for whoever is on the direction: programs of this form read it even if it
     /// is not for them, and what they pass on has only the spelling they know.
-    pub fn spelt_out(self, call: Call, server: &str) -> Call {
+    pub fn with_all_server_keys(self, call: Call, server: &str) -> Call {
         if !matches!(self, Form::M2 | Form::M3) {
             return call;
         }
         let missing = |params: &Json, key: &str| params.member(key).is_none();
         let params = call.params.map(|params| {
             let keys = ["acp_url", "acp_id", "url"].into_iter().filter(|key| missing(&params, key));
-            keys.fold(params.clone(), |it, key| it.with_at(&[key], Some(&url(server))))
+            keys.fold(params.clone(), |it, key| it.with_at(&[key], Some(&acp_url(server))))
         });
         Call { params, ..call }
     }
 
     /// The answer to a consumer that has connected in this form.
-    pub fn connected(self, connection: &str) -> Json {
-        let id = || Some(Json::string(connection));
+    pub fn encode_connect_result(self, connection_id: &str) -> Json {
+        let id = || Some(Json::string(connection_id));
         match self {
             Form::M4 | Form::M5 | Form::M6 => Json::object([("connectionId", id())]),
             _ => Json::object([("connection_id", id()), ("connectionId", id())]),
@@ -218,8 +218,8 @@ impl Form {
     }
 
     /// Closes a connection, and whether that is a request.
-    pub fn disconnect(self, connection: &str) -> (Call, bool) {
-        let id = || Some(Json::string(connection));
+    pub fn encode_disconnect(self, connection_id: &str) -> (Call, bool) {
+        let id = || Some(Json::string(connection_id));
         match self {
             Form::M4 | Form::M5 | Form::M6 => {
                 (Call::new("mcp/disconnect", Json::object([("connectionId", id())])), true)
@@ -232,8 +232,14 @@ impl Form {
     }
 
     /// Carries an MCP message; `id` is that of the request, if it is one.
-    pub fn say(self, way: Direction, address: Address<'_>, id: Option<&Id>, call: &Call) -> Call {
-        let request = id.is_some();
+    pub fn encode_message(
+        self,
+        direction: Direction,
+        address: Address<'_>,
+        id: Option<&Id>,
+        call: &Call,
+    ) -> Call {
+        let is_request = id.is_some();
         let message = || {
             Json::object([
                 ("jsonrpc", Some(Json::string("2.0"))),
@@ -249,44 +255,46 @@ impl Form {
             let inner = [("method", Some(call.method.json().clone())), ("params", params)];
             Call::new(method, Json::object(target.into_iter().chain(inner)))
         };
-        let connection = || [("connectionId", Some(Json::string(address.connection))), ("", None)];
+        let connection_id =
+            || [("connectionId", Some(Json::string(address.connection_id))), ("", None)];
         match self {
             Form::M0 => {
                 let name = Some(Json::string(address.server));
                 Call::new("_scp/mcp", Json::object([("name", name), ("message", Some(message()))]))
             }
             Form::M1 => {
-                let method = match (way, request) {
+                let method = match (direction, is_request) {
                     (Direction::ToServer, true) => "_mcp/client_to_server/request",
                     (Direction::ToServer, false) => "_mcp/client_to_server/notification",
                     (Direction::ToClient, true) => "_mcp/server_to_client/request",
                     (Direction::ToClient, false) => "_mcp/server_to_client/notification",
                 };
-                let members = [("url", Some(url(address.server))), ("message", Some(message()))];
+                let members =
+                    [("url", Some(acp_url(address.server))), ("message", Some(message()))];
                 Call::new(method, Json::object(members))
             }
             Form::M2 => {
-                flat(if request { "_mcp/request" } else { "_mcp/notification" }, connection())
+                flat(if is_request { "_mcp/request" } else { "_mcp/notification" }, connection_id())
             }
-            Form::M3 | Form::M3t => flat("_mcp/message", connection()),
-            Form::M4 | Form::M5 | Form::M6 => flat("mcp/message", connection()),
+            Form::M3 | Form::M3t => flat("_mcp/message", connection_id()),
+            Form::M4 | Form::M5 | Form::M6 => flat("mcp/message", connection_id()),
             Form::M7 => flat(
                 "mcp/message",
                 [
                     ("serverId", Some(Json::string(address.server))),
-                    ("requestId", Some(Json::string(address.request))),
+                    ("requestId", Some(Json::string(address.request_id))),
                 ],
             ),
         }
     }
 
     /// Has the server taken what it was asked?
-    pub fn is_good(self, outcome: &Outcome) -> bool {
-        matches!(self.open(outcome.clone()), Answer::FromServer(Outcome::Result(_)))
+    pub fn is_success(self, outcome: &Outcome) -> bool {
+        matches!(self.decode_answer(outcome.clone()), Answer::FromServer(Outcome::Result(_)))
     }
 
     /// What the answer to a message in this form says.
-    pub fn open(self, outcome: Outcome) -> Answer {
+    pub fn decode_answer(self, outcome: Outcome) -> Answer {
         let Outcome::Result(result) = &outcome else {
             let Outcome::Error(error) = outcome else { unreachable!("an outcome is one of two") };
             return match self {
@@ -321,7 +329,7 @@ impl Form {
     }
 
     /// The answer to a message in this form, for whom it is addressed to.
-    pub fn close(self, address: Address<'_>, id: Option<&Id>, answer: Answer) -> Outcome {
+    pub fn encode_answer(self, address: Address<'_>, id: Option<&Id>, answer: Answer) -> Outcome {
         let said = match answer {
             Answer::NotDelivered(error) => return Outcome::Error(error),
             Answer::FromServer(said) => said,
@@ -352,7 +360,8 @@ mod tests {
     use super::*;
     use acp_wire::Message;
 
-    const ADDRESS: Address<'static> = Address { server: "U", connection: "V", request: "r-1" };
+    const ADDRESS: Address<'static> =
+        Address { server: "U", connection_id: "V", request_id: "r-1" };
 
     fn call(line: &str) -> Call {
         match Message::parse(&line.to_owned().into()).unwrap() {
@@ -367,8 +376,8 @@ mod tests {
         let tools = || Call::new("tools/list", None);
         let say =
             |target, id: Option<&str>| Frame::Mcp { target, call: tools(), id: id.map(Id::string) };
-        let connection = || Target::Connection("V".into());
-        let connect = || Frame::Connect { server: "U".into(), chosen: None };
+        let connection_id = || Target::Connection("V".into());
+        let connect = || Frame::Connect { server: "U".into(), proposed_id: None };
         for (line, form, word) in [
             (
                 r#"{"id":1,"method":"_scp/mcp","params":{"name":"U","message":{"jsonrpc":"2.0","id":"m1","method":"tools/list"}}}"#,
@@ -393,7 +402,7 @@ mod tests {
             (
                 r#"{"id":2,"method":"_mcp/connect","params":{"connectionId":"W","url":"acp:U"}}"#,
                 Form::M3t,
-                Frame::Connect { server: "U".into(), chosen: Some("W".into()) },
+                Frame::Connect { server: "U".into(), proposed_id: Some("W".into()) },
             ),
             (r#"{"id":2,"method":"mcp/connect","params":{"acpUrl":"acp:U"}}"#, Form::M4, connect()),
             (r#"{"id":2,"method":"mcp/connect","params":{"acpId":"U"}}"#, Form::M5, connect()),
@@ -401,35 +410,35 @@ mod tests {
             (
                 r#"{"id":3,"method":"_mcp/request","params":{"connectionId":"V","method":"tools/list"}}"#,
                 Form::M2,
-                say(connection(), None),
+                say(connection_id(), None),
             ),
             (
                 r#"{"id":3,"method":"_mcp/message","params":{"connectionId":"V","method":"tools/list"}}"#,
                 Form::M3,
-                say(connection(), None),
+                say(connection_id(), None),
             ),
             (
                 r#"{"id":3,"method":"mcp/message","params":{"connectionId":"V","method":"tools/list"}}"#,
                 Form::M6,
-                say(connection(), None),
+                say(connection_id(), None),
             ),
             (
                 r#"{"id":9,"method":"mcp/message","params":{"serverId":"U","requestId":"r-1","method":"tools/list"}}"#,
                 Form::M7,
-                say(Target::Operation { server: "U".into(), request: "r-1".into() }, None),
+                say(Target::Operation { server: "U".into(), request_id: "r-1".into() }, None),
             ),
             (
                 r#"{"method":"_mcp/disconnect","params":{"connection_id":"V"}}"#,
                 Form::M3,
-                Frame::Disconnect { connection: "V".into() },
+                Frame::Disconnect { connection_id: "V".into() },
             ),
             (
                 r#"{"id":8,"method":"mcp/disconnect","params":{"connectionId":"V"}}"#,
                 Form::M6,
-                Frame::Disconnect { connection: "V".into() },
+                Frame::Disconnect { connection_id: "V".into() },
             ),
         ] {
-            assert_eq!(read(&call(line)), Some((form, word)), "{line}");
+            assert_eq!(decode(&call(line)), Some((form, word)), "{line}");
         }
     }
 
@@ -442,7 +451,7 @@ mod tests {
             r#"{"id":1,"method":"mcp/connect","params":{"serverId":7}}"#,
             r#"{"id":1,"method":"_mcp/other","params":{"connectionId":"V","method":"x"}}"#,
         ] {
-            assert_eq!(read(&call(line)), None, "{line}");
+            assert_eq!(decode(&call(line)), None, "{line}");
         }
     }
 
@@ -453,26 +462,29 @@ mod tests {
     fn what_a_form_writes_it_reads() {
         let inner = Call::new("tools/call", Json::trusted(r#"{"n": 1.10}"#));
         for form in ALL {
-            for (way, id) in [
+            for (direction, id) in [
                 (Direction::ToServer, Some(Id::string("c:1"))),
                 (Direction::ToServer, None),
                 (Direction::ToClient, Some(Id::string("c:1"))),
                 (Direction::ToClient, None),
             ] {
-                let said = form.say(way, ADDRESS, id.as_ref(), &inner);
-                let Some((read_as, Frame::Mcp { call, .. })) = read(&said) else {
+                let said = form.encode_message(direction, ADDRESS, id.as_ref(), &inner);
+                let Some((read_as, Frame::Mcp { call, .. })) = decode(&said) else {
                     panic!("{form:?}: {said:?}")
                 };
-                assert!(read_as.talks_like(form));
+                assert!(read_as.shares_messages_with(form));
                 assert_eq!(call, inner);
             }
-            if form.connects() {
-                let connect = form.connect("U", "V");
-                let (_, word) = read(&connect).unwrap();
-                assert_eq!(word, Frame::Connect { server: "U".into(), chosen: None });
-                assert_eq!(connection_of(&form.connected("V")).as_deref(), Some("V"));
-                let (_, word) = read(&form.disconnect("V").0).unwrap();
-                assert_eq!(word, Frame::Disconnect { connection: "V".into() });
+            if form.has_connections() {
+                let connect = form.encode_connect("U", "V");
+                let (_, word) = decode(&connect).unwrap();
+                assert_eq!(word, Frame::Connect { server: "U".into(), proposed_id: None });
+                assert_eq!(
+                    connection_id_of(&form.encode_connect_result("V")).as_deref(),
+                    Some("V")
+                );
+                let (_, word) = decode(&form.encode_disconnect("V").0).unwrap();
+                assert_eq!(word, Frame::Disconnect { connection_id: "V".into() });
             }
         }
     }
@@ -483,14 +495,18 @@ mod tests {
         let error = Outcome::Error(Json::trusted(r#"{"code":-32000,"message":"no"}"#));
         for form in ALL {
             for said in [&result, &error] {
-                let closed = form.close(ADDRESS, None, Answer::FromServer(said.clone()));
-                assert_eq!(form.open(closed), Answer::FromServer(said.clone()), "{form:?}");
+                let closed = form.encode_answer(ADDRESS, None, Answer::FromServer(said.clone()));
+                assert_eq!(
+                    form.decode_answer(closed),
+                    Answer::FromServer(said.clone()),
+                    "{form:?}"
+                );
             }
         }
         let Outcome::Error(error) = error else { unreachable!() };
         for form in [Form::M0, Form::M1, Form::M7] {
             let failed = Outcome::Error(error.clone());
-            assert_eq!(form.open(failed), Answer::NotDelivered(error.clone()), "{form:?}");
+            assert_eq!(form.decode_answer(failed), Answer::NotDelivered(error.clone()), "{form:?}");
         }
     }
 
@@ -503,7 +519,11 @@ mod tests {
             r#"{"tools":[]}"#,
         ] {
             let said = Answer::FromServer(Outcome::Result(Json::trusted(r#"{"tools":[]}"#)));
-            assert_eq!(Form::M0.open(Outcome::Result(Json::trusted(answer))), said, "{answer}");
+            assert_eq!(
+                Form::M0.decode_answer(Outcome::Result(Json::trusted(answer))),
+                said,
+                "{answer}"
+            );
         }
     }
 }

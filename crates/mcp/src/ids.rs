@@ -4,8 +4,8 @@
 use acp_wire::Id;
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Ids {
-    word: String,
+pub(crate) struct RequestIds {
+    secret: String,
     last: u64,
 }
 
@@ -18,14 +18,14 @@ pub(crate) enum Purpose {
     Input,
 }
 
-impl Ids {
+impl RequestIds {
     /// `word`: one that no peer can guess.
-    pub fn new(word: &str) -> Ids {
-        Ids { word: word.to_owned(), last: 0 }
+    pub fn new(secret: &str) -> RequestIds {
+        RequestIds { secret: secret.to_owned(), last: 0 }
     }
 
     /// A number that was not used before.
-    pub fn fresh(&mut self) -> u64 {
+    pub fn next_number(&mut self) -> u64 {
         self.last += 1;
         self.last
     }
@@ -35,7 +35,7 @@ impl Ids {
             Purpose::Client => "mcp",
             Purpose::Input => "mcp-input",
         };
-        format!("conductor/{purpose}:{}:", self.word)
+        format!("conductor/{purpose}:{}:", self.secret)
     }
 
     pub fn id(&self, purpose: Purpose, number: u64) -> Id {

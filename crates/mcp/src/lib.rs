@@ -17,15 +17,15 @@
 //! - [`stateless`]: between MCP with connections and MCP without
 //! - [`broker`]: the list of its parts, and the way of a message through them
 //!   - Each table belongs to one part, which nothing else touches: `registry` (the servers, and the set-up
-//!     requests that declare them), `talks` (conversations, and the ids of their connections), `questions`
+//!     requests that declare them), `connections` (conversations, and the ids of their connections), `questions`
 //!     (requests that are not answered, their limits and retries), `operations` (requests between a stateless
-//!     side and one with connections), `inputs` (what consumers are asked), `greetings` (`initialize`), `held`
+//!     side and one with connections), `input_requests` (what consumers are asked), `pending_initializes` (`initialize`), `held`
 //!     (what waits for the shell to open a place)
 //!   - The way of a message: `set_up` (requests that set a session up), `consumer` and `provider` (what they
 //!     say), `opening`, `ending`, `words`, `repeat` and `spare` (a conversation and its requests), `input`
 //!     (what a server wants to know before it answers), `right` and `passing` (which component may say what,
 //!     and for which one a message is), `absence` (what becomes of it all when a component dies)
-//!   - Single records: `server`, `talk`, `question`
+//!   - Single records: `server`, `connection`, `question`
 //! - [`bridge`]: the agent's hop, in the same way. Its parts are `transport` (what is known of the agent),
 //!   `tickets` (the places where its MCP clients connect), `sessions`, `clients` and `requests` (what was asked
 //!   in the chain for a client); `set_up` declares servers to the agent, `client` is one MCP client
@@ -45,5 +45,5 @@ mod ids;
 pub mod stateless;
 
 pub use bridge::BridgePolicy;
-pub use broker::{Broker, Cx, Hop, Step};
+pub use broker::{Broker, Context, Hop, Step};
 pub use endpoint::{ClientId, Endpoint, Ticket, Transport};

@@ -12,13 +12,13 @@ pub const DISCOVER: &str = "server/discover";
 pub const PING: &str = "ping";
 
 /// The version that M7 carries.
-const STATELESS: &str = "2026-07-28";
+const STATELESS_VERSION: &str = "2026-07-28";
 /// The last version with connections.
-const CONNECTED: &str = "2025-11-25";
+const LAST_CONNECTION_VERSION: &str = "2025-11-25";
 
-const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-const INFO: &str = "io.modelcontextprotocol/clientInfo";
+const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const META_INFO: &str = "io.modelcontextprotocol/clientInfo";
 
 fn complete() -> Json {
     Json::string("complete")
@@ -30,20 +30,20 @@ fn params_of(call: &Call) -> Json {
 
 /// What a client said of itself in its `initialize`.
 #[derive(Debug, Clone)]
-pub struct Client {
+pub struct ClientInfo {
     version: Option<Json>,
     capabilities: Json,
     info: Option<Json>,
 }
 
-impl Client {
-    pub fn unknown() -> Client {
-        Client { version: None, capabilities: Json::EMPTY, info: None }
+impl ClientInfo {
+    pub fn unknown() -> ClientInfo {
+        ClientInfo { version: None, capabilities: Json::EMPTY, info: None }
     }
 
-    pub fn of(initialize: &Call) -> Client {
+    pub fn of(initialize: &Call) -> ClientInfo {
         let params = params_of(initialize);
-        Client {
+        ClientInfo {
             version: params.member("protocolVersion").map(|json| json.detached()),
             capabilities: params
                 .member("capabilities")
@@ -54,7 +54,7 @@ impl Client {
     }
 
     /// Would it answer this request of a server?
-    fn takes(&self, method: &str) -> bool {
+    fn supports(&self, method: &str) -> bool {
         let capability = match method {
             "sampling/createMessage" => "sampling",
             "elicitation/create" => "elicitation",
@@ -66,29 +66,30 @@ impl Client {
 }
 
 /// Does a request say all that a server without connections has to know?
-pub fn stands_for_itself(call: &Call) -> bool {
-    call.params.as_ref().is_some_and(|params| params.at(&["_meta", VERSION]).is_some())
+pub fn is_stateless_request(call: &Call) -> bool {
+    call.params.as_ref().is_some_and(|params| params.at(&["_meta", META_VERSION]).is_some())
 }
 
 /// A request of a connection as one that stands for itself.
-pub fn detached(call: &Call, client: &Client) -> Call {
+pub fn to_stateless_request(call: &Call, client: &ClientInfo) -> Call {
     let mut params = params_of(call);
-    if params.at(&["_meta", VERSION]).is_none() {
-        params = params.with_at(&["_meta", VERSION], Some(&Json::string(STATELESS)));
+    if params.at(&["_meta", META_VERSION]).is_none() {
+        params = params.with_at(&["_meta", META_VERSION], Some(&Json::string(STATELESS_VERSION)));
     }
-    if params.at(&["_meta", CAPABILITIES]).is_none() {
-        params = params.with_at(&["_meta", CAPABILITIES], Some(&client.capabilities));
+    if params.at(&["_meta", META_CAPABILITIES]).is_none() {
+        params = params.with_at(&["_meta", META_CAPABILITIES], Some(&client.capabilities));
     }
-    if let Some(info) = client.info.as_ref().filter(|_| params.at(&["_meta", INFO]).is_none()) {
-        params = params.with_at(&["_meta", INFO], Some(info));
+    if let Some(info) = client.info.as_ref().filter(|_| params.at(&["_meta", META_INFO]).is_none())
+    {
+        params = params.with_at(&["_meta", META_INFO], Some(info));
     }
     Call { params: Some(params), ..call.clone() }
 }
 
 /// A request that stands for itself as one of a connection.
-pub fn attached(call: &Call) -> Call {
+pub fn to_connection_request(call: &Call) -> Call {
     let Some(mut params) = call.params.clone().filter(Json::is_object) else { return call.clone() };
-    for key in [VERSION, CAPABILITIES, INFO] {
+    for key in [META_VERSION, META_CAPABILITIES, META_INFO] {
         params = params.with_at(&["_meta", key], None);
     }
     if params.member("_meta").is_some_and(|meta| meta.is_empty_object()) {
@@ -98,7 +99,7 @@ pub fn attached(call: &Call) -> Call {
 }
 
 /// The outcome of a connection's request, for a consumer of stateless MCP.
-pub fn completed(outcome: Outcome) -> Outcome {
+pub fn with_result_type(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Result(result) if result.is_object() && result.member("resultType").is_none() => {
             Outcome::Result(result.with_at(&["resultType"], Some(&complete())))
@@ -109,55 +110,57 @@ pub fn completed(outcome: Outcome) -> Outcome {
 
 /// What came of a stateless request.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Stage {
+pub enum StatelessOutcome {
     Done(Outcome),
     /// The server wants to know something of the client first: a name for each question, and what to
     /// repeat to it.
-    Asks {
-        questions: Vec<(String, Call)>,
+    InputRequired {
+        requests: Vec<(String, Call)>,
         state: Option<Json>,
     },
 }
 
 /// Reads the outcome of a stateless request for the consumer of a connection.
-pub fn stage(outcome: Outcome, client: &Client) -> Stage {
-    let Outcome::Result(result) = &outcome else { return Stage::Done(outcome) };
+pub fn read_outcome(outcome: Outcome, client: &ClientInfo) -> StatelessOutcome {
+    let Outcome::Result(result) = &outcome else { return StatelessOutcome::Done(outcome) };
     let kind = result.member("resultType");
     match kind.as_ref().and_then(Json::text).as_deref() {
         Some("input_required") => {
-            let questions = result.member("inputRequests").map(|json| json.members());
-            let questions: Vec<(String, Call)> = questions
+            let requests = result.member("inputRequests").map(|json| json.members());
+            let requests: Vec<(String, Call)> = requests
                 .unwrap_or_default()
                 .into_iter()
-                .filter_map(|(name, question)| {
-                    let method = question.member("method")?.text()?.into_owned();
-                    let params = question.member("params").map(|json| json.detached());
+                .filter_map(|(name, request)| {
+                    let method = request.member("method")?.text()?.into_owned();
+                    let params = request.member("params").map(|json| json.detached());
                     Some((name, Call::new(&method, params)))
                 })
                 .collect();
             let refused =
-                questions.iter().find(|(_, question)| !client.takes(&question.method.name()));
+                requests.iter().find(|(_, request)| !client.supports(&request.method.name()));
             match refused {
-                Some((_, question)) => {
+                Some((_, request)) => {
                     let why = format!(
                         "the server needs '{}' of its client, which does not offer it",
-                        question.method.name()
+                        request.method.name()
                     );
-                    Stage::Done(Outcome::error(code::INTERNAL_ERROR, &why))
+                    StatelessOutcome::Done(Outcome::error(code::INTERNAL_ERROR, &why))
                 }
-                None => Stage::Asks {
-                    questions,
+                None => StatelessOutcome::InputRequired {
+                    requests,
                     state: result.member("requestState").map(|json| json.detached()),
                 },
             }
         }
-        Some("complete") => Stage::Done(Outcome::Result(result.with_at(&["resultType"], None))),
-        _ => Stage::Done(outcome),
+        Some("complete") => {
+            StatelessOutcome::Done(Outcome::Result(result.with_at(&["resultType"], None)))
+        }
+        _ => StatelessOutcome::Done(outcome),
     }
 }
 
 /// The same request again, with what the server wanted to know.
-pub fn again(call: &Call, answers: &[(String, Json)], state: Option<&Json>) -> Call {
+pub fn with_input_responses(call: &Call, answers: &[(String, Json)], state: Option<&Json>) -> Call {
     let answers =
         Json::object(answers.iter().map(|(name, answer)| (name.as_str(), Some(answer.clone()))));
     let params = params_of(call)
@@ -168,7 +171,7 @@ pub fn again(call: &Call, answers: &[(String, Json)], state: Option<&Json>) -> C
 
 /// What a stateless server would answer to `initialize`, made from what it answers to
 /// `server/discover`. Without that, it is taken to have tools.
-pub fn initialized(discovered: Option<&Json>, client: &Client, name: &str) -> Json {
+pub fn initialize_result(discovered: Option<&Json>, client: &ClientInfo, name: &str) -> Json {
     let tools = || Json::object([("tools", Some(Json::EMPTY))]);
     let of = |key: &str| discovered.and_then(|result| result.member(key));
     let info = of("serverInfo")
@@ -179,7 +182,7 @@ pub fn initialized(discovered: Option<&Json>, client: &Client, name: &str) -> Js
     };
     let version = client.version.clone().filter(Json::is_string);
     Json::object([
-        ("protocolVersion", Some(version.unwrap_or_else(|| Json::string(CONNECTED)))),
+        ("protocolVersion", Some(version.unwrap_or_else(|| Json::string(LAST_CONNECTION_VERSION)))),
         ("capabilities", Some(of("capabilities").unwrap_or_else(tools))),
         ("serverInfo", Some(info.unwrap_or_else(unnamed))),
         ("instructions", of("instructions").filter(|it| it.is_string())),
@@ -187,8 +190,8 @@ pub fn initialized(discovered: Option<&Json>, client: &Client, name: &str) -> Js
 }
 
 /// What a connection's server would answer to `server/discover`, made from its `initialize`.
-pub fn discovered(initialized: &Json) -> Json {
-    let versions = Json::array([&Json::string(STATELESS)]);
+pub fn discover_result(initialized: &Json) -> Json {
+    let versions = Json::array([&Json::string(STATELESS_VERSION)]);
     let of = |key: &str| initialized.member(key);
     Json::object([
         ("resultType", Some(complete())),
@@ -203,16 +206,16 @@ pub fn discovered(initialized: &Json) -> Json {
 
 /// Our own `initialize` to the server of a connection, on behalf of a stateless consumer that has
 /// said this first.
-pub fn initialize(first: Option<&Call>) -> Call {
+pub fn initialize_request(first: Option<&Call>) -> Call {
     let of = |key: &str| first?.params.as_ref()?.at(&["_meta", key]);
     let ours = || {
         let version = Json::string(env!("CARGO_PKG_VERSION"));
         Json::object([("name", Some(Json::string("conductor"))), ("version", Some(version))])
     };
     let params = Json::object([
-        ("protocolVersion", Some(Json::string(CONNECTED))),
+        ("protocolVersion", Some(Json::string(LAST_CONNECTION_VERSION))),
         ("capabilities", Some(Json::EMPTY)),
-        ("clientInfo", Some(of(INFO).unwrap_or_else(ours))),
+        ("clientInfo", Some(of(META_INFO).unwrap_or_else(ours))),
     ]);
     Call::new(INITIALIZE, params)
 }
@@ -220,19 +223,19 @@ pub fn initialize(first: Option<&Call>) -> Call {
 /// Says in our own `server/discover` that a connection would do better. A conductor inside ours that
 /// stands in for a server with connections then refuses: requests that the server has for its client
 /// would be lost otherwise.
-const CONNECTS: &str = "conductor/connects";
+const PREFERS_CONNECTION: &str = "conductor/connects";
 
 /// Our own `server/discover`, of a consumer that has connections (`connects`) or has given them up.
-pub fn discover(connects: bool) -> Call {
-    let call = detached(&Call::new(DISCOVER, None), &Client::unknown());
-    let marked = |it: Json| it.with_at(&["_meta", CONNECTS], Some(&Json::TRUE));
-    Call { params: call.params.map(|it| if connects { marked(it) } else { it }), ..call }
+pub fn discover_request(prefers_connection: bool) -> Call {
+    let call = to_stateless_request(&Call::new(DISCOVER, None), &ClientInfo::unknown());
+    let marked = |it: Json| it.with_at(&["_meta", PREFERS_CONNECTION], Some(&Json::TRUE));
+    Call { params: call.params.map(|it| if prefers_connection { marked(it) } else { it }), ..call }
 }
 
 /// Whether this is the `server/discover` of a conductor that would rather have a connection.
-pub fn would_connect(call: &Call) -> bool {
+pub fn prefers_connection(call: &Call) -> bool {
     let params = call.params.as_ref();
-    call.is(DISCOVER) && params.is_some_and(|it| it.at(&["_meta", CONNECTS]).is_some())
+    call.is(DISCOVER) && params.is_some_and(|it| it.at(&["_meta", PREFERS_CONNECTION]).is_some())
 }
 
 /// The token under which the progress of a request is told.
@@ -241,7 +244,7 @@ pub fn progress_token(call: &Call) -> Option<Json> {
 }
 
 /// What a server without connections cannot be asked, and one with them does not know.
-pub fn unknown_method(method: &str) -> Json {
+pub fn method_not_found(method: &str) -> Json {
     let why = format!("method not found: {method}");
     error_object(code::METHOD_NOT_FOUND, &why, None)
 }
@@ -250,10 +253,10 @@ pub fn unknown_method(method: &str) -> Json {
 mod tests {
     #[test]
     fn our_own_discovery_says_that_a_connection_would_do_better() {
-        assert!(super::would_connect(&super::discover(true)));
-        assert!(!super::would_connect(&super::discover(false)));
-        let other = super::Call { method: "tools/list".into(), ..super::discover(true) };
-        assert!(!super::would_connect(&other));
+        assert!(super::prefers_connection(&super::discover_request(true)));
+        assert!(!super::prefers_connection(&super::discover_request(false)));
+        let other = super::Call { method: "tools/list".into(), ..super::discover_request(true) };
+        assert!(!super::prefers_connection(&other));
     }
 
     use super::*;
@@ -271,47 +274,65 @@ mod tests {
                 r#"{"protocolVersion":"2025-06-18","capabilities":{"roots":{}},"clientInfo":{"name":"c"}}"#,
             ),
         );
-        let client = Client::of(&hello);
+        let client = ClientInfo::of(&hello);
         let call = Call::new(
             "tools/call",
             json(r#"{"name":"x","arguments":{"n":1.10},"_meta":{"progressToken":7}}"#),
         );
-        let alone = detached(&call, &client);
+        let alone = to_stateless_request(&call, &client);
         assert_eq!(
             alone.params.clone().unwrap().as_str(),
             r#"{"name":"x","arguments":{"n":1.10},"_meta":{"progressToken":7,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"roots":{}},"io.modelcontextprotocol/clientInfo":{"name":"c"}}}"#
         );
-        assert_eq!(attached(&alone), call);
-        assert_eq!(detached(&alone, &Client::unknown()), alone, "said once is enough");
+        assert_eq!(to_connection_request(&alone), call);
+        assert_eq!(
+            to_stateless_request(&alone, &ClientInfo::unknown()),
+            alone,
+            "said once is enough"
+        );
         let bare = Call::new("tools/list", None);
-        assert_eq!(attached(&detached(&bare, &client)).params.unwrap().as_str(), "{}");
+        assert_eq!(
+            to_connection_request(&to_stateless_request(&bare, &client)).params.unwrap().as_str(),
+            "{}"
+        );
     }
 
     #[test]
     fn a_server_that_asks_back_is_understood() {
-        let asks = Outcome::Result(json(
+        let outcome = Outcome::Result(json(
             r#"{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"},"b":{"method":"sampling/createMessage","params":{"x":1}}},"requestState":"s"}"#,
         ));
-        let able =
-            Client { capabilities: json(r#"{"roots":{},"sampling":{}}"#), ..Client::unknown() };
-        let Stage::Asks { questions, state } = stage(asks.clone(), &able) else { panic!() };
-        assert_eq!(questions[1].1, Call::new("sampling/createMessage", json(r#"{"x":1}"#)));
+        let able = ClientInfo {
+            capabilities: json(r#"{"roots":{},"sampling":{}}"#),
+            ..ClientInfo::unknown()
+        };
+        let StatelessOutcome::InputRequired { requests, state } =
+            read_outcome(outcome.clone(), &able)
+        else {
+            panic!()
+        };
+        assert_eq!(requests[1].1, Call::new("sampling/createMessage", json(r#"{"x":1}"#)));
         let call = Call::new("tools/call", json(r#"{"name":"t"}"#));
-        let retry = again(&call, &[("a".into(), json(r#"{"roots":[]}"#))], state.as_ref());
+        let retry =
+            with_input_responses(&call, &[("a".into(), json(r#"{"roots":[]}"#))], state.as_ref());
         assert_eq!(
             retry.params.unwrap().as_str(),
             r#"{"name":"t","inputResponses":{"a":{"roots":[]}},"requestState":"s"}"#
         );
-        let Stage::Done(Outcome::Error(error)) = stage(asks, &Client::unknown()) else { panic!() };
+        let StatelessOutcome::Done(Outcome::Error(error)) =
+            read_outcome(outcome, &ClientInfo::unknown())
+        else {
+            panic!()
+        };
         assert!(error.as_str().contains("roots/list"));
     }
 
     #[test]
     fn the_kind_of_a_result_is_added_and_taken_away() {
         let plain = Outcome::Result(json(r#"{"content":[]}"#));
-        let typed = completed(plain.clone());
+        let typed = with_result_type(plain.clone());
         assert_eq!(typed, Outcome::Result(json(r#"{"content":[],"resultType":"complete"}"#)));
-        assert_eq!(stage(typed, &Client::unknown()), Stage::Done(plain));
+        assert_eq!(read_outcome(typed, &ClientInfo::unknown()), StatelessOutcome::Done(plain));
     }
 
     #[test]
@@ -320,15 +341,15 @@ mod tests {
             r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"prompts":{}},"serverInfo":{"name":"s","version":"1"},"instructions":"i"}"#,
         );
         let client =
-            Client::of(&Call::new(INITIALIZE, json(r#"{"protocolVersion":"2025-06-18"}"#)));
-        let made = initialized(Some(&found), &client, "n");
+            ClientInfo::of(&Call::new(INITIALIZE, json(r#"{"protocolVersion":"2025-06-18"}"#)));
+        let made = initialize_result(Some(&found), &client, "n");
         assert_eq!(
             made.as_str(),
             r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"prompts":{}},"serverInfo":{"name":"s","version":"1"},"instructions":"i"}"#
         );
-        let back = discovered(&made);
+        let back = discover_result(&made);
         assert!(back.as_str().contains(r#""capabilities":{"tools":{},"prompts":{}},"serverInfo":{"name":"s","version":"1"},"instructions":"i""#));
-        let guessed = initialized(None, &Client::unknown(), "n");
+        let guessed = initialize_result(None, &ClientInfo::unknown(), "n");
         assert!(
             guessed.as_str().contains(r#""capabilities":{"tools":{}},"serverInfo":{"name":"n""#),
             "{guessed}"

@@ -1,4 +1,4 @@
-//! MCP over ACP: the exchange (crate `mcp`) as a stage.
+//! MCP over ACP: the broker (crate `mcp`) as a stage.
 
 use acp_wire::{LinkProtocol, Message};
 use mcp::{Broker, Step};
@@ -48,7 +48,7 @@ impl Mcp {
         let Some(broker) = self.broker.as_mut().filter(|it| it.is_relevant(message)) else {
             return StageResult::Pass;
         };
-        let mut cx = mcp::Cx { now: cx.now, out: steps };
+        let mut cx = mcp::Context { now: cx.now, out: steps };
         let left = broker.arrived(hop, super::take(message), &mut cx);
         pass(message, left)
     }
@@ -63,13 +63,13 @@ impl Mcp {
         let hop = self.hop(hop);
         let relevant = |it: &&mut Broker| it.is_relevant_delivery(hop.seat, message);
         let Some(broker) = self.broker.as_mut().filter(relevant) else { return StageResult::Pass };
-        let mut cx = mcp::Cx { now: cx.now, out: steps };
+        let mut cx = mcp::Context { now: cx.now, out: steps };
         let left = broker.deliver(hop, super::take(message), &mut cx);
         pass(message, left)
     }
 }
 
-/// Puts back what the exchange has left of a message.
+/// Puts back what the broker has left of a message.
 fn pass(message: &mut Message, left: Option<Message>) -> StageResult {
     match left {
         Some(left) => {
@@ -81,15 +81,15 @@ fn pass(message: &mut Message, left: Option<Message>) -> StageResult {
 }
 
 impl Stages {
-    pub(super) fn with_broker(&mut self, act: impl FnOnce(&mut Broker, &mut mcp::Cx<'_>)) {
+    pub(super) fn with_broker(&mut self, act: impl FnOnce(&mut Broker, &mut mcp::Context<'_>)) {
         if let Some(broker) = &mut self.mcp.broker {
             let mut steps = Vec::new();
-            act(broker, &mut mcp::Cx { now: self.cx.now, out: &mut steps });
+            act(broker, &mut mcp::Context { now: self.cx.now, out: &mut steps });
             self.perform(steps);
         }
     }
 
-    /// Performs what the exchange wants done. Its messages go on from its place.
+    /// Performs what the broker wants done. Its messages go on from its place.
     pub(super) fn perform(&mut self, steps: Vec<Step>) {
         for step in steps {
             match step {

@@ -1,4 +1,4 @@
-//! The whole core under faults: router, exchange, replay and watchdog, with real dialects on every link
+//! The whole core under faults: router, MCP broker, replay and watchdog, with real dialects on every link
 //! and made-up players around them.
 //!
 //! Every case can be played again, and is told in full:

@@ -88,15 +88,15 @@ impl Provider {
 
     /// Says whether the request was meant for it.
     pub fn on_request(&mut self, id: &Id, call: &Call, pen: &mut Pen<'_>) -> bool {
-        match form::read(call) {
+        match form::decode(call) {
             Some((_, Frame::Connect { server, .. })) if self.servers.contains(&server) => {
                 self.last += 1;
                 let connection = format!("v-{}-{}", self.life, self.last);
-                let result = self.form.connected(&connection);
+                let result = self.form.encode_connect_result(&connection);
                 self.connections.insert(connection, false);
                 pen.say(Side::Agent, Message::response(id.clone(), Outcome::Result(result)));
             }
-            Some((_, Frame::Disconnect { connection }))
+            Some((_, Frame::Disconnect { connection_id: connection }))
                 if self.connections.contains_key(&connection) =>
             {
                 self.connections.remove(&connection);
@@ -120,8 +120,8 @@ impl Provider {
     }
 
     pub fn on_notification(&mut self, call: &Call, pen: &mut Pen<'_>) -> bool {
-        match form::read(call) {
-            Some((_, Frame::Disconnect { connection })) => {
+        match form::decode(call) {
+            Some((_, Frame::Disconnect { connection_id: connection })) => {
                 self.connections.remove(&connection).is_some()
             }
             Some((_, Frame::Mcp { target: Target::Connection(it), .. })) => {
@@ -177,9 +177,9 @@ impl Provider {
     }
 
     fn answer(&self, id: Id, inner: Option<Id>, connection: &str, result: Json, pen: &mut Pen<'_>) {
-        let address = Address { server: "", connection, request: "" };
+        let address = Address { server: "", connection_id: connection, request_id: "" };
         let said = Answer::FromServer(Outcome::Result(result));
-        let outcome = self.form.close(address, inner.as_ref(), said);
+        let outcome = self.form.encode_answer(address, inner.as_ref(), said);
         pen.say(Side::Agent, Message::response(id, outcome));
     }
 

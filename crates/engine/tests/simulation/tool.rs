@@ -1,7 +1,7 @@
 //! How an agent uses the tool of a session: in ACP's words, or through an MCP client at the bridge.
 
 use acp_wire::{Call, Id, Json, Message, Outcome, Side};
-use mcp::form::{Address, Answer, Direction, Form, bare, connection_of};
+use mcp::form::{Address, Answer, Direction, Form, connection_id_of, strip_acp_prefix};
 use mcp::{ClientId, Ticket};
 
 use crate::pen::{ClientDo, Pen, Serial, json, number};
@@ -77,13 +77,14 @@ impl Tool {
                 None => {
                     let id =
                         ["serverId", "id", "uuid", "url"].iter().find_map(|key| entry.member(key));
-                    let Some(id) = id.and_then(|it| Some(bare(&it.text()?).to_owned())) else {
+                    let Some(id) = id.and_then(|it| Some(strip_acp_prefix(&it.text()?).to_owned()))
+                    else {
                         return Progress::Failed;
                     };
                     *fresh += 1;
                     let asked = Id::from(*fresh);
                     self.wait = Some((asked.clone(), Wait::Connect));
-                    let call = NATIVE.connect(&id, "");
+                    let call = NATIVE.encode_connect(&id, "");
                     pen.say(Side::Editor, Message::Request { id: asked, call });
                 }
             },
@@ -117,8 +118,8 @@ impl Tool {
                 *fresh += 1;
                 let id = Id::from(*fresh);
                 self.wait = Some((id.clone(), wait));
-                let address = Address { server: "", connection: &connection, request: "" };
-                let call = NATIVE.say(Direction::ToServer, address, Some(&id), &call);
+                let address = Address { server: "", connection_id: &connection, request_id: "" };
+                let call = NATIVE.encode_message(Direction::ToServer, address, Some(&id), &call);
                 pen.say(Side::Editor, Message::Request { id, call });
             }
         }
@@ -132,8 +133,8 @@ impl Tool {
                 pen.clients.push(ClientDo::Line { client_id: *client_id, line });
             }
             Line::Connection(connection) => {
-                let address = Address { server: "", connection, request: "" };
-                let call = NATIVE.say(Direction::ToServer, address, None, call);
+                let address = Address { server: "", connection_id: connection, request_id: "" };
+                let call = NATIVE.encode_message(Direction::ToServer, address, None, call);
                 pen.say(Side::Editor, Message::Notification(call));
             }
         }
@@ -147,7 +148,7 @@ impl Tool {
     pub fn on_answer(&mut self, outcome: Outcome, fresh: &mut u64, pen: &mut Pen<'_>) -> Progress {
         let Some((_, wait)) = self.wait.take() else { return Progress::Failed };
         let outcome = match (&self.line, wait) {
-            (Line::Connection(_), _) => match NATIVE.open(outcome) {
+            (Line::Connection(_), _) => match NATIVE.decode_answer(outcome) {
                 Answer::FromServer(outcome) => outcome,
                 Answer::NotDelivered(error) => Outcome::Error(error),
             },
@@ -160,7 +161,7 @@ impl Tool {
         };
         match wait {
             Wait::Connect => {
-                let Some(connection) = connection_of(&result) else { return Progress::Failed };
+                let Some(connection) = connection_id_of(&result) else { return Progress::Failed };
                 self.line = Line::Connection(connection);
                 self.greet(fresh, pen);
                 Progress::Waits
@@ -192,7 +193,7 @@ impl Tool {
             Line::None => {}
             Line::Client(client_id) => pen.clients.push(ClientDo::HangUp(client_id)),
             Line::Connection(connection) => {
-                let (call, asks) = NATIVE.disconnect(&connection);
+                let (call, asks) = NATIVE.encode_disconnect(&connection);
                 let message = match asks {
                     true => {
                         *fresh += 1;

@@ -132,14 +132,14 @@ pub fn word(way: Direction, asks: bool, choices: &mut Choices<'_>, seen: &[Strin
     let known: Vec<&str> = seen.iter().map(String::as_str).chain(CONNECTIONS).collect();
     let connection = choices.text_of(&known);
     match what {
-        0 => form.connect(server, connection),
-        1 => form.disconnect(connection).0,
+        0 => form.encode_connect(server, connection),
+        1 => form.encode_disconnect(connection).0,
         _ => {
             let request = choices.text_of(&REQUESTS);
             let (method, params) = *choices.of(&SAID).unwrap_or(&SAID[0]);
             let said = Call::new(method, params.map(Json::trusted));
-            let address = Address { server, connection, request };
-            form.say(way, address, asks.then(|| Id::string("in")).as_ref(), &said)
+            let address = Address { server, connection_id: connection, request_id: request };
+            form.encode_message(way, address, asks.then(|| Id::string("in")).as_ref(), &said)
         }
     }
 }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use acp_wire::{Generation, Id, Json, LinkProtocol, Message, Outcome, Side, acp};
 use bytes::Bytes;
 use engine::{Facts, Fallback, Input, Line, Link, Output, Rules, Setup};
-use mcp::form::connection_of;
-use mcp::{BridgePolicy, Broker, Cx, Hop, Step, Ticket, Transport};
+use mcp::form::connection_id_of;
+use mcp::{BridgePolicy, Broker, Context, Hop, Step, Ticket, Transport};
 use router::{Chain, Component, Diagnostic, Exit, ExitCause, Mode, Role, Seat, Time};
 use testkit::peer::{Peer, Read};
 use testkit::shell::{self, Effect, Shell};
@@ -26,7 +26,7 @@ pub struct World {
     pub now: Time,
     pub sitters: Vec<Sitter>,
     pub ledger: Ledger,
-    /// What the exchange alone has asked, of nobody.
+    /// What the broker alone has asked, of nobody.
     pub asked: Vec<Id>,
     /// Connections and sessions that there have been.
     pub connections: Vec<String>,
@@ -44,7 +44,7 @@ pub struct World {
 pub enum Core {
     /// All of it, as the shell runs it.
     Whole(Box<Shell>),
-    /// The exchange, to which anything may happen.
+    /// The broker, to which anything may happen.
     Broker(Box<Broker>),
 }
 
@@ -77,7 +77,7 @@ impl Sitter {
 
 impl World {
     /// Proxies with these dialects and servers, before an agent or (in proxy mode) alone. Without
-    /// rules, only the exchange is looked at.
+    /// rules, only the broker is looked at.
     pub fn new(
         mode: Mode,
         proxies: &[(Generation, &'static str)],
@@ -310,7 +310,7 @@ impl World {
                 Input::EndpointOpened { ticket, endpoint } => {
                     it.endpoint_opened(ticket, endpoint, cx)
                 }
-                input => panic!("an exchange is not told {input:?}"),
+                input => panic!("a broker is not told {input:?}"),
             });
         }
         self.answer_at_once();
@@ -386,15 +386,15 @@ impl World {
         }
     }
 
-    /// Lets an exchange that is alone do something, and does what it says.
-    pub fn with_broker(&mut self, act: impl FnOnce(&mut Broker, &World, &mut Cx<'_>)) {
+    /// Lets a broker that is alone do something, and does what it says.
+    pub fn with_broker(&mut self, act: impl FnOnce(&mut Broker, &World, &mut Context<'_>)) {
         let Core::Broker(broker) = &mut self.core else { return };
         // It is looked at from outside meanwhile.
         let chain = self.chain.clone();
         let nobody = Box::new(Broker::new(chain, BridgePolicy::Auto, "word"));
         let mut broker = std::mem::replace(broker, nobody);
         let mut steps = Vec::new();
-        act(&mut broker, self, &mut Cx { now: self.now, out: &mut steps });
+        act(&mut broker, self, &mut Context { now: self.now, out: &mut steps });
         self.core = Core::Broker(broker);
         for step in steps {
             match step {
@@ -421,7 +421,7 @@ impl World {
         }
     }
 
-    /// Something is to be delivered to a seat, if there is nobody but the exchange.
+    /// Something is to be delivered to a seat, if there is nobody but the broker.
     pub fn deliver(&mut self, index: usize, toward: Side, message: Message) {
         let mut delivered = None;
         self.with_broker(|it, world, cx| {
@@ -440,7 +440,7 @@ impl World {
         tell(|| format!("  seat {} hears: {}", to.0, message.to_line()));
         reads_the_same(&message);
         if let Message::Response { outcome: Outcome::Result(result), .. } = &message {
-            self.connections.extend(connection_of(result));
+            self.connections.extend(connection_id_of(result));
             let session = result.member("sessionId");
             self.sessions.extend(session.and_then(|it| Some(it.text()?.into_owned())));
         }

@@ -4,11 +4,11 @@
 use acp_wire::{Outcome, code};
 
 use super::BridgePolicy;
-use crate::capability::{Abilities, Native};
+use crate::capability::{AgentCapabilities, NativeSupport};
 use crate::endpoint::Transport;
 
 /// Agents that do not do what they say, and what works with them.
-const HABITS: [(&str, Transport); 2] =
+const KNOWN_AGENTS: [(&str, Transport); 2] =
     [("openhands", Transport::Stdio), ("copilot", Transport::Http)];
 
 #[derive(Debug)]
@@ -16,18 +16,18 @@ pub(super) struct AgentProfile {
     policy: BridgePolicy,
     /// How the agent is called in a sentence, and by which names it may be known.
     agent: String,
-    known_as: String,
-    abilities: Option<Abilities>,
+    command: String,
+    capabilities: Option<AgentCapabilities>,
     /// The kind that turned out to work, or is to be tried, in place of the first choice.
-    turned: Option<Transport>,
+    fallback: Option<Transport>,
     /// The kind over which the agent has called: whatever it does later, it can.
-    proven: Option<Transport>,
+    working: Option<Transport>,
 }
 
 impl AgentProfile {
-    pub fn new(policy: BridgePolicy, agent: String, known_as: &str) -> AgentProfile {
-        let known_as = known_as.to_lowercase();
-        AgentProfile { policy, agent, known_as, abilities: None, turned: None, proven: None }
+    pub fn new(policy: BridgePolicy, agent: String, command: &str) -> AgentProfile {
+        let command = command.to_lowercase();
+        AgentProfile { policy, agent, command, capabilities: None, fallback: None, working: None }
     }
 
     /// How the agent is called in a sentence.
@@ -36,21 +36,21 @@ impl AgentProfile {
     }
 
     /// The agent has said what it can do.
-    pub fn introduced(&mut self, abilities: Abilities) {
-        self.abilities = Some(abilities);
+    pub fn set_capabilities(&mut self, capabilities: AgentCapabilities) {
+        self.capabilities = Some(capabilities);
     }
 
     /// How the agent speaks MCP over ACP itself, if it does.
-    pub fn native(&self) -> Option<Native> {
-        self.abilities.as_ref()?.native
+    pub fn native(&self) -> Option<NativeSupport> {
+        self.capabilities.as_ref()?.native
     }
 
     pub fn takes_scp(&self) -> bool {
-        self.abilities.as_ref().is_some_and(|it| it.scp)
+        self.capabilities.as_ref().is_some_and(|it| it.scp)
     }
 
     pub fn is_v2(&self) -> bool {
-        self.abilities.as_ref().is_some_and(|it| it.v2)
+        self.capabilities.as_ref().is_some_and(|it| it.v2)
     }
 
     /// Whether another kind is tried if one does not work.
@@ -59,36 +59,36 @@ impl AgentProfile {
     }
 
     /// A set-up request that was tried with another kind went well.
-    pub fn works(&mut self, kind: Option<Transport>) {
-        self.turned = kind;
+    pub fn set_fallback(&mut self, transport: Option<Transport>) {
+        self.fallback = transport;
     }
 
     /// The agent has called over this kind.
-    pub fn called(&mut self, kind: Transport) {
-        self.proven = Some(kind);
+    pub fn set_working(&mut self, transport: Transport) {
+        self.working = Some(transport);
     }
 
     /// The agent has not called in a session with this kind. Gives the kind that is tried in the next one.
-    pub fn not_called(&mut self, kind: Transport) -> Option<Transport> {
-        if self.proven == Some(kind) || self.turned.is_some() {
+    pub fn on_never_connected(&mut self, transport: Transport) -> Option<Transport> {
+        if self.working == Some(transport) || self.fallback.is_some() {
             return None;
         }
-        self.turned = self.alternative(kind);
-        self.turned
+        self.fallback = self.alternative(transport);
+        self.fallback
     }
 
     /// The kind of declaration that this agent is given.
     pub fn choose(&self) -> Result<Transport, Outcome> {
-        let kind = match self.policy {
-            BridgePolicy::Only(kind) => return Ok(kind),
-            BridgePolicy::Auto => self.habit().or(self.turned),
+        let transport = match self.policy {
+            BridgePolicy::Only(transport) => return Ok(transport),
+            BridgePolicy::Auto => self.known_transport().or(self.fallback),
         };
         let (http, stdio) = self
-            .abilities
+            .capabilities
             .as_ref()
-            .map_or((false, true), |abilities| (abilities.http, abilities.stdio));
-        match kind {
-            Some(kind) => Ok(kind),
+            .map_or((false, true), |capabilities| (capabilities.http, capabilities.stdio));
+        match transport {
+            Some(transport) => Ok(transport),
             None if http => Ok(Transport::Http),
             None if stdio => Ok(Transport::Stdio),
             None => {
@@ -102,21 +102,23 @@ impl AgentProfile {
         }
     }
 
-    fn habit(&self) -> Option<Transport> {
-        let says = self.abilities.as_ref().map_or("", |abilities| &abilities.name);
-        let known =
-            HABITS.iter().find(|(name, _)| says.contains(name) || self.known_as.contains(name));
-        known.map(|(_, kind)| *kind)
+    fn known_transport(&self) -> Option<Transport> {
+        let says = self.capabilities.as_ref().map_or("", |capabilities| &capabilities.name);
+        let known = KNOWN_AGENTS
+            .iter()
+            .find(|(name, _)| says.contains(name) || self.command.contains(name));
+        known.map(|(_, transport)| *transport)
     }
 
     /// Another way to declare servers to an agent that could not do with the first.
-    pub fn alternative(&self, kind: Transport) -> Option<Transport> {
-        let other = kind.other();
+    pub fn alternative(&self, transport: Transport) -> Option<Transport> {
+        let other = transport.other();
         // Only what the agent has offered; every agent of v1 has stdio.
-        let offered = self.abilities.as_ref().is_some_and(|it| match other {
+        let offered = self.capabilities.as_ref().is_some_and(|it| match other {
             Transport::Http => it.http,
             Transport::Stdio => it.stdio,
         });
-        (self.policy == BridgePolicy::Auto && self.habit().is_none() && offered).then_some(other)
+        (self.policy == BridgePolicy::Auto && self.known_transport().is_none() && offered)
+            .then_some(other)
     }
 }

@@ -4,54 +4,54 @@ use acp_wire::message::error_object;
 use acp_wire::{Call, Id, Json, Malformed, Message, Outcome, code};
 use router::Time;
 
-use super::limit::Limits;
-use super::requests::{Asked, Wanted};
-use super::{Bridge, OURS};
-use crate::broker::{Cx, Step, cancelled, may_repeat};
+use super::requests::{AnswerStatus, BridgeRequest};
+use super::timeouts::Timeouts;
+use super::{BRIDGE_FORM, Bridge};
+use crate::broker::{Context, Step, cancelled, is_idempotent};
 use crate::endpoint::{ClientId, Ticket, Transport};
-use crate::form::{Address, Direction, connection_of};
+use crate::form::{Address, Direction, connection_id_of};
 use crate::stateless::{self, CANCELLED, DISCOVER, INITIALIZE, INITIALIZED};
 
 /// A client waits this long for the answer to its first words; then we answer ourselves. The provider
 /// may be busy with the very request that set up the session, and the agent may answer that only once
 /// all its servers have said hello.
-const PATIENCE: u64 = 2_000;
+const HANDSHAKE_TIMEOUT: u64 = 2_000;
 
 /// How long `notifications/initialized` is held back, in milliseconds, to go together with what the
 /// client says next. There are servers (`sparkle-mcp` 0.7) that lose what comes right after it, unless
 /// it comes with it.
-const TOGETHER: u64 = 200;
+const INITIALIZED_DELAY: u64 = 200;
 
 /// How many requests of this sort a client may have open.
-const MOST_HELLOS: usize = 64;
+const MAX_HANDSHAKES: usize = 64;
 
 #[derive(Debug)]
 pub struct Client {
     pub ticket: Ticket,
     pub(super) server: String,
     pub(super) name: String,
-    kind: Transport,
-    pub(super) state: State,
-    hellos: Vec<Hello>,
+    transport: Transport,
+    pub(super) state: ClientState,
+    handshakes: Vec<HandshakeRequest>,
     /// An `initialize` of it was answered by us, in the server's place.
-    greeted: bool,
+    answered_for_server: bool,
     /// What is held back, and until when.
-    held: Option<(Call, Time)>,
+    delayed_initialized: Option<(Call, Time)>,
     /// What it says after an answer of ours, until the server has given its own: no server expects
     /// anything before that.
-    pub(super) early: Vec<(Option<Id>, Call)>,
+    pub(super) deferred: Vec<(Option<Id>, Call)>,
     /// How many bytes wait for the connection, or for the server's `initialize`.
-    pub(super) waiting: usize,
+    pub(super) queued_bytes: usize,
     /// Requests that have a limit.
-    pub(super) limits: Limits,
+    pub(super) timeouts: Timeouts,
     /// It has said `notifications/initialized`, which was lost with a connection that failed.
-    unsaid_ready: bool,
+    lost_initialized: bool,
     /// Questions of the server that this client has yet to answer, by the id they have in the chain.
-    pub(super) owes: Vec<Id>,
+    pub(super) server_requests: Vec<Id>,
 }
 
 #[derive(Debug)]
-pub(super) enum State {
+pub(super) enum ClientState {
     /// It has said nothing yet, or could not be connected.
     Idle,
     /// What it says waits for the connection.
@@ -61,31 +61,32 @@ pub(super) enum State {
 
 /// The `initialize` of a client, or the `server/discover` before it, until it is answered.
 #[derive(Debug)]
-struct Hello {
+struct HandshakeRequest {
     id: Id,
     call: Call,
-    until: Time,
+    deadline: Time,
     /// We have answered it ourselves.
     answered: bool,
-    lost: Lost,
+    resend: ResendState,
 }
 
 /// Has somebody been lost with it on the way?
 #[derive(Debug, PartialEq)]
-enum Lost {
-    No,
-    /// It is to be said again, unless the server has heard it.
-    Now,
-    /// It was said again.
-    Before,
+enum ResendState {
+    NotNeeded,
+    /// The request is sent again, unless the server has received it.
+    Pending,
+    /// The request was sent again.
+    Done,
 }
 
-impl Hello {
+impl HandshakeRequest {
     /// It has failed. Is it to be said again?
-    fn is_lost(&mut self) -> bool {
-        let first = self.answered && self.call.is(INITIALIZE) && self.lost == Lost::No;
+    fn needs_resend(&mut self) -> bool {
+        let first =
+            self.answered && self.call.is(INITIALIZE) && self.resend == ResendState::NotNeeded;
         if first {
-            self.lost = Lost::Now;
+            self.resend = ResendState::Pending;
         }
         first
     }
@@ -93,53 +94,69 @@ impl Hello {
 
 impl Client {
     pub fn deadline(&self) -> Option<Time> {
-        let hellos = self.hellos.iter().filter(|hello| !hello.answered).map(|hello| hello.until);
-        let lost = self.hellos.iter().filter(|hello| hello.lost == Lost::Now);
-        let lost = lost.map(|_| Time::default());
-        let held = self.held.as_ref().map(|(_, until)| *until);
-        hellos.chain(lost).chain(held).chain(self.limits.first()).min()
+        let handshakes = self
+            .handshakes
+            .iter()
+            .filter(|handshake| !handshake.answered)
+            .map(|handshake| handshake.deadline);
+        let resend =
+            self.handshakes.iter().filter(|handshake| handshake.resend == ResendState::Pending);
+        let resend = resend.map(|_| Time::default());
+        let delayed_initialized = self.delayed_initialized.as_ref().map(|(_, deadline)| *deadline);
+        handshakes.chain(resend).chain(delayed_initialized).chain(self.timeouts.first()).min()
     }
 
     /// A request of it is answered, or the answer is not wanted any more.
     fn answered(&mut self, id: &Id) {
-        self.limits.remove(id);
+        self.timeouts.remove(id);
     }
 
     /// Has this to wait until the server has answered `initialize` itself?
-    fn is_early(&self, id: Option<&Id>) -> bool {
-        let ours = |hello: &&Hello| hello.answered && hello.call.is(INITIALIZE);
-        self.hellos.iter().find(ours).is_some_and(|hello| id != Some(&hello.id))
+    fn must_be_deferred(&self, id: Option<&Id>) -> bool {
+        let ours =
+            |handshake: &&HandshakeRequest| handshake.answered && handshake.call.is(INITIALIZE);
+        self.handshakes.iter().find(ours).is_some_and(|handshake| id != Some(&handshake.id))
     }
 }
 
 impl Bridge {
     /// Somebody has called with a ticket.
-    pub fn on_called(&mut self, ticket: Ticket, client_id: ClientId, cx: &mut Cx<'_>) {
-        let Some(declared) = self.tickets.called(ticket) else {
+    pub fn on_client_connected(
+        &mut self,
+        ticket: Ticket,
+        client_id: ClientId,
+        cx: &mut Context<'_>,
+    ) {
+        let Some(record) = self.tickets.mark_connected(ticket) else {
             // It was revoked in the meantime.
             return cx.out.push(Step::DisconnectClient(client_id));
         };
-        self.agent.called(declared.kind);
+        self.agent.set_working(record.transport);
         let client = Client {
             ticket,
-            server: declared.server.clone(),
-            name: declared.name.clone(),
-            kind: declared.kind,
-            state: State::Idle,
-            hellos: Vec::new(),
-            greeted: false,
-            held: None,
-            early: Vec::new(),
-            waiting: 0,
-            limits: Limits::default(),
-            unsaid_ready: false,
-            owes: Vec::new(),
+            server: record.server.clone(),
+            name: record.name.clone(),
+            transport: record.transport,
+            state: ClientState::Idle,
+            handshakes: Vec::new(),
+            answered_for_server: false,
+            delayed_initialized: None,
+            deferred: Vec::new(),
+            queued_bytes: 0,
+            timeouts: Timeouts::default(),
+            lost_initialized: false,
+            server_requests: Vec::new(),
         };
         self.clients.insert(client_id, client);
     }
 
     /// A client has said a line.
-    pub fn on_heard(&mut self, client_id: ClientId, line: &bytes::Bytes, cx: &mut Cx<'_>) {
+    pub fn on_client_message(
+        &mut self,
+        client_id: ClientId,
+        line: &bytes::Bytes,
+        cx: &mut Context<'_>,
+    ) {
         if self.clients.get(client_id).is_none() {
             return;
         }
@@ -148,32 +165,39 @@ impl Bridge {
                 let (id, call) = (id.detached(), call.detached());
                 let Some(client) = self.clients.get_mut(client_id) else { return };
                 let begins = call.is(INITIALIZE) || call.is(DISCOVER);
-                if begins && client.hellos.len() >= MOST_HELLOS
-                    || may_repeat(&call) && client.limits.is_full()
+                if begins && client.handshakes.len() >= MAX_HANDSHAKES
+                    || is_idempotent(&call) && client.timeouts.is_full()
                 {
                     return self.refuse_more(client_id, id, cx);
                 }
                 if begins {
-                    let until = cx.now.plus(PATIENCE);
+                    let deadline = cx.now.plus(HANDSHAKE_TIMEOUT);
                     let (id, call) = (id.clone(), call.clone());
-                    let (answered, lost) = (false, Lost::No);
-                    client.hellos.push(Hello { id, call, until, answered, lost });
-                } else if may_repeat(&call) {
-                    client.limits.insert(&id, &call, cx.now);
+                    let (answered, resend) = (false, ResendState::NotNeeded);
+                    client.handshakes.push(HandshakeRequest {
+                        id,
+                        call,
+                        deadline,
+                        answered,
+                        resend,
+                    });
+                } else if is_idempotent(&call) {
+                    client.timeouts.insert(&id, &call, cx.now);
                 }
-                self.say(client_id, Some(id), call, cx);
+                self.forward(client_id, Some(id), call, cx);
             }
             Ok(Message::Notification(call)) if call.is(CANCELLED) => {
-                self.on_cancelled(client_id, &call, cx);
+                self.on_client_cancelled(client_id, &call, cx);
             }
             Ok(Message::Notification(call)) if call.is(INITIALIZED) => {
                 if let Some(client) = self.clients.get_mut(client_id) {
-                    client.held = Some((call.detached(), cx.now.plus(TOGETHER)));
+                    client.delayed_initialized =
+                        Some((call.detached(), cx.now.plus(INITIALIZED_DELAY)));
                 }
             }
-            Ok(Message::Notification(call)) => self.say(client_id, None, call.detached(), cx),
+            Ok(Message::Notification(call)) => self.forward(client_id, None, call.detached(), cx),
             Ok(Message::Response { id, outcome, .. }) => {
-                self.on_answered(client_id, &id, outcome, cx)
+                self.on_client_answer(client_id, &id, outcome, cx)
             }
             Err(why) => {
                 let (id, code) = match &why {
@@ -191,115 +215,130 @@ impl Bridge {
     }
 
     /// Passes on what a client says, connecting it first if need be.
-    fn say(&mut self, client_id: ClientId, id: Option<Id>, call: Call, cx: &mut Cx<'_>) {
-        self.say_held(client_id, cx);
+    fn forward(&mut self, client_id: ClientId, id: Option<Id>, call: Call, cx: &mut Context<'_>) {
+        self.send_delayed(client_id, cx);
         let Some(client) = self.clients.get_mut(client_id) else { return };
-        let early = client.is_early(id.as_ref());
-        let waits = early || matches!(client.state, State::Connecting(_));
-        if waits && !self.may_wait(client_id, id.as_ref(), &call, cx) {
+        let deferred = client.must_be_deferred(id.as_ref());
+        let waits = deferred || matches!(client.state, ClientState::Connecting(_));
+        if waits && !self.may_queue(client_id, id.as_ref(), &call, cx) {
             return;
         }
         let Some(client) = self.clients.get_mut(client_id) else { return };
         match &mut client.state {
-            State::Idle => {
-                let connect = OURS.connect(&client.server, "");
+            ClientState::Idle => {
+                let connect = BRIDGE_FORM.encode_connect(&client.server, "");
                 // What could not be said before comes first.
-                let unsaid = client.hellos.iter().filter(|hello| hello.answered);
-                let unsaid = unsaid.map(|hello| (Some(hello.id.clone()), hello.call.clone()));
-                let ready = std::mem::take(&mut client.unsaid_ready);
+                let unsaid = client.handshakes.iter().filter(|handshake| handshake.answered);
+                let unsaid =
+                    unsaid.map(|handshake| (Some(handshake.id.clone()), handshake.call.clone()));
+                let ready = std::mem::take(&mut client.lost_initialized);
                 let ready = ready.then(|| (None, Call::new(INITIALIZED, None)));
-                client.state = State::Connecting(unsaid.chain(ready).chain([(id, call)]).collect());
-                client.count_waiting();
-                self.ask(Asked::Connect(client_id), connect, cx);
+                client.state =
+                    ClientState::Connecting(unsaid.chain(ready).chain([(id, call)]).collect());
+                client.count_queued();
+                self.send_request(BridgeRequest::Connect(client_id), connect, cx);
             }
-            State::Connecting(waiting) => waiting.push((id, call)),
-            State::Connected(_) if early => client.early.push((id, call)),
-            State::Connected(connection) => {
-                let connection = connection.clone();
-                self.send(client_id, &connection, id, &call, cx);
+            ClientState::Connecting(queued) => queued.push((id, call)),
+            ClientState::Connected(_) if deferred => client.deferred.push((id, call)),
+            ClientState::Connected(connection_id) => {
+                let connection_id = connection_id.clone();
+                self.send_on_connection(client_id, &connection_id, id, &call, cx);
             }
         }
     }
 
     /// Says what was held back to go together with the next message.
-    fn say_held(&mut self, client_id: ClientId, cx: &mut Cx<'_>) {
-        let held = self.clients.get_mut(client_id).and_then(|client| client.held.take());
-        if let Some((call, _)) = held {
-            self.say(client_id, None, call, cx);
+    fn send_delayed(&mut self, client_id: ClientId, cx: &mut Context<'_>) {
+        let delayed_initialized =
+            self.clients.get_mut(client_id).and_then(|client| client.delayed_initialized.take());
+        if let Some((call, _)) = delayed_initialized {
+            self.forward(client_id, None, call, cx);
         }
     }
 
     /// Says what had to wait for the server's answer, unless it still has to.
-    fn say_early(&mut self, client_id: ClientId, cx: &mut Cx<'_>) {
+    fn send_deferred(&mut self, client_id: ClientId, cx: &mut Context<'_>) {
         let Some(client) = self.clients.get_mut(client_id) else { return };
-        let early = std::mem::take(&mut client.early);
-        client.count_waiting();
-        for (id, call) in early {
-            self.say(client_id, id, call, cx);
+        let deferred = std::mem::take(&mut client.deferred);
+        client.count_queued();
+        for (id, call) in deferred {
+            self.forward(client_id, id, call, cx);
         }
     }
 
-    fn send(
+    fn send_on_connection(
         &mut self,
         client_id: ClientId,
-        connection: &str,
+        connection_id: &str,
         id: Option<Id>,
         call: &Call,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
-        let address = Address { server: "", connection, request: "" };
-        let call = OURS.say(Direction::ToServer, address, id.as_ref(), call);
+        let address = Address { server: "", connection_id, request_id: "" };
+        let call = BRIDGE_FORM.encode_message(Direction::ToServer, address, id.as_ref(), call);
         match id {
-            Some(id) => self.ask(Asked::Call { client_id, id, wanted: Wanted::Yes }, call, cx),
+            Some(id) => self.send_request(
+                BridgeRequest::Call { client_id, id, status: AnswerStatus::Awaited },
+                call,
+                cx,
+            ),
             None => self.arrive(Message::Notification(call), cx),
         }
     }
 
     /// The clients whose first words have failed after we had answered them, and their connections.
-    pub(crate) fn lost_hellos(&self) -> Vec<(ClientId, String)> {
-        let lost = |client: &Client| client.hellos.iter().any(|hello| hello.lost == Lost::Now);
-        let clients = self.clients.iter().filter(|(_, client)| lost(client));
+    pub(crate) fn handshakes_to_resend(&self) -> Vec<(ClientId, String)> {
+        let resend = |client: &Client| {
+            client.handshakes.iter().any(|handshake| handshake.resend == ResendState::Pending)
+        };
+        let clients = self.clients.iter().filter(|(_, client)| resend(client));
         let connected = clients.filter_map(|(client_id, client)| match &client.state {
-            State::Connected(connection) => Some((client_id, connection.clone())),
+            ClientState::Connected(connection_id) => Some((client_id, connection_id.clone())),
             _ => None,
         });
         connected.collect()
     }
 
     /// Says them again, unless the server has heard them.
-    pub(crate) fn hello_again(&mut self, client_id: ClientId, heard: bool, cx: &mut Cx<'_>) {
+    pub(crate) fn resend_handshake(
+        &mut self,
+        client_id: ClientId,
+        is_received: bool,
+        cx: &mut Context<'_>,
+    ) {
         let Some(client) = self.clients.get_mut(client_id) else { return };
-        let lost = client.hellos.iter().position(|hello| hello.lost == Lost::Now);
-        let Some(index) = lost else { return };
-        if heard {
-            client.hellos.swap_remove(index);
-            return self.say_early(client_id, cx);
+        let resend =
+            client.handshakes.iter().position(|handshake| handshake.resend == ResendState::Pending);
+        let Some(index) = resend else { return };
+        if is_received {
+            client.handshakes.swap_remove(index);
+            return self.send_deferred(client_id, cx);
         }
-        let hello = &mut client.hellos[index];
-        hello.lost = Lost::Before;
-        let (id, call) = (hello.id.clone(), hello.call.clone());
-        self.say(client_id, Some(id), call, cx);
+        let handshake = &mut client.handshakes[index];
+        handshake.resend = ResendState::Done;
+        let (id, call) = (handshake.id.clone(), handshake.call.clone());
+        self.forward(client_id, Some(id), call, cx);
     }
 
     /// The answer to one of our questions in the chain.
-    pub(crate) fn on_answer(&mut self, number: u64, outcome: Outcome, cx: &mut Cx<'_>) {
+    pub(crate) fn on_answer(&mut self, number: u64, outcome: Outcome, cx: &mut Context<'_>) {
         match self.requests.take(number) {
-            Some(Asked::Connect(client_id)) => self.on_connected(client_id, outcome, cx),
-            Some(Asked::Call { client_id, id, wanted: Wanted::Yes }) => {
+            Some(BridgeRequest::Connect(client_id)) => self.on_connected(client_id, outcome, cx),
+            Some(BridgeRequest::Call { client_id, id, status: AnswerStatus::Awaited }) => {
                 let Some(client) = self.clients.get_mut(client_id) else { return };
                 client.answered(&id);
-                let hello = client.hellos.iter().position(|hello| hello.id == id);
+                let handshake = client.handshakes.iter().position(|handshake| handshake.id == id);
                 // The client has its answer and will not say it again; the server may not have heard
                 // it. Whether that is so is known once it is known who was lost.
-                if let (Some(index), Outcome::Error(_)) = (hello, &outcome)
-                    && client.hellos[index].is_lost()
+                if let (Some(index), Outcome::Error(_)) = (handshake, &outcome)
+                    && client.handshakes[index].needs_resend()
                 {
                     return;
                 }
-                match hello.map(|index| client.hellos.swap_remove(index)) {
-                    Some(Hello { answered: true, call, .. }) => {
-                        on_late_hello(client_id, &call, &outcome, cx);
-                        self.say_early(client_id, cx);
+                match handshake.map(|index| client.handshakes.swap_remove(index)) {
+                    Some(HandshakeRequest { answered: true, call, .. }) => {
+                        announce_late_capabilities(client_id, &call, &outcome, cx);
+                        self.send_deferred(client_id, cx);
                     }
                     _ => cx.out.push(Step::SendToClient {
                         client_id,
@@ -308,9 +347,9 @@ impl Bridge {
                 }
             }
             // Whoever cancels does not want the answer.
-            Some(Asked::Call { client_id, id, wanted: Wanted::Cancelled }) => {
+            Some(BridgeRequest::Call { client_id, id, status: AnswerStatus::Cancelled }) => {
                 // Over HTTP, though, a request is a stream that has to end.
-                let over_http = |client: &Client| client.kind == Transport::Http;
+                let over_http = |client: &Client| client.transport == Transport::Http;
                 if self.clients.get(client_id).is_some_and(over_http) {
                     cx.out.push(Step::SendToClient {
                         client_id,
@@ -318,32 +357,37 @@ impl Bridge {
                     });
                 }
             }
-            Some(Asked::Call { wanted: Wanted::No, .. }) | None => {}
+            Some(BridgeRequest::Call { status: AnswerStatus::Discarded, .. }) | None => {}
         }
     }
 
-    fn on_connected(&mut self, client_id: ClientId, outcome: Outcome, cx: &mut Cx<'_>) {
-        let connection = match &outcome {
-            Outcome::Result(result) => connection_of(result),
+    fn on_connected(&mut self, client_id: ClientId, outcome: Outcome, cx: &mut Context<'_>) {
+        let connection_id = match &outcome {
+            Outcome::Result(result) => connection_id_of(result),
             Outcome::Error(_) => None,
         };
         let Some(client) = self.clients.get_mut(client_id) else {
             // It has left in the meantime.
-            if let Some(connection) = connection {
-                self.arrive(Message::Notification(OURS.disconnect(&connection).0), cx);
+            if let Some(connection_id) = connection_id {
+                self.arrive(
+                    Message::Notification(BRIDGE_FORM.encode_disconnect(&connection_id).0),
+                    cx,
+                );
             }
             return;
         };
-        let State::Connecting(waiting) = std::mem::replace(&mut client.state, State::Idle) else {
+        let ClientState::Connecting(queued) =
+            std::mem::replace(&mut client.state, ClientState::Idle)
+        else {
             return;
         };
-        match connection {
-            Some(connection) => {
-                client.state = State::Connected(connection.clone());
-                client.count_waiting();
-                self.clients.connect(connection, client_id);
-                for (id, call) in waiting {
-                    self.say(client_id, id, call, cx);
+        match connection_id {
+            Some(connection_id) => {
+                client.state = ClientState::Connected(connection_id.clone());
+                client.count_queued();
+                self.clients.connect(connection_id, client_id);
+                for (id, call) in queued {
+                    self.forward(client_id, id, call, cx);
                 }
             }
             None => {
@@ -354,11 +398,12 @@ impl Bridge {
                         error_object(code::INTERNAL_ERROR, why, None)
                     }
                 };
-                client.unsaid_ready |= waiting.iter().any(|(_, call)| call.is(INITIALIZED));
-                let hellos = std::mem::take(&mut client.hellos);
-                let answered =
-                    |id: &Id| hellos.iter().any(|hello| hello.answered && hello.id == *id);
-                for (id, _) in waiting {
+                client.lost_initialized |= queued.iter().any(|(_, call)| call.is(INITIALIZED));
+                let handshakes = std::mem::take(&mut client.handshakes);
+                let answered = |id: &Id| {
+                    handshakes.iter().any(|handshake| handshake.answered && handshake.id == *id)
+                };
+                for (id, _) in queued {
                     let Some(id) = id.filter(|id| !answered(id)) else { continue };
                     client.answered(&id);
                     let outcome = Outcome::Error(error.clone());
@@ -368,84 +413,91 @@ impl Bridge {
                     });
                 }
                 // A client that has its answer will not say its first words again.
-                let unsaid = |it: &Hello| it.answered && it.call.is(INITIALIZE);
-                client.hellos = hellos.into_iter().filter(unsaid).collect();
+                let unsaid = |it: &HandshakeRequest| it.answered && it.call.is(INITIALIZE);
+                client.handshakes = handshakes.into_iter().filter(unsaid).collect();
             }
         }
     }
 
     /// A client does not want an answer any more. What is answered already, be it by us, is not looked
     /// for.
-    fn on_cancelled(&mut self, client_id: ClientId, call: &Call, cx: &mut Cx<'_>) {
+    fn on_client_cancelled(&mut self, client_id: ClientId, call: &Call, cx: &mut Context<'_>) {
         let id = call.params.as_ref().and_then(|params| Id::new(params.member("requestId")?));
         let (Some(id), Some(client)) = (id, self.clients.get_mut(client_id)) else { return };
-        if client.hellos.iter().any(|hello| hello.answered && hello.id == id) {
+        if client.handshakes.iter().any(|handshake| handshake.answered && handshake.id == id) {
             return;
         }
-        client.hellos.retain(|hello| hello.id != id);
+        client.handshakes.retain(|handshake| handshake.id != id);
         client.answered(&id);
         let is_meant = |(waits, _): &mut (Option<Id>, Call)| waits.as_ref() == Some(&id);
-        let mut unsaid = client.early.extract_if(.., is_meant).count();
-        if let State::Connecting(waiting) = &mut client.state {
-            unsaid += waiting.extract_if(.., is_meant).count();
+        let mut unsaid = client.deferred.extract_if(.., is_meant).count();
+        if let ClientState::Connecting(queued) = &mut client.state {
+            unsaid += queued.extract_if(.., is_meant).count();
         }
-        client.count_waiting();
-        if client.kind == Transport::Http {
+        client.count_queued();
+        if client.transport == Transport::Http {
             // Nobody else will answer, and the stream of the request has to end.
             let answer = Message::response(id.clone(), cancelled());
             cx.out.extend(
                 (0..unsaid).map(|_| Step::SendToClient { client_id, message: answer.clone() }),
             );
         }
-        self.cancel_open(client_id, &id, Wanted::Cancelled, cx);
-        self.say_early(client_id, cx);
+        self.cancel_open(client_id, &id, AnswerStatus::Cancelled, cx);
+        self.send_deferred(client_id, cx);
     }
 
     /// A client has answered a question of the server.
-    fn on_answered(&mut self, client_id: ClientId, id: &Id, outcome: Outcome, cx: &mut Cx<'_>) {
+    fn on_client_answer(
+        &mut self,
+        client_id: ClientId,
+        id: &Id,
+        outcome: Outcome,
+        cx: &mut Context<'_>,
+    ) {
         let Some(client) = self.clients.get_mut(client_id) else { return };
-        let Some(index) = client.owes.iter().position(|owed| owed == id) else { return };
-        let id = client.owes.swap_remove(index);
+        let Some(index) = client.server_requests.iter().position(|owed| owed == id) else { return };
+        let id = client.server_requests.swap_remove(index);
         self.arrive(Message::response(id, outcome), cx);
     }
 
     /// A client has left, or was hung up on.
-    pub fn on_hung_up(&mut self, client_id: ClientId, cx: &mut Cx<'_>) {
+    pub fn on_client_disconnected(&mut self, client_id: ClientId, cx: &mut Context<'_>) {
         let Some(client) = self.clients.remove(client_id) else { return };
-        for id in client.owes {
+        for id in client.server_requests {
             let why = "the MCP client has left";
             self.arrive(Message::response(id, Outcome::error(code::INTERNAL_ERROR, why)), cx);
         }
         self.cancel_all(client_id, cx);
-        if let State::Connected(connection) = client.state {
-            self.clients.disconnect(&connection);
-            self.arrive(Message::Notification(OURS.disconnect(&connection).0), cx);
+        if let ClientState::Connected(connection_id) = client.state {
+            self.clients.disconnect(&connection_id);
+            self.arrive(Message::Notification(BRIDGE_FORM.encode_disconnect(&connection_id).0), cx);
         }
     }
 
     /// Does the client with this connection believe that its server has greeted it?
-    pub(crate) fn has_greeted(&self, connection: &str) -> bool {
-        let client = self.client_of(connection).and_then(|client_id| self.clients.get(client_id));
-        client.is_some_and(|client| client.greeted)
+    pub(crate) fn has_answered_for_server(&self, connection_id: &str) -> bool {
+        let client =
+            self.client_of(connection_id).and_then(|client_id| self.clients.get(client_id));
+        client.is_some_and(|client| client.answered_for_server)
     }
 
     /// Who has this connection?
-    pub(crate) fn client_of(&self, connection: &str) -> Option<ClientId> {
-        self.clients.of(connection)
+    pub(crate) fn client_of(&self, connection_id: &str) -> Option<ClientId> {
+        self.clients.of(connection_id)
     }
 
     /// The server says something to a client.
-    pub(crate) fn tell(
+    pub(crate) fn send_server_message(
         &mut self,
         client_id: ClientId,
         id: Option<Id>,
         call: Call,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
         let Some(client) = self.clients.get_mut(client_id) else { return };
         let message = match id {
             Some(id) => {
-                client.owes.push(id.detached());
+                client.server_requests.push(id.detached());
                 Message::Request { id, call }
             }
             None => Message::Notification(call),
@@ -455,9 +507,9 @@ impl Bridge {
 
     /// The server does not want an answer any more that a client owes. True if one does. The client
     /// will not answer, as MCP has it; in ACP there is an answer to everything.
-    pub(crate) fn withdraw(&mut self, id: &Id, cx: &mut Cx<'_>) -> bool {
-        let Some((client_id, client)) = self.clients.debtor(id) else { return false };
-        client.owes.retain(|owed| owed != id);
+    pub(crate) fn cancel_server_request(&mut self, id: &Id, cx: &mut Context<'_>) -> bool {
+        let Some((client_id, client)) = self.clients.with_server_request(id) else { return false };
+        client.server_requests.retain(|owed| owed != id);
         let params = Json::object([("requestId", Some(id.json().clone()))]);
         let message = Message::notification(CANCELLED, params);
         cx.out.push(Step::SendToClient { client_id, message });
@@ -466,36 +518,40 @@ impl Bridge {
     }
 
     /// The provider has closed a connection.
-    pub(crate) fn on_disconnected(&mut self, connection: &str, cx: &mut Cx<'_>) {
-        let Some(client_id) = self.clients.disconnect(connection) else { return };
+    pub(crate) fn on_provider_disconnected(&mut self, connection_id: &str, cx: &mut Context<'_>) {
+        let Some(client_id) = self.clients.disconnect(connection_id) else { return };
         if let Some(client) = self.clients.get_mut(client_id) {
-            client.state = State::Idle;
+            client.state = ClientState::Idle;
         }
         cx.out.push(Step::DisconnectClient(client_id));
-        self.on_hung_up(client_id, cx);
+        self.on_client_disconnected(client_id, cx);
     }
 
     /// Answers the first words of those who have waited long enough: with what every server has, and
     /// that it does not know what only stateless ones know.
-    pub fn tick(&mut self, provider: impl Fn(&str) -> Option<String>, cx: &mut Cx<'_>) {
-        self.give_up(provider, cx);
-        let due = |client: &Client| client.held.as_ref().is_some_and(|(_, until)| *until <= cx.now);
+    pub fn tick(&mut self, provider: impl Fn(&str) -> Option<String>, cx: &mut Context<'_>) {
+        self.time_out(provider, cx);
+        let due = |client: &Client| {
+            client.delayed_initialized.as_ref().is_some_and(|(_, deadline)| *deadline <= cx.now)
+        };
         for client_id in self.clients.client_ids(due) {
-            self.say_held(client_id, cx);
+            self.send_delayed(client_id, cx);
         }
         for (client_id, client) in self.clients.iter_mut() {
-            for hello in client.hellos.iter_mut().filter(|it| !it.answered && it.until <= cx.now) {
-                hello.answered = true;
-                let outcome = if hello.call.is(DISCOVER) {
-                    Outcome::Error(stateless::unknown_method(DISCOVER))
+            for handshake in
+                client.handshakes.iter_mut().filter(|it| !it.answered && it.deadline <= cx.now)
+            {
+                handshake.answered = true;
+                let outcome = if handshake.call.is(DISCOVER) {
+                    Outcome::Error(stateless::method_not_found(DISCOVER))
                 } else {
-                    client.greeted = true;
-                    let asked = stateless::Client::of(&hello.call);
-                    let result = stateless::initialized(None, &asked, &client.name)
+                    client.answered_for_server = true;
+                    let info = stateless::ClientInfo::of(&handshake.call);
+                    let result = stateless::initialize_result(None, &info, &client.name)
                         .with_at(&["capabilities", "tools", "listChanged"], Some(&Json::TRUE));
                     Outcome::Result(result)
                 };
-                let message = Message::response(hello.id.clone(), outcome);
+                let message = Message::response(handshake.id.clone(), outcome);
                 cx.out.push(Step::SendToClient { client_id, message });
             }
         }
@@ -503,7 +559,12 @@ impl Bridge {
 }
 
 /// The provider's own answer to `initialize`, after we had given ours: what it offers may be new.
-fn on_late_hello(client_id: ClientId, asked: &Call, outcome: &Outcome, cx: &mut Cx<'_>) {
+fn announce_late_capabilities(
+    client_id: ClientId,
+    asked: &Call,
+    outcome: &Outcome,
+    cx: &mut Context<'_>,
+) {
     let Some(Outcome::Result(result)) = asked.is(INITIALIZE).then_some(outcome) else { return };
     for (capability, method) in [
         ("tools", "notifications/tools/list_changed"),

@@ -51,22 +51,22 @@ impl Clients {
     }
 
     /// The client that has this connection.
-    pub fn of(&self, connection: &str) -> Option<ClientId> {
-        self.connections.get(connection).copied()
+    pub fn of(&self, connection_id: &str) -> Option<ClientId> {
+        self.connections.get(connection_id).copied()
     }
 
     /// A client has this connection from now on.
-    pub fn connect(&mut self, connection: String, client_id: ClientId) {
-        self.connections.insert(connection, client_id);
+    pub fn connect(&mut self, connection_id: String, client_id: ClientId) {
+        self.connections.insert(connection_id, client_id);
     }
 
-    pub fn disconnect(&mut self, connection: &str) -> Option<ClientId> {
-        self.connections.remove(connection)
+    pub fn disconnect(&mut self, connection_id: &str) -> Option<ClientId> {
+        self.connections.remove(connection_id)
     }
 
     /// The client that has yet to answer a question of its server.
-    pub fn debtor(&mut self, id: &Id) -> Option<(ClientId, &mut Client)> {
-        self.iter_mut().find(|(_, client)| client.owes.contains(id))
+    pub fn with_server_request(&mut self, id: &Id) -> Option<(ClientId, &mut Client)> {
+        self.iter_mut().find(|(_, client)| client.server_requests.contains(id))
     }
 
     pub fn deadline(&self) -> Option<Time> {

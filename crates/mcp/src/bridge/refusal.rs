@@ -54,7 +54,7 @@ const PHRASES_ABOUT_OTHERS: [&str; 4] =
 
 /// Whether an agent's refusal is about the MCP servers that it was given over this kind of transport.
 /// `names`: how they are called.
-pub fn is_about_servers(outcome: &Outcome, kind: Transport, names: &[String]) -> bool {
+pub fn is_about_servers(outcome: &Outcome, transport: Transport, names: &[String]) -> bool {
     let Outcome::Error(error) = outcome else { return false };
     let text = |key: &str| error.member(key).map(|it| it.as_str().to_lowercase());
     let said = [text("message"), text("data")].map(Option::unwrap_or_default).join(" ");
@@ -70,7 +70,7 @@ pub fn is_about_servers(outcome: &Outcome, kind: Transport, names: &[String]) ->
         Some(code::INVALID_PARAMS) => {
             names_servers
                 || words.contains(&"mcp")
-                || speaks_of_transport(&words, kind)
+                || speaks_of_transport(&words, transport)
                 || names_a_server(&words, &said, names)
         }
         // An internal error may have any cause: it has to speak of the servers themselves.
@@ -93,12 +93,12 @@ fn words(said: &str) -> Vec<&str> {
 
 /// Whether a transport is meant as one of MCP servers. An agent that was given servers over stdio does
 /// not speak of HTTP because of them.
-fn speaks_of_transport(words: &[&str], kind: Transport) -> bool {
+fn speaks_of_transport(words: &[&str], transport: Transport) -> bool {
     let is_transport = |index: usize, word: &str| {
         let next = words.get(index + 1).copied().unwrap_or_default();
         let is_status = next.starts_with(|it: char| it.is_ascii_digit())
             || ["status", "error", "code", "request", "response"].contains(&next);
-        TRANSPORTS.contains(&word) && (word != "http" || kind == Transport::Http && !is_status)
+        TRANSPORTS.contains(&word) && (word != "http" || transport == Transport::Http && !is_status)
     };
     let mut transports = words.iter().enumerate().filter(|(index, it)| is_transport(*index, it));
     transports.any(|(index, _)| {
@@ -130,9 +130,9 @@ mod tests {
         Outcome::Error(acp_wire::message::error_object(code, message, data.as_ref()))
     }
 
-    fn is_about(code: i64, kind: Transport, message: &str, data: &str) -> bool {
+    fn is_about(code: i64, transport: Transport, message: &str, data: &str) -> bool {
         let names = ["tools".to_owned(), "cwd".to_owned()];
-        is_about_servers(&error(code, message, data), kind, &names)
+        is_about_servers(&error(code, message, data), transport, &names)
     }
 
     #[test]
@@ -190,8 +190,8 @@ mod tests {
             ("Internal error", r#"{"details":"session limit reached"}"#),
         ] {
             for code in [-32602, -32603, -32000, -32002, 7] {
-                for kind in [Transport::Http, Transport::Stdio] {
-                    assert!(!is_about(code, kind, message, data), "{code} {message} {data}");
+                for transport in [Transport::Http, Transport::Stdio] {
+                    assert!(!is_about(code, transport, message, data), "{code} {message} {data}");
                 }
             }
         }

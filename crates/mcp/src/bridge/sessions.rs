@@ -14,9 +14,9 @@ pub(super) struct Sessions {
 #[derive(Debug)]
 struct Session {
     tickets: Vec<Ticket>,
-    kind: Transport,
+    transport: Transport,
     /// It is known whether the agent calls at all.
-    judged: bool,
+    probed: bool,
 }
 
 impl Sessions {
@@ -29,9 +29,9 @@ impl Sessions {
         &mut self,
         session: SessionId,
         tickets: Vec<Ticket>,
-        kind: Transport,
+        transport: Transport,
     ) -> Vec<Ticket> {
-        let before = self.all.insert(session, Session { tickets, kind, judged: false });
+        let before = self.all.insert(session, Session { tickets, transport, probed: false });
         before.map(|session| session.tickets).unwrap_or_default()
     }
 
@@ -41,16 +41,16 @@ impl Sessions {
     }
 
     /// Are there sessions of which it is not known whether the agent calls?
-    pub fn has_unjudged(&self) -> bool {
-        self.all.values().any(|session| !session.judged)
+    pub fn has_unprobed(&self) -> bool {
+        self.all.values().any(|session| !session.probed)
     }
 
     /// A session has had its first answer: it is known now whether the agent calls. Gives its tickets and their
     /// kind; `None` if it was known before.
-    pub fn judge(&mut self, session: &SessionId) -> Option<(&[Ticket], Transport)> {
-        let session = self.all.get_mut(session).filter(|session| !session.judged)?;
-        session.judged = true;
-        Some((&session.tickets, session.kind))
+    pub fn finish_probe(&mut self, session: &SessionId) -> Option<(&[Ticket], Transport)> {
+        let session = self.all.get_mut(session).filter(|session| !session.probed)?;
+        session.probed = true;
+        Some((&session.tickets, session.transport))
     }
 
     pub fn clear(&mut self) {

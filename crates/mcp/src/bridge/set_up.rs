@@ -5,10 +5,10 @@ use acp_wire::acp::SessionId;
 use acp_wire::{Call, Outcome, acp, code};
 
 use super::refusal::is_about_servers;
-use super::{Bridge, without_id};
-use crate::broker::Cx;
-use crate::capability::Native;
-use crate::declaration::{Manner, Offer, Servers, Spelling};
+use super::{Bridge, missing_id_error};
+use crate::broker::Context;
+use crate::capability::NativeSupport;
+use crate::declaration::{AcpServer, DeclareAs, ServerList, Syntax};
 use crate::endpoint::{Endpoint, Ticket, Transport};
 
 /// A set-up request on its way to the agent.
@@ -18,45 +18,45 @@ pub(crate) struct SetUp {
     original: Call,
     session: Option<SessionId>,
     tickets: Vec<Ticket>,
-    kind: Option<Transport>,
+    transport: Option<Transport>,
     /// It was refused once already, with this error.
     refused: Option<Outcome>,
 }
 
 /// A set-up request for the agent, some of whose servers may have no place yet.
 #[derive(Debug)]
-pub(crate) struct Draft {
+pub(crate) struct SetUpDraft {
     set_up: SetUp,
-    servers: Servers,
+    servers: ServerList,
     edited: bool,
-    places: Vec<Wanted>,
+    endpoints: Vec<RequestedEndpoint>,
 }
 
 /// A place for the server with this index, and what the shell has answered.
 #[derive(Debug)]
-struct Wanted {
+struct RequestedEndpoint {
     index: usize,
     ticket: Ticket,
     answer: Option<Result<Endpoint, String>>,
 }
 
 /// What to do with the answer to a set-up request.
-pub(crate) enum Verdict {
+pub(crate) enum SetUpDecision {
     Answer(Outcome),
     /// Ask again, in another way.
-    Again(Box<Draft>),
+    Retry(Box<SetUpDraft>),
 }
 
-impl Draft {
+impl SetUpDraft {
     /// Whether the shell has answered for all places.
     pub fn is_complete(&self) -> bool {
-        self.places.iter().all(|wanted| wanted.answer.is_some())
+        self.endpoints.iter().all(|requested| requested.answer.is_some())
     }
 
     /// The shell has answered for one place, perhaps of this request.
-    pub fn answered(&mut self, ticket: Ticket, answer: &Result<Endpoint, String>) {
-        let wanted = self.places.iter_mut().find(|wanted| wanted.ticket == ticket);
-        wanted.into_iter().for_each(|wanted| wanted.answer = Some(answer.clone()));
+    pub fn endpoint_opened(&mut self, ticket: Ticket, answer: &Result<Endpoint, String>) {
+        let requested = self.endpoints.iter_mut().find(|requested| requested.ticket == ticket);
+        requested.into_iter().for_each(|requested| requested.answer = Some(answer.clone()));
     }
 
     pub fn tickets(&self) -> &[Ticket] {
@@ -70,16 +70,16 @@ impl Bridge {
     pub(crate) fn set_up(
         &mut self,
         call: &Call,
-        servers: Servers,
+        servers: ServerList,
         scp: impl Fn(&str) -> bool,
-        cx: &mut Cx<'_>,
-    ) -> Result<Draft, Outcome> {
+        cx: &mut Context<'_>,
+    ) -> Result<SetUpDraft, Outcome> {
         let session = call.params.as_ref().and_then(acp::session_of);
         let set_up = SetUp {
             original: call.detached(),
             session,
             tickets: Vec::new(),
-            kind: None,
+            transport: None,
             refused: None,
         };
         self.declare(set_up, servers, scp, None, cx)
@@ -88,27 +88,32 @@ impl Bridge {
     fn declare(
         &mut self,
         set_up: SetUp,
-        servers: Servers,
+        servers: ServerList,
         scp: impl Fn(&str) -> bool,
-        kind: Option<Transport>,
-        cx: &mut Cx<'_>,
-    ) -> Result<Draft, Outcome> {
-        let manners = self.manners(&servers, scp, kind)?;
-        let mut draft = Draft { set_up, servers, edited: false, places: Vec::new() };
-        for (index, manner) in manners {
+        transport: Option<Transport>,
+        cx: &mut Context<'_>,
+    ) -> Result<SetUpDraft, Outcome> {
+        let choose_declarations = self.choose_declarations(&servers, scp, transport)?;
+        let mut draft = SetUpDraft { set_up, servers, edited: false, endpoints: Vec::new() };
+        for (index, declare_as) in choose_declarations {
             let entry = &mut draft.servers.entries_mut()[index];
-            let Some(offer) = entry.offer.clone() else { continue };
-            match manner {
-                Declared::As(manner) => {
-                    entry.respell(&offer.name, &offer.id, &manner);
+            let Some(acp_server) = entry.acp_server.clone() else { continue };
+            match declare_as {
+                Rewrite::Declare(declare_as) => {
+                    entry.rewrite(&acp_server.name, &acp_server.id, &declare_as);
                     draft.edited = true;
                 }
-                Declared::Bridged(kind) => {
-                    let ticket = Ticket(self.ids.fresh());
-                    self.tickets.ask(ticket, kind, (&offer.id, &offer.name), cx);
-                    draft.set_up.kind = Some(kind);
+                Rewrite::Bridge(transport) => {
+                    let ticket = Ticket(self.ids.next_number());
+                    self.tickets.request_endpoint(
+                        ticket,
+                        transport,
+                        (&acp_server.id, &acp_server.name),
+                        cx,
+                    );
+                    draft.set_up.transport = Some(transport);
                     draft.set_up.tickets.push(ticket);
-                    draft.places.push(Wanted { index, ticket, answer: None });
+                    draft.endpoints.push(RequestedEndpoint { index, ticket, answer: None });
                 }
             }
         }
@@ -116,59 +121,66 @@ impl Bridge {
     }
 
     /// How each server is declared to the agent. Servers that stay as they are, are left out.
-    fn manners(
+    fn choose_declarations(
         &self,
-        servers: &Servers,
+        servers: &ServerList,
         scp: impl Fn(&str) -> bool,
-        kind: Option<Transport>,
-    ) -> Result<Vec<(usize, Declared)>, Outcome> {
-        let manner = |offer: &Offer| {
-            Ok(Some(match (self.native(), offer.spelling) {
-                _ if self.agent.takes_scp() && scp(&offer.id) => Declared::As(Manner::Scp),
-                (None, Spelling::Nameless) => return Err(without_id(&offer.name)),
+        transport: Option<Transport>,
+    ) -> Result<Vec<(usize, Rewrite)>, Outcome> {
+        let declare_as = |acp_server: &AcpServer| {
+            Ok(Some(match (self.native(), acp_server.syntax) {
+                _ if self.agent.takes_scp() && scp(&acp_server.id) => {
+                    Rewrite::Declare(DeclareAs::Scp)
+                }
+                (None, Syntax::MissingId) => return Err(missing_id_error(&acp_server.name)),
                 (
-                    Some(Native::Current),
-                    Spelling::ServerId | Spelling::AcpId | Spelling::Nameless,
+                    Some(NativeSupport::Current),
+                    Syntax::ServerId | Syntax::AcpId | Syntax::MissingId,
                 )
-                | (Some(Native::Older), Spelling::Url | Spelling::Uuid | Spelling::Nameless) => {
+                | (Some(NativeSupport::Older), Syntax::Url | Syntax::Uuid | Syntax::MissingId) => {
                     return Ok(None);
                 }
-                (Some(Native::Current), _) => Declared::As(Manner::BothIds),
-                (Some(Native::Older), _) => Declared::As(Manner::Url),
-                (None, _) => Declared::Bridged(kind.map_or_else(|| self.agent.choose(), Ok)?),
+                (Some(NativeSupport::Current), _) => Rewrite::Declare(DeclareAs::BothIds),
+                (Some(NativeSupport::Older), _) => Rewrite::Declare(DeclareAs::Url),
+                (None, _) => Rewrite::Bridge(transport.map_or_else(|| self.agent.choose(), Ok)?),
             }))
         };
-        let offers = servers.entries().iter().enumerate();
-        let offers = offers.filter_map(|(index, entry)| Some((index, entry.offer.as_ref()?)));
-        let declared = offers.filter_map(|(index, offer)| {
-            manner(offer).map(|it| it.map(|it| (index, it))).transpose()
+        let acp_servers = servers.entries().iter().enumerate();
+        let acp_servers =
+            acp_servers.filter_map(|(index, entry)| Some((index, entry.acp_server.as_ref()?)));
+        let declared = acp_servers.filter_map(|(index, acp_server)| {
+            declare_as(acp_server).map(|it| it.map(|it| (index, it))).transpose()
         });
         declared.collect()
     }
 
     /// The shell has answered for all places of a set-up request. Gives the request for the agent, or the
     /// answer to it if a place could not be opened. Servers that are gone in the meantime are left out.
-    pub(crate) fn complete(
+    pub(crate) fn finish_set_up(
         &mut self,
-        draft: Draft,
-        cx: &mut Cx<'_>,
+        draft: SetUpDraft,
+        cx: &mut Context<'_>,
     ) -> Result<(Call, SetUp), Outcome> {
-        let Draft { mut set_up, mut servers, mut edited, places } = draft;
+        let SetUpDraft { mut set_up, mut servers, mut edited, endpoints } = draft;
         let v2 = self.agent.is_v2();
         let mut gone = Vec::new();
-        for Wanted { index, ticket, answer } in places {
+        for RequestedEndpoint { index, ticket, answer } in endpoints {
             let entry = &mut servers.entries_mut()[index];
-            let Some(offer) = entry.offer.clone() else { continue };
+            let Some(acp_server) = entry.acp_server.clone() else { continue };
             edited = true;
             match answer.filter(|_| self.tickets.get(ticket).is_some()) {
-                Some(Ok(place)) => {
-                    entry.respell(&offer.name, &offer.id, &Manner::Bridged { place, v2 });
+                Some(Ok(endpoint)) => {
+                    entry.rewrite(
+                        &acp_server.name,
+                        &acp_server.id,
+                        &DeclareAs::Bridged { endpoint, v2 },
+                    );
                 }
                 Some(Err(why)) => {
                     self.release(&set_up.tickets, cx);
                     let why = format!(
                         "the MCP server '{}' cannot be offered to {}: {why}",
-                        offer.name,
+                        acp_server.name,
                         self.agent.name()
                     );
                     let error = || Outcome::error(code::INTERNAL_ERROR, &why);
@@ -177,13 +189,13 @@ impl Bridge {
                 None => gone.push(index),
             }
         }
-        servers.leave_out_at(&gone);
-        if let (Some(kind), Some(_)) = (set_up.kind, &set_up.refused) {
+        servers.remove_indexes(&gone);
+        if let (Some(transport), Some(_)) = (set_up.transport, &set_up.refused) {
             let text = format!(
                 "{} refused a session with MCP servers over {}; trying {}",
                 self.agent.name(),
-                kind.other().name(),
-                kind.name()
+                transport.other().name(),
+                transport.name()
             );
             self.report(text, cx);
         }
@@ -200,46 +212,49 @@ impl Bridge {
         mut set_up: SetUp,
         outcome: Outcome,
         scp: impl Fn(&str) -> bool,
-        cx: &mut Cx<'_>,
-    ) -> Verdict {
+        cx: &mut Context<'_>,
+    ) -> SetUpDecision {
         let Outcome::Result(result) = &outcome else {
             let declared = set_up.tickets.iter().filter_map(|ticket| self.tickets.get(*ticket));
             let names: Vec<String> = declared.map(|declared| declared.name.clone()).collect();
             self.release(&set_up.tickets, cx);
-            let because = |kind: &Transport| {
-                set_up.refused.is_none() && is_about_servers(&outcome, *kind, &names)
+            let because = |transport: &Transport| {
+                set_up.refused.is_none() && is_about_servers(&outcome, *transport, &names)
             };
-            let other = set_up.kind.filter(because).and_then(|kind| self.agent.alternative(kind));
-            let servers = set_up.original.params.as_ref().and_then(Servers::find);
+            let other = set_up
+                .transport
+                .filter(because)
+                .and_then(|transport| self.agent.alternative(transport));
+            let servers = set_up.original.params.as_ref().and_then(ServerList::find);
             if let (Some(other), Some(servers)) = (other, servers) {
                 let again = SetUp { refused: Some(outcome.clone()), tickets: Vec::new(), ..set_up };
                 return match self.declare(again, servers, scp, Some(other), cx) {
-                    Ok(draft) => Verdict::Again(Box::new(draft)),
-                    Err(_) => Verdict::Answer(outcome),
+                    Ok(draft) => SetUpDecision::Retry(Box::new(draft)),
+                    Err(_) => SetUpDecision::Answer(outcome),
                 };
             }
-            return Verdict::Answer(set_up.refused.take().unwrap_or(outcome));
+            return SetUpDecision::Answer(set_up.refused.take().unwrap_or(outcome));
         };
         if set_up.refused.is_some() {
-            self.agent.works(set_up.kind);
+            self.agent.set_fallback(set_up.transport);
         }
         let session = acp::session_of(result).or(set_up.session);
-        match (session, set_up.kind) {
-            (Some(session), Some(kind)) => {
-                let before = self.sessions.begin(session, set_up.tickets, kind);
+        match (session, set_up.transport) {
+            (Some(session), Some(transport)) => {
+                let before = self.sessions.begin(session, set_up.tickets, transport);
                 self.release(&before, cx);
             }
             (Some(session), None) => self.end_session(&session, cx),
             // Without a name it cannot be closed; it ends with the chain.
             (None, _) => {}
         }
-        Verdict::Answer(outcome)
+        SetUpDecision::Answer(outcome)
     }
 }
 
 /// How a server is declared to the agent.
-enum Declared {
-    As(Manner),
+enum Rewrite {
+    Declare(DeclareAs),
     /// As a place where an MCP client can connect.
-    Bridged(Transport),
+    Bridge(Transport),
 }

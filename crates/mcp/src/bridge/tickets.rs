@@ -6,94 +6,100 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::broker::{Cx, Step};
+use crate::broker::{Context, Step};
 use crate::endpoint::{Ticket, Transport};
 
 #[derive(Debug, Default)]
 pub(super) struct Tickets {
-    all: BTreeMap<Ticket, Declared>,
+    all: BTreeMap<Ticket, TicketRecord>,
     /// Tickets that are not needed any more, and that the shell has not answered yet.
     unwanted: BTreeSet<Ticket>,
 }
 
 /// What a ticket is for.
 #[derive(Debug)]
-pub(super) struct Declared {
+pub(super) struct TicketRecord {
     pub server: String,
     pub name: String,
-    pub kind: Transport,
+    pub transport: Transport,
     /// An MCP client has connected with it.
-    pub called: bool,
-    place: State,
+    pub connected: bool,
+    endpoint: EndpointState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    Asked,
+enum EndpointState {
+    BridgeRequest,
     Open,
     Failed,
 }
 
 impl Tickets {
     /// Asks the shell for a place where the client of a server can connect.
-    pub fn ask(
+    pub fn request_endpoint(
         &mut self,
         ticket: Ticket,
-        kind: Transport,
+        transport: Transport,
         (server, name): (&str, &str),
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
         let (server, name) = (server.to_owned(), name.to_owned());
-        let declared = Declared { server, name, kind, called: false, place: State::Asked };
-        self.all.insert(ticket, declared);
-        cx.out.push(Step::OpenEndpoint { ticket, transport: kind });
+        let record = TicketRecord {
+            server,
+            name,
+            transport,
+            connected: false,
+            endpoint: EndpointState::BridgeRequest,
+        };
+        self.all.insert(ticket, record);
+        cx.out.push(Step::OpenEndpoint { ticket, transport: transport });
     }
 
     /// The shell has answered: the place is open, or could not be opened.
-    pub fn answered(&mut self, ticket: Ticket, is_open: bool, cx: &mut Cx<'_>) {
-        if let Some(declared) = self.all.get_mut(&ticket) {
-            declared.place = if is_open { State::Open } else { State::Failed };
+    pub fn endpoint_opened(&mut self, ticket: Ticket, is_open: bool, cx: &mut Context<'_>) {
+        if let Some(record) = self.all.get_mut(&ticket) {
+            record.endpoint = if is_open { EndpointState::Open } else { EndpointState::Failed };
         } else if self.unwanted.remove(&ticket) && is_open {
             cx.out.push(Step::RevokeTicket(ticket));
         }
     }
 
     /// A ticket is not needed any more.
-    pub fn release(&mut self, ticket: Ticket, cx: &mut Cx<'_>) {
-        match self.all.remove(&ticket).map(|declared| declared.place) {
-            Some(State::Asked) => drop(self.unwanted.insert(ticket)),
-            Some(State::Open) => cx.out.push(Step::RevokeTicket(ticket)),
-            Some(State::Failed) | None => {}
+    pub fn release(&mut self, ticket: Ticket, cx: &mut Context<'_>) {
+        match self.all.remove(&ticket).map(|record| record.endpoint) {
+            Some(EndpointState::BridgeRequest) => drop(self.unwanted.insert(ticket)),
+            Some(EndpointState::Open) => cx.out.push(Step::RevokeTicket(ticket)),
+            Some(EndpointState::Failed) | None => {}
         }
     }
 
     /// No ticket is needed any more.
-    pub fn release_all(&mut self, cx: &mut Cx<'_>) {
+    pub fn release_all(&mut self, cx: &mut Context<'_>) {
         for ticket in self.all.keys().copied().collect::<Vec<Ticket>>() {
             self.release(ticket, cx);
         }
     }
 
-    pub fn get(&self, ticket: Ticket) -> Option<&Declared> {
+    pub fn get(&self, ticket: Ticket) -> Option<&TicketRecord> {
         self.all.get(&ticket)
     }
 
     /// An MCP client has connected with a ticket.
-    pub fn called(&mut self, ticket: Ticket) -> Option<&Declared> {
-        let declared = self.all.get_mut(&ticket)?;
-        declared.called = true;
-        Some(declared)
+    pub fn mark_connected(&mut self, ticket: Ticket) -> Option<&TicketRecord> {
+        let record = self.all.get_mut(&ticket)?;
+        record.connected = true;
+        Some(record)
     }
 
     /// The tickets for a server.
     pub fn of_server(&self, server: &str) -> Vec<Ticket> {
-        let tickets = self.all.iter().filter(|(_, declared)| declared.server == server);
+        let tickets = self.all.iter().filter(|(_, record)| record.server == server);
         tickets.map(|(ticket, _)| *ticket).collect()
     }
 
     /// How many places are open, or asked for.
     pub fn len(&self) -> usize {
-        let failed = self.all.values().filter(|it| it.place == State::Failed).count();
+        let failed = self.all.values().filter(|it| it.endpoint == EndpointState::Failed).count();
         self.all.len() - failed + self.unwanted.len()
     }
 }
@@ -105,21 +111,21 @@ mod tests {
     #[test]
     fn a_ticket_is_revoked_once_and_only_after_its_place_is_open() {
         let (mut tickets, mut steps) = (Tickets::default(), Vec::new());
-        let cx = &mut Cx { now: router::Time(0), out: &mut steps };
+        let cx = &mut Context { now: router::Time(0), out: &mut steps };
         for number in 1..=4 {
-            tickets.ask(Ticket(number), Transport::Http, ("server", "name"), cx);
+            tickets.request_endpoint(Ticket(number), Transport::Http, ("server", "name"), cx);
         }
         assert_eq!((cx.out.len(), tickets.len()), (4, 4));
         cx.out.clear();
-        tickets.answered(Ticket(1), true, cx);
-        tickets.answered(Ticket(2), false, cx);
+        tickets.endpoint_opened(Ticket(1), true, cx);
+        tickets.endpoint_opened(Ticket(2), false, cx);
         assert_eq!(tickets.len(), 3);
         tickets.release_all(cx);
         tickets.release(Ticket(1), cx);
         assert_eq!((&**cx.out, tickets.len()), (&[Step::RevokeTicket(Ticket(1))][..], 2));
         cx.out.clear();
-        tickets.answered(Ticket(3), true, cx);
-        tickets.answered(Ticket(4), false, cx);
+        tickets.endpoint_opened(Ticket(3), true, cx);
+        tickets.endpoint_opened(Ticket(4), false, cx);
         assert_eq!((&**cx.out, tickets.len()), (&[Step::RevokeTicket(Ticket(3))][..], 0));
     }
 }

@@ -4,14 +4,15 @@ use acp_wire::message::error_object;
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, code};
 use router::{Diagnostic, Level, Seat};
 
+use super::connection::*;
+use super::connections::ConnectionNumber;
 use super::operations::Operation;
-use super::question::{Question, Then};
-use super::questions::{Key, What};
-use super::talk::*;
-use super::{Broker, Cx, LIMIT, Step, has_limit};
-use crate::bridge::{cancel, no_such};
-use crate::form::{self, Address, Answer, Direction, Form, Frame, Subject, Target, named_server};
-use crate::stateless::{self, CANCELLED, Client, DISCOVER, INITIALIZE, INITIALIZED, PING};
+use super::pending_request::{AfterDiscover, ProviderRequest};
+use super::pending_requests::{Key, Resend};
+use super::{ANSWER_TIMEOUT, Broker, Context, Step, has_timeout};
+use crate::bridge::{cancel, not_found_error};
+use crate::form::{self, Address, Answer, Direction, Form, Frame, Subject, Target, raw_server_id};
+use crate::stateless::{self, CANCELLED, ClientInfo, DISCOVER, INITIALIZE, INITIALIZED, PING};
 
 impl Broker {
     /// A consumer's message is to be delivered to a seat on its way to the provider.
@@ -20,66 +21,95 @@ impl Broker {
         seat: Seat,
         id: Option<Id>,
         call: Call,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Option<Message> {
-        let Some((form, word)) = form::read(&call) else { return Some(message(id, call)) };
-        let form = self.talks.recognize(form, &word);
+        let Some((form, word)) = form::decode(&call) else {
+            return Some(request_or_notification(id, call));
+        };
+        let form = self.connections.update_consumer_form(form, &word);
         // Where the conductor above us translates, its providers are not ours to translate for.
-        let theirs = seat == Seat::OUTER && self.beyond_us();
+        let theirs = seat == Seat::OUTER && self.is_bridged_outside();
         let mine = |broker: &Broker, server: &str| {
             let provider = broker.registry.provider_of(form, server);
             let key = broker.registry.find(form, server);
             key.filter(|_| provider == Some(seat) && !theirs)
         };
-        let until = match &word {
-            Frame::Mcp { call, .. } => has_limit(call).then(|| cx.now.plus(LIMIT)),
+        let deadline = match &word {
+            Frame::Mcp { call, .. } => has_timeout(call).then(|| cx.now.plus(ANSWER_TIMEOUT)),
             _ => None,
         };
         match word {
-            Frame::Connect { server, chosen } => {
+            Frame::Connect { server, proposed_id } => {
                 let Some(key) = mine(self, &server) else {
                     let what = format!("server '{server}'");
-                    let call = form.spelt_out(call, &server);
-                    return self.not_here(seat, id, form, &what, call, cx);
+                    let call = form.with_all_server_keys(call, &server);
+                    return self.pass_on_or_refuse(seat, id, form, &what, call, cx);
                 };
                 let id = id?;
-                let consumer = Consumer::Connection { form, id: chosen.unwrap_or_default() };
-                let number = self.add_talk(&key, seat, consumer);
+                let consumer = Consumer::Connection { form, id: proposed_id.unwrap_or_default() };
+                let number = self.add_connection(&key, seat, consumer);
                 let form = self.registry.get(&key)?.form_for(form);
-                self.open(number, form, Some(id), Some(call), cx);
+                self.open_connection(number, form, Some(id), Some(call), cx);
             }
-            Frame::Disconnect { connection } => {
-                let number = self.talks.number_of(&connection);
+            Frame::Disconnect { connection_id } => {
+                let number = self.connections.number_of(&connection_id);
                 let Some(number) = number.filter(|it| self.is_at(seat, *it)) else {
-                    let what = format!("connection '{connection}'");
-                    return self.not_here(seat, id, form, &what, call, cx);
+                    let what = format!("connection '{connection_id}'");
+                    return self.pass_on_or_refuse(seat, id, form, &what, call, cx);
                 };
-                self.close_talk(number, id, cx);
+                self.close_connection(number, id, cx);
             }
-            Frame::Mcp { target: Target::Connection(connection), call: said, id: inner } => {
-                let number = self.talks.number_of(&connection);
+            Frame::Mcp { target: Target::Connection(connection_id), call: said, id: inner_id } => {
+                let number = self.connections.number_of(&connection_id);
                 let Some(number) = number.filter(|it| self.is_at(seat, *it)) else {
-                    let what = format!("connection '{connection}'");
-                    return self.not_here(seat, id, form, &what, call, cx);
+                    let what = format!("connection '{connection_id}'");
+                    return self.pass_on_or_refuse(seat, id, form, &what, call, cx);
                 };
-                let (request, original) = (String::new(), Some(call));
-                let item = Item { id, inner, request, call: said, original, until };
-                self.say(number, item, cx);
+                let (request_id, original) = (String::new(), Some(call));
+                let item =
+                    ConsumerMessage { id, inner_id, request_id, call: said, original, deadline };
+                self.send(number, item, cx);
             }
-            Frame::Mcp { target: Target::Server(server), call: said, id: inner } => {
+            Frame::Mcp { target: Target::Server(server), call: said, id: inner_id } => {
                 let Some(key) = mine(self, &server) else {
-                    return self.not_here(seat, id, form, &format!("server '{server}'"), call, cx);
+                    return self.pass_on_or_refuse(
+                        seat,
+                        id,
+                        form,
+                        &format!("server '{server}'"),
+                        call,
+                        cx,
+                    );
                 };
-                let number = self.talk_with_server(seat, &key, form, server, cx)?;
-                let (request, original) = (String::new(), Some(call));
-                let item = Item { id, inner, request, call: said, original, until };
-                self.say(number, item, cx);
+                let number = self.connection_to_server(seat, &key, form, server, cx)?;
+                let (request_id, original) = (String::new(), Some(call));
+                let item =
+                    ConsumerMessage { id, inner_id, request_id, call: said, original, deadline };
+                self.send(number, item, cx);
             }
-            Frame::Mcp { target: Target::Operation { server, request }, call: said, id: inner } => {
+            Frame::Mcp {
+                target: Target::Operation { server, request_id },
+                call: said,
+                id: inner_id,
+            } => {
                 let Some(key) = mine(self, &server) else {
-                    return self.not_here(seat, id, form, &format!("server '{server}'"), call, cx);
+                    return self.pass_on_or_refuse(
+                        seat,
+                        id,
+                        form,
+                        &format!("server '{server}'"),
+                        call,
+                        cx,
+                    );
                 };
-                let item = Item { id, inner, request, call: said, original: Some(call), until };
+                let item = ConsumerMessage {
+                    id,
+                    inner_id,
+                    request_id,
+                    call: said,
+                    original: Some(call),
+                    deadline,
+                };
                 return self.on_operation(seat, key, item, cx);
             }
         }
@@ -87,23 +117,23 @@ impl Broker {
     }
 
     /// The conversation of a consumer that names a server and no connection. It is opened if there is none.
-    fn talk_with_server(
+    fn connection_to_server(
         &mut self,
         seat: Seat,
         key: &str,
         form: Form,
         server: String,
-        cx: &mut Cx<'_>,
-    ) -> Option<u64> {
-        let open = self.talks.iter().find(|(_, talk)| {
-            talk.server == key && matches!(talk.consumer, Consumer::Server { .. })
+        cx: &mut Context<'_>,
+    ) -> Option<ConnectionNumber> {
+        let open = self.connections.iter().find(|(_, connection)| {
+            connection.server == key && matches!(connection.consumer, Consumer::Server { .. })
         });
         if let Some((number, _)) = open {
             return Some(number);
         }
-        let number = self.add_talk(key, seat, Consumer::Server { form, id: server });
+        let number = self.add_connection(key, seat, Consumer::Server { form, id: server });
         let form = self.registry.get(key)?.form_for(form);
-        self.open(number, form, None, None, cx);
+        self.open_connection(number, form, None, None, cx);
         Some(number)
     }
 
@@ -112,275 +142,354 @@ impl Broker {
         &mut self,
         seat: Seat,
         key: String,
-        mut item: Item,
-        cx: &mut Cx<'_>,
+        mut item: ConsumerMessage,
+        cx: &mut Context<'_>,
     ) -> Option<Message> {
         let call = item.original.take()?;
         let server = self.registry.get_mut(&key)?;
-        server.called = named_server(&call);
+        server.consumer_raw_id = raw_server_id(&call);
         if server.form_for(Form::M7) == Form::M7 {
-            let Item { id, inner, request, call: said, until, .. } = item;
-            let settled = server.settled;
-            let call = match server.called.as_ref() == Some(&server.spelt) {
+            let ConsumerMessage { id, inner_id, request_id, call: said, deadline, .. } = item;
+            let form_known = server.form_known;
+            let call = match server.consumer_raw_id.as_ref() == Some(&server.raw_provider_id) {
                 true => call,
                 false => {
-                    let native = Json::string(&server.spelt);
+                    let native = Json::string(&server.raw_provider_id);
                     let params = call.params.map(|it| it.with_member("serverId", &native));
                     Call { params, ..call }
                 }
             };
-            if let Some(id) = id.as_ref().filter(|_| !settled || until.is_some()) {
-                let what = What::say(Form::M7, server.address(Form::M7), "", &said);
-                let question = match settled {
-                    true => Question::Passed { server: key, request },
-                    false => Question::Trial { server: key, inner, request, call: said },
+            if let Some(id) = id.as_ref().filter(|_| !form_known || deadline.is_some()) {
+                let resend = Resend::message(Form::M7, server.address(Form::M7), "", &said);
+                let request = match form_known {
+                    true => ProviderRequest::PassThrough { server: key, request_id },
+                    false => ProviderRequest::StatelessProbe {
+                        server: key,
+                        inner_id,
+                        request_id,
+                        call: said,
+                    },
                 };
-                self.questions.expect(cx.now, (seat, id), question, until, what);
+                self.pending.insert_provider_request(cx.now, (seat, id), request, deadline, resend);
             }
-            return Some(message(id, call));
+            return Some(request_or_notification(id, call));
         }
-        if let Some(id) = item.id.as_ref().filter(|_| stateless::would_connect(&item.call)) {
-            let error = stateless::unknown_method(DISCOVER);
+        if let Some(id) = item.id.as_ref().filter(|_| stateless::prefers_connection(&item.call)) {
+            let error = stateless::method_not_found(DISCOVER);
             answer(seat, id.clone(), Outcome::Error(error), cx);
             return None;
         }
-        self.say_stateless(&key, item, cx);
+        self.send_stateless(&key, item, cx);
         None
     }
 
     /// Whether a conversation is with the provider in this seat.
-    fn is_at(&self, seat: Seat, number: u64) -> bool {
-        self.talks.get(number).is_some_and(|talk| talk.seat == seat)
+    fn is_at(&self, seat: Seat, number: ConnectionNumber) -> bool {
+        self.connections.get(number).is_some_and(|connection| connection.seat == seat)
     }
 
     /// A message has come to a seat that does not provide what it is for.
-    pub(super) fn not_here(
+    pub(super) fn pass_on_or_refuse(
         &self,
         seat: Seat,
         id: Option<Id>,
         form: Form,
         what: &str,
         call: Call,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> Option<Message> {
-        if !self.is_end_of_road(seat) {
-            let call = match self.registry.is_reborn(seat) && !self.is_anybodys(&call) {
-                true => form::marked(&call),
-                false => self.unmistakable(seat, call),
+        if !self.is_last_seat(seat) {
+            let call = match self.registry.was_restarted(seat) && !self.is_known(&call) {
+                true => form::mark_as_foreign(&call),
+                false => self.mark_if_mistakable(seat, call),
             };
-            return Some(message(id, call));
+            return Some(request_or_notification(id, call));
         }
-        answer(seat, id?, Outcome::Error(no_such(what, form)), cx);
+        answer(seat, id?, Outcome::Error(not_found_error(what, form)), cx);
         None
     }
 
     /// Is the server, or the connection, that a message is for known at all? If not, it may be meant for
     /// one who sat in a seat before, by an id that is another's now.
-    fn is_anybodys(&self, call: &Call) -> bool {
-        let Some((form, word)) = form::read(call) else { return false };
+    fn is_known(&self, call: &Call) -> bool {
+        let Some((form, word)) = form::decode(call) else { return false };
         match word.about() {
-            Subject::Connection(it) => self.talks.number_of(it).is_some(),
+            Subject::Connection(it) => self.connections.number_of(it).is_some(),
             Subject::Server(it) => self.registry.find(form, it).is_some(),
         }
     }
 
     /// What a stateless consumer says to a server with connections: all of it goes over one.
-    pub(super) fn say_stateless(&mut self, key: &str, item: Item, cx: &mut Cx<'_>) {
-        let open = |talk: &Talk| talk.server == key && matches!(talk.consumer, Consumer::Stateless);
-        let found = self.talks.iter().find(|(_, talk)| open(talk)).map(|(number, _)| number);
+    pub(super) fn send_stateless(
+        &mut self,
+        key: &str,
+        item: ConsumerMessage,
+        cx: &mut Context<'_>,
+    ) {
+        let open = |connection: &Connection| {
+            connection.server == key && matches!(connection.consumer, Consumer::Stateless)
+        };
+        let found = self
+            .connections
+            .iter()
+            .find(|(_, connection)| open(connection))
+            .map(|(number, _)| number);
         let number = match found {
             Some(number) => number,
             None => {
                 let Some(server) = self.registry.get(key) else { return };
                 let (seat, form) = (server.seat, server.form_for(Form::M7));
-                let number = self.add_talk(key, seat, Consumer::Stateless);
-                self.open(number, form, None, None, cx);
+                let number = self.add_connection(key, seat, Consumer::Stateless);
+                self.open_connection(number, form, None, None, cx);
                 number
             }
         };
-        if let Some(id) = item.id.as_ref().filter(|_| self.is_active(number, &item.request)) {
+        if let Some(id) = item.id.as_ref().filter(|_| self.is_active(number, &item.request_id)) {
             let why = format!(
                 "the requestId '{}' is in use by a request that is not answered",
-                item.request
+                item.request_id
             );
-            let Some(talk) = self.talks.get(number) else { return };
-            return answer(talk.seat, id.clone(), Outcome::error(code::INVALID_PARAMS, &why), cx);
+            let Some(connection) = self.connections.get(number) else { return };
+            return answer(
+                connection.seat,
+                id.clone(),
+                Outcome::error(code::INVALID_PARAMS, &why),
+                cx,
+            );
         }
-        self.say(number, item, cx);
+        self.send(number, item, cx);
     }
 
     /// Is there a request of a stateless consumer with this `requestId`?
-    fn is_active(&self, number: u64, request: &str) -> bool {
-        let waiting = self.talks.get(number).and_then(Talk::waiting);
-        self.operations.is_active(number, request)
-            || waiting.into_iter().flatten().any(|item| item.request == request)
+    fn is_active(&self, number: ConnectionNumber, request_id: &str) -> bool {
+        let queued = self.connections.get(number).and_then(Connection::queued);
+        self.operations.is_active(number, request_id)
+            || queued.into_iter().flatten().any(|item| item.request_id == request_id)
     }
 
     /// Says something to the provider, or answers it here.
-    pub(super) fn say(&mut self, number: u64, item: Item, cx: &mut Cx<'_>) {
+    pub(super) fn send(
+        &mut self,
+        number: ConnectionNumber,
+        item: ConsumerMessage,
+        cx: &mut Context<'_>,
+    ) {
         let item = match item.call.is(INITIALIZE) {
-            true => self.on_new_connection(number, item, cx),
+            true => self.open_for_second_initialize(number, item, cx),
             false => Some(item),
         };
         let Some(item) = item else { return };
-        let Some(talk) = self.talks.get_mut(number) else { return };
-        let Some(server) = self.registry.get(&talk.server) else { return };
-        match &mut talk.state {
-            State::Opening(waiting) | State::Greeting { waiting, .. } => {
-                if waiting.is_empty() {
-                    talk.held = 0;
+        let Some(connection) = self.connections.get_mut(number) else { return };
+        let Some(server) = self.registry.get(&connection.server) else { return };
+        match &mut connection.state {
+            ConnectionState::Opening(queued) | ConnectionState::Initializing { queued, .. } => {
+                if queued.is_empty() {
+                    connection.queued_bytes = 0;
                 }
                 let size = size_of(&item.call) + item.original.as_ref().map_or(0, size_of);
-                if talk.held + size > MOST_WAITING {
-                    return self.cannot_wait(number, item, cx);
+                if connection.queued_bytes + size > MAX_QUEUED_BYTES {
+                    return self.refuse_queued(number, item, cx);
                 }
-                talk.held += size;
+                connection.queued_bytes += size;
                 let call = item.call.detached();
                 let original = item.original.as_ref().map(Call::detached);
-                let until = item.until;
-                waiting.push(Item { call, original, ..item });
-                self.talks.await_opening(number, until);
+                let deadline = item.deadline;
+                queued.push(ConsumerMessage { call, original, ..item });
+                self.connections.set_queue_deadline(number, deadline);
             }
-            State::Open { form, connection } => {
-                let (form, connection) = (*form, connection.clone());
+            ConnectionState::Open { form, connection_id } => {
+                let (form, connection_id) = (*form, connection_id.clone());
                 if item.call.is(INITIALIZED) {
-                    talk.is_ready();
+                    connection.record_initialized();
                 }
-                if matches!(talk.consumer, Consumer::Stateless) {
-                    return self.say_attached(number, form, &connection, item, cx);
+                if matches!(connection.consumer, Consumer::Stateless) {
+                    return self.send_stateless_on_connection(
+                        number,
+                        form,
+                        &connection_id,
+                        item,
+                        cx,
+                    );
                 }
-                let (seat, unchanged) = (talk.seat, talk.is_alike(server));
-                let kept = server.keeps(form);
-                let Item { id, inner, request, call, original, until } = item;
+                let (seat, unchanged) = (connection.seat, connection.passes_unchanged(server));
+                let kept = server.must_keep_request(form);
+                let ConsumerMessage { id, inner_id, request_id, call, original, deadline } = item;
                 if let Some(id) = id.as_ref().filter(|_| call.is(DISCOVER)) {
                     // MCP with connections does not know it, and not every server says so.
-                    let error = stateless::unknown_method(DISCOVER);
-                    let outcome = close(
-                        talk,
+                    let error = stateless::method_not_found(DISCOVER);
+                    let outcome = encode_answer_for(
+                        connection,
                         server,
-                        inner.as_ref(),
+                        inner_id.as_ref(),
                         Answer::FromServer(Outcome::Error(error)),
                     );
                     return answer(seat, id.clone(), outcome, cx);
                 }
-                let address =
-                    Address { server: server.address(form), connection: &connection, request: "" };
+                let address = Address {
+                    server: server.address(form),
+                    connection_id: &connection_id,
+                    request_id: "",
+                };
                 let as_spelt = || {
-                    let by_server = matches!(talk.consumer, Consumer::Server { .. });
-                    by_server.then(|| form.say(Direction::ToServer, address, id.as_ref(), &call))
+                    let by_server = matches!(connection.consumer, Consumer::Server { .. });
+                    by_server.then(|| {
+                        form.encode_message(Direction::ToServer, address, id.as_ref(), &call)
+                    })
                 };
                 let is_spelt_alike = |original: &Call| {
-                    as_spelt().is_none_or(|it| named_server(&it) == named_server(original))
+                    as_spelt().is_none_or(|it| raw_server_id(&it) == raw_server_id(original))
                 };
                 let said = match original.filter(|it| unchanged && is_spelt_alike(it)) {
                     Some(original) => original,
                     None => {
-                        let call = self.taken_back(number, &call).map_or(call.clone(), |id| {
-                            let params = Json::object([("requestId", Some(id.json().clone()))]);
-                            Call::new(CANCELLED, params)
-                        });
-                        form.say(Direction::ToServer, address, id.as_ref(), &call)
+                        let call =
+                            self.find_cancelled_request(number, &call).map_or(call.clone(), |id| {
+                                let params = Json::object([("requestId", Some(id.json().clone()))]);
+                                Call::new(CANCELLED, params)
+                            });
+                        form.encode_message(Direction::ToServer, address, id.as_ref(), &call)
                     }
                 };
                 if let Some(id) = &id {
-                    let what = What::say(form, server.address(form), &connection, &call);
+                    let resend = Resend::message(form, server.address(form), &connection_id, &call);
                     let call = match call.is(INITIALIZE) || kept {
                         true => call.detached(),
                         false => Call::new("", None),
                     };
-                    let question =
-                        Question::Say { talk: number, form, inner, request, call, rounds: 0 };
-                    self.questions.expect(cx.now, (seat, id), question, until, what);
+                    let request = ProviderRequest::Forward {
+                        connection: number,
+                        form,
+                        inner_id,
+                        request_id,
+                        call,
+                        rounds: 0,
+                    };
+                    self.pending.insert_provider_request(
+                        cx.now,
+                        (seat, id),
+                        request,
+                        deadline,
+                        resend,
+                    );
                 }
-                deliver(seat, Side::Editor, message(id, said), cx);
+                deliver(seat, Side::Editor, request_or_notification(id, said), cx);
             }
-            State::Stateless(_) => self.say_detached(number, item, 0, cx),
+            ConnectionState::Stateless(_) => self.send_to_stateless_server(number, item, 0, cx),
         }
     }
 
     /// The consumer of a connection speaks to a stateless server.
-    pub(super) fn say_detached(&mut self, number: u64, item: Item, rounds: u8, cx: &mut Cx<'_>) {
-        let Some(talk) = self.talks.get_mut(number) else { return };
-        let Some(server) = self.registry.get(&talk.server) else { return };
-        let State::Stateless(client) = &mut talk.state else { return };
-        let seat = talk.seat;
-        let Item { id: Some(id), inner, call, until, .. } = item else {
+    pub(super) fn send_to_stateless_server(
+        &mut self,
+        number: ConnectionNumber,
+        item: ConsumerMessage,
+        rounds: u8,
+        cx: &mut Context<'_>,
+    ) {
+        let Some(connection) = self.connections.get_mut(number) else { return };
+        let Some(server) = self.registry.get(&connection.server) else { return };
+        let ConnectionState::Stateless(client) = &mut connection.state else { return };
+        let seat = connection.seat;
+        let ConsumerMessage { id: Some(id), inner_id, call, deadline, .. } = item else {
             if item.call.is(INITIALIZED) {
-                talk.is_ready();
+                connection.record_initialized();
             }
             // Stateless servers are told nothing that is not a request, but that one is taken back.
-            if let Some(id) = self.taken_back(number, &item.call) {
+            if let Some(id) = self.find_cancelled_request(number, &item.call) {
                 deliver(seat, Side::Editor, cancel(&id), cx);
             }
             return;
         };
         if call.is(INITIALIZE) {
-            *client = Client::of(&call);
-            talk.begins(&call);
+            *client = ClientInfo::of(&call);
+            connection.record_initialize(&call);
             match server.discovered.clone() {
                 Some(found) => {
-                    let result = stateless::initialized(Some(&found), &talk.client(), &server.name);
+                    let result = stateless::initialize_result(
+                        Some(&found),
+                        &connection.client(),
+                        &server.name,
+                    );
                     let said = Answer::FromServer(Outcome::Result(result));
-                    let outcome = close(talk, server, inner.as_ref(), said);
+                    let outcome = encode_answer_for(connection, server, inner_id.as_ref(), said);
                     answer(seat, id, outcome, cx);
                 }
-                None => self.discover(number, Then::Hello { id, inner }, cx),
+                None => self.discover(number, AfterDiscover::AnswerInitialize { id, inner_id }, cx),
             }
             return;
         }
         if call.is(PING) || call.is(INITIALIZED) {
             let said = Answer::FromServer(Outcome::Result(Json::EMPTY));
-            let outcome = close(talk, server, inner.as_ref(), said);
+            let outcome = encode_answer_for(connection, server, inner_id.as_ref(), said);
             return answer(seat, id, outcome, cx);
         }
-        let detached = stateless::detached(&call, client);
-        let request = format!("r-{}", self.ids.fresh());
+        let detached = stateless::to_stateless_request(&call, client);
+        let request_id = format!("r-{}", self.ids.next_number());
         let token = stateless::progress_token(&call);
-        let operation = Operation { talk: number, token, request: String::new() };
-        self.operations.insert(seat, request.clone(), operation);
-        let address =
-            Address { server: server.address(Form::M7), connection: "", request: &request };
-        let said = Form::M7.say(Direction::ToServer, address, Some(&id), &detached);
-        let what = What::say(Form::M7, server.address(Form::M7), "", &detached);
-        let call = self.kept(seat, &call);
-        let question = Question::Say { talk: number, form: Form::M7, inner, request, call, rounds };
-        self.questions.expect(cx.now, (seat, &id), question, until, what);
+        let operation = Operation { connection: number, token, request_id: String::new() };
+        self.operations.insert(seat, request_id.clone(), operation);
+        let address = Address {
+            server: server.address(Form::M7),
+            connection_id: "",
+            request_id: &request_id,
+        };
+        let said = Form::M7.encode_message(Direction::ToServer, address, Some(&id), &detached);
+        let resend = Resend::message(Form::M7, server.address(Form::M7), "", &detached);
+        let call = self.keep_request(seat, &call);
+        let request = ProviderRequest::Forward {
+            connection: number,
+            form: Form::M7,
+            inner_id,
+            request_id,
+            call,
+            rounds,
+        };
+        self.pending.insert_provider_request(cx.now, (seat, &id), request, deadline, resend);
         deliver(seat, Side::Editor, Message::Request { id, call: said }, cx);
     }
 
     /// A message for a server that is not open yet, and for which too much waits already.
-    fn cannot_wait(&self, number: u64, item: Item, cx: &mut Cx<'_>) {
-        let Some(talk) = self.talks.get(number) else { return };
-        let Some(server) = self.registry.get(&talk.server) else { return };
+    fn refuse_queued(&self, number: ConnectionNumber, item: ConsumerMessage, cx: &mut Context<'_>) {
+        let Some(connection) = self.connections.get(number) else { return };
+        let Some(server) = self.registry.get(&connection.server) else { return };
         let why = format!(
             "{} MiB wait for the MCP server '{}' of {}, which does not answer",
-            MOST_WAITING >> 20,
+            MAX_QUEUED_BYTES >> 20,
             server.name,
-            self.chain.describe(talk.seat)
+            self.chain.describe(connection.seat)
         );
         match item.id {
             Some(id) => {
                 let error = error_object(code::INTERNAL_ERROR, &why, None);
                 let said = Answer::FromServer(Outcome::Error(error));
-                answer(talk.seat, id, close(talk, server, item.inner.as_ref(), said), cx);
+                answer(
+                    connection.seat,
+                    id,
+                    encode_answer_for(connection, server, item.inner_id.as_ref(), said),
+                    cx,
+                );
             }
             None => {
                 let text = format!("{} dropped: {why}", item.call.method.name());
-                cx.out.push(Step::Report(Diagnostic { level: Level::Warn, seat: talk.seat, text }));
+                cx.out.push(Step::Report(Diagnostic {
+                    level: Level::Warn,
+                    seat: connection.seat,
+                    text,
+                }));
             }
         }
     }
 
     /// A request as it is kept for the case that its server asks back. A request that does not fit is not kept.
-    fn kept(&self, seat: Seat, call: &Call) -> Call {
+    fn keep_request(&self, seat: Seat, call: &Call) -> Call {
         const SMALL: usize = 64 * 1024;
         let size = size_of(call);
-        let kept = |((whose, _), question): (&Key, &Question)| match question {
-            Question::Say { call, .. } if *whose == seat => Some(size_of(call)),
+        let kept = |((whose, _), request): (&Key, &ProviderRequest)| match request {
+            ProviderRequest::Forward { call, .. } if *whose == seat => Some(size_of(call)),
             _ => None,
         };
         let fits = size <= SMALL
-            || size + self.questions.iter().filter_map(kept).sum::<usize>() <= MOST_KEPT;
+            || size + self.pending.iter().filter_map(kept).sum::<usize>() <= MAX_KEPT_BYTES;
         match fits {
             true => call.detached(),
             false => Call::new("", None),
@@ -388,51 +497,65 @@ impl Broker {
     }
 
     /// A stateless consumer speaks to the server of a connection.
-    pub(super) fn say_attached(
+    pub(super) fn send_stateless_on_connection(
         &mut self,
-        number: u64,
+        number: ConnectionNumber,
         form: Form,
-        connection: &str,
-        item: Item,
-        cx: &mut Cx<'_>,
+        connection_id: &str,
+        item: ConsumerMessage,
+        cx: &mut Context<'_>,
     ) {
-        let Some(talk) = self.talks.get(number) else { return };
-        let Some(server) = self.registry.get(&talk.server) else { return };
-        let Item { id: Some(id), inner, request, call, until, .. } = item else { return };
-        let seat = talk.seat;
+        let Some(connection) = self.connections.get(number) else { return };
+        let Some(server) = self.registry.get(&connection.server) else { return };
+        let ConsumerMessage { id: Some(id), inner_id, request_id, call, deadline, .. } = item
+        else {
+            return;
+        };
+        let seat = connection.seat;
         if call.is(DISCOVER) {
-            let found = talk.hello.as_ref().map(stateless::discovered).unwrap_or(Json::EMPTY);
+            let found = connection
+                .initialize_result
+                .as_ref()
+                .map(stateless::discover_result)
+                .unwrap_or(Json::EMPTY);
             let said = Answer::FromServer(Outcome::Result(found));
-            let outcome = close(talk, server, inner.as_ref(), said);
+            let outcome = encode_answer_for(connection, server, inner_id.as_ref(), said);
             return answer(seat, id, outcome, cx);
         }
-        let attached = stateless::attached(&call);
+        let attached = stateless::to_connection_request(&call);
         let token = stateless::progress_token(&call);
-        let operation = Operation { talk: number, token, request: request.clone() };
+        let operation = Operation { connection: number, token, request_id: request_id.clone() };
         let key = id.to_string();
         self.operations.insert(seat, key.clone(), operation);
-        let address = Address { server: server.address(form), connection, request: "" };
-        let said = form.say(Direction::ToServer, address, Some(&id), &attached);
-        let what = What::say(form, server.address(form), connection, &attached);
-        let call = match server.keeps(form) {
+        let address = Address { server: server.address(form), connection_id, request_id: "" };
+        let said = form.encode_message(Direction::ToServer, address, Some(&id), &attached);
+        let resend = Resend::message(form, server.address(form), connection_id, &attached);
+        let call = match server.must_keep_request(form) {
             true => call.detached(),
             false => Call::new("", None),
         };
-        let question = Question::Say { talk: number, form, inner, request: key, call, rounds: 0 };
-        self.questions.expect(cx.now, (seat, &id), question, until, what);
+        let request = ProviderRequest::Forward {
+            connection: number,
+            form,
+            inner_id,
+            request_id: key,
+            call,
+            rounds: 0,
+        };
+        self.pending.insert_provider_request(cx.now, (seat, &id), request, deadline, resend);
         deliver(seat, Side::Editor, Message::Request { id, call: said }, cx);
     }
 
     /// The request that a consumer takes back in MCP's own words, as its provider knows it. Only where
     /// messages have ids of their own can it be known which one is meant.
-    fn taken_back(&self, number: u64, call: &Call) -> Option<Id> {
+    fn find_cancelled_request(&self, number: ConnectionNumber, call: &Call) -> Option<Id> {
         if !call.is(CANCELLED) {
             return None;
         }
         let meant = Id::new(call.params.as_ref()?.member("requestId")?)?;
-        self.questions.iter().find_map(|((_, name), question)| match question {
-            Question::Say { talk, inner: Some(inner), .. }
-                if *talk == number && *inner == meant =>
+        self.pending.iter().find_map(|((_, name), request)| match request {
+            ProviderRequest::Forward { connection, inner_id: Some(inner_id), .. }
+                if *connection == number && *inner_id == meant =>
             {
                 Some(name.clone())
             }

@@ -4,108 +4,137 @@ use acp_wire::message::error_object;
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, code};
 use router::Seat;
 
-use super::question::{Question, Then, is_ignorance};
-use super::questions::What;
+use super::connection::*;
+use super::connections::ConnectionNumber;
+use super::pending_request::{AfterDiscover, ProviderRequest, is_unsupported};
+use super::pending_requests::Resend;
 use super::server::Server;
-use super::talk::*;
-use super::{Broker, Cx, LIMIT};
+use super::{ANSWER_TIMEOUT, Broker, Context};
 use crate::form::{self, Address, Answer, Direction, Form};
 use crate::stateless::{self, INITIALIZED};
 
 impl Broker {
-    pub(super) fn add_talk(&mut self, server: &str, seat: Seat, consumer: Consumer) -> u64 {
-        let told_to = match &consumer {
+    pub(super) fn add_connection(
+        &mut self,
+        server: &str,
+        seat: Seat,
+        consumer: Consumer,
+    ) -> ConnectionNumber {
+        let known_to = match &consumer {
             Consumer::Connection { id, .. } if id.is_empty() => seat,
             // It knows how to call it from the beginning.
-            _ => self.far,
+            _ => self.agent_seat,
         };
-        let number = self.ids.fresh();
-        let talk = Talk {
+        let number = ConnectionNumber(self.ids.next_number());
+        let connection = Connection {
             server: server.to_owned(),
             seat,
             consumer,
-            state: State::Opening(Vec::new()),
-            hello: None,
-            begun: None,
-            told_to,
-            held: 0,
-            unanswered: false,
-            leaving: false,
+            state: ConnectionState::Opening(Vec::new()),
+            initialize_result: None,
+            handshake: None,
+            known_to,
+            queued_bytes: 0,
+            initialize_unanswered: false,
+            is_closing: false,
         };
-        self.talks.add(number, talk);
+        self.connections.add(number, connection);
         number
     }
 
-    /// Opens a conversation with a provider in this form. `asked` is the consumer's own connect,
+    /// Opens a conversation with a provider in this form. `connect_id` is the consumer's own connect,
     /// `original` what it said.
-    pub(super) fn open(
+    pub(super) fn open_connection(
         &mut self,
-        number: u64,
+        number: ConnectionNumber,
         form: Form,
-        asked: Option<Id>,
+        connect_id: Option<Id>,
         original: Option<Call>,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
-        let Some(talk) = self.talks.get(number) else { return };
-        let Some(server) = self.registry.get(&talk.server) else { return };
+        let Some(connection) = self.connections.get(number) else { return };
+        let Some(server) = self.registry.get(&connection.server) else { return };
         if form == Form::M7 {
-            if server.settled {
-                return self.on_stateless(number, asked, cx);
+            if server.form_known {
+                return self.on_stateless(number, connect_id, cx);
             }
-            let then = Then::Open { asked };
+            let then = AfterDiscover::AnswerConnect { connect_id };
             return self.discover(number, then, cx);
         }
-        if !form.connects() {
-            let seat = talk.seat;
-            return self.on_open(seat, number, form, String::new(), asked, None, cx);
+        if !form.has_connections() {
+            let seat = connection.seat;
+            return self.on_open(seat, number, form, String::new(), connect_id, None, cx);
         }
         // Who says `_mcp/connect` may know only one of its spellings, and the provider another.
-        let as_spelt = form::named_server(&form.connect(server.address(form), ""));
-        let spelt = original.as_ref().and_then(form::named_server);
+        let as_spelt = form::raw_server_id(&form.encode_connect(server.address(form), ""));
+        let spelt = original.as_ref().and_then(form::raw_server_id);
         let unchanged = |consumer| form == consumer && form != Form::M3 && spelt == as_spelt;
-        let is_free = |id: &str| !id.is_empty() && self.talks.of_provider(talk.seat, id).is_none();
-        let (alike, chosen) = match &talk.consumer {
+        let is_free = |id: &str| {
+            !id.is_empty() && self.connections.by_provider_id(connection.seat, id).is_none()
+        };
+        let (unchanged, proposed_id) = match &connection.consumer {
             Consumer::Connection { form, id } if unchanged(*form) => (true, id.clone()),
             // A provider that lets its consumers choose may as well have what they choose.
             Consumer::Connection { form: Form::M3t, id } if is_free(id) => (false, id.clone()),
             _ => (false, format!("mcp-over-acp:{number}")),
         };
-        let call = match original.filter(|_| alike) {
+        let call = match original.filter(|_| unchanged) {
             Some(call) => call,
-            None => form.connect(server.address(form), &chosen),
+            None => form.encode_connect(server.address(form), &proposed_id),
         };
-        let seat = talk.seat;
-        let what = What::Connect { form, server: server.address(form).to_owned() };
-        let question = Question::Connect { talk: number, form, asked, alike, chosen };
-        self.ask(seat, question, call, Some(what), cx);
+        let seat = connection.seat;
+        let resend = Resend::Connect { form, server: server.address(form).to_owned() };
+        let request = ProviderRequest::Connect {
+            connection: number,
+            form,
+            connect_id,
+            unchanged,
+            proposed_id,
+        };
+        self.send_request(seat, request, call, Some(resend), cx);
     }
 
     /// Asks a provider something of our own.
-    pub(super) fn ask(
+    pub(super) fn send_request(
         &mut self,
         seat: Seat,
-        question: Question,
+        request: ProviderRequest,
         call: Call,
-        what: Option<What>,
-        cx: &mut Cx<'_>,
+        resend: Option<Resend>,
+        cx: &mut Context<'_>,
     ) {
-        let id = Id::string(&format!("m:{}", self.ids.fresh()));
-        self.questions.expect(cx.now, (seat, &id), question, Some(cx.now.plus(LIMIT)), what);
+        let id = Id::string(&format!("m:{}", self.ids.next_number()));
+        self.pending.insert_provider_request(
+            cx.now,
+            (seat, &id),
+            request,
+            Some(cx.now.plus(ANSWER_TIMEOUT)),
+            resend,
+        );
         deliver(seat, Side::Editor, Message::Request { id, call }, cx);
     }
 
-    pub(super) fn discover(&mut self, number: u64, then: Then, cx: &mut Cx<'_>) {
-        let Some(talk) = self.talks.get(number) else { return };
-        let Some(server) = self.registry.get(&talk.server) else { return };
-        let request = format!("mcp-over-acp:{number}");
-        let address =
-            Address { server: server.address(Form::M7), connection: "", request: &request };
-        let connects = matches!(then, Then::Open { .. });
-        let discover = stateless::discover(connects);
-        let call = Form::M7.say(Direction::ToServer, address, Some(&Id::NULL), &discover);
-        let what = What::say(Form::M7, server.address(Form::M7), "", &discover);
-        let question = Question::Discover { talk: number, then };
-        self.ask(talk.seat, question, call, what, cx);
+    pub(super) fn discover(
+        &mut self,
+        number: ConnectionNumber,
+        then: AfterDiscover,
+        cx: &mut Context<'_>,
+    ) {
+        let Some(connection) = self.connections.get(number) else { return };
+        let Some(server) = self.registry.get(&connection.server) else { return };
+        let request_id = format!("mcp-over-acp:{number}");
+        let address = Address {
+            server: server.address(Form::M7),
+            connection_id: "",
+            request_id: &request_id,
+        };
+        let connects = matches!(then, AfterDiscover::AnswerConnect { .. });
+        let discover = stateless::discover_request(connects);
+        let call =
+            Form::M7.encode_message(Direction::ToServer, address, Some(&Id::NULL), &discover);
+        let resend = Resend::message(Form::M7, server.address(Form::M7), "", &discover);
+        let request = ProviderRequest::Discover { connection: number, then };
+        self.send_request(connection.seat, request, call, resend, cx);
     }
 
     /// The provider can be spoken to.
@@ -113,217 +142,260 @@ impl Broker {
     pub(super) fn on_open(
         &mut self,
         seat: Seat,
-        number: u64,
+        number: ConnectionNumber,
         form: Form,
-        connection: String,
-        asked: Option<Id>,
+        connection_id: String,
+        connect_id: Option<Id>,
         result: Option<Json>,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
-        let Some(talk) = self.talks.get_mut(number) else {
+        let Some(connection) = self.connections.get_mut(number) else {
             // Nobody wants it any more.
-            return self.say_goodbye(seat, form, &connection, cx);
+            return self.disconnect_provider(seat, form, &connection_id, cx);
         };
-        if let Some(server) = self.registry.get_mut(&talk.server) {
-            server.settle(form);
+        if let Some(server) = self.registry.get_mut(&connection.server) {
+            server.set_form(form);
         }
-        let opened = State::Open { form, connection: connection.clone() };
-        let State::Opening(waiting) = std::mem::replace(&mut talk.state, opened) else { return };
+        let opened = ConnectionState::Open { form, connection_id: connection_id.clone() };
+        let ConnectionState::Opening(queued) = std::mem::replace(&mut connection.state, opened)
+        else {
+            return;
+        };
         // A provider that was started anew does not know what was said to the one before.
-        let hello = matches!(talk.consumer, Consumer::Stateless) || talk.begun.is_some();
-        if !connection.is_empty() {
-            self.talks.connect(seat, connection.clone(), number);
+        let must_initialize =
+            matches!(connection.consumer, Consumer::Stateless) || connection.handshake.is_some();
+        if !connection_id.is_empty() {
+            self.connections.connect(seat, connection_id.clone(), number);
         }
-        if hello {
-            return self.greet(number, form, connection, waiting, cx);
+        if must_initialize {
+            return self.initialize(number, form, connection_id, queued, cx);
         }
-        self.tell_connected(number, &connection, asked, result, cx);
-        for item in waiting {
-            self.say(number, item, cx);
+        self.answer_connect(number, &connection_id, connect_id, result, cx);
+        for item in queued {
+            self.send(number, item, cx);
         }
     }
 
     /// Says `initialize` to a server, in the place of a consumer that does not, or will not again.
-    pub(super) fn greet(
+    pub(super) fn initialize(
         &mut self,
-        number: u64,
+        number: ConnectionNumber,
         form: Form,
-        connection: String,
-        waiting: Vec<Item>,
-        cx: &mut Cx<'_>,
+        connection_id: String,
+        queued: Vec<ConsumerMessage>,
+        cx: &mut Context<'_>,
     ) {
-        let Some(talk) = self.talks.get_mut(number) else { return };
-        let Some(server) = self.registry.get(&talk.server) else { return };
-        let hello = match &talk.begun {
-            Some(begun) => begun.hello.clone(),
-            None => stateless::initialize(waiting.first().map(|item| &item.call)),
+        let Some(connection) = self.connections.get_mut(number) else { return };
+        let Some(server) = self.registry.get(&connection.server) else { return };
+        let initialize = match &connection.handshake {
+            Some(handshake) => handshake.initialize.clone(),
+            None => stateless::initialize_request(queued.first().map(|item| &item.call)),
         };
         let address =
-            Address { server: server.address(form), connection: &connection, request: "" };
-        let call = form.say(Direction::ToServer, address, Some(&Id::string("hello")), &hello);
-        let what = What::say(form, server.address(form), &connection, &hello);
-        talk.state = State::Greeting { form, connection, waiting };
-        let seat = talk.seat;
-        self.ask(seat, Question::Hello { talk: number, form }, call, what, cx);
+            Address { server: server.address(form), connection_id: &connection_id, request_id: "" };
+        let call = form.encode_message(
+            Direction::ToServer,
+            address,
+            Some(&Id::string("hello")),
+            &initialize,
+        );
+        let resend = Resend::message(form, server.address(form), &connection_id, &initialize);
+        connection.state = ConnectionState::Initializing { form, connection_id, queued };
+        let seat = connection.seat;
+        self.send_request(
+            seat,
+            ProviderRequest::Initialize { connection: number, form },
+            call,
+            resend,
+            cx,
+        );
     }
 
     /// The provider has no connections; the consumer may believe that it has one.
-    pub(super) fn on_stateless(&mut self, number: u64, asked: Option<Id>, cx: &mut Cx<'_>) {
-        let Some(talk) = self.talks.get_mut(number) else { return };
-        let stateless = State::Stateless(talk.client());
-        let State::Opening(waiting) = std::mem::replace(&mut talk.state, stateless) else { return };
-        self.tell_connected(number, "", asked, None, cx);
-        for item in waiting {
-            self.say(number, item, cx);
+    pub(super) fn on_stateless(
+        &mut self,
+        number: ConnectionNumber,
+        connect_id: Option<Id>,
+        cx: &mut Context<'_>,
+    ) {
+        let Some(connection) = self.connections.get_mut(number) else { return };
+        let stateless = ConnectionState::Stateless(connection.client());
+        let ConnectionState::Opening(queued) = std::mem::replace(&mut connection.state, stateless)
+        else {
+            return;
+        };
+        self.answer_connect(number, "", connect_id, None, cx);
+        for item in queued {
+            self.send(number, item, cx);
         }
     }
 
     /// Answers a consumer's connect: the provider's id of the connection, if nobody else has the same.
     /// One that is opened anew has its name already.
-    pub(super) fn tell_connected(
+    pub(super) fn answer_connect(
         &mut self,
-        number: u64,
-        connection: &str,
-        asked: Option<Id>,
+        number: ConnectionNumber,
+        connection_id: &str,
+        connect_id: Option<Id>,
         result: Option<Json>,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
-        if self.talks.is_told(number) {
+        if self.connections.is_announced(number) {
             return;
         }
-        let Some(talk) = self.talks.get(number) else { return };
-        let (seat, untold) = (talk.seat, talk.told_to != self.far);
-        let Consumer::Connection { form, id: known_as } = &talk.consumer else { return };
-        let wanted = match (known_as.is_empty(), connection.is_empty()) {
+        let Some(connection) = self.connections.get(number) else { return };
+        let (seat, untold) = (connection.seat, connection.known_to != self.agent_seat);
+        let Consumer::Connection { form, id: known_as } = &connection.consumer else { return };
+        let wanted = match (known_as.is_empty(), connection_id.is_empty()) {
             (false, _) => known_as.clone(),
             // Who has taken a place may count as the one before did, whose ids are still on their way.
-            (true, false) if !self.registry.is_reborn(seat) => connection.to_owned(),
+            (true, false) if !self.registry.was_restarted(seat) => connection_id.to_owned(),
             (true, _) => format!("mcp-over-acp:{number}"),
         };
         let form = *form;
         if untold {
-            self.talks.tell(number);
+            self.connections.mark_unannounced(number);
         }
-        let free = self.talks.claim(number, &wanted);
-        let told = result.filter(|_| free == connection).unwrap_or_else(|| form.connected(&free));
+        let free = self.connections.assign_id(number, &wanted);
+        let told = result
+            .filter(|_| free == connection_id)
+            .unwrap_or_else(|| form.encode_connect_result(&free));
         if let Some(Consumer::Connection { id, .. }) =
-            self.talks.get_mut(number).map(|talk| &mut talk.consumer)
+            self.connections.get_mut(number).map(|connection| &mut connection.consumer)
         {
             *id = free;
         }
-        if let Some(id) = asked {
+        if let Some(id) = connect_id {
             answer(seat, id, Outcome::Result(told), cx);
         }
     }
 
     /// A conversation could not be opened.
-    pub(super) fn on_closed(
+    pub(super) fn on_open_failed(
         &mut self,
-        number: u64,
-        asked: Option<Id>,
+        number: ConnectionNumber,
+        connect_id: Option<Id>,
         error: &Json,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
-        let Some(talk) = self.talks.get(number) else { return };
-        let stateless = matches!(talk.consumer, Consumer::Stateless);
+        let Some(connection) = self.connections.get(number) else { return };
+        let stateless = matches!(connection.consumer, Consumer::Stateless);
         let error = if stateless { backend_failed(error) } else { error.clone() };
-        if let Some(id) = asked {
-            answer(talk.seat, id, Outcome::Error(error.clone()), cx);
+        if let Some(id) = connect_id {
+            answer(connection.seat, id, Outcome::Error(error.clone()), cx);
         }
-        if let Some(talk) = self.dismiss(number, &error, cx) {
-            if let State::Greeting { form, connection, .. } = &talk.state {
-                self.say_goodbye(talk.seat, *form, connection, cx);
+        if let Some(connection) = self.dismiss(number, &error, cx) {
+            if let ConnectionState::Initializing { form, connection_id, .. } = &connection.state {
+                self.disconnect_provider(connection.seat, *form, connection_id, cx);
             }
-            self.drop_if_unused(&talk.server, cx);
+            self.drop_if_unused(&connection.server, cx);
         }
     }
 
     /// A connect was refused: perhaps the provider speaks another form.
-    pub(super) fn on_ignorance(
+    pub(super) fn on_connect_refused(
         &mut self,
-        number: u64,
+        number: ConnectionNumber,
         form: Form,
-        asked: Option<Id>,
+        connect_id: Option<Id>,
         outcome: Outcome,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
-        let server = self.talks.get(number).map(|talk| talk.server.clone());
+        let server = self.connections.get(number).map(|connection| connection.server.clone());
         let server = server.and_then(|key| self.registry.get_mut(&key));
         // Speaking without a connect cannot be refused at once, so only who does not know what a
         // connect is at all is spoken to like that.
         let unknown = outcome.error_code() == Some(code::METHOD_NOT_FOUND);
-        let another =
-            |server: &&mut Server| is_ignorance(&outcome) && (unknown || !server.may_be(Form::M1));
+        let another = |server: &&mut Server| {
+            is_unsupported(&outcome) && (unknown || !server.may_speak(Form::M1))
+        };
         let next = server.filter(another).and_then(|it| it.rule_out(form));
         match (next, outcome) {
-            (Some(form), _) => self.open(number, form, asked, None, cx),
-            (None, Outcome::Error(error)) => self.on_closed(number, asked, &error, cx),
+            (Some(form), _) => self.open_connection(number, form, connect_id, None, cx),
+            (None, Outcome::Error(error)) => self.on_open_failed(number, connect_id, &error, cx),
             (None, Outcome::Result(_)) => {
                 let why = "the provider of the MCP server did not say how it calls the connection";
                 let error = error_object(code::INTERNAL_ERROR, why, None);
-                self.on_closed(number, asked, &error, cx);
+                self.on_open_failed(number, connect_id, &error, cx);
             }
         }
     }
 
     pub(super) fn on_discovered(
         &mut self,
-        number: u64,
-        then: Then,
+        number: ConnectionNumber,
+        then: AfterDiscover,
         outcome: Outcome,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) {
-        let Some(talk) = self.talks.get_mut(number) else { return };
-        let Some(server) = self.registry.get_mut(&talk.server) else { return };
-        if let Then::Open { asked } = &then
-            && is_ignorance(&outcome)
+        let Some(connection) = self.connections.get_mut(number) else { return };
+        let Some(server) = self.registry.get_mut(&connection.server) else { return };
+        if let AfterDiscover::AnswerConnect { connect_id } = &then
+            && is_unsupported(&outcome)
             && let Some(form) = server.rule_out(Form::M7)
         {
-            let asked = asked.clone();
-            return self.open(number, form, asked, None, cx);
+            let connect_id = connect_id.clone();
+            return self.open_connection(number, form, connect_id, None, cx);
         }
-        server.settle(Form::M7);
-        if let Answer::FromServer(Outcome::Result(found)) = Form::M7.open(outcome) {
+        server.set_form(Form::M7);
+        if let Answer::FromServer(Outcome::Result(found)) = Form::M7.decode_answer(outcome) {
             server.discovered = Some(found.detached());
         }
         match then {
-            Then::Open { asked } => self.on_stateless(number, asked, cx),
-            Then::Hello { id, inner } => {
-                let State::Stateless(client) = &talk.state else { return };
+            AfterDiscover::AnswerConnect { connect_id } => {
+                self.on_stateless(number, connect_id, cx)
+            }
+            AfterDiscover::AnswerInitialize { id, inner_id } => {
+                let ConnectionState::Stateless(client) = &connection.state else { return };
                 let found = server.discovered.as_ref();
-                let result = stateless::initialized(found, client, &server.name);
+                let result = stateless::initialize_result(found, client, &server.name);
                 let said = Answer::FromServer(Outcome::Result(result));
-                let outcome = close(talk, server, inner.as_ref(), said);
-                answer(talk.seat, id, outcome, cx);
+                let outcome = encode_answer_for(connection, server, inner_id.as_ref(), said);
+                answer(connection.seat, id, outcome, cx);
             }
         }
     }
 
     /// The server of a connection has answered our own `initialize`.
-    pub(super) fn on_hello(&mut self, number: u64, outcome: Outcome, cx: &mut Cx<'_>) {
-        let Some(talk) = self.talks.get_mut(number) else { return };
-        let Some(server) = self.registry.get(&talk.server) else { return };
-        let State::Greeting { form, connection, waiting } = &mut talk.state else { return };
+    pub(super) fn on_initialize_answer(
+        &mut self,
+        number: ConnectionNumber,
+        outcome: Outcome,
+        cx: &mut Context<'_>,
+    ) {
+        let Some(connection) = self.connections.get_mut(number) else { return };
+        let Some(server) = self.registry.get(&connection.server) else { return };
+        let ConnectionState::Initializing { form, connection_id, queued } = &mut connection.state
+        else {
+            return;
+        };
         let form = *form;
-        let result = match form.open(outcome) {
+        let result = match form.decode_answer(outcome) {
             Answer::FromServer(Outcome::Result(result)) => result.detached(),
             Answer::FromServer(Outcome::Error(error)) | Answer::NotDelivered(error) => {
-                return self.on_closed(number, None, &error, cx);
+                return self.on_open_failed(number, None, &error, cx);
             }
         };
-        let (connection, waiting) = (std::mem::take(connection), std::mem::take(waiting));
+        let (connection_id, queued) = (std::mem::take(connection_id), std::mem::take(queued));
         // Who has not said it will.
-        if talk.begun.as_ref().is_none_or(|begun| begun.ready) {
-            let address =
-                Address { server: server.address(form), connection: &connection, request: "" };
-            let initialized =
-                form.say(Direction::ToServer, address, None, &Call::new(INITIALIZED, None));
-            deliver(talk.seat, Side::Editor, Message::Notification(initialized), cx);
+        if connection.handshake.as_ref().is_none_or(|handshake| handshake.is_initialized) {
+            let address = Address {
+                server: server.address(form),
+                connection_id: &connection_id,
+                request_id: "",
+            };
+            let initialized = form.encode_message(
+                Direction::ToServer,
+                address,
+                None,
+                &Call::new(INITIALIZED, None),
+            );
+            deliver(connection.seat, Side::Editor, Message::Notification(initialized), cx);
         }
-        talk.hello = Some(result);
-        talk.state = State::Open { form, connection };
-        for item in waiting {
-            self.say(number, item, cx);
+        connection.initialize_result = Some(result);
+        connection.state = ConnectionState::Open { form, connection_id };
+        for item in queued {
+            self.send(number, item, cx);
         }
     }
 }

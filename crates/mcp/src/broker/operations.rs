@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use acp_wire::{Call, Json};
 use router::Seat;
 
+use super::connections::ConnectionNumber;
 use crate::stateless::PROGRESS;
 
 #[derive(Debug, Default)]
@@ -15,10 +16,10 @@ pub struct Operations {
 
 #[derive(Debug)]
 pub struct Operation {
-    pub talk: u64,
+    pub connection: ConnectionNumber,
     pub token: Option<Json>,
     /// What the other side calls it.
-    pub request: String,
+    pub request_id: String,
 }
 
 impl Operations {
@@ -26,40 +27,48 @@ impl Operations {
         self.open.len()
     }
 
-    pub fn insert(&mut self, seat: Seat, request: String, operation: Operation) {
-        self.open.insert((seat, request), operation);
+    pub fn insert(&mut self, seat: Seat, request_id: String, operation: Operation) {
+        self.open.insert((seat, request_id), operation);
     }
 
-    pub fn take(&mut self, seat: Seat, request: String) -> Option<Operation> {
-        self.open.remove(&(seat, request))
+    pub fn take(&mut self, seat: Seat, request_id: String) -> Option<Operation> {
+        self.open.remove(&(seat, request_id))
     }
 
     /// The conversation of a request.
-    pub fn talk_of(&self, seat: Seat, request: &str) -> Option<u64> {
-        self.open.get(&(seat, request.to_owned())).map(|operation| operation.talk)
+    pub fn connection_of(&self, seat: Seat, request_id: &str) -> Option<ConnectionNumber> {
+        self.open.get(&(seat, request_id.to_owned())).map(|operation| operation.connection)
     }
 
     /// Whether the consumer of a conversation waits for a request that it calls so.
-    pub fn is_active(&self, talk: u64, request: &str) -> bool {
-        self.open.values().any(|it| it.talk == talk && it.request == request)
+    pub fn is_active(&self, connection: ConnectionNumber, request_id: &str) -> bool {
+        self.open.values().any(|it| it.connection == connection && it.request_id == request_id)
     }
 
     /// The request of a stateless consumer that a notification belongs to, as the consumer calls it.
-    pub fn meant(&self, seat: Seat, talk: u64, said: &Call) -> Option<String> {
+    pub fn request_for(
+        &self,
+        seat: Seat,
+        connection: ConnectionNumber,
+        said: &Call,
+    ) -> Option<String> {
         let token = said.params.as_ref().and_then(|params| params.member("progressToken"));
         let progress = said.is(PROGRESS);
-        let of_talk = self.open.iter().filter(|((whose, _), it)| *whose == seat && it.talk == talk);
-        let mut active = of_talk.filter(|(_, it)| !progress || it.token == token);
-        active.next_back().map(|(_, operation)| operation.request.clone())
+        let of_connection = self
+            .open
+            .iter()
+            .filter(|((whose, _), it)| *whose == seat && it.connection == connection);
+        let mut active = of_connection.filter(|(_, it)| !progress || it.token == token);
+        active.next_back().map(|(_, operation)| operation.request_id.clone())
     }
 
     /// A conversation is over.
-    pub fn forget_talk(&mut self, talk: u64) {
-        self.open.retain(|_, operation| operation.talk != talk);
+    pub fn forget_connection(&mut self, connection: ConnectionNumber) {
+        self.open.retain(|_, operation| operation.connection != connection);
     }
 
     /// A provider is gone.
-    pub fn void(&mut self, seat: Seat) {
+    pub fn forget_provider_ids(&mut self, seat: Seat) {
         self.open.retain(|(whose, _), _| *whose != seat);
     }
 }
@@ -70,22 +79,25 @@ mod tests {
 
     const P1: Seat = Seat(1);
     const P2: Seat = Seat(2);
+    const C7: ConnectionNumber = ConnectionNumber(7);
+    const C8: ConnectionNumber = ConnectionNumber(8);
 
     /// Three requests: two of P1 in conversation 7, one of P2 in conversation 8.
     fn operations() -> Operations {
         let mut operations = Operations::default();
         let add = |operations: &mut Operations,
                    seat,
-                   request: &str,
-                   talk,
+                   request_id: &str,
+                   connection,
                    token: Option<&'static str>| {
             let token = token.map(Json::trusted);
-            let operation = Operation { talk, token, request: format!("theirs-{request}") };
-            operations.insert(seat, request.to_owned(), operation);
+            let operation =
+                Operation { connection, token, request_id: format!("theirs-{request_id}") };
+            operations.insert(seat, request_id.to_owned(), operation);
         };
-        add(&mut operations, P1, "a", 7, Some("1"));
-        add(&mut operations, P1, "b", 7, None);
-        add(&mut operations, P2, "a", 8, Some("1"));
+        add(&mut operations, P1, "a", C7, Some("1"));
+        add(&mut operations, P1, "b", C7, None);
+        add(&mut operations, P2, "a", C8, Some("1"));
         operations
     }
 
@@ -93,11 +105,14 @@ mod tests {
     fn a_request_is_found_by_provider_and_name() {
         let mut operations = operations();
         assert_eq!(operations.len(), 3);
-        assert_eq!((operations.talk_of(P1, "a"), operations.talk_of(P2, "a")), (Some(7), Some(8)));
-        assert_eq!(operations.talk_of(P2, "b"), None);
-        assert!(operations.is_active(7, "theirs-b") && !operations.is_active(8, "theirs-b"));
-        assert!(!operations.is_active(7, "b"));
-        let taken = operations.take(P1, "a".to_owned()).map(|it| it.request);
+        assert_eq!(
+            (operations.connection_of(P1, "a"), operations.connection_of(P2, "a")),
+            (Some(C7), Some(C8))
+        );
+        assert_eq!(operations.connection_of(P2, "b"), None);
+        assert!(operations.is_active(C7, "theirs-b") && !operations.is_active(C8, "theirs-b"));
+        assert!(!operations.is_active(C7, "b"));
+        let taken = operations.take(P1, "a".to_owned()).map(|it| it.request_id);
         assert_eq!((taken.as_deref(), operations.len()), (Some("theirs-a"), 2));
         assert!(operations.take(P1, "a".to_owned()).is_none());
     }
@@ -109,21 +124,21 @@ mod tests {
         let note = |method: &str, token: &str| {
             Call::new(method, Json::trusted(format!(r#"{{"progressToken":{token}}}"#)))
         };
-        let meant = |seat, talk, call: &Call| operations.meant(seat, talk, call);
-        assert_eq!(meant(P1, 7, &note(PROGRESS, "1")).as_deref(), Some("theirs-a"));
-        assert_eq!(meant(P1, 7, &note(PROGRESS, "2")), None);
-        assert_eq!(meant(P1, 7, &note("notifications/message", "1")).as_deref(), Some("theirs-b"));
-        assert_eq!(meant(P1, 8, &note("notifications/message", "1")), None);
-        assert_eq!(meant(P2, 7, &note("notifications/message", "1")), None);
+        let meant = |seat, connection, call: &Call| operations.request_for(seat, connection, call);
+        assert_eq!(meant(P1, C7, &note(PROGRESS, "1")).as_deref(), Some("theirs-a"));
+        assert_eq!(meant(P1, C7, &note(PROGRESS, "2")), None);
+        assert_eq!(meant(P1, C7, &note("notifications/message", "1")).as_deref(), Some("theirs-b"));
+        assert_eq!(meant(P1, C8, &note("notifications/message", "1")), None);
+        assert_eq!(meant(P2, C7, &note("notifications/message", "1")), None);
     }
 
     #[test]
     fn requests_end_with_their_conversation_or_their_provider() {
         let mut ended = operations();
-        ended.forget_talk(7);
-        assert_eq!((ended.len(), ended.talk_of(P2, "a")), (1, Some(8)));
+        ended.forget_connection(C7);
+        assert_eq!((ended.len(), ended.connection_of(P2, "a")), (1, Some(C8)));
         let mut gone = operations();
-        gone.void(P2);
-        assert_eq!((gone.len(), gone.talk_of(P2, "a")), (2, None));
+        gone.forget_provider_ids(P2);
+        assert_eq!((gone.len(), gone.connection_of(P2, "a")), (2, None));
     }
 }

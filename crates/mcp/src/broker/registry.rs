@@ -7,8 +7,8 @@ use acp_wire::{Call, Id, LinkProtocol, Outcome};
 use router::Seat;
 
 use super::Hop;
-use super::server::{Server, Uses};
-use crate::declaration::{Entry, Manner, Offer, Servers, Spelling};
+use super::server::{Server, ServerUses};
+use crate::declaration::{AcpServer, DeclareAs, ServerEntry, ServerList, Syntax};
 use crate::form::Form;
 
 #[derive(Debug, Default)]
@@ -18,13 +18,13 @@ pub struct Registry {
     /// How many servers were ever declared.
     declared: u64,
     /// Set-up requests of providers that are not answered: which of their servers are in them.
-    setting_up: BTreeMap<(Seat, Id), Declared>,
+    provider_set_ups: BTreeMap<(Seat, Id), Declared>,
     /// Set-up requests that a proxy has yet to answer: the ids of the servers in them.
-    passing: BTreeMap<(Seat, Id), Vec<String>>,
+    proxy_set_ups: BTreeMap<(Seat, Id), Vec<String>>,
     /// Seats whose component has died, until another has taken its place.
-    away: BTreeSet<Seat>,
+    down: BTreeSet<Seat>,
     /// Seats in which more than one component has provided servers.
-    reborn: BTreeSet<Seat>,
+    restarted: BTreeSet<Seat>,
 }
 
 /// Servers that a provider has declared in a set-up request.
@@ -34,7 +34,7 @@ struct Declared {
     session: Option<SessionId>,
     servers: Vec<String>,
     /// Of a seat that was started anew: what it declares. Only the answer says for which session.
-    again: Vec<Offer>,
+    again: Vec<AcpServer>,
     dialect: LinkProtocol,
 }
 
@@ -79,7 +79,7 @@ impl Registry {
 
     /// Whether a component calls a server of its own so.
     pub fn has_own(&self, seat: Seat, native: &str) -> bool {
-        self.all.values().any(|server| server.seat == seat && server.native == native)
+        self.all.values().any(|server| server.seat == seat && server.provider_id == native)
     }
 
     pub fn is_scp(&self, key: &str) -> bool {
@@ -88,7 +88,7 @@ impl Registry {
 
     /// Whether no session needs a server.
     pub fn is_unused(&self, key: &str) -> bool {
-        self.all.get(key).is_some_and(|server| server.uses == Uses::default())
+        self.all.get(key).is_some_and(|server| server.uses == ServerUses::default())
     }
 
     /// The servers of a component: their ids and names.
@@ -102,8 +102,8 @@ impl Registry {
 impl Registry {
     /// A component has died. Its servers are missing until the next one declares them. What only its own open
     /// requests needed is not needed any more. Gives the ids of its servers.
-    pub fn parted(&mut self, seat: Seat) -> Vec<String> {
-        self.away.insert(seat);
+    pub fn component_down(&mut self, seat: Seat) -> Vec<String> {
+        self.down.insert(seat);
         self.forget_set_ups(seat);
         let provided = self.all.iter_mut().filter(|(_, server)| server.seat == seat);
         let provided = provided.map(|(key, server)| {
@@ -113,37 +113,37 @@ impl Registry {
         });
         let provided: Vec<String> = provided.collect();
         if !provided.is_empty() {
-            self.reborn.insert(seat);
+            self.restarted.insert(seat);
         }
         provided
     }
 
     /// Another component has taken its place. Gives the servers that it does not offer any more, by id and
     /// name; `None` if nobody was away.
-    pub fn returned(&mut self, seat: Seat) -> Option<Vec<(String, String)>> {
-        self.away.remove(&seat).then(|| self.of(seat, |server| server.missing))
+    pub fn component_restarted(&mut self, seat: Seat) -> Option<Vec<(String, String)>> {
+        self.down.remove(&seat).then(|| self.of(seat, |server| server.missing))
     }
 
     /// No component takes its place. Gives the servers that are gone, by id and name.
-    pub fn bypassed(&mut self, seat: Seat) -> Vec<(String, String)> {
-        self.away.remove(&seat);
+    pub fn component_bypassed(&mut self, seat: Seat) -> Vec<(String, String)> {
+        self.down.remove(&seat);
         self.of(seat, |_| true)
     }
 
     /// A component has left for good.
-    pub fn left(&mut self, seat: Seat) {
-        self.away.remove(&seat);
+    pub fn component_removed(&mut self, seat: Seat) {
+        self.down.remove(&seat);
         self.forget_set_ups(seat);
     }
 
     fn forget_set_ups(&mut self, seat: Seat) {
-        self.setting_up.retain(|(whose, _), _| *whose != seat);
-        self.passing.retain(|(whose, _), _| *whose != seat);
+        self.provider_set_ups.retain(|(whose, _), _| *whose != seat);
+        self.proxy_set_ups.retain(|(whose, _), _| *whose != seat);
     }
 
     /// Whether more than one component has provided servers in this seat.
-    pub fn is_reborn(&self, seat: Seat) -> bool {
-        self.reborn.contains(&seat)
+    pub fn was_restarted(&self, seat: Seat) -> bool {
+        self.restarted.contains(&seat)
     }
 
     /// A session is over. Gives the servers that it used.
@@ -158,29 +158,29 @@ impl Registry {
 impl Registry {
     /// How many set-up requests with servers are not answered: those of providers, and those to proxies.
     pub fn open_set_ups(&self) -> (usize, usize) {
-        (self.setting_up.len(), self.passing.len())
+        (self.provider_set_ups.len(), self.proxy_set_ups.len())
     }
 
     /// A set-up request is on its way to a proxy, with these servers.
-    pub fn passes(&mut self, seat: Seat, id: &Id, servers: Vec<String>) {
-        self.passing.insert((seat, id.detached()), servers);
+    pub fn track_proxy_set_up(&mut self, seat: Seat, id: &Id, servers: Vec<String>) {
+        self.proxy_set_ups.insert((seat, id.detached()), servers);
     }
 
     /// A proxy has answered, perhaps such a request.
-    pub fn passed(&mut self, seat: Seat, id: &Id) {
-        if !self.passing.is_empty() {
-            self.passing.remove(&(seat, id.clone()));
+    pub fn finish_proxy_set_up(&mut self, seat: Seat, id: &Id) {
+        if !self.proxy_set_ups.is_empty() {
+            self.proxy_set_ups.remove(&(seat, id.clone()));
         }
     }
 
     /// The request without servers that are lost: it may be older than the end of their provider.
-    pub fn without_lost(&self, call: Call) -> Call {
-        let lost = |offer: &Offer| {
-            offer.spelling != Spelling::Nameless && !self.all.contains_key(&offer.id)
+    pub fn without_lost_servers(&self, call: Call) -> Call {
+        let lost = |acp_server: &AcpServer| {
+            acp_server.syntax != Syntax::MissingId && !self.all.contains_key(&acp_server.id)
         };
         let rest = call.params.as_ref().and_then(|params| {
-            let mut servers = Servers::find(params)?;
-            let any = servers.leave_out(lost);
+            let mut servers = ServerList::find(params)?;
+            let any = servers.remove_matching(lost);
             any.then(|| servers.write(params))
         });
         match rest {
@@ -193,15 +193,17 @@ impl Registry {
     /// that no other server has.
     pub fn declare(&mut self, hop: Hop, id: &Id, call: &mut Call) {
         let Some(params) = &call.params else { return };
-        let Some(mut servers) = Servers::find(params).filter(Servers::has_offers) else { return };
+        let Some(mut servers) = ServerList::find(params).filter(ServerList::has_acp_servers) else {
+            return;
+        };
         let seat = hop.seat;
-        let is_own = self.own(seat, servers.entries());
-        if self.away.contains(&seat) {
+        let is_own = self.are_own(seat, servers.entries());
+        if self.down.contains(&seat) {
             let own = servers.entries().iter().zip(is_own).filter(|(_, is_own)| *is_own);
-            let again = own.filter_map(|(entry, _)| entry.offer.clone()).collect();
+            let again = own.filter_map(|(entry, _)| entry.acp_server.clone()).collect();
             let (session, dialect) = (session_of(params), hop.dialect);
             let declared = Declared { session, servers: Vec::new(), again, dialect };
-            self.setting_up.insert((seat, id.detached()), declared);
+            self.provider_set_ups.insert((seat, id.detached()), declared);
             return;
         }
         let mut own: Vec<String> = Vec::new();
@@ -210,21 +212,21 @@ impl Registry {
         let mut taken: Vec<String> = others.filter_map(|(entry, _)| entry.name()).collect();
         let mut edited = false;
         for (entry, is_own) in servers.entries_mut().iter_mut().zip(is_own) {
-            let Some(offer) = entry.offer.clone().filter(|_| is_own) else { continue };
-            let key = self.own_key(seat, &offer);
-            let name = unused(&offer.name, &taken);
+            let Some(acp_server) = entry.acp_server.clone().filter(|_| is_own) else { continue };
+            let key = self.public_id(seat, &acp_server);
+            let name = unique_name(&acp_server.name, &taken);
             taken.push(name.clone());
             self.declared += 1;
             let number = self.declared;
             let server = self
                 .all
                 .entry(key.clone())
-                .or_insert_with(|| Server::new(seat, &offer, hop.dialect, number));
+                .or_insert_with(|| Server::new(seat, &acp_server, hop.dialect, number));
             server.name = name.clone();
             server.uses.pending += 1;
             own.push(key.clone());
-            if key != offer.id || name != offer.name {
-                respell_alike(entry, &name, &key, offer.spelling);
+            if key != acp_server.id || name != acp_server.name {
+                rewrite_same_syntax(entry, &name, &key, acp_server.syntax);
                 edited = true;
             }
         }
@@ -235,17 +237,17 @@ impl Registry {
         if !own.is_empty() {
             let (again, dialect) = (Vec::new(), hop.dialect);
             let declared = Declared { session, servers: own, again, dialect };
-            self.setting_up.insert((seat, id.detached()), declared);
+            self.provider_set_ups.insert((seat, id.detached()), declared);
         }
     }
 
     /// The answer to a set-up request comes back to a provider whose servers were in it. Gives the servers
     /// that may be unused now.
     pub fn answered(&mut self, seat: Seat, id: &Id, outcome: &Outcome) -> Vec<String> {
-        if self.setting_up.is_empty() {
+        if self.provider_set_ups.is_empty() {
             return Vec::new();
         }
-        let Some(declared) = self.setting_up.remove(&(seat, id.clone())) else {
+        let Some(declared) = self.provider_set_ups.remove(&(seat, id.clone())) else {
             return Vec::new();
         };
         let session = match outcome {
@@ -256,7 +258,7 @@ impl Registry {
             Outcome::Error(_) => None,
         };
         if let Some(session) = &session {
-            self.declared_again(seat, session, &declared.again, declared.dialect);
+            self.match_redeclared(seat, session, &declared.again, declared.dialect);
         }
         // What it had offered in this session before, it offers no more.
         let before = self.all.iter_mut().filter(|(key, server)| {
@@ -281,16 +283,17 @@ impl Registry {
 impl Registry {
     /// Which of the servers in a seat's set-up request are its own? The others have come to it from a
     /// component nearer to the editor; and no list has the same one twice.
-    fn own(&self, seat: Seat, entries: &[Entry]) -> Vec<bool> {
+    fn are_own(&self, seat: Seat, entries: &[ServerEntry]) -> Vec<bool> {
         let mut others: Vec<&str> = Vec::new();
         let mut own = Vec::new();
         for entry in entries {
-            let offer = entry.offer.as_ref().filter(|it| it.spelling != Spelling::Nameless);
-            let other = offer.filter(|it| {
-                !others.contains(&it.id.as_str()) && self.is_of_another(seat, it, entries)
+            let acp_server = entry.acp_server.as_ref().filter(|it| it.syntax != Syntax::MissingId);
+            let other = acp_server.filter(|it| {
+                !others.contains(&it.id.as_str())
+                    && self.is_from_another_provider(seat, it, entries)
             });
             others.extend(other.map(|it| it.id.as_str()));
-            own.push(offer.is_some() && other.is_none());
+            own.push(acp_server.is_some() && other.is_none());
         }
         own
     }
@@ -298,34 +301,43 @@ impl Registry {
     /// Two providers may have the same id. The server of the one before the seat has the name that it
     /// had, unless another component has renamed it on the way. Of one that is gone in the meantime, it is
     /// known at least that it has come to the seat.
-    fn is_of_another(&self, seat: Seat, offer: &Offer, entries: &[Entry]) -> bool {
-        let known = self.all.get(&offer.id).filter(|known| known.seat < seat);
-        let Some(known) = known else { return self.has_come_to(seat, &offer.id) };
-        let kept = |it: &Offer| it.id == offer.id && it.name == known.name;
-        kept(offer)
-            || (!entries.iter().any(|it| it.offer.as_ref().is_some_and(kept))
-                && self.has_come_to(seat, &offer.id))
+    fn is_from_another_provider(
+        &self,
+        seat: Seat,
+        acp_server: &AcpServer,
+        entries: &[ServerEntry],
+    ) -> bool {
+        let known = self.all.get(&acp_server.id).filter(|known| known.seat < seat);
+        let Some(known) = known else { return self.was_received_by(seat, &acp_server.id) };
+        let kept = |it: &AcpServer| it.id == acp_server.id && it.name == known.name;
+        kept(acp_server)
+            || (!entries.iter().any(|it| it.acp_server.as_ref().is_some_and(kept))
+                && self.was_received_by(seat, &acp_server.id))
     }
 
     /// Is there a server with this id in a set-up request that the seat has yet to answer?
-    fn has_come_to(&self, seat: Seat, id: &str) -> bool {
-        let mut passing = self.passing.iter().filter(|((whose, _), _)| *whose == seat);
+    fn was_received_by(&self, seat: Seat, id: &str) -> bool {
+        let mut passing = self.proxy_set_ups.iter().filter(|((whose, _), _)| *whose == seat);
         passing.any(|(_, servers)| servers.iter().any(|it| it == id))
     }
 
     /// The id under which a server of the seat's own is known to the others.
-    fn own_key(&self, seat: Seat, offer: &Offer) -> String {
+    fn public_id(&self, seat: Seat, acp_server: &AcpServer) -> String {
         // `U` and `acp:U` in one spelling are two servers.
-        let same = |it: &Server| it.spelt == offer.spelt || it.spelling != offer.spelling;
+        let same =
+            |it: &Server| it.raw_provider_id == acp_server.raw_id || it.syntax != acp_server.syntax;
         let own = |server: &Server| {
-            server.seat == seat && server.native == offer.id && !server.missing && same(server)
+            server.seat == seat
+                && server.provider_id == acp_server.id
+                && !server.missing
+                && same(server)
         };
         if let Some((key, _)) = self.all.iter().find(|(_, server)| own(server)) {
             return key.clone();
         }
-        let id = match offer.spelling {
-            Spelling::Scp => format!("scp:{}:{}", seat.0, offer.id),
-            _ => offer.id.clone(),
+        let id = match acp_server.syntax {
+            Syntax::Scp => format!("scp:{}:{}", seat.0, acp_server.id),
+            _ => acp_server.id.clone(),
         };
         let mut candidates = std::iter::once(id.clone()).chain((2..).map(|n| format!("{id}#{n}")));
         candidates.find(|it| !self.all.contains_key(it)).unwrap_or_default()
@@ -334,48 +346,51 @@ impl Registry {
     /// A seat that was started anew has declared servers for a session that stands: they are those that
     /// it had before, known by their names. Of several with one name, the one with the same id is meant,
     /// or else the first. What it had not offered before, nobody in this session will ever see.
-    fn declared_again(
+    fn match_redeclared(
         &mut self,
         seat: Seat,
         session: &SessionId,
-        offers: &[Offer],
+        acp_servers: &[AcpServer],
         dialect: LinkProtocol,
     ) {
         let of_it = |server: &Server| server.seat == seat && server.uses.sessions.contains(session);
-        let has_come_back = |servers: &BTreeMap<String, Server>, offer: &Offer| {
-            let same = |it: &Server| of_it(it) && !it.missing && it.native == offer.id;
+        let has_come_back = |servers: &BTreeMap<String, Server>, acp_server: &AcpServer| {
+            let same = |it: &Server| of_it(it) && !it.missing && it.provider_id == acp_server.id;
             servers.values().any(same)
         };
-        let mut open: Vec<&Offer> = offers.iter().collect();
-        open.retain(|offer| !has_come_back(&self.all, offer));
-        let alike: [fn(&Server, &Offer) -> bool; 3] = [
-            |server, offer| server.native == offer.id,
-            |server, offer| server.spelling == offer.spelling,
+        let mut open: Vec<&AcpServer> = acp_servers.iter().collect();
+        open.retain(|acp_server| !has_come_back(&self.all, acp_server));
+        let alike: [fn(&Server, &AcpServer) -> bool; 3] = [
+            |server, acp_server| server.provider_id == acp_server.id,
+            |server, acp_server| server.syntax == acp_server.syntax,
             |_, _| true,
         ];
         for alike in alike {
-            open.retain(|offer| {
+            open.retain(|acp_server| {
                 let fits = |it: &&mut Server| {
-                    of_it(it) && it.missing && it.offered == offer.name && alike(it, offer)
+                    of_it(it)
+                        && it.missing
+                        && it.declared_name == acp_server.name
+                        && alike(it, acp_server)
                 };
-                let found = self.all.values_mut().filter(fits).min_by_key(|it| it.number);
-                found.map(|server| server.renew(offer, dialect)).is_none()
+                let found = self.all.values_mut().filter(fits).min_by_key(|it| it.order);
+                found.map(|server| server.redeclare(acp_server, dialect)).is_none()
             });
         }
     }
 }
 
 /// Another name or id in the same spelling, as far as it can have one.
-fn respell_alike(entry: &mut Entry, name: &str, key: &str, spelling: Spelling) {
-    let manner = match spelling {
-        Spelling::ServerId | Spelling::AcpId => Manner::ServerId,
-        _ => Manner::Url,
+fn rewrite_same_syntax(entry: &mut ServerEntry, name: &str, key: &str, syntax: Syntax) {
+    let declare_as = match syntax {
+        Syntax::ServerId | Syntax::AcpId => DeclareAs::ServerId,
+        _ => DeclareAs::Url,
     };
-    entry.respell(name, key, &manner);
+    entry.rewrite(name, key, &declare_as);
 }
 
 /// The name, or the name with a number that nobody has.
-fn unused(name: &str, taken: &[String]) -> String {
+fn unique_name(name: &str, taken: &[String]) -> String {
     let mut candidates =
         std::iter::once(name.to_owned()).chain((2..).map(|n| format!("{name}-{n}")));
     candidates.find(|it| !taken.contains(it)).unwrap_or_default()

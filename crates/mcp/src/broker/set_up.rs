@@ -2,29 +2,34 @@
 
 use acp_wire::{Call, Generation, Id, LinkProtocol, Message, Outcome, Side};
 
-use super::{Broker, Cx, Hop, Step};
-use crate::bridge::without_id;
-use crate::declaration::{Manner, Offer, Servers, Spelling};
+use super::{Broker, Context, Hop, Step};
+use crate::bridge::missing_id_error;
+use crate::declaration::{AcpServer, DeclareAs, ServerList, Syntax};
 
 /// The dialect of components that take servers with the transport acp.
 const CURRENT: LinkProtocol = LinkProtocol::Generation(Generation::P5);
 
 impl Broker {
     /// A set-up request on its way to the agent.
-    pub(super) fn on_set_up(&mut self, id: Id, call: Call, cx: &mut Cx<'_>) -> Option<Message> {
-        let call = self.registry.without_lost(call);
-        let Some(servers) = call.params.as_ref().and_then(Servers::find) else {
+    pub(super) fn on_set_up(
+        &mut self,
+        id: Id,
+        call: Call,
+        cx: &mut Context<'_>,
+    ) -> Option<Message> {
+        let call = self.registry.without_lost_servers(call);
+        let Some(servers) = call.params.as_ref().and_then(ServerList::find) else {
             return Some(Message::Request { id, call });
         };
-        if !servers.has_offers() {
+        if !servers.has_acp_servers() {
             return Some(Message::Request { id, call });
         }
         let registry = &self.registry;
         match self.bridge.set_up(&call, servers, |id| registry.is_scp(id), cx) {
-            Ok(draft) => self.place(id, draft, cx),
+            Ok(draft) => self.send_set_up(id, draft, cx),
             Err(outcome) => {
                 let message = Message::response(id, outcome);
-                cx.out.push(Step::Inject { from: self.far, toward: Side::Editor, message });
+                cx.out.push(Step::Inject { from: self.agent_seat, toward: Side::Editor, message });
                 None
             }
         }
@@ -38,18 +43,19 @@ impl Broker {
         id: &Id,
         call: &mut Call,
     ) -> Result<(), Outcome> {
-        let found = call.params.as_ref().and_then(Servers::find).filter(Servers::has_offers);
+        let found =
+            call.params.as_ref().and_then(ServerList::find).filter(ServerList::has_acp_servers);
         let Some(servers) = found else { return Ok(()) };
-        let offers: Vec<&Offer> =
-            servers.entries().iter().filter_map(|entry| entry.offer.as_ref()).collect();
+        let acp_servers: Vec<&AcpServer> =
+            servers.entries().iter().filter_map(|entry| entry.acp_server.as_ref()).collect();
         // Older components choke on the transport, and without an id there is no other spelling.
-        let nameless = |it: &&&Offer| it.spelling == Spelling::Nameless && hop.dialect != CURRENT;
-        if let Some(offer) = offers.iter().find(nameless) {
-            return Err(without_id(&offer.name));
+        let nameless = |it: &&&AcpServer| it.syntax == Syntax::MissingId && hop.dialect != CURRENT;
+        if let Some(acp_server) = acp_servers.iter().find(nameless) {
+            return Err(missing_id_error(&acp_server.name));
         }
         if !to_agent {
-            let ids = offers.iter().map(|offer| offer.id.clone()).collect();
-            self.registry.passes(hop.seat, id, ids);
+            let ids = acp_servers.iter().map(|acp_server| acp_server.id.clone()).collect();
+            self.registry.track_proxy_set_up(hop.seat, id, ids);
         }
         in_transit(hop.dialect, servers, call);
         Ok(())
@@ -57,20 +63,20 @@ impl Broker {
 }
 
 /// Spells servers in a way that the next component understands, or at least passes on.
-fn in_transit(dialect: LinkProtocol, mut servers: Servers, call: &mut Call) {
+fn in_transit(dialect: LinkProtocol, mut servers: ServerList, call: &mut Call) {
     let Some(params) = &call.params else { return };
     let current = dialect == CURRENT;
     let mut edited = false;
     for entry in servers.entries_mut() {
-        let Some(offer) = entry.offer.clone() else { continue };
-        let manner = match (current, offer.spelling) {
-            (true, Spelling::ServerId) | (false, Spelling::Url) | (_, Spelling::Nameless) => {
+        let Some(acp_server) = entry.acp_server.clone() else { continue };
+        let declare_as = match (current, acp_server.syntax) {
+            (true, Syntax::ServerId) | (false, Syntax::Url) | (_, Syntax::MissingId) => {
                 continue;
             }
-            (true, _) => Manner::ServerId,
-            (false, _) => Manner::Url,
+            (true, _) => DeclareAs::ServerId,
+            (false, _) => DeclareAs::Url,
         };
-        entry.respell(&offer.name, &offer.id, &manner);
+        entry.rewrite(&acp_server.name, &acp_server.id, &declare_as);
         edited = true;
     }
     if edited {

@@ -183,9 +183,11 @@ impl Provider {
             };
             return stage.forward(&self.who, toward, message(id, call));
         }
-        match form::read(&call) {
+        match form::decode(&call) {
             Some((_, mut word)) if self.is_mine(&word) => {
-                if let (Form::M3t, Frame::Connect { chosen, .. }) = (self.form, &mut word) {
+                if let (Form::M3t, Frame::Connect { proposed_id: chosen, .. }) =
+                    (self.form, &mut word)
+                {
                     let id = call.params.as_ref().and_then(|it| it.member("connectionId"));
                     *chosen = id.and_then(|it| it.text().map(|it| it.into_owned()));
                 }
@@ -238,7 +240,9 @@ impl Provider {
     fn is_mine(&self, word: &Frame) -> bool {
         let server = match word {
             Frame::Connect { server, .. } => server,
-            Frame::Disconnect { connection } => return self.open.contains_key(connection),
+            Frame::Disconnect { connection_id: connection } => {
+                return self.open.contains_key(connection);
+            }
             Frame::Mcp { target: Target::Connection(it), .. } => return self.open.contains_key(it),
             Frame::Mcp { target: Target::Server(server), .. } => server,
             Frame::Mcp { target: Target::Operation { server, .. }, .. } => server,
@@ -248,7 +252,7 @@ impl Provider {
 
     fn on_word(&mut self, stage: &mut Stage, id: Option<Id>, word: Frame) {
         match word {
-            Frame::Connect { server, chosen } => {
+            Frame::Connect { server, proposed_id: chosen } => {
                 self.opened += 1;
                 let connection =
                     chosen.unwrap_or_else(|| format!("{}{}", self.prefix, self.opened));
@@ -262,7 +266,7 @@ impl Provider {
                 let id = token(&id.expect("a connect is a request"));
                 stage.say(&self.who, &format!("result {id} {result}"));
             }
-            Frame::Disconnect { connection } => {
+            Frame::Disconnect { connection_id: connection } => {
                 self.open.remove(&connection);
                 let asked = matches!(self.form, Form::M4 | Form::M5 | Form::M6);
                 assert_eq!(id.is_some(), asked, "checklist 80: a disconnect of {:?}", self.form);
@@ -275,7 +279,9 @@ impl Provider {
                 let (server, connection, request) = match target {
                     Target::Server(server) => (server, String::new(), String::new()),
                     Target::Connection(it) => (self.open[&it].clone(), it, String::new()),
-                    Target::Operation { server, request } => (server, String::new(), request),
+                    Target::Operation { server, request_id: request } => {
+                        (server, String::new(), request)
+                    }
                 };
                 let said = Said { id, server, connection, request, inner, call };
                 if let Some(id) = &said.id {
@@ -295,8 +301,11 @@ impl Provider {
             let place = (said.server.clone(), said.connection.clone());
             self.greeted.insert(place, said.call.params.clone());
         }
-        let outcome =
-            self.form.close(self.address(said), said.inner.as_ref(), Answer::FromServer(outcome));
+        let outcome = self.form.encode_answer(
+            self.address(said),
+            said.inner.as_ref(),
+            Answer::FromServer(outcome),
+        );
         stage.send(&self.who, Side::Agent, Message::response(crate::stage::id(id), outcome));
     }
 
@@ -311,7 +320,7 @@ impl Provider {
 
     /// A server says something to the client that said this.
     pub fn note(&mut self, stage: &mut Stage, to: &Said, call: &Call) {
-        let call = self.form.say(Direction::ToClient, self.address(to), None, call);
+        let call = self.form.encode_message(Direction::ToClient, self.address(to), None, call);
         stage.send(&self.who, Side::Agent, Message::Notification(call));
     }
 
@@ -320,7 +329,8 @@ impl Provider {
         self.last += 1;
         let name = format!("{}!{}", self.who, self.last);
         let inner = Id::string(&format!("inner-{name}"));
-        let call = self.form.say(Direction::ToClient, self.address(to), Some(&inner), call);
+        let call =
+            self.form.encode_message(Direction::ToClient, self.address(to), Some(&inner), call);
         self.asked.insert(name.clone(), None);
         stage.send(&self.who, Side::Agent, Message::Request { id: Id::string(&name), call });
         name
@@ -328,11 +338,11 @@ impl Provider {
 
     /// What a client has answered.
     pub fn answered(&self, name: &str) -> Option<Answer> {
-        self.asked[name].clone().map(|outcome| self.form.open(outcome))
+        self.asked[name].clone().map(|outcome| self.form.decode_answer(outcome))
     }
 
     fn address<'a>(&self, said: &'a Said) -> Address<'a> {
-        Address { server: &said.server, connection: &said.connection, request: &said.request }
+        Address { server: &said.server, connection_id: &said.connection, request_id: &said.request }
     }
 }
 
@@ -396,7 +406,7 @@ pub fn server_in(form: Form, entry: &Json) -> String {
         _ => &["serverId", "id", "uuid", "url"],
     };
     let found = texts.iter().find_map(|key| entry.member(key)?.text().map(|it| it.into_owned()));
-    form::bare(&found.unwrap()).to_owned()
+    form::strip_acp_prefix(&found.unwrap()).to_owned()
 }
 
 fn whom(client_id: ClientId) -> String {
@@ -406,7 +416,7 @@ fn whom(client_id: ClientId) -> String {
 fn said_of(target: Target) -> String {
     match target {
         Target::Server(it) | Target::Connection(it) => it,
-        Target::Operation { request, .. } => request,
+        Target::Operation { request_id, .. } => request_id,
     }
 }
 

@@ -141,7 +141,7 @@ fn converse(cast: &str, consumer: Option<Form>, form: Form, who: &str) {
         let outcome = world.agent.outcomes.remove(&goodbye);
         assert_eq!(outcome, Some(Outcome::Result(json("{}"))), "checklist 80");
     }
-    if consumer.is_none_or(Form::connects) {
+    if consumer.is_none_or(Form::has_connections) {
         assert!(world.provider(who).open.is_empty(), "checklist 87: the connection is closed");
     }
     world.close_session("S");

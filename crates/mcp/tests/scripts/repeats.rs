@@ -264,7 +264,7 @@ fn every_pair_of_forms_survives_a_lost_answer() {
             let name = world.ask(&line, "tools/list", "{}");
             if consumer == Some(Form::M7) && form != Form::M7 {
                 let mut hello = world.heard("p1");
-                if form.connects() {
+                if form.has_connections() {
                     world.provider("p1").lose(&hello);
                     world.stage.wait(5_000);
                     world.settle();

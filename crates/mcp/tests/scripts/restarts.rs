@@ -299,7 +299,9 @@ fn a_server_that_is_offered_no_more_is_taken_from_its_consumers() {
                         assert_eq!(world.stage.hung_up.len(), lost);
                         assert_eq!(world.stage.tickets().len(), 3 - lost);
                     }
-                    Some(it) if it.connects() => assert_eq!(world.agent.dismissed.len(), lost),
+                    Some(it) if it.has_connections() => {
+                        assert_eq!(world.agent.dismissed.len(), lost)
+                    }
                     Some(_) => {}
                 }
                 for line in lines[..lost].iter().filter(|_| consumer.is_some()) {
@@ -440,7 +442,7 @@ fn a_consumer_may_change_its_mind_while_its_provider_comes_back() {
                 if consumer != Some(Form::M7) && !leaves {
                     is_greeted(&mut world, form);
                 }
-                if !leaves || consumer.is_some_and(|it| !it.connects()) {
+                if !leaves || consumer.is_some_and(|it| !it.has_connections()) {
                     let heard =
                         world.provider("p1").heard.iter().any(|it| it.call.is("tools/list"));
                     assert!(!heard);

@@ -464,7 +464,7 @@ impl Play {
         let progress = call("notifications/progress", r#"{"progressToken":1}"#);
         match self.dice.below(3) {
             // Only in a connection may a server ask.
-            0 if provider.form.connects() && alive => {
+            0 if provider.form.has_connections() && alive => {
                 let name = provider.ask(stage, &said, &call("roots/list", ""));
                 if self.dice.one_in(3) {
                     let cancel = format!(r#"~$/cancel_request {{"requestId":"{name}"}}"#);

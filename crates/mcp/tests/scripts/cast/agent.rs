@@ -100,18 +100,18 @@ impl Agent {
             Message::Request { id, call } => (Some(token(&id)), call),
             Message::Notification(call) => (None, call),
         };
-        match (form::read(&call), id) {
+        match (form::decode(&call), id) {
             (Some((form, word)), id) => {
                 // M2 and M3 part alike.
-                let alike = |mine: Form| mine.disconnect("").0.method == call.method;
+                let alike = |mine: Form| mine.encode_disconnect("").0.method == call.method;
                 let mine = self.form.is_some_and(|mine| match &word {
-                    Frame::Disconnect { .. } => mine.connects() && alike(mine),
-                    _ => mine.talks_like(form),
+                    Frame::Disconnect { .. } => mine.has_connections() && alike(mine),
+                    _ => mine.shares_messages_with(form),
                 });
                 assert!(mine, "an agent that speaks {:?} got {call:?}", self.form);
                 let (whom, call, inner) = match word {
                     Frame::Mcp { target, call, id } => (said_of(target), call, id),
-                    Frame::Disconnect { connection } if id.is_none() => {
+                    Frame::Disconnect { connection_id: connection } if id.is_none() => {
                         return self.dismissed.push(connection);
                     }
                     word => panic!("an agent got {word:?}"),
@@ -147,7 +147,7 @@ impl Agent {
             return (Line::Client(stage.call(ticket_of(entry))), None);
         };
         let server = server_in(form, entry);
-        if !form.connects() {
+        if !form.has_connections() {
             return (Line::Native { server, connection: String::new() }, None);
         }
         let name = self.fresh();
@@ -163,7 +163,7 @@ impl Agent {
                 let names = format!(r#"{{"connectionId":"{connection}","url":"acp:{server}"}}"#);
                 call("_mcp/connect", &names)
             }
-            form => form.connect(&server, &connection),
+            form => form.encode_connect(&server, &connection),
         };
         let message = Message::Request { id: Id::string(&name), call };
         stage.send(&stage.agent(), Side::Editor, message);
@@ -177,7 +177,7 @@ impl Agent {
         else {
             return Err(outcome);
         };
-        let told = form::connection_of(result);
+        let told = form::connection_id_of(result);
         let connection = if connection.is_empty() { told.unwrap() } else { connection.clone() };
         Ok(Line::Native { server: server.clone(), connection })
     }
@@ -220,8 +220,8 @@ impl Agent {
             Form::M7 => standing_alone(call),
             _ => call.clone(),
         };
-        let address = Address { server, connection, request: &request };
-        form.say(Direction::ToServer, address, inner.as_ref(), &call)
+        let address = Address { server, connection_id: connection, request_id: &request };
+        form.encode_message(Direction::ToServer, address, inner.as_ref(), &call)
     }
 
     /// Takes a question back: a client in MCP's words, an agent in ACP's.
@@ -248,9 +248,12 @@ impl Agent {
                 stage.hear_raw(client_id, &Message::response(id, said).to_line());
             }
             (form, None) => {
-                let address = Address { server: &heard.whom, connection: "", request: "" };
-                let outcome =
-                    form.unwrap().close(address, heard.inner.as_ref(), Answer::FromServer(said));
+                let address = Address { server: &heard.whom, connection_id: "", request_id: "" };
+                let outcome = form.unwrap().encode_answer(
+                    address,
+                    heard.inner.as_ref(),
+                    Answer::FromServer(said),
+                );
                 stage.send(&stage.agent(), Side::Editor, Message::response(id, outcome));
             }
         }
@@ -265,8 +268,8 @@ impl Agent {
             }
             Line::Native { connection, .. } => connection,
         };
-        let form = self.form.filter(|form| form.connects())?;
-        let (call, asks) = form.disconnect(connection);
+        let form = self.form.filter(|form| form.has_connections())?;
+        let (call, asks) = form.encode_disconnect(connection);
         let name = asks.then(|| self.fresh());
         let message = message(name.as_deref().map(Id::string), call);
         stage.send(&stage.agent(), Side::Editor, message);
@@ -276,6 +279,6 @@ impl Agent {
     /// What came of a question, in MCP's words.
     pub fn outcome(&mut self, name: &str) -> Option<Answer> {
         let outcome = self.outcomes.remove(name)?;
-        Some(self.form.unwrap_or(Form::M3).open(outcome))
+        Some(self.form.unwrap_or(Form::M3).decode_answer(outcome))
     }
 }

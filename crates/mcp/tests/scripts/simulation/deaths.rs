@@ -172,7 +172,8 @@ impl Play {
             let after = self.probe(&line);
             let form = self.world.provider(&before.who).form;
             // Without connections, it may have been greeted on another line, which is closed since.
-            let on_another = !form.connects() && !self.greeting.contains(&format!("{line:?}"));
+            let on_another =
+                !form.has_connections() && !self.greeting.contains(&format!("{line:?}"));
             let excused = form == Form::M7 || on_another || !before.greeted || self.lost_hellos;
             let same = |after: &Found| {
                 (&after.who, after.place) == (&before.who, before.place)

@@ -22,12 +22,12 @@ const NAMES: [&str; 9] = [
 ];
 
 /// The message with a mark on what it names.
-pub(crate) fn marked(call: &Call) -> Call {
+pub(crate) fn mark_as_foreign(call: &Call) -> Call {
     renamed(call, |name| Some(format!("{name}{MARK}"))).unwrap_or_else(|| call.clone())
 }
 
 /// The message as it was before it was marked, if it was.
-pub(crate) fn unmarked(call: &Call) -> Option<Call> {
+pub(crate) fn strip_foreign_mark(call: &Call) -> Option<Call> {
     renamed(call, |name| name.strip_suffix(MARK).map(str::to_owned))
 }
 

@@ -8,19 +8,19 @@ use acp_wire::message::error_object;
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, code};
 use router::{Seat, Time};
 
-use super::inputs::Input;
+use super::input_requests::PendingInput;
 use super::server::Server;
-use super::{Cx, Step};
+use super::{Context, Step};
 use crate::bridge::cancel;
 use crate::form::{Address, Answer, Direction, Form};
-use crate::ids::{Ids, Purpose};
-use crate::stateless::Client;
+use crate::ids::{Purpose, RequestIds};
+use crate::stateless::ClientInfo;
 
 /// How many bytes may wait for one server to be opened.
-pub(crate) const MOST_WAITING: usize = 8 * 1024 * 1024;
+pub(crate) const MAX_QUEUED_BYTES: usize = 8 * 1024 * 1024;
 
 /// How many bytes of requests are kept for each provider, in case its server asks back.
-pub(super) const MOST_KEPT: usize = 16 * 1024 * 1024;
+pub(super) const MAX_KEPT_BYTES: usize = 16 * 1024 * 1024;
 
 /// Roughly how much room a message takes.
 pub(crate) fn size_of(call: &Call) -> usize {
@@ -30,35 +30,35 @@ pub(crate) fn size_of(call: &Call) -> usize {
 }
 
 /// How often a server may ask back before it answers.
-pub(super) const ROUNDS: u8 = 16;
+pub(super) const MAX_INPUT_ROUNDS: u8 = 16;
 
 #[derive(Debug)]
-pub struct Talk {
+pub struct Connection {
     pub server: String,
     pub seat: Seat,
     pub consumer: Consumer,
-    pub state: State,
+    pub state: ConnectionState,
     /// What the server answered to our own `initialize`, for a stateless consumer.
-    pub hello: Option<Json>,
+    pub initialize_result: Option<Json>,
     /// How it began, to be said again if the provider is started anew.
-    pub begun: Option<Begun>,
+    pub handshake: Option<ConsumerHandshake>,
     /// The seat farthest from the provider that knows the connection: the consumer's, in the end.
-    pub told_to: Seat,
+    pub known_to: Seat,
     /// How many bytes wait for it to be open.
-    pub held: usize,
+    pub queued_bytes: usize,
     /// The server has left an `initialize` of this connection unanswered.
-    pub unanswered: bool,
+    pub initialize_unanswered: bool,
     /// The consumer has said goodbye, which may not have come to the provider yet.
-    pub leaving: bool,
+    pub is_closing: bool,
 }
 
 /// What a consumer has said of itself, and its server has taken.
 #[derive(Debug, Clone)]
-pub struct Begun {
+pub struct ConsumerHandshake {
     /// Its `initialize`.
-    pub hello: Call,
+    pub initialize: Call,
     /// It has said `notifications/initialized`, too.
-    pub ready: bool,
+    pub is_initialized: bool,
 }
 
 /// How the other side knows this conversation.
@@ -77,91 +77,98 @@ pub enum Consumer {
 }
 
 #[derive(Debug)]
-pub enum State {
+pub enum ConnectionState {
     /// What is said waits.
-    Opening(Vec<Item>),
+    Opening(Vec<ConsumerMessage>),
     /// The same; we have said `initialize` for a consumer that does not.
-    Greeting {
+    Initializing {
         form: Form,
-        connection: String,
-        waiting: Vec<Item>,
+        connection_id: String,
+        queued: Vec<ConsumerMessage>,
     },
     Open {
         form: Form,
-        connection: String,
+        connection_id: String,
     },
-    Stateless(Client),
+    Stateless(ClientInfo),
 }
 
 /// Something that a consumer says.
 #[derive(Debug, Clone)]
-pub struct Item {
+pub struct ConsumerMessage {
     /// Under which it is to be answered.
     pub id: Option<Id>,
     /// What the inner message calls itself.
-    pub inner: Option<Id>,
-    pub request: String,
+    pub inner_id: Option<Id>,
+    pub request_id: String,
     pub call: Call,
     /// The message as it came.
     pub original: Option<Call>,
     /// When it is answered with an error, if the server has not answered.
-    pub until: Option<Time>,
+    pub deadline: Option<Time>,
 }
 
-impl Talk {
+impl Connection {
     /// Does the provider get what the consumer says as the consumer says it?
-    pub fn is_alike(&self, server: &Server) -> bool {
-        let State::Open { form, connection } = &self.state else { return false };
+    pub fn passes_unchanged(&self, server: &Server) -> bool {
+        let ConnectionState::Open { form, connection_id } = &self.state else { return false };
         match &self.consumer {
             Consumer::Connection { form: theirs, id } => {
-                theirs.talks_like(*form) && id == connection
+                theirs.shares_messages_with(*form) && id == connection_id
             }
-            Consumer::Server { form: theirs, id } => theirs == form && *id == server.native,
+            Consumer::Server { form: theirs, id } => theirs == form && *id == server.provider_id,
             Consumer::Stateless => false,
         }
     }
 
     /// Takes note of what begins a conversation.
-    pub fn begins(&mut self, hello: &Call) {
-        self.begun = Some(Begun { hello: hello.detached(), ready: false });
+    pub fn record_initialize(&mut self, initialize: &Call) {
+        self.handshake =
+            Some(ConsumerHandshake { initialize: initialize.detached(), is_initialized: false });
     }
 
-    pub fn is_ready(&mut self) {
-        self.begun.iter_mut().for_each(|begun| begun.ready = true);
+    pub fn record_initialized(&mut self) {
+        self.handshake.iter_mut().for_each(|handshake| handshake.is_initialized = true);
     }
 
     /// What is known of the consumer where there are no connections.
-    pub fn client(&self) -> Client {
-        self.begun.as_ref().map_or_else(Client::unknown, |begun| Client::of(&begun.hello))
+    pub fn client(&self) -> ClientInfo {
+        self.handshake
+            .as_ref()
+            .map_or_else(ClientInfo::unknown, |handshake| ClientInfo::of(&handshake.initialize))
     }
 
-    pub fn waiting(&self) -> Option<&Vec<Item>> {
+    pub fn queued(&self) -> Option<&Vec<ConsumerMessage>> {
         match &self.state {
-            State::Opening(waiting) | State::Greeting { waiting, .. } => Some(waiting),
-            State::Open { .. } | State::Stateless(_) => None,
+            ConnectionState::Opening(queued) | ConnectionState::Initializing { queued, .. } => {
+                Some(queued)
+            }
+            ConnectionState::Open { .. } | ConnectionState::Stateless(_) => None,
         }
     }
 
     /// What waits for the conversation to be open.
-    pub fn waiting_mut(&mut self) -> Option<&mut Vec<Item>> {
+    pub fn queued_mut(&mut self) -> Option<&mut Vec<ConsumerMessage>> {
         match &mut self.state {
-            State::Opening(waiting) | State::Greeting { waiting, .. } => Some(waiting),
-            State::Open { .. } | State::Stateless(_) => None,
+            ConnectionState::Opening(queued) | ConnectionState::Initializing { queued, .. } => {
+                Some(queued)
+            }
+            ConnectionState::Open { .. } | ConnectionState::Stateless(_) => None,
         }
     }
 }
 
-pub fn deliver(to: Seat, toward: Side, message: Message, cx: &mut Cx<'_>) {
+pub fn deliver(to: Seat, toward: Side, message: Message, cx: &mut Context<'_>) {
     cx.out.push(Step::Deliver { to, toward, message });
 }
 
 /// Answers a request that was delivered to a seat, in its place.
-pub fn answer(seat: Seat, id: Id, outcome: Outcome, cx: &mut Cx<'_>) {
+pub fn answer(seat: Seat, id: Id, outcome: Outcome, cx: &mut Context<'_>) {
     let message = Message::response(id, outcome);
     cx.out.push(Step::Inject { from: seat, toward: Side::Agent, message });
 }
 
-pub fn message(id: Option<Id>, call: Call) -> Message {
+pub fn request_or_notification(id: Option<Id>, call: Call) -> Message {
     match id {
         Some(id) => Message::Request { id, call },
         None => Message::Notification(call),
@@ -169,7 +176,12 @@ pub fn message(id: Option<Id>, call: Call) -> Message {
 }
 
 /// A provider does not wait any more for what it, or we in its place, asked the consumer.
-pub fn take_back(ids: &Ids, seat: Seat, input: &Input, cx: &mut Cx<'_>) {
+pub fn cancel_input_requests(
+    ids: &RequestIds,
+    seat: Seat,
+    input: &PendingInput,
+    cx: &mut Context<'_>,
+) {
     for (number, ..) in input.answers.iter().filter(|(_, _, answer)| answer.is_none()) {
         let message = cancel(&ids.id(Purpose::Input, *number));
         cx.out.push(Step::Inject { from: seat, toward: Side::Agent, message });
@@ -182,36 +194,46 @@ pub fn closed() -> Json {
 }
 
 pub fn cancelled() -> Outcome {
-    Outcome::Error(cancellation())
+    Outcome::Error(cancelled_error())
 }
 
-pub fn cancellation() -> Json {
+pub fn cancelled_error() -> Json {
     error_object(code::CANCELLED, "the request was cancelled", None)
 }
 
 /// The answer to a consumer, in its form.
-pub fn close(talk: &Talk, server: &Server, inner: Option<&Id>, answer: Answer) -> Outcome {
-    let (form, id) = match &talk.consumer {
+pub fn encode_answer_for(
+    connection: &Connection,
+    server: &Server,
+    inner_id: Option<&Id>,
+    answer: Answer,
+) -> Outcome {
+    let (form, id) = match &connection.consumer {
         Consumer::Connection { form, .. } => (*form, server.name.as_str()),
         Consumer::Server { form, id } => (*form, id.as_str()),
         Consumer::Stateless => (Form::M7, ""),
     };
-    form.close(Address { server: id, connection: "", request: "" }, inner, answer)
+    form.encode_answer(Address { server: id, connection_id: "", request_id: "" }, inner_id, answer)
 }
 
 /// A message to a consumer, in its form.
-pub fn to_consumer(
+pub fn encode_call_for(
     consumer: &Consumer,
     server: &str,
     id: Option<&Id>,
     call: &Call,
 ) -> Option<Call> {
-    let (form, server, connection) = match consumer {
+    let (form, server, connection_id) = match consumer {
         Consumer::Connection { form, id } => (form, server, id.as_str()),
         Consumer::Server { form, id } => (form, id.as_str(), ""),
         Consumer::Stateless => return None,
     };
-    Some(form.say(Direction::ToClient, Address { server, connection, request: "" }, id, call))
+    Some(form.encode_message(
+        Direction::ToClient,
+        Address { server, connection_id, request_id: "" },
+        id,
+        call,
+    ))
 }
 
 /// Why a stateless consumer cannot be served: what the server said is not the answer to its question.
@@ -226,7 +248,7 @@ pub fn backend_failed(error: &Json) -> Json {
 }
 
 /// An error of ACP for somebody who speaks MCP: its code would mean something else there.
-pub fn not_mcp(error: &Json) -> Json {
+pub fn as_mcp_error(error: &Json) -> Json {
     let text = error.member("message").and_then(|it| it.text().map(|it| it.into_owned()));
     let text = text.unwrap_or_else(|| "the MCP server could not be asked".into());
     error_object(code::INTERNAL_ERROR, &text, Some(error))

@@ -5,45 +5,45 @@ use acp_wire::{Call, Id, Message, Outcome, code};
 use router::{Diagnostic, Level};
 
 use super::Bridge;
-use super::client::{Client, State};
-use crate::broker::{Cx, MOST_WAITING, Step, size_of};
+use super::client::{Client, ClientState};
+use crate::broker::{Context, MAX_QUEUED_BYTES, Step, size_of};
 use crate::endpoint::ClientId;
 
 impl Client {
     /// Counts what waits.
-    pub(super) fn count_waiting(&mut self) {
+    pub(super) fn count_queued(&mut self) {
         let connecting = match &self.state {
-            State::Connecting(waiting) => &waiting[..],
-            State::Idle | State::Connected(_) => &[],
+            ClientState::Connecting(queued) => &queued[..],
+            ClientState::Idle | ClientState::Connected(_) => &[],
         };
-        let waiting = connecting.iter().chain(&self.early);
-        self.waiting = waiting.map(|(_, call)| size_of(call)).sum();
+        let queued = connecting.iter().chain(&self.deferred);
+        self.queued_bytes = queued.map(|(_, call)| size_of(call)).sum();
     }
 }
 
 impl Bridge {
     /// Whether a message may wait for the server. If not, the client is told: a request is answered,
     /// and a client whose notification would be lost is disconnected.
-    pub(super) fn may_wait(
+    pub(super) fn may_queue(
         &mut self,
         client_id: ClientId,
         id: Option<&Id>,
         call: &Call,
-        cx: &mut Cx<'_>,
+        cx: &mut Context<'_>,
     ) -> bool {
         let Some(client) = self.clients.get_mut(client_id) else { return false };
-        if client.waiting + size_of(call) <= MOST_WAITING {
-            client.waiting += size_of(call);
+        if client.queued_bytes + size_of(call) <= MAX_QUEUED_BYTES {
+            client.queued_bytes += size_of(call);
             return true;
         }
         let why = format!(
             "{} MiB wait for the MCP server '{}', which does not answer; say more when it does",
-            MOST_WAITING >> 20,
+            MAX_QUEUED_BYTES >> 20,
             client.name
         );
         match id {
             Some(id) => {
-                client.limits.remove(id);
+                client.timeouts.remove(id);
                 let error = error_object(code::INTERNAL_ERROR, &why, None);
                 let message = Message::response(id.clone(), Outcome::Error(error));
                 cx.out.push(Step::SendToClient { client_id, message });
@@ -51,9 +51,13 @@ impl Bridge {
             None => {
                 let text =
                     format!("an MCP client of {} was disconnected: {why}", self.agent.name());
-                cx.out.push(Step::Report(Diagnostic { level: Level::Warn, seat: self.far, text }));
+                cx.out.push(Step::Report(Diagnostic {
+                    level: Level::Warn,
+                    seat: self.agent_seat,
+                    text,
+                }));
                 cx.out.push(Step::DisconnectClient(client_id));
-                self.on_hung_up(client_id, cx);
+                self.on_client_disconnected(client_id, cx);
             }
         }
         false

@@ -5,23 +5,24 @@ use std::collections::BTreeMap;
 use acp_wire::{Call, Id, Json};
 use router::Seat;
 
+use super::connections::ConnectionNumber;
 use crate::form::Form;
 
 #[derive(Debug, Default)]
-pub struct Inputs {
+pub struct InputRequests {
     /// What stateless servers want to know before they answer.
-    open: BTreeMap<u64, Input>,
+    open: BTreeMap<u64, PendingInput>,
     /// Answers of consumers that are spelt differently for the provider that asked.
-    reversed: BTreeMap<(Seat, Id), Reversed>,
+    translations: BTreeMap<(Seat, Id), AnswerTranslation>,
 }
 
 /// Questions of a server that the consumer is asked before the server can answer.
 #[derive(Debug)]
-pub struct Input {
-    pub talk: u64,
+pub struct PendingInput {
+    pub connection: ConnectionNumber,
     pub id: Id,
     pub call: Call,
-    pub inner: Option<Id>,
+    pub inner_id: Option<Id>,
     pub state: Option<Json>,
     pub rounds: u8,
     /// By our number of the question: its name, and the answer.
@@ -30,43 +31,44 @@ pub struct Input {
 
 /// How an answer is spelt for the provider.
 #[derive(Debug)]
-pub struct Reversed {
+pub struct AnswerTranslation {
     pub provider: Form,
     pub consumer: Form,
     /// How the provider calls its server.
     pub server: String,
-    pub inner: Option<Id>,
+    pub inner_id: Option<Id>,
 }
 
-impl Inputs {
+impl InputRequests {
     pub fn is_empty(&self) -> bool {
-        self.open.is_empty() && self.reversed.is_empty()
+        self.open.is_empty() && self.translations.is_empty()
     }
 
     pub fn len(&self) -> usize {
-        self.open.len() + self.reversed.len()
+        self.open.len() + self.translations.len()
     }
 
     /// Waits for the answers of a consumer.
-    pub fn insert(&mut self, number: u64, input: Input) {
+    pub fn insert(&mut self, number: u64, input: PendingInput) {
         self.open.insert(number, input);
     }
 
     /// The conversation in which a question was asked.
-    pub fn talk_of(&self, question: u64) -> Option<u64> {
-        self.open.get(&self.find(question)?).map(|input| input.talk)
+    pub fn connection_of(&self, request: u64) -> Option<ConnectionNumber> {
+        self.open.get(&self.find(request)?).map(|input| input.connection)
     }
 
-    fn find(&self, question: u64) -> Option<u64> {
-        let asks = |input: &Input| input.answers.iter().any(|(asked, ..)| *asked == question);
-        self.open.iter().find(|(_, input)| asks(input)).map(|(key, _)| *key)
+    fn find(&self, request: u64) -> Option<u64> {
+        let contains =
+            |input: &PendingInput| input.answers.iter().any(|(number, ..)| *number == request);
+        self.open.iter().find(|(_, input)| contains(input)).map(|(key, _)| *key)
     }
 
     /// The consumer has answered a question. Gives the input if this was the last answer.
-    pub fn answered(&mut self, question: u64, result: &Json) -> Option<Input> {
-        let key = self.find(question)?;
+    pub fn answered(&mut self, request: u64, result: &Json) -> Option<PendingInput> {
+        let key = self.find(request)?;
         let input = self.open.get_mut(&key)?;
-        let found = input.answers.iter_mut().find(|(asked, ..)| *asked == question);
+        let found = input.answers.iter_mut().find(|(number, ..)| *number == request);
         found.into_iter().for_each(|(_, _, slot)| *slot = Some(result.detached()));
         match input.answers.iter().any(|(_, _, answer)| answer.is_none()) {
             true => None,
@@ -75,32 +77,32 @@ impl Inputs {
     }
 
     /// The consumer will not answer a question. Gives the input, with the other questions.
-    pub fn refused(&mut self, question: u64) -> Option<Input> {
-        let mut input = self.open.remove(&self.find(question)?)?;
-        input.answers.retain(|(asked, ..)| *asked != question);
+    pub fn refused(&mut self, request: u64) -> Option<PendingInput> {
+        let mut input = self.open.remove(&self.find(request)?)?;
+        input.answers.retain(|(number, ..)| *number != request);
         Some(input)
     }
 
     /// Takes the inputs that fit.
-    pub fn take(&mut self, fits: impl Fn(&Input) -> bool) -> Vec<Input> {
+    pub fn take(&mut self, fits: impl Fn(&PendingInput) -> bool) -> Vec<PendingInput> {
         self.open.extract_if(.., |_, input| fits(input)).map(|(_, input)| input).collect()
     }
 
     /// The answer to what a provider has asked is spelt differently for it.
-    pub fn reverse(&mut self, seat: Seat, id: &Id, reversed: Reversed) {
-        self.reversed.insert((seat, id.detached()), reversed);
+    pub fn translate_answer(&mut self, seat: Seat, id: &Id, translation: AnswerTranslation) {
+        self.translations.insert((seat, id.detached()), translation);
     }
 
     /// How the answer to what a provider has asked is spelt, if differently.
-    pub fn take_reversed(&mut self, seat: Seat, id: &Id) -> Option<Reversed> {
-        if self.reversed.is_empty() {
+    pub fn take_translation(&mut self, seat: Seat, id: &Id) -> Option<AnswerTranslation> {
+        if self.translations.is_empty() {
             return None;
         }
-        self.reversed.remove(&(seat, id.clone()))
+        self.translations.remove(&(seat, id.clone()))
     }
 
     /// A provider is gone: what it has asked is over.
-    pub fn void(&mut self, seat: Seat) {
-        self.reversed.retain(|(whose, _), _| *whose != seat);
+    pub fn forget_provider_ids(&mut self, seat: Seat) {
+        self.translations.retain(|(whose, _), _| *whose != seat);
     }
 }

@@ -3,119 +3,122 @@
 use acp_wire::acp::SessionId;
 use acp_wire::{Call, Id, Outcome, code};
 
+use super::connections::ConnectionNumber;
 use crate::bridge::SetUp;
 use crate::form::Form;
 
 /// Why an answer is waited for.
 #[derive(Debug)]
-pub enum Watch {
+pub enum PendingRequest {
     /// The agent says what it can do.
     Initialize,
     SetUp(Box<SetUp>),
     Close(SessionId),
     Prompt(SessionId),
     /// A provider answers what a consumer, or we ourselves, asked.
-    Question(Question),
+    Provider(ProviderRequest),
 }
 
 /// Something that a provider was asked.
 #[derive(Debug)]
-pub enum Question {
+pub enum ProviderRequest {
     Connect {
-        talk: u64,
+        connection: ConnectionNumber,
         form: Form,
-        asked: Option<Id>,
-        alike: bool,
+        connect_id: Option<Id>,
+        unchanged: bool,
         /// How the connection is to be called, if its provider does not choose that itself (M3t).
-        chosen: String,
+        proposed_id: String,
     },
     /// Is it stateless? And then: what does it offer?
     Discover {
-        talk: u64,
-        then: Then,
+        connection: ConnectionNumber,
+        then: AfterDiscover,
     },
-    Hello {
-        talk: u64,
+    Initialize {
+        connection: ConnectionNumber,
         form: Form,
     },
-    Say {
-        talk: u64,
+    Forward {
+        connection: ConnectionNumber,
         form: Form,
-        inner: Option<Id>,
-        request: String,
+        inner_id: Option<Id>,
+        request_id: String,
         call: Call,
         rounds: u8,
     },
     /// A stateless request to a server of which it is not known whether it is.
-    Trial {
+    StatelessProbe {
         server: String,
-        inner: Option<Id>,
-        request: String,
+        inner_id: Option<Id>,
+        request_id: String,
         call: Call,
     },
     /// A request of a stateless consumer to a stateless server, which passes as it is.
-    Passed {
+    PassThrough {
         server: String,
-        request: String,
+        request_id: String,
     },
     /// An `initialize` that was given up. If the server takes it after all, it need not be greeted
     /// again.
-    LateHello {
-        talk: u64,
+    LateInitialize {
+        connection: ConnectionNumber,
         form: Form,
         call: Call,
     },
     /// A connect that is not needed any more: the connection is closed when it is known.
-    Late {
+    LateConnect {
         form: Form,
-        chosen: String,
+        proposed_id: String,
     },
     /// A connect for a second `initialize`: the first one is still unanswered.
-    Spare {
+    ExtraConnect {
         first: Id,
         form: Form,
-        chosen: String,
+        proposed_id: String,
     },
-    Goodbye,
+    Disconnect,
 }
 
 /// What a discovery is for.
 #[derive(Debug)]
-pub enum Then {
+pub enum AfterDiscover {
     /// Answer the consumer's connect, if it was one.
-    Open { asked: Option<Id> },
+    AnswerConnect { connect_id: Option<Id> },
     /// Answer the consumer's `initialize`.
-    Hello { id: Id, inner: Option<Id> },
+    AnswerInitialize { id: Id, inner_id: Option<Id> },
 }
 
-pub fn is_ignorance(outcome: &Outcome) -> bool {
+pub fn is_unsupported(outcome: &Outcome) -> bool {
     let codes = [code::METHOD_NOT_FOUND, code::INVALID_PARAMS, code::INVALID_REQUEST];
     outcome.error_code().is_some_and(|code| codes.contains(&code))
 }
 
-impl Question {
+impl ProviderRequest {
     /// The consumer's own connect that it is to answer.
-    pub fn asked(&self) -> Option<&Id> {
+    pub fn connect_id(&self) -> Option<&Id> {
         match self {
-            Question::Connect { asked, .. }
-            | Question::Discover { then: Then::Open { asked }, .. } => asked.as_ref(),
+            ProviderRequest::Connect { connect_id, .. }
+            | ProviderRequest::Discover {
+                then: AfterDiscover::AnswerConnect { connect_id }, ..
+            } => connect_id.as_ref(),
             _ => None,
         }
     }
 
     /// The conversation that it belongs to.
-    pub fn talk(&self) -> Option<u64> {
+    pub fn connection(&self) -> Option<ConnectionNumber> {
         match self {
-            Question::Connect { talk, .. }
-            | Question::Discover { talk, .. }
-            | Question::Hello { talk, .. }
-            | Question::LateHello { talk, .. }
-            | Question::Say { talk, .. } => Some(*talk),
-            Question::Trial { .. }
-            | Question::Passed { .. }
-            | Question::Late { .. }
-            | Question::Spare { .. }
-            | Question::Goodbye => None,
+            ProviderRequest::Connect { connection, .. }
+            | ProviderRequest::Discover { connection, .. }
+            | ProviderRequest::Initialize { connection, .. }
+            | ProviderRequest::LateInitialize { connection, .. }
+            | ProviderRequest::Forward { connection, .. } => Some(*connection),
+            ProviderRequest::StatelessProbe { .. }
+            | ProviderRequest::PassThrough { .. }
+            | ProviderRequest::LateConnect { .. }
+            | ProviderRequest::ExtraConnect { .. }
+            | ProviderRequest::Disconnect => None,
         }
     }
 }

@@ -10,29 +10,29 @@ use acp_wire::message::error_object;
 use acp_wire::{Call, Id, Message, Outcome, code};
 use router::Time;
 
-use super::client::State;
-use super::requests::Wanted;
+use super::client::ClientState;
+use super::requests::AnswerStatus;
 use super::{Bridge, cancel};
-use crate::broker::{Cx, LIMIT, Step, silence};
+use crate::broker::{ANSWER_TIMEOUT, Context, Step, timeout_error};
 use crate::deadlines::Deadlines;
 use crate::endpoint::ClientId;
 
 /// How many requests with a limit a client may have open.
-const MOST_OPEN: usize = 1000;
+const MAX_OPEN_REQUESTS: usize = 1000;
 
 /// The requests of one client that have a limit.
 #[derive(Debug, Default)]
-pub(super) struct Limits {
+pub(super) struct Timeouts {
     /// Their methods, by their ids.
     open: BTreeMap<Id, String>,
     until: Deadlines<Id>,
 }
 
-impl Limits {
+impl Timeouts {
     pub fn insert(&mut self, id: &Id, call: &Call, now: Time) {
         let id = id.detached();
         self.open.insert(id.clone(), call.method.name().into_owned());
-        self.until.insert(id, now.plus(LIMIT));
+        self.until.insert(id, now.plus(ANSWER_TIMEOUT));
     }
 
     pub fn remove(&mut self, id: &Id) {
@@ -45,7 +45,7 @@ impl Limits {
     }
 
     pub fn is_full(&self) -> bool {
-        self.open.len() >= MOST_OPEN
+        self.open.len() >= MAX_OPEN_REQUESTS
     }
 
     fn take_due(&mut self, now: Time) -> BTreeMap<Id, String> {
@@ -56,23 +56,27 @@ impl Limits {
 
 impl Bridge {
     /// Answers the requests whose time is over. `provider` names the provider of a server.
-    pub(super) fn give_up(&mut self, provider: impl Fn(&str) -> Option<String>, cx: &mut Cx<'_>) {
+    pub(super) fn time_out(
+        &mut self,
+        provider: impl Fn(&str) -> Option<String>,
+        cx: &mut Context<'_>,
+    ) {
         let is_due = |until: Option<Time>| until.is_some_and(|until| until <= cx.now);
-        for client_id in self.clients.client_ids(|client| is_due(client.limits.first())) {
+        for client_id in self.clients.client_ids(|client| is_due(client.timeouts.first())) {
             let Some(client) = self.clients.get_mut(client_id) else { continue };
-            let over = client.limits.take_due(cx.now);
+            let over = client.timeouts.take_due(cx.now);
             let is_over =
                 |waits: &Option<Id>| waits.as_ref().is_some_and(|id| over.contains_key(id));
-            client.early.retain(|(id, _)| !is_over(id));
-            if let State::Connecting(waiting) = &mut client.state {
-                waiting.retain(|(id, _)| !is_over(id));
+            client.deferred.retain(|(id, _)| !is_over(id));
+            if let ClientState::Connecting(queued) = &mut client.state {
+                queued.retain(|(id, _)| !is_over(id));
             }
-            client.count_waiting();
+            client.count_queued();
             let provider = provider(&client.server).unwrap_or_else(|| "its provider".into());
             let server = client.name.clone();
             for (id, method) in over {
-                let error = silence(&provider, &method, &server);
-                self.cancel_open(client_id, &id, Wanted::No, cx);
+                let error = timeout_error(&provider, &method, &server);
+                self.cancel_open(client_id, &id, AnswerStatus::Discarded, cx);
                 let message = Message::response(id, Outcome::Error(error));
                 cx.out.push(Step::SendToClient { client_id, message });
             }
@@ -85,26 +89,26 @@ impl Bridge {
         &mut self,
         client_id: ClientId,
         id: &Id,
-        reason: Wanted,
-        cx: &mut Cx<'_>,
+        reason: AnswerStatus,
+        cx: &mut Context<'_>,
     ) {
-        for number in self.requests.unwant(client_id, id, reason) {
-            self.arrive(cancel(&self.our_id(number)), cx);
+        for number in self.requests.stop_awaiting(client_id, id, reason) {
+            self.arrive(cancel(&self.request_id(number)), cx);
         }
     }
 
     /// The same for all requests of a client.
-    pub(super) fn cancel_all(&mut self, client_id: ClientId, cx: &mut Cx<'_>) {
-        for number in self.requests.unwant_all(client_id) {
-            self.arrive(cancel(&self.our_id(number)), cx);
+    pub(super) fn cancel_all(&mut self, client_id: ClientId, cx: &mut Context<'_>) {
+        for number in self.requests.stop_awaiting_all(client_id) {
+            self.arrive(cancel(&self.request_id(number)), cx);
         }
     }
 
     /// Refuses a request of a client that has too many open.
-    pub(super) fn refuse_more(&self, client_id: ClientId, id: Id, cx: &mut Cx<'_>) {
+    pub(super) fn refuse_more(&self, client_id: ClientId, id: Id, cx: &mut Context<'_>) {
         let server = self.clients.get(client_id).map_or("", |client| &client.name);
         let why = format!(
-            "{MOST_OPEN} requests wait for the MCP server '{server}', which does not answer; ask again \
+            "{MAX_OPEN_REQUESTS} requests wait for the MCP server '{server}', which does not answer; ask again \
              when it does"
         );
         let error = error_object(code::INTERNAL_ERROR, &why, None);

@@ -2,22 +2,22 @@
 
 use acp_wire::{Call, Id, Json};
 
-use super::{Form, Frame, Target, bare, concerns, text, texts};
+use super::{Form, Frame, Target, is_mcp_method, strip_acp_prefix, text, texts};
 
 /// Reads a message of any form. `None` for what is not one, or lacks what it needs.
-pub fn read(call: &Call) -> Option<(Form, Frame)> {
+pub fn decode(call: &Call) -> Option<(Form, Frame)> {
     let method = call.method.name();
-    if !concerns(&method) {
+    if !is_mcp_method(&method) {
         return None;
     }
     let params = call.params.as_ref()?;
-    let connection = || texts(params, &["connectionId", "connection_id"]);
+    let connection_id = || texts(params, &["connectionId", "connection_id"]);
     let say = |target| {
         let inner = params.member("params");
         let call = Call::new(&text(params, "method")?, inner);
         Some(Frame::Mcp { target, call, id: None })
     };
-    let server = |key| text(params, key).map(|id| bare(&id).to_owned());
+    let server = |key| text(params, key).map(|id| strip_acp_prefix(&id).to_owned());
     match &*method {
         "_scp/mcp" => Some((Form::M0, whole(Target::Server(text(params, "name")?), params)?)),
         "_mcp/client_to_server/request"
@@ -28,39 +28,41 @@ pub fn read(call: &Call) -> Option<(Form, Frame)> {
         }
         "_mcp/connect" => {
             let known = server("acp_url").or_else(|| server("acp_id"));
-            match (known, connection()) {
-                (Some(server), _) => Some((Form::M3, Frame::Connect { server, chosen: None })),
-                (None, chosen @ Some(_)) => {
-                    Some((Form::M3t, Frame::Connect { server: server("url")?, chosen }))
+            match (known, connection_id()) {
+                (Some(server), _) => Some((Form::M3, Frame::Connect { server, proposed_id: None })),
+                (None, proposed_id @ Some(_)) => {
+                    Some((Form::M3t, Frame::Connect { server: server("url")?, proposed_id }))
                 }
                 (None, None) => {
-                    Some((Form::M3, Frame::Connect { server: server("url")?, chosen: None }))
+                    Some((Form::M3, Frame::Connect { server: server("url")?, proposed_id: None }))
                 }
             }
         }
         "mcp/connect" => [("serverId", Form::M6), ("acpId", Form::M5), ("acpUrl", Form::M4)]
             .into_iter()
             .find_map(|(key, form)| {
-                Some((form, Frame::Connect { server: server(key)?, chosen: None }))
+                Some((form, Frame::Connect { server: server(key)?, proposed_id: None }))
             }),
         "_mcp/request" | "_mcp/notification" => {
-            Some((Form::M2, say(Target::Connection(connection()?))?))
+            Some((Form::M2, say(Target::Connection(connection_id()?))?))
         }
-        "_mcp/message" => Some((Form::M3, say(Target::Connection(connection()?))?)),
-        "mcp/message" => match (server("serverId"), text(params, "requestId"), connection()) {
-            (Some(server), Some(request), _) => {
-                Some((Form::M7, say(Target::Operation { server, request })?))
+        "_mcp/message" => Some((Form::M3, say(Target::Connection(connection_id()?))?)),
+        "mcp/message" => match (server("serverId"), text(params, "requestId"), connection_id()) {
+            (Some(server), Some(request_id), _) => {
+                Some((Form::M7, say(Target::Operation { server, request_id })?))
             }
-            (_, _, connection) => Some((Form::M6, say(Target::Connection(connection?))?)),
+            (_, _, connection_id) => Some((Form::M6, say(Target::Connection(connection_id?))?)),
         },
-        "_mcp/disconnect" => Some((Form::M3, Frame::Disconnect { connection: connection()? })),
-        "mcp/disconnect" => Some((Form::M6, Frame::Disconnect { connection: connection()? })),
+        "_mcp/disconnect" => {
+            Some((Form::M3, Frame::Disconnect { connection_id: connection_id()? }))
+        }
+        "mcp/disconnect" => Some((Form::M6, Frame::Disconnect { connection_id: connection_id()? })),
         _ => None,
     }
 }
 
 /// What is wrong with a consumer's `mcp/message`, if it is not one of a connection.
-pub fn fault(call: &Call) -> Option<&'static str> {
+pub fn find_fault(call: &Call) -> Option<&'static str> {
     if !call.is("mcp/message") {
         return None;
     }

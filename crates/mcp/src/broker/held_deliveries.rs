@@ -9,22 +9,22 @@ use std::collections::VecDeque;
 use acp_wire::{Id, Message, Side};
 use router::Seat;
 
-use super::question::Watch;
-use super::{Broker, Cx, Hop, Step};
-use crate::bridge::Draft;
+use super::pending_request::PendingRequest;
+use super::{Broker, Context, Hop, Step};
+use crate::bridge::SetUpDraft;
 use crate::endpoint::{Endpoint, Ticket};
 
 /// If anything waits, the first item is a set-up request that waits for the shell.
 #[derive(Debug, Default)]
-pub struct Held {
-    items: VecDeque<Item>,
+pub struct HeldDeliveries {
+    items: VecDeque<HeldItem>,
 }
 
 #[derive(Debug)]
-enum Item {
+enum HeldItem {
     SetUp {
         id: Id,
-        draft: Box<Draft>,
+        draft: Box<SetUpDraft>,
     },
     /// A message of the router's. The exchange has not looked at it yet.
     Delivery {
@@ -38,7 +38,7 @@ enum Item {
     },
 }
 
-impl Held {
+impl HeldDeliveries {
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
@@ -49,27 +49,27 @@ impl Held {
 
     /// A message of the router's waits behind everything else.
     pub fn push(&mut self, hop: Hop, message: Message) {
-        self.items.push_back(Item::Delivery { hop, message });
+        self.items.push_back(HeldItem::Delivery { hop, message });
     }
 
     /// A set-up request waits before everything else: its turn has come.
-    fn push_set_up_first(&mut self, id: Id, draft: Draft) {
-        self.items.push_front(Item::SetUp { id, draft: Box::new(draft) });
+    fn push_set_up_first(&mut self, id: Id, draft: SetUpDraft) {
+        self.items.push_front(HeldItem::SetUp { id, draft: Box::new(draft) });
     }
 
     /// The shell has answered for a place.
-    fn answered(&mut self, ticket: Ticket, place: &Result<Endpoint, String>) {
+    fn endpoint_opened(&mut self, ticket: Ticket, endpoint: &Result<Endpoint, String>) {
         for item in &mut self.items {
-            if let Item::SetUp { draft, .. } = item {
-                draft.answered(ticket, place);
+            if let HeldItem::SetUp { draft, .. } = item {
+                draft.endpoint_opened(ticket, endpoint);
             }
         }
     }
 
     /// Takes the first item, unless it waits for the shell.
-    fn pop(&mut self) -> Option<Item> {
+    fn pop(&mut self) -> Option<HeldItem> {
         match self.items.front()? {
-            Item::SetUp { draft, .. } if !draft.is_complete() => None,
+            HeldItem::SetUp { draft, .. } if !draft.is_complete() => None,
             _ => self.items.pop_front(),
         }
     }
@@ -77,22 +77,22 @@ impl Held {
     /// Forgets everything that waits. Gives the tickets of the set-up requests.
     pub fn clear(&mut self) -> Vec<Ticket> {
         let drafts = self.items.drain(..).filter_map(|item| match item {
-            Item::SetUp { draft, .. } => Some(draft),
-            Item::Delivery { .. } | Item::Own { .. } => None,
+            HeldItem::SetUp { draft, .. } => Some(draft),
+            HeldItem::Delivery { .. } | HeldItem::Own { .. } => None,
         });
         drafts.flat_map(|draft| draft.tickets().to_vec()).collect()
     }
 
     /// Moves what the exchange delivers to this seat behind what waits there. `from`: where the steps to look
     /// at begin.
-    fn hold_back(&mut self, seat: Seat, from: usize, cx: &mut Cx<'_>) {
+    fn hold_back(&mut self, seat: Seat, from: usize, cx: &mut Context<'_>) {
         if self.is_empty() {
             return;
         }
         let held = |step: &mut Step| matches!(step, Step::Deliver { to, .. } if *to == seat);
         for step in cx.out.extract_if(from.., held) {
             if let Step::Deliver { toward, message, .. } = step {
-                self.items.push_back(Item::Own { toward, message });
+                self.items.push_back(HeldItem::Own { toward, message });
             }
         }
     }
@@ -101,18 +101,18 @@ impl Held {
 impl Broker {
     /// Whether everything for this seat waits, whatever it is.
     pub(super) fn holds(&self, seat: Seat) -> bool {
-        seat == self.far && !self.held.is_empty()
+        seat == self.agent_seat && !self.held.is_empty()
     }
 
     /// Does something that may deliver messages to a seat where others wait.
     pub(super) fn in_order<T>(
         &mut self,
-        cx: &mut Cx<'_>,
-        act: impl FnOnce(&mut Broker, &mut Cx<'_>) -> T,
+        cx: &mut Context<'_>,
+        act: impl FnOnce(&mut Broker, &mut Context<'_>) -> T,
     ) -> T {
         let from = cx.out.len();
         let done = act(self, cx);
-        self.held.hold_back(self.far, from, cx);
+        self.held.hold_back(self.agent_seat, from, cx);
         done
     }
 
@@ -121,53 +121,58 @@ impl Broker {
     pub fn endpoint_opened(
         &mut self,
         ticket: Ticket,
-        place: Result<Endpoint, String>,
-        cx: &mut Cx<'_>,
+        endpoint: Result<Endpoint, String>,
+        cx: &mut Context<'_>,
     ) {
-        self.bridge.admitted(ticket, &place, cx);
-        self.held.answered(ticket, &place);
+        self.bridge.endpoint_opened(ticket, &endpoint, cx);
+        self.held.endpoint_opened(ticket, &endpoint);
         self.release(cx);
     }
 
     /// A set-up request for the agent, whose turn it is. Gives it back if it waits for nothing.
-    pub(super) fn place(&mut self, id: Id, draft: Draft, cx: &mut Cx<'_>) -> Option<Message> {
+    pub(super) fn send_set_up(
+        &mut self,
+        id: Id,
+        draft: SetUpDraft,
+        cx: &mut Context<'_>,
+    ) -> Option<Message> {
         if !draft.is_complete() {
             self.held.push_set_up_first(id, draft);
             return None;
         }
-        match self.bridge.complete(draft, cx) {
+        match self.bridge.finish_set_up(draft, cx) {
             Ok((call, set_up)) => {
-                self.questions.watch(self.far, &id, Watch::SetUp(Box::new(set_up)));
+                self.pending.insert(self.agent_seat, &id, PendingRequest::SetUp(Box::new(set_up)));
                 Some(Message::Request { id, call })
             }
             Err(outcome) => {
                 let message = Message::response(id, outcome);
-                cx.out.push(Step::Inject { from: self.far, toward: Side::Editor, message });
+                cx.out.push(Step::Inject { from: self.agent_seat, toward: Side::Editor, message });
                 None
             }
         }
     }
 
     /// A set-up request is sent to the agent again, behind what waits.
-    pub(super) fn place_again(&mut self, id: Id, draft: Box<Draft>, cx: &mut Cx<'_>) {
-        self.held.items.push_back(Item::SetUp { id, draft });
+    pub(super) fn resend_set_up(&mut self, id: Id, draft: Box<SetUpDraft>, cx: &mut Context<'_>) {
+        self.held.items.push_back(HeldItem::SetUp { id, draft });
         self.release(cx);
     }
 
     /// Delivers what waits, up to the next set-up request that waits for the shell.
-    fn release(&mut self, cx: &mut Cx<'_>) {
+    fn release(&mut self, cx: &mut Context<'_>) {
         while let Some(item) = self.held.pop() {
             let mut then = Vec::new();
             let (toward, message) = match item {
-                Item::SetUp { id, draft } => (Side::Agent, self.place(id, *draft, cx)),
-                Item::Own { toward, message } => (toward, Some(message)),
-                Item::Delivery { hop, message } => {
-                    let mut cx = Cx { now: cx.now, out: &mut then };
+                HeldItem::SetUp { id, draft } => (Side::Agent, self.send_set_up(id, *draft, cx)),
+                HeldItem::Own { toward, message } => (toward, Some(message)),
+                HeldItem::Delivery { hop, message } => {
+                    let mut cx = Context { now: cx.now, out: &mut then };
                     (hop.toward, self.deliver_now(hop, message, &mut cx))
                 }
             };
             if let Some(message) = message {
-                cx.out.push(Step::Deliver { to: self.far, toward, message });
+                cx.out.push(Step::Deliver { to: self.agent_seat, toward, message });
             }
             cx.out.append(&mut then);
         }

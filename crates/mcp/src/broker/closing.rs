@@ -1,0 +1,235 @@
+//! How questions and conversations end before they are answered.
+
+use acp_wire::{Call, Id, Json, Message, Outcome, Side};
+use router::Seat;
+
+use super::connection::*;
+use super::connections::ConnectionNumber;
+use super::pending_request::{AfterDiscover, ProviderRequest};
+use super::{Broker, Context, Step};
+use crate::bridge::cancel;
+use crate::form::{Address, Direction, Form};
+use crate::stateless::CANCELLED;
+
+impl Broker {
+    /// A request that was delivered to a provider is cancelled. An MCP server with connections wants
+    /// to be told in MCP's own words, too; then it does not answer, and we do. True if the provider
+    /// does not know of the request.
+    pub(super) fn on_cancel(&mut self, seat: Seat, id: &Id, cx: &mut Context<'_>) -> bool {
+        if self.cancel_opening(seat, id, cx) {
+            return true;
+        }
+        let key = (seat, id.clone());
+        let attempts = self.cancel_retries(&key, cx);
+        for attempt in &attempts {
+            deliver(seat, Side::Editor, cancel(attempt), cx);
+        }
+        if !matches!(self.pending.get(&key), Some(ProviderRequest::Forward { .. })) {
+            return self.cancel_waiting(seat, id, cx);
+        }
+        let Some(ProviderRequest::Forward { connection, form, inner_id, request_id, .. }) =
+            self.pending.take_provider_request(&key)
+        else {
+            return false;
+        };
+        self.pending.clear_timeout(&key);
+        self.operations.take(seat, request_id);
+        if let Some(connection) = self.connections.get(connection)
+            && let ConnectionState::Open { connection_id, .. } = &connection.state
+            && let Some(server) = self.registry.get(&connection.server)
+        {
+            let known_as = inner_id
+                .filter(|_| connection.passes_unchanged(server))
+                .unwrap_or_else(|| id.clone());
+            let address = Address { server: server.address(form), connection_id, request_id: "" };
+            for id in [known_as].iter().chain(&attempts) {
+                let params = Json::object([("requestId", Some(id.json().clone()))]);
+                let said = form.encode_message(
+                    Direction::ToServer,
+                    address,
+                    None,
+                    &Call::new(CANCELLED, params),
+                );
+                deliver(seat, Side::Editor, Message::Notification(said), cx);
+            }
+        }
+        answer(seat, id.clone(), cancelled(), cx);
+        false
+    }
+
+    /// The same for a connect: what is opened nevertheless is closed.
+    fn cancel_opening(&mut self, seat: Seat, id: &Id, cx: &mut Context<'_>) -> bool {
+        let opens = |connection: &Connection| {
+            connection.seat == seat && matches!(connection.state, ConnectionState::Opening(_))
+        };
+        if !self.connections.any(opens) {
+            return false;
+        }
+        let found = self.pending.iter().find_map(|((whose, _), request)| {
+            let connect_id = *whose == seat && request.connect_id() == Some(id);
+            request.connection().filter(|_| connect_id)
+        });
+        let Some(connection) = found.and_then(|it| self.end_connection(it, &cancelled_error(), cx))
+        else {
+            return false;
+        };
+        self.drop_if_unused(&connection.server, cx);
+        true
+    }
+
+    /// The same for a request that has not been said to the provider yet, or not again.
+    fn cancel_waiting(&mut self, seat: Seat, id: &Id, cx: &mut Context<'_>) -> bool {
+        let waits = |item: &ConsumerMessage| item.id.as_ref() == Some(id);
+        let here = self.connections.numbers(|connection| connection.seat == seat);
+        let found = here.iter().find_map(|number| {
+            let queued = self.connections.get_mut(*number)?.queued_mut()?;
+            queued.iter().position(waits).map(|index| queued.remove(index))
+        });
+        let input_requests =
+            self.input_requests.take(|it| it.id == *id && here.contains(&it.connection));
+        for input in &input_requests {
+            cancel_input_requests(&self.ids, seat, input, cx);
+        }
+        let known = found.is_some() || !input_requests.is_empty();
+        if known {
+            answer(seat, id.clone(), cancelled(), cx);
+        }
+        known
+    }
+
+    /// A consumer ends a conversation, perhaps with a request.
+    pub(super) fn close_connection(
+        &mut self,
+        number: ConnectionNumber,
+        connect_id: Option<Id>,
+        cx: &mut Context<'_>,
+    ) {
+        let Some(connection) = self.end_connection(number, &closed(), cx) else { return };
+        if let ConnectionState::Open { form, connection_id }
+        | ConnectionState::Initializing { form, connection_id, .. } = &connection.state
+        {
+            self.disconnect_provider(connection.seat, *form, connection_id, cx);
+        }
+        if let Some(id) = connect_id {
+            answer(connection.seat, id, Outcome::Result(Json::EMPTY), cx);
+        }
+        self.drop_if_unused(&connection.server, cx);
+    }
+
+    /// Closes a connection to a provider, if it is one.
+    pub(super) fn disconnect_provider(
+        &mut self,
+        seat: Seat,
+        form: Form,
+        connection_id: &str,
+        cx: &mut Context<'_>,
+    ) {
+        if !form.has_connections() {
+            return;
+        }
+        match form.encode_disconnect(connection_id) {
+            (call, true) => {
+                self.send_request(seat, ProviderRequest::Disconnect, call, None, cx);
+            }
+            (call, false) => deliver(seat, Side::Editor, Message::Notification(call), cx),
+        }
+    }
+
+    pub(super) fn remove_connection(&mut self, number: ConnectionNumber) -> Option<Connection> {
+        self.operations.forget_connection(number);
+        self.connections.remove(number)
+    }
+
+    /// A conversation is over: whoever waits for an answer gets this one.
+    pub(super) fn end_connection(
+        &mut self,
+        number: ConnectionNumber,
+        error: &Json,
+        cx: &mut Context<'_>,
+    ) -> Option<Connection> {
+        let mut connection = self.remove_connection(number)?;
+        let seat = connection.seat;
+        let mut queued: Vec<Id> = Vec::new();
+        queued.extend(connection.queued_mut().into_iter().flatten().filter_map(|it| it.id.take()));
+        for input in self.input_requests.take(|it| it.connection == number) {
+            cancel_input_requests(&self.ids, seat, &input, cx);
+            queued.push(input.id);
+        }
+        for (key, request) in self.pending.take_all(|it| it.connection() == Some(number)) {
+            match request {
+                ProviderRequest::Connect { ref connect_id, .. } => {
+                    queued.extend(connect_id.clone());
+                    let retry = self.pending.stop_retrying(&key);
+                    let attempts = retry.map(|retry| retry.attempts).unwrap_or_default();
+                    self.expect_late_connects(cx.now, &key, attempts, request, None);
+                    continue;
+                }
+                ProviderRequest::Discover {
+                    then: AfterDiscover::AnswerConnect { connect_id },
+                    ..
+                } => queued.extend(connect_id),
+                ProviderRequest::Discover {
+                    then: AfterDiscover::AnswerInitialize { id, .. },
+                    ..
+                } => queued.push(id),
+                ProviderRequest::Forward { form, .. } => {
+                    let id = key.1.clone();
+                    let attempts = self.cancel_retries(&key, cx);
+                    if form == Form::M7 {
+                        deliver(seat, Side::Editor, cancel(&id), cx);
+                        for attempt in attempts {
+                            deliver(seat, Side::Editor, cancel(&attempt), cx);
+                        }
+                    }
+                    queued.push(id);
+                }
+                ProviderRequest::Initialize { .. }
+                | ProviderRequest::LateInitialize { .. }
+                | ProviderRequest::StatelessProbe { .. }
+                | ProviderRequest::PassThrough { .. }
+                | ProviderRequest::LateConnect { .. }
+                | ProviderRequest::ExtraConnect { .. }
+                | ProviderRequest::Disconnect => {}
+            }
+            self.pending.clear_timeout(&key);
+            self.cancel_retries(&key, cx);
+        }
+        for id in queued {
+            answer(seat, id, Outcome::Error(error.clone()), cx);
+        }
+        Some(connection)
+    }
+
+    /// A conversation is over for a consumer that believes it open, and is told.
+    pub(super) fn dismiss(
+        &mut self,
+        number: ConnectionNumber,
+        error: &Json,
+        cx: &mut Context<'_>,
+    ) -> Option<Connection> {
+        let told = self.connections.is_announced(number);
+        let connection = self.end_connection(number, error, cx)?;
+        if let Consumer::Connection { form, id } = &connection.consumer
+            && told
+        {
+            let message = Message::Notification(form.encode_disconnect(id).0);
+            cx.out.push(Step::Inject { from: connection.seat, toward: Side::Agent, message });
+        }
+        Some(connection)
+    }
+
+    /// Ends the conversations about a server. Those of the bridge's clients end by themselves, once
+    /// they are open and the client knows.
+    pub(super) fn close_connections_to(&mut self, server: &str, cx: &mut Context<'_>) {
+        let (bridged, agent_seat) = (self.bridge.native().is_none(), self.agent_seat);
+        let ends_itself = |connection: &Connection| {
+            bridged
+                && matches!(connection.consumer, Consumer::Connection { .. })
+                && !matches!(connection.state, ConnectionState::Opening(_))
+                && connection.known_to == agent_seat
+        };
+        for number in self.connections.numbers(|it| it.server == server && !ends_itself(it)) {
+            self.close_connection(number, None, cx);
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! A component dies, and another takes its place, or nobody does, while all others live on.
+//!
+//! What it offered stays as the others know it: the ids of servers and of connections, and the places
+//! where MCP clients call. The new component has other ids for all of that, and has heard nothing of
+//! what was said. So it declares its servers again, and before anybody speaks to it each conversation is
+//! opened again, with the first words that its consumer had for the one before.
+
+use acp_wire::message::error_object;
+use acp_wire::{Call, Outcome, Side, code};
+use router::{Diagnostic, Level, Seat};
+
+use super::connection::*;
+use super::connections::ConnectionNumber;
+use super::pending_request::ProviderRequest;
+use super::{Broker, Context, Hop, Step};
+use crate::form::{self, Form, Frame, Subject, connection_id_of};
+use crate::stateless::{INITIALIZE, INITIALIZED};
+
+impl Broker {
+    /// A component has died. What it owed the router answers, so nothing is answered here; what it has
+    /// provided waits for [`component_restarted`](Exchange::returned) or [`component_bypassed`](Exchange::bypassed).
+    pub fn component_down(&mut self, seat: Seat, cx: &mut Context<'_>) {
+        self.in_order(cx, |broker, cx| broker.take_down(seat, cx));
+    }
+
+    fn take_down(&mut self, seat: Seat, cx: &mut Context<'_>) {
+        self.pending_initializes.forget(seat);
+        let provided = self.registry.component_down(seat);
+        let owed = self.pending.forget(seat);
+        self.keep_handshakes(owed);
+        self.suspend_connections(seat);
+        for key in provided {
+            self.drop_if_unused(&key, cx);
+        }
+        if seat == self.agent_seat {
+            // The router takes what waited as delivered: it answers the requests.
+            self.held.clear();
+            self.bridge.on_agent_down(cx);
+        }
+        self.close_connections_through(seat, cx);
+        self.resend_lost_handshakes(cx);
+    }
+
+    /// First words of clients that failed on their way to the server are said again.
+    pub(super) fn resend_lost_handshakes(&mut self, cx: &mut Context<'_>) {
+        for (client_id, connection_id) in self.bridge.handshakes_to_resend() {
+            let heard = self
+                .connections
+                .by_id(&connection_id)
+                .is_none_or(|connection| connection.handshake.is_some())
+                || self.may_still_initialize(&connection_id);
+            self.bridge.resend_handshake(client_id, heard, cx);
+        }
+    }
+
+    /// Another has taken the place of a component that died, and has been told of every session.
+    pub fn component_restarted(&mut self, seat: Seat, cx: &mut Context<'_>) {
+        self.in_order(cx, |broker, cx| broker.reconnect(seat, cx));
+    }
+
+    fn reconnect(&mut self, seat: Seat, cx: &mut Context<'_>) {
+        let Some(missing) = self.registry.component_restarted(seat) else { return };
+        let who = self.chain.describe(seat);
+        for (key, name) in missing {
+            let text = format!("{who} was restarted and offers the MCP server '{name}' no more");
+            self.remove_server(&key, &text, cx);
+            cx.out.push(Step::Report(Diagnostic { level: Level::Warn, seat, text }));
+        }
+        for number in self.connections.numbers(|connection| connection.seat == seat) {
+            self.reopen(number, cx);
+        }
+        self.resend_lost_handshakes(cx);
+    }
+
+    /// Nobody takes the place of a component that died: the chain closes over the gap, and what it
+    /// has provided is gone.
+    pub fn component_bypassed(&mut self, seat: Seat, cx: &mut Context<'_>) {
+        self.in_order(cx, |broker, cx| broker.remove_component(seat, cx));
+    }
+
+    fn remove_component(&mut self, seat: Seat, cx: &mut Context<'_>) {
+        self.take_down(seat, cx);
+        let who = self.chain.describe(seat);
+        for (key, name) in self.registry.component_bypassed(seat) {
+            let text = format!("{who} is out of the chain, and with it its MCP server '{name}'");
+            self.remove_server(&key, &text, cx);
+        }
+    }
+
+    /// Where we have answered a client's `initialize` in the place of a server that never did, the
+    /// client will not say it again.
+    fn keep_handshakes(&mut self, owed: Vec<ProviderRequest>) {
+        for request in owed {
+            let ProviderRequest::Forward { connection, call, .. } = request else { continue };
+            if let Some(connection) =
+                self.connections.get_mut(connection).filter(|_| call.is(INITIALIZE))
+                && let Consumer::Connection { id, .. } = &connection.consumer
+                && self.bridge.has_answered_for_server(id)
+            {
+                connection.record_initialize(&call);
+            }
+        }
+    }
+
+    /// What a provider had open, as it knew it, is over.
+    pub(super) fn forget_provider_ids(&mut self, seat: Seat) {
+        self.connections.forget_provider_ids(seat);
+        self.operations.forget_provider_ids(seat);
+        self.input_requests.forget_provider_ids(seat);
+    }
+
+    /// The provider of these conversations is away. What waits for it is answered by the router, to
+    /// whom it was all delivered.
+    fn suspend_connections(&mut self, seat: Seat) {
+        self.forget_provider_ids(seat);
+        let here = self.connections.numbers(|connection| connection.seat == seat);
+        self.input_requests.take(|input| here.contains(&input.connection));
+        for number in here {
+            let told = self.connections.is_announced(number);
+            let Some(connection) = self.connections.get_mut(number) else { continue };
+            let waits_to_be_ready = connection
+                .queued_mut()
+                .is_some_and(|it| it.iter().any(|it| it.call.is(INITIALIZED)));
+            if waits_to_be_ready {
+                connection.record_initialized();
+            }
+            connection.state = ConnectionState::Opening(Vec::new());
+            connection.initialize_unanswered = false;
+            // Where nobody knows of a connection, the next message opens another.
+            let has_begun = connection.handshake.is_some()
+                && !matches!(connection.consumer, Consumer::Stateless);
+            if !told && !has_begun {
+                self.remove_connection(number);
+            }
+        }
+    }
+
+    /// Ends, toward their providers, the conversations that a seat had, or knew of before anybody
+    /// beyond it did; and those whose end may have been lost with it.
+    fn close_connections_through(&mut self, seat: Seat, cx: &mut Context<'_>) {
+        let bridged = self.bridge.native().is_none();
+        let has_left = |connection: &Connection| match &connection.consumer {
+            Consumer::Connection { id, .. } => {
+                let hung_up = || bridged && self.bridge.client_of(id).is_none();
+                connection.is_closing || connection.known_to == self.agent_seat && hung_up()
+            }
+            _ => false,
+        };
+        let beyond = self.distance(seat);
+        let over = self.connections.numbers(|connection| {
+            let through = connection.seat != seat && beyond > usize::from(connection.seat.0);
+            through && (self.distance(connection.known_to) <= beyond || has_left(connection))
+        });
+        for number in over {
+            self.close_connection(number, None, cx);
+        }
+    }
+
+    /// How far a seat is from the editor.
+    fn distance(&self, seat: Seat) -> usize {
+        if seat == self.agent_seat { usize::MAX } else { seat.index() }
+    }
+
+    fn reopen(&mut self, number: ConnectionNumber, cx: &mut Context<'_>) {
+        let Some(connection) = self.connections.get(number) else { return };
+        let Some(server) = self.registry.get(&connection.server) else { return };
+        let theirs = match &connection.consumer {
+            Consumer::Connection { form, .. } | Consumer::Server { form, .. } => *form,
+            Consumer::Stateless => Form::M7,
+        };
+        let form = server.form_for(theirs);
+        self.open_connection(number, form, None, None, cx);
+    }
+
+    /// A server is there no more, for this reason.
+    fn remove_server(&mut self, key: &str, why: &str, cx: &mut Context<'_>) {
+        let error = error_object(code::INTERNAL_ERROR, why, None);
+        self.bridge.forget_server(key, cx);
+        for number in self.connections.numbers(|connection| connection.server == key) {
+            self.dismiss(number, &error, cx);
+        }
+        self.registry.remove(key);
+    }
+
+    /// The answer to a connect is on its way to the consumer.
+    pub(super) fn on_connect_result_delivered(&mut self, hop: Hop, outcome: &Outcome) {
+        if !self.connections.has_unannounced() || hop.toward != Side::Agent {
+            return;
+        }
+        let connection_id = match outcome {
+            Outcome::Result(result) => connection_id_of(result),
+            Outcome::Error(_) => None,
+        };
+        if let Some(connection_id) = connection_id {
+            self.connection_known_to(hop.seat, &connection_id);
+        }
+    }
+
+    /// Who speaks of a connection knows of it.
+    pub(super) fn note_known_connection(&mut self, seat: Seat, call: &Call) {
+        let goodbye = call.method.name().ends_with("mcp/disconnect");
+        if !self.connections.has_unannounced() && !goodbye {
+            return;
+        }
+        let Some((_, word)) = form::decode(call) else { return };
+        let Subject::Connection(connection_id) = word.about() else { return };
+        self.connection_known_to(seat, connection_id);
+        let number = self.connections.number_of(connection_id);
+        if let Some(connection) = number.and_then(|it| self.connections.get_mut(it)) {
+            connection.is_closing |= matches!(word, Frame::Disconnect { .. });
+        }
+    }
+
+    fn connection_known_to(&mut self, seat: Seat, connection_id: &str) {
+        let Some(number) = self.connections.number_of(connection_id) else { return };
+        let distance = self.distance(seat);
+        let Some(connection) = self.connections.get(number) else { return };
+        if distance <= self.distance(connection.known_to) {
+            return;
+        }
+        if let Some(connection) = self.connections.get_mut(number) {
+            connection.known_to = seat;
+        }
+        if seat == self.agent_seat {
+            self.connections.mark_announced(number);
+        }
+    }
+}

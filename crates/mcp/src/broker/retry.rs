@@ -1,0 +1,316 @@
+//! Retries and time limits of requests to a provider.
+//!
+//! Some old SDKs (sacp 10) lose the answer to a request that arrives right behind
+//! `notifications/initialized`. So a request that may be asked twice is asked again when its provider
+//! stays silent, and the first answer counts. If no answer comes at all, the consumer gets an error
+//! that names the provider. All other requests, such as `tools/call`, are sent once and have no limit.
+//!
+//! `initialize` is sent once on each connection: MCP servers (rmcp) exit when they get a second one.
+//! It is asked again on a new connection; see [`spare`](super::initialize_retry).
+
+use acp_wire::message::error_object;
+use acp_wire::{Call, Id, Json, Message, Outcome, Side, code};
+use router::{Diagnostic, Level, Seat, Time};
+
+use super::connection::*;
+use super::connections::ConnectionNumber;
+use super::pending_request::{AfterDiscover, ProviderRequest};
+use super::pending_requests::{Resend, Retry};
+use super::{Broker, Context, Step};
+use crate::form::{Answer, Target};
+use crate::stateless::{DISCOVER, INITIALIZE, PING};
+
+/// How long a provider may stay silent altogether, in milliseconds. MCP clients of most agents wait
+/// 30 s; their users should see our error, which names the provider, and not just a timeout.
+pub(crate) const ANSWER_TIMEOUT: u64 = 25_000;
+
+/// How long the answer to a connect that is not needed any more is waited for, so that the connection
+/// can be closed.
+pub(super) const LATE_ANSWER_TIMEOUT: u64 = 600_000;
+
+/// Whether asking a server twice, on one connection, does what asking it once does.
+pub(crate) fn is_idempotent(call: &Call) -> bool {
+    let method = call.method.name();
+    method == PING || method == DISCOVER || method.ends_with("/list")
+}
+
+/// Whether a request has to be answered within [`ANSWER_TIMEOUT`].
+pub(crate) fn has_timeout(call: &Call) -> bool {
+    is_idempotent(call) || call.is(INITIALIZE)
+}
+
+/// The error for a client whose server has not answered.
+pub(crate) fn timeout_error(provider: &str, method: &str, server: &str) -> Json {
+    let why = format!(
+        "{provider} did not answer {method} for its MCP server '{server}' within {} s; go on without \
+         this server, or restart the chain",
+        ANSWER_TIMEOUT / 1000
+    );
+    error_object(code::INTERNAL_ERROR, &why, None)
+}
+
+impl Broker {
+    /// Whether a request, or a retry of one, is sent again if it is not answered. For tests.
+    pub fn is_retried(&self, seat: Seat, id: &Id) -> bool {
+        self.pending.is_retried(&(seat, id.clone()))
+    }
+
+    /// A provider has answered. Gives the id of the question that this decides: the id itself, or that
+    /// of the first try. `None` for an answer that decides nothing.
+    pub(super) fn first_attempt(
+        &mut self,
+        seat: Seat,
+        id: Id,
+        outcome: &Outcome,
+        cx: &mut Context<'_>,
+    ) -> Option<Id> {
+        let key = (seat, id.clone());
+        let attempt = self.pending.first_attempt_of(&key).cloned();
+        let first = (seat, attempt.clone().unwrap_or_else(|| key.1.clone()));
+        let Some(retry) = self.pending.retry_mut(&first) else { return Some(id) };
+        let failed = matches!(outcome, Outcome::Error(_));
+        if attempt.is_some() && matches!(retry.resend, Resend::Initialize { .. }) && failed {
+            retry.refused = Some(outcome.clone());
+            return None;
+        }
+        let retry = self.pending.stop_retrying(&first)?;
+        match retry.resend {
+            Resend::Connect { .. } => {
+                if let Some(request) = self.pending.take_provider_request(&first) {
+                    self.expect_late_connects(
+                        cx.now,
+                        &first,
+                        retry.attempts,
+                        request,
+                        Some(&key.1),
+                    );
+                }
+                Some(id)
+            }
+            Resend::Initialize { .. } => {
+                self.use_answered_connection(&first, retry, &key.1, cx);
+                Some(first.1.clone())
+            }
+            Resend::Message { .. } => Some(first.1.clone()),
+        }
+    }
+
+    /// Of several connects one has been answered, or none in time. It takes over the question; the
+    /// connections that the others open are closed.
+    pub(super) fn expect_late_connects(
+        &mut self,
+        now: Time,
+        first: &(Seat, Id),
+        attempts: Vec<(Id, String)>,
+        request: ProviderRequest,
+        answered: Option<&Id>,
+    ) {
+        let ProviderRequest::Connect { connection, form, connect_id, unchanged, proposed_id } =
+            request
+        else {
+            return;
+        };
+        let tries = attempts.into_iter().chain([(first.1.clone(), proposed_id)]);
+        for (id, proposed_id) in tries {
+            let key = (first.0, id);
+            if answered == Some(&key.1) {
+                let (connect_id, unchanged) = (connect_id.clone(), unchanged && key == *first);
+                let request = ProviderRequest::Connect {
+                    connection,
+                    form,
+                    connect_id,
+                    unchanged,
+                    proposed_id,
+                };
+                self.pending.insert_without_retry(key, request, None);
+            } else {
+                self.pending.insert_without_retry(
+                    key,
+                    ProviderRequest::LateConnect { form, proposed_id },
+                    Some(now.plus(LATE_ANSWER_TIMEOUT)),
+                );
+            }
+        }
+    }
+
+    /// What a provider says of a retry is about the first try.
+    pub(super) fn about_first_attempt(
+        &self,
+        seat: Seat,
+        target: Target,
+        call: Call,
+    ) -> (Target, Call) {
+        let Target::Operation { server, request_id } = target else { return (target, call) };
+        let firsts = self.pending.first_attempts_with_tag(seat, &request_id);
+        let found = firsts.into_iter().find_map(|first| self.request_of(seat, first));
+        let Some(request_id) = found else {
+            return (Target::Operation { server, request_id }, call);
+        };
+        let params = call.params.map(|it| it.with_member("requestId", &Json::string(&request_id)));
+        (Target::Operation { server, request_id }, Call { params, ..call })
+    }
+
+    /// The `requestId` of a question.
+    fn request_of(&self, seat: Seat, id: &Id) -> Option<String> {
+        match self.pending.get(&(seat, id.clone()))? {
+            ProviderRequest::Forward { request_id, .. }
+            | ProviderRequest::StatelessProbe { request_id, .. }
+            | ProviderRequest::PassThrough { request_id, .. } => Some(request_id.clone()),
+            _ => None,
+        }
+    }
+
+    /// Does what is due: gives up, or asks again.
+    pub(super) fn tick_requests(&mut self, cx: &mut Context<'_>) {
+        for key in self.pending.take_timed_out(cx.now) {
+            self.time_out(key, cx);
+        }
+        self.time_out_queued(cx);
+        for first in self.pending.take_due_retries(cx.now) {
+            self.resend(first, cx);
+        }
+    }
+
+    fn resend(&mut self, first: (Seat, Id), cx: &mut Context<'_>) {
+        let number = self.ids.next_number();
+        let id = Id::string(&format!("m:{number}"));
+        self.pending.schedule_retry(cx.now, &first);
+        let Some(retry) = self.pending.retry_mut(&first) else { return };
+        let (call, tag) = retry.resend.build(number, &id);
+        let seat = first.0;
+        if let Resend::Initialize { form, .. } = retry.resend {
+            return self.open_extra_connection(first, (id, form, tag), call, cx);
+        }
+        self.pending.add_attempt(&first, &id, tag);
+        let text = format!(
+            "{} is silent: {} is sent again",
+            self.chain.describe(seat),
+            call.method.name()
+        );
+        cx.out.push(Step::Report(Diagnostic { level: Level::Debug, seat, text }));
+        deliver(seat, Side::Editor, Message::Request { id, call }, cx);
+    }
+
+    /// A provider has stayed silent for too long.
+    fn time_out(&mut self, key: (Seat, Id), cx: &mut Context<'_>) {
+        self.pending.clear_timeout(&key);
+        let retry = self.pending.stop_retrying(&key);
+        if let Some(retry) = &retry {
+            self.close_extra_connections(key.0, retry, cx);
+        }
+        let Some(request) = self.pending.take_provider_request(&key) else { return };
+        let (seat, id) = (key.0, key.1.clone());
+        let server = request.connection().and_then(|connection| self.connections.get(connection));
+        let server = match &request {
+            ProviderRequest::StatelessProbe { server, .. }
+            | ProviderRequest::PassThrough { server, .. } => Some(server.clone()),
+            _ => server.map(|connection| connection.server.clone()),
+        };
+        let server = server.and_then(|key| self.registry.get(&key)).map(|it| it.name.clone());
+        let server = &server.unwrap_or_default();
+        let method = match (&retry, &request) {
+            (Some(Retry { resend: Resend::Message { call, .. }, .. }), _) => {
+                call.method.name().into_owned()
+            }
+            (_, ProviderRequest::Initialize { .. }) => INITIALIZE.to_owned(),
+            (_, ProviderRequest::Forward { call, .. }) if call.is(INITIALIZE) => {
+                INITIALIZE.to_owned()
+            }
+            _ => "a request".to_owned(),
+        };
+        let error = timeout_error(&self.chain.describe(seat), &method, server);
+        let refused = retry.as_ref().and_then(|retry| retry.refused.clone());
+        let outcome = refused.unwrap_or_else(|| Outcome::Error(error.clone()));
+        match request {
+            ProviderRequest::LateInitialize { .. }
+            | ProviderRequest::LateConnect { .. }
+            | ProviderRequest::ExtraConnect { .. }
+            | ProviderRequest::Disconnect => {}
+            ProviderRequest::Connect { connection, ref connect_id, .. } => {
+                let connect_id = connect_id.clone();
+                let attempts = retry.map(|retry| retry.attempts).unwrap_or_default();
+                self.expect_late_connects(cx.now, &key, attempts, request, None);
+                let error =
+                    timeout_error(&self.chain.describe(seat), "the request to connect", server);
+                self.on_open_failed(connection, connect_id, &error, cx);
+            }
+            ProviderRequest::Discover {
+                connection,
+                then: AfterDiscover::AnswerConnect { connect_id },
+            } => {
+                self.on_open_failed(connection, connect_id, &error, cx);
+            }
+            ProviderRequest::Discover {
+                connection,
+                then: AfterDiscover::AnswerInitialize { id, inner_id },
+            } => {
+                let outcome = self.failure(connection, inner_id.as_ref(), &error);
+                answer(seat, id, outcome, cx);
+            }
+            ProviderRequest::Initialize { connection, .. } => {
+                self.on_initialize_answer(connection, outcome, cx)
+            }
+            ProviderRequest::Forward { connection, form, inner_id, request_id, call, .. } => {
+                self.operations.take(seat, request_id);
+                if call.is(INITIALIZE) {
+                    if let Some(connection) = self.connections.get_mut(connection) {
+                        connection.initialize_unanswered = true;
+                    }
+                    let late = ProviderRequest::LateInitialize { connection, form, call };
+                    self.pending.insert_provider_request(
+                        cx.now,
+                        (seat, &id),
+                        late,
+                        Some(cx.now.plus(LATE_ANSWER_TIMEOUT)),
+                        None,
+                    );
+                }
+                let Outcome::Error(error) = outcome else { return };
+                let outcome = self.failure(connection, inner_id.as_ref(), &error);
+                answer(seat, id, outcome, cx);
+            }
+            ProviderRequest::StatelessProbe { .. } | ProviderRequest::PassThrough { .. } => {
+                answer(seat, id, Outcome::Error(backend_failed(&error)), cx);
+            }
+        }
+    }
+
+    /// Answers requests that have waited for too long to be said to the provider at all.
+    fn time_out_queued(&mut self, cx: &mut Context<'_>) {
+        for (number, item) in self.connections.take_expired(cx.now) {
+            let (Some(id), Some(connection)) = (item.id, self.connections.get(number)) else {
+                continue;
+            };
+            let seat = connection.seat;
+            let server = self.registry.get(&connection.server).map_or("", |server| &server.name);
+            let provider = self.chain.describe(seat);
+            let error = timeout_error(&provider, &item.call.method.name(), server);
+            let outcome = self.failure(number, item.inner_id.as_ref(), &error);
+            answer(seat, id, outcome, cx);
+        }
+    }
+
+    /// The answer to a consumer whose request the server has not answered.
+    fn failure(
+        &self,
+        connection: ConnectionNumber,
+        inner_id: Option<&Id>,
+        error: &Json,
+    ) -> Outcome {
+        let connection = self.connections.get(connection);
+        let server = connection.and_then(|connection| self.registry.get(&connection.server));
+        match (connection, server) {
+            (Some(connection), Some(server))
+                if !matches!(connection.consumer, Consumer::Stateless) =>
+            {
+                encode_answer_for(
+                    connection,
+                    server,
+                    inner_id,
+                    Answer::FromServer(Outcome::Error(error.clone())),
+                )
+            }
+            _ => Outcome::Error(backend_failed(error)),
+        }
+    }
+}
