@@ -1,4 +1,4 @@
-//! Components that come with conductor, by name.
+//! The built-in components.
 
 use std::path::{Path, PathBuf};
 
@@ -8,14 +8,17 @@ use crate::columns::Columns;
 use crate::config::Spec;
 use crate::host::in_process::InProcess;
 
-/// Says that a component is one of ours and not a command.
+/// Marks a name as that of a built-in component rather than a command.
 const PREFIX: &str = "builtin:";
 
-/// Finds out which components are ours: `builtin:NAME`, or a name that is no command on the PATH.
-/// Gives what is worth telling about the choice.
+/// Finds the built-in components: `builtin:NAME`, or the name of one that is not a command on the PATH.
+/// Returns warnings about ambiguous names.
+///
+/// # Errors
+/// There is no such built-in component, it cannot be used in its position, or its options are invalid.
 pub fn resolve(mode: Mode, specs: &mut [Spec]) -> Result<Vec<String>, String> {
     let last = specs.len();
-    let mut notices = Vec::new();
+    let mut warnings = Vec::new();
     for (number, spec) in (1..).zip(specs) {
         let exact = spec.program.strip_prefix(PREFIX).map(str::to_owned);
         let name = exact.clone().unwrap_or_else(|| spec.program.clone());
@@ -24,15 +27,15 @@ pub fn resolve(mode: Mode, specs: &mut [Spec]) -> Result<Vec<String>, String> {
             None if exact.is_some() => {
                 let names: Vec<&str> = components::catalog::ALL.iter().map(|it| it.name).collect();
                 return Err(format!(
-                    "there is no built-in component '{name}'; there are: {}",
+                    "there is no built-in component '{name}'; available: {}",
                     names.join(", ")
                 ));
             }
             None => continue,
         };
-        if let Some(path) = on_the_path(&name).filter(|_| exact.is_none()) {
-            notices.push(format!(
-                "'{name}' is the command {}; write {PREFIX}{name} for the built-in component",
+        if let Some(path) = find_on_path(&name).filter(|_| exact.is_none()) {
+            warnings.push(format!(
+                "'{name}' runs the command {}; write {PREFIX}{name} to use the built-in component",
                 path.display()
             ));
             continue;
@@ -40,21 +43,21 @@ pub fn resolve(mode: Mode, specs: &mut [Spec]) -> Result<Vec<String>, String> {
         match (mode == Mode::Agent && number == last, entry.agent) {
             (true, false) => {
                 return Err(format!(
-                    "the built-in component '{name}' is a proxy, and the last component is the agent"
+                    "the built-in component '{name}' is a proxy, but the last component must be the agent"
                 ));
             }
             (false, true) => {
                 return Err(format!(
-                    "the built-in component '{name}' is an agent, and only the last component of \
-                     conductor agent is one"
+                    "the built-in component '{name}' is an agent, but only the last component of \
+                     `conductor agent` can be one"
                 ));
             }
             _ => {}
         }
         if !spec.env.is_empty() || spec.directory.is_some() {
             return Err(format!(
-                "the built-in component '{name}' is no process: it has neither environment nor \
-                 directory of its own; write 'conductor component {name}' to run it as one"
+                "the built-in component '{name}' runs inside conductor and cannot have an \
+                 environment or directory; use 'conductor component {name}' to run it as a process"
             ));
         }
         let recipe = entry.read(&spec.args)?;
@@ -65,11 +68,11 @@ pub fn resolve(mode: Mode, specs: &mut [Spec]) -> Result<Vec<String>, String> {
             spec.name = name;
         }
     }
-    Ok(notices)
+    Ok(warnings)
 }
 
-/// Where a command of this name is, if it is one.
-fn on_the_path(name: &str) -> Option<PathBuf> {
+/// The path of a command on the PATH.
+fn find_on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let programs = std::env::split_paths(&path).map(|directory| directory.join(name));
     let mut found = programs.filter(|program| is_executable(program));
@@ -87,7 +90,7 @@ fn is_executable(path: &Path) -> bool {
     path.is_file() || path.with_extension("exe").is_file()
 }
 
-/// The list of what there is, for people.
+/// The output of `conductor components`.
 pub fn list() -> String {
     let role = |agent: bool| if agent { "agent" } else { "proxy" };
     let rows: Vec<[String; 3]> = components::catalog::ALL
@@ -97,9 +100,10 @@ pub fn list() -> String {
     let columns = Columns::of(&rows);
     let mut text: String = rows.iter().map(|row| columns.line(row) + "\n").collect();
     text.push_str(
-        "\nUse one by its name in a chain, or as `builtin:NAME` if a command has the same name. With\n\
-         options: conductor agent 'sparkle --hide' my-agent. `conductor component NAME --help` tells\n\
-         more about one; `conductor component NAME` runs it on its own, under any other conductor.\n",
+        "\nUse a built-in component by its name: conductor agent 'sparkle --hide' my-agent\n\
+         If a command has the same name, write builtin:NAME.\n\
+         conductor component NAME --help describes a component and its options.\n\
+         conductor component NAME runs it as a separate process, for example under another conductor.\n",
     );
     text
 }
@@ -115,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_ours_unless_it_is_a_command() {
+    fn a_name_is_a_built_in_component_unless_it_is_a_command() {
         let specs = resolved(Mode::Agent, &["sparkle --hide", "builtin:sparkle", "cat"]).unwrap();
         assert!(specs[0].in_process.is_some() && specs[1].in_process.is_some());
         assert!(specs[2].in_process.is_none());
@@ -124,15 +128,15 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn invalid_uses_of_built_in_components_are_rejected() {
         let why = |mode, texts: &[&str]| resolved(mode, texts).unwrap_err();
-        assert!(why(Mode::Agent, &["builtin:nothing", "a"]).contains("there are: "));
+        assert!(why(Mode::Agent, &["builtin:nothing", "a"]).contains("available: "));
         assert!(why(Mode::Agent, &["sparkle --nonsense", "a"]).contains("--nonsense"));
-        assert!(why(Mode::Agent, &["cat", "sparkle"]).contains("is the agent"));
+        assert!(why(Mode::Agent, &["cat", "sparkle"]).contains("must be the agent"));
         assert!(why(Mode::Agent, &["demo-agent", "cat"]).contains("is an agent"));
         assert!(why(Mode::Proxy, &["demo-agent"]).contains("is an agent"));
         assert!(resolved(Mode::Agent, &["sparkle", "demo-agent --pace 0"]).is_ok());
-        assert!(why(Mode::Proxy, &["A=1 sparkle"]).contains("no process"));
+        assert!(why(Mode::Proxy, &["A=1 sparkle"]).contains("runs inside conductor"));
         assert!(resolved(Mode::Proxy, &["sparkle"]).is_ok());
         let missing = why(Mode::Proxy, &["sparkle --text /nowhere/at/all"]);
         assert!(missing.contains("/nowhere/at/all"), "{missing}");

@@ -1,4 +1,4 @@
-//! The command line: what a user can type, and its documentation.
+//! The command line: commands, options and their documentation.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,15 +9,15 @@ use clap_complete::Shell;
 use acp_conductor::failure_policy::{ForComponent, OnCrash, Restarts, Updates};
 use acp_wire::dialect::Generation;
 
-/// Composes an ACP agent out of proxies and an agent.
+/// Runs an ACP agent behind a chain of proxies.
 ///
-/// An editor starts conductor in place of its agent. Conductor starts a chain of proxies and the
-/// agent, sits between all of them, and routes every message:
+/// An editor starts conductor instead of its agent. Conductor starts the proxies and the agent, and
+/// routes every message between them:
 ///
 ///     editor ⇄ conductor ⇄ proxy 1 … proxy n ⇄ agent
 ///
-/// A proxy can change, add, answer or hold messages in both directions. The editor sees an ordinary
-/// agent, the agent sees an ordinary editor.
+/// A proxy can change, add, answer or hold messages in both directions. To the editor the chain is an
+/// ordinary agent, and to the agent it is an ordinary editor.
 #[derive(Debug, Parser)]
 #[command(name = "conductor", version, max_term_width = 100)]
 #[command(verbatim_doc_comment, after_long_help = EXAMPLES)]
@@ -30,109 +30,108 @@ pub struct Cli {
 pub enum Command {
     /// Run a chain of proxies that ends with an agent.
     ///
-    /// The last COMPONENT is the agent, those before it are proxies, in the order in which the
-    /// editor's messages pass through them. Talks ACP with the editor on standard input and output.
+    /// The last COMPONENT is the agent. The COMPONENTs before it are proxies, in the order in which
+    /// messages from the editor pass through them. Conductor speaks ACP with the editor on standard
+    /// input and output.
     ///
-    /// Ends with status 0 when the editor leaves, 1 when the chain failed, 2 for a mistake on the
-    /// command line.
+    /// Exit status: 0 if the editor closed the connection, 1 if the chain failed, 2 if the command line
+    /// is invalid.
     #[command(after_long_help = EXAMPLES)]
     Agent(AgentArgs),
 
     /// Run a chain of proxies that is itself a proxy of another conductor.
     ///
-    /// Every COMPONENT is a proxy; whoever follows in the outer chain is the successor of the last
-    /// one. Chains nest to any depth:
+    /// Every COMPONENT is a proxy. The successor of the last one is the component that follows in the
+    /// outer chain. Chains can be nested to any depth:
     ///
     ///     conductor agent "conductor proxy 'a' 'b'" c agent
     #[command(verbatim_doc_comment)]
     Proxy(ProxyArgs),
 
-    /// Talk to an agent, here in the terminal, through a real chain.
+    /// Chat with an agent in the terminal, through a real chain.
     ///
-    /// Without COMPONENTs the chain is `conductor component sparkle`, a proxy that comes with
-    /// conductor, and `conductor demo-agent`, an agent with a script: nothing has to be installed,
-    /// and nothing leaves this machine. With COMPONENTs it is theirs, written as for `conductor
-    /// agent`. The components run as they would under an editor; the chat is the editor.
+    /// Without COMPONENTs, the chain consists of the built-in proxy `sparkle` and the built-in
+    /// `demo-agent`, which follows a script. Nothing needs to be installed, and nothing leaves this
+    /// machine. With COMPONENTs, the chain consists of these, written as for `conductor agent`. The
+    /// components run as they would under an editor.
     ///
-    /// Answers are shown as they are streamed, thoughts dim, each tool call in a line with ✓ or ✗,
-    /// plans as lists. When the agent asks for permission, type the number of your choice. Ctrl-C
-    /// interrupts an answer (and a second time leaves), at the prompt it clears the line; Ctrl-D
-    /// leaves; the arrow keys edit the line and bring back earlier ones. The chat offers the agent
-    /// neither files nor terminals.
+    /// Answers are shown as they are streamed. Thoughts are dimmed, tool calls take one line each with
+    /// ✓ or ✗, and plans are lists. If the agent asks for permission, type the number of your choice.
+    /// Ctrl-C interrupts an answer, and pressed again exits. At the prompt, Ctrl-C clears the line and
+    /// Ctrl-D exits. The arrow keys edit the line and browse the history. The chat does not offer the
+    /// agent access to files or terminals.
     ///
-    /// If standard input or output is no terminal, each line of standard input is a prompt. There and
-    /// with --prompt nobody can be asked, so the agent is refused what it asks permission for, unless
-    /// --yes says otherwise.
+    /// If standard input or output is not a terminal, each line of standard input is a prompt. In this
+    /// case and with --prompt, requests for permission are rejected unless --yes is given.
     ///
-    /// Ends with status 0 when you leave, 1 when the chain failed or, where nobody is asked, an answer
-    /// was an error, 2 for a mistake on the command line, and 130 when interrupted.
+    /// Exit status: 0 if you exit the chat, 1 if the chain failed or (without a terminal) an answer was
+    /// an error, 2 if the command line is invalid, 130 if interrupted.
     #[command(after_long_help = TRY_EXAMPLES)]
     Try(TryArgs),
 
     DemoAgent(components::demo::DemoAgent),
 
-    /// List the components that come with conductor.
+    /// List the built-in components.
     Components,
 
-    /// Run a component that comes with conductor on its own, as a proxy on standard input and output.
+    /// Run a built-in component as a separate process, on standard input and output.
     ///
-    /// So it can be a component of any other conductor, or of ours as a process.
+    /// Use this to run a built-in component under another conductor, or as a process in a chain.
     #[command(disable_help_flag = true)]
     Component {
-        /// See `conductor components`.
+        /// The name of the component. `conductor components` lists them.
         name: String,
 
-        /// The component's own options; --help tells them.
+        /// The options of the component. `conductor component NAME --help` lists them.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTION")]
         options: Vec<String>,
     },
 
-    /// Show what the running conductors are doing.
+    /// Show the running conductors and their components.
     ///
-    /// For each conductor of yours that runs a chain (`conductor agent`, `conductor proxy` and
-    /// `conductor try`): its process, how long it has been running, where, and how many requests are
-    /// open in it; and of each component its state, its process, how often it was started again, how
-    /// much waits until it reads it, and how many answers it owes. Below a component that has ended:
-    /// how, and its last words on standard error.
+    /// Lists each chain that you run with `conductor agent`, `conductor proxy` or `conductor try`: its
+    /// process id, uptime, directory and number of open requests. For each component it shows the
+    /// state, process id, number of restarts, bytes waiting to be read and number of unanswered
+    /// requests. If a component has exited, the exit status and the last lines of its standard error
+    /// follow.
     ///
-    /// A chain is asked through a socket that only its user can open, in $XDG_RUNTIME_DIR/conductor
-    /// or else in the directory for temporary files. Nothing that passes through the chain is shown, nor
-    /// a component's environment. A chain that was started with `--status off` has no socket and is
-    /// not shown.
+    /// Each chain answers on a socket that only its user can open, in $XDG_RUNTIME_DIR/conductor or in
+    /// the temporary directory. Messages and environment variables are never shown. A chain that was
+    /// started with `--status off` is not listed.
     ///
-    /// Ends with status 0, also when no conductor runs; with status 1 if PID is given and no conductor
-    /// of that process id answers.
+    /// Exit status: 0, also if no conductor is running; 1 if PID is given and that conductor does not
+    /// answer.
     #[command(after_long_help = STATUS_EXAMPLES)]
     Status {
         /// Show only the conductor with this process id.
         pid: Option<u32>,
 
-        /// As JSON: a list with an object for each conductor. docs/status.md tells its fields.
+        /// Print JSON: an array with one object per conductor. docs/status.md describes the fields.
         #[arg(long)]
         json: bool,
     },
 
-    /// Be the MCP server that a running conductor has declared to its agent.
+    /// Connect an MCP client to a running conductor.
     ///
-    /// Agents start this by themselves: a conductor whose proxies offer tools tells the agent to run
-    /// `conductor mcp PORT` as an MCP server. It joins its standard input and output to the conductor
-    /// that listens on that port of this machine, line by line, until either side closes.
+    /// Agents run this command; you do not need to. If proxies offer tools and the agent does not
+    /// support MCP over ACP, conductor declares `conductor mcp PORT` to the agent as a stdio MCP
+    /// server. The command copies lines between its standard streams and the conductor that listens on
+    /// the port, until either side closes the connection.
     ///
-    /// The conductor lets in only who knows a secret, which it puts into the declaration's
-    /// environment as CONDUCTOR_SECRET. Without that variable the two streams are joined as they are:
-    /// to any service that speaks newline-delimited JSON on loopback.
+    /// The declaration also sets CONDUCTOR_SECRET, which authenticates the connection. If the variable
+    /// is not set, the command copies lines to and from any service that speaks newline-delimited JSON
+    /// on that port.
     ///
-    /// Ends with status 0 when a side closes, and with status 1 and a line that says why when there
-    /// is no conductor to connect to.
+    /// Exit status: 0 if either side closed the connection, 1 if the connection failed.
     Mcp {
         /// The port on 127.0.0.1.
         #[arg(value_parser = clap::value_parser!(u16).range(1..))]
         port: u16,
     },
 
-    /// Join standard input and output to a running conductor on loopback.
+    /// Connect standard input and output to a running conductor.
     ///
-    /// Started by SCP proxies, on our behalf, in place of their successor.
+    /// SCP proxies run this command as their successor.
     #[command(hide = true)]
     Relay {
         port: u16,
@@ -158,40 +157,44 @@ Examples:
   One agent, no proxy:
     conductor agent claude-code-acp
 
-  Two proxies before the agent, one of them with a setting and an argument:
+  Two proxies before the agent. The second has an environment variable and arguments:
     conductor agent sparkle-acp 'LEVEL=debug node ./tee.js --to \"my log\"' claude-code-acp
 
   A component as JSON:
     conductor agent '{\"command\": \"my-agent\", \"args\": [\"--acp\"], \"env\": {\"KEY\": \"…\"}, \"cwd\": \"/\"}'";
 
+/// The arguments of `conductor agent`.
 #[derive(Debug, Args)]
 pub struct AgentArgs {
     #[command(flatten)]
     pub options: ChainArgs,
 
-    /// Start the chain, show what each component turned out to speak and can do, and end.
+    /// Start the chain, print the protocol and capabilities of each component, and exit.
     #[arg(long)]
     pub explain: bool,
 
-    /// With --explain: as JSON.
+    /// With --explain: print JSON.
     #[arg(long, requires = "explain")]
     pub json: bool,
 
-    /// A proxy or, at last, the agent: a command line in shell words, in one argument; or the name of a
-    /// built-in component and its options (see `conductor components`). Leading
-    /// NAME=value words are environment. Or a JSON object with `command` and, if wanted, `name`,
-    /// `args`, `env` (an object, or a list of {name, value}), `cwd`, `dialect`, `guard`, `onCrash`,
-    /// `restarts` and `updates`.
+    /// A proxy, or (the last one) the agent.
+    ///
+    /// One argument holds the whole command line, quoted as in a shell. Leading NAME=value words set
+    /// environment variables. Instead of a command, it can be the name of a built-in component with
+    /// its options (see `conductor components`), or a JSON object with the key `command` and optionally
+    /// `name`, `args`, `env` (an object, or an array of {name, value}), `cwd`, `dialect`, `guard`,
+    /// `onCrash`, `restarts` and `updates`.
     #[arg(required = true, value_name = "COMPONENT")]
     pub components: Vec<String>,
 }
 
+/// The arguments of `conductor proxy`.
 #[derive(Debug, Args)]
 pub struct ProxyArgs {
     #[command(flatten)]
     pub options: ChainArgs,
 
-    /// A proxy, written as for `conductor agent`. None at all is a proxy that passes everything on.
+    /// A proxy, written as for `conductor agent`. Without any, every message passes through unchanged.
     #[arg(value_name = "COMPONENT")]
     pub components: Vec<String>,
 }
@@ -201,64 +204,68 @@ Examples:
   All conductors:
     conductor status
 
-  Who owes answers, with jq:
+  The components that have unanswered requests, with jq:
     conductor status --json | jq '.[].components[] | select(.queue.owes > 0) | .name'";
 
 const TRY_EXAMPLES: &str = "\
 Examples:
-  Chat with the demo agent, and see what passes between the components:
+  Chat with the demo agent, and show the messages between the components:
     conductor try --show-wire
 
-  Ask one thing and end:
+  Send one prompt and exit:
     conductor try --prompt 'Which tools do you have?'
 
-  A chain of your own:
+  Chat through your own chain:
     conductor try -- sparkle 'npx -y @zed-industries/claude-code-acp'
 
-  A proxy that you are writing, before the demo agent:
+  Try a proxy that you are writing with the demo agent:
     conductor try -- 'cargo run --quiet' demo-agent";
 
+/// The arguments of `conductor try`.
 #[derive(Debug, Args)]
 pub struct TryArgs {
-    /// Say this and end after the answer. May be given several times: one prompt after the other.
+    /// Send this prompt and exit after the answer. Repeat the option to send several prompts in order.
     #[arg(long, value_name = "TEXT")]
     pub prompt: Vec<String>,
 
-    /// Allow whatever the agent asks permission for, without asking you.
+    /// Grant every permission that the agent requests, without asking.
     #[arg(long, short)]
     pub yes: bool,
 
-    /// The version of ACP to ask the agent for.
+    /// The ACP version to request from the agent.
     #[arg(long, value_name = "VERSION", default_value_t = 1,
         value_parser = clap::value_parser!(u8).range(1..=2))]
     pub protocol: u8,
 
-    /// Show each message on its way from one to the next: who sends it to whom, its method and id, and
-    /// the beginning of its payload. The pieces of a text that is streamed are only counted, after the
-    /// first; `--show-wire=all` shows all of them.
+    /// Show each message on each hop: sender, receiver, method, id and the start of the payload.
+    ///
+    /// Of a streamed text only the first chunk is shown; the others are counted. `--show-wire=all`
+    /// shows all of them.
     #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true,
         default_missing_value = "folded", hide_possible_values = true)]
     pub show_wire: Option<ShowWire>,
 
-    /// Colours: `always`, `never`, or `auto`: on a terminal, unless NO_COLOR is set.
+    /// Use colors: `always`, `never` or `auto` (on a terminal, unless NO_COLOR is set).
     #[arg(long, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
-    pub color: Colour,
+    pub color: Color,
 
-    /// What to log: error, warn, info, debug, trace or off; or a filter such as
+    /// What to log: error, warn, info, debug, trace, off, or a filter such as
     /// `warn,acp_conductor=debug`.
     #[arg(long, value_name = "LEVEL|FILTER", default_value = "info", env = "CONDUCTOR_LOG")]
     pub log: String,
 
-    /// Write the log, and what components write on their standard error, to this file. Without it
-    /// they go nowhere. It has to be a regular file of yours, not a link, or something in /dev.
+    /// Write the log and the standard error of the components to this file.
+    ///
+    /// Without this option both are discarded. PATH must be a regular file that you own, not a symbolic
+    /// link, or a device in /dev.
     #[arg(long, value_name = "PATH")]
     pub log_file: Option<PathBuf>,
 
-    /// The chain, written as for `conductor agent`: proxies and, at last, the agent.
+    /// The chain, written as for `conductor agent`: proxies, then the agent.
     #[arg(value_name = "COMPONENT")]
     pub components: Vec<String>,
 
-    #[command(flatten, next_help_heading = "How the chain is run")]
+    #[command(flatten, next_help_heading = "Chain options")]
     pub chain: ChainOptions,
 }
 
@@ -269,138 +276,160 @@ pub enum ShowWire {
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-pub enum Colour {
+pub enum Color {
     Auto,
     Always,
     Never,
 }
 
+/// The options of `conductor agent` and `conductor proxy`.
 #[derive(Debug, Args)]
 pub struct ChainArgs {
     #[command(flatten)]
     pub chain: ChainOptions,
 
-    /// What to log: error, warn, info, debug, trace or off; or a filter such as
+    /// What to log: error, warn, info, debug, trace, off, or a filter such as
     /// `warn,acp_conductor=debug`. Payloads are never logged.
     #[arg(long, value_name = "LEVEL|FILTER", default_value = "warn", env = "CONDUCTOR_LOG")]
     pub log: String,
 
-    /// Write the log to this file instead of standard error. What components write on their
-    /// standard error still goes to ours, each line behind the component's name. It has to be a
-    /// regular file of yours, not a link, or something in /dev; others cannot read it afterwards.
+    /// Write the log to this file instead of standard error.
+    ///
+    /// The standard error of the components still goes to conductor's standard error, each line
+    /// prefixed with the name of the component. PATH must be a regular file that you own, not a
+    /// symbolic link, or a device in /dev. Other users cannot read the file.
     #[arg(long, value_name = "PATH")]
     pub log_file: Option<PathBuf>,
 
-    /// Write a journal of the chain to this file: every line that is read and written, and every event,
-    /// so that the run can be replayed. The journal holds everything that is said, secrets included. It has to be a
-    /// regular file of yours, not a link; others cannot read it afterwards. An older journal in the
-    /// file is replaced.
+    /// Record the chain in this file, so that the run can be replayed.
+    ///
+    /// The journal contains every line that is read or written and every event, including secrets.
+    /// PATH must be a regular file that you own, not a symbolic link. Other users cannot read the file.
+    /// An existing journal is overwritten.
     #[arg(long, value_name = "PATH")]
     pub journal: Option<PathBuf>,
 }
 
-/// How a chain is run.
+/// The options of every command that runs a chain.
 #[derive(Debug, Args)]
 pub struct ChainOptions {
-    /// Say which generation of the proxy protocol a proxy speaks, instead of finding out.
-    /// COMPONENT is its number (from 1) or its name; NAME is P5 (current), P4, P3, P3t, P2, P1 or P0
-    /// (SCP). May be given several times. The same as `"dialect"` in a component's JSON.
+    /// Set the proxy protocol generation of a proxy instead of probing for it. Repeatable.
+    ///
+    /// COMPONENT is its number (starting at 1) or name. NAME is P5 (current), P4, P3, P3t, P2, P1 or P0
+    /// (SCP). Same as `"dialect"` in the JSON of a component.
     #[arg(long, value_name = "COMPONENT=NAME", value_parser = parse_dialect)]
     pub dialect: Vec<(String, Generation)>,
 
-    /// How to offer the MCP servers of proxies, and of the editor, that are reached over ACP itself to
-    /// an agent that does not speak MCP over ACP: `stdio` (the agent starts `conductor mcp PORT`),
-    /// `http` (streamable HTTP on loopback), or `auto`: what the agent says it takes, what is known
-    /// of it, and the other when it does not connect. `off` edits nothing.
+    /// How to offer MCP-over-ACP servers to an agent that does not support MCP over ACP.
+    ///
+    /// `stdio`: the agent runs `conductor mcp PORT`. `http`: streamable HTTP on loopback. `auto`:
+    /// the transport that the agent declares, with built-in exceptions for known agents; if the agent
+    /// does not connect, the other transport is tried. `off`: declarations are not changed.
     #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true)]
     pub mcp_bridge: McpBridge,
 
-    /// What becomes of a component that crashes, once the chain stands: `restart` (a fresh one is
-    /// started in its place, is greeted, and is told of the live sessions; nobody else notices),
-    /// `bypass` (the chain goes on without it; also before it has ever answered `initialize`, if it is
-    /// named), `stop` (the chain ends); `restart,bypass` and
-    /// `restart,stop` say what follows when it crashes too often. COMPONENT is its number or its name;
-    /// without it, the word is for all that are not named. May be given several times. The same as
-    /// `"onCrash"` in a component's JSON.
+    /// What to do if a component crashes once the chain is up. Repeatable.
     ///
-    /// By default proxies are restarted and then left out, guards are restarted and then the chain
-    /// stops, and the agent is restarted if it can take its sessions up again (session/resume or
-    /// session/load), else the chain stops.
+    /// `restart`: start it again, repeat the handshake, and replay the set-up requests of the live
+    /// sessions. The other components are not affected. `bypass`: continue without the component. If
+    /// the component is named, this also applies before its first answer to `initialize`. `stop`: end
+    /// the chain. `restart,bypass` and `restart,stop`: restart it, and bypass or stop if it crashes too
+    /// often.
+    ///
+    /// COMPONENT is a number or name. Without it, the option applies to every component that is not
+    /// named. Same as `"onCrash"` in the JSON of a component.
+    ///
+    /// By default, proxies use `restart,bypass` and guards use `restart,stop`. The agent is restarted if
+    /// it supports session/resume or session/load; otherwise the chain stops.
     #[arg(long, value_name = "[COMPONENT=]WHAT", help_heading = FAILURE_HEADING)]
     pub on_crash: Vec<ForComponent<OnCrash>>,
 
-    /// A component that is there to keep something from passing: a filter, a limit, a permission. While
-    /// it is away nothing passes, and it is never left out unless --on-crash names it. The same as
-    /// `"guard": true` in a component's JSON.
+    /// Mark a proxy as a guard, which must not be bypassed. Repeatable.
+    ///
+    /// Use it for filters, rate limits and permission checks. While a guard is down, messages wait. A
+    /// guard is bypassed only if --on-crash names it. Same as `"guard": true` in the JSON of a
+    /// component.
     #[arg(long, value_name = "COMPONENT", help_heading = FAILURE_HEADING)]
     pub guard: Vec<String>,
 
-    /// Which kinds of session/update a proxy is sent: `all`, or `known`: those that the SDKs of its
-    /// generation can read. The others go around it, in order. Without this option they go around
-    /// proxies of the generations P3 and P4, whose SDKs end with an update that they do not know. With
-    /// `all`, nothing goes around the proxy at all, also not what it has crashed on before. COMPONENT is
-    /// its number or its name; without it, the word is for all that are not named. Nothing ever goes
-    /// around a guard. The same as `"updates"` in a component's JSON.
+    /// Which kinds of session/update a proxy receives: `all` or `known`. Repeatable.
+    ///
+    /// `known`: only those that the SDKs of its generation can parse. The others go around the proxy,
+    /// in order. This is the default for the generations P3 and P4, whose SDKs crash on unknown
+    /// updates. `all`: every message goes to the proxy, even if it has crashed on that kind of message
+    /// before.
+    ///
+    /// COMPONENT is a number or name. Without it, the option applies to every proxy that is not named.
+    /// Messages never go around a guard. Same as `"updates"` in the JSON of a component.
     #[arg(long, value_name = "[COMPONENT=]WHICH", help_heading = FAILURE_HEADING)]
     pub updates: Vec<ForComponent<Updates>>,
 
-    /// How often a component may be restarted in how many seconds (default 5/60). The
-    /// count resets after a minute of uptime. The same as `"restarts"` in a component's JSON.
+    /// The maximum number of restarts within a number of seconds [default: 5/60]. Repeatable.
+    ///
+    /// The count resets after a minute of uptime. Same as `"restarts"` in the JSON of a component.
     #[arg(long, value_name = "[COMPONENT=]COUNT/SECONDS", help_heading = FAILURE_HEADING)]
     pub restarts: Vec<ForComponent<Restarts>>,
 
-    /// How long to wait before a restart, in seconds: FIRST at most before the first one, twice as long
-    /// before each further one, up to LONGEST; less a random part.
-    #[arg(long, value_name = "FIRST..LONGEST", default_value = "0.1..10", value_parser = parse_delay,
-        help_heading = FAILURE_HEADING)]
+    /// The delay before a restart, in seconds.
+    ///
+    /// The first restart waits up to FIRST. The delay doubles with each further restart, up to LONGEST.
+    /// A random part is subtracted.
+    #[arg(long, value_name = "FIRST..LONGEST", default_value = "0.1..10",
+        value_parser = parse_delay, help_heading = FAILURE_HEADING)]
     pub restart_delay: (Duration, Duration),
 
-    /// Restart a component that has not answered a request for so many seconds and waits for nobody
-    /// itself. Not for what takes its time: see --prompt-limit. `off`: wait for ever.
+    /// Restart a component that does not answer a request within this many seconds.
+    ///
+    /// Applies only if the component is not waiting for another one. Prompts and other long requests
+    /// have a separate option, --prompt-limit. `off`: wait forever.
     #[arg(long, value_name = "SECONDS|off", default_value = "off", value_parser = parse_limit,
         help_heading = FAILURE_HEADING)]
     pub answer_limit: Limit,
 
-    /// The same for a prompt, a request for an MCP server, one that sets a session up, and a login, while
-    /// the component gives no sign of life.
+    /// Restart a component that is silent for this many seconds during a long request.
+    ///
+    /// Long requests are prompts, requests to MCP servers, session set-up and logins. `off`: wait
+    /// forever.
     #[arg(long, value_name = "SECONDS|off", default_value = "off", value_parser = parse_limit,
         help_heading = FAILURE_HEADING)]
     pub prompt_limit: Limit,
 
-    /// Answer in place of a component that goes on for so many seconds with what was cancelled. After
-    /// session/cancel it is restarted, too. After $/cancel_request, which it may ignore, its late answer is
-    /// dropped.
+    /// Answer a cancelled request if the component has not answered it after this many seconds.
+    ///
+    /// After session/cancel, the component is restarted as well. After $/cancel_request, which a
+    /// component may ignore, its late answer is dropped. `off`: wait forever.
     #[arg(long, value_name = "SECONDS|off", default_value = "120", value_parser = parse_limit,
         help_heading = FAILURE_HEADING)]
     pub cancel_limit: Limit,
 
-    /// Whether the editor shows what became of a component: `on` or `off`.
+    /// Show notices about failed components in the editor: `on` or `off`.
     #[arg(long, value_name = "SWITCH", default_value = "on", hide_possible_values = true,
         help_heading = FAILURE_HEADING)]
     pub notices: Switch,
 
-    /// How long a component may take with its part of `initialize`, in seconds.
+    /// The time that each component has to answer `initialize`, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_seconds)]
     pub init_timeout: Duration,
 
-    /// How long open requests are waited for when the chain ends, and then the components: they get
-    /// half of this time after their input was closed, the other half after SIGTERM; then they are
-    /// killed.
+    /// The grace period at shutdown, in seconds.
+    ///
+    /// When the chain ends, conductor waits this long for open requests. Then it closes the standard
+    /// input of the components, sends SIGTERM after half of this time, and kills them after the other
+    /// half.
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_seconds)]
     pub grace: Duration,
 
-    /// Whether `conductor status` can ask this chain how it is, through a socket that only its user
-    /// can open: `on` or `off`.
+    /// Let `conductor status` show this chain: `on` or `off`. Only your user can connect.
     #[arg(long, value_name = "SWITCH", default_value = "on", hide_possible_values = true)]
     pub status: Switch,
 
-    /// The longest line that is read, in bytes (suffixes K, M, G). A longer one is refused.
+    /// The maximum length of a line, in bytes (suffixes K, M, G). Longer lines are rejected.
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_size)]
     pub max_line: usize,
 }
 
-/// The heading of the options about failure.
-const FAILURE_HEADING: &str = "When a component fails";
+/// The help heading of the options about failures.
+const FAILURE_HEADING: &str = "Failure options";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Switch {
@@ -408,7 +437,7 @@ pub enum Switch {
     Off,
 }
 
-/// A time that may be set to nothing.
+/// A time limit, or `None` for no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit(pub Option<Duration>);
 
@@ -421,6 +450,7 @@ pub enum McpBridge {
 }
 
 impl McpBridge {
+    /// The policy of the MCP broker; `None` turns the bridge off.
     pub fn policy(self) -> Option<mcp::BridgePolicy> {
         match self {
             McpBridge::Off => None,
@@ -432,14 +462,15 @@ impl McpBridge {
 }
 
 fn parse_dialect(text: &str) -> Result<(String, Generation), String> {
-    let (component, name) = text.split_once('=').ok_or("write COMPONENT=NAME, such as 1=P3")?;
+    let (component, name) = text.split_once('=').ok_or("expected COMPONENT=NAME, such as 1=P3")?;
     Ok((component.to_owned(), acp_conductor::config::dialect(name)?))
 }
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "give a number of seconds, such as 60 or 0.5")?;
+    let seconds: f64 =
+        text.parse().map_err(|_| "expected a number of seconds, such as 60 or 0.5")?;
     Duration::try_from_secs_f64(seconds)
-        .map_err(|_| "give a number of seconds that is not negative".into())
+        .map_err(|_| "the number of seconds is negative or too large".into())
 }
 
 fn parse_limit(text: &str) -> Result<Limit, String> {
@@ -450,11 +481,12 @@ fn parse_limit(text: &str) -> Result<Limit, String> {
 }
 
 fn parse_delay(text: &str) -> Result<(Duration, Duration), String> {
-    let (first, longest) = text.split_once("..").ok_or("write FIRST..LONGEST, such as 0.1..10")?;
+    let (first, longest) =
+        text.split_once("..").ok_or("expected FIRST..LONGEST, such as 0.1..10")?;
     let (first, longest) = (parse_seconds(first)?, parse_seconds(longest)?);
     match first <= longest {
         true => Ok((first, longest)),
-        false => Err("the first delay is longer than the longest".into()),
+        false => Err("FIRST is greater than LONGEST".into()),
     }
 }
 
@@ -466,10 +498,11 @@ fn parse_size(text: &str) -> Result<usize, String> {
         Some((at, 'g' | 'G')) => (&text[..at], 30),
         _ => (text, 0),
     };
-    let number: usize = digits.parse().map_err(|_| "give a size such as 1000000, 64K or 256M")?;
+    let number: usize =
+        digits.parse().map_err(|_| "expected a size such as 1000000, 64K or 256M")?;
     match number.checked_mul(1 << shift) {
         Some(size) if size > 0 => Ok(size),
-        _ => Err("give a size between 1 and what fits in memory".into()),
+        _ => Err("the size is 0 or too large".into()),
     }
 }
 
@@ -479,12 +512,12 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn the_command_line_definition_is_valid() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn sizes_and_times_are_read_as_people_write_them() {
+    fn sizes_and_durations_are_parsed() {
         assert_eq!(parse_size("256M"), Ok(256 << 20));
         assert_eq!(parse_size("64KiB"), Ok(64 << 10));
         assert_eq!(parse_size("7"), Ok(7));

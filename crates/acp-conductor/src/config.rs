@@ -1,4 +1,4 @@
-//! What the user asked for: words first, then a chain in which nothing is left to decide.
+//! The configuration of a chain, and the parsing of COMPONENT arguments.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,38 +19,44 @@ use crate::journal::JournalFile;
 use crate::secret::random_token;
 use crate::tap::Tap;
 
-/// A whole chain.
+/// The configuration of a chain.
 #[derive(Debug, Clone)]
 pub struct Config {
+    /// Whether the chain ends with an agent or is itself a proxy.
     pub mode: Mode,
+    /// The components, starting at the editor.
     pub components: Vec<Spec>,
+    /// Timeouts and sizes.
     pub limits: Limits,
-    /// How MCP servers that are reached over ACP are offered to an agent that does not speak it.
-    /// `None`: as they are, and nothing else is edited either.
+    /// How MCP-over-ACP servers are offered to an agent that does not support MCP over ACP. With `None`
+    /// declarations are not changed.
     pub mcp_bridge: Option<mcp::BridgePolicy>,
     /// What happens when a component fails.
     pub failure: FailurePolicy,
+    /// How leftover processes of components are found and killed.
     pub cleanup: ProcessCleanup,
-    /// Let `conductor status` ask how the chain is. For a program that runs one chain: the process id
-    /// is its name there.
+    /// Whether `conductor status` shows the chain. Chains are identified by process id, so a program
+    /// should set this for one chain only.
     pub status: bool,
-    /// The chain is a component of another one, which is told whether it contains a guard.
+    /// Whether the chain is a component of another conductor. That conductor is informed if the chain
+    /// contains a guard.
     pub nested: bool,
-    /// Sees everything that happens.
+    /// Observes all messages of the chain.
     pub tap: Option<Tap>,
-    /// Everything that happens is written there, for one run of the chain.
+    /// Records one run of the chain.
     pub journal: Option<JournalFile>,
-    /// Tells whether the peer on the outer streams has left, though there is more of it to read.
+    /// Checks whether the peer on the outer streams has closed them, even if unread data is left.
     pub hung_up: Option<fn() -> bool>,
 }
 
+/// The timeouts and sizes of a chain.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// How long a component may take with its part of `initialize`.
+    /// The time that each component has to answer `initialize`.
     pub greeting: Duration,
-    /// How long open requests, and then the components, are waited for when the chain ends.
+    /// The grace period at shutdown, for open requests and then for the components to exit.
     pub grace: Duration,
-    /// The longest line that is read, in bytes.
+    /// The maximum length of a line, in bytes. Longer lines are rejected.
     pub line: usize,
 }
 
@@ -67,29 +73,36 @@ impl Default for Limits {
 /// How to start one component.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Spec {
+    /// The name of the component in messages, logs and options. Unique in a chain.
     pub name: String,
+    /// The program to run.
     pub program: String,
+    /// The arguments of the program.
     pub args: Vec<String>,
-    /// Added to our own environment. Never shown: it is where people put secrets.
+    /// Variables that are added to the environment of the conductor. Never shown, because they often
+    /// contain secrets.
     pub env: Vec<(String, String)>,
+    /// The working directory; by default that of the conductor.
     pub directory: Option<PathBuf>,
-    /// The generation of the proxy protocol it speaks, where the user says so.
+    /// The proxy protocol generation, if the user has set it.
     pub dialect: Option<Generation>,
-    /// It runs in this process; program and arguments only tell what it is.
+    /// Runs the component in this process. The program and arguments then only describe it.
     pub in_process: Option<InProcess>,
-    /// It is there to keep something from passing (a filter, a limit, a permission): nothing may pass
-    /// without it.
+    /// Whether the component is a guard (a filter, a rate limit, a permission check). Messages never
+    /// bypass a guard.
     pub guard: bool,
-    /// What becomes of it when it fails, and how often it may be restarted, where the user says so.
+    /// What to do if the component fails, if the user has set it.
     pub on_crash: Option<OnCrash>,
+    /// How often the component may be restarted, if the user has set it.
     pub restarts: Option<Restarts>,
-    /// What becomes of it was said of this component, not of all.
+    /// Whether `on_crash` was set for this component by name, not for all components.
     pub on_crash_named: bool,
-    /// Which `session/update`s it is sent, where the user says so.
+    /// Which kinds of `session/update` the component receives, if the user has set it.
     pub updates: Option<Updates>,
 }
 
 impl Config {
+    /// A chain of these components with the default settings. Duplicate names get a suffix.
     pub fn new(mode: Mode, mut components: Vec<Spec>) -> Config {
         make_names_unique(&mut components);
         Config {
@@ -107,19 +120,22 @@ impl Config {
         }
     }
 
-    /// Sets the dialect of a component, which is named by its number or its name.
+    /// Sets the proxy protocol generation of a component, given by number or name.
+    ///
+    /// # Errors
+    /// There is no such component, or it is the agent.
     pub fn pin(&mut self, component: &str, dialect: Generation) -> Result<(), String> {
         let index = self.index_of("--dialect", component)?;
         if self.is_agent(index) {
             return Err(format!(
-                "--dialect: {component} is the agent, and only proxies have a dialect"
+                "--dialect: {component} is the agent; only proxies have a dialect"
             ));
         }
         self.components[index].dialect = Some(dialect);
         Ok(())
     }
 
-    /// The component with this number, or name, for an option that is about it.
+    /// The index of the component with this number or name. `option` is named in the error.
     pub(crate) fn index_of(&self, option: &str, component: &str) -> Result<usize, String> {
         let index = match component.parse::<usize>() {
             Ok(number) => number.checked_sub(1).filter(|index| *index < self.components.len()),
@@ -138,14 +154,14 @@ impl Config {
         self.mode == Mode::Agent && index + 1 == self.components.len()
     }
 
-    /// There is a component that is greeted as a proxy.
+    /// Whether the chain contains a proxy.
     pub(crate) fn has_proxies(&self) -> bool {
         (0..self.components.len()).any(|index| !self.is_agent(index))
     }
 
-    /// What the core is told when the chain begins.
+    /// The set-up of the core.
     pub(crate) fn setup(&self, greetings: &GreetingCache, crashes: &CrashCache) -> Setup {
-        // What runs in this process is built on our own SDK, which speaks the newest generation.
+        // Components in this process use our SDK, which speaks the newest generation.
         let facts = self.components.iter().map(|spec| Facts {
             generation: spec.dialect.or(spec.in_process.as_ref().map(|_| Generation::CURRENT)),
             greeting: greetings.lookup(spec),
@@ -155,7 +171,7 @@ impl Config {
             chain: self.chain(),
             rules: self.rules(),
             bridge: self.mcp_bridge,
-            // Without a source of randomness no place can be opened, either: then no id is made up.
+            // Without a random source no endpoint can be opened either, so this value is not used.
             nonce: random_token().unwrap_or_default(),
             nested: self.nested,
             max_line: self.limits.line,
@@ -165,7 +181,7 @@ impl Config {
         }
     }
 
-    /// The chain as the router sees it.
+    /// The description of the chain for the router.
     pub fn chain(&self) -> Chain {
         let components = self.components.iter().map(|spec| Component {
             name: spec.name.clone(),
@@ -190,7 +206,7 @@ pub(crate) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Two components of one name become `name` and `name#2`, so that errors and logs tell them apart.
+/// Renames components with the same name to `name`, `name#2` and so on.
 fn make_names_unique(components: &mut [Spec]) {
     let mut seen = BTreeMap::<String, usize>::new();
     for spec in components {
@@ -202,7 +218,7 @@ fn make_names_unique(components: &mut [Spec]) {
     }
 }
 
-/// Without the environment.
+/// Omits the environment, which may contain secrets.
 impl fmt::Debug for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Spec")
@@ -215,22 +231,25 @@ impl fmt::Debug for Spec {
 }
 
 impl Spec {
-    /// Reads a COMPONENT argument: a command line in shell words, or a JSON object.
+    /// Parses a COMPONENT argument: a command line quoted as in a shell, or a JSON object.
+    ///
+    /// # Errors
+    /// The text is neither, or it contains no command.
     pub fn parse(text: &str) -> Result<Spec, String> {
         let spec = match text.trim_start().starts_with('{') {
             true => Spec::from_json(text)?,
             false => Spec::from_words(text)?,
         };
         if spec.program.is_empty() {
-            return Err("it names no command to run".into());
+            return Err("it contains no command".into());
         }
         Ok(spec)
     }
 
     fn from_words(text: &str) -> Result<Spec, String> {
-        let text = if cfg!(windows) { with_plain_backslashes(text) } else { text.to_owned() };
-        let words =
-            shell_words::split(&text).map_err(|_| "a quotation mark is not closed".to_owned())?;
+        let text = if cfg!(windows) { with_escaped_backslashes(text) } else { text.to_owned() };
+        let words = shell_words::split(&text)
+            .map_err(|_| "it has an unclosed quotation mark".to_owned())?;
         let mut words = words.into_iter().peekable();
         let mut env = Vec::new();
         while let Some(pair) = words.peek().and_then(|word| assignment(word)) {
@@ -244,7 +263,7 @@ impl Spec {
 
     fn from_json(text: &str) -> Result<Spec, String> {
         let raw: RawSpec = serde_json::from_str(text)
-            .map_err(|error| format!("its JSON cannot be read: {}", redact_values(&error)))?;
+            .map_err(|error| format!("its JSON is invalid: {}", redact_values(&error)))?;
         let env = match raw.env {
             RawEnv::Map(map) => map.into_iter().collect(),
             RawEnv::List(list) => list.into_iter().map(|pair| (pair.name, pair.value)).collect(),
@@ -267,7 +286,7 @@ impl Spec {
         })
     }
 
-    /// A component that runs in this process.
+    /// A component that runs in a thread of this process.
     pub fn in_process(name: impl Into<String>, in_process: InProcess) -> Spec {
         let name = name.into();
         Spec {
@@ -278,12 +297,15 @@ impl Spec {
         }
     }
 
-    /// Reads the list of servers that an SCP editor hands to its proxy: ACP's stdio servers.
+    /// Parses the list of servers (in the form of ACP's stdio servers) that an SCP editor sends to its proxy.
+    ///
+    /// # Errors
+    /// The text is not such a list, or the list is empty.
     pub fn from_servers(text: &str) -> Result<Vec<Spec>, String> {
         let servers: Vec<RawServer> = serde_json::from_str(text)
-            .map_err(|error| format!("the list of servers cannot be read: {error}"))?;
+            .map_err(|error| format!("the list of servers in `_scp/proxy` is invalid: {error}"))?;
         if servers.is_empty() {
-            return Err("the list of servers is empty".into());
+            return Err("the list of servers in `_scp/proxy` is empty".into());
         }
         let spec = |server: RawServer| Spec {
             name: server.name.unwrap_or_else(|| default_name(&server.command, &server.args)),
@@ -295,7 +317,7 @@ impl Spec {
         Ok(servers.into_iter().map(spec).collect())
     }
 
-    /// The command as a person would type it, without the environment.
+    /// The command line, quoted for a shell. The environment is omitted.
     pub fn command_line(&self) -> String {
         shell_words::join(std::iter::once(&self.program).chain(&self.args))
     }
@@ -319,7 +341,7 @@ struct RawSpec {
     updates: Option<String>,
 }
 
-/// ACP's description of a server on standard streams; what else it says is not for us.
+/// ACP's description of a stdio server. Other members are ignored.
 #[derive(Deserialize)]
 struct RawServer {
     name: Option<String>,
@@ -330,7 +352,10 @@ struct RawServer {
     env: Vec<RawPair>,
 }
 
-/// A generation of the proxy protocol by name.
+/// Parses the name of a proxy protocol generation.
+///
+/// # Errors
+/// There is no such generation.
 pub fn dialect(name: &str) -> Result<Generation, String> {
     Generation::from_name(name).ok_or_else(|| {
         let names = Generation::ALL.map(Generation::name).join(", ");
@@ -358,7 +383,7 @@ struct RawPair {
     value: String,
 }
 
-/// What is wrong with a JSON text, without what it says: that may be a secret.
+/// The text of a JSON error without quoted values, which may be secrets.
 fn redact_values(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match (text.find('"'), text.rfind('"')) {
@@ -369,8 +394,8 @@ fn redact_values(error: &serde_json::Error) -> String {
     }
 }
 
-/// Shell words for Windows: a backslash separates folders there and escapes nothing.
-fn with_plain_backslashes(text: &str) -> String {
+/// Escapes backslashes for the shell word parser: on Windows they separate directories.
+fn with_escaped_backslashes(text: &str) -> String {
     let mut plain = String::new();
     let (mut single, mut double) = (false, false);
     for character in text.chars() {
@@ -385,7 +410,7 @@ fn with_plain_backslashes(text: &str) -> String {
     plain
 }
 
-/// `NAME=value`, where NAME is one that a shell would take.
+/// Parses `NAME=value`, where NAME is a valid name of a shell variable.
 fn assignment(word: &str) -> Option<(String, String)> {
     let (name, value) = word.split_once('=')?;
     let mut letters = name.chars();
@@ -395,7 +420,7 @@ fn assignment(word: &str) -> Option<(String, String)> {
     fits.then(|| (name.to_owned(), value.to_owned()))
 }
 
-/// What people would call the component: the program, or the script that an interpreter runs.
+/// The default name of a component: the program, or the script that an interpreter runs.
 fn default_name(program: &str, args: &[String]) -> String {
     const INTERPRETERS: [&str; 11] =
         ["node", "python", "python3", "npx", "uvx", "bun", "bunx", "deno", "sh", "bash", "env"];
@@ -421,14 +446,14 @@ mod tests {
 
     #[test]
     fn on_windows_a_backslash_is_part_of_a_path() {
-        let split = |text: &str| shell_words::split(&with_plain_backslashes(text)).unwrap();
+        let split = |text: &str| shell_words::split(&with_escaped_backslashes(text)).unwrap();
         assert_eq!(split(r"C:\bin\agent.exe --to C:\x"), [r"C:\bin\agent.exe", "--to", r"C:\x"]);
         assert_eq!(split(r#""C:\My Agent\a.exe" x"#), [r"C:\My Agent\a.exe", "x"]);
         assert_eq!(split(r"'C:\My Agent\a.exe' \\host\x"), [r"C:\My Agent\a.exe", r"\\host\x"]);
     }
 
     #[test]
-    fn a_component_is_a_command_line_in_shell_words() {
+    fn a_component_is_a_command_line_quoted_as_in_a_shell() {
         let spec = Spec::parse("FOO=1 _B=x=y node ./proxy.js --flag 'a b' C=3").unwrap();
         assert_eq!(spec.env, [("FOO".into(), "1".into()), ("_B".into(), "x=y".into())]);
         assert_eq!(spec.program, "node");
@@ -438,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn or_a_json_object_with_the_environment_as_map_or_list() {
+    fn a_component_is_a_json_object_with_the_environment_as_map_or_list() {
         let map = r#"{"command":"a b","args":["c d"],"env":{"X":"1"},"cwd":"/tmp"}"#;
         let list =
             r#" {"command":"a b","args":["c d"],"env":[{"name":"X","value":"1"}],"cwd":"/tmp"}"#;
@@ -450,9 +475,9 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused_with_the_reason() {
+    fn an_invalid_component_is_rejected_with_the_reason() {
         let why = |text| Spec::parse(text).unwrap_err();
-        assert!(why("'a").contains("not closed"));
+        assert!(why("'a").contains("unclosed"));
         assert!(why("").contains("no command"));
         assert!(why("A=1").contains("no command"));
         assert!(why(r#"{"args":[]}"#).contains("command"));
@@ -461,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_of_the_script_and_told_apart() {
+    fn a_component_is_named_after_its_program_or_script_and_names_are_unique() {
         let name = |text| Spec::parse(text).unwrap().name;
         assert_eq!(name("/opt/bin/claude-code-acp --x"), "claude-code-acp");
         assert_eq!(name("npx -y @zed-industries/claude-code-acp"), "claude-code-acp");

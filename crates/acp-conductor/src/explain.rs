@@ -1,4 +1,4 @@
-//! What each component of a chain turned out to be: `conductor agent --explain`.
+//! `conductor agent --explain`: reports the protocol and capabilities of each component.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -15,51 +15,60 @@ use crate::config::Config;
 use crate::run::Shell;
 use crate::terminal::one_line;
 
-/// What an ordinary editor would say first.
+/// The `initialize` request of a typical editor.
 const INITIALIZE: &str = concat!(
     r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"fs":{"readTextFile":true,"writeTextFile":true},"terminal":true},"clientInfo":{"name":"conductor","version":""#,
     env!("CARGO_PKG_VERSION"),
     "\"}}}\n"
 );
 
-/// The chain, component by component.
+/// The report of `--explain`.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    pub components: Vec<Row>,
-    /// Why the chain does not stand, if it does not.
+    /// The components, starting at the editor.
+    pub components: Vec<ComponentReport>,
+    /// Why the chain failed to start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
+/// What is known about one component after the handshake.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Row {
+pub struct ComponentReport {
+    /// The name of the component.
     pub name: String,
+    /// `proxy` or `agent`.
     pub role: &'static str,
+    /// The command line, without the environment.
     pub command: String,
-    /// Nothing passes without it: it is a guard, or a chain that contains one.
+    /// Whether it is a guard, or a nested chain that contains one.
     pub guard: bool,
-    /// The generation of the proxy protocol; `plain` for an agent.
+    /// The proxy protocol generation; `plain` for an agent.
     pub dialect: &'static str,
+    /// The protocol version in the request `initialize`.
     pub asked_version: Value,
+    /// The protocol version in the answer.
     pub answered_version: Value,
-    /// The capabilities it was told of, and those it answered with, as paths.
+    /// The capabilities in the request, as paths.
     pub offered: Vec<String>,
+    /// The capabilities in the answer, as paths.
     pub answered: Vec<String>,
-    /// How it can be given MCP servers.
+    /// The MCP transports that it supports.
     pub mcp: Vec<&'static str>,
-    /// The kinds of session/update that go around it.
+    /// The kinds of `session/update` that go around it.
     pub around: Vec<&'static str>,
-    /// What else goes around it, because it has crashed on it.
+    /// The kinds of message that go around it because it has crashed on them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub crashed_on: Vec<String>,
+    /// Why the handshake failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// Starts the chain, greets it as an editor would, ends it, and tells what was seen.
+/// Starts the chain, sends `initialize`, shuts the chain down and reports what the components answered.
 pub async fn explain(config: Config, stop: impl Future<Output = ()>) -> Report {
-    // What a component itself says is what is asked for.
+    // The report must show the answers of the components unchanged.
     let config = Config { mcp_bridge: None, status: false, ..config };
     let (ours, theirs) = tokio::io::duplex(1 << 20);
     let (reader, writer) = tokio::io::split(theirs);
@@ -67,7 +76,7 @@ pub async fn explain(config: Config, stop: impl Future<Output = ()>) -> Report {
     let (reader, mut writer) = tokio::io::split(ours);
     let mut reader = BufReader::new(reader);
     let mut answer = String::new();
-    // A pipe of a MiB takes the greeting at once.
+    // The request fits into the pipe, so this does not wait for the chain.
     let greeted = writer.write_all(INITIALIZE.as_bytes()).await;
     let mut failed = greeted.err().map(|error| error.to_string());
     {
@@ -90,18 +99,18 @@ pub async fn explain(config: Config, stop: impl Future<Output = ()>) -> Report {
     let error = serde_json::from_str::<Value>(&answer)
         .ok()
         .and_then(|answer| answer["error"]["message"].as_str().map(str::to_owned));
-    let report = Report { components: shell.rows(), error: error.or(failed) };
+    let report = Report { components: shell.component_reports(), error: error.or(failed) };
     let _ = shell.shut_down().await;
     report
 }
 
 impl Shell {
-    fn rows(&self) -> Vec<Row> {
+    fn component_reports(&self) -> Vec<ComponentReport> {
         let chain = self.router().chain();
-        chain.seats().map(|seat| self.row(seat)).collect()
+        chain.seats().map(|seat| self.component_report(seat)).collect()
     }
 
-    fn row(&self, seat: Seat) -> Row {
+    fn component_report(&self, seat: Seat) -> ComponentReport {
         let (chain, greeted) = (self.router().chain(), self.router().handshake(seat));
         let json = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
         let asked = greeted.and_then(|it| it.params.as_ref()).map(|it| json(it.as_str()));
@@ -111,10 +120,10 @@ impl Shell {
             Some(Outcome::Error(error)) => {
                 (Value::Null, json(error.as_str())["message"].as_str().map(str::to_owned))
             }
-            None if asked.is_null() => (Value::Null, Some("was not reached".to_owned())),
-            None => (Value::Null, Some("has not answered initialize".to_owned())),
+            None if asked.is_null() => (Value::Null, Some("was not sent initialize".to_owned())),
+            None => (Value::Null, Some("did not answer initialize".to_owned())),
         };
-        Row {
+        ComponentReport {
             name: chain.name(seat).to_owned(),
             role: match chain.role(seat) {
                 Role::Proxy => "proxy",
@@ -125,9 +134,9 @@ impl Shell {
             dialect: self.dialect(seat).name(),
             asked_version: asked["protocolVersion"].clone(),
             answered_version: answered["protocolVersion"].clone(),
-            offered: words(&asked, &["clientCapabilities", "capabilities", "_meta"]),
-            mcp: mcp(&answered),
-            answered: words(&answered, &["agentCapabilities", "capabilities", "_meta"]),
+            offered: capability_paths(&asked, &["clientCapabilities", "capabilities", "_meta"]),
+            mcp: mcp_transports(&answered),
+            answered: capability_paths(&answered, &["agentCapabilities", "capabilities", "_meta"]),
             around: self.router().skipped_updates(seat),
             crashed_on: self.router().skipped_kinds(seat).iter().map(ToString::to_string).collect(),
             error,
@@ -135,31 +144,32 @@ impl Shell {
     }
 }
 
-/// The capabilities that are on, as paths without the names of the objects that hold them all.
-fn words(value: &Value, holders: &[&str]) -> Vec<String> {
-    let mut words = Vec::new();
-    for holder in holders {
-        let prefix = if *holder == "_meta" { "_meta" } else { "" };
-        collect(prefix, &value[*holder], &mut words);
+/// The enabled capabilities in these members of a message, as paths.
+fn capability_paths(value: &Value, members: &[&str]) -> Vec<String> {
+    let mut paths = Vec::new();
+    for member in members {
+        let prefix = if *member == "_meta" { "_meta" } else { "" };
+        collect_paths(prefix, &value[*member], &mut paths);
     }
-    words
+    paths
 }
 
-fn collect(path: &str, value: &Value, words: &mut Vec<String>) {
+fn collect_paths(path: &str, value: &Value, paths: &mut Vec<String>) {
     match value {
         Value::Object(map) if !map.is_empty() => {
             for (key, value) in map {
                 let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-                collect(&path, value, words);
+                collect_paths(&path, value, paths);
             }
         }
         Value::Null | Value::Bool(false) => {}
         _ if path.is_empty() => {}
-        _ => words.push(path.to_owned()),
+        _ => paths.push(path.to_owned()),
     }
 }
 
-fn mcp(answered: &Value) -> Vec<&'static str> {
+/// The MCP transports in an answer to `initialize`, of ACP version 1 or 2.
+fn mcp_transports(answered: &Value) -> Vec<&'static str> {
     if answered.is_null() {
         return Vec::new();
     }
@@ -175,7 +185,7 @@ fn mcp(answered: &Value) -> Vec<&'static str> {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let head = ["component", "role", "speaks", "version", "MCP servers by", "answered"];
+        let head = ["component", "role", "dialect", "version", "MCP transports", "capabilities"];
         let mut table = vec![head.map(str::to_owned)];
         for row in &self.components {
             let version = |value: &Value| match value {
@@ -194,23 +204,23 @@ impl fmt::Display for Report {
         let columns = Columns::of(&table);
         table.iter().try_for_each(|row| writeln!(f, "{}", columns.line(row)))?;
         let offered = self.components.first().map(|row| row.offered.join(", ")).unwrap_or_default();
-        writeln!(f, "\noffered to the first: {offered}")?;
+        writeln!(f, "\noffered to the first component: {offered}")?;
         for row in &self.components {
             if !row.around.is_empty() {
                 let (name, kinds) = (&row.name, row.around.join(", "));
                 writeln!(
                     f,
-                    "go around {name}: {kinds} and newer updates (--updates {name}=all sends it all)"
+                    "updates that go around {name}: {kinds} and newer kinds (to change this: --updates {name}=all)"
                 )?;
             }
             if !row.crashed_on.is_empty() {
                 let (name, kinds) = (&row.name, row.crashed_on.join(", "));
-                writeln!(f, "go around {name}, which has crashed on them: {kinds}")?;
+                writeln!(f, "messages that go around {name} because it crashed on them: {kinds}")?;
             }
         }
         match &self.error {
-            Some(error) => writeln!(f, "the chain does not stand: {}", one_line(error)),
-            None => writeln!(f, "the chain stands"),
+            Some(error) => writeln!(f, "the chain failed to start: {}", one_line(error)),
+            None => writeln!(f, "the chain is up"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the user wants to happen when a component fails: policy_name first, then rules for every seat.
+//! What happens when a component fails: the options of the user, and the rules that the core follows.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -8,21 +8,21 @@ use router::{Mode, UpdateFilter};
 
 use crate::config::{Config, Spec, milliseconds};
 
-/// What holds for the whole chain.
+/// The failure settings of the whole chain.
 #[derive(Debug, Clone)]
 pub struct FailurePolicy {
-    /// The first restart waits up to the first of these, each further one twice as long as the last,
-    /// but never longer than the second.
+    /// The backoff before a restart: the maximum delay of the first restart, which doubles with each
+    /// further one, and the upper bound.
     pub delay: (Duration, Duration),
-    /// The count of restarts resets after this much uptime.
+    /// The restart count resets after this much uptime.
     pub stable: Duration,
-    /// How long a request may stay unanswered that is neither a prompt nor for an MCP server.
+    /// How long a request may stay unanswered. Prompts and other long requests are exempt.
     pub answer_limit: Option<Duration>,
-    /// How long a prompt, or a request for an MCP server, may go without any sign of life.
+    /// How long a component may be silent during a prompt or another long request.
     pub prompt_limit: Option<Duration>,
-    /// How long a cancellation may be ignored.
+    /// How long a cancelled request may stay unanswered.
     pub cancel_limit: Option<Duration>,
-    /// Tell the people in front of the editor what became of their chain.
+    /// Whether the editor shows notices about failed components.
     pub notices: bool,
 }
 
@@ -43,13 +43,16 @@ impl Default for FailurePolicy {
     }
 }
 
-/// What becomes of a component that has failed.
+/// What to do if a component fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnCrash {
-    /// Restarted, and then what is usual for one like it.
+    /// Restart it. If it fails too often, use the default for its role.
     Restart,
+    /// Restart it. If it fails too often, bypass it or stop the chain.
     RestartThen(Fallback),
+    /// Continue without it.
     Bypass,
+    /// End the chain.
     Stop,
 }
 
@@ -71,17 +74,19 @@ impl FromStr for OnCrash {
             "stop" => OnCrash::Stop,
             _ => {
                 return Err(format!(
-                    "{text:?} is none of restart, restart,bypass, restart,stop, bypass, stop"
+                    "{text:?} is not one of restart, restart,bypass, restart,stop, bypass, stop"
                 ));
             }
         })
     }
 }
 
-/// How often a component may be restarted in which time.
+/// How often a component may be restarted within a period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Restarts {
+    /// The maximum number of restarts.
     pub most: u32,
+    /// The period in which they are counted.
     pub within: Duration,
 }
 
@@ -95,9 +100,9 @@ impl Default for Restarts {
 impl FromStr for Restarts {
     type Err = String;
 
-    /// `COUNT/SECONDS`.
+    /// Parses `COUNT/SECONDS`.
     fn from_str(text: &str) -> Result<Restarts, String> {
-        let wrong = || format!("{text:?} is not COUNT/SECONDS, such as 5/60");
+        let wrong = || format!("{text:?} is not COUNT/SECONDS, for example 5/60");
         let (most, within) = text.split_once('/').ok_or_else(wrong)?;
         let seconds: f64 =
             within.strip_suffix('s').unwrap_or(within).parse().map_err(|_| wrong())?;
@@ -106,7 +111,7 @@ impl FromStr for Restarts {
     }
 }
 
-/// Which `session/update`s a proxy is sent.
+/// Which kinds of `session/update` a proxy receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Updates(pub UpdateFilter);
 
@@ -117,22 +122,24 @@ impl FromStr for Updates {
         match text {
             "all" => Ok(Updates(UpdateFilter::All)),
             "known" => Ok(Updates(UpdateFilter::Known)),
-            _ => Err(format!("{text:?} is neither all nor known")),
+            _ => Err(format!("{text:?} is not one of all, known")),
         }
     }
 }
 
-/// An option for one component, or for all that have none of their own.
+/// An option for one component, or for all components without a specific option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForComponent<T> {
+    /// The number or name of the component; `None` for all.
     pub component: Option<String>,
+    /// The value of the option.
     pub value: T,
 }
 
 impl<T: FromStr<Err = String>> FromStr for ForComponent<T> {
     type Err = String;
 
-    /// `[COMPONENT=]WHAT`.
+    /// Parses `[COMPONENT=]VALUE`.
     fn from_str(text: &str) -> Result<ForComponent<T>, String> {
         let (component, value) = match text.rsplit_once('=') {
             Some((component, value)) => (Some(component.to_owned()), value),
@@ -143,18 +150,18 @@ impl<T: FromStr<Err = String>> FromStr for ForComponent<T> {
 }
 
 impl Config {
-    /// Sets what becomes of a component, or of all that have nothing of their own.
+    /// Sets what to do if a component fails: one component, or all without a specific setting.
     ///
     /// # Errors
-    /// There is no such component, or it cannot be done without.
+    /// There is no such component, or it cannot be bypassed.
     pub fn on_crash(&mut self, option: &ForComponent<OnCrash>) -> Result<(), String> {
         let index = self.index_for("--on-crash", option.component.as_deref())?;
         for spec in Config::chosen(&mut self.components, index) {
-            // A guard is left out only if it is named: what is said of all must not open a door. A chain
-            // may contain a guard, which the core knows once the chain has answered `initialize`.
-            let opens = spec.guard && option.value.may_bypass();
-            let all = spec.on_crash.is_none() && !opens;
-            if index.is_some() || all {
+            // A guard is bypassed only if the option names it. If the component is a nested chain that
+            // contains a guard, the core learns that from its answer to `initialize`.
+            let bypasses_guard = spec.guard && option.value.may_bypass();
+            let applies = spec.on_crash.is_none() && !bypasses_guard;
+            if index.is_some() || applies {
                 spec.on_crash = Some(option.value);
                 spec.on_crash_named = index.is_some();
             }
@@ -162,7 +169,7 @@ impl Config {
         self.check_failure_policy(index.is_some())
     }
 
-    /// Sets how often a component may be restarted, or all that have nothing of their own.
+    /// Sets how often a component may be restarted: one component, or all without a specific setting.
     ///
     /// # Errors
     /// There is no such component.
@@ -176,21 +183,24 @@ impl Config {
         Ok(())
     }
 
-    /// Sets which updates a proxy is sent, or all that have nothing of their own.
+    /// Sets which updates a proxy receives: one proxy, or all without a specific setting.
     ///
     /// # Errors
-    /// There is no such component, it is the agent, or it is a guard that is to miss something.
+    /// There is no such component, it is the agent, or it is a guard and the value is `known`.
     pub fn updates(&mut self, option: &ForComponent<Updates>) -> Result<(), String> {
         let index = self.index_for("--updates", option.component.as_deref())?;
         if let Some(index) = index {
             let spec = &self.components[index];
             if self.is_agent(index) {
-                return Err(format!("--updates: {} is the agent; name a proxy", spec.name));
+                return Err(format!(
+                    "--updates: {} is the agent; the option is for proxies",
+                    spec.name
+                ));
             }
             if spec.guard && option.value == Updates(UpdateFilter::Known) {
                 let name = &spec.name;
                 return Err(format!(
-                    "--updates: {name} is a guard, and nothing goes around a guard"
+                    "--updates: {name} is a guard, and messages never go around a guard"
                 ));
             }
         }
@@ -202,14 +212,14 @@ impl Config {
         Ok(())
     }
 
-    /// Nothing may pass without this component.
+    /// Marks a component as a guard: messages never bypass it.
     ///
     /// # Errors
     /// There is no such component, or it is the agent.
     pub fn guard(&mut self, component: &str) -> Result<(), String> {
         let index = self.index_of("--guard", component)?;
         if self.is_agent(index) {
-            return Err(format!("--guard: {component} is the agent, and only proxies are guards"));
+            return Err(format!("--guard: {component} is the agent; only proxies can be guards"));
         }
         self.components[index].guard = true;
         Ok(())
@@ -224,21 +234,22 @@ impl Config {
         all.filter(move |(at, _)| index.is_none_or(|index| index == *at)).map(|(_, spec)| spec)
     }
 
-    /// The agent cannot be left out, and is no guard. Said of all, leaving out means all but the agent.
+    /// Checks the settings of the agent, which can be neither bypassed nor a guard. An option to bypass all
+    /// components excludes the agent.
     ///
     /// # Errors
-    /// The agent itself is `named` to be left out, or to be a guard.
+    /// The agent is a guard, or an option that names it (`named`) bypasses it.
     pub fn check_failure_policy(&mut self, named: bool) -> Result<(), String> {
         let last = self.components.len().wrapping_sub(1);
         let Some(agent) = self.components.get_mut(last).filter(|_| self.mode == Mode::Agent) else {
             return Ok(());
         };
         if agent.guard {
-            return Err(format!("guard: {} is the agent, and only proxies are guards", agent.name));
+            return Err(format!("guard: {} is the agent; only proxies can be guards", agent.name));
         }
         match agent.on_crash {
             Some(what) if what.may_bypass() && named => Err(format!(
-                "--on-crash: {} is the agent and cannot be left out; write restart or stop",
+                "--on-crash: {} is the agent, which cannot be bypassed; use restart or stop",
                 agent.name
             )),
             Some(what) if what.may_bypass() => {
@@ -249,7 +260,7 @@ impl Config {
         }
     }
 
-    /// The rules for every seat.
+    /// The failure rules of every component, for the core.
     pub fn rules(&self) -> Rules {
         let specs = self.components.iter().enumerate();
         let limit = |limit: Option<Duration>| limit.map(milliseconds);
@@ -268,7 +279,7 @@ impl Config {
     }
 }
 
-/// Different for every chain.
+/// A random seed for the backoff, different for every chain.
 fn seed() -> u64 {
     let mut bytes = [0; 8];
     match getrandom::fill(&mut bytes) {
@@ -277,12 +288,12 @@ fn seed() -> u64 {
     }
 }
 
-/// What one component wants, filled in with what is usual.
+/// The failure policy of one component, with the defaults of its role.
 fn policy(spec: &Spec, agent: bool, failure: &FailurePolicy) -> ComponentPolicy {
-    let usual = if agent || spec.guard { Fallback::Stop } else { Fallback::Bypass };
+    let default = if agent || spec.guard { Fallback::Stop } else { Fallback::Bypass };
     let (restart, fallback) = match spec.on_crash {
-        None if agent => (Restart::IfResumable, usual),
-        None | Some(OnCrash::Restart) => (Restart::Always, usual),
+        None if agent => (Restart::IfResumable, default),
+        None | Some(OnCrash::Restart) => (Restart::Always, default),
         Some(OnCrash::RestartThen(then)) => (Restart::Always, then),
         Some(OnCrash::Bypass) => (Restart::Never, Fallback::Bypass),
         Some(OnCrash::Stop) => (Restart::Never, Fallback::Stop),
@@ -298,7 +309,7 @@ fn policy(spec: &Spec, agent: bool, failure: &FailurePolicy) -> ComponentPolicy 
     ComponentPolicy { restart, fallback, backoff, named: spec.on_crash_named }
 }
 
-/// The policy in the policy_name it is written in.
+/// The policy as it is written in `--on-crash`.
 pub fn policy_name(policy: &ComponentPolicy) -> &'static str {
     match (policy.restart, policy.fallback) {
         (Restart::Never, Fallback::Bypass) => "bypass",
@@ -327,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn proxies_are_restarted_and_then_left_out_unless_they_are_guards() {
+    fn by_default_proxies_are_restarted_then_bypassed_unless_they_are_guards() {
         assert_eq!(policies(&[]), ["restart,bypass", "restart,stop", "restart,stop"]);
         let rules = config(&[]).unwrap().rules();
         assert_eq!(rules.policies[0].restart, Restart::Always);
@@ -335,18 +346,18 @@ mod tests {
     }
 
     #[test]
-    fn an_option_is_for_one_or_for_all_that_have_none() {
+    fn an_option_applies_to_one_component_or_to_all_without_a_specific_one() {
         assert_eq!(policies(&["stop"]), ["stop", "stop", "stop"]);
         assert_eq!(policies(&["2=restart,bypass", "stop"]), ["stop", "restart,bypass", "stop"]);
         assert_eq!(policies(&["c=restart"])[2], "restart,stop");
         assert_eq!(config(&["c=restart"]).unwrap().rules().policies[2].restart, Restart::Always);
-        // All but the agent and guards, which have to be named.
+        // The agent and guards are excluded unless the option names them.
         assert_eq!(policies(&["bypass"]), ["bypass", "restart,stop", "restart,stop"]);
         assert_eq!(policies(&["b=bypass"])[1], "bypass");
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn invalid_failure_options_are_rejected() {
         let why = |option| config(&[option]).unwrap_err();
         assert!(why("c=bypass").contains("is the agent"));
         assert!(why("d=stop").contains("a, b, c"));

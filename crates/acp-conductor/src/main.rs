@@ -1,4 +1,4 @@
-//! The program: reads the command line, runs a chain, tells how it ended.
+//! The program `conductor`: parses the command line, runs a command, and reports the result.
 
 mod cli;
 
@@ -11,12 +11,12 @@ use acp_conductor::{Config, Ending, JournalFile, Mode, Spec, log, status, stdio}
 use clap::{CommandFactory, Parser};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use cli::{ChainArgs, ChainOptions, Cli, Colour, Command, ShowWire, Switch, TryArgs};
+use cli::{ChainArgs, ChainOptions, Cli, Color, Command, ShowWire, Switch, TryArgs};
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(answer) => return print_clap_message(&answer),
+        Err(message) => return print_clap_message(&message),
     };
     let result = match cli.command {
         Command::Agent(chain) if chain.explain => {
@@ -37,8 +37,8 @@ fn main() -> ExitCode {
         }),
         Command::Component { name, options } => component(&name, &options),
         Command::Status { pid, json } => show_status(pid, json),
-        Command::Mcp { port } => acp_conductor::mcp::stdio::run(port).map_err(Failure::chain),
-        Command::Relay { port } => acp_conductor::relay::run(port).map_err(Failure::chain),
+        Command::Mcp { port } => acp_conductor::mcp::stdio::run(port).map_err(Failure::run),
+        Command::Relay { port } => acp_conductor::relay::run(port).map_err(Failure::run),
         Command::Completions { shell } => print(|out| {
             clap_complete::generate(shell, &mut Cli::command(), "conductor", out);
             Ok(())
@@ -56,15 +56,15 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints what is printed in place of running: help, the version, or what is wrong on the command line.
-fn print_clap_message(answer: &clap::Error) -> ExitCode {
-    let written = answer.print().and_then(|()| io::stdout().flush());
+/// Prints what clap returns instead of a command: help, the version, or a usage error.
+fn print_clap_message(message: &clap::Error) -> ExitCode {
+    let written = message.print().and_then(|()| io::stdout().flush());
     match written {
-        Err(error) if !answer.use_stderr() && error.kind() != io::ErrorKind::BrokenPipe => {
+        Err(error) if !message.use_stderr() && error.kind() != io::ErrorKind::BrokenPipe => {
             log::print_error(&format!("conductor: {}\n", write_error(&error)));
             ExitCode::FAILURE
         }
-        _ => ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(2)),
+        _ => ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(2)),
     }
 }
 
@@ -72,7 +72,7 @@ fn write_error(error: &io::Error) -> String {
     format!("cannot write to standard output: {error}")
 }
 
-/// Why the program ends with a status other than 0, in one line if it was not told before.
+/// The exit status of a command that failed, and the error message unless it was already printed.
 struct Failure {
     status: u8,
     line: Option<String>,
@@ -83,7 +83,7 @@ impl Failure {
         Failure { status: 2, line: Some(line) }
     }
 
-    fn chain(line: impl Into<String>) -> Failure {
+    fn run(line: impl Into<String>) -> Failure {
         Failure { status: 1, line: Some(line.into()) }
     }
 }
@@ -95,7 +95,7 @@ fn run(mode: Mode, components: Vec<String>, options: &ChainArgs) -> Result<(), F
     })?;
     match ending {
         Ending::Clean => Ok(()),
-        Ending::Failed(line) => Err(Failure::chain(line)),
+        Ending::Failed(line) => Err(Failure::run(line)),
     }
 }
 
@@ -108,23 +108,23 @@ fn explain(components: Vec<String>, options: &ChainArgs, json: bool) -> Result<(
         false => write!(out, "{report}"),
     })?;
     match report.error {
-        Some(error) => Err(Failure::chain(error)),
+        Some(error) => Err(Failure::run(error)),
         None => Ok(()),
     }
 }
 
-/// Shows the conductors that run.
+/// `conductor status`: prints the status of the running conductors.
 fn show_status(pid: Option<u32>, json: bool) -> Result<(), Failure> {
-    let found = status::query(pid).map_err(Failure::chain)?;
-    let troubles = found.unreadable.iter().chain(&found.unresponsive);
-    troubles.for_each(|line| log::print_error(&format!("conductor: {line}\n")));
+    let found = status::query(pid).map_err(Failure::run)?;
+    let problems = found.unreadable.iter().chain(&found.unresponsive);
+    problems.for_each(|line| log::print_error(&format!("conductor: {line}\n")));
     print(|out| match json {
         true => print_json(out, &found.running),
         false => out.write_all(status::table::text(&found).as_bytes()),
     })
 }
 
-/// Runs a chain and a chat with it.
+/// `conductor try`: runs a chain and a chat with it.
 fn try_out(options: &TryArgs) -> Result<(), Failure> {
     let components = match options.components.is_empty() {
         true => demo_chain()?,
@@ -132,9 +132,9 @@ fn try_out(options: &TryArgs) -> Result<(), Failure> {
     };
     let mut style = chat::view::Style::default();
     match options.color {
-        Colour::Auto => {}
-        Colour::Always => style.colour = true,
-        Colour::Never => style.colour = false,
+        Color::Auto => {}
+        Color::Always => style.color = true,
+        Color::Never => style.color = false,
     }
     let wire = options.show_wire.map(|which| match which {
         ShowWire::Folded => WireDetail::Folded,
@@ -143,24 +143,24 @@ fn try_out(options: &TryArgs) -> Result<(), Failure> {
     let (prompts, yes, protocol) = (options.prompt.clone(), options.yes, options.protocol);
     let chat_options = chat::Options { prompts, yes, wire, style, protocol };
     let logs = || log::start_file_only(&options.log, options.log_file.as_deref());
-    let left = with_chain(Mode::Agent, components, &options.chain, logs, async |config| {
+    let end = with_chain(Mode::Agent, components, &options.chain, logs, async |config| {
         chat::run(config, chat_options, interrupts(), wait_for_signal(false)).await
     })?;
-    match left.map_err(Failure::chain)? {
+    match end.map_err(Failure::run)? {
         ChatEnd::Closed => Ok(()),
         ChatEnd::AnswerFailed | ChatEnd::ChainEnded => Err(Failure { status: 1, line: None }),
         ChatEnd::Interrupted => Err(Failure { status: 130, line: None }),
     }
 }
 
-/// A chain for who has none: our own proxy and our own agent, as processes.
+/// The chain of `conductor try` without arguments: a built-in proxy and the demo agent, as processes.
 fn demo_chain() -> Result<Vec<Spec>, Failure> {
     let program = std::env::current_exe().map_err(|error| {
-        Failure::chain(format!("cannot find out where conductor itself is: {error}"))
+        Failure::run(format!("cannot find the path of the conductor program: {error}"))
     })?;
     let component = |name: &str, args: &[&str]| {
         let json = serde_json::json!({ "name": name, "command": program, "args": args });
-        Spec::parse(&json.to_string()).map_err(Failure::chain)
+        Spec::parse(&json.to_string()).map_err(Failure::run)
     };
     Ok(vec![
         component("sparkle", &["component", "sparkle"])?,
@@ -168,10 +168,11 @@ fn demo_chain() -> Result<Vec<Spec>, Failure> {
     ])
 }
 
-/// Runs a built-in component as a proxy of its own.
+/// `conductor component`: runs a built-in component as a separate process.
 fn component(name: &str, options: &[String]) -> Result<(), Failure> {
     let Some(entry) = components::find(name) else {
-        let why = format!("there is no built-in component '{name}'; see conductor components");
+        let why =
+            format!("there is no built-in component '{name}'; `conductor components` lists them");
         return Err(Failure::usage(why));
     };
     if options.iter().any(|option| option == "--help" || option == "-h") {
@@ -185,25 +186,25 @@ fn component(name: &str, options: &[String]) -> Result<(), Failure> {
 fn serve(proxy: acp_proxy::Proxy) -> Result<(), Failure> {
     let name = proxy.name().to_owned();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::chain(error.to_string()))?;
+    let runtime = runtime.map_err(|error| Failure::run(error.to_string()))?;
     let served = runtime.block_on(proxy.serve_stdio());
     runtime.shutdown_background();
-    served.map_err(|error| Failure::chain(format!("{name}: {error}")))
+    served.map_err(|error| Failure::run(format!("{name}: {error}")))
 }
 
-/// Reads the COMPONENT arguments. One that cannot be read is not repeated: it may hold a secret.
+/// Parses the COMPONENT arguments. An error does not repeat the argument, which may contain a secret.
 fn specs(components: &[String]) -> Result<Vec<Spec>, Failure> {
     let read = |(number, text): (usize, &String)| {
         Spec::parse(text).map_err(|why| {
             Failure::usage(format!(
-                "component {number} cannot be read: {why}; see conductor agent --help"
+                "component {number} is invalid: {why}; see `conductor agent --help`"
             ))
         })
     };
     (1..).zip(components).map(read).collect()
 }
 
-/// Sets up everything around a chain and does something with it.
+/// Sets up the log, the journal and the runtime, and runs `work` with the configuration of the chain.
 fn in_runtime<T>(
     mode: Mode,
     specs: Vec<Spec>,
@@ -211,7 +212,7 @@ fn in_runtime<T>(
     work: impl AsyncFnOnce(Config) -> T,
 ) -> Result<T, Failure> {
     let logs = || log::start(&options.log, options.log_file.as_deref());
-    // The journal's lock must not be inherited by the guard process, which is started before.
+    // The reaper is forked before the journal is locked. It would inherit the lock and keep it.
     with_chain(mode, specs, &options.chain, logs, async |mut config: Config| {
         let journal = options.journal.as_deref().map(JournalFile::create).transpose();
         config.journal = journal.map_err(Failure::usage)?;
@@ -219,7 +220,7 @@ fn in_runtime<T>(
     })?
 }
 
-/// The same with a log of another kind.
+/// Configures a chain, forks the reaper, starts the log and runs `work`.
 fn with_chain<T>(
     mode: Mode,
     mut specs: Vec<Spec>,
@@ -227,7 +228,7 @@ fn with_chain<T>(
     logs: impl FnOnce() -> Result<log::Logs, String>,
     work: impl AsyncFnOnce(Config) -> T,
 ) -> Result<T, Failure> {
-    let notices = acp_conductor::builtin::resolve(mode, &mut specs).map_err(Failure::usage)?;
+    let warnings = acp_conductor::builtin::resolve(mode, &mut specs).map_err(Failure::usage)?;
     let mut config = Config::new(mode, specs);
     for (component, generation) in &options.dialect {
         config.pin(component, *generation).map_err(Failure::usage)?;
@@ -239,11 +240,11 @@ fn with_chain<T>(
     config.limits.grace = options.grace;
     config.limits.line = options.max_line;
     let tag = acp_conductor::host::leftovers::ProcessTag::random();
-    // First of all, while there is one thread.
+    // The reaper is forked while the program still has a single thread.
     #[cfg(unix)]
     // SAFETY: nothing has started a thread yet.
     let reaper = unsafe { acp_conductor::host::reaper::Reaper::start(tag) }
-        .map_err(|error| Failure::chain(format!("cannot start the guard process: {error}")))?;
+        .map_err(|error| Failure::run(format!("cannot start the reaper process: {error}")))?;
     #[cfg(unix)]
     let cleanup =
         ProcessCleanup { reaper: reaper.descriptor(), die_with_thread: true, tag: Some(tag) };
@@ -251,17 +252,17 @@ fn with_chain<T>(
     let cleanup = ProcessCleanup { tag: Some(tag), ..ProcessCleanup::default() };
     config.cleanup = cleanup;
     let logs = logs().map_err(Failure::usage)?;
-    notices.iter().for_each(|notice| tracing::warn!("{notice}"));
+    warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::chain(error.to_string()))?;
+    let runtime = runtime.map_err(|error| Failure::run(error.to_string()))?;
     let done = runtime.block_on(work(config));
-    // Threads that still read our standard input must not keep us.
+    // A thread that still reads standard input must not delay the exit.
     runtime.shutdown_background();
     drop(logs);
     Ok(done)
 }
 
-/// What is to happen when a component fails. What is said of one counts more than what is said of all.
+/// Applies the options about failures. Options that name a component override those that do not.
 fn apply_failure_options(config: &mut Config, options: &ChainOptions) -> Result<(), String> {
     config.check_failure_policy(true)?;
     options.guard.iter().try_for_each(|component| config.guard(component))?;
@@ -281,7 +282,7 @@ fn apply_failure_options(config: &mut Config, options: &ChainOptions) -> Result<
     Ok(())
 }
 
-/// An entry for each Ctrl-C from now on.
+/// A channel that receives a message for each Ctrl-C from now on.
 fn interrupts() -> UnboundedReceiver<()> {
     let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
     tokio::spawn(async move {
@@ -290,7 +291,7 @@ fn interrupts() -> UnboundedReceiver<()> {
     receiver
 }
 
-/// Ready when somebody asks us to end; by Ctrl-C, too, if that is what it means.
+/// Completes on a signal that asks the program to end. Ctrl-C counts only if `by_interrupt` is set.
 #[cfg(unix)]
 async fn wait_for_signal(by_interrupt: bool) {
     use tokio::signal::unix::{SignalKind, signal};
@@ -313,7 +314,7 @@ async fn wait_for_signal(by_interrupt: bool) {
     }
 }
 
-/// One manual page: the commands and their options are parts of it, not pages that nobody installs.
+/// Writes a single manual page, with a section for each command.
 fn manual(out: &mut dyn Write) -> io::Result<()> {
     let cli = Cli::command();
     let page = clap_mangen::Man::new(cli.clone());
@@ -336,16 +337,16 @@ fn manual(out: &mut dyn Write) -> io::Result<()> {
 
 fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
     let mut text = Vec::new();
-    write(&mut text).map_err(|error| Failure::chain(error.to_string()))?;
+    write(&mut text).map_err(|error| Failure::run(error.to_string()))?;
     let mut out = io::stdout().lock();
     match out.write_all(&text).and_then(|()| out.flush()) {
-        // The reader of the pipe has read what it wanted.
+        // The reader closed the pipe early, as `head` does.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.map_err(|error| Failure::chain(write_error(&error))),
+        written => written.map_err(|error| Failure::run(write_error(&error))),
     }
 }
 
-/// What components say and how they are called is not for a terminal to obey.
+/// Prints JSON with the control characters escaped: names and errors come from components.
 fn print_json(out: &mut dyn Write, value: &impl serde::Serialize) -> io::Result<()> {
     let text = serde_json::to_string_pretty(value)?;
     writeln!(out, "{}", acp_conductor::terminal::json(&text))

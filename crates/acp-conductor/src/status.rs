@@ -1,16 +1,16 @@
-//! What a running conductor is doing: `conductor status`.
+//! `conductor status`: shows the state of the running conductors.
 //!
-//! Each running chain has a socket that only its user can open. Who connects is given one line of
-//! JSON, a [`Status`], and nothing is read from them. The shell's loop makes the snapshot between two
-//! rounds; writing it is the business of a task of its own, so that nobody who asks can hold up a
-//! message.
+//! Each running chain listens on a socket that only its user can open. It sends one line of JSON, a
+//! [`Status`], to every client and reads nothing from it. The main loop takes the snapshot. A separate task
+//! writes it, so a slow client cannot delay messages.
 //!
 //! # Layout
-//! - here: the snapshot, as it is written and read
-//! - `snapshot`: how the shell fills it in
-//! - `socket`: where the sockets are, and why nobody else can open them
-//! - `server`: the chain's end of the socket; `ask`: the end of `conductor status`
-//! - [`table`]: the snapshot for people
+//! - here: the snapshot as JSON
+//! - `snapshot`: creates the snapshot of a chain
+//! - `socket`: the path of the sockets, and who can open them
+//! - `server`: the socket of a chain; `client`: queries the sockets; `unsupported`: both for systems without
+//!   Unix sockets
+//! - [`table`]: formats snapshots as text
 
 #[cfg(unix)]
 mod client;
@@ -36,89 +36,98 @@ pub(crate) use unsupported::StatusServer;
 #[cfg(not(unix))]
 pub use unsupported::query;
 
-/// The version of [`Status`] as JSON: it changes when a field goes or means something else, not when
-/// one is added.
+/// The version of [`Status`] as JSON. It changes if a field is removed or changes its meaning, not if one
+/// is added.
 pub const VERSION: u32 = 1;
 
-/// A running chain, at one moment.
+/// A snapshot of a running chain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
     /// [`VERSION`].
     pub version: u32,
-    /// The conductor's process.
+    /// The process id of the conductor.
     pub pid: u32,
     /// The version of the program.
     pub conductor_version: String,
+    /// Whether the chain ends with an agent or is itself a proxy.
     pub mode: Mode,
-    /// The directory the conductor runs in.
+    /// The working directory of the conductor.
     pub cwd: String,
-    /// Since the conductor was started.
+    /// The time since the conductor was started.
     pub uptime_seconds: f64,
+    /// The lifecycle state of the chain.
     pub state: ChainState,
-    /// Requests that somebody in the chain has asked and somebody else has yet to answer.
+    /// The number of unanswered requests in the chain.
     pub open_requests: usize,
-    /// How many sessions are open, as far as is known.
+    /// The number of open sessions, as far as the conductor knows.
     pub sessions: usize,
-    /// From the editor's side.
+    /// The components, starting at the editor.
     pub components: Vec<Component>,
+    /// The connection to the editor.
     pub editor: Editor,
+    /// The MCP servers and clients of the chain.
     pub mcp: Mcp,
 }
 
-/// What the chain is.
+/// The kind of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Mode {
-    /// It ends with an agent.
+    /// The chain ends with an agent.
     Agent,
-    /// It is a proxy of a conductor above it.
+    /// The chain is a proxy of an outer conductor.
     Proxy,
 }
 
-/// Where the chain is in its life.
+/// The lifecycle state of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ChainState {
-    /// It has not been greeted, or not everybody in it has answered.
+    /// The handshake is not complete.
     Starting,
+    /// The handshake of all components is complete.
     Running,
-    /// It waits for the last answers, and for its components to end.
+    /// The chain waits for the last answers, and for its components to exit.
     Ending,
 }
 
-/// One component, as its seat sees it: who sits there may have been replaced.
+/// A snapshot of one component. After a restart it describes the new process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Component {
-    /// Its place in the chain, from 1.
+    /// The position in the chain, starting at 1.
     pub number: usize,
+    /// The name of the component.
     pub name: String,
-    /// Its command line, without its environment.
+    /// The command line, without the environment.
     pub command: String,
+    /// Proxy or agent.
     pub role: Role,
-    /// What it speaks: the generation of the proxy protocol; `plain` for an agent.
+    /// The proxy protocol generation; `plain` for an agent.
     pub dialect: String,
-    /// The chain must not go on without it.
+    /// Whether messages must not bypass it.
     pub guard: bool,
-    /// What is done when it ends.
+    /// What happens if it fails, as in `--on-crash`.
     pub policy: String,
+    /// The lifecycle state of the component.
     pub state: ComponentState,
-    /// Its process. A component that runs in the conductor itself has none.
+    /// The process id. A component that runs inside the conductor has none.
     pub pid: Option<u32>,
-    /// How often it was started again.
+    /// The number of restarts.
     pub restarts: u32,
-    /// When it is started again, if it has failed and waits for that.
+    /// The next start, if the component has failed and waits for its restart.
     #[serde(default)]
     pub next_start: Option<NextStart>,
-    /// Since its present life began.
+    /// The time since the last start.
     pub uptime_seconds: Option<f64>,
-    /// How its last life ended, as the end of a sentence that begins with its name.
+    /// How the previous process ended, as the end of a sentence that begins with the name of the component.
     pub last_exit: Option<String>,
-    /// The last lines that it wrote on standard error before that.
+    /// The last lines that the previous process wrote on standard error.
     pub exit_words: Vec<String>,
-    /// The last lines that it wrote on standard error, twenty at most.
+    /// The last lines on standard error, at most twenty.
     pub last_words: Vec<String>,
+    /// Messages and requests that are pending at the component.
     pub queue: Queue,
 }
 
@@ -126,78 +135,84 @@ pub struct Component {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NextStart {
-    /// How many starts in a row this will be, without a minute of uptime between them. 0 after a command.
+    /// The number of the restart. The count resets after a minute of uptime. It is 0 after a command.
     pub attempt: u32,
+    /// The time until the start.
     pub in_seconds: f64,
 }
 
-/// What a component is in the chain.
+/// The role of a component in the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Role {
+    /// A proxy.
     Proxy,
+    /// The agent at the end of the chain.
     Agent,
 }
 
-/// Where a component is in its life.
+/// The lifecycle state of a component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ComponentState {
-    /// It was not greeted yet.
+    /// It has not been sent `initialize` yet.
     Waiting,
-    /// It was sent `initialize` and has not answered.
+    /// It has been sent `initialize` and has not answered.
     Greeting,
+    /// It has completed the handshake.
     Live,
-    /// It has ended and is being started again.
+    /// It has exited and is being restarted.
     Restarting,
-    /// It has ended, and messages go past its place.
+    /// It has exited, and the chain continues without it.
     Bypassed,
-    /// It has ended, and nobody takes its place.
+    /// It has exited and is not replaced.
     Lost,
-    /// It has ended because the chain ends.
+    /// It has exited because the chain ends.
     Ended,
 }
 
-/// What waits for a component, and what others wait for.
+/// The messages and requests that are pending at a component.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Queue {
-    /// Bytes that wait until it reads them.
+    /// Bytes that the component has not read yet.
     pub out_bytes: usize,
-    /// Messages that wait until it was started again, and their size.
+    /// Messages that are held until the component is restarted.
     pub held_messages: usize,
+    /// The size of the held messages.
     pub held_bytes: usize,
-    /// Requests that it has yet to answer.
+    /// Requests that the component has not answered yet.
     pub owes: usize,
 }
 
-/// The editor, or the conductor above.
+/// The connection to the editor, or to the outer conductor.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Editor {
-    /// Bytes that wait until it reads them.
+    /// Bytes that the editor has not read yet.
     pub out_bytes: usize,
-    /// It is not listened to for now, because what it has sent already waits to be read.
+    /// Whether reading from the editor is paused because a component is slow to read.
     pub paused: bool,
 }
 
-/// MCP servers that are reached over ACP.
+/// The MCP-over-ACP servers of a chain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Mcp {
+    /// The number of servers.
     pub servers: usize,
-    /// Programs that have called to use one.
+    /// The number of connected MCP clients.
     pub clients: usize,
 }
 
-/// What asking around has brought.
+/// The result of querying the running conductors.
 #[derive(Debug, Default)]
 pub struct QueryResult {
-    /// In the order of their process ids.
+    /// The conductors that answered, by process id.
     pub running: Vec<Status>,
-    /// Those that are there and did not answer, a line for each.
+    /// An error message for each conductor that did not answer.
     pub unresponsive: Vec<String>,
-    /// Where could not be looked, a line for each.
+    /// An error message for each directory that could not be searched.
     pub unreadable: Vec<String>,
 }
 

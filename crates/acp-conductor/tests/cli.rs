@@ -54,7 +54,7 @@ fn help_mentions_every_command_and_option_and_gives_examples() {
         assert_mentions(&help, &OPTIONS);
         assert_mentions(&help, &["COMPONENT", "CONDUCTOR_LOG", "    conductor agent "]);
     }
-    assert_mentions(&printed(&["agent", "--help"]), &["NAME=value", "JSON", "status 0"]);
+    assert_mentions(&printed(&["agent", "--help"]), &["NAME=value", "JSON", "Exit status: 0"]);
 }
 
 #[test]
@@ -91,15 +91,15 @@ fn mistakes_are_told_on_stderr_with_status_2() {
         (&[], "Usage"),
         (&["agents"], "unrecognized subcommand"),
         (&["agent"], "<COMPONENT>"),
-        (&["agent", "'open quote"], "a quotation mark is not closed"),
-        (&["agent", ""], "it names no command to run"),
-        (&["agent", "A=1 B=2"], "it names no command to run"),
-        (&["agent", "{\"command\": }"], "its JSON cannot be read"),
+        (&["agent", "'open quote"], "it has an unclosed quotation mark"),
+        (&["agent", ""], "it contains no command"),
+        (&["agent", "A=1 B=2"], "it contains no command"),
+        (&["agent", "{\"command\": }"], "its JSON is invalid"),
         (&["agent", "{\"command\":\"x\",\"argv\":[]}"], "argv"),
         (&["proxy", "{}"], "command"),
         (&["agent", "--patience", "3", "x"], "--patience"),
-        (&["agent", "--max-line", "long", "x"], "give a size such as"),
-        (&["agent", "--grace=-1", "x"], "that is not negative"),
+        (&["agent", "--max-line", "long", "x"], "expected a size such as"),
+        (&["agent", "--grace=-1", "x"], "is negative or too large"),
         (&["completions", "tcsh"], "tcsh"),
     ];
     let logs: [(&[&str], &str); 2] = [

@@ -19,7 +19,7 @@ const MAX_TOOLS: usize = 1000;
 /// How to write.
 #[derive(Debug, Clone, Copy)]
 pub struct Style {
-    pub colour: bool,
+    pub color: bool,
     /// Lines may be written over.
     pub terminal: bool,
     /// What is shortened is shortened to this.
@@ -35,7 +35,7 @@ impl Default for Style {
         let columns = std::env::var("COLUMNS").ok().and_then(|it| it.parse().ok());
         let width = if terminal { columns_of_terminal() } else { columns };
         Style {
-            colour: terminal && !dumb && !set("NO_COLOR"),
+            color: terminal && !dumb && !set("NO_COLOR"),
             terminal: terminal && !dumb,
             width: width.unwrap_or(WIDTH).max(20),
         }
@@ -63,7 +63,7 @@ const CYAN: &str = "36";
 
 impl Style {
     fn paint(&self, code: &str, text: &str) -> String {
-        match self.colour && !text.is_empty() {
+        match self.color && !text.is_empty() {
             true => format!("\x1b[{code}m{text}\x1b[0m"),
             false => text.to_owned(),
         }
@@ -266,8 +266,8 @@ impl View {
     /// An answer that is an error: for people, and for who reads only standard error.
     pub fn error(&mut self, why: &str) {
         self.finish_text();
-        let colour = self.style.colour && io::stderr().is_terminal();
-        let style = Style { colour, ..self.style };
+        let color = self.style.color && io::stderr().is_terminal();
+        let style = Style { color, ..self.style };
         let line = format!("{} {}\n", style.paint(RED, "error:"), plain(why));
         // Who does not read errors does not want to.
         let _ = io::stderr().write_all(line.as_bytes());
@@ -365,14 +365,14 @@ mod tests {
 
     #[test]
     fn colours_only_where_they_are_wanted() {
-        let style = Style { colour: false, terminal: false, width: 80 };
+        let style = Style { color: false, terminal: false, width: 80 };
         assert_eq!(style.paint(RED, "x"), "x");
-        assert_eq!(Style { colour: true, ..style }.paint(RED, "x"), "\x1b[31mx\x1b[0m");
+        assert_eq!(Style { color: true, ..style }.paint(RED, "x"), "\x1b[31mx\x1b[0m");
     }
 
     #[test]
     fn a_tool_is_called_by_the_title_it_was_announced_with() {
-        let style = Style { colour: false, terminal: false, width: 80 };
+        let style = Style { color: false, terminal: false, width: 80 };
         let mut view = View::new(style, true);
         view.tool(&serde_json::json!({ "toolCallId": "t", "title": "Edit\nit" }));
         assert_eq!(view.title(&serde_json::json!({ "toolCallId": "t" })), "Edit it");

@@ -1,4 +1,4 @@
-//! The chain's end of the socket.
+//! The status socket of a chain.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,19 +14,19 @@ use tracing::{debug, warn};
 
 use super::{Status, socket};
 
-/// How long a client may take to read its answer.
+/// The time that a client has to read its answer.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How many clients are served at once. More wait to be accepted.
+/// The number of clients that are served at once. Others wait in the backlog of the socket.
 const MAX_CLIENTS: usize = 8;
 
-/// After a failure to accept.
+/// The delay after a failed `accept`.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Somebody asks how we are.
+/// A client waits for a snapshot, which is sent here.
 pub type StatusRequest = oneshot::Sender<Status>;
 
-/// Takes the requests. Dropping it ends everything about it and removes the socket.
+/// Accepts status requests. Dropping it disconnects the clients and removes the socket.
 #[derive(Debug)]
 pub struct StatusServer {
     path: PathBuf,
@@ -35,7 +35,7 @@ pub struct StatusServer {
 }
 
 impl StatusServer {
-    /// Opens the socket. The chain does as well without one.
+    /// Opens the socket. If that fails, logs a warning: the chain does not depend on it.
     pub fn open() -> Option<StatusServer> {
         let mut errors = Vec::new();
         for directory in socket::directories() {
@@ -43,7 +43,7 @@ impl StatusServer {
                 .and_then(|(it, path)| Ok((UnixListener::from_std(it)?, path)))
             {
                 Ok((listener, path)) => {
-                    debug!(path = %path.display(), errors = errors.join("; "), "conductor status asks here");
+                    debug!(path = %path.display(), errors = errors.join("; "), "listening for `conductor status`");
                     let (sender, requests) = channel(MAX_CLIENTS);
                     let listening = tokio::spawn(listen(listener, sender));
                     return Some(StatusServer { path, requests, listening });
@@ -52,12 +52,13 @@ impl StatusServer {
             }
         }
         warn!(
-            "conductor status cannot show this chain: there is no place for a socket ({})",
+            "`conductor status` will not show this chain: cannot create a socket ({})",
             errors.join("; ")
         );
         None
     }
 
+    /// The next request for a snapshot.
     pub fn poll_request(&mut self, cx: &mut Context<'_>) -> Poll<Option<StatusRequest>> {
         self.requests.poll_recv(cx)
     }
@@ -66,13 +67,12 @@ impl StatusServer {
 impl Drop for StatusServer {
     fn drop(&mut self) {
         self.listening.abort();
-        // It may be gone, and that is what we want.
         let _ = fs::remove_file(&self.path);
     }
 }
 
 async fn listen(listener: UnixListener, sender: Sender<StatusRequest>) {
-    // Those who are served end with us.
+    // Dropping the set ends the tasks of all clients.
     let mut clients = JoinSet::new();
     loop {
         while clients.len() >= MAX_CLIENTS {
@@ -83,13 +83,13 @@ async fn listen(listener: UnixListener, sender: Sender<StatusRequest>) {
                 let answered = tokio::time::timeout(TIMEOUT, answer(stream, sender.clone()));
                 clients.spawn(async { drop(answered.await) });
             }
-            // Out of descriptors, perhaps; that may pass.
+            // For example, the process has run out of file descriptors.
             Err(_) => tokio::time::sleep(ACCEPT_RETRY).await,
         }
     }
 }
 
-/// Tells one client, if it is of our own user.
+/// Sends a snapshot to one client, if it belongs to the same user.
 async fn answer(mut stream: UnixStream, sender: Sender<StatusRequest>) -> Option<()> {
     stream.peer_cred().ok().filter(|peer| peer.uid() == socket::current_user())?;
     let (request, answer) = oneshot::channel();

@@ -1,4 +1,4 @@
-//! How the shell sees itself.
+//! Creates the status snapshot of a chain.
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -14,18 +14,18 @@ use crate::failure_policy;
 use crate::run::Shell;
 
 impl Shell {
-    /// Answers those who ask how we are.
+    /// Answers the pending status requests.
     pub(crate) fn answer_status_requests(&mut self, cx: &mut Context<'_>) {
         while let Some(status_server) = &mut self.status_server
             && let Poll::Ready(Some(request)) = status_server.poll_request(cx)
         {
             self.report_stderr();
-            // Who asked may have left.
+            // The client may have disconnected.
             let _ = request.send(self.snapshot());
         }
     }
 
-    /// The chain as it is now. The one io where a [`Status`] is filled in.
+    /// The current state of the chain.
     pub(crate) fn snapshot(&self) -> Status {
         let router = self.router();
         let outer = self.core.peer(Seat::OUTER);
@@ -103,7 +103,7 @@ impl Shell {
                 Some(SeatState::Bypassed) => ComponentState::Bypassed,
             },
             pid: io.component.as_ref().and_then(|it| it.pid()),
-            // Who has left and has not been replaced was not started again.
+            // A component that has exited and was not restarted yet does not count.
             restarts: peer.life.saturating_sub(u32::from(peer.since.is_none())),
             next_start: match state {
                 Some(SeatState::Down { at, attempts }) => Some(NextStart {
@@ -130,7 +130,7 @@ impl Shell {
     }
 }
 
-/// To the millisecond.
+/// The duration in seconds, with a precision of milliseconds.
 fn seconds(duration: Duration) -> f64 {
     duration.as_millis() as f64 / 1000.0
 }

@@ -1,5 +1,5 @@
-//! Where the sockets are: one for each conductor, named after its process, in a directory that
-//! nobody else can look into.
+//! The status sockets: one for each conductor, named after its process id, in a directory that only its
+//! user can access.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt}
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 
-/// The directories that may hold sockets, the best first.
+/// The directories for sockets, in order of preference.
 pub fn directories() -> Vec<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let runtime = runtime.filter(|it| it.is_absolute()).map(|it| it.join("conductor"));
@@ -15,38 +15,38 @@ pub fn directories() -> Vec<PathBuf> {
     runtime.into_iter().chain([shared]).collect()
 }
 
-/// Who we are.
+/// The user id of this process.
 pub fn current_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Makes this process's socket in the directory, which is made, too, if it is not there.
+/// Creates the socket of this process in the directory. Creates the directory if it does not exist.
 pub fn bind(directory: &Path) -> io::Result<(UnixListener, PathBuf)> {
     let pid = std::process::id();
     let path = directory.join(format!("{pid}.sock"));
-    // The system allows about a hundred bytes.
+    // Socket paths are limited to about 100 bytes.
     SocketAddr::from_pathname(&path)?;
     match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => check(directory)?,
     }
-    // Moved into place when it can be connected to: one that refuses belongs to nobody any more. What
-    // is there already is the socket of a process whose id is ours now.
-    let fresh = directory.join(format!("{pid}.new"));
-    let _ = fs::remove_file(&fresh);
-    let listener = UnixListener::bind(&fresh)?;
-    let placed = fs::set_permissions(&fresh, Permissions::from_mode(0o600))
+    // The socket is renamed once it accepts connections, because clients delete sockets that refuse them.
+    // An existing socket belongs to an earlier process with the same id.
+    let temporary = directory.join(format!("{pid}.new"));
+    let _ = fs::remove_file(&temporary);
+    let listener = UnixListener::bind(&temporary)?;
+    let placed = fs::set_permissions(&temporary, Permissions::from_mode(0o600))
         .and_then(|()| listener.set_nonblocking(true))
-        .and_then(|()| fs::rename(&fresh, &path));
+        .and_then(|()| fs::rename(&temporary, &path));
     if let Err(error) = placed {
-        let _ = fs::remove_file(&fresh);
+        let _ = fs::remove_file(&temporary);
         return Err(error);
     }
     Ok((listener, path))
 }
 
-/// Is this a directory that nobody but us has access to? Where anybody may write, anybody may have
-/// been there first; what is not as it must be is left alone.
+/// Checks that only this user can access the directory. In a shared temporary directory another user may
+/// have created it.
 pub fn check(directory: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(directory)?;
     let problem = if !found.is_dir() {
@@ -54,14 +54,14 @@ pub fn check(directory: &Path) -> io::Result<()> {
     } else if found.uid() != current_user() {
         "it belongs to another user"
     } else if found.mode() & 0o077 != 0 {
-        "it is open to other users"
+        "other users can access it"
     } else {
         return Ok(());
     };
     Err(io::Error::other(problem))
 }
 
-/// The sockets in a directory, with the process ids in their names.
+/// The sockets in a directory, with their process ids.
 pub fn sockets(directory: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     check(directory)?;
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! A snapshot for people.
+//! Formats status snapshots as text.
 
 use std::fmt::Write;
 
@@ -6,23 +6,23 @@ use super::{ChainState, Component, NextStart, QueryResult, Status};
 use crate::columns::Columns;
 use crate::terminal::is_harmless;
 
-/// Lines are cut to about this, whatever they are shown on.
+/// The maximum width of a line.
 const WIDTH: usize = 100;
 
-/// Of a command, at least so much is shown.
+/// The minimum width of the command column.
 const MIN_COMMAND_WIDTH: usize = 20;
 
-/// How many of a component's last words are shown.
+/// The number of stderr lines that are shown below a component that has exited.
 const MAX_STDERR_LINES: usize = 3;
 
 const HEAD: [&str; 11] =
-    ["#", "name", "role", "speaks", "pid", "state", "restarts", "up", "queue", "owes", "command"];
+    ["#", "name", "role", "dialect", "pid", "state", "restarts", "up", "queue", "owes", "command"];
 
-/// All conductors, one below the other.
+/// The output of `conductor status`.
 pub fn text(found: &QueryResult) -> String {
     match (found.running.is_empty(), found.unresponsive.is_empty()) {
         (true, true) => "No conductor is running.\n".into(),
-        (true, false) => "No conductor answers.\n".into(),
+        (true, false) => "No conductor answered.\n".into(),
         _ => found.running.iter().map(chain).collect::<Vec<_>>().join("\n"),
     }
 }
@@ -40,10 +40,10 @@ fn chain(status: &Status) -> String {
     }
     let _ = writeln!(text, "  in {}", printable(&status.cwd));
     if status.editor.out_bytes > 0 {
-        let _ = writeln!(text, "  {} wait for the editor", size(status.editor.out_bytes));
+        let _ = writeln!(text, "  the editor has not read {} yet", size(status.editor.out_bytes));
     }
     if status.editor.paused {
-        let _ = writeln!(text, "  the editor has to wait");
+        let _ = writeln!(text, "  reading from the editor is paused");
     }
     table(&mut text, &status.components);
     text
@@ -86,24 +86,24 @@ fn cells(component: &Component) -> [String; 11] {
     ]
 }
 
-/// How the last one who sat there ended, and what it said.
+/// Appends how the previous process ended and the end of its stderr.
 fn last_exit(text: &mut String, component: &Component) {
     let Some(exit) = &component.last_exit else { return };
     let _ = writeln!(text, "     last exit: {}", cut(&printable(exit), WIDTH - 16));
-    let words = &component.exit_words;
-    for line in &words[words.len().saturating_sub(MAX_STDERR_LINES)..] {
+    let lines = &component.exit_words;
+    for line in &lines[lines.len().saturating_sub(MAX_STDERR_LINES)..] {
         let _ = writeln!(text, "       {}", cut(&printable(line), WIDTH - 7));
     }
 }
 
-/// When a component that has failed is started again.
+/// Appends when a component that has failed is restarted.
 fn next_start(text: &mut String, component: &Component) {
     if let Some(NextStart { attempt, in_seconds }) = component.next_start {
         let _ = writeln!(text, "     next start: attempt {attempt}, in {in_seconds:.1}s");
     }
 }
 
-/// `12s`, `3m 12s`, `2h 5m`, `3d 4h`: what is less does not matter.
+/// Formats a duration with its two largest units: `12s`, `3m 12s`, `2h 5m`, `3d 4h`.
 fn time(seconds: f64) -> String {
     let seconds = seconds.max(0.0) as u64;
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
@@ -123,13 +123,13 @@ fn size(bytes: usize) -> String {
     }
 }
 
-/// What components say and how they are called is not for the terminal to obey.
+/// Replaces control characters: names and stderr lines come from components.
 fn printable(text: &str) -> String {
     let shown = |it: char| if is_harmless(it) && !it.is_control() { it } else { '·' };
     text.chars().map(shown).collect()
 }
 
-/// There is little room, and the directory of a program says the least.
+/// Removes the directory of the program from a command line, to save space.
 fn without_directory(command: &str) -> &str {
     let program = command.split_whitespace().next().unwrap_or_default();
     match program.rfind('/') {
@@ -138,7 +138,7 @@ fn without_directory(command: &str) -> &str {
     }
 }
 
-/// So many characters at most.
+/// Shortens a text to this number of characters.
 fn cut(text: &str, width: usize) -> String {
     match text.char_indices().nth(width) {
         Some(_) => text.chars().take(width - 1).chain(['…']).collect(),
@@ -205,9 +205,9 @@ mod tests {
         agent.queue = Queue { out_bytes: 1_600_000, held_messages: 3, held_bytes: 9, owes: 1 };
         let expected = "\
 100  agent  up 1h 0m  1 open request  in /home/me
-  #  name     role   speaks  pid  state       restarts  up      queue             owes  command
-  1  sparkle  proxy  P5      101  live        0         3m 12s  0 B               0     builtin:sparkle
-  2  agent    agent  plain   –    restarting  12        –       1.5 MiB + 3 held  1     agent --acp
+  #  name     role   dialect  pid  state       restarts  up      queue             owes  command
+  1  sparkle  proxy  P5       101  live        0         3m 12s  0 B               0     builtin:sparkle
+  2  agent    agent  plain    –    restarting  12        –       1.5 MiB + 3 held  1     agent --acp
      next start: attempt 3, in 0.4s
 ";
         assert_eq!(
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_at_the_editor_and_what_the_chain_is_about_is_told() {
+    fn the_state_of_the_chain_and_of_the_editor_is_shown() {
         let mut chain = status(Vec::new());
         chain.state = ChainState::Ending;
         chain.open_requests = 0;
@@ -227,31 +227,33 @@ mod tests {
         let head = "100  agent  up 1h 0m  ending  0 open requests  2 sessions  in /home/me\n";
         assert!(text.starts_with(head), "{text}");
         assert!(
-            text.contains("\n  2.0 KiB wait for the editor\n  the editor has to wait\n"),
+            text.contains(
+                "\n  the editor has not read 2.0 KiB yet\n  reading from the editor is paused\n"
+            ),
             "{text}"
         );
     }
 
     #[test]
-    fn below_a_component_that_has_ended_is_how_and_the_end_of_what_it_said() {
+    fn a_component_that_has_exited_is_shown_with_its_exit_status_and_last_stderr_lines() {
         let mut gone = component(1, "gone", "gone");
         gone.last_exit = Some("ended with status 3".into());
         gone.exit_words = ["one", "two", "\x1b[31mthree\x07", "four"].map(str::to_owned).to_vec();
         gone.last_words = vec!["something since".into()];
         let text = shown(status(vec![gone, component(2, "next", "next")]));
         let rest = text.lines().skip(3).take(4).collect::<Vec<_>>();
-        let told = [
+        let expected = [
             "     last exit: ended with status 3",
             "       two",
             "       ·[31mthree·",
             "       four",
         ];
-        assert_eq!(rest, told, "{text}");
+        assert_eq!(rest, expected, "{text}");
         assert!(text.lines().nth(7).is_some_and(|line| line.starts_with("  2  next")), "{text}");
     }
 
     #[test]
-    fn long_commands_and_words_are_cut() {
+    fn long_commands_and_stderr_lines_are_shortened() {
         let mut long = component(1, "long", &format!("/usr/bin/long {}", "é".repeat(500)));
         long.last_exit = Some("x".repeat(500));
         long.exit_words = vec!["ü".repeat(500)];
@@ -265,15 +267,15 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_something_to_say_too() {
+    fn an_empty_result_is_reported() {
         assert_eq!(text(&QueryResult::default()), "No conductor is running.\n");
         let unresponsive =
             QueryResult { unresponsive: vec!["conductor 1 is".into()], ..QueryResult::default() };
-        assert_eq!(text(&unresponsive), "No conductor answers.\n");
+        assert_eq!(text(&unresponsive), "No conductor answered.\n");
     }
 
     #[test]
-    fn times_and_sizes_are_short() {
+    fn durations_and_sizes_are_formatted_briefly() {
         let times = [(0.999, "0s"), (59.0, "59s"), (3599.9, "59m 59s"), (7500.0, "2h 5m")];
         for (seconds, text) in times.into_iter().chain([(273_600.0, "3d 4h"), (-1.0, "0s")]) {
             assert_eq!(time(seconds), text);

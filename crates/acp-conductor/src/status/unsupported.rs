@@ -1,4 +1,4 @@
-//! Where there are no sockets that belong to one user: nobody can ask.
+//! `conductor status` on systems without Unix sockets: there is no server, and queries fail.
 
 use std::task::{Context, Poll};
 
@@ -6,6 +6,7 @@ use tokio::sync::oneshot;
 
 use super::{QueryResult, Status};
 
+/// Never exists.
 #[derive(Debug)]
 pub enum StatusServer {}
 
@@ -19,7 +20,7 @@ impl StatusServer {
     }
 }
 
-/// Says that it cannot be done.
+/// Always fails.
 pub fn query(_pid: Option<u32>) -> Result<QueryResult, String> {
-    Err("conductor status is not available on this system: it needs Unix sockets".into())
+    Err("`conductor status` is not supported on this system: it requires Unix sockets".into())
 }

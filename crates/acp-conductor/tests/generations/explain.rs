@@ -64,7 +64,7 @@ fn explain_shows_a_mixed_chain_as_a_table() {
     let agent = row("agent").join(" ");
     assert!(agent.contains("stdio, http") && agent.contains("loadSession"), "{agent}");
     assert!(!agent.contains("sse"), "{agent}");
-    assert!(table.contains("the chain stands"), "{table}");
+    assert!(table.contains("the chain is up"), "{table}");
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn explain_names_the_component_that_breaks_the_handshake() {
         assert_eq!(chain.conductor.status(), 1, "{output}");
         let why = "component 'eliza' is not a proxy";
         assert!(chain.conductor.stderr().contains(why), "{}", chain.conductor.stderr());
-        assert!(output.contains(why) && output.contains("was not reached"), "{output}");
+        assert!(output.contains(why) && output.contains("was not sent initialize"), "{output}");
         if options.len() == 2 {
             let report: Value = serde_json::from_str(&output).expect("JSON");
             assert!(report["error"].as_str().is_some_and(|it| it.contains(why)), "{report}");
@@ -136,7 +136,7 @@ fn explain_names_a_component_that_cannot_start_or_exits() {
     broken.exit(9);
     let table = read_all(&mut chain);
     assert_eq!(chain.conductor.status(), 1);
-    assert!(table.contains("the chain does not stand"), "{table}");
+    assert!(table.contains("the chain failed to start"), "{table}");
     let stderr = chain.conductor.stderr();
     assert!(stderr.contains("'broken'") && stderr.contains("status 9"), "{stderr}");
 }

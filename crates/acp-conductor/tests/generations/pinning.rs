@@ -76,7 +76,7 @@ fn an_invalid_dialect_option_is_reported() {
     let mistakes: [(&[&str], &str); 7] = [
         (&["--dialect", "1=P9", "x", "y"], "there is no dialect \"P9\""),
         (&["--dialect", "1=P9", "x", "y"], "P5, P4, P3, P3t, P2, P1, P0"),
-        (&["--dialect", "P3", "x", "y"], "write COMPONENT=NAME"),
+        (&["--dialect", "P3", "x", "y"], "expected COMPONENT=NAME"),
         (&["--dialect", "z=P3", "x", "y"], "there is no component \"z\""),
         (&["--dialect", "3=P3", "x", "y"], "the components are x, y"),
         (&["--dialect", "0=P3", "x", "y"], "there is no component \"0\""),

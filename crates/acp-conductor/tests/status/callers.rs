@@ -78,7 +78,7 @@ fn a_socket_that_is_not_a_conductors_is_told() {
     let output = nook.status(&[]);
     stranger.join().expect("no panic");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.starts_with("conductor: conductor 3 answers what this version"), "{said}");
+    assert!(said.starts_with("conductor: conductor 3 sent a status that this version"), "{said}");
     let shown = String::from_utf8_lossy(&output.stdout);
     assert!(shown.starts_with(&chain.conductor.pid().to_string()), "{shown}");
 }

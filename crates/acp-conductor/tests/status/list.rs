@@ -59,8 +59,8 @@ fn that_no_conductor_runs_is_no_mistake_but_to_ask_for_one_is() {
         let output = nook.status(arguments);
         let said = String::from_utf8(output.stderr).expect("UTF-8");
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.starts_with("conductor: no conductor with the process id 4242 "), "{said}");
-        assert!(said.contains("conductor status lists"), "{said}");
+        assert!(said.starts_with("conductor: no conductor with process id 4242 "), "{said}");
+        assert!(said.contains("`conductor status` lists"), "{said}");
         assert!(output.stdout.is_empty());
     }
     assert_eq!(nook.status(&["first"]).status.code(), Some(2));
@@ -74,7 +74,7 @@ fn a_conductor_that_does_not_answer_is_told_apart_from_none() {
     let (chain, _agent) = single(nook.test_chain());
     let pid = chain.conductor.pid();
     chain.conductor.signal(libc::SIGSTOP);
-    let told = format!("conductor: conductor {pid} does not answer; it may be stopped\n");
+    let told = format!("conductor: conductor {pid} does not answer; its process may be stopped\n");
     let ask = |arguments: &[&str]| {
         let mut command = nook.command(arguments);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
@@ -83,7 +83,7 @@ fn a_conductor_that_does_not_answer_is_told_apart_from_none() {
     let asked = [ask(&["status"]), ask(&["status", &pid.to_string()])];
     let [all, one] = asked.map(|child| child.wait_with_output().expect("an end"));
     assert_eq!((all.status.code(), one.status.code()), (Some(0), Some(1)), "{all:?} {one:?}");
-    assert_eq!(all.stdout, b"No conductor answers.\n");
+    assert_eq!(all.stdout, b"No conductor answered.\n");
     assert_eq!(one.stdout, b"");
     assert_eq!(String::from_utf8_lossy(&all.stderr), told);
     assert_eq!(String::from_utf8_lossy(&one.stderr), told);

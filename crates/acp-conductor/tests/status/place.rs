@@ -52,7 +52,10 @@ fn a_directory_that_is_open_to_others_is_left_alone() {
         assert_eq!(names(&directory), [""; 0]);
         let output = nook.status(&[]);
         let said = String::from_utf8_lossy(&output.stderr);
-        let flaw = format!("{} is not used: it is open to other users", directory.display());
+        let flaw = format!(
+            "cannot search {} for conductors: other users can access it",
+            directory.display()
+        );
         assert_eq!(said, format!("conductor: {flaw}\n"));
         fs::remove_dir(&directory).expect("it is empty");
     }
@@ -104,7 +107,7 @@ fn not_even_root_is_told_how_somebody_elses_chain_is() {
     let output = nook.status(&[]);
     assert_eq!(output.stdout, b"No conductor is running.\n");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("is not used: it belongs to another user"), "{said}");
+    assert!(said.contains("for conductors: it belongs to another user"), "{said}");
     let own = nook.command(&["status"]).uid(SOMEBODY).current_dir("/").output().expect("it starts");
     assert!(own.stdout.starts_with(child.id().to_string().as_bytes()), "{own:?}");
     drop(child.stdin.take());
@@ -134,12 +137,12 @@ fn a_chain_runs_without_a_place_for_its_socket() {
     let (mut chain, agent) = single(nook.test_chain());
     end(&mut chain, &mut [agent]);
     let said = chain.conductor.stderr();
-    assert!(said.contains("WARN") && said.contains("it is open to other users"), "{said}");
+    assert!(said.contains("WARN") && said.contains("other users can access it"), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
     let output = nook.status(&["1"]);
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("no conductor with the process id 1 "), "{said}");
-    assert_eq!(said.matches("is not used").count(), 2, "{said}");
+    assert!(said.contains("no conductor with process id 1 "), "{said}");
+    assert_eq!(said.matches("cannot search").count(), 2, "{said}");
 }
 
 // When they go.

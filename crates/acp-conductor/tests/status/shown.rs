@@ -58,7 +58,7 @@ fn a_chain_is_shown_with_its_components_and_what_they_owe() {
     assert_eq!(lines[0][..2], [&conductor, "agent"], "{text}");
     assert!(text.lines().next().unwrap().ends_with(&format!("  in {}", directory.display())));
     assert!(text.contains("  2 open requests  in "), "{text}");
-    assert_eq!(lines[1].join(" "), "# name role speaks pid state restarts up queue owes command");
+    assert_eq!(lines[1].join(" "), "# name role dialect pid state restarts up queue owes command");
     assert_eq!(lines[2][..7], ["1", "proxy", "proxy", "P5", &proxy, "live", "0"], "{text}");
     assert_eq!(lines[3][..7], ["2", "agent", "agent", "plain", &agent, "live", "0"], "{text}");
     assert_eq!(lines.len(), 4, "{text}");
@@ -189,7 +189,10 @@ fn what_waits_for_an_agent_that_does_not_read_is_shown() {
     assert!((1 << 20..5 << 20).contains(&bytes), "{status}");
     assert_eq!((&queue["owes"], &status["openRequests"]), (&json!(1), &json!(1)));
     let text = nook.text();
-    assert!(text.contains("MiB  1 ") && text.contains("\n  the editor has to wait\n"), "{text}");
+    assert!(
+        text.contains("MiB  1 ") && text.contains("\n  reading from the editor is paused\n"),
+        "{text}"
+    );
 
     signal(agent.pid, libc::SIGCONT);
     let prompt = agent.request("session/prompt");

@@ -46,9 +46,9 @@ fn by_default_proxies_may_be_bypassed_and_guards_and_agents_may_not() {
     let help = String::from_utf8(help.stdout).expect("UTF-8");
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
     for words in [
-        "By default proxies are restarted and then left out, guards are restarted and then the chain stops",
-        "the agent is restarted if it can take its sessions up again",
-        "(default 5/60)",
+        "By default, proxies use `restart,bypass` and guards use `restart,stop`.",
+        "The agent is restarted if it supports session/resume or session/load",
+        "[default: 5/60]",
         "[default: 0.1..10]",
         "[default: 120]",
     ] {

@@ -186,7 +186,7 @@ fn the_user_can_choose_which_updates_a_proxy_receives() {
     let mut wrong = setup.run("agent", &[component, "y".into()]);
     assert_eq!(wrong.conductor.status(), 2);
     wait_until("the mistake is reported", || {
-        wrong.conductor.stderr().contains("neither all nor known").then_some(())
+        wrong.conductor.stderr().contains("not one of all, known").then_some(())
     });
 }
 
@@ -228,7 +228,10 @@ fn explain_lists_the_updates_that_go_around_a_proxy() {
     };
     assert!(!explain(&[]).contains("go around"));
     let known = explain(&["--updates", "known"]);
-    assert!(known.contains("go around crashing_proxy: plan_update, plan_removed"), "{known}");
+    assert!(
+        known.contains("updates that go around crashing_proxy: plan_update, plan_removed"),
+        "{known}"
+    );
     let report = parse(&explain(&["--updates", "known", "--json"]));
     let around = &report["components"][0]["around"];
     assert!(around.as_array().is_some_and(|it| it.contains(&json!("state_update"))), "{report}");
