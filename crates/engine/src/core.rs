@@ -1,4 +1,7 @@
-//! The one way in: what happens to a chain, and what is to be done about it.
+//! [`Core`]: the entry point of the crate.
+//!
+//! The core decodes lines, passes messages to the stages, and encodes what the stages deliver. It also tracks the end of
+//! peers, and applies flow control.
 
 use std::collections::VecDeque;
 
@@ -14,37 +17,38 @@ use crate::peer::Peer;
 use crate::stage_io::{StageInput, StageOutput};
 use crate::stages::Stages;
 
-/// A component that should have acted by now.
+/// A component that has exceeded a timeout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Overdue {
-    /// The component is given up.
+    /// The component did not respond. It is treated as failed.
     Unresponsive(Seat, ExitCause),
-    /// The component has acted, and is not read. It gets more time.
+    /// The component has sent something, but its link is paused. Its timeout restarts.
     Blocked(Seat),
 }
 
-/// The core of one chain: inputs go in, outputs come out. See the crate's documentation.
+/// The core of one chain. See the [crate documentation](crate).
 #[derive(Debug)]
 pub struct Core {
     pub(crate) setup: Setup,
     pub(crate) stages: Stages,
-    /// By seat: the outer pipe, then the components.
+    /// The peer in each seat: first the outer pipe, then the components.
     pub(crate) peers: Vec<Peer>,
     pub(crate) now: Time,
-    /// Kept, so that a busy chain allocates nothing per message.
-    actions: Vec<StageOutput>,
-    /// Events that came up while the actions of another event were performed.
-    later: VecDeque<StageInput>,
-    /// The `initialize` that waits for the chain to be completed.
+    /// A buffer that is reused, so that a busy chain allocates nothing per message.
+    stage_outputs: Vec<StageOutput>,
+    /// Inputs for the stages that arose while outputs of the stages were performed.
+    deferred: VecDeque<StageInput>,
+    /// The `initialize` request that waits until the chain is complete (see [`Output::Extend`]).
     pub(crate) extension: Option<Message>,
-    /// MCP clients are listened to.
-    listens: bool,
+    /// Whether MCP clients are read.
+    reads_clients: bool,
     finished: bool,
     /// Only in tests.
-    faults: Option<Box<dyn FaultInjector>>,
+    fault_injector: Option<Box<dyn FaultInjector>>,
 }
 
 impl Core {
+    /// The core of a chain that has not begun.
     pub fn new(setup: Setup) -> Core {
         let stages = make_stages(&setup);
         let mut core = Core {
@@ -52,30 +56,33 @@ impl Core {
             setup,
             peers: Vec::new(),
             now: Time::default(),
-            actions: Vec::new(),
-            later: VecDeque::new(),
+            stage_outputs: Vec::new(),
+            deferred: VecDeque::new(),
             extension: None,
-            listens: true,
+            reads_clients: true,
             finished: false,
-            faults: None,
+            fault_injector: None,
         };
         core.create_peers();
         core
     }
 
-    /// Plants a fault, for a test.
-    pub fn inject_faults(&mut self, faults: Box<dyn FaultInjector>) {
-        self.faults = Some(faults);
+    /// Injects faults, for a test.
+    pub fn inject_faults(&mut self, injector: Box<dyn FaultInjector>) {
+        self.fault_injector = Some(injector);
     }
 
+    /// The stages, for status and tests.
     pub fn stages(&self) -> &Stages {
         &self.stages
     }
 
+    /// The router, for status and tests.
     pub fn router(&self) -> &Router {
         self.stages.router()
     }
 
+    /// The chain.
     pub fn chain(&self) -> &Chain {
         self.router().chain()
     }
@@ -84,12 +91,12 @@ impl Core {
         &mut self.peers[seat.index()]
     }
 
-    /// The peer of a seat, for status.
+    /// The peer in a seat, for status.
     pub fn peer(&self, seat: Seat) -> &Peer {
         &self.peers[seat.index()]
     }
 
-    /// What the peer of a seat speaks, for people.
+    /// The dialect of the peer in a seat, for status.
     pub fn dialect(&self, seat: Seat) -> LinkProtocol {
         self.peers[seat.index()].dialect.protocol()
     }
@@ -98,13 +105,13 @@ impl Core {
         (0..self.peers.len() as u16).map(Seat)
     }
 
-    /// How many bytes wait to be read by a peer, for status.
+    /// How many bytes are queued for a peer, on all its links.
     pub fn queued(&self, seat: Seat, out: &Outputs) -> usize {
         let peer = &self.peers[seat.index()];
         peer.ports().map(|port| out.queued(Link { seat, port }) + peer.backlog(port)).sum()
     }
 
-    /// When to call [`handle`](Core::handle) with [`Input::Tick`], if nothing happens before.
+    /// When to call [`handle`](Core::handle) with [`Input::Tick`], if no other input comes first.
     pub fn deadline(&self) -> Option<Time> {
         if self.finished {
             return None;
@@ -114,10 +121,10 @@ impl Core {
         peers.flatten().chain(stopped).chain(self.stages.deadline()).min()
     }
 
-    /// The one way in. What is to be done is appended to `out`, in order.
+    /// Handles an input, and appends the outputs to `out` in order. This is the only entry point.
     pub fn handle(&mut self, now: Time, input: Input, out: &mut Outputs) {
         if self.finished {
-            // What is queued is still written.
+            // The shell still writes the queued bytes.
             if let Input::Written { link, count } = input {
                 out.consume(link, count);
             }
@@ -129,16 +136,16 @@ impl Core {
             Input::Readable { link, readable } => {
                 self.peer_mut(link.seat).pipe_mut(link.port).readable = readable;
             }
-            Input::OutputClosed { link, rest } => self.on_ended(link, rest, out),
+            Input::OutputClosed { link, rest } => self.on_output_closed(link, rest, out),
             Input::Written { link, count } => {
                 out.consume(link, count);
-                self.peers[link.seat.index()].note_read(now, link, out);
+                self.peers[link.seat.index()].on_written(now, link, out);
                 self.peers[link.seat.index()].update_full(link, self.setup.watermarks, out);
             }
-            Input::InputClosed(link) => self.on_unread(link, out),
+            Input::InputClosed(link) => self.on_input_closed(link, out),
             Input::NotStarted { seat, life, why } => {
                 if self.is_current(seat, life) {
-                    self.peer_mut(seat).running = false;
+                    self.peer_mut(seat).is_running = false;
                     self.apply(
                         StageInput::Left { seat, why: Exit::new(ExitCause::NotStarted(why)) },
                         out,
@@ -148,8 +155,8 @@ impl Core {
             Input::Exited { seat, life, how } => {
                 if self.is_current(seat, life) {
                     let peer = self.peer_mut(seat);
-                    peer.running = false;
-                    peer.termination.ended(now, how);
+                    peer.is_running = false;
+                    peer.termination.on_exit(now, how);
                 }
             }
             Input::Stderr { seat, life, lines } => {
@@ -164,7 +171,7 @@ impl Core {
             }
             Input::RelayConnected { seat, life } => {
                 if self.is_current(seat, life) {
-                    self.on_relay_joined(seat);
+                    self.on_relay_connected(seat);
                 }
             }
             Input::Extended(setup) => self.on_extended(setup, out),
@@ -190,6 +197,7 @@ impl Core {
         }
     }
 
+    /// Whether this is the number of the current process of a seat.
     fn is_current(&self, seat: Seat, life: u32) -> bool {
         self.peers.get(seat.index()).is_some_and(|peer| peer.life == life)
     }
@@ -199,7 +207,7 @@ impl Core {
             Line::Text(line) => self.on_text(link, &line, out),
             Line::TooLong { found, length } => self.on_long_line(link, &found, length, out),
         }
-        self.settle_lost(link, out);
+        self.answer_lost(link, out);
     }
 
     fn on_text(&mut self, link: Link, line: &Bytes, out: &mut Outputs) {
@@ -225,27 +233,27 @@ impl Core {
         }
     }
 
-    /// A peer has closed its end of a link.
-    fn on_ended(&mut self, link: Link, rest: Option<Line>, out: &mut Outputs) {
+    /// A peer has closed its output.
+    fn on_output_closed(&mut self, link: Link, rest: Option<Line>, out: &mut Outputs) {
         let (seat, now) = (link.seat, self.now);
         let peer = self.peer_mut(seat);
         peer.pipe_mut(link.port).open = false;
         peer.pipe_mut(link.port).readable = false;
         match link.port {
-            Port::Main => peer.termination.closed(now, ExitCause::ClosedOutput),
+            Port::Main => peer.termination.on_pipe_closed(now, ExitCause::ClosedOutput),
             Port::Relay => self.lose_relay(seat, out),
         }
-        // Half a message of a component that died over it says nothing that its end does not say better.
-        let half = |line: &Line| {
+        // An incomplete message is dropped: the crash report of the component says more.
+        let is_incomplete = |line: &Line| {
             matches!(line, Line::Text(text)
                 if text.starts_with(b"{") && Message::parse(text).is_err())
         };
-        let rest = rest.filter(|line| !(seat.is_component() && half(line)));
+        let rest = rest.filter(|line| !(seat.is_component() && is_incomplete(line)));
         rest.into_iter().for_each(|line| self.on_line(link, line, out));
     }
 
-    /// A peer does not read a link any more.
-    fn on_unread(&mut self, link: Link, out: &mut Outputs) {
+    /// A peer has closed its input.
+    fn on_input_closed(&mut self, link: Link, out: &mut Outputs) {
         let (seat, now) = (link.seat, self.now);
         out.clear(link);
         let peer = self.peer_mut(seat);
@@ -253,59 +261,60 @@ impl Core {
         (pipe.writable, pipe.full) = (false, false);
         match link.port {
             Port::Main => {
-                peer.termination.closed(now, ExitCause::ClosedInput);
-                peer.termination.left &= seat.is_component();
+                peer.termination.on_pipe_closed(now, ExitCause::ClosedInput);
+                // The outer pipe may have closed its output before. That its input is closed, too, is another end.
+                peer.termination.is_handled &= seat.is_component();
             }
             Port::Relay => self.lose_relay(seat, out),
         }
     }
 
-    /// An SCP proxy has closed the pipe to the program that it takes for its successor, or that program has
-    /// ended. Without it, the proxy can do its part no longer.
+    /// An SCP proxy has closed its connection to the relay, or the relay has ended. The proxy cannot work without
+    /// it, so it is treated as ended.
     fn lose_relay(&mut self, seat: Seat, out: &mut Outputs) {
         let (now, link) = (self.now, Link::relay(seat));
         let peer = self.peer_mut(seat);
         *peer.pipe_mut(Port::Relay) = Default::default();
-        peer.termination.closed(now, ExitCause::ClosedSuccessor);
+        peer.termination.on_pipe_closed(now, ExitCause::ClosedSuccessor);
         out.clear(link);
         out.push(Output::Close(link));
     }
 
-    /// Hands an event to the stages and performs their actions.
-    pub(crate) fn apply(&mut self, event: StageInput, out: &mut Outputs) {
-        let mut next = Some(event);
-        // Nothing follows the end.
-        while let Some(event) = next.filter(|_| !self.finished) {
-            if let (true, StageInput::Left { seat, why }) = (self.setup.tapped, &event) {
+    /// Passes an input to the stages and performs their outputs.
+    pub(crate) fn apply(&mut self, input: StageInput, out: &mut Outputs) {
+        let mut next = Some(input);
+        // No output may follow the end of the chain.
+        while let Some(input) = next.filter(|_| !self.finished) {
+            if let (true, StageInput::Left { seat, why }) = (self.setup.tapped, &input) {
                 out.push(Output::Tap(Observation::Left { seat: *seat, how: why.description() }));
             }
-            let mut actions = std::mem::take(&mut self.actions);
-            self.decide(event, &mut actions);
-            for action in actions.drain(..) {
-                self.perform(action, out);
+            let mut outputs = std::mem::take(&mut self.stage_outputs);
+            self.run_stages(input, &mut outputs);
+            for output in outputs.drain(..) {
+                self.perform(output, out);
                 if self.finished {
                     break;
                 }
             }
-            self.actions = actions;
-            next = self.later.pop_front();
+            self.stage_outputs = outputs;
+            next = self.deferred.pop_front();
         }
     }
 
-    fn decide(&mut self, event: StageInput, actions: &mut Vec<StageOutput>) {
-        let Some(faults) = &mut self.faults else {
-            return self.stages.handle(self.now, event, actions);
+    fn run_stages(&mut self, input: StageInput, outputs: &mut Vec<StageOutput>) {
+        let Some(injector) = &mut self.fault_injector else {
+            return self.stages.handle(self.now, input, outputs);
         };
-        if let Some(event) = faults.before(event, &self.stages) {
-            self.stages.handle(self.now, event, actions);
+        if let Some(input) = injector.before(input, &self.stages) {
+            self.stages.handle(self.now, input, outputs);
         }
-        for event in faults.after(actions, &self.stages) {
-            self.stages.handle(self.now, event, actions);
+        for input in injector.after(outputs, &self.stages) {
+            self.stages.handle(self.now, input, outputs);
         }
     }
 
-    fn perform(&mut self, action: StageOutput, out: &mut Outputs) {
-        match action {
+    fn perform(&mut self, output: StageOutput, out: &mut Outputs) {
+        match output {
             StageOutput::Deliver { to, toward, message } => self.deliver(to, toward, &message, out),
             StageOutput::Start(seat) => self.start(seat, out),
             StageOutput::Discard(seat) => self.reset_seat(seat, out),
@@ -326,7 +335,7 @@ impl Core {
         out.push(Output::Start { seat, life });
     }
 
-    /// Queues a message for a seat.
+    /// Encodes a message for a seat, and appends it to the queue of its link.
     fn deliver(&mut self, to: Seat, toward: Side, message: &Message, out: &mut Outputs) {
         if self.setup.tapped {
             let (dialect, message) = (self.dialect(to), message.clone());
@@ -336,14 +345,14 @@ impl Core {
         peer.null_id_errors.on_sent(message);
         let port = peer.port_toward(toward);
         self.write(Link { seat: to, port }, toward, message, out);
-        // The first answer that an SCP proxy gets from its successor is that to `initialize`.
+        // The first message to an SCP proxy on its relay link is the answer to `initialize`.
         if port == Port::Relay {
             let queue = out.queue_mut(Link::main(to));
-            let told = self.peers[to.index()]
+            let initialized = self.peers[to.index()]
                 .dialect
                 .proxy_mut()
                 .and_then(|it| it.on_successor_initialized(queue));
-            self.later.extend(told.map(|(toward, message)| StageInput::Arrived {
+            self.deferred.extend(initialized.map(|(toward, message)| StageInput::Arrived {
                 from: to,
                 toward,
                 message,
@@ -351,7 +360,7 @@ impl Core {
         }
     }
 
-    /// Appends a message to the queue of a link. What is for a peer that does not read any more is dropped.
+    /// Appends a message to the queue of a link. A message for a peer that has closed its input is dropped.
     pub(crate) fn write(&mut self, link: Link, toward: Side, message: &Message, out: &mut Outputs) {
         let peer = &mut self.peers[link.seat.index()];
         if !peer.pipe(link.port).writable {
@@ -364,8 +373,8 @@ impl Core {
         peer.update_full(link, self.setup.watermarks, out);
     }
 
-    /// Acts on the end of peers, once all their lines have been handled. A component that did not survive its
-    /// first greeting is restarted with another greeting.
+    /// Reports the end of each peer that has ended and whose lines have all been handled. A component that ended during
+    /// its first greeting is started again with another greeting instead.
     fn finish_ended_peers(&mut self, out: &mut Outputs) {
         for seat in self.seats() {
             if self.finished {
@@ -375,12 +384,12 @@ impl Core {
             let Some(how) = self.peers[seat.index()].confirmed_end(now, seat == Seat::OUTER) else {
                 continue;
             };
-            let stood = self.router().was_initialized(seat);
+            let has_been_up = self.router().was_initialized(seat);
             let mut greeting = Vec::new();
-            // After a restart, a greeting that fails counts as a failure (see `renew`).
-            let proxy = self.peer_mut(seat).dialect.proxy_mut().filter(|_| !stood);
+            // After a restart, a failed greeting counts as a failure of the component (see `reset_seat`).
+            let proxy = self.peer_mut(seat).dialect.proxy_mut().filter(|_| !has_been_up);
             if proxy.is_some_and(|it| it.retry_on_restart(&mut greeting)) {
-                let why = Exit { cause: how, last_output: self.peer_mut(seat).vacate() };
+                let why = Exit { cause: how, last_output: self.peer_mut(seat).reset() };
                 out.clear(Link::main(seat));
                 out.clear(Link::relay(seat));
                 out.push(Output::Discard(seat));
@@ -390,7 +399,7 @@ impl Core {
                 self.start(seat, out);
                 continue;
             }
-            self.peer_mut(seat).termination.left = true;
+            self.peer_mut(seat).termination.is_handled = true;
             self.end(seat, how, out);
         }
     }
@@ -407,7 +416,7 @@ impl Core {
             }
             match self.overdue(now, out) {
                 Some(Overdue::Unresponsive(seat, how)) => self.give_up(seat, how, out),
-                Some(Overdue::Blocked(seat)) => self.stages.excuse(now, seat),
+                Some(Overdue::Blocked(seat)) => self.stages.restart_timeouts(now, seat),
                 None => break,
             }
         }
@@ -415,7 +424,7 @@ impl Core {
         self.apply(StageInput::Tick, out);
     }
 
-    /// The next component that should have acted by now.
+    /// The next component that has exceeded a timeout.
     pub fn overdue(&self, now: Time, out: &Outputs) -> Option<Overdue> {
         let stopped = self.stopped_readers().find(|(_, due)| *due <= now);
         if let Some((seat, _)) = stopped {
@@ -426,94 +435,99 @@ impl Core {
         }
         let (seat, how) = self.stages.overdue(now)?;
         match how {
-            // It has acted. It is not read, because a peer that it writes to does not read.
+            // The component has sent something. Its link is paused, because one of its neighbours does not read.
             ExitCause::Unresponsive { .. } if self.is_blocked(seat) => Some(Overdue::Blocked(seat)),
             how => Some(Overdue::Unresponsive(seat, how)),
         }
     }
 
-    /// The components whose queues are full and that could read, and until when they have to.
+    /// The components whose queue is full although they are not blocked, each with the time at which it is considered
+    /// stuck.
     fn stopped_readers(&self) -> impl Iterator<Item = (Seat, Time)> {
         self.setup.rules.timeouts.prompt.into_iter().flat_map(move |limit| {
             let seats = self.seats().skip(1).filter(|seat| !self.is_blocked(*seat));
             seats.filter_map(move |seat| {
                 let unread = self.peers[seat.index()].full_since()?;
-                Some((seat, unread.max(self.stages.last_sign(seat)?).plus(limit)))
+                Some((seat, unread.max(self.stages.last_activity(seat)?).plus(limit)))
             })
         })
     }
 
-    /// A peer has written something that is not read, so it cannot act.
+    /// Whether a link of a peer is paused and has unread bytes. Such a peer may be unable to continue.
     fn is_blocked(&self, seat: Seat) -> bool {
         let peer = &self.peers[seat.index()];
         peer.ports().any(|port| peer.pipe(port).is_blocked())
     }
 
-    /// A component cannot act while its output waits to be read or its input to be written. A component
-    /// that is paused and has written nothing could act, and is not excused.
+    /// Restarts the time limits of barriers at components that cannot respond: their output waits to be read, or
+    /// their input waits to be written. A component that is paused and has written nothing can respond.
     fn restart_barrier_limits(&mut self, out: &Outputs) {
         for seat in self.seats() {
             let peer = &self.peers[seat.index()];
-            let is_excused = peer.ports().any(|port| {
+            let cannot_respond = peer.ports().any(|port| {
                 let queued = out.queued(Link { seat, port }) + peer.backlog(port);
                 peer.pipe(port).is_blocked() || queued > 0
             });
-            if is_excused || self.stages.is_gate_closed(seat) {
+            if cannot_respond || self.stages.is_gate_closed(seat) {
                 self.stages.restart_barrier_limit(self.now, seat);
             }
         }
     }
 
-    /// How full the queue of a seat is, with the messages that are held for it or for its next component. While that
-    /// component learns, its neighbours are paused later: it may need an answer from them.
+    /// What flow control needs to know about a seat. Held messages count as queued. During session replay, the
+    /// neighbours of a component are paused later, because the component may need an answer from them.
     fn link_load(&self, seat: Seat, out: &Outputs) -> LinkLoad {
         let peer = &self.peers[seat.index()];
         let (_, held) = self.stages.held(seat);
         let marks = self.setup.watermarks;
         let most = if self.router().is_replaying(seat) { marks.cap / 4 } else { marks.high };
-        let closed = self.stages.is_gate_closed(seat);
-        let mut load = LinkLoad { queued: 0, full: held > most, pending: false, closed };
+        let gate_closed = self.stages.is_gate_closed(seat);
+        let mut load = LinkLoad { queued: 0, full: held > most, unread: false, gate_closed };
         for port in peer.ports() {
             let pipe = peer.pipe(port);
             let queued = out.queued(Link { seat, port }) + peer.backlog(port);
             load.queued = load.queued.max(queued);
             load.full |= pipe.full;
-            load.pending |= pipe.readable;
+            load.unread |= pipe.readable;
         }
         load.queued += held;
         load
     }
 
-    /// Pauses the peers that feed a full queue, and lets them go on when it has drained.
+    /// Pauses the peers that feed a full queue, and resumes them when it has drained.
     fn apply_flow_control(&mut self, out: &mut Outputs) {
         if self.finished {
             return;
         }
         let marks = self.setup.watermarks;
-        // Most of the time there is nothing to do, and this is asked for every line.
-        if self.listens && !self.peers.iter().any(Peer::is_regulated) && !self.stages.holds_any() {
+        // This runs after every input, and usually there is nothing to do.
+        if self.reads_clients
+            && !self.peers.iter().any(Peer::needs_flow_control)
+            && !self.stages.holds_any()
+        {
             return;
         }
-        // A component that is bypassed feeds no queue: those around it are neighbours.
-        let there = |seat: &Seat| !matches!(self.router().state(*seat), Some(SeatState::Bypassed));
-        let seats: Vec<Seat> = self.seats().filter(there).collect();
+        // A bypassed component feeds no queue: its neighbours are connected directly.
+        let is_present =
+            |seat: &Seat| !matches!(self.router().state(*seat), Some(SeatState::Bypassed));
+        let seats: Vec<Seat> = self.seats().filter(is_present).collect();
         let loads: Vec<_> = seats.iter().map(|seat| self.link_load(*seat, out)).collect();
-        let verdict = flow_control::decide(&loads, self.chain().mode == Mode::Proxy, marks.cap);
-        for (&seat, pause) in seats.iter().zip(verdict.paused) {
+        let decision = flow_control::decide(&loads, self.chain().mode == Mode::Proxy, marks.cap);
+        for (&seat, pause) in seats.iter().zip(decision.paused) {
             if self.is_blocked(seat) {
                 self.stages.restart_barrier_limit(self.now, seat);
             }
             self.pause(seat, pause, out);
         }
-        if let Some(index) = verdict.stuck {
+        if let Some(index) = decision.stuck {
             self.give_up_stuck(seats[index], loads[index].queued, out);
-            // Its neighbours may go on. It cannot be stuck again: its queue is empty.
+            // Its neighbours may be able to continue. Its queue is empty now, so this ends.
             return self.apply_flow_control(out);
         }
-        let listens = loads.iter().all(|it| it.queued <= marks.mcp);
-        if listens != self.listens {
-            self.listens = listens;
-            out.push(Output::ReadClients(listens));
+        let reads_clients = loads.iter().all(|it| it.queued <= marks.mcp);
+        if reads_clients != self.reads_clients {
+            self.reads_clients = reads_clients;
+            out.push(Output::ReadClients(reads_clients));
         }
     }
 
@@ -525,21 +539,21 @@ impl Core {
             if pipe.paused != pause {
                 pipe.paused = pause;
                 if !pause {
-                    peer.termination.restart(now);
+                    peer.termination.restart_timeout(now);
                 }
                 out.push(Output::Read { link: Link { seat, port }, read: !pause });
             }
         }
     }
 
-    /// A component does not read, and all others wait for it. It is treated as if it had ended.
+    /// A component does not read, and all other peers wait for it. It is treated as ended.
     fn give_up_stuck(&mut self, seat: Seat, queued: usize, out: &mut Outputs) {
         let (now, link) = (self.now, Link::main(seat));
         out.clear(link);
         out.push(Output::Close(link));
         let peer = self.peer_mut(seat);
         *peer.pipe_mut(Port::Main) = Default::default();
-        peer.termination.ended(now, ExitCause::StoppedReading(queued));
+        peer.termination.on_exit(now, ExitCause::StoppedReading(queued));
         self.finish_ended_peers(out);
     }
 
@@ -548,6 +562,7 @@ impl Core {
     }
 }
 
+/// The stages of a chain that has not begun.
 pub(crate) fn make_stages(setup: &Setup) -> Stages {
     let chain = setup.chain.clone();
     let bridge = setup.bridge.filter(|_| mcp::broker::is_needed(&chain));

@@ -1,30 +1,29 @@
-//! Flow control: who may not be read for now. Pure, so that it can be tested without pipes.
+//! Flow control: which links are paused.
 //!
-//! Each link has a queue of bytes that its peer has yet to read. When one is *full*, those who feed
-//! it (its neighbours in the chain) are not listened to until it has drained, so a slow reader slows
-//! its writer, and memory stays bounded.
+//! Each link has a queue of bytes that its peer has not read yet. When a queue is *full*, the links that feed it (its
+//! neighbours in the chain) are paused until it has drained. So a slow reader slows its writers, and memory stays
+//! bounded.
 //!
-//! That alone can lock up: a component that writes until it is read, and reads nothing meanwhile,
-//! waits for us while we wait for it. So a link counts as an excuse to wait only if its peer is free
-//! to read: nothing that it sent is waiting for us. When everybody in a circle waits for somebody
-//! in the circle, the one that feeds the shortest queue is listened to all the same, up to a hard
-//! cap.
+//! That alone can deadlock: a component that does not read while it writes waits for the conductor, and the conductor
+//! waits for it. So a full queue justifies a pause only if its peer is able to read, which means that the peer has no
+//! unread output. When a cycle of peers wait for each other, the peer that feeds the shortest queue is read
+//! anyway, up to a hard cap.
 
-/// The sizes of a queue that matter, in bytes.
+/// The queue sizes at which flow control acts, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Watermarks {
-    /// A queue above this is full.
+    /// A queue that exceeds this is full.
     pub high: usize,
-    /// A full queue is full until it is below this.
+    /// A full queue stays full until it has drained below this.
     pub low: usize,
-    /// No queue is let grow beyond this (unless by a single message) to break a circle.
+    /// How far a queue may grow to resolve a deadlock. A single message may exceed it.
     pub cap: usize,
-    /// While more than this waits for a component, MCP clients are not listened to.
+    /// MCP clients are not read while more than this is queued for any peer.
     pub mcp: usize,
 }
 
 impl Watermarks {
-    /// Those of every chain. Tests have smaller ones.
+    /// The watermarks of the conductor. Tests use smaller ones.
     pub const DEFAULT: Watermarks = Watermarks {
         high: 1024 * 1024,
         low: 256 * 1024,
@@ -33,31 +32,31 @@ impl Watermarks {
     };
 }
 
-/// What flow control needs to know of a link.
+/// What flow control needs to know about the link of a peer.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct LinkLoad {
-    /// Bytes that wait to be read by the peer.
+pub(crate) struct LinkLoad {
+    /// How many bytes are queued for the peer.
     pub queued: usize,
-    /// The queue went over the high mark and is not yet under the low one.
+    /// Whether the queue is full: it exceeded the high watermark and has not drained below the low one.
     pub full: bool,
-    /// The peer sent something that waits for us.
-    pub pending: bool,
-    /// A command holds what is for the peer, so it is no fault of the peer that the queue is full.
-    pub closed: bool,
+    /// Whether the peer has unread output.
+    pub unread: bool,
+    /// Whether a command holds the messages for the peer. Then the peer does not cause the full queue.
+    pub gate_closed: bool,
 }
 
-/// What to do with the links, by index.
+/// What to do with the links.
 #[derive(Debug, PartialEq)]
-pub struct FlowDecision {
-    /// Do not listen to these.
+pub(crate) struct FlowDecision {
+    /// For each link, whether it is paused.
     pub paused: Vec<bool>,
-    /// Everybody waits and no queue may grow: this peer has stopped reading for good.
+    /// The index of a peer that has stopped reading: all peers wait for each other, and no queue may grow.
     pub stuck: Option<usize>,
 }
 
-/// Decides for a chain whose links are numbered from the editor; in a `ring` the last one is a
-/// neighbour of the first. No queue is let grow beyond `cap` to break a circle.
-pub fn decide(loads: &[LinkLoad], ring: bool, cap: usize) -> FlowDecision {
+/// Decides which links of a chain are paused. Index 0 is the editor. In a `ring`, the last link is a neighbour of the
+/// first. `cap` is [`Watermarks::cap`].
+pub(crate) fn decide(loads: &[LinkLoad], ring: bool, cap: usize) -> FlowDecision {
     let count = loads.len();
     let neighbours = |x: usize| {
         let before = if x > 0 { Some(x - 1) } else { ring.then(|| count - 1) };
@@ -67,27 +66,28 @@ pub fn decide(loads: &[LinkLoad], ring: bool, cap: usize) -> FlowDecision {
     let full_neighbours = |x: usize| neighbours(x).filter(|&y| loads[y].full);
     let mut paused: Vec<bool> = (0..count).map(|x| full_neighbours(x).next().is_some()).collect();
 
-    // A full queue whose peer is free to read is a reason to wait, for all who lead to it. The
-    // conductor above always is: it has its own reasons not to read, and breaks its own circles.
-    let free = |y: usize| (ring && y == 0) || loads[y].closed || !(paused[y] && loads[y].pending);
-    let mut justified: Vec<bool> = (0..count).map(|y| loads[y].full && free(y)).collect();
+    // A full queue justifies a pause if its peer is able to read, or waits for such a peer. The outer conductor
+    // always counts as able to read: it resolves its own deadlocks.
+    let can_read =
+        |y: usize| (ring && y == 0) || loads[y].gate_closed || !(paused[y] && loads[y].unread);
+    let mut justified: Vec<bool> = (0..count).map(|y| loads[y].full && can_read(y)).collect();
     for _ in 0..count {
         for x in 0..count {
             justified[x] |= loads[x].full && full_neighbours(x).any(|y| justified[y]);
         }
     }
-    let in_a_circle = |x: &usize| paused[*x] && full_neighbours(*x).all(|y| !justified[y]);
-    let feeds = |x: usize| full_neighbours(x).map(|y| loads[y].queued).max().unwrap_or(0);
-    // Who has nothing to read itself only leads to the circle: listening to it would relieve nobody.
-    let relieves = |x: &usize| loads[*x].pending && loads[*x].full;
-    let circle: Vec<usize> = (0..count).filter(in_a_circle).filter(relieves).collect();
+    let in_deadlock = |x: &usize| paused[*x] && full_neighbours(*x).all(|y| !justified[y]);
+    let fed_queue = |x: usize| full_neighbours(x).map(|y| loads[y].queued).max().unwrap_or(0);
+    // A peer whose own queue is not full only waits for the deadlock. Reading from it would resolve nothing.
+    let can_resolve = |x: &usize| loads[*x].unread && loads[*x].full;
+    let deadlock: Vec<usize> = (0..count).filter(in_deadlock).filter(can_resolve).collect();
     let mut stuck = None;
-    if let Some(&x) = circle.iter().min_by_key(|&&x| feeds(x)) {
-        if feeds(x) < cap {
+    if let Some(&x) = deadlock.iter().min_by_key(|&&x| fed_queue(x)) {
+        if fed_queue(x) < cap {
             paused[x] = false;
         } else {
-            // The editor is never given up, a component that does not read is. All of these queues are full.
-            stuck = full_neighbours(x).chain(circle.iter().copied()).find(|&y| y > 0);
+            // All of these queues are full. The editor is never considered stuck.
+            stuck = full_neighbours(x).chain(deadlock.iter().copied()).find(|&y| y > 0);
         }
     }
     FlowDecision { paused, stuck }
@@ -100,59 +100,59 @@ mod tests {
     const HIGH: usize = Watermarks::DEFAULT.high;
     const CAP: usize = Watermarks::DEFAULT.cap;
 
-    const IDLE: LinkLoad = LinkLoad { queued: 0, full: false, pending: false, closed: false };
-    const SENDS: LinkLoad = LinkLoad { queued: 0, full: false, pending: true, closed: false };
+    const IDLE: LinkLoad = LinkLoad { queued: 0, full: false, unread: false, gate_closed: false };
+    const SENDS: LinkLoad = LinkLoad { queued: 0, full: false, unread: true, gate_closed: false };
     const STALLS: LinkLoad =
-        LinkLoad { queued: 2 * HIGH, full: true, pending: false, closed: false };
+        LinkLoad { queued: 2 * HIGH, full: true, unread: false, gate_closed: false };
     const FLOODS: LinkLoad =
-        LinkLoad { queued: 2 * HIGH, full: true, pending: true, closed: false };
+        LinkLoad { queued: 2 * HIGH, full: true, unread: true, gate_closed: false };
 
     fn paused(loads: &[LinkLoad]) -> Vec<usize> {
-        let verdict = decide(loads, false, CAP);
-        assert_eq!(verdict.stuck, None);
-        (0..loads.len()).filter(|&x| verdict.paused[x]).collect()
+        let decision = decide(loads, false, CAP);
+        assert_eq!(decision.stuck, None);
+        (0..loads.len()).filter(|&x| decision.paused[x]).collect()
     }
 
     #[test]
-    fn nobody_waits_in_a_chain_that_flows() {
+    fn no_link_is_paused_while_no_queue_is_full() {
         assert!(paused(&[IDLE, SENDS, SENDS]).is_empty());
     }
 
     #[test]
-    fn who_feeds_a_stalled_reader_waits() {
+    fn the_neighbours_of_a_stalled_reader_are_paused() {
         assert_eq!(paused(&[STALLS, SENDS]), [1]);
         assert_eq!(paused(&[SENDS, STALLS]), [0]);
         assert_eq!(paused(&[IDLE, SENDS, STALLS, SENDS]), [1, 3]);
     }
 
     #[test]
-    fn a_stall_spreads_through_those_it_holds_up_and_stays_a_stall() {
-        // The editor does not read; so proxy 1 is not read and stops reading; so proxy 2 waits, …
+    fn a_stalled_reader_pauses_the_whole_chain_if_the_other_queues_fill_up() {
+        // The editor does not read. So proxy 1 is paused and stops reading, and then proxy 2 is paused.
         assert_eq!(paused(&[STALLS, FLOODS, SENDS]), [0, 1, 2]);
         assert_eq!(paused(&[STALLS, FLOODS, FLOODS, SENDS]), [0, 1, 2, 3]);
     }
 
     #[test]
-    fn two_that_flood_each_other_are_not_left_waiting() {
+    fn two_peers_that_flood_each_other_do_not_deadlock() {
         assert_eq!(paused(&[FLOODS, FLOODS]).len(), 1);
         let more = LinkLoad { queued: 3 * HIGH, ..FLOODS };
-        assert_eq!(paused(&[FLOODS, more]), [0], "the shorter queue, the editor's, grows");
+        assert_eq!(paused(&[FLOODS, more]), [0], "the queue of the editor is shorter, so it grows");
         assert_eq!(paused(&[more, FLOODS]), [1]);
         assert_eq!(paused(&[FLOODS, more, FLOODS]).len(), 2);
     }
 
     #[test]
-    fn who_only_feeds_a_circle_goes_on_waiting() {
-        // Two proxies wait for each other, the editor for the first of them.
+    fn a_peer_outside_the_deadlock_stays_paused() {
+        // Two proxies wait for each other. The editor waits for the first of them.
         assert_eq!(paused(&[SENDS, FLOODS, FLOODS, IDLE]), [0, 2, 3]);
         assert_eq!(paused(&[IDLE, FLOODS, FLOODS, SENDS]), [0, 2, 3]);
     }
 
     #[test]
-    fn a_circle_that_reaches_the_cap_ends_with_a_component_given_up() {
+    fn a_deadlock_at_the_cap_makes_a_component_stuck() {
         let at_cap = LinkLoad { queued: CAP, ..FLOODS };
         assert_eq!(decide(&[at_cap, at_cap], false, CAP).stuck, Some(1));
-        // Whatever waits for the editor, it is never given up.
+        // The editor is never stuck, however long its queue is.
         let more = LinkLoad { queued: CAP + 1, ..FLOODS };
         assert_eq!(decide(&[more, at_cap], false, CAP).stuck, Some(1));
         assert_eq!(decide(&[at_cap, more], false, CAP).stuck, Some(1));
@@ -160,27 +160,26 @@ mod tests {
     }
 
     #[test]
-    fn in_proxy_mode_the_ends_are_neighbours() {
-        let verdict = decide(&[STALLS, SENDS, SENDS], true, CAP);
-        assert_eq!(verdict.paused, [false, true, true]);
+    fn in_proxy_mode_the_first_and_the_last_link_are_neighbours() {
+        let decision = decide(&[STALLS, SENDS, SENDS], true, CAP);
+        assert_eq!(decision.paused, [false, true, true]);
     }
 
     #[test]
-    fn the_conductor_above_is_waited_for() {
-        // Through one pipe it sends what comes from the agent and does not read what is for the
-        // editor: that is the editor's stall and no circle.
+    fn the_outer_conductor_counts_as_able_to_read() {
+        // It sends messages of the agent, and does not read messages for the editor, on the same pipe. So the
+        // editor has stalled, and there is no deadlock.
         assert_eq!(decide(&[FLOODS, FLOODS], true, CAP).paused, [true, true]);
         assert_eq!(decide(&[FLOODS], true, CAP).paused, [true]);
     }
 
-    /// Messages that a command holds are no reason to read more of them, or to give a component up.
     #[test]
-    fn nobody_is_stuck_because_of_a_closed_gate() {
-        let closed = LinkLoad { queued: CAP, full: true, pending: true, closed: true };
+    fn a_closed_gate_makes_no_component_stuck() {
+        let closed = LinkLoad { queued: CAP, full: true, unread: true, gate_closed: true };
         let loads = [FLOODS, closed, FLOODS];
-        let verdict = decide(&loads, false, CAP);
-        assert_eq!(verdict, FlowDecision { paused: vec![true; 3], stuck: None });
-        let open = loads.map(|load| LinkLoad { closed: false, ..load });
-        assert_ne!(decide(&open, false, CAP), verdict);
+        let decision = decide(&loads, false, CAP);
+        assert_eq!(decision, FlowDecision { paused: vec![true; 3], stuck: None });
+        let open = loads.map(|load| LinkLoad { gate_closed: false, ..load });
+        assert_ne!(decide(&open, false, CAP), decision);
     }
 }

@@ -1,4 +1,7 @@
-//! How components are greeted: with which dialect, and what a dialect needs that is not spelling.
+//! Greetings: which dialect a component is greeted with, and what happens if it does not understand the greeting.
+//!
+//! A dialect only translates between lines and messages. This module does what a handshake needs beyond that: restarts,
+//! timeouts, the relay of an SCP proxy, and the completion of a chain by an SCP editor.
 
 use acp_wire::dialect::{Generation, Greeting, Outer, Plain, Proxy, Relay};
 use acp_wire::{Dialect, Json, Message, Outcome, Side, code};
@@ -10,7 +13,7 @@ use crate::peer::{GreetingAction, Peer};
 use crate::stage_io::StageInput;
 
 impl Core {
-    /// The peers of a chain that has not begun.
+    /// Creates the peers of a chain that has not begun.
     pub(crate) fn create_peers(&mut self) {
         let chain = self.chain();
         let outer = match chain.mode {
@@ -27,7 +30,7 @@ impl Core {
         for seat in &seats {
             let facts = self.facts(*seat);
             for kind in facts.poison {
-                self.stages.spare(*seat, kind);
+                self.stages.restore_poison(*seat, kind);
             }
             let peer = Peer::new(self.initial_dialect(*seat));
             self.peers.push(peer);
@@ -41,12 +44,13 @@ impl Core {
         self.setup.facts.get(seat.index() - 1).cloned().unwrap_or_default()
     }
 
+    /// Tells the stages which dialect the link of a seat uses.
     pub(crate) fn publish_dialect(&mut self, seat: Seat) {
         let spoken = self.peers[seat.index()].dialect.protocol();
         self.stages.set_dialect(seat, spoken);
     }
 
-    /// The dialect to greet a component with.
+    /// The dialect that a component is greeted with first.
     fn initial_dialect(&self, seat: Seat) -> Dialect {
         let chain = self.chain();
         if chain.role(seat) == Role::Agent {
@@ -61,8 +65,8 @@ impl Core {
         Dialect::Proxy(Box::new(proxy.with_peers(self.names_behind(seat))))
     }
 
-    /// The names of the components behind a seat. Behind the last component of a chain in a chain are those
-    /// of the outer conductor, which are not known.
+    /// The names of the components between a seat and the agent. In a nested chain, the last component is followed by
+    /// components of the outer chain, whose names are unknown.
     fn names_behind(&self, seat: Seat) -> Option<Vec<String>> {
         let chain = self.chain();
         let behind = &chain.components[seat.index()..];
@@ -70,32 +74,33 @@ impl Core {
         (!unknown).then(|| behind.iter().map(|it| it.name.clone()).collect())
     }
 
-    /// Ends what is left of the component in a seat, and makes the seat ready for the next component. The next
-    /// component gets the greeting that the last one understood. If the last one did not understand its greeting
-    /// (another program may have replaced it on disk), the other greetings are tried, one for each start.
+    /// Discards the component in a seat, and prepares the seat for the next process. The next process gets the greeting
+    /// that the last one understood. If the last one did not understand its greeting (the program on disk may have
+    /// changed), the next process gets a greeting that has not been tried yet.
     pub(crate) fn reset_seat(&mut self, seat: Seat, out: &mut Outputs) {
         let peer = &self.peers[seat.index()];
         let spoken = &peer.dialect;
-        let (known, probing) = match spoken.proxy().and_then(Proxy::understood_greeting) {
-            Some(_) => (spoken.generation(), None),
-            None => {
-                let earlier = peer.probing.clone().unwrap_or_default();
-                let failed: Vec<Greeting> = earlier
-                    .into_iter()
-                    .chain(spoken.proxy().into_iter().flat_map(Proxy::failed_greetings))
-                    .collect();
-                let any_left = Greeting::ALL.iter().any(|it| !failed.contains(it));
-                (peer.known, any_left.then_some(failed))
-            }
-        };
+        let (generation, failed_greetings) =
+            match spoken.proxy().and_then(Proxy::understood_greeting) {
+                Some(_) => (spoken.generation(), None),
+                None => {
+                    let earlier = peer.failed_greetings.clone().unwrap_or_default();
+                    let failed: Vec<Greeting> = earlier
+                        .into_iter()
+                        .chain(spoken.proxy().into_iter().flat_map(Proxy::failed_greetings))
+                        .collect();
+                    let any_left = Greeting::ALL.iter().any(|it| !failed.contains(it));
+                    (peer.last_generation, any_left.then_some(failed))
+                }
+            };
         let chain = self.chain();
         let name = chain.name(seat);
         let is_agent = chain.role(seat) == Role::Agent;
-        let proxy = match (known, &probing) {
+        let proxy = match (generation, &failed_greetings) {
             _ if is_agent || self.facts(seat).generation.is_some() => None,
             (_, Some(failed)) => Some(Proxy::after_failures(name, failed.clone())),
-            // These two have the same envelopes and look for their role in different places: it is
-            // offered in both again.
+            // These two generations have the same envelopes, but read their role from different places. So the role
+            // is offered in both places again.
             (Some(known), None) if [Generation::P3, Generation::P3t].contains(&known) => {
                 Some(Proxy::remembered(name, Greeting::Capability))
             }
@@ -107,21 +112,22 @@ impl Core {
             None => self.initial_dialect(seat),
         };
         let mut fresh = Peer::new(dialect);
-        (fresh.life, fresh.known, fresh.probing) = (peer.life + 1, known, probing);
+        fresh.life = peer.life + 1;
+        (fresh.last_generation, fresh.failed_greetings) = (generation, failed_greetings);
         self.peers[seat.index()] = fresh;
-        self.end_links(seat, out);
+        self.clear_queues(seat, out);
         out.push(Output::Discard(seat));
         self.publish_dialect(seat);
     }
 
-    /// Nothing that is queued for the component of a seat is written any more.
-    fn end_links(&self, seat: Seat, out: &mut Outputs) {
+    /// Drops the bytes that are queued for a seat.
+    fn clear_queues(&self, seat: Seat, out: &mut Outputs) {
         out.clear(Link::main(seat));
         out.clear(Link::relay(seat));
     }
 
-    /// Notes what a line has told of its sender: the greeting that a component understood, for the
-    /// next run; an outer conductor whose protocol versions are no numbers.
+    /// Records what the last line has shown about its sender: which greeting a component understands, for later runs,
+    /// or that the protocol versions of the outer conductor are not numbers.
     pub(crate) fn record_greeting(&mut self, seat: Seat, out: &mut Outputs) {
         let peer = &mut self.peers[seat.index()];
         if seat == Seat::OUTER {
@@ -147,7 +153,7 @@ impl Core {
         }
     }
 
-    /// Forgets the remembered greeting of a component that ends without having shown that it understands it.
+    /// Deletes the saved greeting of a component that ends before it has shown that it understands this greeting.
     pub(crate) fn forget_unconfirmed_greeting(&mut self, seat: Seat, out: &mut Outputs) {
         if seat.is_component()
             && self.peers[seat.index()].dialect.proxy().is_some_and(Proxy::is_guessing)
@@ -156,24 +162,24 @@ impl Core {
         }
     }
 
-    /// A component has ended, or is treated as if it had.
+    /// Reports to the stages that a component has ended, or is treated as ended.
     pub(crate) fn end(&mut self, seat: Seat, how: ExitCause, out: &mut Outputs) {
         self.forget_unconfirmed_greeting(seat, out);
-        let last_words = self.peer_mut(seat).last_words();
+        let last_words = self.peer_mut(seat).final_output();
         self.apply(
             StageInput::Left { seat, why: Exit { cause: how, last_output: last_words } },
             out,
         );
     }
 
-    /// A component was silent for too long. If it has refused an earlier greeting with an error of its own,
-    /// that error is the answer to `initialize`, and the editor may try again.
+    /// Handles a component that has exceeded a timeout. If the component has answered an earlier greeting with an error,
+    /// that error becomes the answer to `initialize`, and the editor may try again.
     pub(crate) fn give_up(&mut self, seat: Seat, how: ExitCause, out: &mut Outputs) {
-        let stood = self.router().was_initialized(seat);
+        let has_been_up = self.router().was_initialized(seat);
         let proxy = self.peers[seat.index()].dialect.proxy_mut();
-        let refused = proxy.filter(|it| !stood && it.was_refused() && it.awaits_first_line());
-        let told = refused.and_then(|it| it.stop_waiting(out.queue_mut(Link::main(seat))));
-        match told {
+        let refused = proxy.filter(|it| !has_been_up && it.was_refused() && it.awaits_first_line());
+        let answer = refused.and_then(|it| it.stop_waiting(out.queue_mut(Link::main(seat))));
+        match answer {
             Some((toward, message)) => {
                 self.apply(StageInput::Arrived { from: seat, toward, message }, out);
             }
@@ -181,15 +187,15 @@ impl Core {
         }
     }
 
-    /// Pokes or kills components that do not react to their greeting.
+    /// Sends another line to components that do not react to their greeting, or kills them.
     pub(crate) fn check_greeting_timeouts(&mut self, out: &mut Outputs) {
         let deadline = self.router().handshake_deadline();
         for index in 1..self.peers.len() {
-            if !self.peers[index].has_greeting_timer() {
+            if !self.peers[index].needs_greeting_check() {
                 continue;
             }
             let (seat, now) = (Seat(index as u16), self.now);
-            match self.peers[index].silence(now, deadline) {
+            match self.peers[index].check_greeting(now, deadline) {
                 GreetingAction::Wait => {}
                 GreetingAction::Poke => {
                     let proxy = self.peers[index].dialect.proxy_mut();
@@ -200,13 +206,13 @@ impl Core {
         }
     }
 
-    /// A line was for the dialect itself, which may now need something that is not spelling.
+    /// Handles a line that was part of the handshake. The dialect may now need something that only the core can do.
     pub(crate) fn on_handshake(&mut self, seat: Seat, out: &mut Outputs) {
         self.record_greeting(seat, out);
         let peer = &mut self.peers[seat.index()];
         peer.reset_greeting_timer();
         if peer.dialect.proxy().is_some_and(Proxy::needs_restart) {
-            // Its end is handled like any other; then it is restarted with another greeting.
+            // When its exit is reported, it is started again with another greeting.
             out.push(Output::Kill(seat));
         }
         if peer.dialect.proxy().is_some_and(Proxy::needs_successor) && !peer.awaits_relay {
@@ -223,7 +229,7 @@ impl Core {
         }
     }
 
-    /// A place is open where the relay of an SCP proxy may connect.
+    /// The listener for the relay of an SCP proxy is open, or could not be opened.
     pub(crate) fn on_relay_opened(
         &mut self,
         seat: Seat,
@@ -231,23 +237,27 @@ impl Core {
         out: &mut Outputs,
     ) {
         if let Err(error) = &servers {
-            self.warn(seat, format!("no relay for an SCP proxy: {error}"), out);
+            self.warn(
+                seat,
+                format!("cannot open a listener for the relay of an SCP proxy: {error}"),
+                out,
+            );
         }
         let queue = out.queue_mut(Link::main(seat));
         let proxy = self.peers[seat.index()].dialect.proxy_mut();
-        let told = proxy.and_then(|it| it.set_successor(servers.ok(), queue));
-        if let Some((toward, message)) = told {
+        let answer = proxy.and_then(|it| it.set_successor(servers.ok(), queue));
+        if let Some((toward, message)) = answer {
             self.apply(StageInput::Arrived { from: seat, toward, message }, out);
         }
     }
 
-    /// The relay that an SCP proxy has started is its second link.
-    pub(crate) fn on_relay_joined(&mut self, seat: Seat) {
-        let asked = self.router().handshake(seat).and_then(|greeted| greeted.params.clone());
-        self.peer_mut(seat).joined(Dialect::Relay(Box::new(Relay::new(asked))));
+    /// The relay that an SCP proxy has started has connected. It becomes the second link of the seat.
+    pub(crate) fn on_relay_connected(&mut self, seat: Seat) {
+        let asked = self.router().handshake(seat).and_then(|handshake| handshake.params.clone());
+        self.peer_mut(seat).relay_connected(Dialect::Relay(Box::new(Relay::new(asked))));
     }
 
-    /// An SCP editor has named the successors of this chain: they complete it, and the last one is its agent.
+    /// Completes the chain with the components that an SCP editor has named. The last one is the agent.
     pub(crate) fn on_extended(&mut self, setup: Result<Box<Setup>, String>, out: &mut Outputs) {
         let Some(initialize) = self.extension.take() else { return };
         match setup {
@@ -271,7 +281,7 @@ impl Core {
     }
 }
 
-/// Forgets the greeting that a component understood in an earlier run: it did not understand it in this one.
+/// Deletes the saved greeting of a component that did not understand it in this run.
 fn forget(setup: &mut Setup, seat: Seat, out: &mut Outputs) {
     if let Some(facts) = setup.facts.get_mut(seat.index() - 1) {
         facts.greeting = None;

@@ -1,4 +1,4 @@
-//! What the core knows of the peer in a seat: the dialects of its links, its process, and signs of its end.
+//! The state of the peer in a seat: the dialects of its links, its process, and whether it has ended.
 
 use acp_wire::dialect::{Generation, Greeting, Proxy};
 use acp_wire::{Dialect, Side};
@@ -8,119 +8,125 @@ use crate::flow_control::Watermarks;
 use crate::input::{Link, Outputs, Port};
 use crate::lost_answers::{LostAnswers, NullIdErrors};
 
-/// A component that has closed its pipes has so many milliseconds to end, and so to show why.
-const PARTING: u64 = 1_000;
+/// How long the core waits for the exit status of a component that has closed its pipes, in milliseconds.
+const EXIT_TIMEOUT: u64 = 1_000;
 
-/// If the output of a component is still open so many milliseconds after its end, a process that it
-/// has left behind holds it.
-const REMAINDER: u64 = 200;
+/// How long the core waits for the rest of the output after a process has exited, in milliseconds. If the pipe is still
+/// open then, a child process holds it.
+const DRAIN_TIMEOUT: u64 = 200;
 
-/// A component that does not react to its greeting is sent another line after so many milliseconds: a program
-/// that an unknown greeting has broken often ends only with the next line.
-const POKE: u64 = 2_000;
+/// After how many milliseconds a component that does not react to its greeting is sent another line. Some programs
+/// that fail on an unknown greeting exit only when they read the next line.
+const POKE_DELAY: u64 = 2_000;
 
-/// How many lines of a component's standard error are kept for error messages.
+/// How many lines of a component's output are kept for its crash report.
 const MAX_OUTPUT_LINES: usize = 20;
 
+/// The peer in a seat: a component, or the outer pipe.
 #[derive(Debug)]
 pub struct Peer {
-    pub dialect: Dialect,
-    pub relay: Option<Dialect>,
+    /// The dialect of the main link.
+    pub(crate) dialect: Dialect,
+    /// The dialect of the relay link, once a relay has connected.
+    pub(crate) relay: Option<Dialect>,
     main_pipe: Pipe,
     relay_pipe: Pipe,
-    /// Its process runs.
-    pub running: bool,
-    /// How many components have sat here before.
+    /// Whether its process runs.
+    pub(crate) is_running: bool,
+    /// The number of its process among all processes of this seat. The first process is number 0.
     pub life: u32,
-    /// When it was started.
+    /// When its process was started.
     pub since: Option<Time>,
-    pub termination: Termination,
+    pub(crate) termination: Termination,
     recent_output: Vec<String>,
-    /// It is remembered which greeting it understands.
-    pub greeting_recorded: bool,
-    /// What the components in this seat have spoken before.
-    pub known: Option<Generation>,
-    /// The last component did not understand the greeting of the one before it: the greetings that have
-    /// failed since.
-    pub probing: Option<Vec<Greeting>>,
-    /// The shell was asked to let a relay connect.
-    pub awaits_relay: bool,
-    /// Answers of this component that could not be read, and could not be matched with a request yet.
-    pub lost: LostAnswers,
-    /// Whether its errors without an id can mean something else than a request.
-    pub null_id_errors: NullIdErrors,
+    /// Whether the shell was told which greeting the component understands.
+    pub(crate) greeting_recorded: bool,
+    /// The generation of the last process in this seat that understood its greeting.
+    pub(crate) last_generation: Option<Generation>,
+    /// The greetings that the last processes in this seat did not understand, while not all greetings have been tried.
+    pub(crate) failed_greetings: Option<Vec<Greeting>>,
+    /// Whether the shell was asked for a relay listener.
+    pub(crate) awaits_relay: bool,
+    /// Unreadable answers of this component that have not been matched with a request yet.
+    pub(crate) lost: LostAnswers,
+    /// Whether an error without an id can only be the answer to a request.
+    pub(crate) null_id_errors: NullIdErrors,
     greeting_timer: Option<GreetingTimer>,
 }
 
 /// One link of a peer.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Pipe {
-    /// The peer may write more.
+    /// Whether the peer's output is open.
     pub open: bool,
-    /// The peer reads.
+    /// Whether the peer's input is open.
     pub writable: bool,
-    /// It is not read, because a queue that it feeds is full.
+    /// Whether the link is not read, because a queue that it feeds is full.
     pub paused: bool,
-    /// It has sent something that is not read.
+    /// Whether a paused link has unread bytes.
     pub readable: bool,
-    /// When it last read something, or the first message was queued that it has not read.
+    /// If bytes are queued: when the peer last read something, or the first of these bytes was queued.
     pub unread_since: Option<Time>,
-    /// Its queue went over [`Watermarks::high`] and is not yet under [`Watermarks::low`].
+    /// Whether the queue exceeded [`Watermarks::high`] and has not drained below [`Watermarks::low`] since.
     pub full: bool,
 }
 
 impl Pipe {
-    /// The peer has written something that is not read.
+    /// Whether the link is paused and has unread bytes.
     pub fn is_blocked(&self) -> bool {
         self.paused && self.readable
     }
 }
 
-/// What points to the end of a peer.
+/// What is known about the end of a peer.
 #[derive(Debug, Default)]
-pub struct Termination {
-    /// Its process has ended.
-    how: Option<ExitCause>,
-    /// It has closed its output, or its input.
+pub(crate) struct Termination {
+    /// How its process has ended.
+    exit: Option<ExitCause>,
+    /// Which pipe it has closed.
     closed: Option<ExitCause>,
-    /// When the first of these was seen.
+    /// When the first of these was reported.
     since: Option<Time>,
-    /// This was acted on.
-    pub left: bool,
+    /// Whether the stages know of it.
+    pub(crate) is_handled: bool,
 }
 
-/// A greeting that has met with silence.
+/// The timers of a greeting that has not been answered.
 #[derive(Debug)]
 struct GreetingTimer {
-    /// When to send another line, if that is still to be done.
+    /// When to send another line, if that has not been done.
     poke: Option<Time>,
-    /// When to kill the component, to begin again with another greeting.
+    /// When to kill the component, to start it again with another greeting.
     give_up: Option<Time>,
 }
 
-/// What to do about a component that does not react to its greeting.
+/// What to do about a component that has not answered its greeting.
 #[derive(Debug, PartialEq, Eq)]
-pub enum GreetingAction {
+pub(crate) enum GreetingAction {
+    /// Nothing.
     Wait,
+    /// Send another line.
     Poke,
+    /// Kill it.
     Kill,
 }
 
 impl Peer {
-    pub fn new(dialect: Dialect) -> Peer {
+    /// A peer whose process has not been started.
+    pub(crate) fn new(dialect: Dialect) -> Peer {
         Peer {
             dialect,
             relay: None,
             main_pipe: Pipe::default(),
             relay_pipe: Pipe::default(),
-            running: false,
+            is_running: false,
             life: 0,
             since: None,
             termination: Termination::default(),
             recent_output: Vec::new(),
             greeting_recorded: false,
-            known: None,
-            probing: None,
+            last_generation: None,
+            failed_greetings: None,
             awaits_relay: false,
             lost: LostAnswers::default(),
             null_id_errors: NullIdErrors::default(),
@@ -128,6 +134,7 @@ impl Peer {
         }
     }
 
+    /// The state of one of its links.
     pub fn pipe(&self, port: Port) -> &Pipe {
         match port {
             Port::Main => &self.main_pipe,
@@ -135,169 +142,180 @@ impl Peer {
         }
     }
 
-    pub fn pipe_mut(&mut self, port: Port) -> &mut Pipe {
+    pub(crate) fn pipe_mut(&mut self, port: Port) -> &mut Pipe {
         match port {
             Port::Main => &mut self.main_pipe,
             Port::Relay => &mut self.relay_pipe,
         }
     }
 
-    pub fn ports(&self) -> impl Iterator<Item = Port> + use<> {
+    /// The links that it has.
+    pub(crate) fn ports(&self) -> impl Iterator<Item = Port> + use<> {
         let relay = self.relay.is_some().then_some(Port::Relay);
         std::iter::once(Port::Main).chain(relay)
     }
 
-    pub fn dialect_at(&mut self, port: Port) -> Option<&mut Dialect> {
+    /// The dialect of one of its links.
+    pub(crate) fn dialect_at(&mut self, port: Port) -> Option<&mut Dialect> {
         match port {
             Port::Main => Some(&mut self.dialect),
             Port::Relay => self.relay.as_mut(),
         }
     }
 
-    /// The link for what travels toward that side: an SCP proxy has one for each.
-    pub fn port_toward(&self, side: Side) -> Port {
+    /// The link for messages that travel toward a side. An SCP proxy has one link for each side.
+    pub(crate) fn port_toward(&self, side: Side) -> Port {
         match side {
             Side::Editor if self.relay.is_some() => Port::Relay,
             _ => Port::Main,
         }
     }
 
-    /// How many bytes wait in the dialect until it is known how to spell them.
-    pub fn backlog(&self, port: Port) -> usize {
+    /// How many bytes wait in the dialect until the handshake has shown how to encode them.
+    pub(crate) fn backlog(&self, port: Port) -> usize {
         match port {
             Port::Main => self.dialect.held_bytes(),
             Port::Relay => self.relay.as_ref().map_or(0, |it| it.held_bytes()),
         }
     }
 
-    /// A process has been started: it can be read and written.
-    pub fn started(&mut self, now: Time) {
-        self.running = true;
+    /// Its process is being started.
+    pub(crate) fn started(&mut self, now: Time) {
+        self.is_running = true;
         self.since = Some(now);
         self.opened();
     }
 
-    /// The main link can be read and written. That of the editor is from the beginning.
-    pub fn opened(&mut self) {
+    /// Opens the main link. The link of the editor is open from the beginning.
+    pub(crate) fn opened(&mut self) {
         self.main_pipe = Pipe { open: true, writable: true, ..Pipe::default() };
     }
 
-    pub fn joined(&mut self, relay: Dialect) {
+    /// Its relay has connected.
+    pub(crate) fn relay_connected(&mut self, relay: Dialect) {
         self.relay = Some(relay);
         self.relay_pipe = Pipe { open: true, writable: true, ..Pipe::default() };
     }
 
-    /// Adds to the last words.
-    pub fn add_output_line(&mut self, line: String) {
+    /// Adds a line to the recent output.
+    pub(crate) fn add_output_line(&mut self, line: String) {
         if self.recent_output.len() == MAX_OUTPUT_LINES {
             self.recent_output.remove(0);
         }
         self.recent_output.push(line);
     }
 
+    /// The last lines of its standard error, and lines of its standard output that were not messages.
     pub fn recent_output(&self) -> &[String] {
         &self.recent_output
     }
 
-    /// The last words, and which greetings were not understood.
-    pub fn last_words(&mut self) -> Vec<String> {
+    /// The recent output for a crash report, with the greetings that the component did not understand.
+    pub(crate) fn final_output(&mut self) -> Vec<String> {
         if let Some(tried) = self.dialect.proxy().and_then(Proxy::attempts_summary) {
-            self.add_output_line(format!("(greeted in vain) {tried}"));
+            self.add_output_line(format!("(greetings that failed) {tried}"));
         }
         self.recent_output.clone()
     }
 
-    /// It has more to say and is not read.
-    fn is_held(&self) -> bool {
+    /// Whether its output is open and paused, or has unread bytes.
+    fn has_unread_output(&self) -> bool {
         self.main_pipe.open && (self.main_pipe.paused || self.main_pipe.readable)
     }
 
-    /// How it ended, once everything that it said has been handled.
-    pub fn confirmed_end(&self, now: Time, outer: bool) -> Option<ExitCause> {
-        let since = self.termination.since.filter(|_| !self.termination.left)?;
+    /// How it ended, once all its output has been handled.
+    pub(crate) fn confirmed_end(&self, now: Time, outer: bool) -> Option<ExitCause> {
+        let since = self.termination.since.filter(|_| !self.termination.is_handled)?;
         let drained = !self.main_pipe.open;
-        match (&self.termination.how, &self.termination.closed) {
-            (Some(how), _) if drained || (!self.is_held() && since.plus(REMAINDER) <= now) => {
+        match (&self.termination.exit, &self.termination.closed) {
+            (Some(how), _)
+                if drained || (!self.has_unread_output() && since.plus(DRAIN_TIMEOUT) <= now) =>
+            {
                 Some(how.clone())
             }
-            (None, Some(how)) if outer || since.plus(PARTING) <= now => Some(how.clone()),
+            (None, Some(how)) if outer || since.plus(EXIT_TIMEOUT) <= now => Some(how.clone()),
             _ => None,
         }
     }
 
-    /// When to look again whether it has ended.
-    pub fn end_deadline(&self) -> Option<Time> {
-        let since = self.termination.since.filter(|_| !self.termination.left && !self.is_held())?;
-        Some(since.plus(if self.termination.how.is_some() { REMAINDER } else { PARTING }))
+    /// When to check again whether it has ended.
+    pub(crate) fn end_deadline(&self) -> Option<Time> {
+        let since = self
+            .termination
+            .since
+            .filter(|_| !self.termination.is_handled && !self.has_unread_output())?;
+        Some(since.plus(if self.termination.exit.is_some() { DRAIN_TIMEOUT } else { EXIT_TIMEOUT }))
     }
 
-    /// What to do about a greeting that meets with silence, and when to look again. `deadline` is the end of
-    /// the time for the whole greeting.
-    pub fn silence(&mut self, now: Time, deadline: Option<Time>) -> GreetingAction {
+    /// Decides what to do about a greeting that has not been answered, and updates its timers. `deadline` is the end
+    /// of the time limit for the whole handshake.
+    pub(crate) fn check_greeting(&mut self, now: Time, deadline: Option<Time>) -> GreetingAction {
         if !self.awaits_first_line() {
             self.greeting_timer = None;
             return GreetingAction::Wait;
         }
         let is_guess = self.dialect.proxy().is_some_and(Proxy::is_guessing);
         let can_begin_again = self.can_begin_again();
-        let quiet = self.greeting_timer.get_or_insert_with(|| GreetingTimer {
-            poke: Some(now.plus(POKE)),
-            // A greeting that is only a guess must leave time for all the others.
+        let timer = self.greeting_timer.get_or_insert_with(|| GreetingTimer {
+            poke: Some(now.plus(POKE_DELAY)),
+            // A greeting that is only a guess must leave time to try all the others.
             give_up: deadline.map(|deadline| {
                 let left = deadline.0.saturating_sub(now.0);
                 now.plus(left * if is_guess { 1 } else { 2 } / 3)
             }),
         });
-        if let Some(due) = quiet.poke {
+        if let Some(due) = timer.poke {
             if due > now {
                 return GreetingAction::Wait;
             }
-            quiet.poke = None;
+            timer.poke = None;
             return GreetingAction::Poke;
         }
-        match quiet.give_up.filter(|due| *due <= now && can_begin_again) {
+        match timer.give_up.filter(|due| *due <= now && can_begin_again) {
             Some(_) => {
-                quiet.give_up = None;
+                timer.give_up = None;
                 GreetingAction::Kill
             }
             None => GreetingAction::Wait,
         }
     }
 
+    /// Whether the component has not yet reacted to its greeting.
     fn awaits_first_line(&self) -> bool {
-        self.running && self.dialect.proxy().is_some_and(Proxy::awaits_first_line)
+        self.is_running && self.dialect.proxy().is_some_and(Proxy::awaits_first_line)
     }
 
+    /// Whether there is a greeting that has not been tried.
     fn can_begin_again(&self) -> bool {
         self.dialect.proxy().is_some_and(Proxy::can_retry)
     }
 
-    /// Whether [`silence`](Peer::silence) has to be looked after.
-    pub fn has_greeting_timer(&self) -> bool {
+    /// Whether [`check_greeting`](Peer::check_greeting) has to be called.
+    pub(crate) fn needs_greeting_check(&self) -> bool {
         self.greeting_timer.is_some() || (!self.greeting_recorded && self.awaits_first_line())
     }
 
-    /// Whether flow control has to look at it: a queue is full, or a link is not read.
-    pub fn is_regulated(&self) -> bool {
+    /// Whether flow control has to look at it: a queue is full, or a link is paused.
+    pub(crate) fn needs_flow_control(&self) -> bool {
         let is_it = |pipe: &Pipe| pipe.full || pipe.paused;
         is_it(&self.main_pipe) || is_it(&self.relay_pipe)
     }
 
-    /// When to look after a silence again.
-    pub fn handshake_deadline(&self) -> Option<Time> {
-        let quiet = self.greeting_timer.as_ref()?;
-        quiet.poke.or(quiet.give_up.filter(|_| self.can_begin_again()))
+    /// When to call [`check_greeting`](Peer::check_greeting) again.
+    pub(crate) fn handshake_deadline(&self) -> Option<Time> {
+        let timer = self.greeting_timer.as_ref()?;
+        timer.poke.or(timer.give_up.filter(|_| self.can_begin_again()))
     }
 
-    /// It has answered a greeting, and may have been sent another one: the time begins now.
-    pub fn reset_greeting_timer(&mut self) {
+    /// Resets the timers: it has reacted to a greeting, and may have been sent another one.
+    pub(crate) fn reset_greeting_timer(&mut self) {
         self.greeting_timer = None;
     }
 
-    /// Makes room for the next component. Gives the last words of this one.
-    pub fn vacate(&mut self) -> Vec<String> {
+    /// Prepares the seat for the next process. Returns the recent output of the last one.
+    pub(crate) fn reset(&mut self) -> Vec<String> {
         self.since = None;
-        self.running = false;
+        self.is_running = false;
         self.relay = None;
         self.awaits_relay = false;
         (self.main_pipe, self.relay_pipe) = (Pipe::default(), Pipe::default());
@@ -309,20 +327,20 @@ impl Peer {
         std::mem::take(&mut self.recent_output)
     }
 
-    /// Something that was queued for a link was read.
-    pub fn note_read(&mut self, now: Time, link: Link, out: &Outputs) {
-        let is_left = out.queued(link) + self.backlog(link.port) > 0;
-        self.pipe_mut(link.port).unread_since = is_left.then_some(now);
+    /// Bytes that were queued for a link have been written.
+    pub(crate) fn on_written(&mut self, now: Time, link: Link, out: &Outputs) {
+        let any_left = out.queued(link) + self.backlog(link.port) > 0;
+        self.pipe_mut(link.port).unread_since = any_left.then_some(now);
     }
 
-    /// If its queue is full: since when it has read nothing.
-    pub fn full_since(&self) -> Option<Time> {
+    /// If a queue is full: since when the peer has read nothing.
+    pub(crate) fn full_since(&self) -> Option<Time> {
         let pipes = [&self.main_pipe, &self.relay_pipe].into_iter();
         pipes.filter(|pipe| pipe.full).filter_map(|pipe| pipe.unread_since).min()
     }
 
-    /// A link was written to, or drained.
-    pub fn update_full(&mut self, link: Link, marks: Watermarks, out: &Outputs) {
+    /// Updates whether the queue of a link is full.
+    pub(crate) fn update_full(&mut self, link: Link, marks: Watermarks, out: &Outputs) {
         let queued = out.queued(link) + self.backlog(link.port);
         let pipe = self.pipe_mut(link.port);
         pipe.full = queued > if pipe.full { marks.low } else { marks.high };
@@ -330,19 +348,21 @@ impl Peer {
 }
 
 impl Termination {
-    /// What was not read before can be read now: the time for the rest of the output begins.
-    pub fn restart(&mut self, now: Time) {
+    /// Restarts the timeout for the rest of the output: the link has been resumed.
+    pub(crate) fn restart_timeout(&mut self, now: Time) {
         self.since = self.since.map(|_| now);
     }
 
-    pub fn ended(&mut self, now: Time, how: ExitCause) {
+    /// The process has ended.
+    pub(crate) fn on_exit(&mut self, now: Time, how: ExitCause) {
         self.since.get_or_insert(now);
-        self.how.get_or_insert(how);
+        self.exit.get_or_insert(how);
     }
 
-    pub fn closed(&mut self, now: Time, how: ExitCause) {
+    /// A pipe has been closed.
+    pub(crate) fn on_pipe_closed(&mut self, now: Time, how: ExitCause) {
         self.since.get_or_insert(now);
-        // That the peer does not read says more than that it writes no more.
+        // A closed input tells more about the cause than a closed output.
         if how == ExitCause::ClosedInput || self.closed.is_none() {
             self.closed = Some(how);
         }

@@ -1,31 +1,31 @@
-//! What waits to be written to one peer.
+//! The queue of bytes to write to one link.
 //!
-//! Short pieces are copied into one buffer, so that many lines need one write. A long payload stays where it was
-//! read: the queue only holds on to it, and it is written together with what is before and behind it.
+//! Short pieces are copied into one buffer, so that many lines need one write. A long payload is not copied: the queue
+//! keeps a reference to it, and a vectored write sends it together with the pieces around it.
 
 use std::collections::VecDeque;
 
 use acp_wire::Sink;
 use bytes::Bytes;
 
-/// A buffer that grew beyond this is given back once it is written.
-const KEEP: usize = 1024 * 1024;
+/// The capacity that an empty buffer keeps, in bytes. A larger buffer is freed.
+const MAX_KEPT: usize = 1024 * 1024;
 
-/// How many pieces are handed to the operating system at once.
+/// The maximum number of slices in one vectored write.
 pub const MAX_SLICES: usize = 16;
 
 /// Bytes in the order in which they are to be written.
 #[derive(Debug, Default)]
 pub struct Queue {
-    /// What comes before `last`. Empty unless a long payload is queued.
+    /// The pieces before `last`. Empty unless a long payload is queued.
     pieces: VecDeque<Piece>,
     /// The end of the queue, to which short pieces are appended.
     last: Vec<u8>,
-    /// How many bytes of the first piece are written; of `last`, if there is no other.
+    /// How many bytes of the first piece are already written. If there are no pieces, of `last`.
     written: usize,
-    /// How many bytes there are in `pieces`, written ones included.
+    /// The total length of `pieces`, including written bytes.
     before: usize,
-    /// How many bytes have left the queue so far: were written, or dropped.
+    /// How many bytes have left the queue so far, written or dropped.
     left: u64,
 }
 
@@ -70,16 +70,17 @@ impl Sink for Queue {
 }
 
 impl Queue {
-    /// How many bytes are yet to be written.
+    /// How many bytes are not written yet.
     pub fn len(&self) -> usize {
         self.before + self.last.len() - self.written
     }
 
+    /// Whether all bytes are written.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Drops everything.
+    /// Drops all bytes.
     pub fn clear(&mut self) {
         *self = Queue { left: self.progress().appended, ..Queue::default() };
     }
@@ -88,7 +89,7 @@ impl Queue {
         Progress { appended: self.left + self.len() as u64, left: self.left }
     }
 
-    /// A copy of the last bytes that were appended, so many of them.
+    /// A copy of the last `count` bytes.
     pub(crate) fn copy_end(&self, count: usize) -> Vec<u8> {
         let mut end = Vec::with_capacity(count);
         let mut skip = self.before + self.last.len() - count;
@@ -99,7 +100,7 @@ impl Queue {
         end
     }
 
-    /// What is to be written next, and how many slices that is.
+    /// The slices to write next, and their number.
     pub fn slices(&self) -> ([&[u8]; MAX_SLICES], usize) {
         let mut slices = [&[][..]; MAX_SLICES];
         let pieces = self.pieces.iter().map(Piece::bytes).chain([self.last.as_slice()]);
@@ -112,7 +113,7 @@ impl Queue {
         (slices, count)
     }
 
-    /// So many more bytes are written.
+    /// Removes bytes that were written.
     pub(crate) fn advance(&mut self, count: usize) {
         let count = count.min(self.len());
         self.left += count as u64;
@@ -130,10 +131,10 @@ impl Queue {
         if self.written == self.last.len() {
             self.last.clear();
             self.written = 0;
-            if self.last.capacity() > KEEP {
+            if self.last.capacity() > MAX_KEPT {
                 self.last = Vec::new();
             }
-        } else if self.written > KEEP && self.written > self.last.len() / 2 {
+        } else if self.written > MAX_KEPT && self.written > self.last.len() / 2 {
             self.last.drain(..self.written);
             self.written = 0;
         }
@@ -144,7 +145,7 @@ impl Queue {
 mod tests {
     use super::*;
 
-    /// Writes so many bytes at a time.
+    /// Writes the queue in steps of `at_once` bytes.
     fn write(queue: &mut Queue, at_once: usize) -> Vec<u8> {
         let mut written = Vec::new();
         while !queue.is_empty() {
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn short_and_long_pieces_are_written_in_their_order() {
+    fn short_and_long_pieces_are_written_in_order() {
         for at_once in [1, 2, 3, 7, 1000] {
             let mut queue = Queue::default();
             for round in 0..3 {
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_counts_what_goes_through_it() {
+    fn a_queue_counts_appended_and_written_bytes() {
         let mut queue = Queue::default();
         queue.short().extend_from_slice(b"ab");
         queue.long(&Bytes::from_static(b"cde"));
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_is_not_copied() {
+    fn a_long_payload_is_not_copied() {
         let payload = Bytes::from(vec![b'x'; 100]);
         let mut queue = Queue::default();
         queue.short().extend_from_slice(b"{");

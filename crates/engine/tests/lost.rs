@@ -70,7 +70,7 @@ fn an_error_without_an_id_answers_the_only_request() {
         agent  < a #1 {}
         agent  > error null {"code":-32700,"message":"cannot parse"}
         warned of agent: the line was the answer to one of 1 requests (a)
-        editor < error 5 …could not read a request, and said so without its id: -32700, \"cannot parse\"; …
+        editor < error 5 …could not read a request, and reported this without the id of the request: -32700, \"cannot parse\"; …
         editor > b 6 {}
         agent  < b #2 {}
         agent  > error null {"code":-32601,"message":"another error says nothing of the kind"}
@@ -87,7 +87,7 @@ fn the_asker_is_told_that_an_answer_could_not_be_read() {
         agent  < a #1 {}
         agent  > {"jsonrpc":"2.0","id":"#1","result":tru}
         warned of agent: agent 'agent' sent a bad line: …
-        editor < error 5 {"code":-32603,"message":"agent 'agent' sent a bad line: …; so its answer could not be read; send the request again; …"}
+        editor < error 5 {"code":-32603,"message":"agent 'agent' sent a bad line: …; its answer could not be read; send the request again; …"}
         "##,
     );
 }

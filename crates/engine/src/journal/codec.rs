@@ -23,11 +23,11 @@ pub(super) struct Object<'a> {
 }
 
 impl<'a> Object<'a> {
-    pub fn begin(out: &'a mut Vec<u8>) -> Object<'a> {
+    pub(super) fn begin(out: &'a mut Vec<u8>) -> Object<'a> {
         Object { out, separator: b'{' }
     }
 
-    pub fn member(&mut self, key: &str, value: &impl Codec) {
+    pub(super) fn member(&mut self, key: &str, value: &impl Codec) {
         self.out.push(self.separator);
         self.separator = b',';
         write_string(key, self.out);
@@ -35,7 +35,7 @@ impl<'a> Object<'a> {
         value.write(self.out);
     }
 
-    pub fn end(self) {
+    pub(super) fn end(self) {
         self.out.push(b'}');
     }
 }

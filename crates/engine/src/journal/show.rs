@@ -11,7 +11,7 @@ use crate::input::{Command, Input, Line, Link, Observation, Output, Port};
 const LONGEST: usize = 100;
 
 /// An input, with its time in seconds.
-pub fn input(chain: &Chain, at: Time, input: &Input) -> String {
+pub(super) fn input(chain: &Chain, at: Time, input: &Input) -> String {
     format!("{:>6}.{:03}  {}", at.0 / 1000, at.0 % 1000, event(chain, input))
 }
 
@@ -72,7 +72,7 @@ fn event(chain: &Chain, input: &Input) -> String {
 }
 
 /// What came of an input, a line each.
-pub fn effects(chain: &Chain, effects: &Effects, lines: &mut Vec<String>) {
+pub(super) fn effects(chain: &Chain, effects: &Effects, lines: &mut Vec<String>) {
     const INDENT: &str = "              ";
     for output in &effects.outputs {
         lines.push(format!("{INDENT}{}", action(chain, output)));

@@ -5,45 +5,45 @@ use std::ops::Range;
 use router::Seat;
 
 #[derive(Debug)]
-pub struct BySeat<T>(Vec<T>);
+pub(super) struct BySeat<T>(Vec<T>);
 
 impl<T: Default> BySeat<T> {
-    pub fn new(count: usize) -> BySeat<T> {
+    pub(super) fn new(count: usize) -> BySeat<T> {
         BySeat(std::iter::repeat_with(T::default).take(count).collect())
     }
 }
 
 impl<T> BySeat<T> {
     /// The outer pipe has none.
-    pub fn get(&self, seat: Seat) -> Option<&T> {
+    pub(super) fn get(&self, seat: Seat) -> Option<&T> {
         self.0.get(seat.index().checked_sub(1)?)
     }
 
-    pub fn get_mut(&mut self, seat: Seat) -> Option<&mut T> {
+    pub(super) fn get_mut(&mut self, seat: Seat) -> Option<&mut T> {
         self.0.get_mut(seat.index().checked_sub(1)?)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &T> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
         self.0.iter()
     }
 
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.0.iter_mut()
     }
 
     /// The values of the components between the editor and this seat. For the outer pipe these are all
     /// values: in a chain that is a proxy, the outer pipe also comes after the last component.
-    pub fn before(&self, seat: Seat) -> &[T] {
+    pub(super) fn before(&self, seat: Seat) -> &[T] {
         &self.0[self.range_before(seat)]
     }
 
-    pub fn before_mut(&mut self, seat: Seat) -> &mut [T] {
+    pub(super) fn before_mut(&mut self, seat: Seat) -> &mut [T] {
         let range = self.range_before(seat);
         &mut self.0[range]
     }
 
     /// The values of the components between this seat and the agent.
-    pub fn behind(&self, seat: Seat) -> &[T] {
+    pub(super) fn behind(&self, seat: Seat) -> &[T] {
         &self.0[seat.index()..]
     }
 

@@ -19,7 +19,7 @@ pub(super) struct Failures {
 }
 
 impl Failures {
-    pub fn new(count: usize, seed: u64) -> Failures {
+    pub(super) fn new(count: usize, seed: u64) -> Failures {
         Failures { restarts: BySeat::new(count), random: seed | 1 }
     }
 
@@ -85,7 +85,7 @@ impl Stages {
         let untold = self.sessions.record(seat).map(Record::untold).unwrap_or_default();
         self.take_down(seat, why, plan, "is being restarted");
         if let Some(kind) = crashed_on {
-            self.route_around_poison(seat, kind);
+            self.mark_as_poison(seat, kind);
         }
         self.adopt_all(seat, untold);
         self.with_broker(|it, cx| it.component_down(seat, cx));

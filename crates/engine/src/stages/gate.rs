@@ -30,11 +30,16 @@ struct Held {
 }
 
 impl Gate {
-    pub fn new(count: usize) -> Gate {
+    pub(super) fn new(count: usize) -> Gate {
         Gate { closed: std::iter::repeat_with(|| None).take(count + 1).collect() }
     }
 
-    pub fn delivered(&mut self, router: &Router, hop: Hop, message: &mut Message) -> StageResult {
+    pub(super) fn delivered(
+        &mut self,
+        router: &Router,
+        hop: Hop,
+        message: &mut Message,
+    ) -> StageResult {
         // The next component in the seat would not understand the message.
         if router.state(hop.seat).is_some_and(SeatState::is_vacant) {
             return StageResult::Taken;
@@ -52,26 +57,26 @@ impl Gate {
     }
 
     /// Holds messages for a seat from now on.
-    pub fn close(&mut self, seat: Seat) {
+    pub(super) fn close(&mut self, seat: Seat) {
         self.closed[seat.index()].get_or_insert_default();
     }
 
     /// Holds no more messages for a seat. Gives those that were held, oldest first.
-    pub fn open(&mut self, seat: Seat) -> Option<VecDeque<(Side, Message)>> {
+    pub(super) fn open(&mut self, seat: Seat) -> Option<VecDeque<(Side, Message)>> {
         Some(self.closed.get_mut(seat.index())?.take()?.messages)
     }
 
-    pub fn is_closed(&self, seat: Seat) -> bool {
+    pub(super) fn is_closed(&self, seat: Seat) -> bool {
         self.closed[seat.index()].is_some()
     }
 
     /// How many messages are held for a seat, and how many bytes.
-    pub fn held(&self, seat: Seat) -> (usize, usize) {
+    pub(super) fn held(&self, seat: Seat) -> (usize, usize) {
         let held = self.closed[seat.index()].as_ref();
         held.map_or((0, 0), |held| (held.messages.len(), held.bytes))
     }
 
-    pub fn holds_any(&self) -> bool {
+    pub(super) fn holds_any(&self) -> bool {
         self.closed.iter().any(Option::is_some)
     }
 }

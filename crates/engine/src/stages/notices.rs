@@ -33,7 +33,7 @@ struct Notice {
 
 impl Notices {
     /// The editor is told something: it may be the answer to a prompt.
-    pub fn delivered(&mut self, hop: Hop, message: &Message) -> StageResult {
+    pub(super) fn delivered(&mut self, hop: Hop, message: &Message) -> StageResult {
         if hop.seat == Seat::OUTER
             && hop.toward == Side::Editor
             && !self.prompts.is_empty()
@@ -45,7 +45,7 @@ impl Notices {
     }
 
     /// How many prompts are open, for tests.
-    pub fn open(&self) -> usize {
+    pub(super) fn open(&self) -> usize {
         self.prompts.len()
     }
 

@@ -26,7 +26,7 @@ struct Orphan {
 
 /// A request to set up a session, on its way.
 #[derive(Debug)]
-pub struct Asked {
+pub(super) struct Asked {
     first: Seat,
     id: Id,
     /// If the request names it.
@@ -52,13 +52,13 @@ fn takes_up(method: &str) -> bool {
 
 /// A session that a component had in its hands when it died.
 #[derive(Debug)]
-pub struct UnreportedSession {
+pub(super) struct UnreportedSession {
     session: SessionId,
     is_new: bool,
 }
 
 impl UnreportedSession {
-    pub fn new(session: SessionId, method: &str) -> UnreportedSession {
+    pub(super) fn new(session: SessionId, method: &str) -> UnreportedSession {
         UnreportedSession { session, is_new: !takes_up(method) }
     }
 }
@@ -70,24 +70,24 @@ pub(super) struct Orphans {
 }
 
 impl Orphans {
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.list.len()
     }
 
     /// No component waits any more for the answer to this.
-    pub fn await_answer(&mut self, asked: Asked) {
+    pub(super) fn await_answer(&mut self, asked: Asked) {
         let Asked { first, id, session } = asked;
         self.list.push(Orphan { first, session, state: State::Asked(id) });
     }
 
     /// A session has ended: no component will take it up again.
-    pub fn close_kept(&mut self, session: &SessionId) {
+    pub(super) fn close_kept(&mut self, session: &SessionId) {
         let is_it = |it: &Orphan| it.session.as_deref() == Some(session);
         self.list.retain(|it| !(it.state == State::Kept && is_it(it)));
     }
 
     /// A component is asked to take up a session, or to work in it: the session belongs to it now.
-    pub fn claim(&mut self, to: Seat, message: &Message) {
+    pub(super) fn claim(&mut self, to: Seat, message: &Message) {
         if let Message::Request { id, call } = message
             && !self.list.is_empty()
             && !is_own_request(id)

@@ -189,7 +189,7 @@ impl SeatSuspects {
 
 impl Stages {
     /// A component has crashed on one kind of message for the second time: it is spared that kind.
-    pub(super) fn route_around_poison(&mut self, seat: Seat, kind: MessageKind) {
+    pub(super) fn mark_as_poison(&mut self, seat: Seat, kind: MessageKind) {
         let takes = self.router.chain().component(seat).map(|it| it.updates);
         if takes == Some(UpdateFilter::All) || !self.router.add_skip_rule(seat, kind.clone()) {
             return;
@@ -206,7 +206,7 @@ impl Stages {
     }
 
     /// A component is spared a kind of message that it crashed on in an earlier run.
-    pub fn spare(&mut self, seat: Seat, kind: MessageKind) {
+    pub fn restore_poison(&mut self, seat: Seat, kind: MessageKind) {
         let takes = self.router.chain().component(seat).map(|it| it.updates);
         if takes != Some(UpdateFilter::All) {
             self.router.add_skip_rule(seat, kind);

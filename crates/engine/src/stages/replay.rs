@@ -39,28 +39,28 @@ struct SeatReplay {
 }
 
 impl SessionReplay {
-    pub fn new(count: usize) -> SessionReplay {
+    pub(super) fn new(count: usize) -> SessionReplay {
         SessionReplay { by_seat: BySeat::new(count), lost: BTreeMap::new() }
     }
 
     /// The method of the request that a component is to answer.
-    pub fn method(&self, seat: Seat) -> String {
+    pub(super) fn method(&self, seat: Seat) -> String {
         let current = self.by_seat.get(seat).and_then(|it| it.current.as_ref());
         current.map(|it| it.lesson.call.method.name().into_owned()).unwrap_or_default()
     }
 
     /// Whether the agent has lost any session.
-    pub fn has_lost_any(&self) -> bool {
+    pub(super) fn has_lost_any(&self) -> bool {
         !self.lost.is_empty()
     }
 
     /// The agent has this session, perhaps again.
-    pub fn is_not_lost(&mut self, session: &SessionId) {
+    pub(super) fn is_not_lost(&mut self, session: &SessionId) {
         self.lost.remove(session);
     }
 
     /// A component is gone: what it was told counts for nothing.
-    pub fn parted(&mut self, seat: Seat) {
+    pub(super) fn parted(&mut self, seat: Seat) {
         if let Some(replay) = self.by_seat.get_mut(seat) {
             *replay = SeatReplay::default();
         }

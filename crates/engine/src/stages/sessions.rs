@@ -19,47 +19,47 @@ pub(super) struct Sessions {
 }
 
 impl Sessions {
-    pub fn new(count: usize) -> Sessions {
+    pub(super) fn new(count: usize) -> Sessions {
         Sessions { records: BySeat::new(count) }
     }
 
     /// What a component was told. The outer pipe has no record.
-    pub fn record(&self, seat: Seat) -> Option<&Record> {
+    pub(super) fn record(&self, seat: Seat) -> Option<&Record> {
         self.records.get(seat)
     }
 
-    pub fn record_mut(&mut self, seat: Seat) -> Option<&mut Record> {
+    pub(super) fn record_mut(&mut self, seat: Seat) -> Option<&mut Record> {
         self.records.get_mut(seat)
     }
 
     /// How many sessions are live, as far as is known.
-    pub fn live(&self) -> usize {
+    pub(super) fn live(&self) -> usize {
         self.records.iter().map(|record| record.sessions().len()).max().unwrap_or(0)
     }
 
     /// The sessions of the first component that has any: it knows them as the editor does.
-    pub fn of_first(&self) -> &[SessionSetup] {
+    pub(super) fn of_first(&self) -> &[SessionSetup] {
         let sessions = self.records.iter().map(Record::sessions);
         sessions.into_iter().find(|it| !it.is_empty()).unwrap_or_default()
     }
 
     /// Whether a component between the editor and this seat has a session.
-    pub fn is_known_before(&self, seat: Seat, session: &SessionId) -> bool {
+    pub(super) fn is_known_before(&self, seat: Seat, session: &SessionId) -> bool {
         let has = |record: &Record| record.sessions().iter().any(|it| it.session == *session);
         self.records.before(seat).iter().any(has)
     }
 
     /// No component has this session any more.
-    pub fn forget(&mut self, session: &SessionId) {
+    pub(super) fn forget(&mut self, session: &SessionId) {
         self.records.iter_mut().for_each(|record| record.forget(session));
     }
 
     /// How much is open, for tests.
-    pub fn open(&self) -> usize {
+    pub(super) fn open(&self) -> usize {
         self.records.iter().map(Record::open).sum()
     }
 
-    pub fn delivered(
+    pub(super) fn delivered(
         &mut self,
         cx: &Context,
         router: &Router,

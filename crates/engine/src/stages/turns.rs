@@ -24,7 +24,7 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    pub fn new(count: usize) -> Turns {
+    pub(super) fn new(count: usize) -> Turns {
         Turns { by_seat: BySeat::new(count), beyond: SeatTurns::default() }
     }
 
@@ -42,7 +42,7 @@ impl Turns {
     }
 
     /// A component is told something.
-    pub fn delivered(
+    pub(super) fn delivered(
         &mut self,
         cx: &Context,
         router: &Router,
@@ -60,12 +60,12 @@ impl Turns {
     }
 
     /// How much is open, for tests.
-    pub fn open(&self) -> usize {
+    pub(super) fn open(&self) -> usize {
         self.by_seat.iter().chain([&self.beyond]).map(SeatTurns::open).sum()
     }
 
     /// The sessions in which something goes on, as the editor knows them.
-    pub fn sessions(&self) -> BTreeSet<SessionId> {
+    pub(super) fn sessions(&self) -> BTreeSet<SessionId> {
         let going = self.by_seat.iter().map(|it| &it.going).find(|it| !it.is_empty());
         going.into_iter().flat_map(|going| going.keys().cloned()).collect()
     }
@@ -108,12 +108,12 @@ impl SeatTurns {
     }
 
     /// How many turns go on.
-    pub fn going(&self) -> usize {
+    pub(crate) fn going(&self) -> usize {
         self.going.len()
     }
 
     /// How much is open, for tests.
-    pub fn open(&self) -> usize {
+    pub(crate) fn open(&self) -> usize {
         self.asked.len() + self.going.len()
     }
 

@@ -99,12 +99,12 @@ impl Stages {
     }
 
     /// When a component that can be sent messages last gave a sign of life.
-    pub(crate) fn last_sign(&self, seat: Seat) -> Option<Time> {
+    pub(crate) fn last_activity(&self, seat: Seat) -> Option<Time> {
         self.watchdog.last(seat).filter(|_| self.can_act(seat))
     }
 
     /// A component cannot act, because it is not read: its time begins anew.
-    pub(crate) fn excuse(&mut self, now: Time, seat: Seat) {
+    pub(crate) fn restart_timeouts(&mut self, now: Time, seat: Seat) {
         self.cx.now = now;
         self.watchdog.unblocked(&self.cx, seat);
         self.router.restart_replay_timeout(now, seat);

@@ -15,7 +15,7 @@ use acp_wire::acp::Topic;
 /// The cancelled requests of one component. Whether one is overdue is asked after every message, so they are
 /// sorted for that question.
 #[derive(Debug, Default)]
-pub struct Cancelled {
+pub(crate) struct Cancelled {
     /// When it was cancelled, and its method, by its id.
     requests: BTreeMap<Id, (Time, String)>,
     /// By method, oldest first.
@@ -24,7 +24,7 @@ pub struct Cancelled {
 
 impl Cancelled {
     /// A request is cancelled. That it was cancelled before does not give it more time.
-    pub fn insert(&mut self, id: &Id, method: &str, now: Time) {
+    pub(crate) fn insert(&mut self, id: &Id, method: &str, now: Time) {
         if !self.requests.contains_key(id) {
             let id = id.detached();
             self.by_method.entry(method.to_owned()).or_default().insert((now, id.clone()));
@@ -33,7 +33,7 @@ impl Cancelled {
     }
 
     /// A request is answered.
-    pub fn remove(&mut self, id: &Id) {
+    pub(crate) fn remove(&mut self, id: &Id) {
         let Some((at, method)) = self.requests.remove(id) else { return };
         if let Some(requests) = self.by_method.get_mut(&method) {
             requests.remove(&(at, id.clone()));
@@ -44,7 +44,7 @@ impl Cancelled {
     }
 
     /// Keeps only those that are still owed.
-    pub fn retain(&mut self, owed: impl Fn(&Id) -> bool) {
+    pub(crate) fn retain(&mut self, owed: impl Fn(&Id) -> bool) {
         let gone: Vec<Id> = self.requests.keys().filter(|it| !owed(it)).cloned().collect();
         gone.iter().for_each(|id| self.remove(id));
     }
@@ -62,11 +62,11 @@ impl Cancelled {
         requests.take_while(|(at, _)| *at <= time).map(|(_, id)| id.clone()).collect()
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.requests.is_empty()
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.requests.len()
     }
 }

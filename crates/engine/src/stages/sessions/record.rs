@@ -19,7 +19,7 @@ const MAX_SESSIONS: usize = 256;
 const MAX_KNOWN: usize = 4096;
 
 #[derive(Debug, Default)]
-pub struct Record {
+pub(crate) struct Record {
     /// Live sessions, as this component knows them, oldest first.
     sessions: Vec<SessionSetup>,
     /// Those it has yet to answer, by the id it was asked with.
@@ -51,7 +51,7 @@ pub struct Record {
 
 /// A session, and how it was set up.
 #[derive(Debug, Clone)]
-pub struct SessionSetup {
+pub(crate) struct SessionSetup {
     /// As it was delivered.
     pub call: Call,
     /// Whether all of it is kept. If not, nobody can be told of it again.
@@ -64,13 +64,13 @@ pub struct SessionSetup {
 }
 
 #[derive(Debug, Clone)]
-pub struct Copy {
+pub(crate) struct Copy {
     pub method: String,
     pub outcome: Option<Outcome>,
 }
 
 #[derive(Debug, Clone)]
-pub struct Prompt {
+pub(crate) struct Prompt {
     pub id: Id,
     pub session: SessionId,
     /// When it was told that the turn is cancelled.
@@ -114,55 +114,55 @@ fn short(outcome: &Outcome) -> Outcome {
 }
 
 impl Record {
-    pub fn sessions(&self) -> &[SessionSetup] {
+    pub(crate) fn sessions(&self) -> &[SessionSetup] {
         &self.sessions
     }
 
     /// Whether the component was prompted in a session that was set up in a way that the core has not seen.
-    pub fn has_unknown(&self) -> bool {
+    pub(crate) fn has_unknown(&self) -> bool {
         self.has_unknown
     }
 
     /// How the last user has logged in.
-    pub fn login(&self) -> Option<&Call> {
+    pub(crate) fn login(&self) -> Option<&Call> {
         self.login.as_ref()
     }
 
     /// The prompts that the component has yet to answer.
-    pub fn prompts(&self) -> impl Iterator<Item = &Prompt> {
+    pub(crate) fn prompts(&self) -> impl Iterator<Item = &Prompt> {
         self.prompts.values()
     }
 
     /// The requests of which the component was told that they are cancelled.
-    pub fn cancelled(&self) -> &Cancelled {
+    pub(crate) fn cancelled(&self) -> &Cancelled {
         &self.cancelled
     }
 
     /// Takes the prompts that are cancelled.
-    pub fn take_cancelled(&mut self) -> Vec<Prompt> {
+    pub(crate) fn take_cancelled(&mut self) -> Vec<Prompt> {
         let taken = self.prompts.extract_if(.., |_, it| it.cancelled.is_some());
         taken.map(|(_, prompt)| prompt).collect()
     }
 
     /// Keeps only the requests that are still owed. Gives the prompts that are not.
-    pub fn keep_owed(&mut self, owes: impl Fn(&Id) -> bool) -> Vec<Prompt> {
+    pub(crate) fn keep_owed(&mut self, owes: impl Fn(&Id) -> bool) -> Vec<Prompt> {
         self.cancelled.retain(&owes);
         let gone = self.prompts.extract_if(.., |_, it| !owes(&it.id));
         gone.map(|(_, prompt)| prompt).collect()
     }
 
     /// Has it no live session at all?
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.sessions.is_empty() && self.forgotten == 0
     }
 
     /// Does it wait for this answer to set something up?
-    pub fn awaits(&self, id: &Id) -> bool {
+    pub(crate) fn awaits(&self, id: &Id) -> bool {
         !self.asked.is_empty() && self.asked.contains_key(id)
     }
 
     /// The long params and answers that are kept.
-    pub fn long(&self) -> impl Iterator<Item = &Json> {
+    pub(crate) fn long(&self) -> impl Iterator<Item = &Json> {
         let set_ups = self.sessions.iter().chain(self.opening.values()).chain(self.late.values());
         let parts = set_ups.flat_map(|it| {
             let answers = it.copies.iter().filter_map(|copy| match copy.outcome.as_ref()? {
@@ -174,22 +174,22 @@ impl Record {
     }
 
     /// The request with this id to set something up, if it has yet to answer it.
-    pub fn opening(&self, id: &Id) -> Option<&SessionSetup> {
+    pub(crate) fn opening(&self, id: &Id) -> Option<&SessionSetup> {
         self.opening.get(id)
     }
 
     /// This request was answered in place of the component, whose own answer may still come.
-    pub fn is_late(&mut self, id: &Id, set_up: SessionSetup) {
+    pub(crate) fn is_late(&mut self, id: &Id, set_up: SessionSetup) {
         self.late.insert(id.detached(), set_up);
     }
 
     /// The requests to set something up that it has yet to answer.
-    pub fn owed_set_ups(&self) -> Vec<Id> {
+    pub(crate) fn owed_set_ups(&self) -> Vec<Id> {
         self.opening.keys().cloned().collect()
     }
 
     /// The component is told something. `method`: that of a request which it has yet to answer.
-    pub fn delivered(
+    pub(crate) fn delivered(
         &mut self,
         now: Time,
         toward: Side,
@@ -273,7 +273,7 @@ impl Record {
     }
 
     /// The component says something. Gives the session that it has ended with that.
-    pub fn arrived(&mut self, toward: Side, message: &Message) -> Option<SessionId> {
+    pub(crate) fn arrived(&mut self, toward: Side, message: &Message) -> Option<SessionId> {
         match message {
             Message::Request { id, call }
                 if toward == Side::Agent
@@ -361,18 +361,18 @@ impl Record {
     }
 
     /// In which sessions it was told to stop, and not to go on since.
-    pub fn stopped(&self) -> Vec<SessionId> {
+    pub(crate) fn stopped(&self) -> Vec<SessionId> {
         self.stopped.iter().cloned().collect()
     }
 
     /// Nobody will take up this session again.
-    pub fn forget(&mut self, session: &SessionId) {
+    pub(crate) fn forget(&mut self, session: &SessionId) {
         self.stopped.remove(session);
         self.sessions.retain(|it| it.session != *session);
     }
 
     /// Sessions that its successor has set up for it, of which it has not told those who asked.
-    pub fn untold(&self) -> Vec<UnreportedSession> {
+    pub(crate) fn untold(&self) -> Vec<UnreportedSession> {
         // Lessons are about sessions that others have.
         let opening = self.opening.iter().chain(&self.late);
         let asked = opening.filter(|(id, _)| !is_own_request(id));
@@ -388,7 +388,7 @@ impl Record {
     }
 
     /// Who knew all this is gone: what it had not finished is not known to anybody.
-    pub fn parted(&mut self) {
+    pub(crate) fn parted(&mut self) {
         let sessions = std::mem::take(&mut self.sessions);
         let login = self.login.take();
         let (count, has_forgotten) = (self.count, self.has_forgotten);
@@ -396,7 +396,7 @@ impl Record {
     }
 
     /// How much is open, for tests.
-    pub fn open(&self) -> usize {
+    pub(crate) fn open(&self) -> usize {
         let set_ups = [self.opening.len(), self.late.len(), self.asked.len(), self.ending.len()];
         let others = [self.logging_in.len(), self.prompts.len(), self.cancelled.len()];
         set_ups.into_iter().chain(others).sum()

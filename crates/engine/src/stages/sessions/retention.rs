@@ -13,14 +13,14 @@ use super::{Hop, Record, Sessions};
 use acp_wire::acp::{Topic, topic};
 
 /// What is not longer than this is always kept.
-pub const SHORT: usize = 64 * 1024;
+pub(super) const SHORT: usize = 64 * 1024;
 
 /// So many bytes of what is longer are kept for a chain.
 const MOST: usize = 64 * 1024 * 1024;
 
 /// What is to be recorded of a message that is delivered.
 #[derive(Debug, Default)]
-pub enum Keep {
+pub(crate) enum Keep {
     /// All that is recorded of such a message.
     #[default]
     All,
