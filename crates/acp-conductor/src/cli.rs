@@ -80,6 +80,8 @@ pub enum Command {
     #[command(disable_help_flag = true)]
     Component {
         /// The name of the component. `conductor components` lists them.
+        // A `--help` in place of the name is handled in `main`: the flags after a name are the component's own.
+        #[arg(allow_hyphen_values = true)]
         name: String,
 
         /// The options of the component. `conductor component NAME --help` lists them.
