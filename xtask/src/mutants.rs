@@ -57,10 +57,10 @@ const SHORT: [(&str, &str); 3] = [("SIM_SCHEDULES", "600"), ("SEEDS", "120"), ("
 
 /// Tests with these words in their names are not run. They plant bugs in the decisions of
 /// the core to test the simulations, so they do not check the core, and they are slow.
-const SKIPPED: [&str; 1] = ["every_planted_bug"];
+const SKIPPED: [&str; 1] = ["every_injected_fault"];
 
 /// The same for the first pass: slow tests whose variables do not shorten them.
-const SKIPPED_AT_FIRST: [&str; 2] = ["every_planted_bug", "every_pair_of_lines"];
+const SKIPPED_AT_FIRST: [&str; 2] = ["every_injected_fault", "every_pair_of_lines"];
 
 /// A mutant whose tests take this many times as long as those of the unchanged program hangs.
 const SLOWEST: f64 = 3.0;
@@ -441,7 +441,7 @@ mod tests {
             second.contains(r#"test_package = ["acp-wire","acp-conductor-router","#),
             "{second}"
         );
-        let arguments = r#"["--tests","--","--skip","every_planted_bug"]"#;
+        let arguments = r#"["--tests","--","--skip","every_injected_fault"]"#;
         assert!(second.contains(arguments), "{second}");
     }
 

@@ -14,15 +14,15 @@ fn a_component_is_restarted_on_command_whatever_its_policy_is() {
             p1     > result #1 {"sessionId":"s"}
             editor < result 4 {"sessionId":"s"}
             restart p1
-            warned of p1: proxy 'p1' (command: run-p1) was ended by a command; it is being restarted
+            warning about p1: proxy 'p1' (command: run-p1) was ended by a command; it is being restarted
             editor > session/prompt 5 {"sessionId":"s"}
-            p1 returns
+            p1 restarts
             started p1
             p1     < proxy/initialize #2 …
             p1     > result #2 {"protocolVersion":1}
             p1     < session/new r:1 {}
             p1     > result r:1 {"sessionId":"s"}
-            warned of p1: proxy 'p1' is running again
+            warning about p1: proxy 'p1' is running again
             p1     < session/prompt #3 {"sessionId":"s"}
             "##,
         );
@@ -37,7 +37,7 @@ fn a_request_that_a_restarted_component_had_is_answered() {
         editor > session/new 4 {}
         p1     < session/new #1 {}
         restart p1
-        warned of p1: …
+        warning about p1: …
         editor < error 4 …was ended by a command while answering session/new; it stopped and is being restarted; send again…
         "##,
     );
@@ -49,8 +49,8 @@ fn a_component_that_waits_for_its_restart_is_started_at_once() {
     check_live(
         "editor p1+restart agent",
         r##"
-        p1 dies signal 9
-        warned of p1: …; it is being restarted
+        p1 exits with signal 9
+        warning about p1: …; it is being restarted
         restart p1
         started p1
         p1     < proxy/initialize #1 …
@@ -64,13 +64,13 @@ fn a_proxy_is_left_out_on_command() {
         "editor p1 p2 agent",
         r##"
         bypass p1
-        warned of p1: proxy 'p1' (command: run-p1) was ended by a command; it is left out from now on
+        warning about p1: proxy 'p1' (command: run-p1) was ended by a command; it is left out from now on
         editor > a 5 {}
         p2     < a #1 {}
         bypass p1
-        warned of p1: proxy 'p1' cannot be left out: it is out of the chain
+        warning about p1: proxy 'p1' cannot be left out: it is out of the chain
         restart p1
-        warned of p1: proxy 'p1' cannot be restarted: it is out of the chain
+        warning about p1: proxy 'p1' cannot be restarted: it is out of the chain
         "##,
     );
 }
@@ -81,15 +81,15 @@ fn a_command_that_cannot_be_followed_says_why_and_changes_nothing() {
         "editor p1 agent",
         r##"
         bypass agent
-        warned of agent: agent 'agent' cannot be left out: a chain needs its agent
+        warning about agent: agent 'agent' cannot be left out: a chain needs its agent
         restart editor
-        warned of editor: seat 0 has no component that could be restarted
+        warning about editor: seat 0 has no component that could be restarted
         release p1
-        warned of p1: no messages are held for seat 1
+        warning about p1: no messages are held for seat 1
         hold p1
         editor > b {}
         bypass p1
-        warned of p1: messages are held for proxy 'p1'; release them before it is left out
+        warning about p1: messages are held for proxy 'p1'; release them before it is left out
         release p1
         p1     < b {}
         editor > a 5 {}
@@ -103,9 +103,9 @@ fn a_command_that_cannot_be_followed_says_why_and_changes_nothing() {
         started p1 agent
         p1     < proxy/initialize #1 …
         restart p1
-        warned of p1: proxy 'p1' cannot be restarted before it has answered initialize; try again then
+        warning about p1: proxy 'p1' cannot be restarted before it has answered initialize; try again then
         hold p1
-        warned of p1: nothing can be held for proxy 'p1' now: it is not live
+        warning about p1: nothing can be held for proxy 'p1' now: it is not live
         p1     > ~initialize 0 {"protocolVersion":1}
         agent  < initialize #2 {"protocolVersion":1}
         "##,
@@ -142,13 +142,13 @@ fn what_was_held_for_a_component_is_not_for_the_next_one() {
         r##"
         hold p1
         editor > a {}
-        p1 dies signal 9
-        warned of p1: …
-        p1 returns
+        p1 exits with signal 9
+        warning about p1: …
+        p1 restarts
         started p1
         p1     < proxy/initialize #1 …
         p1     > result #1 {"protocolVersion":1}
-        warned of p1: proxy 'p1' is running again
+        warning about p1: proxy 'p1' is running again
         editor > b {}
         p1     < b {}
         "##,
@@ -158,7 +158,7 @@ fn what_was_held_for_a_component_is_not_for_the_next_one() {
 /// Every request is answered, also those whose answers are held when the chain ends.
 #[test]
 fn what_is_held_for_the_editor_is_delivered_when_the_chain_ends() {
-    for end in ["stop", "editor leaves"] {
+    for end in ["stop", "editor closes its output"] {
         check_live(
             "editor p1 agent",
             &format!(
@@ -181,15 +181,15 @@ fn a_component_that_is_being_started_is_not_restarted() {
     check_live(
         "editor p1+restart agent",
         r##"
-        p1 dies signal 9
-        warned of p1: …
-        p1 returns
+        p1 exits with signal 9
+        warning about p1: …
+        p1 restarts
         started p1
         p1     < proxy/initialize #1 …
         restart p1
-        warned of p1: proxy 'p1' is being started already
+        warning about p1: proxy 'p1' is being started already
         hold p1
-        warned of p1: nothing can be held for proxy 'p1' now: it is not live
+        warning about p1: nothing can be held for proxy 'p1' now: it is not live
         "##,
     );
 }
@@ -200,13 +200,13 @@ fn a_component_is_not_blamed_for_messages_that_were_held() {
     let life = r##"
         hold p1
         agent  > u {}
-        p1 dies status 1
-        warned of p1: …; it is being restarted
+        p1 exits with status 1
+        warning about p1: …; it is being restarted
         restart p1
         started p1
         p1     < proxy/initialize #N …
         p1     > result #N {"protocolVersion":1}
-        warned of p1: proxy 'p1' is running again
+        warning about p1: proxy 'p1' is running again
     "##;
     let end = r##"
         agent  > u {}

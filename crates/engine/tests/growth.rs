@@ -159,7 +159,7 @@ impl Play {
     fn leave(&mut self, seat: Seat) {
         self.outputs.clear();
         self.heard.clear();
-        let effects = self.shell.leave(self.now, seat, Exit::new(ExitCause::Status(1)));
+        let effects = self.shell.exit(self.now, seat, Exit::new(ExitCause::Status(1)));
         self.take(effects);
     }
 

@@ -13,13 +13,13 @@ fn requests_about_a_lost_session_are_answered() {
         agent  < session/new #1 {}
         agent  > result #1 {"sessionId":"s"}
         editor < result 4 {"sessionId":"s"}
-        agent dies signal 9
-        warned of agent: …; it is being restarted
-        agent returns
+        agent exits with signal 9
+        warning about agent: …; it is being restarted
+        agent restarts
         started agent
         agent  < initialize #2 …
         agent  > result #2 {"protocolVersion":1}
-        warned of agent: …
+        warning about agent: …
         editor > session/prompt 5 {"sessionId":"s"}
         editor < error 5 …
         editor > session/cancel {"sessionId":"s"}
@@ -50,10 +50,10 @@ fn a_session_is_not_closed_through_a_component_that_is_away() {
         p2     < result 0 {"sessionId":"s"}
         p2     > result #2 {"sessionId":"s"}
         p1     < result 0 {"sessionId":"s"}
-        p2 dies signal 9
-        warned of p2: …; it is being restarted
-        p1 dies signal 9
-        warned of p1: …; it is being restarted
+        p2 exits with signal 9
+        warning about p2: …; it is being restarted
+        p1 exits with signal 9
+        warning about p1: …; it is being restarted
         editor < error 4 …
         agent  < session/close r:1 {"sessionId":"s"}
         "##,
@@ -69,7 +69,7 @@ fn an_error_without_an_id_answers_the_only_request() {
         editor > a 5 {}
         agent  < a #1 {}
         agent  > error null {"code":-32700,"message":"cannot parse"}
-        warned of agent: the line was the answer to one of 1 requests (a)
+        warning about agent: the line was the answer to one of 1 requests (a)
         editor < error 5 …could not read a request, and reported this without the id of the request: -32700, \"cannot parse\"; …
         editor > b 6 {}
         agent  < b #2 {}
@@ -86,7 +86,7 @@ fn the_asker_is_told_that_an_answer_could_not_be_read() {
         editor > a 5 {}
         agent  < a #1 {}
         agent  > {"jsonrpc":"2.0","id":"#1","result":tru}
-        warned of agent: agent 'agent' sent a bad line: …
+        warning about agent: agent 'agent' sent a bad line: …
         editor < error 5 {"code":-32603,"message":"agent 'agent' sent a bad line: …; its answer could not be read; send the request again; …"}
         "##,
     );
@@ -101,7 +101,7 @@ fn a_proxy_may_name_the_components_behind_it() {
         p1     > {"jsonrpc":"2.0","id":0,"method":"proxy/successor","params":{"method":"a","peer":"agent"}}
         p2     < a #1
         p1     > {"jsonrpc":"2.0","id":1,"method":"proxy/successor","params":{"method":"a","peer":"p1"}}
-        warned of p1: …
+        warning about p1: …
         p1     < error 1 …-32602…The names are: p2, agent…
         "##,
     );
@@ -113,7 +113,7 @@ const NOTE: &str = r#"editor < session/update {"sessionId":"SESSION","update":{"
 #[test]
 fn people_are_told_of_a_restart_in_their_sessions() {
     let script = r##"
-        tell editor
+        notify editor
         editor > session/new 1 {}
         p1     < session/new #1 {}
         p1     > result #1 {"sessionId":"s"}
@@ -132,8 +132,8 @@ fn people_are_told_of_a_restart_in_their_sessions() {
         agent  < _ask #5 {}
         agent  > result #5 {}
         p1     < result 4 {}
-        p1 dies signal 9
-        warned of p1: …; it is being restarted
+        p1 exits with signal 9
+        warning about p1: …; it is being restarted
         NOTE_S
         editor < error 4 …
         editor > session/prompt 5 {"sessionId":"t"}
@@ -149,7 +149,7 @@ fn people_are_told_of_a_restart_in_their_sessions() {
 #[test]
 fn people_are_told_of_the_last_restarts_only() {
     let mut script = r##"
-        tell editor
+        notify editor
         editor > session/new 1 {}
         p1     < session/new #1 {}
         p1     > result #1 {"sessionId":"s"}
@@ -158,9 +158,9 @@ fn people_are_told_of_the_last_restarts_only() {
     .to_owned();
     for number in 1..=4 {
         script += &format!(
-            "p1 dies status {number}\nwarned of p1: …\np1 returns\nstarted p1\np1 < proxy/initialize …\n\
+            "p1 exits with status {number}\nwarning about p1: …\np1 restarts\nstarted p1\np1 < proxy/initialize …\n\
              p1 > result #{id} {{\"protocolVersion\":1}}\np1 < session/new r:{lesson} {{}}\n\
-             p1 > result r:{lesson} {{\"sessionId\":\"s\"}}\nwarned of p1: proxy 'p1' is running again\n",
+             p1 > result r:{lesson} {{\"sessionId\":\"s\"}}\nwarning about p1: proxy 'p1' is running again\n",
             id = number + 1,
             lesson = 2 * number - 1
         );

@@ -8,8 +8,8 @@ const ASKED: &str = r##"
         p1     < METHOD #1 PARAMS
         p1     > ~METHOD 0 PARAMS
         agent  < METHOD #2 PARAMS
-        p1 dies signal 9
-        warned of p1: …; it is being restarted
+        p1 exits with signal 9
+        warning about p1: …; it is being restarted
         editor < error 4 …
         agent  < $/cancel_request {"requestId":"#2"}
 "##;
@@ -38,11 +38,11 @@ fn a_session_that_nobody_waits_for_is_closed() {
 
 /// The next proxy comes back, and gets what was said of other sessions meanwhile.
 const BACK: &str = r##"
-        p1 returns
+        p1 restarts
         started p1
         p1     < proxy/initialize #3 …
         p1     > result #3 {"protocolVersion":1}
-        warned of p1: proxy 'p1' is running again
+        warning about p1: proxy 'p1' is running again
 "##;
 
 #[test]
@@ -134,8 +134,8 @@ fn a_session_is_closed_by_the_first_component_that_can() {
         agent  < session/new #3 {}
         agent  > result #3 {"sessionId":"s"}
         p2     < result 0 {"sessionId":"s"}
-        p1 dies signal 9
-        warned of p1: …; it is being restarted
+        p1 exits with signal 9
+        warning about p1: …; it is being restarted
         editor < error 4 …
         p2     < $/cancel_request {"requestId":"#2"}
         p2     > session/update {"sessionId":"s","n":1}
@@ -151,8 +151,8 @@ fn a_session_is_closed_by_the_first_component_that_can() {
     "##;
     check_live("editor p1+restart p2 agent", &format!("{asked}{refuses}"));
     let dies = r##"
-        p2 dies signal 9
-        warned of p2: …; it is being restarted
+        p2 exits with signal 9
+        warning about p2: …; it is being restarted
         agent  < session/close r:2 {"sessionId":"s"}
     "##;
     check_live("editor p1+restart p2+restart agent", &format!("{asked}{dies}"));

@@ -8,7 +8,7 @@ fn the_last_component_that_owes_an_answer_is_considered_stuck() {
     check_live(
         "editor p1 agent",
         r##"
-        limit answer 1000
+        timeout answer 1000
         editor > m 5 {}
         p1     < m #1 {}
         p1     > ~m 0 {}
@@ -26,7 +26,7 @@ fn the_time_of_a_proxy_begins_when_it_has_its_answer() {
     check_live(
         "editor p1 agent",
         r##"
-        limit answer 1000
+        timeout answer 1000
         editor > m 5 {}
         p1     < m #1 {}
         p1     > ~m 0 {}
@@ -48,8 +48,8 @@ fn a_proxy_that_waits_for_the_agent_can_hold_up_the_agent() {
     check_live(
         "editor p1 agent",
         r##"
-        limit answer 1000
-        limit prompt 5000
+        timeout answer 1000
+        timeout prompt 5000
         editor > session/prompt 5 {}
         p1     < session/prompt #1 {}
         p1     > ~session/prompt 0 {}
@@ -71,8 +71,8 @@ fn a_proxy_that_waits_for_the_agent_can_hold_up_the_agent() {
 fn a_sign_of_life_counts_for_work_only() {
     for work in ["session/prompt", "session/new", "session/load", "authenticate", "mcp/message"] {
         let script = r##"
-        limit answer 1000
-        limit prompt 2000
+        timeout answer 1000
+        timeout prompt 2000
         editor > WORK 5 {}
         agent  < WORK #1 {}
         time 1900
@@ -88,8 +88,8 @@ fn a_sign_of_life_counts_for_work_only() {
     check_live(
         "editor agent",
         r##"
-        limit answer 1000
-        limit prompt 2000
+        timeout answer 1000
+        timeout prompt 2000
         editor > m 6 {}
         agent  < m #1 {}
         time 900
@@ -109,7 +109,7 @@ fn each_kind_of_request_has_its_own_limit() {
     check_live(
         "editor agent",
         r##"
-        limit prompt 3000
+        timeout prompt 3000
         editor > m 6 {}
         agent  < m #1 {}
         time 100
@@ -134,18 +134,18 @@ fn a_component_that_waits_for_an_absent_one_is_not_stuck() {
     check_live(
         "editor p1 agent+restart",
         r##"
-        limit answer 1000
+        timeout answer 1000
         editor > m 5 {}
         p1     < m #1 {}
-        agent dies signal 9
-        warned of agent: …; it is being restarted
+        agent exits with signal 9
+        warning about agent: …; it is being restarted
         p1     > ~m 0 {}
-        agent returns
+        agent restarts
         started agent
         agent  < initialize #2 …
         time 5000
         agent  > result #2 {"protocolVersion":1}
-        warned of agent: agent 'agent' is running again
+        warning about agent: agent 'agent' is running again
         agent  < m #3 {}
         time 5999
         agent  > result #3 {}
@@ -165,7 +165,7 @@ fn a_component_that_waits_for_an_absent_one_is_not_stuck() {
 #[test]
 fn a_component_that_goes_on_after_a_cancellation_is_considered_stuck() {
     let cancelled = r##"
-        limit cancel 1000
+        timeout cancel 1000
         editor > session/prompt 5 {"sessionId":"s"}
         p1     < session/prompt #1 {"sessionId":"s"}
         p1     > ~session/prompt 0 {"sessionId":"s"}
@@ -215,7 +215,7 @@ fn a_cancelled_turn_is_judged_by_its_own_session() {
     check_live(
         "editor p1 agent",
         r##"
-        limit cancel 1000
+        timeout cancel 1000
         editor > session/prompt 5 {"sessionId":"s"}
         p1     < session/prompt #1 {"sessionId":"s"}
         editor > session/prompt 6 {"sessionId":"t"}
@@ -241,9 +241,9 @@ fn a_component_that_does_not_come_back_in_time_is_considered_stuck() {
         p1     < session/new #1 {}
         p1     > result #1 {"sessionId":"s"}
         editor < result 4 {"sessionId":"s"}
-        p1 dies signal 9
-        warned of p1: …; it is being restarted
-        p1 returns
+        p1 exits with signal 9
+        warning about p1: …; it is being restarted
+        p1 restarts
         started p1
         p1     < proxy/initialize #2 …
         time 59999
@@ -255,7 +255,7 @@ fn a_component_that_does_not_come_back_in_time_is_considered_stuck() {
             "{away}{}",
             r##"
             time 60000
-            warned of p1: proxy 'p1' (command: run-p1) did not answer initialize within 60 s; …
+            warning about p1: proxy 'p1' (command: run-p1) did not answer initialize within 60 s; …
             started p1
             p1     < proxy/initialize #3 …
             "##
@@ -273,7 +273,7 @@ fn a_component_that_does_not_come_back_in_time_is_considered_stuck() {
             editor < u
             time 159999
             time 160000
-            warned of p1: …gave no sign of life for 60 s while it owed session/new…
+            warning about p1: …gave no sign of life for 60 s while it owed session/new…
             started p1
             p1     < proxy/initialize #3 …
             "##

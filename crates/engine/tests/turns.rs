@@ -48,7 +48,7 @@ fn a_component_that_is_silent_in_a_turn_is_considered_stuck() {
     play(
         "editor agent",
         r##"
-        limit prompt 1000
+        timeout prompt 1000
         editor > session/prompt 5 {"sessionId":"s"}
         agent  < session/prompt #2 {"sessionId":"s"}
         agent  > result #2 {}
@@ -73,8 +73,8 @@ fn nothing_is_waited_for_after_a_turn() {
          agent > result #3 {}\neditor < result 6 {}",
     ] {
         let script = r##"
-        limit prompt 1000
-        limit cancel 1000
+        timeout prompt 1000
+        timeout cancel 1000
         editor > session/prompt 5 {"sessionId":"s"}
         agent  < session/prompt #2 {"sessionId":"s"}
         agent  > result #2 {}
@@ -90,8 +90,8 @@ fn nothing_is_waited_for_after_a_turn() {
 #[test]
 fn the_last_component_that_has_a_turn_is_considered_stuck() {
     let turn = r##"
-        limit prompt 1000
-        limit cancel 700
+        timeout prompt 1000
+        timeout cancel 700
         editor > session/prompt 5 {"sessionId":"s"}
         p1     < session/prompt #3 {"sessionId":"s"}
         time 100
@@ -141,7 +141,7 @@ fn a_component_that_asks_during_its_turn_is_not_stuck() {
     play(
         "editor agent",
         r##"
-        limit prompt 1000
+        timeout prompt 1000
         editor > session/prompt 5 {"sessionId":"s"}
         agent  < session/prompt #2 {"sessionId":"s"}
         agent  > result #2 {}
@@ -174,20 +174,20 @@ fn the_end_of_a_turn_is_told_when_its_component_dies() {
         editor < result 5 {}
     "##;
     let agent = r##"
-        agent dies signal 9
-        warned of agent: …; it is being restarted
+        agent exits with signal 9
+        warning about agent: …; it is being restarted
         p1     < ~session/update …"state":"idle","stopReason":"error"…
     "##;
     play("editor p1 agent+restart", &format!("{turn}{agent}"));
     let proxy = r##"
-        p1 dies signal 9
-        warned of p1: …; it is left out from now on
+        p1 exits with signal 9
+        warning about p1: …; it is left out from now on
         agent  > state idle
         editor < state idle
     "##;
     play("editor p1+bypass agent", &format!("{turn}{proxy}"));
     let stops = r##"
-        p1 dies signal 9
+        p1 exits with signal 9
         editor < session/update …"state":"idle","stopReason":"error"…
         finished failed: …
     "##;
@@ -200,7 +200,7 @@ fn a_prompt_of_version_1_ends_with_its_answer() {
     check(
         "editor agent",
         r##"
-        limit prompt 1000
+        timeout prompt 1000
         editor > initialize 0 {"protocolVersion":2,"info":{}}
         started agent
         agent  < initialize #1 …

@@ -2,12 +2,12 @@
 //!
 //! `SIM_SEED=123` replays one of them and tells all of it; `SIM_SCHEDULES=100000` plays that many.
 
-use testkit::sim::{self, bug::Bug};
+use testkit::sim::{self, fault::Fault};
 
 /// About ten seconds in a debug build.
 const SCHEDULES: u64 = 6_000;
 
-/// Every planted bug must be found within so many schedules.
+/// Every injected fault must be found within so many schedules.
 const SOON: u64 = 1_000;
 
 fn setting(name: &str) -> Option<u64> {
@@ -23,7 +23,7 @@ fn the_rules_hold_whatever_happens() {
     };
     for seed in seeds {
         if let Err(violation) = sim::run(seed, None) {
-            let told = sim::tell(seed, None);
+            let told = sim::trace(seed, None);
             let replay =
                 format!("SIM_SEED={seed} cargo test -p acp-conductor-router --test simulation");
             let steps = written(seed);
@@ -56,20 +56,20 @@ fn every_schedule_replays_from_its_journals() {
     }
 }
 
-/// A simulation that no bug can fail is worth nothing.
+/// The simulation fails if the core is wrong.
 #[test]
-fn every_planted_bug_is_found() {
-    for bug in Bug::ALL {
-        let found = (0..SOON).find_map(|seed| Some((seed, sim::run(seed, Some(bug)).err()?)));
+fn every_injected_fault_is_found() {
+    for fault in Fault::ALL {
+        let found = (0..SOON).find_map(|seed| Some((seed, sim::run(seed, Some(fault)).err()?)));
         let Some((seed, violation)) = found else {
-            panic!("{bug:?} is not found in {SOON} schedules")
+            panic!("{fault:?} is not found in {SOON} schedules")
         };
-        assert_eq!(sim::run(seed, None), Ok(()), "schedule {seed} fails without {bug:?}");
-        eprintln!("{bug:?}: schedule {seed}: {}", violation.0);
+        assert_eq!(sim::run(seed, None), Ok(()), "schedule {seed} fails without {fault:?}");
+        eprintln!("{fault:?}: schedule {seed}: {}", violation.0);
     }
 }
 
 #[test]
 fn a_seed_is_the_same_schedule_every_time() {
-    assert_eq!(sim::tell(7, None), sim::tell(7, None));
+    assert_eq!(sim::trace(7, None), sim::trace(7, None));
 }

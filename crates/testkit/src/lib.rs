@@ -1,13 +1,12 @@
 //! What the tests of the workspace are built from.
 //!
 //! - Without processes: [`shell`] runs a core in memory, [`peer`] is the other end of a link in any generation, [`script`]
-//!   checks a conversation against a text, and [`sim`] runs random schedules and checks invariants. [`cast`],
+//!   checks a conversation against a text, and [`sim`] runs random schedules and checks invariants. [`topology`],
 //!   [`notation`] and [`diff`] are their notation.
 //! - With processes: `test_chain` runs the real program with components that a test scripts line by line, and
 //!   `test_client` is an editor for components that need no script. [`flow`] and [`rpc`] build the lines.
 //! - [`stub`] has the parts of the benchmark's components, [`peers`] finds the programs on other SDKs.
 
-pub mod cast;
 pub mod diff;
 pub mod flow;
 pub mod notation;
@@ -22,3 +21,4 @@ pub mod stub;
 pub mod test_chain;
 #[cfg(unix)]
 pub mod test_client;
+pub mod topology;

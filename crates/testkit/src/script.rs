@@ -1,4 +1,4 @@
-//! Tests as conversations that a person can read.
+//! Tests that are written as readable conversations.
 //!
 //! ```
 //! testkit::script::check_live("editor p1 agent", r##"
@@ -11,27 +11,27 @@
 //! "##);
 //! ```
 //!
-//! The first argument is the [`cast`](crate::cast). In the script, `who > line` is sent and `who < line`
-//! must be delivered, in this order, nothing else and nothing less. How lines are written:
-//! [`notation`]; in what is expected, `…` stands for any text. The other lines:
+//! The first argument is the [`topology`](crate::topology). In the script, `name > line` is sent by a participant, and
+//! `name < line` must be delivered to it. The deliveries must come in this order, without others between them.
+//! [`notation`] describes how lines are written. In an expected line, `…` stands for any text. The other lines are:
 //!
-//! | it happens | it must happen |
+//! | the test does | the test expects |
 //! |---|---|
-//! | `p1 dies status 3: last words` | `started p1 p2 agent` |
-//! | `p1 dies signal 9` | `warned of p1: text` |
+//! | `p1 exits with status 3: last output` | `started p1 p2 agent` |
+//! | `p1 exits with signal 9` | `warning about p1: text` |
 //! | `p1 cannot start: why` | `finished clean` |
-//! | `editor leaves` (it still reads) | `finished failed: text` |
-//! | `editor hangs up` | `inner finished clean` (a nested conductor) |
-//! | `p1 returns` (the time for its restart has come) | |
+//! | `editor closes its output` (it still reads) | `finished failed: text` |
+//! | `editor closes its input` | `inner finished clean` (a nested conductor) |
+//! | `p1 restarts` (its restart is due) | |
 //! | `time 60000` (milliseconds since the start) | |
 //! | `stop`, `restart p1`, `bypass p1`, `hold p1`, `release p1` (commands) | |
 //!
-//! Before all else, `p1 is spared a` and `p1 is spared ~b` say that p1 has crashed in an earlier run on these
-//! methods, toward the agent or the editor, so the core spares it them. `limit answer 1000`, `limit prompt 1000` and
-//! `limit cancel 1000` say after how many milliseconds a silent component is considered stuck ([`Watch`]). `tell editor`: people in front of
-//! the editor are told what becomes of the components.
+//! A script may begin with settings. `p1 has crashed on a` and `p1 has crashed on ~b` mean that p1 has crashed in an earlier
+//! run on messages with these methods, toward the agent or the editor. The core does not send them to p1. `timeout
+//! answer 1000`, `timeout prompt 1000` and `timeout cancel 1000` set the [`Timeouts`] in milliseconds, after which a
+//! silent component is considered stuck. `notify editor` turns on the notices to the user.
 //!
-//! What follows `# ` is a comment.
+//! A comment begins with `# `.
 
 use std::collections::VecDeque;
 
@@ -41,75 +41,73 @@ use bytes::Bytes;
 use engine::{Command, Input, Output, Timeouts};
 use router::{Diagnostic, Ending, Exit, ExitCause, Level, MessageKind, Seat, Time};
 
-use crate::cast::{Cast, Part, Sitter};
 use crate::shell::{Effect, Shell};
+use crate::topology::{ParticipantRole, SeatPeer, Topology};
 use crate::{diff, notation};
 
-/// Plays the script from the very beginning.
+/// Runs a script. The chain is not initialized.
 ///
 /// # Panics
-/// If anything else happens than the script says.
+/// If the conversation differs from the script.
 #[track_caller]
-pub fn check(cast: &str, script: &str) {
+pub fn check(topology: &str, script: &str) {
     let script = Script::parse(script);
-    Stage::new(cast, &script).play(&script);
+    ScriptRunner::new(topology, &script).play(&script);
 }
 
-/// Plays the script with a chain whose components have all answered `initialize`.
+/// Runs a script with a chain whose components have all answered `initialize`.
 ///
 /// # Panics
-/// If anything else happens than the script says.
+/// If the conversation differs from the script.
 #[track_caller]
-pub fn check_live(cast: &str, script: &str) {
+pub fn check_live(topology: &str, script: &str) {
     let script = Script::parse(script);
-    let mut stage = Stage::new(cast, &script);
-    stage.shake_hands();
-    stage.play(&script);
+    let mut runner = ScriptRunner::new(topology, &script);
+    runner.handshake();
+    runner.play(&script);
 }
 
-/// The `initialize` of a chain that [`check_live`] has set up.
+/// The params and the result of `initialize` in a chain that [`check_live`] has set up.
 const HELLO: &str = r#"{"protocolVersion":1}"#;
 
-/// The lines of a script.
+/// The settings and the lines of a script.
 struct Script {
-    /// The kinds of message that components are spared from the beginning.
-    spared: Vec<(String, MessageKind)>,
-    watch: Timeouts,
-    tell_editor: bool,
+    /// By component: the kinds of messages on which it has crashed before.
+    poison: Vec<(String, MessageKind)>,
+    timeouts: Timeouts,
+    notify_editor: bool,
     lines: Vec<String>,
 }
 
 impl Script {
     fn parse(script: &str) -> Script {
-        let mut lines: Vec<String> = script.lines().filter_map(tidy).collect();
-        let mut spared = Vec::new();
-        let mut watch = Timeouts::default();
+        let mut lines: Vec<String> = script.lines().filter_map(normalize).collect();
+        let mut poison = Vec::new();
+        let mut timeouts = Timeouts::default();
         let count = lines.len();
-        lines.retain(|line| line != "tell editor");
-        let tell_editor = lines.len() < count;
-        lines.retain(|line| match (line.split_once(" is spared "), line.strip_prefix("limit ")) {
-            (Some((who, what)), _) => {
-                spared.push((who.to_owned(), kind(what)));
-                false
+        lines.retain(|line| line != "notify editor");
+        let notify_editor = lines.len() < count;
+        lines.retain(|line| {
+            if let Some((name, what)) = line.split_once(" has crashed on ") {
+                poison.push((name.to_owned(), kind(what)));
+                return false;
             }
-            (None, Some(limit)) => {
-                let (what, limit) = limit.split_once(' ').expect("a limit has a name and a number");
-                let limit = Some(limit.parse().expect("a limit is a number of milliseconds"));
-                match what {
-                    "answer" => watch.answer = limit,
-                    "prompt" => watch.prompt = limit,
-                    "cancel" => watch.cancel = limit,
-                    other => panic!("there is no limit {other:?}"),
-                }
-                false
+            let Some(timeout) = line.strip_prefix("timeout ") else { return true };
+            let (name, limit) = timeout.split_once(' ').expect("a timeout has a name and a number");
+            let limit = Some(limit.parse().expect("a timeout is a number of milliseconds"));
+            match name {
+                "answer" => timeouts.answer = limit,
+                "prompt" => timeouts.prompt = limit,
+                "cancel" => timeouts.cancel = limit,
+                other => panic!("there is no timeout {other:?}"),
             }
-            _ => true,
+            false
         });
-        Script { spared, watch, tell_editor, lines }
+        Script { poison, timeouts, notify_editor, lines }
     }
 }
 
-/// A kind of message: a method toward the agent, or `~` and a method toward the editor.
+/// Parses a kind of message: a method toward the agent, or `~` and a method toward the editor.
 fn kind(text: &str) -> MessageKind {
     let (toward, method) = match text.strip_prefix('~') {
         Some(method) => (Side::Editor, method),
@@ -118,37 +116,45 @@ fn kind(text: &str) -> MessageKind {
     MessageKind { toward, method: method.to_owned(), update: None }
 }
 
-struct Stage {
-    cast: Cast,
+/// Runs the lines of a script and logs what happens.
+struct ScriptRunner {
+    topology: Topology,
     /// By conductor.
     shells: Vec<Shell>,
     now: Time,
-    /// For each conductor: how many ids it had made when the script began, and has made now.
+    /// By conductor: how many ids it had made when the script began, and has made now.
     ids: Vec<(u64, u64)>,
     log: Vec<Entry>,
 }
 
-/// Something that happened, in the notation and, if it is a line, as it was on the wire.
+/// An event, in the notation and, if it is a line, also as it is on the wire.
 struct Entry {
     text: String,
     raw: Option<String>,
 }
 
-impl Stage {
-    fn new(cast: &str, script: &Script) -> Stage {
-        let cast = Cast::parse(cast);
+impl ScriptRunner {
+    fn new(topology: &str, script: &Script) -> ScriptRunner {
+        let topology = Topology::parse(topology);
         let mut setups: Vec<_> =
-            (0_u64..).zip(&cast.conductors).map(|(seed, table)| table.setup(seed)).collect();
+            (0_u64..).zip(&topology.conductors).map(|(seed, config)| config.setup(seed)).collect();
         for setup in &mut setups {
-            (setup.rules.timeouts, setup.rules.notify_editor) = (script.watch, script.tell_editor);
+            (setup.rules.timeouts, setup.rules.notify_editor) =
+                (script.timeouts, script.notify_editor);
         }
-        for (who, kind) in &script.spared {
-            let player = &cast.players[cast.player(who)];
-            let facts = &mut setups[player.conductor].facts[player.seat.index() - 1];
+        for (name, kind) in &script.poison {
+            let participant = &topology.participants[topology.participant(name)];
+            let facts = &mut setups[participant.conductor].facts[participant.seat.index() - 1];
             facts.poison.push(kind.clone());
         }
         let shells: Vec<Shell> = setups.into_iter().map(Shell::new).collect();
-        Stage { ids: vec![(0, 0); shells.len()], cast, shells, now: Time(0), log: Vec::new() }
+        ScriptRunner {
+            ids: vec![(0, 0); shells.len()],
+            topology,
+            shells,
+            now: Time(0),
+            log: Vec::new(),
+        }
     }
 
     #[track_caller]
@@ -165,17 +171,17 @@ impl Stage {
                 || entry.raw.as_ref().is_some_and(|raw| diff::matches(line, raw))
         };
         if let Some(diff) = diff::diff(lines, &self.log, same, |entry| entry.text.clone()) {
-            panic!("the conversation went differently (- expected, + actual):\n{diff}");
+            panic!("the conversation differs from the script (- expected, + actual):\n{diff}");
         }
     }
 
-    /// Makes one thing of a script happen.
+    /// Performs one line of a script.
     fn act(&mut self, line: &str) {
         let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
         match first {
             "stop" => return self.command(0, Command::Stop),
             "restart" | "bypass" | "hold" | "release" => {
-                let (index, seat) = self.seat(self.cast.player(rest));
+                let (index, seat) = self.seat(self.topology.participant(rest));
                 let command = match first {
                     "restart" => Command::Restart(seat),
                     "bypass" => Command::Bypass(seat),
@@ -190,49 +196,48 @@ impl Stage {
             }
             _ => {}
         }
-        let player = self.cast.player(first);
+        let participant = self.topology.participant(first);
         let (verb, rest) = rest.split_once(' ').unwrap_or((rest, ""));
-        let (what, words) = rest.split_once(": ").unwrap_or((rest, ""));
-        let last_words = if words.is_empty() { Vec::new() } else { vec![words.to_owned()] };
+        let (what, text) = rest.split_once(": ").unwrap_or((rest, ""));
+        let last_output = if text.is_empty() { Vec::new() } else { vec![text.to_owned()] };
         let number = |prefix| what.strip_prefix(prefix).and_then(|it| it.trim().parse().ok());
-        let how = match (verb, what) {
+        let cause = match (verb, what) {
             (">", _) => {
-                let base = self.ids[self.cast.players[player].conductor].0;
-                return self.send(player, &notation::line(rest, base));
+                let base = self.ids[self.topology.participants[participant].conductor].0;
+                return self.send(participant, &notation::line(rest, base));
             }
-            ("leaves", "") => ExitCause::ClosedOutput,
-            ("hangs", "up") => ExitCause::ClosedInput,
-            ("cannot", "start") => ExitCause::NotStarted(words.to_owned()),
-            ("returns", "") => return self.with_shell(self.seat(player).0, Shell::tick),
-            ("dies", _) => match (number("status "), number("signal ")) {
+            ("closes", "its output") => ExitCause::ClosedOutput,
+            ("closes", "its input") => ExitCause::ClosedInput,
+            ("cannot", "start") => ExitCause::NotStarted(text.to_owned()),
+            ("restarts", "") => return self.with_shell(self.seat(participant).0, Shell::tick),
+            ("exits", _) => match (number("with status "), number("with signal ")) {
                 (Some(status), _) => ExitCause::Status(status),
                 (_, Some(signal)) => ExitCause::Signal(signal),
-                _ => panic!("how does it die? {line:?}"),
+                _ => panic!("an exit needs a status or a signal: {line:?}"),
             },
-            _ => panic!("what is this? {line:?}"),
+            _ => panic!("not a line of a script: {line:?}"),
         };
-        let (index, seat) = self.seat(player);
-        self.with_shell(index, |shell, now| {
-            shell.leave(now, seat, Exit { cause: how, last_output: last_words })
-        });
+        let (index, seat) = self.seat(participant);
+        self.with_shell(index, |shell, now| shell.exit(now, seat, Exit { cause, last_output }));
     }
 
     fn command(&mut self, index: usize, command: Command) {
         self.with_shell(index, |shell, now| shell.handle(now, Input::Command(command)));
     }
 
-    fn send(&mut self, player: usize, line: &Bytes) {
-        let (index, seat) = self.seat(player);
-        let line = respelt(line, Generation::CURRENT, self.cast.conductors[index].generation(seat));
+    fn send(&mut self, participant: usize, line: &Bytes) {
+        let (index, seat) = self.seat(participant);
+        let line =
+            translated(line, Generation::CURRENT, self.topology.conductors[index].generation(seat));
         self.with_shell(index, |shell, now| shell.line(now, seat, line));
     }
 
-    fn seat(&self, player: usize) -> (usize, Seat) {
-        let player = &self.cast.players[player];
-        (player.conductor, player.seat)
+    fn seat(&self, participant: usize) -> (usize, Seat) {
+        let participant = &self.topology.participants[participant];
+        (participant.conductor, participant.seat)
     }
 
-    /// Something happens to a conductor. Others around the table react to what it does.
+    /// Passes an input to a conductor. The conductors next to it handle the effects.
     fn with_shell(&mut self, index: usize, act: impl FnOnce(&mut Shell, Time) -> Vec<Effect>) {
         let effects = act(&mut self.shells[index], self.now);
         let mut todo: VecDeque<(usize, Effect)> =
@@ -241,9 +246,9 @@ impl Stage {
             match effect {
                 Effect::Line { to, line } => {
                     self.count(index, &line);
-                    match self.cast.conductors[index].seats[to.seat.index()] {
-                        Sitter::Player(player) => self.deliver(player, &line),
-                        Sitter::Conductor(other) => {
+                    match self.topology.conductors[index].seats[to.seat.index()] {
+                        SeatPeer::Participant(participant) => self.deliver(participant, &line),
+                        SeatPeer::Conductor(other) => {
                             let from = self.seat_of(index, other);
                             let effects = self.shells[other].line(self.now, from, line);
                             todo.extend(effects.into_iter().map(|it| (other, it)));
@@ -260,7 +265,7 @@ impl Stage {
                             Ending::Failed(_) => ExitCause::Status(1),
                         };
                         if self.are_linked(index, other) {
-                            let effects = self.shells[other].leave(self.now, seat, Exit::new(how));
+                            let effects = self.shells[other].exit(self.now, seat, Exit::new(how));
                             todo.extend(effects.into_iter().map(|it| (other, it)));
                         }
                     }
@@ -282,15 +287,15 @@ impl Stage {
                 }
             }
             Output::Report(Diagnostic { level: Level::Warn, seat, text }) => {
-                self.log(format!("warned of {}: {text}", self.name(index, seat)), None);
+                self.log(format!("warning about {}: {text}", self.name(index, seat)), None);
             }
-            // In a script, a component that ends leaves nothing behind.
+            // In a script, a component that exits leaves no unread lines.
             Output::Report(_) | Output::Discard(_) => {}
             output => self.log(format!("{output:?}"), None),
         }
     }
 
-    /// Keeps count of the ids that a conductor makes.
+    /// Counts the ids that a conductor makes.
     fn count(&mut self, index: usize, line: &Bytes) {
         if let Ok(Message::Request { id, .. }) = Message::parse(line)
             && let Some(number) =
@@ -300,18 +305,18 @@ impl Stage {
         }
     }
 
-    fn deliver(&mut self, player: usize, line: &Bytes) {
-        let (index, seat) = self.seat(player);
-        let name = &self.cast.players[player].name;
-        let spoken = self.cast.conductors[index].generation(seat);
-        let current = respelt(line, spoken, Generation::CURRENT);
+    fn deliver(&mut self, participant: usize, line: &Bytes) {
+        let (index, seat) = self.seat(participant);
+        let name = &self.topology.participants[participant].name;
+        let spoken = self.topology.conductors[index].generation(seat);
+        let current = translated(line, spoken, Generation::CURRENT);
         let text = format!("{name} < {}", notation::text(&current, self.ids[index].0));
         let raw = format!("{name} < {}", String::from_utf8_lossy(line));
         self.log(text, Some(raw));
     }
 
     fn finish(&mut self, index: usize, ending: &Ending) {
-        let who = match self.cast.conductors[index].parent {
+        let name = match self.topology.conductors[index].parent {
             Some((parent, seat)) => format!("{} ", self.name(parent, seat)),
             None => String::new(),
         };
@@ -319,12 +324,12 @@ impl Stage {
             Ending::Clean => "clean".to_owned(),
             Ending::Failed(why) => format!("failed: {why}"),
         };
-        self.log(format!("{who}finished {how}"), None);
+        self.log(format!("{name}finished {how}"), None);
     }
 
-    /// Where conductor `who` sits, seen from conductor `at`.
-    fn seat_of(&self, who: usize, at: usize) -> Seat {
-        match self.cast.conductors[who].parent {
+    /// The seat of one conductor in the chain of another one.
+    fn seat_of(&self, conductor: usize, at: usize) -> Seat {
+        match self.topology.conductors[conductor].parent {
             Some((parent, seat)) if parent == at => seat,
             _ => Seat::OUTER,
         }
@@ -332,15 +337,15 @@ impl Stage {
 
     fn are_linked(&self, one: usize, other: usize) -> bool {
         let is_parent = |parent: usize, child: usize| {
-            self.cast.conductors[child].parent.is_some_and(|(it, _)| it == parent)
+            self.topology.conductors[child].parent.is_some_and(|(it, _)| it == parent)
         };
         is_parent(one, other) || is_parent(other, one)
     }
 
     fn name(&self, index: usize, seat: Seat) -> &str {
-        match self.cast.conductors[index].seats[seat.index()] {
-            Sitter::Player(player) => &self.cast.players[player].name,
-            Sitter::Conductor(_) => self.cast.conductors[index].chain.name(seat),
+        match self.topology.conductors[index].seats[seat.index()] {
+            SeatPeer::Participant(participant) => &self.topology.participants[participant].name,
+            SeatPeer::Conductor(_) => self.topology.conductors[index].chain.name(seat),
         }
     }
 
@@ -348,31 +353,31 @@ impl Stage {
         self.log.push(Entry { text, raw });
     }
 
-    /// Everybody does what a good component does with `initialize`; the log is cleared after that.
-    fn shake_hands(&mut self) {
-        let hello = match self.cast.players[0].part {
-            Part::Outer => format!("proxy/initialize hello {HELLO}"),
+    /// Initializes the chain: every component answers `initialize`. Clears the log after that.
+    fn handshake(&mut self) {
+        let hello = match self.topology.participants[0].role {
+            ParticipantRole::Outer => format!("proxy/initialize hello {HELLO}"),
             _ => format!("initialize hello {HELLO}"),
         };
         self.send(0, &notation::line(&hello, 0));
-        let mut asked = vec![String::new(); self.cast.players.len()];
+        let mut asked = vec![String::new(); self.topology.participants.len()];
         let mut seen = 0;
         while seen < self.log.len() {
             let text = self.log[seen].text.clone();
             seen += 1;
             let words: Vec<&str> = text.split(' ').collect();
             let [name, "<", what, id, ..] = words[..] else { continue };
-            let player = self.cast.player(name);
+            let participant = self.topology.participant(name);
             let answer = match what {
                 "proxy/initialize" => {
-                    asked[player] = id.to_owned();
+                    asked[participant] = id.to_owned();
                     format!("~initialize hello {HELLO}")
                 }
                 "initialize" | "~initialize" => format!("result {id} {HELLO}"),
-                "result" if player > 0 => format!("result {} {HELLO}", asked[player]),
+                "result" if participant > 0 => format!("result {} {HELLO}", asked[participant]),
                 _ => continue,
             };
-            self.send(player, &notation::line(&answer, 0));
+            self.send(participant, &notation::line(&answer, 0));
         }
         let last = self.log.pop().map(|entry| entry.text).unwrap_or_default();
         assert!(last.ends_with(&format!(" < result hello {HELLO}")), "no handshake: {last}");
@@ -381,13 +386,13 @@ impl Stage {
     }
 }
 
-/// A line of one generation as another one spells it. Scripts are written in the current generation; of the others,
-/// they know P4, which differs in the names of two methods.
-fn respelt(line: &Bytes, from: Generation, to: Generation) -> Bytes {
+/// Translates a line from one generation to another. Scripts are written in the current generation. Of the older ones,
+/// they support P4, which differs in the names of two methods.
+fn translated(line: &Bytes, from: Generation, to: Generation) -> Bytes {
     let methods = |generation| match generation {
         Generation::P5 => [r#""method":"proxy/successor""#, r#""method":"proxy/initialize""#],
         Generation::P4 => [r#""method":"_proxy/successor""#, r#""method":"_proxy/initialize""#],
-        other => panic!("scripts do not know {other:?}"),
+        other => panic!("scripts do not support {other:?}"),
     };
     if from == to {
         return line.clone();
@@ -399,25 +404,25 @@ fn respelt(line: &Bytes, from: Generation, to: Generation) -> Bytes {
     text.into()
 }
 
-/// A line of a script with one space between its parts; `None` if there is nothing in it.
-fn tidy(line: &str) -> Option<String> {
+/// A line of a script without comment and with one space between its parts. `None` for an empty line.
+fn normalize(line: &str) -> Option<String> {
     let line = line.trim();
     let line = line.split_once(" # ").map_or(line, |(line, _)| line.trim_end());
     if line.is_empty() || line.starts_with("# ") {
         return None;
     }
     let mut parts = line.splitn(2, ' ').map(str::trim);
-    let who = parts.next().unwrap_or_default();
+    let name = parts.next().unwrap_or_default();
     let rest = parts.next().unwrap_or_default();
     let (verb, what) = rest.split_once(' ').unwrap_or((rest, ""));
-    Some([who, verb, what.trim()].join(" ").trim_end().to_owned())
+    Some([name, verb, what.trim()].join(" ").trim_end().to_owned())
 }
 
-/// Is this line of a script something that must happen, rather than something that does?
+/// Whether the test expects this line, instead of performing it.
 fn expected(line: &str) -> bool {
     let mut words = line.split(' ');
     let (first, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    matches!(first, "started" | "finished" | "warned") || matches!(second, "<" | "finished")
+    matches!(first, "started" | "finished" | "warning") || matches!(second, "<" | "finished")
 }
 
 #[cfg(test)]
@@ -426,7 +431,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "- agent < x #2\n+ agent < x #1\n")]
-    fn a_conversation_that_goes_differently_fails() {
+    fn a_conversation_that_differs_from_the_script_fails() {
         check_live("editor agent", "editor > x 5\n agent < x #2");
     }
 
@@ -437,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_can_be_expected_as_it_is_on_the_wire() {
+    fn an_expected_line_may_be_written_as_on_the_wire() {
         check_live(
             "editor agent",
             r#"

@@ -1,7 +1,6 @@
-//! A shell without processes, pipes and a clock: it drives the core as the real shell does, and a test plays all
-//! peers.
+//! A shell in memory: it runs the core as the real shell does, but without processes, pipes and a clock.
 //!
-//! Inputs go in; lines and outputs come out. A peer reads what is written to it at once.
+//! A test passes inputs and gets lines and outputs. Each line that the core writes counts as read by its peer at once.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,35 +13,36 @@ use engine::{
 };
 use router::{Chain, Exit, ExitCause, Mode, Role, Seat, Time};
 
-/// What came of an input.
+/// An effect of an input.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     /// A peer has read this line.
     Line { to: Link, line: Bytes },
-    /// The core wants this done. [`Output::Tap`] is left out.
+    /// The core has put out this. [`Output::Tap`] is left out.
     Output(Output),
 }
 
-/// Changes what goes into the core and what comes out of it. A test plants a fault with it.
-pub trait Meddler {
-    /// Called before an input is handled. What it gives is handled instead.
+/// Changes the inputs of the core and their effects. A test injects faults with it.
+pub trait Interceptor {
+    /// Called before the core handles an input. The core handles the returned inputs instead.
     fn before(&mut self, input: Input) -> Vec<Input>;
 
-    /// Called with everything that came of the input.
+    /// Called with all effects of the input.
     fn after(&mut self, effects: &mut Vec<Effect>);
 }
 
-#[allow(missing_debug_implementations)] // a meddler has nothing to show
+/// Runs a core.
+#[allow(missing_debug_implementations)] // an interceptor has none
 pub struct Shell {
     core: Core,
     setup: Setup,
     out: Outputs,
-    /// What the core wants done, and is not done yet.
+    /// Outputs of the core that are not performed yet.
     todo: Vec<Output>,
     journal: Option<Recorder>,
-    /// By seat: how many components were there before.
+    /// By seat: how often its component was started, as the core counts it.
     lives: Vec<u32>,
-    meddler: Option<Box<dyn Meddler>>,
+    interceptor: Option<Box<dyn Interceptor>>,
 }
 
 /// A chain whose proxies speak the current generation. It stops when a component fails, and has no MCP bridge.
@@ -70,9 +70,10 @@ pub fn setup(chain: Chain) -> Setup {
 }
 
 impl Shell {
+    /// Runs a core with this setup.
     pub fn new(setup: Setup) -> Shell {
         let lives = vec![0; setup.chain.components.len() + 1];
-        // What is seen tells the order of lines for different peers.
+        // The tap events give the order of lines to different peers.
         let setup = Setup { tapped: true, ..setup };
         Shell {
             core: Core::new(setup.clone()),
@@ -81,35 +82,37 @@ impl Shell {
             todo: Vec::new(),
             journal: None,
             lives,
-            meddler: None,
+            interceptor: None,
         }
     }
 
-    /// Writes a journal from now on. To be called before anything happens.
+    /// Starts a journal. Must be called before the first input.
     pub fn record(&mut self) {
         self.journal = Some(Recorder::new(&self.setup));
     }
 
-    /// The journal of everything that has happened, if it was wanted.
+    /// The journal of all inputs and outputs so far. Empty without [`record`](Self::record).
     pub fn journal(&mut self) -> Vec<u8> {
         self.journal.as_mut().map(Recorder::take).unwrap_or_default()
     }
 
-    pub fn with_meddler(setup: Setup, meddler: Box<dyn Meddler>) -> Shell {
-        Shell { meddler: Some(meddler), ..Shell::new(setup) }
+    /// Runs a core whose inputs and effects pass an interceptor.
+    pub fn with_interceptor(setup: Setup, interceptor: Box<dyn Interceptor>) -> Shell {
+        Shell { interceptor: Some(interceptor), ..Shell::new(setup) }
     }
 
+    /// The core.
     pub fn core(&self) -> &Core {
         &self.core
     }
 
-    /// A line has come from a peer.
+    /// Handles a line from a peer.
     pub fn line(&mut self, now: Time, from: Seat, line: Bytes) -> Vec<Effect> {
         self.handle(now, Input::Line { link: Link::main(from), line: Line::Text(line) })
     }
 
-    /// A peer has ended, or has closed one of its pipes.
-    pub fn leave(&mut self, now: Time, seat: Seat, why: Exit) -> Vec<Effect> {
+    /// Handles the exit of a peer, or the end of one of its pipes.
+    pub fn exit(&mut self, now: Time, seat: Seat, why: Exit) -> Vec<Effect> {
         let (link, life) = (Link::main(seat), self.lives[seat.index()]);
         let inputs = match why.cause {
             ExitCause::NotStarted(why) => vec![Input::NotStarted { seat, life, why }],
@@ -124,16 +127,16 @@ impl Shell {
         inputs.into_iter().flat_map(|input| self.handle(now, input)).collect()
     }
 
-    /// The relay that an SCP proxy has started connects.
+    /// Handles the connection of the relay that an SCP proxy has started.
     pub fn join_relay(&mut self, now: Time, seat: Seat) -> Vec<Effect> {
         let life = self.lives[seat.index()];
         self.handle(now, Input::RelayConnected { seat, life })
     }
 
-    /// Time has passed.
+    /// Sends ticks until nothing is due at this time.
     ///
     /// # Panics
-    /// If what is due stays due.
+    /// If a deadline stays due after a thousand ticks.
     pub fn tick(&mut self, now: Time) -> Vec<Effect> {
         let mut effects = Vec::new();
         for _ in 0..1_000 {
@@ -142,32 +145,32 @@ impl Shell {
             }
             effects.extend(self.handle(now, Input::Tick));
         }
-        panic!("what is due at {now:?} stays due")
+        panic!("a deadline at {now:?} stays due")
     }
 
-    /// Something else has happened.
+    /// Handles any other input.
     pub fn handle(&mut self, now: Time, input: Input) -> Vec<Effect> {
-        let inputs = match &mut self.meddler {
-            Some(meddler) => meddler.before(input),
+        let inputs = match &mut self.interceptor {
+            Some(interceptor) => interceptor.before(input),
             None => vec![input],
         };
-        inputs.into_iter().for_each(|input| self.tell(now, input));
+        inputs.into_iter().for_each(|input| self.feed(now, input));
         let mut effects = self.effects(now);
-        if let Some(meddler) = &mut self.meddler {
-            meddler.after(&mut effects);
+        if let Some(interceptor) = &mut self.interceptor {
+            interceptor.after(&mut effects);
         }
         effects
     }
 
-    /// Tells the core, and takes down what it wants done.
-    fn tell(&mut self, now: Time, input: Input) {
+    /// Passes an input to the core and collects the outputs.
+    fn feed(&mut self, now: Time, input: Input) {
         self.journal.iter_mut().for_each(|it| it.input(now, &input));
         self.core.handle(now, input, &mut self.out);
         self.journal.iter_mut().for_each(|it| it.outputs(&self.out));
         self.todo.append(&mut self.out.list);
     }
 
-    /// What the core wants done, in order. Lines are in the order in which their messages were delivered. A line
+    /// The effects of the pending outputs, in order. Lines have the order in which their messages were delivered. A line
     /// that a dialect has written by itself comes with the next line for that peer, or at the end.
     fn effects(&mut self, now: Time) -> Vec<Effect> {
         let mut lines = self.write_all(now);
@@ -189,7 +192,7 @@ impl Shell {
                     next(seat, &mut effects);
                 }
                 Output::Tap(_) => {}
-                // What is queued is written before the end.
+                // The queues are written before the chain finishes.
                 Output::Finish(_) => {
                     seats().for_each(|seat| while next(seat, &mut effects) {});
                     effects.push(Effect::Output(output));
@@ -206,7 +209,7 @@ impl Shell {
         effects
     }
 
-    /// Writes all queues, and reports it.
+    /// Writes all queues and reports them as written.
     fn write_all(&mut self, now: Time) -> BTreeMap<Link, VecDeque<Bytes>> {
         let mut lines = BTreeMap::<Link, VecDeque<Bytes>>::new();
         let links = (0..self.lives.len() as u16).map(Seat);
@@ -215,9 +218,9 @@ impl Shell {
             let mut text = Vec::new();
             while let Some(queue) = self.out.queue(link).filter(|it| !it.is_empty()) {
                 let (slices, count) = queue.slices();
-                let part = slices[..count].concat();
-                text.extend_from_slice(&part);
-                self.tell(now, Input::Written { link, count: part.len() });
+                let bytes = slices[..count].concat();
+                text.extend_from_slice(&bytes);
+                self.feed(now, Input::Written { link, count: bytes.len() });
             }
             assert!(text.is_empty() || text.ends_with(b"\n"), "a line does not end: {text:?}");
             let new = text.split_inclusive(|&byte| byte == b'\n');

@@ -1,37 +1,37 @@
-//! Whole conversations, made up at random and checked by rules instead of by a script.
+//! Random conversations, checked by invariants instead of by a script.
 //!
-//! A [`World`] is a [`cast`](crate::cast) of real cores, each driven by a [`shell`](crate::shell), with made-up players
-//! around them. Everybody is connected by queues of lines, and time is a number. A *schedule* is a list of
-//! [`Op`]s: somebody asks, answers, cancels, dies; one line moves on. Whatever the schedule, certain
-//! things must hold; the first one that does not is the [`Violation`].
+//! A [`Simulation`] is a [`topology`](crate::topology) of real cores, each run by a [`shell`](crate::shell), and of
+//! simulated participants around them. Queues of lines connect them, and time is a number. A *schedule* is a list of
+//! [`Op`]s: a participant sends a request, an answer or a cancellation, or exits, or one line is delivered. The
+//! invariants hold for every schedule. The first one that does not hold is the [`Violation`].
 //!
-//! The same seed gives the same schedule, and so does the same list of bytes (for the fuzzer).
+//! The same seed gives the same schedule. The fuzzer gives a schedule as bytes.
 //!
 //! # Layout
-//! - [`op`]: what can happen in a schedule
-//! - [`world`]: conductors, players and the queues between them
-//! - [`player`]: what a player says of its own accord and in reply
-//! - [`ledger`]: what was said, and the rules for what may be heard
-//! - [`rest`]: what must be true when nothing moves any more, and at the end
-//! - [`bug`]: faults to plant, because a simulation that no fault can fail is worth nothing
+//! - [`op`]: the steps of a schedule
+//! - [`simulation`]: conductors, participants and the queues between them
+//! - [`participant`]: what a participant sends by itself and in reply
+//! - [`message_log`]: all sent messages, and the rules for received ones
+//! - [`invariants`]: what must hold when all lines are delivered, and at the end
+//! - [`fault`]: injected faults, which prove that the invariants detect a wrong core
 
-pub mod bug;
-pub mod ledger;
+pub mod fault;
+pub mod invariants;
+pub mod message_log;
 pub mod op;
-pub mod player;
-pub mod rest;
-pub mod world;
+pub mod participant;
+pub mod simulation;
 
 use router::Seat;
 
-use crate::cast::Cast;
-use bug::{Bug, Saboteur};
+use crate::topology::Topology;
+use fault::{Fault, FaultInjector};
 use op::{Op, Random};
-pub use world::World;
+pub use simulation::Simulation;
 
-/// The chains that are played: zero to four proxies before an agent, zero to four in proxy mode, and
-/// conductors in conductors, also empty ones.
-pub const CASTS: [&str; 18] = [
+/// The simulated topologies: zero to four proxies before an agent, zero to four in proxy mode, and nested
+/// conductors, some of them empty.
+pub const TOPOLOGIES: [&str; 18] = [
     "editor agent",
     "editor p1 agent",
     "editor p1 agent",
@@ -52,93 +52,95 @@ pub const CASTS: [&str; 18] = [
     "outer inner() p1",
 ];
 
-/// What must not happen, and did.
+/// An invariant that does not hold.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Violation(pub String);
 
+/// Whether the invariants hold so far.
 pub type Check = Result<(), Violation>;
 
-/// Plays one schedule.
+/// Runs the schedule of a seed.
 ///
 /// # Errors
 /// The first rule that was broken.
-pub fn run(seed: u64, bug: Option<Bug>) -> Check {
-    play(seed, bug, false).1
+pub fn run(seed: u64, fault: Option<Fault>) -> Check {
+    play(seed, fault, false).1
 }
 
-/// Plays a schedule again and tells all of it.
-pub fn tell(seed: u64, bug: Option<Bug>) -> String {
-    let (world, outcome) = play(seed, bug, true);
-    let told = world.trace.unwrap_or_default().join("\n");
-    format!("{told}\n{outcome:?}")
+/// Runs the schedule of a seed and returns all its events as text.
+pub fn trace(seed: u64, fault: Option<Fault>) -> String {
+    let (simulation, outcome) = play(seed, fault, true);
+    let events = simulation.trace.unwrap_or_default().join("\n");
+    format!("{events}\n{outcome:?}")
 }
 
-/// Plays a schedule again. Gives the journals of all its conductors.
+/// Runs the schedule of a seed and returns the journals of all its conductors.
 pub fn record(seed: u64) -> Vec<Vec<u8>> {
     play(seed, None, true).0.journals()
 }
 
-/// `traced`: all of it is told and recorded.
-fn play(seed: u64, bug: Option<Bug>, traced: bool) -> (World, Check) {
+/// Runs the schedule of a seed. `traced`: keeps the events as text, and journals.
+fn play(seed: u64, fault: Option<Fault>, traced: bool) -> (Simulation, Check) {
     let mut random = Random::new(seed);
-    let cast = CASTS[random.below(CASTS.len())];
-    let parsed = Cast::parse(cast);
+    let topology = TOPOLOGIES[random.below(TOPOLOGIES.len())];
+    let parsed = Topology::parse(topology);
     let chain = &parsed.conductors[0].chain;
     let (mode, last) = (chain.mode, Seat(chain.components.len() as u16));
     let countdown = random.below(6);
-    let saboteur = bug.map(|bug| Saboteur::new(bug, countdown, mode, last));
-    let mut world = World::new(parsed, saboteur);
+    let injector = fault.map(|fault| FaultInjector::new(fault, countdown, mode, last));
+    let mut simulation = Simulation::new(parsed, injector);
     if traced {
-        world.trace = Some(vec![format!("seed {seed}: {cast}")]);
-        world.record();
+        simulation.trace = Some(vec![format!("seed {seed}: {topology}")]);
+        simulation.record();
     }
-    let outcome = perform(&mut world, &mut random);
-    (world, outcome)
+    let outcome = perform(&mut simulation, &mut random);
+    (simulation, outcome)
 }
 
-fn perform(world: &mut World, random: &mut Random) -> Check {
-    // Half of the schedules are calm: nobody dies and nothing stops, so everything must arrive.
+fn perform(simulation: &mut Simulation, random: &mut Random) -> Check {
+    // In half of the schedules no participant exits and no conductor stops, so every message must arrive.
     let calm = random.chance(2);
     match random.below(16) {
-        0 | 1 => world.set_lazy(random.below(8)),
-        2 | 3 => world.moody = true,
+        0 | 1 => simulation.set_skips_successor(random.below(8)),
+        2 | 3 => simulation.refuses_greetings = true,
         _ => {}
     }
     if !random.chance(16) {
-        world.apply(Op::Initialize)?;
+        simulation.apply(Op::Initialize)?;
     }
     if random.chance(2) {
-        world.run_dry(random)?;
+        simulation.deliver_all(random)?;
     }
     for _ in 0..random.below(240) {
         let op = Op::decode([random.byte(), random.byte(), random.byte()]);
-        world.apply(if calm && op.disturbs() { Op::Move(random.byte()) } else { op })?;
+        simulation.apply(if calm && op.disturbs() { Op::Move(random.byte()) } else { op })?;
     }
-    end(world, random)
+    end(simulation, random)
 }
 
-/// Plays the schedule that these bytes describe: the cast, then three bytes for each step.
+/// Runs the schedule that these bytes describe: one byte for the topology, then three bytes for each step.
 ///
 /// # Errors
 /// The first rule that was broken.
 pub fn run_bytes(bytes: &[u8]) -> Check {
     let Some((&first, rest)) = bytes.split_first() else { return Ok(()) };
-    let mut world = World::new(Cast::parse(CASTS[usize::from(first) % CASTS.len()]), None);
-    world.apply(Op::Initialize)?;
+    let mut simulation =
+        Simulation::new(Topology::parse(TOPOLOGIES[usize::from(first) % TOPOLOGIES.len()]), None);
+    simulation.apply(Op::Initialize)?;
     for step in rest.chunks_exact(3) {
-        world.apply(Op::decode([step[0], step[1], step[2]]))?;
+        simulation.apply(Op::decode([step[0], step[1], step[2]]))?;
     }
-    end(&mut world, &mut Random::new(u64::from(first)))
+    end(&mut simulation, &mut Random::new(u64::from(first)))
 }
 
-/// Lets everything come to rest, and to an end.
-fn end(world: &mut World, random: &mut Random) -> Check {
-    world.run_dry(random)?;
-    world.check_quiet()?;
+/// Delivers all lines, answers all requests and stops the conductors, and checks the invariants at each point.
+fn end(simulation: &mut Simulation, random: &mut Random) -> Check {
+    simulation.deliver_all(random)?;
+    simulation.check_delivered()?;
     if !random.chance(3) {
-        world.answer_all(random)?;
-        world.check_rest()?;
+        simulation.answer_all(random)?;
+        simulation.check_answered()?;
     }
-    world.stop(random)?;
-    world.check_end()
+    simulation.stop(random)?;
+    simulation.check_finished()
 }

@@ -212,7 +212,7 @@ fn cancellations() {
 
 /// A simulation that no bug can fail is worth nothing.
 #[test]
-fn every_planted_bug_is_found() {
+fn every_injected_fault_is_found() {
     const SOON: u64 = 3_000;
     for bug in Bug::ALL {
         let found = (0..SOON).find_map(|seed| {

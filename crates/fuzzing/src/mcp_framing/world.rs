@@ -274,7 +274,7 @@ impl World {
         let seat = Seat(index as u16);
         self.sitters[index].vacate(false);
         let how = if index == 0 { ExitCause::ClosedInput } else { ExitCause::Status(1) };
-        self.with_shell(|shell, now| shell.leave(now, seat, Exit::new(how)));
+        self.with_shell(|shell, now| shell.exit(now, seat, Exit::new(how)));
         self.with_broker(|it, _, cx| it.component_removed(seat, cx));
         self.answer_at_once();
         self.pump();

@@ -2,7 +2,7 @@
 //! test.
 //!
 //! The cast is a line such as `p1:P5 (p2:P4+once) agent`: the components with their generations, and what is to be
-//! done when they fail (`testkit::cast`); without a word on that, they are restarted. A component in brackets
+//! done when they fail (`testkit::topology`); without a word on that, they are restarted. A component in brackets
 //! passes everything on by itself. The editor is always there.
 //!
 //! Lines are written as in the scripts of the router: `method id params` is a request, without an id it
@@ -26,9 +26,9 @@ use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp};
 use engine::{Facts, Input, Line, Link, Output, Port, Rules, Setup};
 use mcp::{BridgePolicy, Broker, ClientId, Ticket, Transport};
 use router::{Chain, Component, Mode, Seat};
-use testkit::cast::manners;
 use testkit::peer::{Peer, Read};
 use testkit::shell::{self, Effect, Shell};
+use testkit::topology::parse_component;
 
 /// What an agent answers to `initialize`, by what it can.
 pub const STDIO: &str = r#"{"protocolVersion":1,"agentCapabilities":{}}"#;
@@ -88,7 +88,7 @@ impl Stage {
         for (index, word) in words.iter().enumerate() {
             let bare = word.trim_matches(['(', ')']);
             let with = if bare.contains('+') { bare.to_owned() } else { format!("{bare}+restart") };
-            let (name, (generation, policy)) = manners(&with);
+            let (name, (generation, policy)) = parse_component(&with);
             let generation = (index + 1 < words.len()).then_some(generation);
             sitters.push(Sitter::new(name, generation, bare != *word));
             policies.push(policy);

@@ -339,13 +339,13 @@ fn a_component_that_is_replaced_is_sent_barriers_again() {
         p1     > chunk 2
         editor < usage 1
         editor < chunk 2
-        p1 dies status 1
-        warned of p1: …; it is being restarted
-        p1 returns
+        p1 exits with status 1
+        warning about p1: …; it is being restarted
+        p1 restarts
         started p1
         p1     < proxy/initialize #2 …
         p1     > result #2 {"protocolVersion":1}
-        warned of p1: proxy 'p1' is running again
+        warning about p1: proxy 'p1' is running again
         agent  > usage 3
         p1     < ~_conductor/barrier #3 {"token":"#3","chain":"0"}
         "##,

@@ -17,7 +17,7 @@ fn when_the_agent_dies_its_askers_are_told() {
         agent  < other #3 {}
         agent  > fs/read_text_file 0 {}
         p1     < ~fs/read_text_file #4 {}
-        agent dies status 3: no API key
+        agent exits with status 3: no API key
         p1     < error 0 {"code":-32603,"message":"agent 'agent' (command: run-agent) ended with status 3 while answering session/prompt; its last output: \"no API key\"; run the command by hand …","data":{"component":"agent","command":"run-agent","cause":"ended with status 3","status":3,"lastWords":["no API key"],"remedy":"…"}}
         p1     < error 1 {"code":-32603,"message":"agent 'agent' (command: run-agent) ended with status 3 while answering other; …
         p1     > result #4 {"nobody":"waits"}
@@ -43,7 +43,7 @@ fn when_a_proxy_dies_both_neighbours_are_told() {
         p2     < ~up #2
         p2     > own 0
         p1     < ~own #3
-        p2 dies signal 9
+        p2 exits with signal 9
         p1     < error 0 {"code":-32603,"message":"proxy 'p2' (command: run-p2) was killed by signal 9 (SIGKILL) while answering down; …"signal":9…
         agent  < error 0 {"code":-32603,"message":"proxy 'p2' (command: run-p2) was killed by signal 9 (SIGKILL) while answering up; …
         finished failed: proxy 'p2' (command: run-p2) was killed by signal 9 (SIGKILL)
@@ -59,7 +59,7 @@ fn who_waits_for_the_living_is_given_some_time() {
         r##"
         editor > session/prompt 5 {}
         p1     < session/prompt #1 {}
-        agent dies status 0
+        agent exits with status 0
         editor > session/prompt 6 {}
         editor < error 6 {"code":-32603,"message":"agent 'agent' (command: run-agent) ended with status 0; …
         editor > note
@@ -98,7 +98,7 @@ fn an_editor_that_leaves_still_gets_its_answers() {
         p1     < session/prompt #1 {}
         p1     > permission 0 {}
         editor < permission #2 {}
-        editor leaves
+        editor closes its output
         p1     < error 0 {"code":-32603,"message":"the editor has left"}
         p1     > permission 1 {}
         p1     < error 1 {"code":-32603,"message":"the editor has left and can answer nothing"}
@@ -117,7 +117,7 @@ fn an_editor_that_leaves_still_gets_its_answers() {
 /// Checklist 102 (the router's part): with nothing open, the end is at once.
 #[test]
 fn an_idle_chain_ends_with_its_editor() {
-    check_live("editor p1 agent", "editor leaves\n finished clean");
+    check_live("editor p1 agent", "editor closes its output\n finished clean");
     check_live("editor p1 agent", "stop\n finished clean");
 }
 
@@ -131,7 +131,7 @@ fn an_editor_that_hangs_up_is_not_waited_for() {
         agent  < session/prompt #1 {}
         agent  > permission 0 {}
         editor < permission #2 {}
-        editor hangs up
+        editor closes its input
         agent  < error 0 {"code":-32603,"message":"the editor has left"}
         finished clean
         "##,
@@ -158,7 +158,7 @@ fn a_chain_that_is_stopped_answers_what_is_open() {
         finished clean
         agent  > result #2 {}
         editor > session/prompt 7 {}
-        agent dies status 1
+        agent exits with status 1
         stop
         time 99999
         "##,

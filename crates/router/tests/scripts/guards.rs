@@ -52,7 +52,7 @@ fn a_component_that_contains_a_guard_is_a_guard() {
         ("false", r##"p1 < _conductor/barrier #3 {"token":"#3","chain":"0"}"##),
     ] {
         let script = r##"
-        p1 is spared a
+        p1 has crashed on a
         editor > initialize 0 {"protocolVersion":1}
         started p1 agent
         p1     < proxy/initialize #1 …
@@ -75,7 +75,7 @@ fn nothing_goes_around_a_guard() {
     check_live(
         "editor p1! agent",
         r##"
-        p1 is spared a
+        p1 has crashed on a
         editor > a 5 {}
         p1     < a #1 {}
         p1     > ~a 0 {}
@@ -94,17 +94,17 @@ fn an_answer_does_not_go_past_a_guard_that_is_away() {
         p1     < a #1 {}
         p1     > ~a 0 {}
         agent  < a #2 {}
-        p1 dies signal 9
-        warned of p1: …; it is being restarted
+        p1 exits with signal 9
+        warning about p1: …; it is being restarted
         editor < error 5 …
         agent  < $/cancel_request {"requestId":"#2"}
         agent  > result #2 {}
         agent  > b
-        p1 returns
+        p1 restarts
         started p1
         p1     < proxy/initialize #3 …
         p1     > result #3 {"protocolVersion":1}
-        warned of p1: proxy 'p1' is running again
+        warning about p1: proxy 'p1' is running again
         p1     < ~b
         "##,
     );

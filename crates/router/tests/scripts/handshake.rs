@@ -214,7 +214,7 @@ fn what_a_proxy_left_out_is_done_for_it() {
         started p1 agent
         p1     < proxy/initialize #1 {"protocolVersion":1,"_meta":{"mcp_acp_transport":true}}
         p1     > result #1 {"protocolVersion":1,"by":"p1"}
-        warned of p1: answered initialize without initializing its successor
+        warning about p1: answered initialize without initializing its successor
         agent  < initialize #2 {"protocolVersion":1}
         agent  > result #2 {"protocolVersion":1,"by":"agent"}
         editor < result 0 {"protocolVersion":1,"by":"p1"}

@@ -9,15 +9,15 @@ fn a_new_proxy_is_greeted_and_its_successor_is_not() {
     check_live(
         "editor p1+restart agent",
         r##"
-        p1 dies signal 9
-        warned of p1: …; it is being restarted
-        p1 returns
+        p1 exits with signal 9
+        warning about p1: …; it is being restarted
+        p1 restarts
         started p1
         p1     < proxy/initialize #1 {"protocolVersion":1,"_meta":{"mcp_acp_transport":true}}
         p1     > ~initialize 7 {"protocolVersion":1}
         p1     < result 7 {"protocolVersion":1}
         p1     > result #1 {"protocolVersion":1}
-        warned of p1: proxy 'p1' is running again
+        warning about p1: proxy 'p1' is running again
         editor > session/new 5 {}
         p1     < session/new #2 {}
         "##,
@@ -33,14 +33,14 @@ fn a_proxy_that_dies_before_it_passes_the_greeting_on() {
         p1     < proxy/initialize #1 …
     "##;
     let fatal = r##"
-        p1 dies signal 9
+        p1 exits with signal 9
         editor < error 0 …was killed by signal 9 (SIGKILL) while answering initialize…
         finished failed: proxy 'p1' (command: run-p1) was killed by signal 9 (SIGKILL)
     "##;
     check("editor p1+restart agent", &format!("{opening}{fatal}"));
     let left_out = r##"
-        p1 dies signal 9
-        warned of p1: …; it is left out from now on
+        p1 exits with signal 9
+        warning about p1: …; it is left out from now on
         agent  < initialize #2 {"protocolVersion":1}
         agent  > result #2 {"protocolVersion":1}
         editor < result 0 {"protocolVersion":1}
@@ -57,12 +57,12 @@ fn what_is_said_to_one_who_is_away_waits_in_order() {
         p1     < session/new #1 {}
         p1     > result #1 {"sessionId":"s"}
         editor < result 4 {"sessionId":"s"}
-        p1 dies status 3
-        warned of p1: …; it is being restarted
+        p1 exits with status 3
+        warning about p1: …; it is being restarted
         editor > a 5 {}
         agent  > x
         editor > b
-        p1 returns
+        p1 restarts
         started p1
         p1     < proxy/initialize #2 …
         agent  > y 6 {}
@@ -70,7 +70,7 @@ fn what_is_said_to_one_who_is_away_waits_in_order() {
         p1     < session/new r:1 {}
         editor > c
         p1     > result r:1 {"sessionId":"s"}
-        warned of p1: proxy 'p1' is running again
+        warning about p1: proxy 'p1' is running again
         p1     < a #3 {}
         p1     < ~x
         p1     < b
@@ -90,16 +90,16 @@ fn what_it_had_in_hand_is_answered_with_an_error() {
         p1     < session/prompt #1 {"text":"hi"}
         agent  > fs/read_text_file 6 {}
         p1     < ~fs/read_text_file #2 {}
-        p1 dies status 3: oh no
-        warned of p1: …; it is being restarted
+        p1 exits with status 3: oh no
+        warning about p1: …; it is being restarted
         editor < error 5 {"code":-32603,"message":"proxy 'p1' (command: run-p1) ended with status 3 while answering session/prompt; its last output: \"oh no\"; it crashed and is being restarted; send again","data":{"component":"p1","command":"run-p1","cause":"ended with status 3","status":3,"lastWords":["oh no"],"remedy":"it crashed and is being restarted; send again"}}
         agent  < error 6 …is being restarted…
-        p1 returns
+        p1 restarts
         started p1
         p1     < proxy/initialize #3 …
         p1     > result #1 {"late":true}          # of the life before: nobody waits for it
         p1     > result #3 {"protocolVersion":1}
-        warned of p1: proxy 'p1' is running again
+        warning about p1: proxy 'p1' is running again
         "##,
     );
 }
@@ -114,15 +114,15 @@ fn what_it_had_passed_on_is_answered_behind_what_was_said_before() {
         p1     < session/prompt #1 {"text":["hi"]}
         p1     > ~session/prompt 0 {"text":["more","hi"]}
         agent  < session/prompt #2 {"text":["more","hi"]}
-        p1 dies signal 9
-        warned of p1: …; it is being restarted
+        p1 exits with signal 9
+        warning about p1: …; it is being restarted
         agent  > session/update {"n":1}
         agent  > result #2 {"done":true}
-        p1 returns
+        p1 restarts
         started p1
         p1     < proxy/initialize #3 …
         p1     > result #3 {"protocolVersion":1}
-        warned of p1: proxy 'p1' is running again
+        warning about p1: proxy 'p1' is running again
         p1     < ~session/update {"n":1}
         p1     < ~_conductor/barrier #4 {"token":"#4","chain":"0"}
         p1     > session/update {"n":1}
@@ -144,13 +144,13 @@ fn a_barrier_that_is_refused_has_come_through() {
         p1     < a #1 {}
         p1     > ~a 0 {}
         agent  < a #2 {}
-        p1 dies signal 9
-        warned of p1: …; it is being restarted
-        p1 returns
+        p1 exits with signal 9
+        warning about p1: …; it is being restarted
+        p1 restarts
         started p1
         p1     < proxy/initialize #3 …
         p1     > result #3 {"protocolVersion":1}
-        warned of p1: proxy 'p1' is running again
+        warning about p1: proxy 'p1' is running again
         agent  > result #2 {}
         p1     < ~_conductor/barrier #4 …
         p1     > error #4 {"code":-32601,"message":"what?"}
@@ -168,13 +168,13 @@ fn a_barrier_that_is_swallowed_is_not_waited_for_long() {
         p1     < a #1 {}
         p1     > ~a 0 {}
         agent  < a #2 {}
-        p1 dies signal 9
-        warned of p1: …; it is being restarted
-        p1 returns
+        p1 exits with signal 9
+        warning about p1: …; it is being restarted
+        p1 restarts
         started p1
         p1     < proxy/initialize #3 …
         p1     > result #3 {"protocolVersion":1}
-        warned of p1: proxy 'p1' is running again
+        warning about p1: proxy 'p1' is running again
         agent  > result #2 {}
         p1     < ~_conductor/barrier #4 …
         time 2000
@@ -197,8 +197,8 @@ fn what_it_had_asked_for_itself_is_taken_back() {
         agent  < session/prompt #2 {"sessionId":"s","text":"be kind"}
         p1     > session/request_permission 1 {}
         editor < session/request_permission #3 {}
-        p1 dies signal 9
-        warned of p1: …; it is being restarted
+        p1 exits with signal 9
+        warning about p1: …; it is being restarted
         editor < error 5 …
         agent  < $/cancel_request {"requestId":"#2"}
         editor < $/cancel_request {"requestId":"#3"}
@@ -221,8 +221,8 @@ fn a_cancellation_outlives_who_was_to_pass_it_on() {
         agent  < a #2 {}
         editor > $/cancel_request {"requestId":5}
         p1     < $/cancel_request {"requestId":"#1"}
-        p1 dies signal 9
-        warned of p1: …; it is being restarted
+        p1 exits with signal 9
+        warning about p1: …; it is being restarted
         agent  < $/cancel_request {"requestId":"#2"}
         "##,
     );
@@ -233,17 +233,17 @@ fn what_waits_can_be_cancelled() {
     check_live(
         "editor p1+restart agent",
         r##"
-        p1 dies signal 9
-        warned of p1: …; it is being restarted
+        p1 exits with signal 9
+        warning about p1: …; it is being restarted
         editor > a 5 {}
         editor > b 6 {}
         editor > $/cancel_request {"requestId":5}
         editor < error 5 {"code":-32800,"message":"the request was cancelled"}
-        p1 returns
+        p1 restarts
         started p1
         p1     < proxy/initialize #1 …
         p1     > result #1 {"protocolVersion":1}
-        warned of p1: proxy 'p1' is running again
+        warning about p1: proxy 'p1' is running again
         p1     < b #2 {}
         "##,
     );
@@ -258,16 +258,16 @@ fn the_neighbours_of_one_who_is_left_out_are_neighbours() {
         p2     < passed #1 {"x":1}
         p2     > ~passed 0 {"x":1}
         agent  < passed #2 {"x":1}
-        p2 dies signal 9
-        warned of p2: …; it is being restarted
+        p2 exits with signal 9
+        warning about p2: …; it is being restarted
         p1     > ~held 1 {}
         agent  > update
         agent  > result #2 {"late":1}
-        p2 returns
+        p2 restarts
         started p2
         p2     < proxy/initialize #3 …
-        p2 dies signal 9
-        warned of p2: …; it is left out from now on
+        p2 exits with signal 9
+        warning about p2: …; it is left out from now on
         agent  < held #4 {}
         p1     < ~update
         p1     < result 0 {"late":1}
@@ -282,23 +282,23 @@ fn who_dies_again_while_it_comes_back_loses_nothing_that_waits() {
     check_live(
         "editor p1+restart agent",
         r##"
-        p1 dies signal 9
-        warned of p1: …; it is being restarted
+        p1 exits with signal 9
+        warning about p1: …; it is being restarted
         editor > a 5 {}
-        p1 returns
+        p1 restarts
         started p1
         p1     < proxy/initialize #1 …
         p1     > ~own 0 {}
         agent  < own #2 {}
-        p1 dies signal 9
-        warned of p1: …; it is being restarted
+        p1 exits with signal 9
+        warning about p1: …; it is being restarted
         agent  < $/cancel_request {"requestId":"#2"}
-        p1 returns
+        p1 restarts
         started p1
         p1     < proxy/initialize #3 …
         p1     > result #1 {"stale":true}
         p1     > result #3 {"protocolVersion":1}
-        warned of p1: proxy 'p1' is running again
+        warning about p1: proxy 'p1' is running again
         p1     < a #4 {}
         "##,
     );
@@ -314,11 +314,11 @@ fn an_answer_does_not_overtake_what_waits_for_one_who_learns() {
         p1     < session/new #1 {}
         p1     > result #1 {"sessionId":"s"}
         editor < result 4 {"sessionId":"s"}
-        p1 dies signal 9
-        warned of p1: …; it is being restarted
+        p1 exits with signal 9
+        warning about p1: …; it is being restarted
         editor > a 5 {}
         agent  > update
-        p1 returns
+        p1 restarts
         started p1
         p1     < proxy/initialize #2 …
         p1     > result #2 {"protocolVersion":1}
@@ -329,7 +329,7 @@ fn an_answer_does_not_overtake_what_waits_for_one_who_learns() {
         p1     < ~update
         p1     < result 0 {}
         p1     > result r:1 {"sessionId":"s"}
-        warned of p1: proxy 'p1' is running again
+        warning about p1: proxy 'p1' is running again
         p1     < a #4 {}
         "##,
     );
@@ -344,8 +344,8 @@ fn a_chain_that_ends_answers_what_waits() {
         p1     < passed #1 {}
         p1     > ~passed 0 {}
         agent  < passed #2 {}
-        p1 dies signal 9
-        warned of p1: …; it is being restarted
+        p1 exits with signal 9
+        warning about p1: …; it is being restarted
         editor > a 5 {}
         agent  > result #2 {"late":1}
         stop
@@ -363,22 +363,22 @@ fn a_question_that_waits_dies_with_its_asker() {
     check_live(
         "editor p1+restart agent+restart",
         r##"
-        agent dies signal 9
-        warned of agent: …; it is being restarted
+        agent exits with signal 9
+        warning about agent: …; it is being restarted
         p1     > ~a 0 {}
         editor > b 5 {}
         p1     < b #1 {}
         p1     > ~b 1 {}
-        p1 dies signal 9
-        warned of p1: …; it is being restarted
+        p1 exits with signal 9
+        warning about p1: …; it is being restarted
         editor < error 5 …
-        agent returns
+        agent restarts
         started p1
         p1     < proxy/initialize #2 …
         started agent
         agent  < initialize #3 …
         agent  > result #3 {"protocolVersion":1}
-        warned of agent: agent 'agent' is running again
+        warning about agent: agent 'agent' is running again
         "##,
     );
 }
@@ -396,8 +396,8 @@ fn a_copy_that_was_cancelled_is_not_cancelled_again() {
         agent  < a #2 {}
         p1     > $/cancel_request {"requestId":0}
         agent  < $/cancel_request {"requestId":"#2"}
-        p1 dies signal 9
-        warned of p1: …; it is left out from now on
+        p1 exits with signal 9
+        warning about p1: …; it is left out from now on
         editor > $/cancel_request {"requestId":5}
         agent  > error #2 {"code":-32800,"message":"cancelled"}
         editor < error 5 {"code":-32800,"message":"cancelled"}
@@ -417,8 +417,8 @@ fn the_questions_of_a_dead_component_are_cancelled_once() {
         agent  < b #2 {}
         p1     > $/cancel_request {"requestId":0}
         agent  < $/cancel_request {"requestId":"#1"}
-        p1 dies signal 9
-        warned of p1: …; it is being restarted
+        p1 exits with signal 9
+        warning about p1: …; it is being restarted
         agent  < $/cancel_request {"requestId":"#2"}
         agent  > result #1 {}
         agent  > result #2 {}
@@ -439,8 +439,8 @@ fn a_proxy_that_dies_with_the_answer_to_the_greeting_is_left_out() {
         agent  < initialize #2 {"protocolVersion":1}
         agent  > result #2 {"protocolVersion":1,"agentInfo":{}}
         p1     < result 0 {"protocolVersion":1,"agentInfo":{}}
-        p1 dies signal 9
-        warned of p1: …; it is left out from now on
+        p1 exits with signal 9
+        warning about p1: …; it is left out from now on
         editor < result 0 {"protocolVersion":1,"agentInfo":{}}
         editor > a
         agent  < a
@@ -467,9 +467,9 @@ fn a_new_proxy_hears_what_its_own_successor_said() {
         p1     < result 0 {"protocolVersion":1,"of":"p2"}
         p1     > result #1 {"protocolVersion":1}
         editor < result 0 {"protocolVersion":1}
-        p1 dies signal 9
-        warned of p1: …; it is being restarted
-        p1 returns
+        p1 exits with signal 9
+        warning about p1: …; it is being restarted
+        p1 restarts
         started p1
         p1     < proxy/initialize #4 …
         p1     > ~initialize 7 {"protocolVersion":1}

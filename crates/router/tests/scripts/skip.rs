@@ -128,8 +128,8 @@ fn a_proxy_that_dies_or_swallows_the_barrier_holds_nothing_up() {
         agent  > usage 1
         p2     < ~_conductor/barrier #1 {"token":"#1","chain":"0"}
         agent  > usage 2
-        p2 dies status 1
-        warned of p2: …; it is being restarted
+        p2 exits with status 1
+        warning about p2: …; it is being restarted
         p1     < ~_conductor/barrier #2 {"token":"#2","chain":"0"}
         agent  > usage 3                                    #! # waits for the next p2
         time 2000
@@ -139,8 +139,8 @@ fn a_proxy_that_dies_or_swallows_the_barrier_holds_nothing_up() {
         p2     < proxy/initialize #3 …
         p1     > _conductor/barrier 0 {"token":"#2","chain":"0"}       #! # too late, and goes no further
         p1     < result 0 {}
-        p2 dies status 1
-        warned of p2: …; it is left out from now on
+        p2 exits with status 1
+        warning about p2: …; it is left out from now on
         p1     < ~_conductor/barrier #4 {"token":"#4","chain":"0"}
         p1     > result #4 {}
         editor < usage 3
@@ -153,16 +153,16 @@ fn what_waits_for_a_restarted_proxy_goes_around_the_new_one() {
     play(
         "editor p1:P4+restart agent",
         r##"
-        p1 dies status 1
-        warned of p1: …; it is being restarted
+        p1 exits with status 1
+        warning about p1: …; it is being restarted
         agent  > chunk 1
         agent  > usage 2
         agent  > chunk 3
-        p1 returns
+        p1 restarts
         started p1
         p1     < proxy/initialize #1 …
         p1     > result #1 {"protocolVersion":1}
-        warned of p1: proxy 'p1' is running again
+        warning about p1: proxy 'p1' is running again
         p1     < ~chunk 1
         p1     < ~_conductor/barrier #2 {"token":"#2","chain":"0"}
         p1     < ~chunk 3
@@ -193,7 +193,7 @@ fn a_request_that_a_proxy_is_spared_is_asked_of_the_next_one() {
     play(
         "editor p1 agent",
         r##"
-        p1 is spared session/prompt
+        p1 has crashed on session/prompt
         editor > a
         p1     < a
         editor > session/prompt 5 {}
@@ -220,7 +220,7 @@ fn a_request_on_its_way_around_can_be_cancelled() {
     play(
         "editor p1 agent",
         r##"
-        p1 is spared session/prompt
+        p1 has crashed on session/prompt
         editor > session/prompt 5 {}
         p1     < _conductor/barrier #1 {"token":"#1","chain":"0"}
         editor > $/cancel_request {"requestId":5}
@@ -242,7 +242,7 @@ fn a_request_that_goes_around_is_not_overtaken_if_the_barrier_is_swallowed() {
     play(
         "editor p1 agent",
         r##"
-        p1 is spared a
+        p1 has crashed on a
         editor > a 5 {}
         p1     < _conductor/barrier #1 {"token":"#1","chain":"0"}
         editor > b
@@ -260,7 +260,7 @@ fn a_proxy_may_be_spared_barriers() {
     play(
         "editor p1:P4 agent",
         r##"
-        p1 is spared ~_conductor/barrier
+        p1 has crashed on ~_conductor/barrier
         agent  > usage 1
         editor < usage 1
         "##,
@@ -272,7 +272,7 @@ fn a_chain_that_ends_brings_what_waits() {
     play(
         "editor p1:P4 agent",
         r##"
-        p1 is spared session/prompt
+        p1 has crashed on session/prompt
         editor > a
         p1     < a
         editor > session/prompt 5 {}
@@ -281,7 +281,7 @@ fn a_chain_that_ends_brings_what_waits() {
         p1     < ~chunk 0
         agent  > usage 1
         p1     < ~_conductor/barrier #2 {"token":"#2","chain":"0"}
-        agent dies status 1
+        agent exits with status 1
         time 2000
         editor < error 5 …
         editor < usage 1
@@ -296,17 +296,17 @@ fn a_message_that_has_gone_around_a_proxy_waits_for_the_next_one() {
     play(
         "editor p1+restart p2 agent",
         r##"
-        p2 is spared ~u
-        p1 dies signal 9
-        warned of p1: …; it is being restarted
+        p2 has crashed on ~u
+        p1 exits with signal 9
+        warning about p1: …; it is being restarted
         agent  > u {"n":1}
         p2     < ~_conductor/barrier #1 {"token":"#1","chain":"0"}
         p2     > result #1 {}
-        p1 returns
+        p1 restarts
         started p1
         p1     < proxy/initialize #2 …
         p1     > result #2 {"protocolVersion":1}
-        warned of p1: proxy 'p1' is running again
+        warning about p1: proxy 'p1' is running again
         p1     < ~u {"n":1}
         "##,
     );
@@ -332,8 +332,8 @@ fn a_barrier_is_shared_in_one_direction_only() {
     play(
         "editor p1 agent",
         r##"
-        p1 is spared a
-        p1 is spared ~b
+        p1 has crashed on a
+        p1 has crashed on ~b
         editor > a
         p1     < _conductor/barrier #1 {"token":"#1","chain":"0"}
         agent  > b
@@ -352,17 +352,17 @@ fn a_barrier_is_not_shared_past_a_message_that_is_delivered_with_it() {
     play(
         "editor p1:P4+restart agent",
         r##"
-        p1 dies status 1
-        warned of p1: …; it is being restarted
+        p1 exits with status 1
+        warning about p1: …; it is being restarted
         agent  > usage 1
         agent  > usage 2
         agent  > chunk 3
         agent  > usage 4
-        p1 returns
+        p1 restarts
         started p1
         p1     < proxy/initialize #1 …
         p1     > result #1 {"protocolVersion":1}
-        warned of p1: proxy 'p1' is running again
+        warning about p1: proxy 'p1' is running again
         p1     < ~_conductor/barrier #2 {"token":"#2","chain":"0"}
         p1     < ~chunk 3
         p1     < ~_conductor/barrier #3 {"token":"#3","chain":"0"}
@@ -394,7 +394,7 @@ fn a_chain_that_ends_brings_what_waits_past_all_proxies() {
         p2     < ~chunk 0
         agent  > usage 1
         p2     < ~_conductor/barrier #2 {"token":"#2","chain":"0"}
-        agent dies status 1
+        agent exits with status 1
         time 2000
         editor < error 5 …
         TOLD

@@ -12,7 +12,7 @@ impl Stage {
         assert!(self.sitters[index].runs, "{who} dies twice");
         self.sitters[index].end();
         self.sitters[index].asleep = false;
-        let effects = self.shell.leave(self.now, seat, Exit::new(ExitCause::Status(1)));
+        let effects = self.shell.exit(self.now, seat, Exit::new(ExitCause::Status(1)));
         self.perform_all(effects);
         self.pass_on();
     }

@@ -1,100 +1,106 @@
-//! Faults to plant: each is a mistake that the core could make. They are planted in what goes into the core and in
-//! what comes out of it.
+//! Injected faults: each one imitates a mistake that the core could make.
+//!
+//! A fault changes an input before the core handles it, or the effects that follow. A simulation must detect every fault.
 
 use acp_wire::{Call, Id, Json, Message, Side};
 use bytes::Bytes;
 use engine::{Input, Line, Link, Output};
 use router::{ExitCause, Mode, Seat};
 
-use crate::cast::Part;
-use crate::shell::{Effect, Meddler};
+use crate::shell::{Effect, Interceptor};
+use crate::topology::ParticipantRole;
 
+/// A mistake of the core, imitated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bug {
+pub enum Fault {
     /// An answer is not passed on.
     DropAnswer,
-    /// An answer does not reach the core, so that its question stays open.
-    LoseAnswer,
+    /// An answer does not reach the core, so its request stays open.
+    IgnoreAnswer,
     /// An answer goes to another seat.
-    WrongAsker,
-    /// An answer bears an id that its asker never used.
+    WrongRequester,
+    /// An answer has an id that its requester has never used.
     WrongId,
     /// A message is overtaken by the next one for the same seat.
     Overtake,
     /// A message is delivered twice.
     Duplicate,
     /// A notification is not passed on.
-    DropNote,
-    /// Nobody is told what a dead component owed.
-    ForgetDeath,
+    DropNotification,
+    /// The open requests to a component that has exited are not answered.
+    ForgetCrash,
     /// A cancellation names an id of another link.
     CancelWrongId,
     /// A cancellation is passed on twice.
     CancelTwice,
     /// A cancellation is not passed on.
     DropCancel,
-    /// A component is spoken to before it was greeted.
-    SpeakTooSoon,
-    /// A component is spoken to after its death.
-    SpeakToTheDead,
-    /// A payload is read and written again, as a parser would.
-    RespellPayload,
+    /// A component gets a message before `initialize`.
+    SendBeforeInitialize,
+    /// A component gets a message after it has exited.
+    SendAfterExit,
+    /// A payload is parsed and written again, which changes its text.
+    ReencodePayload,
     /// A message is delivered as if it came from the other side.
     WrongSide,
-    /// A proxy is left out.
+    /// A message goes past a proxy.
     SkipSeat,
-    /// Components are started again with a second `initialize`.
-    StartAgain,
-    /// Something is said after the end.
-    SpeakAfterEnd,
-    /// The chain ends without a reason.
-    EndForNothing,
+    /// A second `initialize` starts a component again.
+    StartTwice,
+    /// The conductor sends a message after it has finished.
+    SendAfterFinish,
+    /// The chain finishes without a reason.
+    FinishWithoutReason,
 }
 
-impl Bug {
-    pub const ALL: [Bug; 19] = [
-        Bug::DropAnswer,
-        Bug::LoseAnswer,
-        Bug::WrongAsker,
-        Bug::WrongId,
-        Bug::Overtake,
-        Bug::Duplicate,
-        Bug::DropNote,
-        Bug::ForgetDeath,
-        Bug::CancelWrongId,
-        Bug::CancelTwice,
-        Bug::DropCancel,
-        Bug::SpeakTooSoon,
-        Bug::SpeakToTheDead,
-        Bug::RespellPayload,
-        Bug::WrongSide,
-        Bug::SkipSeat,
-        Bug::StartAgain,
-        Bug::SpeakAfterEnd,
-        Bug::EndForNothing,
+impl Fault {
+    /// All faults.
+    pub const ALL: [Fault; 19] = [
+        Fault::DropAnswer,
+        Fault::IgnoreAnswer,
+        Fault::WrongRequester,
+        Fault::WrongId,
+        Fault::Overtake,
+        Fault::Duplicate,
+        Fault::DropNotification,
+        Fault::ForgetCrash,
+        Fault::CancelWrongId,
+        Fault::CancelTwice,
+        Fault::DropCancel,
+        Fault::SendBeforeInitialize,
+        Fault::SendAfterExit,
+        Fault::ReencodePayload,
+        Fault::WrongSide,
+        Fault::SkipSeat,
+        Fault::StartTwice,
+        Fault::SendAfterFinish,
+        Fault::FinishWithoutReason,
     ];
 }
 
-/// Plants a bug: once, when the occasion has come for the `countdown`th time.
+/// Injects a fault once, after `countdown` opportunities have passed.
 #[derive(Debug)]
-pub struct Saboteur {
-    bug: Bug,
+pub struct FaultInjector {
+    fault: Fault,
     countdown: usize,
     mode: Mode,
     /// The last seat of the chain.
     last: Seat,
     done: bool,
+    /// The last input.
     input: Option<Input>,
+    /// The line that [`Fault::Overtake`] holds back.
     held: Option<Effect>,
 }
 
-impl Saboteur {
-    pub fn new(bug: Bug, countdown: usize, mode: Mode, last: Seat) -> Saboteur {
-        Saboteur { bug, countdown, mode, last, done: false, input: None, held: None }
+impl FaultInjector {
+    /// An injector for a conductor in this mode, whose last seat is `last`.
+    pub fn new(fault: Fault, countdown: usize, mode: Mode, last: Seat) -> FaultInjector {
+        FaultInjector { fault, countdown, mode, last, done: false, input: None, held: None }
     }
 
-    /// Here is an occasion: is it the one?
-    fn strike(&mut self) -> bool {
+    /// Called at each opportunity: whether to inject the fault now.
+    fn is_due(&mut self) -> bool {
         if self.done || self.countdown > 0 {
             self.countdown = self.countdown.saturating_sub(1);
             return false;
@@ -103,24 +109,28 @@ impl Saboteur {
         true
     }
 
-    /// Strikes at one of the lines for which there is an occasion; gives its place.
-    fn pick(&mut self, effects: &[Effect], occasion: impl Fn(&Letter) -> bool) -> Option<usize> {
+    /// The index of the line to change: the first one that matches when the fault is due.
+    fn pick(
+        &mut self,
+        effects: &[Effect],
+        matches: impl Fn(&RoutedMessage) -> bool,
+    ) -> Option<usize> {
         effects.iter().position(|effect| match effect {
             Effect::Line { to, line } => {
-                Letter::open(to.seat, line).is_some_and(|it| occasion(&it)) && self.strike()
+                RoutedMessage::decode(to.seat, line).is_some_and(|it| matches(&it)) && self.is_due()
             }
             Effect::Output(_) => false,
         })
     }
 
-    fn drop_one(&mut self, effects: &mut Vec<Effect>, occasion: impl Fn(&Letter) -> bool) {
-        if let Some(at) = self.pick(effects, occasion) {
+    fn drop_one(&mut self, effects: &mut Vec<Effect>, matches: impl Fn(&RoutedMessage) -> bool) {
+        if let Some(at) = self.pick(effects, matches) {
             effects.remove(at);
         }
     }
 
-    fn repeat_one(&mut self, effects: &mut Vec<Effect>, occasion: impl Fn(&Letter) -> bool) {
-        if let Some(at) = self.pick(effects, occasion) {
+    fn repeat_one(&mut self, effects: &mut Vec<Effect>, matches: impl Fn(&RoutedMessage) -> bool) {
+        if let Some(at) = self.pick(effects, matches) {
             effects.insert(at, effects[at].clone());
         }
     }
@@ -128,69 +138,72 @@ impl Saboteur {
     fn change_one(
         &mut self,
         effects: &mut [Effect],
-        occasion: impl Fn(&Letter) -> bool,
-        change: impl FnOnce(&mut Letter),
+        matches: impl Fn(&RoutedMessage) -> bool,
+        change: impl FnOnce(&mut RoutedMessage),
     ) {
-        if let Some(at) = self.pick(effects, occasion)
+        if let Some(at) = self.pick(effects, matches)
             && let Effect::Line { to, line } = &effects[at]
-            && let Some(mut letter) = Letter::open(to.seat, line)
+            && let Some(mut routed) = RoutedMessage::decode(to.seat, line)
         {
-            change(&mut letter);
-            effects[at] = letter.close();
+            change(&mut routed);
+            effects[at] = routed.encode();
         }
     }
 
-    fn part(&self, seat: Seat) -> Part {
+    fn role(&self, seat: Seat) -> ParticipantRole {
         match self.mode {
-            Mode::Agent if seat == Seat::OUTER => Part::Editor,
-            Mode::Proxy if seat == Seat::OUTER => Part::Outer,
-            Mode::Agent if seat == self.last => Part::Agent,
-            _ => Part::Proxy,
+            Mode::Agent if seat == Seat::OUTER => ParticipantRole::Editor,
+            Mode::Proxy if seat == Seat::OUTER => ParticipantRole::Outer,
+            Mode::Agent if seat == self.last => ParticipantRole::Agent,
+            _ => ParticipantRole::Proxy,
         }
     }
 
-    /// The way in which a letter to this seat travels.
-    fn toward(&self, letter: &Letter) -> Option<Side> {
-        self.part(letter.seat).heard(letter.wrapped)
+    /// The side that a message to its seat travels toward.
+    fn toward(&self, routed: &RoutedMessage) -> Option<Side> {
+        self.role(routed.seat).receives_toward(routed.wrapped)
     }
 
-    /// The same letter to another seat, as if it were the right one.
-    fn redirect(&self, letter: &mut Letter, to: Seat, toward: Side) {
-        letter.seat = to;
-        letter.wrapped = self.part(to).heard(true) == Some(toward);
+    /// Sends a message to another seat, in the form that is right there.
+    fn redirect(&self, routed: &mut RoutedMessage, to: Seat, toward: Side) {
+        routed.seat = to;
+        routed.wrapped = self.role(to).receives_toward(true) == Some(toward);
     }
 
-    /// Delivers what the core had reason to drop.
+    /// Delivers a message that the core has dropped for this reason.
     fn deliver_anyway(&mut self, effects: &mut Vec<Effect>, reason: &str) {
         let dropped = effects.iter().any(|effect| match effect {
             Effect::Output(Output::Report(notice)) => notice.text.contains(reason),
             _ => false,
         });
         let Some(Input::Line { link, line: Line::Text(line) }) = &self.input else { return };
-        let Some(mut letter) = Letter::open(link.seat, line).filter(|_| dropped) else { return };
+        let Some(mut routed) = RoutedMessage::decode(link.seat, line).filter(|_| dropped) else {
+            return;
+        };
         let from = link.seat;
         let sides = [Side::Agent, Side::Editor].into_iter();
-        let mut sides = sides.filter(|it| self.part(from).wraps(*it) == Some(letter.wrapped));
+        let mut sides =
+            sides.filter(|it| self.role(from).sends_wrapped(*it) == Some(routed.wrapped));
         let Some(toward) = sides.next() else { return };
         let to = match toward {
             Side::Agent => Seat(from.0 + 1),
             Side::Editor if from.is_component() => Seat(from.0 - 1),
             Side::Editor => self.last,
         };
-        self.redirect(&mut letter, to, toward);
-        if self.strike() {
-            effects.push(letter.close());
+        self.redirect(&mut routed, to, toward);
+        if self.is_due() {
+            effects.push(routed.encode());
         }
     }
 
     /// Holds a line back until another one for the same seat has passed.
     fn overtake(&mut self, effects: &mut Vec<Effect>) {
-        let place = |effect: &Effect| match effect {
+        let link_of = |effect: &Effect| match effect {
             Effect::Line { to, .. } => Some(*to),
             Effect::Output(_) => None,
         };
-        if let Some(link) = self.held.as_ref().and_then(place)
-            && let Some(at) = effects.iter().position(|effect| place(effect) == Some(link))
+        if let Some(link) = self.held.as_ref().and_then(link_of)
+            && let Some(at) = effects.iter().position(|effect| link_of(effect) == Some(link))
             && let Some(held) = self.held.take()
         {
             return effects.insert(at + 1, held);
@@ -201,32 +214,32 @@ impl Saboteur {
     }
 }
 
-/// A line, taken out of its envelope.
+/// A line for a seat, decoded and without its envelope.
 #[derive(Debug)]
-struct Letter {
+struct RoutedMessage {
     seat: Seat,
     wrapped: bool,
     message: Message,
 }
 
-impl Letter {
-    fn open(seat: Seat, line: &Bytes) -> Option<Letter> {
+impl RoutedMessage {
+    fn decode(seat: Seat, line: &Bytes) -> Option<RoutedMessage> {
         let message = Message::parse(line).ok()?;
         let (Message::Request { call, .. } | Message::Notification(call)) = &message else {
-            return Some(Letter { seat, wrapped: false, message });
+            return Some(RoutedMessage { seat, wrapped: false, message });
         };
         let Some(params) = call.params.as_ref().filter(|_| call.is("proxy/successor")) else {
-            return Some(Letter { seat, wrapped: false, message });
+            return Some(RoutedMessage { seat, wrapped: false, message });
         };
         let inner = Call::new(&params.member("method")?.text()?, params.member("params"));
         let message = match &message {
             Message::Request { id, .. } => Message::Request { id: id.clone(), call: inner },
             _ => Message::Notification(inner),
         };
-        Some(Letter { seat, wrapped: true, message })
+        Some(RoutedMessage { seat, wrapped: true, message })
     }
 
-    fn close(self) -> Effect {
+    fn encode(self) -> Effect {
         let message = match self.message {
             Message::Request { id, call } if self.wrapped => {
                 Message::Request { id, call: wrap(&call) }
@@ -245,7 +258,7 @@ impl Letter {
         matches!(&self.message, Message::Notification(call) if call.is(acp_wire::acp::CANCEL_REQUEST))
     }
 
-    fn is_note(&self) -> bool {
+    fn is_notification(&self) -> bool {
         matches!(self.message, Message::Notification(_)) && !self.is_cancel()
     }
 
@@ -269,8 +282,8 @@ impl Letter {
         }
     }
 
-    /// What becomes of a number when a payload goes through a parser.
-    fn respell(&mut self) {
+    /// Changes a number as parsing and writing a payload does.
+    fn reencode(&mut self) {
         if let Some(params) = self.call_mut().and_then(|call| call.params.as_mut()) {
             *params = Json::trusted(params.as_str().replace("1.10", "1.1"));
         }
@@ -283,15 +296,15 @@ fn wrap(call: &Call) -> Call {
     Call::new("proxy/successor", params)
 }
 
-impl Meddler for Saboteur {
+impl Interceptor for FaultInjector {
     fn before(&mut self, input: Input) -> Vec<Input> {
         self.input = Some(input.clone());
         let Input::Line { link, line: Line::Text(line) } = &input else { return vec![input] };
-        let is_answer = Letter::open(link.seat, line).is_some_and(|it| it.is_answer());
-        let bug = self.bug;
-        match bug {
-            Bug::LoseAnswer if is_answer && self.strike() => Vec::new(),
-            Bug::EndForNothing if link.seat.is_component() && self.strike() => vec![
+        let is_answer = RoutedMessage::decode(link.seat, line).is_some_and(|it| it.is_answer());
+        let fault = self.fault;
+        match fault {
+            Fault::IgnoreAnswer if is_answer && self.is_due() => Vec::new(),
+            Fault::FinishWithoutReason if link.seat.is_component() && self.is_due() => vec![
                 Input::OutputClosed { link: *link, rest: None },
                 Input::Exited { seat: link.seat, life: 0, how: ExitCause::Status(0) },
             ],
@@ -300,63 +313,63 @@ impl Meddler for Saboteur {
     }
 
     fn after(&mut self, effects: &mut Vec<Effect>) {
-        match self.bug {
-            Bug::LoseAnswer | Bug::EndForNothing => {}
-            Bug::DropAnswer => self.drop_one(effects, Letter::is_answer),
-            Bug::WrongAsker => {
+        match self.fault {
+            Fault::IgnoreAnswer | Fault::FinishWithoutReason => {}
+            Fault::DropAnswer => self.drop_one(effects, RoutedMessage::is_answer),
+            Fault::WrongRequester => {
                 let last = self.last;
-                self.change_one(effects, Letter::is_answer, |letter| {
-                    let to = letter.seat;
-                    letter.seat = if to.0 > 0 { Seat(to.0 - 1) } else { last };
+                self.change_one(effects, RoutedMessage::is_answer, |routed| {
+                    let to = routed.seat;
+                    routed.seat = if to.0 > 0 { Seat(to.0 - 1) } else { last };
                 });
             }
-            Bug::WrongId => self.change_one(effects, Letter::is_answer, |letter| {
-                if let Message::Response { id, .. } = &mut letter.message {
+            Fault::WrongId => self.change_one(effects, RoutedMessage::is_answer, |routed| {
+                if let Message::Response { id, .. } = &mut routed.message {
                     *id = Id::string("c:1");
                 }
             }),
-            Bug::Overtake => self.overtake(effects),
-            Bug::Duplicate => self.repeat_one(effects, Letter::is_call),
-            Bug::DropNote => self.drop_one(effects, Letter::is_note),
-            Bug::ForgetDeath => {
+            Fault::Overtake => self.overtake(effects),
+            Fault::Duplicate => self.repeat_one(effects, RoutedMessage::is_call),
+            Fault::DropNotification => self.drop_one(effects, RoutedMessage::is_notification),
+            Fault::ForgetCrash => {
                 if let Some(Input::Exited { .. }) = &self.input {
                     effects.retain(|effect| match effect {
                         Effect::Line { to, line } => {
-                            !Letter::open(to.seat, line).is_some_and(|it| it.is_answer())
+                            !RoutedMessage::decode(to.seat, line).is_some_and(|it| it.is_answer())
                         }
                         Effect::Output(_) => true,
                     });
                 }
             }
-            Bug::CancelWrongId => self.change_one(effects, Letter::is_cancel, |letter| {
-                if let Some(call) = letter.call_mut() {
+            Fault::CancelWrongId => self.change_one(effects, RoutedMessage::is_cancel, |routed| {
+                if let Some(call) = routed.call_mut() {
                     let wrong = Json::trusted("\"c:1\"");
                     let params = call.params.take().unwrap_or(Json::NULL);
                     call.params = Some(params.with_member("requestId", &wrong));
                 }
             }),
-            Bug::CancelTwice => self.repeat_one(effects, Letter::is_cancel),
-            Bug::DropCancel => self.drop_one(effects, Letter::is_cancel),
-            Bug::SpeakTooSoon => self.deliver_anyway(effects, "is not initialized yet"),
-            Bug::SpeakToTheDead => {
+            Fault::CancelTwice => self.repeat_one(effects, RoutedMessage::is_cancel),
+            Fault::DropCancel => self.drop_one(effects, RoutedMessage::is_cancel),
+            Fault::SendBeforeInitialize => self.deliver_anyway(effects, "is not initialized yet"),
+            Fault::SendAfterExit => {
                 for reason in ["ended with", "was killed", "closed its"] {
                     self.deliver_anyway(effects, reason);
                 }
             }
-            Bug::RespellPayload => {
-                self.change_one(effects, Letter::has_fraction, Letter::respell);
+            Fault::ReencodePayload => {
+                self.change_one(effects, RoutedMessage::has_fraction, RoutedMessage::reencode);
             }
-            Bug::WrongSide => {
+            Fault::WrongSide => {
                 let (mode, last) = (self.mode, self.last);
                 let both = |seat| match mode {
                     Mode::Agent => seat != Seat::OUTER && seat != last,
                     Mode::Proxy => true,
                 };
-                let occasion = |it: &Letter| it.is_call() && both(it.seat);
-                self.change_one(effects, occasion, |it| it.wrapped = !it.wrapped);
+                let matches = |it: &RoutedMessage| it.is_call() && both(it.seat);
+                self.change_one(effects, matches, |it| it.wrapped = !it.wrapped);
             }
-            Bug::SkipSeat => self.skip_seat(effects),
-            Bug::StartAgain => {
+            Fault::SkipSeat => self.skip_seat(effects),
+            Fault::StartTwice => {
                 let again = match &self.input {
                     Some(Input::Line {
                         link: Link { seat: Seat::OUTER, .. },
@@ -372,29 +385,29 @@ impl Meddler for Saboteur {
                     effects.insert(0, Effect::Output(start));
                 }
             }
-            Bug::SpeakAfterEnd => {
+            Fault::SendAfterFinish => {
                 if effects.iter().any(|it| matches!(it, Effect::Output(Output::Finish(_)))) {
                     let message = Message::notification("too/late", Json::NULL);
-                    let letter = Letter { seat: Seat::OUTER, wrapped: false, message };
-                    effects.push(letter.close());
+                    let routed = RoutedMessage { seat: Seat::OUTER, wrapped: false, message };
+                    effects.push(routed.encode());
                 }
             }
         }
     }
 }
 
-impl Saboteur {
+impl FaultInjector {
     fn skip_seat(&mut self, effects: &mut [Effect]) {
-        let Some(at) = self.pick(effects, Letter::is_call) else { return };
+        let Some(at) = self.pick(effects, RoutedMessage::is_call) else { return };
         let Effect::Line { to, line } = &effects[at] else { return };
-        let Some(mut letter) = Letter::open(to.seat, line) else { return };
-        let Some(toward) = self.toward(&letter) else { return };
+        let Some(mut routed) = RoutedMessage::decode(to.seat, line) else { return };
+        let Some(toward) = self.toward(&routed) else { return };
         let next = match toward {
             Side::Agent => Seat(to.seat.0 + 1).min(self.last),
             Side::Editor => Seat(to.seat.0.saturating_sub(1)),
         };
-        self.redirect(&mut letter, next, toward);
-        effects[at] = letter.close();
+        self.redirect(&mut routed, next, toward);
+        effects[at] = routed.encode();
     }
 }
 
