@@ -1,9 +1,9 @@
-//! Every example in a real chain, between an editor and an agent that the test plays.
+//! Every example in a real chain, between an editor and a scripted agent.
 
 use serde_json::json;
 use testkit::test_chain::{ScriptedComponent, TestChain, binary};
 
-/// The chain of an example and an agent, greeted and with a session `s`.
+/// Starts a chain of an example and an agent, and initializes it.
 fn start_chain(example: &str) -> (TestChain, ScriptedComponent) {
     let setup = TestChain::builder(binary("conductor"));
     let mut words = example.split(' ');
@@ -38,7 +38,7 @@ fn chunk(session: &str, text: &str) -> String {
     .to_string()
 }
 
-const END: &str = r#"{"stopReason":"end_turn"}"#;
+const END_TURN: &str = r#"{"stopReason":"end_turn"}"#;
 
 #[test]
 fn hello_changes_nothing() {
@@ -46,12 +46,12 @@ fn hello_changes_nothing() {
     chain.editor.send(&prompt("hi"));
     let asked = agent.request("session/prompt");
     assert_eq!(asked["params"]["prompt"][0]["text"], "hi");
-    agent.answer(&asked, END);
+    agent.answer(&asked, END_TURN);
     assert_eq!(chain.editor.message()["result"]["stopReason"], "end_turn");
 }
 
 #[test]
-fn prefix_puts_a_sentence_before() {
+fn prefix_adds_a_sentence_before_the_prompt() {
     let (mut chain, mut agent) = start_chain("example-prefix Be brief.");
     chain.editor.send(&prompt("hi"));
     let asked = agent.request("session/prompt");
@@ -70,9 +70,9 @@ fn redact_keeps_a_word_from_the_agent() {
     assert_eq!(update["params"]["update"]["content"]["text"], "I ask Ada.");
 }
 
-/// Item 22: legal JSON that the types cannot hold is no way around a guard.
+/// Legal JSON that the types cannot represent does not bypass a guard.
 #[test]
-fn redact_refuses_what_it_cannot_read() {
+fn redact_refuses_messages_that_it_cannot_parse() {
     let (mut chain, mut agent) = start_chain("example-redact Ada");
     let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
     for (id, rest) in (10..).zip([
@@ -94,9 +94,9 @@ fn redact_refuses_what_it_cannot_read() {
     assert_eq!(agent.request("session/prompt")["params"]["prompt"][0]["text"], "hi");
 }
 
-/// The word is nowhere in what reaches the agent: it is replaced, or the message is refused.
+/// The word never reaches the agent: it is replaced, or the message is refused.
 #[test]
-fn redact_keeps_the_word_from_the_agent_wherever_it_stands() {
+fn redact_keeps_the_word_from_the_agent_wherever_it_is() {
     let (mut chain, mut agent) = start_chain("example-redact Ada");
     let resource = r#"{"type":"resource","resource":{"uri":"file:///x","text":"I am Ad\u0061","mimeType":"text/plain"}}"#;
     chain.editor.send(&format!(
@@ -104,7 +104,7 @@ fn redact_keeps_the_word_from_the_agent_wherever_it_stands() {
     ));
     let asked = agent.request("session/prompt");
     assert_eq!(asked["params"]["prompt"][0]["resource"]["text"], "I am [somebody]");
-    agent.answer(&asked, END);
+    agent.answer(&asked, END_TURN);
     chain.editor.message();
     let text = r#"{"type":"text","text":"Ada"}"#;
     let prompt =
@@ -132,21 +132,21 @@ fn redact_keeps_the_word_from_the_agent_wherever_it_stands() {
         assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(id), &json!(-32602)));
         let message = answer["error"]["message"].as_str().expect("a reason");
         assert!(message.starts_with("redact refuses this"), "{params}: {message}");
-        // The same as a notification.
+        // The same in a notification.
         let line = format!(r#"{{"jsonrpc":"2.0","method":"_x/told","params":{params}}}"#);
         chain.editor.send(&line);
     }
     chain.editor.send(r#"{"jsonrpc":"2.0","id":50,"method":"_x/y","params":{},"more":"Ada"}"#);
     assert_eq!(chain.editor.message()["error"]["code"], -32602);
     chain.editor.send(r#"{"jsonrpc":"2.0","id":51,"method":"_x/y","params":{"a":"b"}}"#);
-    // The `_x/told` of the call whose word is in its method does not contain it.
+    // The notification of the call with the word in its method does not contain the word.
     assert_eq!(agent.message()["method"], "_x/told");
     assert_eq!(agent.request("_x/y")["params"]["a"], "b");
     assert!(!chain.conductor.stderr().contains("Ada\""), "{}", chain.conductor.stderr());
 }
 
 #[test]
-fn tools_are_offered_and_work() {
+fn tools_are_declared_and_work() {
     let (mut chain, mut agent) = start_chain("example-tools");
     chain.editor.send(
         r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/","mcpServers":[]}}"#,
@@ -171,9 +171,9 @@ fn tools_are_offered_and_work() {
 }
 
 #[test]
-fn gate_decides_what_it_can_and_asks_about_the_rest() {
+fn gate_decides_reads_and_deletions_and_asks_the_user_about_the_rest() {
     let (mut chain, mut agent) = start_chain("example-gate");
-    let ask = |id: u8, kind: &str| {
+    let permission_request = |id: u8, kind: &str| {
         json!({ "jsonrpc": "2.0", "id": id, "method": "session/request_permission", "params": {
             "sessionId": "s", "toolCall": { "toolCallId": "t", "kind": kind },
             "options": [
@@ -184,10 +184,10 @@ fn gate_decides_what_it_can_and_asks_about_the_rest() {
         .to_string()
     };
     for (id, kind, option) in [(1, "read", "yes"), (2, "delete", "no")] {
-        agent.send(&ask(id, kind));
+        agent.send(&permission_request(id, kind));
         assert_eq!(agent.message()["result"]["outcome"]["optionId"], option, "{kind}");
     }
-    agent.send(&ask(3, "edit"));
+    agent.send(&permission_request(3, "edit"));
     let asked = chain.editor.message();
     assert_eq!(asked["method"], "session/request_permission");
     let answer = json!({ "outcome": { "outcome": "selected", "optionId": "yes" } });
@@ -199,10 +199,10 @@ fn gate_decides_what_it_can_and_asks_about_the_rest() {
 
 const OPTIONS: &str = r#"[{"optionId":"always","name":"Always","kind":"allow_always"},{"optionId":"yes","name":"Allow","kind":"allow_once"},{"optionId":"no","name":"Reject","kind":"reject_once"}]"#;
 
-/// Item 18: the agent says the kind of a tool call in an update, and only the id in the request. The user
-/// is asked unless the kind is known.
+/// The agent gives the kind of a tool call in an update, and only its id in the request. The user is asked
+/// unless the kind is known.
 #[test]
-fn gate_knows_what_was_said_about_a_tool_call_before() {
+fn gate_uses_earlier_updates_of_a_tool_call() {
     let (mut chain, mut agent) = start_chain("example-gate");
     let update = |session: &str, kind: &str, id: &str, rest: &str| {
         format!(
@@ -210,12 +210,12 @@ fn gate_knows_what_was_said_about_a_tool_call_before() {
         )
     };
     let (read, delete) = (r#","title":"T","kind":"read""#, r#","title":"T","kind":"delete""#);
-    let ask = |id: u8, call: &str| {
+    let permission_request = |id: u8, call: &str| {
         format!(
             r#"{{"jsonrpc":"2.0","id":{id},"method":"session/request_permission","params":{{"sessionId":"s","toolCall":{{"toolCallId":"t{id}"{call}}},"options":{OPTIONS}}}}}"#
         )
     };
-    for (id, said, call, decided) in [
+    for (id, updates, call, decided) in [
         (1, vec![("s", "tool_call", delete)], "", Some("no")),
         (2, vec![("s", "tool_call", read)], "", Some("yes")),
         (
@@ -232,11 +232,11 @@ fn gate_knows_what_was_said_about_a_tool_call_before() {
         (9, vec![("s", "tool_call", read)], r#","kind":"delete""#, Some("no")),
         (10, vec![], "", None),
     ] {
-        for (session, kind, rest) in &said {
+        for (session, kind, rest) in &updates {
             agent.send(&update(session, kind, &format!("t{id}"), rest));
             assert_eq!(chain.editor.message()["method"], "session/update");
         }
-        agent.send(&ask(id, call));
+        agent.send(&permission_request(id, call));
         if decided.is_none() {
             let asked = chain.editor.message();
             assert_eq!(asked["method"], "session/request_permission", "{id}");
@@ -249,13 +249,13 @@ fn gate_knows_what_was_said_about_a_tool_call_before() {
         let answer = agent.message();
         assert_eq!(answer["result"]["outcome"]["optionId"], decided.unwrap_or("user"), "{id}");
     }
-    // What it cannot read it refuses.
-    agent.send(&ask(11, r#","kind":"delete","kind":"read""#));
+    // The gate refuses a request that it cannot parse.
+    agent.send(&permission_request(11, r#","kind":"delete","kind":"read""#));
     assert_eq!(agent.message()["error"]["code"], -32602);
 }
 
 #[test]
-fn subagent_asks_in_a_session_of_its_own() {
+fn subagent_sends_its_prompt_in_a_session_of_its_own() {
     let (mut chain, mut agent) = start_chain("example-subagent");
     chain.editor.send(&prompt("Delete it."));
     let new = agent.request("session/new");
@@ -263,20 +263,20 @@ fn subagent_asks_in_a_session_of_its_own() {
     let asked = agent.request("session/prompt");
     assert_eq!(asked["params"]["sessionId"], "own");
     agent.send(&chunk("own", "What is it?"));
-    agent.answer(&asked, END);
+    agent.answer(&asked, END_TURN);
     let asked = agent.request("session/prompt");
     assert_eq!(asked["params"]["prompt"][1]["text"], "Keep in mind: What is it?");
-    agent.answer(&asked, END);
-    assert_eq!(chain.editor.message()["id"], 1, "and the editor has seen nothing else");
+    agent.answer(&asked, END_TURN);
+    assert_eq!(chain.editor.message()["id"], 1, "the editor received something else");
 }
 
 #[test]
 fn embedded_runs_a_chain_in_one_process() {
     let output = std::process::Command::new(binary("example-embedded")).output().expect("it runs");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "HELLO FROM WITHIN\n", "{output:?}");
-    let seen = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(
-        seen.contains("echo ← session/prompt") && seen.contains("outer ← session/update"),
-        "{seen}"
+        stderr.contains("echo ← session/prompt") && stderr.contains("outer ← session/update"),
+        "{stderr}"
     );
 }

@@ -1,15 +1,15 @@
-//! The chain as a whole: handshake, routing, ends. Real processes, played line by line.
+//! A chain of an agent alone: handshake, messages and end. The components are scripted.
 
 use testkit::test_chain::TestChain;
 
-fn test_chain() -> testkit::test_chain::TestChainBuilder {
+fn new_setup() -> testkit::test_chain::TestChainBuilder {
     TestChain::builder(env!("CARGO_BIN_EXE_conductor"))
 }
 
-/// Checklist 4, 32, 98; 74 for the bridge that is off.
+/// Checklist 4, 32, 98; 74 with the bridge off.
 #[test]
 fn an_agent_without_proxies_is_relayed() {
-    let mut chain = test_chain().option(&["--mcp-bridge", "off"]).run_agent(&["agent"]);
+    let mut chain = new_setup().option(&["--mcp-bridge", "off"]).run_agent(&["agent"]);
     let greeting = r#"{"protocolVersion":1,"clientCapabilities":{"x":[1.10]},"unknown":null}"#;
     chain.editor.send(&format!(
         r#"{{"jsonrpc":"2.0","id":"a","method":"initialize","params":{greeting}}}"#

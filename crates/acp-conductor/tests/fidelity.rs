@@ -1,17 +1,17 @@
-//! What is not addressed to the conductor passes as it is spelt, in both directions, whoever is in
-//! between; and every answer finds its asker.
+//! Messages that are not addressed to the conductor pass unchanged, in both directions and through any
+//! proxies, and every answer reaches its requester.
 
 use testkit::rpc::{
     cancel, error, id_of, notification, request, result, wrapped_notification, wrapped_request,
 };
 use testkit::test_chain::{Peer, ScriptedComponent, TestChain, TestChainBuilder, binary};
 
-fn test_chain() -> TestChainBuilder {
+fn new_setup() -> TestChainBuilder {
     TestChain::builder(env!("CARGO_BIN_EXE_conductor"))
 }
 
-/// Chains without and with real pass-through proxies between the editor and a scripted component as the agent,
-/// one of them with a chain inside the chain.
+/// Chains between the editor and a scripted agent: without proxies, with real transparent proxies, and with a
+/// nested chain.
 fn chains() -> impl Iterator<Item = (TestChain, ScriptedComponent)> {
     let proxies: [fn(&TestChainBuilder) -> Vec<String>; 4] = [
         |_| vec![],
@@ -20,10 +20,10 @@ fn chains() -> impl Iterator<Item = (TestChain, ScriptedComponent)> {
         |setup| vec![setup.subchain(&[transparent(), setup.subchain(&[])]), transparent()],
     ];
     proxies.into_iter().map(|proxies| {
-        let setup = test_chain();
+        let setup = new_setup();
         let components = [proxies(&setup), vec![setup.scripted_command("agent")]].concat();
         let mut chain = setup.run("agent", &components);
-        let agent = chain.initialize(&["agent"]).pop().expect("it was named");
+        let agent = chain.initialize(&["agent"]).pop().expect("an agent");
         (chain, agent)
     })
 }
@@ -32,40 +32,40 @@ fn transparent() -> String {
     format!("'{}'", binary("transparent").display())
 }
 
-/// Sends a notification, a request with a result and a request with an error, with this value in
-/// every place where a value can be.
-fn carry(from: &mut impl Peer, to: &mut impl Peer, value: &str) {
+/// Sends a notification, a request with a result and a request with an error, with this value in every place
+/// that can hold one.
+fn assert_passes_unchanged(from: &mut impl Peer, to: &mut impl Peer, value: &str) {
     let note = notification("_x/note", value);
     from.send(&note);
-    same(&to.line(), &note);
+    assert_same_line(&to.line(), &note);
 
     from.send(&request("7", "x/ask", value));
     let asked = to.line();
-    same(&asked, &request(id_of(&asked), "x/ask", value));
+    assert_same_line(&asked, &request(id_of(&asked), "x/ask", value));
     to.send(&result(id_of(&asked), value));
-    same(&from.line(), &result("7", value));
+    assert_same_line(&from.line(), &result("7", value));
 
     from.send(&request("8", "x/ask", value));
     let error_object = format!(r#"{{"code":-32000,"message":"no","data":{value}}}"#);
     let asked = to.line();
     to.send(&error(id_of(&asked), &error_object));
-    same(&from.line(), &error("8", &error_object));
+    assert_same_line(&from.line(), &error("8", &error_object));
 }
 
-/// Compares lines that may be too long to be printed.
+/// Compares lines that may be too long to print.
 #[track_caller]
-fn same(seen: &str, expected: &str) {
+fn assert_same_line(received: &str, expected: &str) {
     assert!(
-        seen == expected,
-        "seen {} bytes: {seen:.500}\nexpected {} bytes: {expected:.500}",
-        seen.len(),
+        received == expected,
+        "received {} bytes: {received:.500}\nexpected {} bytes: {expected:.500}",
+        received.len(),
         expected.len()
     );
 }
 
 /// Checklist 40, 49, 50, 51, 52.
 #[test]
-fn values_keep_their_spelling_in_params_results_and_errors() {
+fn values_pass_unchanged_in_params_results_and_errors() {
     let values = [
         r#"{"z":1,"a":2,"m":{"y":3,"b":4}}"#,
         r#"{ "white" :  [ 1 ,2,	3 ] , "space" : { } }"#,
@@ -80,32 +80,31 @@ fn values_keep_their_spelling_in_params_results_and_errors() {
     ];
     for (mut chain, mut agent) in chains() {
         for value in values {
-            carry(&mut chain.editor, &mut agent, value);
-            carry(&mut agent, &mut chain.editor, value);
+            assert_passes_unchanged(&mut chain.editor, &mut agent, value);
+            assert_passes_unchanged(&mut agent, &mut chain.editor, value);
         }
     }
 }
 
 #[test]
-fn depth_is_no_limit() {
+fn deeply_nested_json_passes() {
     let arrays = |depth| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     let objects = format!("{}1{}", r#"{"a":"#.repeat(10_000), "}".repeat(10_000));
     let deep = arrays(1_000_000);
     for (mut chain, mut agent) in chains() {
         for value in [&arrays(10_000), &objects] {
-            carry(&mut chain.editor, &mut agent, value);
-            carry(&mut agent, &mut chain.editor, value);
+            assert_passes_unchanged(&mut chain.editor, &mut agent, value);
+            assert_passes_unchanged(&mut agent, &mut chain.editor, value);
         }
         chain.editor.send(&request("1", "m", &deep));
         let asked = agent.line();
-        same(&asked, &request(id_of(&asked), "m", &deep));
+        assert_same_line(&asked, &request(id_of(&asked), "m", &deep));
         agent.send(&result(id_of(&asked), &deep));
-        same(&chain.editor.line(), &result("1", &deep));
+        assert_same_line(&chain.editor.line(), &result("1", &deep));
     }
 }
 
-/// An envelope knows no difference between no params and null: one that was null on a plain link is
-/// left out behind a proxy.
+/// An envelope cannot distinguish null params from absent ones, so null params are omitted behind a proxy.
 #[test]
 fn params_may_be_absent_null_or_an_array() {
     for (index, (mut chain, mut agent)) in chains().enumerate() {
@@ -124,7 +123,7 @@ fn params_may_be_absent_null_or_an_array() {
 
 /// Checklist 42.
 #[test]
-fn unknown_methods_pass_whatever_they_are_called() {
+fn unknown_methods_with_any_name_pass() {
     let methods =
         ["_x/y", "x/y", "x", "", "$/unknown", "_proxy/log", r"\u0078\/y é", "session/new"];
     for (mut chain, mut agent) in chains() {
@@ -139,7 +138,7 @@ fn unknown_methods_pass_whatever_they_are_called() {
 }
 
 #[test]
-fn members_that_json_rpc_does_not_know_pass_with_the_message() {
+fn unknown_members_pass_with_the_message() {
     let with = |line: &str, more: &str| format!("{},{more}}}", line.strip_suffix('}').unwrap());
     let more = r#""trace":{"a": 1.10},"\u0078":[1,1]"#;
     for (mut chain, mut agent) in chains() {
@@ -155,8 +154,8 @@ fn members_that_json_rpc_does_not_know_pass_with_the_message() {
 }
 
 #[test]
-fn the_order_of_members_and_the_space_between_them_do_not_matter() {
-    let mut chain = test_chain().run_agent(&["agent"]);
+fn the_order_of_members_and_whitespace_do_not_matter() {
+    let mut chain = new_setup().run_agent(&["agent"]);
     let mut agent = chain.initialize(&["agent"]).remove(0);
     chain
         .editor
@@ -169,7 +168,7 @@ fn the_order_of_members_and_the_space_between_them_do_not_matter() {
 
 /// Checklist 49.
 #[test]
-fn error_objects_arrive_as_they_are() {
+fn error_objects_pass_unchanged() {
     let errors = [
         r#"{"code":-32800,"message":"cancelled"}"#,
         r#"{"code":1,"message":"positive","data":null}"#,
@@ -193,7 +192,7 @@ fn error_objects_arrive_as_they_are() {
     }
 }
 
-/// Checklist 32, 34: all ids that an asker may choose, also such as the conductor's own.
+/// Checklist 32, 34: all kinds of ids that a requester may choose, also those that the conductor uses.
 const IDS: [&str; 17] = [
     "0",
     "-1",
@@ -214,12 +213,12 @@ const IDS: [&str; 17] = [
     "null",
 ];
 
-fn ask_with_every_id(from: &mut impl Peer, to: &mut impl Peer) {
+fn request_with_every_id(from: &mut impl Peer, to: &mut impl Peer) {
     for id in IDS {
         from.send(&request(id, "m", ""));
     }
     let asked: Vec<String> = IDS.iter().map(|_| to.line()).collect();
-    // The last one first: nothing but the id tells whose answer it is.
+    // In reverse order, so that only the id connects an answer to its request.
     for (id, asked) in IDS.iter().zip(&asked).rev() {
         to.send(&result(id_of(asked), &format!("[{id}]")));
     }
@@ -229,16 +228,16 @@ fn ask_with_every_id(from: &mut impl Peer, to: &mut impl Peer) {
 }
 
 #[test]
-fn answers_carry_the_askers_id_in_its_own_spelling() {
+fn answers_carry_the_requesters_id_unchanged() {
     for (mut chain, mut agent) in chains() {
-        ask_with_every_id(&mut chain.editor, &mut agent);
-        ask_with_every_id(&mut agent, &mut chain.editor);
+        request_with_every_id(&mut chain.editor, &mut agent);
+        request_with_every_id(&mut agent, &mut chain.editor);
     }
 }
 
 /// Checklist 37.
 #[test]
-fn both_ends_may_count_alike() {
+fn both_ends_may_use_the_same_ids() {
     for (mut chain, mut agent) in chains() {
         for id in 0..10 {
             chain.editor.send(&request(&id.to_string(), "_editor", &format!("[{id}]")));
@@ -273,24 +272,24 @@ fn an_id_that_is_used_twice_at_once_is_answered_twice() {
     }
 }
 
-/// A chain of two scripted components as proxies, and the agent.
+/// A chain of two scripted proxies and a scripted agent.
 fn two_proxies() -> (TestChain, [ScriptedComponent; 3]) {
     let names = ["first", "second", "agent"];
-    let mut chain = test_chain().run_agent(&names);
-    let components = chain.initialize(&names).try_into().expect("as many as names");
+    let mut chain = new_setup().run_agent(&names);
+    let components = chain.initialize(&names).try_into().expect("three components");
     (chain, components)
 }
 
 /// Checklist 32, 33, 34, 35, 51.
 #[test]
-fn requests_are_plain_toward_the_agent_and_wrapped_toward_the_editor() {
+fn requests_from_the_agents_side_are_wrapped_at_a_proxy() {
     let (mut chain, [mut first, mut second, mut agent]) = two_proxies();
     let value = r#"{"_meta":{"inner": 1}}"#;
 
     chain.editor.send(&request("\"e\"", "m", value));
     let at_first = first.line();
     assert_eq!(at_first, request(id_of(&at_first), "m", value));
-    // The envelope's own metadata goes no further than this hop.
+    // The metadata of an envelope does not pass this hop.
     let envelope = format!(r#"{{"method":"m","_meta":{{"outer":1}},"params":{value}}}"#);
     first.send(&request("1", "proxy/successor", &envelope));
     let at_second = second.line();
@@ -324,7 +323,7 @@ fn requests_are_plain_toward_the_agent_and_wrapped_toward_the_editor() {
 
 /// Checklist 36.
 #[test]
-fn notifications_take_the_same_ways_and_are_not_answered() {
+fn notifications_from_the_agents_side_are_wrapped_at_a_proxy() {
     let (mut chain, [mut first, mut second, mut agent]) = two_proxies();
     chain.editor.send(&notification("m", "[1]"));
     assert_eq!(first.line(), notification("m", "[1]"));
@@ -340,9 +339,9 @@ fn notifications_take_the_same_ways_and_are_not_answered() {
     assert_eq!(chain.editor.line(), notification("m", "[6]"));
 }
 
-/// Checklist 39: a proxy is asked from both sides over one connection.
+/// Checklist 39: a proxy receives requests from both sides over one connection.
 #[test]
-fn open_requests_never_share_an_id_on_a_link() {
+fn open_requests_on_a_link_have_different_ids() {
     let (mut chain, [mut first, mut second, mut agent]) = two_proxies();
     let mut ids = Vec::new();
     for _ in 0..20 {
@@ -358,11 +357,11 @@ fn open_requests_never_share_an_id_on_a_link() {
     assert_eq!(ids.len(), 40, "{ids:?}");
 }
 
-/// Checklist 41. Whatever it says, it reaches nobody, and the chain goes on.
+/// Checklist 41: such an answer reaches no component, and the chain continues.
 #[test]
-fn answers_that_nobody_waits_for_are_ignored() {
+fn answers_to_no_open_request_are_ignored() {
     let (mut chain, [mut first, mut second, mut agent]) = two_proxies();
-    let stray = [
+    let unexpected = [
         result("\"c:999\"", "1"),
         result("1", "1"),
         result("null", "1"),
@@ -370,7 +369,7 @@ fn answers_that_nobody_waits_for_are_ignored() {
         r#"{"jsonrpc":"2.0","result":1}"#.to_owned(),
         r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"m"}}"#.to_owned(),
     ];
-    for line in &stray {
+    for line in &unexpected {
         chain.editor.send(line);
         first.send(line);
         second.send(line);
@@ -388,28 +387,28 @@ fn answers_that_nobody_waits_for_are_ignored() {
     assert_eq!(chain.editor.line(), notification("m", "[5]"));
 }
 
-/// Our ids can be guessed. Only who was asked may answer.
+/// The conductor's ids can be guessed. Only the responder of a request may answer it.
 #[test]
-fn nobody_answers_or_cancels_for_another() {
+fn only_the_responder_can_answer_and_only_the_requester_can_cancel() {
     let (mut chain, [mut first, mut second, mut agent]) = two_proxies();
     chain.editor.send(&request("1", "m", ""));
     let asked = first.line();
-    let stolen = result(id_of(&asked), "\"stolen\"");
-    second.send(&stolen);
-    agent.send(&stolen);
-    chain.editor.send(&stolen);
+    let forged = result(id_of(&asked), "\"forged\"");
+    second.send(&forged);
+    agent.send(&forged);
+    chain.editor.send(&forged);
     agent.send(&cancel(id_of(&asked)));
     second.send(&cancel(id_of(&asked)));
 
     agent.send(&request("1", "m", ""));
     let asked_second = second.line();
     assert_eq!(asked_second, wrapped_request(id_of(&asked_second), "m", ""));
-    first.send(&result(id_of(&asked_second), "\"stolen\""));
-    chain.editor.send(&result(id_of(&asked_second), "\"stolen\""));
-    // Both ways through the thieves, so that what they said before was seen before.
-    for thief in [&mut second, &mut agent] {
-        thief.send(&request("\"sync\"", "proxy/initialize", ""));
-        assert!(thief.line().contains(r#""id":"sync","error""#));
+    first.send(&result(id_of(&asked_second), "\"forged\""));
+    chain.editor.send(&result(id_of(&asked_second), "\"forged\""));
+    // A request through each of them shows that its earlier messages were handled.
+    for impostor in [&mut second, &mut agent] {
+        impostor.send(&request("\"sync\"", "proxy/initialize", ""));
+        assert!(impostor.line().contains(r#""id":"sync","error""#));
     }
     first.send(&result(id_of(&asked), "\"mine\""));
     assert_eq!(chain.editor.line(), result("1", "\"mine\""));
@@ -421,8 +420,8 @@ const V2_PARAMS: &str = r#"{"protocolVersion":2,"info":{"name":"e","version":"1.
 const V2_RESULT: &str = r#"{"protocolVersion":2,"info":{"name":"a","version":"2"},"capabilities":{"session":{"mcp":{"acp":{}}}},"authMethods":[]}"#;
 
 /// A chain that has agreed on ACP v2, with one pass-through proxy.
-fn version_2() -> (TestChain, ScriptedComponent) {
-    let setup = test_chain();
+fn start_version_2() -> (TestChain, ScriptedComponent) {
+    let setup = new_setup();
     let components = [transparent(), setup.scripted_command("agent")];
     let mut chain = setup.run("agent", &components);
     chain.editor.send(&request("0", "initialize", V2_PARAMS));
@@ -437,7 +436,7 @@ fn version_2() -> (TestChain, ScriptedComponent) {
 /// Checklist 108, 111.
 #[test]
 fn version_2_passes_unchanged_and_in_order() {
-    let (mut chain, mut agent) = version_2();
+    let (mut chain, mut agent) = start_version_2();
     let prompt = r#"{"sessionId":"s","prompt":[{"type":"text","text":"hi"}]}"#;
     let update = |state: &str| {
         notification(
@@ -456,18 +455,18 @@ fn version_2_passes_unchanged_and_in_order() {
     assert_eq!(chain.editor.line(), result("1", "{}"));
     assert_eq!(chain.editor.line(), update("running"));
     assert_eq!(chain.editor.line(), update("idle"));
-    carry(&mut chain.editor, &mut agent, V2_RESULT);
-    carry(&mut agent, &mut chain.editor, V2_PARAMS);
+    assert_passes_unchanged(&mut chain.editor, &mut agent, V2_RESULT);
+    assert_passes_unchanged(&mut agent, &mut chain.editor, V2_PARAMS);
 }
 
-/// Checklist 110. (That version 1 answers it is among `IDS`.)
+/// Checklist 110. (`IDS` covers that version 1 answers such a request.)
 #[test]
 fn version_2_refuses_requests_with_a_null_id() {
-    let (mut chain, mut agent) = version_2();
+    let (mut chain, mut agent) = start_version_2();
     let refused = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"#;
     chain.editor.send(&request("null", "m", ""));
     assert!(chain.editor.line().starts_with(refused));
     agent.send(&request("null", "m", ""));
     assert!(agent.line().starts_with(refused));
-    carry(&mut chain.editor, &mut agent, "{}");
+    assert_passes_unchanged(&mut chain.editor, &mut agent, "{}");
 }

@@ -14,28 +14,28 @@ use testkit::test_chain::{TestChain, TestChainBuilder, binary, directory, signal
 
 const CONDUCTOR: &str = env!("CARGO_BIN_EXE_conductor");
 
-/// A conductor that records in this directory, as any test can be made to do.
-fn test_chain(directory: &Path) -> TestChainBuilder {
+/// A conductor that records in this directory. The variable works for every test.
+fn recording_setup(directory: &Path) -> TestChainBuilder {
     let setup =
         TestChain::builder(CONDUCTOR).env("CONDUCTOR_JOURNAL", &directory.to_string_lossy());
     setup.option(&["--restart-delay", "0..0", "--grace", "0.1"])
 }
 
-/// The text of the one journal in a directory, once its conductor has ended.
+/// The text of the only journal in a directory, after its conductor has ended.
 fn journal(directory: &Path) -> String {
     let mut entries = std::fs::read_dir(directory).expect("a directory");
     let path = entries.next().expect("a journal").expect("a journal").path();
-    assert!(entries.next().is_none(), "there is another journal");
+    assert!(entries.next().is_none(), "there is a second journal");
     read_to_string(path).expect("UTF-8")
 }
 
-fn replays(journal: &str) -> ReplaySummary {
+fn assert_replays(journal: &str) -> ReplaySummary {
     let report = replay(journal.split_inclusive('\n')).unwrap_or_else(|why| panic!("{why}"));
     assert!(!report.cut_off);
     report
 }
 
-fn ends(mut chain: TestChain) {
+fn end(mut chain: TestChain) {
     chain.editor.close();
     chain.conductor.wait();
 }
@@ -43,23 +43,24 @@ fn ends(mut chain: TestChain) {
 #[test]
 fn a_restart_replays_identically() {
     let directory = directory("journal-restart");
-    let mut chain = test_chain(&directory).run_named(&["proxy", "agent"]);
+    let mut chain = recording_setup(&directory).run_named(&["proxy", "agent"]);
     let components = chain.initialize(&["proxy", "agent"]);
     chain.editor.send(&request("7", "session/new", r#"{"cwd":"/","mcpServers":[]}"#));
     signal(components[0].pid, libc::SIGKILL);
     let mut proxy = chain.wait_for_component("proxy");
     proxy.request("proxy/initialize");
-    ends(chain);
+    end(chain);
     let journal = journal(&directory);
     assert!(journal.contains(r#"{"Signal":9}"#), "{journal}");
     assert!(journal.contains(r#"{"Start":{"seat":1,"life":1}}"#), "{journal}");
-    replays(&journal);
+    assert_replays(&journal);
 }
 
 #[test]
 fn bad_lines_replay_identically() {
     let directory = directory("journal-bad-line");
-    let mut chain = test_chain(&directory).option(&["--max-line", "2000"]).run_named(&["agent"]);
+    let mut chain =
+        recording_setup(&directory).option(&["--max-line", "2000"]).run_named(&["agent"]);
     let mut components = chain.initialize(&["agent"]);
     chain.editor.send(&request("7", "session/new", "{}"));
     let asked = components[0].request("session/new");
@@ -68,35 +69,35 @@ fn bad_lines_replay_identically() {
     components[0].execute(json!({"out_hex": "fffe000a"}));
     components[0].answer(&asked, r#"{"sessionId":"s"}"#);
     chain.editor.line();
-    ends(chain);
+    end(chain);
     let journal = journal(&directory);
     for part in [r#""TooLong""#, r#"{"hex":"fffe00"}"#, r#""Warn""#] {
         assert!(journal.contains(part), "{part}: {journal}");
     }
-    replays(&journal);
+    assert_replays(&journal);
 }
 
 #[test]
 fn flow_control_replays_identically() {
     let directory = directory("journal-flow");
     let agent = format!("'{}'", binary("counting_agent").display());
-    let mut chain = test_chain(&directory).run("agent", &[agent]);
+    let mut chain = recording_setup(&directory).run("agent", &[agent]);
     chain.editor.send(&request("0", "initialize", r#"{"protocolVersion":1}"#));
     chain.editor.send(&request("1", "_flood", "[30000,200]"));
-    // The agent is not read any more, because the editor does not read.
-    wait_until("the agent is held back", || {
+    // The conductor stops reading the agent, because the editor does not read.
+    wait_until("the agent is paused", || {
         let path = std::fs::read_dir(&directory).ok()?.flatten().next()?.path();
         read_to_string(path).ok()?.contains(r#""read":false"#).then_some(())
     });
     while chain.editor.line() != result("1", "null") {}
-    ends(chain);
+    end(chain);
     let journal = journal(&directory);
     assert!(journal.contains(r#""read":true"#));
-    assert!(replays(&journal).bytes > 6_000_000);
+    assert!(assert_replays(&journal).bytes > 6_000_000);
 }
 
 #[test]
-fn an_mcp_client_replays_identically() {
+fn the_messages_of_an_mcp_client_replay_identically() {
     let directory = directory("journal-mcp");
     let mut command = Command::new(CONDUCTOR);
     command.args(["try", "--prompt", "Which tools do you have?"]);
@@ -114,25 +115,25 @@ fn an_mcp_client_replays_identically() {
     ] {
         assert!(journal.contains(part), "{part}: {journal}");
     }
-    replays(&journal);
+    assert_replays(&journal);
 }
 
-/// Runs a chain without a conversation.
+/// Runs a chain without any messages.
 fn run(path: &Path) -> Output {
     let mut command = Command::new(CONDUCTOR);
     command.args(["agent", "--status", "off", "--journal"]).arg(path).arg("demo-agent");
     command.stdin(Stdio::null()).output().expect("it runs")
 }
 
-fn refused(path: &Path, why: &str) {
+fn assert_refused(path: &Path, why: &str) {
     let output = run(path);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("cannot write the journal") && said.contains(why), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("cannot write the journal") && stderr.contains(why), "{stderr}");
 }
 
 #[test]
-fn a_journal_is_private_and_replaces_nothing_but_a_journal() {
+fn a_journal_is_private_and_overwrites_only_a_journal() {
     let directory = directory("journal-file");
     let path = directory.join("journal.jsonl");
     for _ in 0..2 {
@@ -141,29 +142,29 @@ fn a_journal_is_private_and_replaces_nothing_but_a_journal() {
         assert_eq!(path.metadata().expect("it exists").permissions().mode() & 0o777, 0o600);
         let journal = read_to_string(&path).expect("UTF-8");
         assert_eq!(journal.matches(r#"{"journal":"#).count(), 1, "{journal}");
-        replays(&journal);
+        assert_replays(&journal);
     }
     let link: PathBuf = directory.join("link");
     symlink(&path, &link).expect("a link");
-    refused(&link, "symbolic link");
+    assert_refused(&link, "symbolic link");
     let notes = directory.join("notes");
     std::fs::write(&notes, "my notes").expect("a file");
-    refused(&notes, "it holds something else than a journal");
+    assert_refused(&notes, "it holds something else than a journal");
     assert_eq!(read_to_string(&notes).expect("a file"), "my notes");
-    refused(&directory, "");
-    refused(Path::new("/dev/null"), "not a regular file");
+    assert_refused(&directory, "");
+    assert_refused(Path::new("/dev/null"), "not a regular file");
 }
 
 #[test]
-fn two_conductors_do_not_write_one_journal() {
+fn two_conductors_cannot_write_the_same_journal() {
     let directory = directory("journal-two");
     let path = directory.join("journal.jsonl");
     let setup = TestChain::builder(CONDUCTOR).option(&["--journal", &path.to_string_lossy()]);
     let mut chain = setup.run_named(&["agent"]);
     let mut components = chain.initialize(&["agent"]);
-    refused(&path, "another conductor writes to it");
+    assert_refused(&path, "another conductor writes to it");
     components[0].send(&notification("next", ""));
     assert_eq!(chain.editor.line(), notification("next", ""));
-    ends(chain);
-    assert!(replays(&read_to_string(&path).expect("UTF-8")).inputs > 4);
+    end(chain);
+    assert!(assert_replays(&read_to_string(&path).expect("UTF-8")).inputs > 4);
 }

@@ -1,5 +1,5 @@
-//! Who does not read holds up who writes to it, and nothing else: memory stays bounded, nothing is
-//! lost, nothing locks up. A line may be long, but not longer than allowed.
+//! A component that does not read pauses the components that write to it, and no others. Memory stays bounded,
+//! no message is lost, and nothing deadlocks. A line may be long, up to the limit.
 
 use std::io::Write;
 use std::process::ChildStdin;
@@ -15,11 +15,11 @@ use testkit::test_chain::{
 
 const MIB: usize = 1024 * 1024;
 
-/// What the conductor may use, whatever happens.
-const ENOUGH: u64 = 64;
+/// The memory that the conductor may use, in MiB.
+const MEMORY_LIMIT: u64 = 64;
 
-/// A chain as users run it, with `tally` as its agent, and the editor's end as bare pipes: what the
-/// test does not read stays where it is.
+/// A release build with `tally` as its agent. The editor's end is a pair of bare pipes, so what the test does
+/// not read stays in the chain.
 struct Flow {
     chain: TestChain,
     input: Option<ChildStdin>,
@@ -36,9 +36,9 @@ impl Flow {
         let output = Some(Lines::new(chain.editor.take_stdout()));
         let mut flow = Flow { chain, input, output, tally: Tally::default() };
         flow.send(&request("0", "initialize", r#"{"protocolVersion":1}"#));
-        let greeted =
+        let agent_result =
             r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}}}"#;
-        assert_eq!(flow.answer(), result("0", greeted));
+        assert_eq!(flow.answer(), result("0", agent_result));
         flow
     }
 
@@ -46,7 +46,7 @@ impl Flow {
         self.write(format!("{line}\n").into_bytes());
     }
 
-    /// Writes as much as this without reading anything.
+    /// Writes this without reading anything.
     fn write(&mut self, bytes: Vec<u8>) {
         let mut input = self.input.take().expect("nobody else writes");
         self.input = Some(with_timeout("the editor writes", move || {
@@ -55,7 +55,7 @@ impl Flow {
         }));
     }
 
-    /// Reads until something comes that is not a numbered line: an answer.
+    /// Reads until a line that is not numbered, which is an answer.
     fn answer(&mut self) -> String {
         let mut output = self.output.take().expect("nobody else reads");
         let mut tally = std::mem::take(&mut self.tally);
@@ -75,8 +75,8 @@ impl Flow {
         answer
     }
 
-    /// Waits until everybody in the chain waits.
-    fn wait_until_idle(&self) {
+    /// Waits until the conductor and the agent are idle.
+    fn wait_for_rest(&self) {
         wait_until_idle(&[self.chain.conductor.pid(), self.agent()]);
     }
 
@@ -84,20 +84,20 @@ impl Flow {
         self.chain.conductor.component_pid("counting_agent")
     }
 
-    /// Everything came that the agent was asked for.
+    /// Checks that all lines of the agent's flood have arrived.
     fn check_flood(&mut self, count: u64) {
         assert_eq!(self.answer(), result("1", "null"));
         assert_eq!((self.tally.count, self.tally.wrong.take()), (count, None));
     }
 
-    /// The agent got everything.
+    /// Checks that the agent has received all lines.
     fn check_tally(&mut self, count: u64) {
         self.send(&request("2", "_tally", ""));
         assert_eq!(self.answer(), result("2", &format!(r#"{{"count":{count},"wrong":null}}"#)));
     }
 }
 
-/// The conductor used no more memory than that, at any time.
+/// Checks the peak memory of the conductor.
 fn check_memory(chain: &TestChain, mebibytes: u64) {
     check_memory_of(chain.conductor.pid(), mebibytes);
 }
@@ -107,7 +107,7 @@ fn check_memory_of(pid: u32, mebibytes: u64) {
     assert!(peak < mebibytes << 10, "the conductor used {} MiB", peak >> 10);
 }
 
-/// Numbered lines, all in one piece.
+/// Numbered lines, in one buffer.
 fn numbered(count: u64, size: usize) -> Vec<u8> {
     let mut numbered = Numbered::new(size);
     (0..count).flat_map(|n| numbered.line(n).to_vec()).collect()
@@ -121,28 +121,28 @@ fn flood(count: u64, size: usize) -> String {
     request("1", "_flood", &format!("[{count},{size}]"))
 }
 
-fn stalled_editor(proxies: &[String], count: u64) {
+fn check_stalled_editor(proxies: &[String], count: u64) {
     let mut flow = Flow::start(proxies);
     flow.send(&flood(count, 200));
-    flow.wait_until_idle();
-    check_memory(&flow.chain, ENOUGH);
+    flow.wait_for_rest();
+    check_memory(&flow.chain, MEMORY_LIMIT);
     flow.check_flood(count);
-    check_memory(&flow.chain, ENOUGH);
+    check_memory(&flow.chain, MEMORY_LIMIT);
 }
 
 #[test]
-fn an_editor_that_stalls_holds_the_agent_back() {
-    stalled_editor(&[], 2_000_000);
+fn an_editor_that_does_not_read_pauses_the_agent() {
+    check_stalled_editor(&[], 2_000_000);
 }
 
 #[test]
-fn an_editor_that_stalls_holds_everybody_back() {
-    stalled_editor(&[transparent(), transparent()], 500_000);
+fn an_editor_that_does_not_read_pauses_the_whole_chain() {
+    check_stalled_editor(&[transparent(), transparent()], 500_000);
 }
 
-/// Also of a chain inside the chain, which sees the editor and the agent through one pipe.
+/// Also in a nested chain, which reaches the editor and the agent through one pipe.
 #[test]
-fn an_editor_that_stalls_holds_a_chain_in_the_chain_back() {
+fn an_editor_that_does_not_read_pauses_a_nested_chain() {
     for proxies in [vec![], vec![transparent()]] {
         let inner = TestChain::builder(release_binary("conductor")).subchain(&proxies);
         let mut flow = Flow::start(&[inner]);
@@ -150,12 +150,12 @@ fn an_editor_that_stalls_holds_a_chain_in_the_chain_back() {
         let inner = flow.chain.conductor.component_pid("conductor proxy");
         wait_until_idle(&[flow.chain.conductor.pid(), flow.agent(), inner]);
         flow.check_flood(500_000);
-        check_memory(&flow.chain, ENOUGH);
-        check_memory_of(inner, ENOUGH);
+        check_memory(&flow.chain, MEMORY_LIMIT);
+        check_memory_of(inner, MEMORY_LIMIT);
     }
 }
 
-fn stopped_agent(proxies: &[String], count: u64, size: usize) {
+fn check_stopped_agent(proxies: &[String], count: u64, size: usize) {
     let mut flow = Flow::start(proxies);
     let agent = flow.agent();
     signal(agent, libc::SIGSTOP);
@@ -167,12 +167,12 @@ fn stopped_agent(proxies: &[String], count: u64, size: usize) {
         }
         input
     });
-    flow.wait_until_idle();
-    check_memory(&flow.chain, ENOUGH);
+    flow.wait_for_rest();
+    check_memory(&flow.chain, MEMORY_LIMIT);
     signal(agent, libc::SIGCONT);
     flow.input = Some(with_timeout("the editor writes", || writer.join().expect("no panic")));
     flow.check_tally(count);
-    check_memory(&flow.chain, ENOUGH);
+    check_memory(&flow.chain, MEMORY_LIMIT);
 }
 
 fn signal(pid: u32, signal: i32) {
@@ -181,61 +181,61 @@ fn signal(pid: u32, signal: i32) {
 }
 
 #[test]
-fn an_agent_that_is_stopped_holds_the_editor_back() {
-    stopped_agent(&[], 30_000, 10_000);
+fn a_stopped_agent_pauses_the_editor() {
+    check_stopped_agent(&[], 30_000, 10_000);
 }
 
 #[test]
-fn an_agent_that_is_stopped_holds_everybody_back() {
-    stopped_agent(&[transparent(), transparent()], 100_000, 1000);
+fn a_stopped_agent_pauses_the_whole_chain() {
+    check_stopped_agent(&[transparent(), transparent()], 100_000, 1000);
 }
 
-/// Neither reads before it has written all. Nobody can be held back, so the conductor keeps it.
-fn both_flood(proxies: &[String]) {
+/// Neither end reads before it has written everything. No sender can be paused, so the conductor buffers.
+fn check_both_flood(proxies: &[String]) {
     const COUNT: u64 = 32 * 1024;
     let mut flow = Flow::start(proxies);
     flow.send(&flood(COUNT, 1024));
     flow.write(numbered(COUNT, 1024));
     flow.check_flood(COUNT);
     flow.check_tally(COUNT);
-    check_memory(&flow.chain, 3 * ENOUGH);
+    check_memory(&flow.chain, 3 * MEMORY_LIMIT);
 }
 
 #[test]
-fn two_ends_that_flood_each_other_before_they_read_are_not_stuck() {
-    both_flood(&[]);
+fn two_ends_that_flood_each_other_do_not_deadlock() {
+    check_both_flood(&[]);
 }
 
 #[test]
-fn a_proxy_between_two_ends_that_flood_each_other_is_not_stuck() {
-    both_flood(&[transparent()]);
+fn a_proxy_between_two_ends_that_flood_each_other_does_not_deadlock() {
+    check_both_flood(&[transparent()]);
 }
 
 #[test]
-fn a_chain_in_a_chain_between_two_ends_that_flood_each_other_is_not_stuck() {
+fn a_nested_chain_between_two_ends_that_flood_each_other_does_not_deadlock() {
     for proxies in [vec![], vec![transparent()]] {
-        both_flood(&[TestChain::builder(release_binary("conductor")).subchain(&proxies)]);
+        check_both_flood(&[TestChain::builder(release_binary("conductor")).subchain(&proxies)]);
     }
 }
 
-/// The debug build, with scripted components.
-fn test_chain() -> TestChainBuilder {
+/// A debug build with scripted components.
+fn new_setup() -> TestChainBuilder {
     TestChain::builder(env!("CARGO_BIN_EXE_conductor"))
 }
 
-fn with_proxy(setup: TestChainBuilder) -> (TestChain, ScriptedComponent, ScriptedComponent) {
+fn start_with_proxy(setup: TestChainBuilder) -> (TestChain, ScriptedComponent, ScriptedComponent) {
     let names = ["proxy", "agent"];
     let mut chain = setup.run_agent(&names);
-    let [proxy, agent] = chain.initialize(&names).try_into().expect("as many as names");
+    let [proxy, agent] = chain.initialize(&names).try_into().expect("two components");
     (chain, proxy, agent)
 }
 
-/// It floods the editor while both its neighbours fill its input.
+/// The proxy floods the editor while both its neighbours fill its input.
 #[test]
-fn a_proxy_that_writes_without_reading_is_not_stuck() {
+fn a_proxy_that_writes_without_reading_does_not_deadlock() {
     const COUNT: u64 = 3000;
     const SIZE: usize = 1000;
-    let (mut chain, mut proxy, mut agent) = with_proxy(test_chain());
+    let (mut chain, mut proxy, mut agent) = start_with_proxy(new_setup());
     proxy.execute(json!({"read": false}));
     proxy.execute(
         json!({"repeat": r#"{"jsonrpc":"2.0","method":"up","params":[{n}]}"#, "count": COUNT * 10}),
@@ -243,7 +243,7 @@ fn a_proxy_that_writes_without_reading_is_not_stuck() {
     let from_agent = notification("_agent", &format!(r#"["{{n}}","{}"]"#, "x".repeat(SIZE)));
     agent.execute(json!({"repeat": from_agent, "count": COUNT}));
     let mut input = chain.editor.take_stdin();
-    // The writer returns the pipe: a chain ends when its editor closes it.
+    // The thread returns the pipe, because the chain ends when it is closed.
     let writer = std::thread::spawn(move || {
         input.write_all(&numbered(COUNT, SIZE)).expect("the conductor reads");
         input
@@ -269,7 +269,7 @@ fn a_proxy_that_writes_without_reading_is_not_stuck() {
 /// Checklist 56.
 #[test]
 fn a_line_of_five_megabytes_passes() {
-    let (mut chain, mut proxy, _agent) = with_proxy(test_chain());
+    let (mut chain, mut proxy, _agent) = start_with_proxy(new_setup());
     let params = format!(r#"["{}"]"#, "é".repeat(2_500_000));
     chain.editor.send(&notification("m", &params));
     assert!(proxy.line() == notification("m", &params));
@@ -288,20 +288,20 @@ fn a_line_of_64_mib_passes_both_ways() {
 
 const LIMIT: usize = MIB;
 
-/// A chain whose lines may have a megabyte.
-fn limited() -> (TestChain, ScriptedComponent, ScriptedComponent) {
-    with_proxy(test_chain().option(&["--max-line", "1M"]))
+/// A chain with a limit of one mebibyte for a line.
+fn start_limited() -> (TestChain, ScriptedComponent, ScriptedComponent) {
+    start_with_proxy(new_setup().option(&["--max-line", "1M"]))
 }
 
-/// A line that is one byte too long, or fits to the byte.
+/// A line of exactly this length.
 fn with_length(length: usize, line: impl Fn(&str) -> String) -> String {
     let missing = length - line("").len();
     line(&"x".repeat(missing))
 }
 
 #[test]
-fn a_line_may_be_as_long_as_allowed() {
-    let (mut chain, mut proxy, _agent) = limited();
+fn a_line_may_be_as_long_as_the_limit() {
+    let (mut chain, mut proxy, _agent) = start_limited();
     let line = with_length(LIMIT, |text| notification("m", &format!(r#"["{text}"]"#)));
     chain.editor.send(&line);
     assert!(proxy.line() == line);
@@ -310,18 +310,18 @@ fn a_line_may_be_as_long_as_allowed() {
     assert_eq!(chain.editor.message()["id"], json!(null));
 }
 
-/// The error for a line that is too long; it says who sent it, and what to do about it.
+/// Checks that a line is the error for a line that is too long. It names the sender and the option.
 #[track_caller]
-fn too_long(line: &str, id: &str, code: i64, who: &str) {
+fn assert_too_long(line: &str, id: &str, code: i64, sender: &str) {
     let start = format!(
-        r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"{who} sent a line of "#
+        r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"{sender} sent a line of "#
     );
     assert!(line.starts_with(&start) && line.contains("--max-line"), "{line:.300}");
 }
 
 #[test]
-fn the_editors_longer_lines_are_refused_under_their_own_id() {
-    let (mut chain, mut proxy, _agent) = limited();
+fn lines_of_the_editor_over_the_limit_are_refused_under_their_id() {
+    let (mut chain, mut proxy, _agent) = start_limited();
     let long = "x".repeat(LIMIT + 1);
     let value = format!(r#"["{long}"]"#);
     let strange = format!(r#"{{"jsonrpc":"2.0","{long}":1,"id":1,"method":"m"}}"#);
@@ -335,95 +335,95 @@ fn the_editors_longer_lines_are_refused_under_their_own_id() {
         (format!("[{value}]"), "null"),
     ] {
         chain.editor.send(&line);
-        too_long(&chain.editor.line(), id, -32600, "the editor");
+        assert_too_long(&chain.editor.line(), id, -32600, "the editor");
         chain.editor.send(&notification("next", ""));
         assert_eq!(proxy.line(), notification("next", ""));
     }
 }
 
 #[test]
-fn a_components_longer_lines_end_nobodys_patience() {
-    let (mut chain, mut proxy, mut agent) = limited();
+fn lines_of_a_component_over_the_limit_leave_no_request_unanswered() {
+    let (mut chain, mut proxy, mut agent) = start_limited();
     let value = format!(r#"["{}"]"#, "x".repeat(LIMIT));
-    // An answer: its asker is told.
+    // An answer: the requester gets an error.
     chain.editor.send(&request("\"q\"", "m", ""));
     let asked = proxy.line();
     proxy.send(&result(id_of(&asked), &value));
-    too_long(&chain.editor.line(), "\"q\"", -32603, "proxy 'scripted'");
-    // Wherever its id stands.
+    assert_too_long(&chain.editor.line(), "\"q\"", -32603, "proxy 'scripted'");
+    // Wherever the id is.
     for line in [
         r#"{"jsonrpc":"2.0","result":VALUE,"id":ID}"#,
         r#"{"jsonrpc":"2.0","result":VALUE,"id":ID,"more":VALUE}"#,
         r#"{"result":{"id":1,"text":"\"id\":2","more":VALUE},"id":ID,"error":null}"#,
         r#"{"result":VALUE,"broken":[,],"id":ID}"#,
         r#"[{"result":VALUE,"id":ID}]"#,
-        // It is the only request that is open.
+        // The id is missing, but only one request is open.
         r#"{"jsonrpc":"2.0","result":"no end VALUE"#,
     ] {
         chain.editor.send(&request("\"q\"", "m", ""));
         let asked = proxy.line();
         proxy.send(&line.replace("VALUE", &value).replace("ID", id_of(&asked)));
-        too_long(&chain.editor.line(), "\"q\"", -32603, "proxy 'scripted'");
+        assert_too_long(&chain.editor.line(), "\"q\"", -32603, "proxy 'scripted'");
     }
-    // So is that of the editor.
+    // The same for an answer of the editor.
     proxy.send(&request("9", "m", ""));
     let asked = chain.editor.line();
     chain.editor.send(&format!(r#"{{"result":{value},"id":{}}}"#, id_of(&asked)));
-    too_long(&proxy.line(), "9", -32603, "the editor");
-    // A request: its sender is told.
+    assert_too_long(&proxy.line(), "9", -32603, "the editor");
+    // A request: its sender gets an error.
     agent.send(&request("5", "m", &value));
-    too_long(&agent.line(), "5", -32600, "agent 'scripted#2'");
-    // A notification: likewise, though it waits for nothing.
+    assert_too_long(&agent.line(), "5", -32600, "agent 'scripted#2'");
+    // A notification: its sender gets an error without an id.
     agent.send(&notification("m", &value));
-    too_long(&agent.line(), "null", -32600, "agent 'scripted#2'");
+    assert_too_long(&agent.line(), "null", -32600, "agent 'scripted#2'");
     agent.send(&notification("next", ""));
     assert_eq!(proxy.line(), wrapped_notification("next", ""));
     proxy.send(&notification("next", ""));
     assert_eq!(chain.editor.line(), notification("next", ""));
 }
 
-/// 300 MB without a newline are read and thrown away as they come.
+/// 300 MB without a newline are discarded as they arrive.
 #[test]
-fn a_line_without_end_takes_no_memory() {
+fn an_endless_line_uses_no_memory() {
     const LENGTH: usize = 300_000_000;
     let setup = TestChain::builder(release_binary("conductor")).option(&["--max-line", "1M"]);
-    let (mut chain, mut proxy, mut agent) = with_proxy(setup);
+    let (mut chain, mut proxy, mut agent) = start_with_proxy(setup);
     chain.editor.write(br#"{"jsonrpc":"2.0","id":1,"method":"m","params":[""#);
     let piece = vec![b'x'; MIB];
     for _ in 0..LENGTH / MIB {
         chain.editor.write(&piece);
     }
     chain.editor.send(r#""]}"#);
-    too_long(&chain.editor.line(), "1", -32600, "the editor");
+    assert_too_long(&chain.editor.line(), "1", -32600, "the editor");
 
     agent.execute(json!({"out": r#"{"jsonrpc":"2.0","id":2,"method":"m","params":[""#}));
     agent.execute(json!({"fill": "x", "bytes": LENGTH}));
     agent.send(r#""]}"#);
-    too_long(&agent.line(), "2", -32600, "agent 'scripted#2'");
+    assert_too_long(&agent.line(), "2", -32600, "agent 'scripted#2'");
 
     agent.send(&notification("next", ""));
     assert_eq!(proxy.line(), wrapped_notification("next", ""));
 
-    // An answer whose id is at its end.
+    // An answer with its id at the end.
     chain.editor.send(&request("3", "m", ""));
     let asked = proxy.line();
     proxy.execute(json!({"out": r#"{"jsonrpc":"2.0","result":[""#}));
     proxy.execute(json!({"fill": "x", "bytes": LENGTH}));
     proxy.send(&format!(r#""],"id":{}}}"#, id_of(&asked)));
-    too_long(&chain.editor.line(), "3", -32603, "proxy 'scripted'");
-    check_memory(&chain, ENOUGH);
+    assert_too_long(&chain.editor.line(), "3", -32603, "proxy 'scripted'");
+    check_memory(&chain, MEMORY_LIMIT);
 }
 
-/// Issue 11, item 27.
+/// The kernel limits the total size of pipes of a user.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_long_chain_widens_only_some_of_its_pipes() {
+fn a_long_chain_enlarges_only_some_of_its_pipes() {
     let names: Vec<String> = (1..=12).map(|number| format!("p{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut chain = test_chain().run_named(&names);
+    let mut chain = new_setup().run_named(&names);
     chain.initialize(&names);
-    let place = format!("/proc/{}/fd", chain.conductor.pid());
-    let files = std::fs::read_dir(place).expect("it runs").flatten().map(|it| it.path());
+    let descriptors = format!("/proc/{}/fd", chain.conductor.pid());
+    let files = std::fs::read_dir(descriptors).expect("it runs").flatten().map(|it| it.path());
     // A pipe may have several descriptors.
     let pipes: std::collections::BTreeMap<_, _> = files
         .filter_map(|path| Some((std::fs::read_link(&path).ok()?, path)))
@@ -435,7 +435,7 @@ fn a_long_chain_widens_only_some_of_its_pipes() {
     };
     let sizes: Vec<usize> = pipes.values().filter_map(size).collect();
     assert!(sizes.len() > 2 * names.len(), "{sizes:?}");
-    let usual = 64 * 1024;
-    let beyond: usize = sizes.iter().map(|size| size.saturating_sub(usual)).sum();
+    let default_size = 64 * 1024;
+    let beyond: usize = sizes.iter().map(|size| size.saturating_sub(default_size)).sum();
     assert!(beyond <= 4 * 1024 * 1024, "{sizes:?}");
 }

@@ -1,4 +1,4 @@
-//! Chains inside chains: `conductor proxy` is a proxy like any other, to any depth.
+//! Chains inside chains: `conductor proxy` is a proxy like any other, at any depth.
 
 use testkit::rpc::{
     error, id_of, notification, proxy_greeting, request, result, wrapped_notification,
@@ -7,21 +7,21 @@ use testkit::rpc::{
 use testkit::test_chain::{Peer, ScriptedComponent, TestChain, TestChainBuilder};
 
 const GREETING: &str = r#"{"protocolVersion":1,"clientCapabilities":{"x":1.10}}"#;
-const GREETED: &str =
+const AGENT_RESULT: &str =
     r#"{"protocolVersion":1,"agentCapabilities":{"y":[ ],"mcpCapabilities":{"acp":true}}}"#;
 
-fn test_chain() -> TestChainBuilder {
+fn new_setup() -> TestChainBuilder {
     TestChain::builder(env!("CARGO_BIN_EXE_conductor"))
 }
 
-/// `conductor proxy` with these scripted components, greeted. The test plays the conductor above: what is
-/// called the editor here is that one.
-fn proxy(names: &[&str]) -> (TestChain, Vec<ScriptedComponent>) {
-    let setup = test_chain();
+/// `conductor proxy` with these scripted components, after the handshake. The test is the parent conductor, so
+/// `editor` is the connection to that.
+fn start_nested(names: &[&str]) -> (TestChain, Vec<ScriptedComponent>) {
+    let setup = new_setup();
     let components: Vec<String> = names.iter().map(|name| setup.scripted_command(name)).collect();
     let mut chain = setup.run("proxy", &components);
     chain.editor.send(&request("\"g\"", "proxy/initialize", GREETING));
-    let mut components = Vec::new();
+    let mut scripted = Vec::new();
     let mut greetings = Vec::new();
     for name in names {
         let mut component = chain.wait_for_component(name);
@@ -29,38 +29,42 @@ fn proxy(names: &[&str]) -> (TestChain, Vec<ScriptedComponent>) {
         assert_eq!(greeting, proxy_greeting(id_of(&greeting), GREETING));
         component.send(&wrapped_request("0", "initialize", GREETING));
         greetings.push(greeting);
-        components.push(component);
+        scripted.push(component);
     }
     let greeting = chain.editor.line();
     assert_eq!(greeting, wrapped_request(id_of(&greeting), "initialize", GREETING));
-    chain.editor.send(&result(id_of(&greeting), GREETED));
-    for (component, greeting) in components.iter_mut().zip(&greetings).rev() {
-        assert_eq!(component.line(), result("0", GREETED));
-        component.send(&result(id_of(greeting), GREETED));
+    chain.editor.send(&result(id_of(&greeting), AGENT_RESULT));
+    for (component, greeting) in scripted.iter_mut().zip(&greetings).rev() {
+        assert_eq!(component.line(), result("0", AGENT_RESULT));
+        component.send(&result(id_of(greeting), AGENT_RESULT));
     }
-    assert_eq!(chain.editor.line(), result("\"g\"", GREETED));
-    (chain, components)
+    assert_eq!(chain.editor.line(), result("\"g\"", AGENT_RESULT));
+    (chain, scripted)
 }
 
-/// A request and a notification walk from the editor to the agent and others walk back, past every
-/// proxy, each time wrapped once or not at all.
-fn walk(editor: &mut impl Peer, proxies: &mut [ScriptedComponent], agent: &mut ScriptedComponent) {
+/// A request and a notification pass from the editor to the agent and others pass back, through every proxy,
+/// each wrapped once or not at all.
+fn assert_messages_pass(
+    editor: &mut impl Peer,
+    proxies: &mut [ScriptedComponent],
+    agent: &mut ScriptedComponent,
+) {
     editor.send(&notification("_down", "{}"));
     editor.send(&request("1", "down", "{}"));
     let mut asked = Vec::new();
     for proxy in proxies.iter_mut() {
         assert_eq!(proxy.line(), notification("_down", "{}"));
         proxy.send(&wrapped_notification("_down", "{}"));
-        let question = proxy.line();
-        assert_eq!(question, request(id_of(&question), "down", "{}"));
+        let received = proxy.line();
+        assert_eq!(received, request(id_of(&received), "down", "{}"));
         proxy.send(&wrapped_request("1", "down", "{}"));
-        asked.push(question);
+        asked.push(received);
     }
     assert_eq!(agent.line(), notification("_down", "{}"));
-    let question = agent.line();
-    assert_eq!(question, request(id_of(&question), "down", "{}"));
+    let received = agent.line();
+    assert_eq!(received, request(id_of(&received), "down", "{}"));
     agent.send(&notification("_up", "{}"));
-    agent.send(&result(id_of(&question), "[]"));
+    agent.send(&result(id_of(&received), "[]"));
     for (proxy, asked) in proxies.iter_mut().zip(&asked).rev() {
         assert_eq!(proxy.line(), wrapped_notification("_up", "{}"));
         proxy.send(&notification("_up", "{}"));
@@ -69,11 +73,11 @@ fn walk(editor: &mut impl Peer, proxies: &mut [ScriptedComponent], agent: &mut S
     }
     assert_eq!(editor.line(), notification("_up", "{}"));
     assert_eq!(editor.line(), result("1", "[]"));
-    walk_up(editor, proxies, agent);
+    assert_agent_request_passes(editor, proxies, agent);
 }
 
-/// The agent's part of the walk: a request to the editor.
-fn walk_up(
+/// A request of the agent to the editor.
+fn assert_agent_request_passes(
     editor: &mut impl Peer,
     proxies: &mut [ScriptedComponent],
     agent: &mut ScriptedComponent,
@@ -81,14 +85,14 @@ fn walk_up(
     agent.send(&request("1", "up", "{}"));
     let mut asked = Vec::new();
     for proxy in proxies.iter_mut().rev() {
-        let question = proxy.line();
-        assert_eq!(question, wrapped_request(id_of(&question), "up", "{}"));
+        let received = proxy.line();
+        assert_eq!(received, wrapped_request(id_of(&received), "up", "{}"));
         proxy.send(&request("2", "up", "{}"));
-        asked.push(question);
+        asked.push(received);
     }
-    let question = editor.line();
-    assert_eq!(question, request(id_of(&question), "up", "{}"));
-    editor.send(&error(id_of(&question), r#"{"code":1,"message":"m"}"#));
+    let received = editor.line();
+    assert_eq!(received, request(id_of(&received), "up", "{}"));
+    editor.send(&error(id_of(&received), r#"{"code":1,"message":"m"}"#));
     for (proxy, asked) in proxies.iter_mut().zip(asked.iter().rev()) {
         assert_eq!(proxy.line(), error("2", r#"{"code":1,"message":"m"}"#));
         proxy.send(&error(id_of(asked), r#"{"code":1,"message":"m"}"#));
@@ -98,9 +102,9 @@ fn walk_up(
 
 /// Checklist 64, 65.
 #[test]
-fn the_first_proxy_faces_the_editor_and_the_last_one_the_successor() {
-    let (mut chain, mut components) = proxy(&["first", "last"]);
-    let [first, last] = &mut components[..] else { panic!("two were named") };
+fn the_parent_reaches_the_first_proxy_directly_and_the_last_one_through_envelopes() {
+    let (mut chain, mut scripted) = start_nested(&["first", "last"]);
+    let [first, last] = &mut scripted[..] else { panic!("not two components") };
     let parent = &mut chain.editor;
 
     parent.send(&request("1", "m", "[1]"));
@@ -137,17 +141,17 @@ fn the_first_proxy_faces_the_editor_and_the_last_one_the_successor() {
     assert_eq!(parent.line(), notification("m", "[8]"));
 }
 
-/// Checklist 66. The handshake passes like everything else.
+/// Checklist 66. The handshake passes like any other message.
 #[test]
 fn without_components_everything_passes() {
-    let (mut chain, _) = proxy(&[]);
+    let (mut chain, _) = start_nested(&[]);
     let parent = &mut chain.editor;
     parent.send(&notification("m", "[1]"));
     assert_eq!(parent.line(), wrapped_notification("m", "[1]"));
     parent.send(&wrapped_notification("m", "[2]"));
     assert_eq!(parent.line(), notification("m", "[2]"));
 
-    // The conductor above asks from both sides, with one id.
+    // The parent sends requests from both sides, with the same id.
     parent.send(&request("1", "m", "[1]"));
     let down = parent.line();
     assert_eq!(down, wrapped_request(id_of(&down), "m", "[1]"));
@@ -163,7 +167,7 @@ fn without_components_everything_passes() {
 /// Checklist 67.
 #[test]
 fn three_levels_deep_nothing_is_wrapped_twice() {
-    let setup = test_chain();
+    let setup = new_setup();
     let deepest = setup.subchain(&[setup.scripted_command("c")]);
     let deeper =
         setup.subchain(&[setup.scripted_command("b"), deepest, setup.scripted_command("d")]);
@@ -175,15 +179,15 @@ fn three_levels_deep_nothing_is_wrapped_twice() {
         setup.scripted_command("agent"),
     ];
     let mut chain = setup.run("agent", &components);
-    let mut components = chain.initialize(&["a", "b", "c", "d", "e", "agent"]);
-    let (agent, proxies) = components.split_last_mut().expect("an agent");
-    walk(&mut chain.editor, proxies, agent);
-    walk(&mut chain.editor, proxies, agent);
+    let mut scripted = chain.initialize(&["a", "b", "c", "d", "e", "agent"]);
+    let (agent, proxies) = scripted.split_last_mut().expect("an agent");
+    assert_messages_pass(&mut chain.editor, proxies, agent);
+    assert_messages_pass(&mut chain.editor, proxies, agent);
 }
 
 #[test]
-fn several_chains_in_one_chain() {
-    let setup = test_chain();
+fn several_nested_chains_work_in_one_chain() {
+    let setup = new_setup();
     let components = [
         setup.subchain(&[setup.scripted_command("a"), setup.scripted_command("b")]),
         setup.subchain(&[]),
@@ -193,41 +197,41 @@ fn several_chains_in_one_chain() {
         setup.scripted_command("agent"),
     ];
     let mut chain = setup.run("agent", &components);
-    let mut components = chain.initialize(&["a", "b", "c", "d", "e", "agent"]);
-    let (agent, proxies) = components.split_last_mut().expect("an agent");
-    walk(&mut chain.editor, proxies, agent);
+    let mut scripted = chain.initialize(&["a", "b", "c", "d", "e", "agent"]);
+    let (agent, proxies) = scripted.split_last_mut().expect("an agent");
+    assert_messages_pass(&mut chain.editor, proxies, agent);
 }
 
-/// A whole chain may be the agent of another, too.
+/// A whole chain can also be the agent of another.
 #[test]
-fn a_chain_as_the_agent_of_a_chain() {
-    let setup = test_chain();
+fn a_chain_can_be_the_agent_of_another() {
+    let setup = new_setup();
     let inner =
         setup.nested("agent", &[setup.scripted_command("b"), setup.scripted_command("agent")]);
     let components = [setup.scripted_command("a"), inner];
     let mut chain = setup.run("agent", &components);
-    let mut components = chain.initialize(&["a", "b", "agent"]);
-    let (agent, proxies) = components.split_last_mut().expect("an agent");
-    walk(&mut chain.editor, proxies, agent);
+    let mut scripted = chain.initialize(&["a", "b", "agent"]);
+    let (agent, proxies) = scripted.split_last_mut().expect("an agent");
+    assert_messages_pass(&mut chain.editor, proxies, agent);
 }
 
 /// Checklist 68.
 #[test]
-fn the_conductor_above_may_not_wrap_twice() {
-    let (mut chain, mut components) = proxy(&["only"]);
+fn an_envelope_inside_an_envelope_of_the_parent_is_refused() {
+    let (mut chain, mut scripted) = start_nested(&["only"]);
     let inner = r#"{"method":"m"}"#;
     chain.editor.send(&wrapped_request("1", "proxy/successor", inner));
     let refused = chain.editor.line();
     assert!(refused.starts_with(r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"#), "{refused}");
     chain.editor.send(&wrapped_notification("proxy/successor", inner));
     chain.editor.send(&notification("next", ""));
-    assert_eq!(components[0].line(), notification("next", ""));
+    assert_eq!(scripted[0].line(), notification("next", ""));
 }
 
-/// Checklist 30. It may try again.
+/// Checklist 30. The parent may try again.
 #[test]
-fn a_proxy_is_not_greeted_as_an_agent() {
-    let setup = test_chain();
+fn conductor_proxy_refuses_the_greeting_of_an_agent() {
+    let setup = new_setup();
     let components = [setup.scripted_command("only")];
     let mut chain = setup.run("proxy", &components);
     for refused in ["initialize", "session/new"] {

@@ -1,5 +1,5 @@
-//! What one peer sends arrives at the next in the order in which it was sent, answers included,
-//! however many proxies and sessions there are.
+//! Messages of one sender arrive in the order in which they were sent, answers included, with any number of
+//! proxies and sessions.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use serde_json::Value;
 use testkit::rpc::{id_of, notification, request, result};
 use testkit::test_chain::{Peer, ScriptedComponent, TestChain, TestChainBuilder, binary, parse};
 
-fn test_chain() -> TestChainBuilder {
+fn new_setup() -> TestChainBuilder {
     TestChain::builder(env!("CARGO_BIN_EXE_conductor"))
 }
 
-/// A chain of so many pass-through proxies, with a scripted component as the agent.
+/// A chain of this many transparent proxies and a scripted agent.
 fn start_chain(proxies: usize) -> (TestChain, ScriptedComponent) {
-    let setup = test_chain();
+    let setup = new_setup();
     let components = [transparent(proxies), vec![setup.scripted_command("agent")]].concat();
     let mut chain = setup.run("agent", &components);
     let agent = chain.initialize(&["agent"]).remove(0);
@@ -30,7 +30,7 @@ fn numbered(method: &str, count: usize) -> Vec<String> {
 
 /// Checklist 53, 111.
 #[test]
-fn a_prompts_answer_stays_between_the_updates_before_and_after_it() {
+fn the_answer_to_a_prompt_keeps_its_place_among_the_updates() {
     for proxies in 0..=3 {
         let (mut chain, mut agent) = start_chain(proxies);
         chain.editor.send(&request("1", "session/prompt", "{}"));
@@ -63,18 +63,18 @@ fn a_request_does_not_overtake_the_notifications_before_it() {
     }
 }
 
-const QUESTIONS: usize = 1000;
+const REQUESTS: usize = 1000;
 
-/// Checklist 38, 40. Each end asks a thousand questions in many sessions, hears the other's between
-/// its own, and answers in an order of its own.
+/// Checklist 38, 40: each end sends a thousand requests in many sessions, receives the other's requests
+/// between them, and answers in another order.
 #[test]
-fn a_thousand_questions_each_way_at_once() {
+fn a_thousand_concurrent_requests_each_way_get_their_own_answers() {
     for proxies in [0, 2] {
         let (mut chain, mut agent) = start_chain(proxies);
-        ask(&mut chain.editor, "_editor");
-        ask(&mut agent, "_agent");
-        answer(&mut agent, "_editor");
-        answer(&mut chain.editor, "_agent");
+        send_requests(&mut chain.editor, "_editor");
+        send_requests(&mut agent, "_agent");
+        answer_requests(&mut agent, "_editor");
+        answer_requests(&mut chain.editor, "_agent");
         check_answers(&mut chain.editor);
         check_answers(&mut agent);
     }
@@ -84,21 +84,20 @@ fn session(n: usize) -> String {
     format!(r#"{{"sessionId":"s{}"}}"#, n % 17)
 }
 
-/// Every question once, but not in the order in which they were asked: 387 and 1000 have no common
-/// divisor.
+/// Every request once, but not in the order of sending: 387 and 1000 have no common divisor.
 fn shuffled() -> impl Iterator<Item = usize> {
-    (0..QUESTIONS).map(|n| n * 387 % QUESTIONS)
+    (0..REQUESTS).map(|n| n * 387 % REQUESTS)
 }
 
-fn ask(asker: &mut impl Peer, method: &str) {
-    let ask = |n: usize| request(&n.to_string(), method, &session(n));
-    asker.send(&(0..QUESTIONS).map(ask).collect::<Vec<_>>().join("\n"));
+fn send_requests(requester: &mut impl Peer, method: &str) {
+    let line = |n: usize| request(&n.to_string(), method, &session(n));
+    requester.send(&(0..REQUESTS).map(line).collect::<Vec<_>>().join("\n"));
 }
 
-/// Each answer says which question came and in which session.
-fn answer(peer: &mut impl Peer, method: &str) {
+/// Each answer names its request and the session.
+fn answer_requests(peer: &mut impl Peer, method: &str) {
     let mut answers = Vec::new();
-    for n in 0..QUESTIONS {
+    for n in 0..REQUESTS {
         let asked = peer.line();
         assert_eq!(asked, request(id_of(&asked), method, &session(n)));
         answers.push(result(id_of(&asked), &format!("[{n},{}]", session(n))));
@@ -106,19 +105,19 @@ fn answer(peer: &mut impl Peer, method: &str) {
     peer.send(&shuffled().map(|n| answers[n].as_str()).collect::<Vec<_>>().join("\n"));
 }
 
-fn check_answers(asker: &mut impl Peer) {
+fn check_answers(requester: &mut impl Peer) {
     for n in shuffled() {
-        assert_eq!(asker.line(), result(&n.to_string(), &format!("[{n},{}]", session(n))));
+        assert_eq!(requester.line(), result(&n.to_string(), &format!("[{n},{}]", session(n))));
     }
 }
 
-/// Twenty sessions whose agent streams to all of them at once, as fast as it can.
+/// An agent streams updates to twenty sessions at once, as fast as it can.
 #[test]
 fn no_answer_overtakes_its_updates_under_load() {
     const SESSIONS: usize = 20;
     const UPDATES: u64 = 200;
     let agent = format!("'{}'", binary("stub_agent").display());
-    let mut chain = test_chain().run("agent", &[transparent(3), vec![agent]].concat());
+    let mut chain = new_setup().run("agent", &[transparent(3), vec![agent]].concat());
     let initialize = request("\"i\"", "initialize", r#"{"protocolVersion":1}"#);
     chain.editor.send(&initialize);
     assert_eq!(chain.editor.message()["id"], "i");

@@ -1,5 +1,5 @@
-//! How components live and die: process groups, signals, crashes, what they say on the side. Real
-//! processes, played line by line.
+//! The life cycle of component processes: process groups, signals, crashes, standard error. The components are
+//! scripted.
 
 #![cfg(unix)]
 
@@ -9,43 +9,43 @@ use testkit::test_chain::{
     wait_until, write_script,
 };
 
-/// Chains that end with the first of their components; those that survive have tests of their own.
-fn test_chain() -> TestChainBuilder {
+/// A chain that ends when a component crashes. The tests in `survival` cover the other policies.
+fn new_setup() -> TestChainBuilder {
     TestChain::builder(env!("CARGO_BIN_EXE_conductor")).option(&["--on-crash", "stop"])
 }
 
 const PROMPT: &str =
     r#"{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"sessionId":"s"}}"#;
 
-/// A grace period that no test lives to see: nothing happens because it is over.
-const PATIENT: [&str; 2] = ["--grace", "600"];
-/// One that is over at once: what happens, happens because it is over.
-const IMPATIENT: [&str; 2] = ["--grace", "0.3"];
+/// A grace period longer than any test: nothing happens because of it.
+const LONG_GRACE: [&str; 2] = ["--grace", "600"];
+/// A short grace period: what happens, happens because of it.
+const SHORT_GRACE: [&str; 2] = ["--grace", "0.3"];
 
 /// A child that only SIGKILL ends, and that holds the pipes of its parent open.
-const STUBBORN: &str = "trap '' TERM INT HUP; sleep 1000; sleep 1000";
+const STUBBORN_CHILD: &str = "trap '' TERM INT HUP; sleep 1000; sleep 1000";
 
-/// A chain of a proxy and an agent that stand.
-fn pair(setup: TestChainBuilder) -> (TestChain, ScriptedComponent, ScriptedComponent) {
+/// A chain of a proxy and an agent, after the handshake.
+fn start_pair(setup: TestChainBuilder) -> (TestChain, ScriptedComponent, ScriptedComponent) {
     let mut chain = setup.run_named(&["proxy", "agent"]);
     let mut components = chain.initialize(&["proxy", "agent"]).into_iter();
     let (proxy, agent) = (components.next().unwrap(), components.next().unwrap());
     (chain, proxy, agent)
 }
 
-/// A chain of one agent that stands.
-fn single(setup: TestChainBuilder) -> (TestChain, ScriptedComponent) {
+/// A chain of one agent, after the handshake.
+fn start_agent(setup: TestChainBuilder) -> (TestChain, ScriptedComponent) {
     let mut chain = setup.run_named(&["agent"]);
     let agent = chain.initialize(&["agent"]).remove(0);
     (chain, agent)
 }
 
-/// A chain whose components ignore end of file and signals, and have stubborn children.
-fn stubborn(setup: TestChainBuilder) -> (TestChain, [ScriptedComponent; 2]) {
-    let (chain, mut proxy, mut agent) = pair(setup);
+/// A chain whose components ignore the end of input and signals, and have children that do so, too.
+fn start_stubborn(setup: TestChainBuilder) -> (TestChain, [ScriptedComponent; 2]) {
+    let (chain, mut proxy, mut agent) = start_pair(setup);
     for component in [&mut proxy, &mut agent] {
         component.ignore_signals();
-        component.spawn(STUBBORN);
+        component.spawn(STUBBORN_CHILD);
     }
     (chain, [proxy, agent])
 }
@@ -61,7 +61,7 @@ fn group_of(pid: u32) -> u32 {
     stat_of(&pid.to_string()).expect("it runs").1
 }
 
-/// Waits until nobody of a component's process group is left.
+/// Waits until no process of a component's process group is left.
 fn assert_group_gone(component: &ScriptedComponent) {
     let in_group = |entry: std::fs::DirEntry| {
         let stat = stat_of(entry.file_name().to_str()?)?;
@@ -74,8 +74,8 @@ fn assert_group_gone(component: &ScriptedComponent) {
 }
 
 #[test]
-fn a_component_and_its_children_are_a_process_group_of_their_own() {
-    let (chain, mut proxy, mut agent) = pair(test_chain());
+fn a_component_and_its_children_have_their_own_process_group() {
+    let (chain, mut proxy, mut agent) = start_pair(new_setup());
     for component in [&mut proxy, &mut agent] {
         let child = component.spawn("sleep 1000");
         assert_eq!(group_of(component.pid), component.pid);
@@ -85,11 +85,11 @@ fn a_component_and_its_children_are_a_process_group_of_their_own() {
 }
 
 #[test]
-fn children_die_with_their_component_though_they_hold_its_pipes_open() {
-    let (mut chain, mut agent) = single(test_chain());
+fn children_that_hold_pipes_open_end_with_their_component() {
+    let (mut chain, mut agent) = start_agent(new_setup());
     chain.editor.send(PROMPT);
     agent.request("session/prompt");
-    let child = agent.spawn(STUBBORN);
+    let child = agent.spawn(STUBBORN_CHILD);
     agent.exit(3);
     assert_reports_failure(&chain.editor.message(), "agent", "ended with status 3", "");
     assert_gone(child, "the child");
@@ -97,30 +97,30 @@ fn children_die_with_their_component_though_they_hold_its_pipes_open() {
     assert_group_gone(&agent);
 }
 
-// The editor leaves.
+// The editor disconnects.
 
 #[test]
-fn what_is_answered_soon_after_the_editor_left_is_delivered() {
-    let (mut chain, mut agent) = single(test_chain().option(&PATIENT));
+fn an_answer_within_the_grace_period_is_delivered_after_the_editor_disconnected() {
+    let (mut chain, mut agent) = start_agent(new_setup().option(&LONG_GRACE));
     chain.editor.send(PROMPT);
     let prompt = agent.request("session/prompt");
     chain.editor.close();
-    // The conductor knows that the editor has left once it says so.
+    // The refusal shows that the conductor has noticed the disconnected editor.
     agent.send(r#"{"jsonrpc":"2.0","id":7,"method":"fs/read_text_file","params":{}}"#);
-    let refused = wait_for_the_news(&mut agent);
+    let refused = wait_until_refused(&mut agent);
     assert_eq!(refused["error"]["message"], "the editor has left and can answer nothing");
     agent.answer(&prompt, r#"{"stopReason":"end_turn"}"#);
     assert_eq!(agent.next_line(), None);
     agent.exit(0);
     assert_eq!(chain.conductor.status(), 0);
     let answer = r#"{"jsonrpc":"2.0","id":1,"result":{"stopReason":"end_turn"}}"#;
-    // What was asked before the conductor knew went to the editor, too.
+    // Requests from before that went to the editor as well.
     let lines = std::iter::from_fn(|| chain.editor.next_line());
     assert_eq!(lines.filter(|line| !line.contains("fs/")).collect::<Vec<_>>(), [answer]);
 }
 
-/// Asks the editor until the conductor refuses to pass it on.
-fn wait_for_the_news(agent: &mut ScriptedComponent) -> Value {
+/// Sends the editor requests until the conductor refuses to pass them on.
+fn wait_until_refused(agent: &mut ScriptedComponent) -> Value {
     loop {
         let answer = agent.message();
         if answer["error"]["message"] == "the editor has left and can answer nothing" {
@@ -133,8 +133,8 @@ fn wait_for_the_news(agent: &mut ScriptedComponent) -> Value {
 
 /// Checklist 106.
 #[test]
-fn what_is_not_answered_in_time_is_answered_by_the_conductor() {
-    let (mut chain, mut proxy, mut agent) = pair(test_chain().option(&IMPATIENT));
+fn the_conductor_answers_open_requests_after_the_grace_period() {
+    let (mut chain, mut proxy, mut agent) = start_pair(new_setup().option(&SHORT_GRACE));
     chain.editor.send(PROMPT);
     proxy.request("session/prompt");
     proxy.forward("own", "x/y", "{}");
@@ -150,12 +150,12 @@ fn what_is_not_answered_in_time_is_answered_by_the_conductor() {
 
 /// Checklist 102.
 #[test]
-fn a_component_has_time_to_end_by_itself_when_its_input_ends() {
-    let (mut chain, mut agent) = single(test_chain().option(&PATIENT));
-    agent.spawn(STUBBORN);
+fn a_component_may_end_itself_within_the_grace_period() {
+    let (mut chain, mut agent) = start_agent(new_setup().option(&LONG_GRACE));
+    agent.spawn(STUBBORN_CHILD);
     chain.editor.close();
     assert_eq!(agent.next_line(), None);
-    // It still can do as it likes.
+    // Its status does not matter.
     agent.write_stderr("closing my servers\n");
     agent.exit(3);
     assert_eq!(chain.conductor.status(), 0);
@@ -165,12 +165,12 @@ fn a_component_has_time_to_end_by_itself_when_its_input_ends() {
 
 /// Checklist 102.
 #[test]
-fn who_ignores_the_end_of_input_is_asked_with_sigterm() {
+fn a_component_that_ignores_the_end_of_input_receives_sigterm() {
     let place = directory("sigterm");
-    let setup = test_chain().option(&["--grace", "1"]);
-    // A shell gives what it runs in the background no input, unless it is told to.
-    let component = setup.scripted_command("agent");
-    let body = format!("exec 3<&0\ntrap 'echo bye >&2; exit' TERM\n{component} <&3 3<&- &\nwait");
+    let setup = new_setup().option(&["--grace", "1"]);
+    // A shell gives background processes no input, unless it is redirected.
+    let command = setup.scripted_command("agent");
+    let body = format!("exec 3<&0\ntrap 'echo bye >&2; exit' TERM\n{command} <&3 3<&- &\nwait");
     let component = write_script(&place, "polite", &body).display().to_string();
     let mut chain = setup.run("agent", &[component]);
     let mut agent = chain.initialize(&["agent"]).remove(0);
@@ -184,8 +184,8 @@ fn who_ignores_the_end_of_input_is_asked_with_sigterm() {
 
 /// Checklist 102.
 #[test]
-fn who_ignores_sigterm_too_is_killed_with_all_its_children() {
-    let (mut chain, mut components) = stubborn(test_chain().option(&IMPATIENT));
+fn a_component_that_ignores_sigterm_is_killed_with_its_children() {
+    let (mut chain, mut components) = start_stubborn(new_setup().option(&SHORT_GRACE));
     chain.editor.close();
     assert_eq!(components[0].next_line(), None);
     assert_eq!(components[1].next_line(), None);
@@ -196,8 +196,8 @@ fn who_ignores_sigterm_too_is_killed_with_all_its_children() {
 
 // Signals to the conductor.
 
-fn ends_in_good_order_at(signal: i32) {
-    let (mut chain, components) = stubborn(test_chain().option(&IMPATIENT));
+fn assert_shuts_down_on(signal: i32) {
+    let (mut chain, components) = start_stubborn(new_setup().option(&SHORT_GRACE));
     let [mut proxy, _] = components;
     chain.editor.send(PROMPT);
     proxy.request("session/prompt");
@@ -212,32 +212,32 @@ fn ends_in_good_order_at(signal: i32) {
 }
 
 #[test]
-fn sigterm_ends_the_chain_in_good_order() {
-    ends_in_good_order_at(libc::SIGTERM);
+fn sigterm_shuts_the_chain_down() {
+    assert_shuts_down_on(libc::SIGTERM);
 }
 
 #[test]
-fn sigint_ends_the_chain_in_good_order() {
-    ends_in_good_order_at(libc::SIGINT);
+fn sigint_shuts_the_chain_down() {
+    assert_shuts_down_on(libc::SIGINT);
 }
 
 #[test]
-fn sighup_ends_the_chain_in_good_order() {
-    ends_in_good_order_at(libc::SIGHUP);
+fn sighup_shuts_the_chain_down() {
+    assert_shuts_down_on(libc::SIGHUP);
 }
 
 #[test]
-fn nobody_is_left_behind_when_the_conductor_is_killed() {
-    let (mut chain, components) = stubborn(test_chain());
+fn all_components_end_when_the_conductor_is_killed() {
+    let (mut chain, components) = start_stubborn(new_setup());
     chain.conductor.signal(libc::SIGKILL);
     assert_eq!(chain.conductor.status(), 128 + libc::SIGKILL);
     components.iter().for_each(assert_group_gone);
 }
 
-// A component dies.
+// A component crashes.
 
-/// How a component can die, and how the conductor calls it.
-fn deaths() -> [(Value, &'static str); 3] {
+/// How a component can end, and what the conductor reports.
+fn ends() -> [(Value, &'static str); 3] {
     [
         (json!({"exit": 3}), "ended with status 3"),
         (json!({"exit": 0}), "ended with status 0"),
@@ -245,27 +245,27 @@ fn deaths() -> [(Value, &'static str); 3] {
     ]
 }
 
-/// The chain must end as one that failed, with one line that says why, and leave nobody behind.
+/// The chain ends with status 1 and one line that names the cause, and no process is left behind.
 fn assert_failed(mut chain: TestChain, others: &mut [&mut ScriptedComponent], line: &str) {
     for component in others.iter_mut() {
         component.exit(0);
     }
     assert_eq!(chain.editor.next_line(), None);
     assert_eq!(chain.conductor.status(), 1);
-    let said = chain.conductor.stderr();
-    let last = said.lines().last().expect("a line");
-    let (who, rest) = last.split_once(" (command: ").expect("its command");
+    let stderr = chain.conductor.stderr();
+    let last = stderr.lines().last().expect("a line");
+    let (component, rest) = last.split_once(" (command: ").expect("its command");
     let (_, what) = rest.split_once(") ").expect("the end of its command");
-    assert_eq!(format!("{who} {what}"), format!("conductor: {line}"));
-    assert_eq!(said.matches("conductor: ").count(), 1, "{said}");
+    assert_eq!(format!("{component} {what}"), format!("conductor: {line}"));
+    assert_eq!(stderr.matches("conductor: ").count(), 1, "{stderr}");
     others.iter().for_each(|component| assert_group_gone(component));
 }
 
 /// Checklist 99.
 #[test]
-fn when_the_agent_dies_every_open_request_gets_an_error_and_the_proxies_pass_it_on() {
-    for (death, cause) in deaths() {
-        let (mut chain, mut proxy, mut agent) = pair(test_chain().option(&PATIENT));
+fn open_requests_to_a_crashed_agent_get_an_error_that_proxies_pass_on() {
+    for (end, cause) in ends() {
+        let (mut chain, mut proxy, mut agent) = start_pair(new_setup().option(&LONG_GRACE));
         chain.editor.send(PROMPT);
         let prompt = proxy.request("session/prompt");
         proxy.forward("passed on", "session/prompt", "{}");
@@ -276,7 +276,7 @@ fn when_the_agent_dies_every_open_request_gets_an_error_and_the_proxies_pass_it_
         let upward = proxy.request("proxy/successor");
 
         agent.write_stderr("out of luck\n");
-        agent.execute(death);
+        agent.execute(end);
         for id in ["passed on", "its own"] {
             let answer = proxy.message();
             assert_eq!(answer["id"], id);
@@ -295,40 +295,40 @@ fn when_the_agent_dies_every_open_request_gets_an_error_and_the_proxies_pass_it_
 
 /// Checklist 100.
 #[test]
-fn when_a_proxy_dies_those_on_both_sides_of_it_get_errors() {
-    for (death, cause) in deaths() {
-        let names = ["first", "doomed", "agent"];
-        let mut chain = test_chain().option(&PATIENT).run_named(&names);
-        let [mut first, mut doomed, mut agent] =
+fn requests_from_both_sides_to_a_crashed_proxy_get_an_error() {
+    for (end, cause) in ends() {
+        let names = ["first", "crashing", "agent"];
+        let mut chain = new_setup().option(&LONG_GRACE).run_named(&names);
+        let [mut first, mut crashing, mut agent] =
             <[ScriptedComponent; 3]>::try_from(chain.initialize(&names)).unwrap();
         chain.editor.send(PROMPT);
         let prompt = first.request("session/prompt");
         first.forward("passed on", "session/prompt", "{}");
-        doomed.request("session/prompt");
-        doomed.forward("its own", "x/y", "{}");
+        crashing.request("session/prompt");
+        crashing.forward("its own", "x/y", "{}");
         let orphaned = agent.request("x/y");
         agent.send(r#"{"jsonrpc":"2.0","id":7,"method":"fs/read_text_file","params":{}}"#);
-        doomed.request("proxy/successor");
+        crashing.request("proxy/successor");
 
-        doomed.write_stderr("out of luck\n");
-        doomed.execute(death);
+        crashing.write_stderr("out of luck\n");
+        crashing.execute(end);
         for (component, id) in [(&mut first, json!("passed on")), (&mut agent, json!(7))] {
             let answer = component.message();
             assert_eq!(answer["id"], id);
-            assert_reports_failure(&answer, "doomed", cause, "out of luck");
+            assert_reports_failure(&answer, "crashing", cause, "out of luck");
         }
         agent.answer(&orphaned, "{}");
         first.answer_error(&prompt, r#"{"code":5,"message":"passed on"}"#);
         assert_eq!(chain.editor.message()["error"]["message"], "passed on");
-        let line = format!("proxy 'doomed' {cause}; its last output: \"out of luck\"");
+        let line = format!("proxy 'crashing' {cause}; its last output: \"out of luck\"");
         assert_failed(chain, &mut [&mut first, &mut agent], &line);
     }
 }
 
 /// Checklist 99.
 #[test]
-fn a_proxy_that_does_not_pass_the_error_on_does_not_keep_the_editor_waiting() {
-    let (mut chain, mut proxy, mut agent) = pair(test_chain().option(&IMPATIENT));
+fn a_request_is_answered_even_if_a_proxy_does_not_pass_the_error_on() {
+    let (mut chain, mut proxy, mut agent) = start_pair(new_setup().option(&SHORT_GRACE));
     chain.editor.send(PROMPT);
     proxy.request("session/prompt");
     agent.exit(3);
@@ -340,15 +340,15 @@ fn a_proxy_that_does_not_pass_the_error_on_does_not_keep_the_editor_waiting() {
 
 /// Checklist 99.
 #[test]
-fn what_the_editor_asks_after_the_agent_died_is_answered_at_once() {
-    let (mut chain, mut proxy, mut agent) = pair(test_chain().option(&PATIENT));
+fn requests_after_the_agent_crashed_are_answered_at_once() {
+    let (mut chain, mut proxy, mut agent) = start_pair(new_setup().option(&LONG_GRACE));
     chain.editor.send(PROMPT);
     let prompt = proxy.request("session/prompt");
     proxy.forward("passed on", "session/prompt", "{}");
     agent.request("session/prompt");
     agent.exit(3);
     assert_reports_failure(&proxy.message(), "agent", "ended with status 3", "");
-    // The agent is gone, the proxy thinks about it.
+    // The agent is gone. The proxy has not answered yet.
     chain.editor.send(r#"{"jsonrpc":"2.0","id":2,"method":"session/new","params":{}}"#);
     let answer = chain.editor.message();
     assert_eq!(answer["id"], 2);
@@ -359,18 +359,18 @@ fn what_the_editor_asks_after_the_agent_died_is_answered_at_once() {
 }
 
 #[test]
-fn what_a_component_said_before_it_ended_arrives_before_the_error() {
-    let (mut chain, mut agent) = single(test_chain());
+fn the_last_messages_of_a_component_arrive_before_the_error() {
+    let (mut chain, mut agent) = start_agent(new_setup());
     for id in 1..=2 {
         chain.editor.send(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#));
     }
     let answered = agent.request("m");
     agent.request("m");
     let update = r#"{"jsonrpc":"2.0","method":"session/update","params":{"n":1.0}}"#;
-    let mut said = format!("{update}\n").repeat(500);
-    // The very last line has no newline.
-    said += &format!(r#"{{"jsonrpc":"2.0","id":{},"result":"late"}}"#, answered["id"]);
-    agent.execute(json!({ "out": said, "exit": 3 }));
+    let mut output = format!("{update}\n").repeat(500);
+    // The last line has no newline.
+    output += &format!(r#"{{"jsonrpc":"2.0","id":{},"result":"late"}}"#, answered["id"]);
+    agent.execute(json!({ "out": output, "exit": 3 }));
     for _ in 0..500 {
         assert_eq!(chain.editor.line(), update);
     }
@@ -382,8 +382,8 @@ fn what_a_component_said_before_it_ended_arrives_before_the_error() {
 }
 
 #[test]
-fn a_component_that_closes_its_output_has_left_though_it_lives() {
-    let (mut chain, mut agent) = single(test_chain().option(&IMPATIENT));
+fn a_component_that_closes_its_output_has_failed() {
+    let (mut chain, mut agent) = start_agent(new_setup().option(&SHORT_GRACE));
     chain.editor.send(PROMPT);
     agent.request("session/prompt");
     agent.execute(json!({ "close_stdout": true }));
@@ -394,9 +394,9 @@ fn a_component_that_closes_its_output_has_left_though_it_lives() {
 }
 
 #[test]
-fn a_component_that_closes_its_input_has_left_though_it_lives() {
-    let (mut chain, mut agent) = single(test_chain().option(&IMPATIENT));
-    // It reads one more line and then no further, so that nobody is inside a call to read.
+fn a_component_that_closes_its_input_has_failed() {
+    let (mut chain, mut agent) = start_agent(new_setup().option(&SHORT_GRACE));
+    // It reads one more line and then stops, so that no thread is inside a call to read.
     agent.execute(json!({ "read": false }));
     agent.sync();
     chain.editor.send(r#"{"jsonrpc":"2.0","method":"x/last"}"#);
@@ -409,12 +409,12 @@ fn a_component_that_closes_its_input_has_left_though_it_lives() {
     assert_group_gone(&agent);
 }
 
-// What components say on stderr.
+// Standard error of components.
 
 /// Checklist 103.
 #[test]
-fn stderr_is_passed_on_line_by_line_behind_the_name_and_never_on_stdout() {
-    let (mut chain, mut proxy, mut agent) = pair(test_chain().option(&PATIENT));
+fn stderr_is_passed_on_line_by_line_after_the_components_name() {
+    let (mut chain, mut proxy, mut agent) = start_pair(new_setup().option(&LONG_GRACE));
     agent.write_stderr("one\n\n  two\r\n");
     agent.write_stderr("in ");
     agent.write_stderr("pieces\n");
@@ -429,19 +429,19 @@ fn stderr_is_passed_on_line_by_line_behind_the_name_and_never_on_stdout() {
     proxy.exit(0);
     assert_eq!(chain.conductor.status(), 0);
     assert_eq!(chain.editor.next_line(), None);
-    let said = chain.conductor.stderr();
-    let of = |name: &str| -> Vec<String> {
-        said.lines().filter_map(|line| line.strip_prefix(name)).map(str::to_owned).collect()
+    let stderr = chain.conductor.stderr();
+    let lines_of = |name: &str| -> Vec<String> {
+        stderr.lines().filter_map(|line| line.strip_prefix(name)).map(str::to_owned).collect()
     };
     let agents = [" one", " ", "   two", " in pieces", " caf\u{fffd} not UTF-8", " no newline"];
-    assert_eq!(of("[agent]"), agents, "{said}");
-    assert_eq!(of("[proxy]"), [r#" {"jsonrpc":"2.0","id":1,"result":{}}"#], "{said}");
-    assert_eq!(said.lines().count(), 7, "{said}");
+    assert_eq!(lines_of("[agent]"), agents, "{stderr}");
+    assert_eq!(lines_of("[proxy]"), [r#" {"jsonrpc":"2.0","id":1,"result":{}}"#], "{stderr}");
+    assert_eq!(stderr.lines().count(), 7, "{stderr}");
 }
 
 #[test]
-fn a_very_long_line_on_stderr_is_passed_on_in_pieces_and_then_the_next_one() {
-    let (mut chain, mut agent) = single(test_chain().option(&PATIENT));
+fn a_very_long_line_on_stderr_is_passed_on_in_pieces() {
+    let (mut chain, mut agent) = start_agent(new_setup().option(&LONG_GRACE));
     let shell = "head -c 1048576 /dev/zero | tr '\\0' x >&2; echo >&2; echo after >&2";
     assert_gone(agent.spawn(shell), "the writer");
     chain.editor.send(PROMPT);
@@ -451,38 +451,38 @@ fn a_very_long_line_on_stderr_is_passed_on_in_pieces_and_then_the_next_one() {
     chain.editor.close();
     agent.exit(0);
     assert_eq!(chain.conductor.status(), 0);
-    let said = chain.conductor.stderr();
-    assert!(said.ends_with("\n[agent] after\n"));
+    let stderr = chain.conductor.stderr();
+    assert!(stderr.ends_with("\n[agent] after\n"));
     let mut length = 0;
-    for line in said.lines() {
+    for line in stderr.lines() {
         assert!(line.starts_with("[agent] ") && line.len() < 100_000, "{} bytes", line.len());
         length += line.matches('x').count();
     }
-    assert_eq!(length, 1_048_576, "nothing of it is lost");
+    assert_eq!(length, 1_048_576, "nothing is lost");
 }
 
-/// Is there, within a second, room for something in this pipe?
-fn is_taken(pipe: &std::process::ChildStdin) -> bool {
+/// Whether this pipe has room within a second.
+fn has_room(pipe: &std::process::ChildStdin) -> bool {
     use std::os::fd::AsRawFd;
     let mut end = libc::pollfd { fd: pipe.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
-    // SAFETY: one descriptor, which is open. It is switched so that a write takes what fits.
+    // SAFETY: one open descriptor. It becomes non-blocking, so that a write takes what fits.
     unsafe {
         libc::fcntl(end.fd, libc::F_SETFL, libc::O_NONBLOCK);
         libc::poll(&mut end, 1, 1000) == 1
     }
 }
 
-/// An editor that is held back because the agent does not read may leave: its end is behind what is
-/// not read, and is seen all the same.
+/// An editor that is paused because the agent does not read can disconnect. The conductor notices that although
+/// the end is behind unread data.
 #[test]
-fn an_editor_that_is_held_back_can_leave() {
-    let (mut chain, mut agent) = single(test_chain().option(&["--grace", "0.2"]));
+fn a_paused_editor_can_disconnect() {
+    let (mut chain, mut agent) = start_agent(new_setup().option(&["--grace", "0.2"]));
     let pid = agent.pid;
     agent.execute(serde_json::json!({ "read": false }));
     let mut stdin = chain.editor.take_stdin();
     let note = format!("{}\n", PROMPT.replace("session/prompt", &"x".repeat(100_000)));
-    while is_taken(&stdin) {
-        // Cut anywhere: what matters is that there is no room for more.
+    while has_room(&stdin) {
+        // It does not matter where a line is cut, only that the pipe is full.
         let _ = std::io::Write::write(&mut stdin, note.as_bytes()).expect("the conductor lives");
     }
     drop(stdin);
@@ -492,8 +492,8 @@ fn an_editor_that_is_held_back_can_leave() {
 
 /// Checklist 103.
 #[test]
-fn a_flood_on_stderr_that_nobody_reads_stops_nothing() {
-    let (mut chain, mut agent) = single(test_chain().option(&PATIENT).leave_stderr_unread());
+fn a_flood_on_an_unread_stderr_does_not_block_the_chain() {
+    let (mut chain, mut agent) = start_agent(new_setup().option(&LONG_GRACE).leave_stderr_unread());
     assert_gone(agent.spawn("yes 'so many words' | head -n 200000 >&2"), "the writer");
     chain.editor.send(PROMPT);
     let prompt = agent.request("session/prompt");

@@ -1,31 +1,31 @@
-//! What is not passed on: words of the proxy protocol out of turn, and lines that are no messages.
-//! Whoever sent them is told where it can be told, nobody waits in vain, and the next line counts.
+//! Messages that are not passed on: misplaced methods of the proxy protocol, and lines that are not messages. The
+//! sender gets an error where that is possible, no request stays unanswered, and the next line is handled.
 
 use serde_json::json;
 use testkit::rpc::{id_of, notification, request, result, wrapped_notification, wrapped_request};
 use testkit::test_chain::{Peer, ScriptedComponent, TestChain};
 
-/// The editor, a proxy and the agent.
-fn cast() -> (TestChain, ScriptedComponent, ScriptedComponent) {
+/// A chain of a scripted proxy and a scripted agent.
+fn start() -> (TestChain, ScriptedComponent, ScriptedComponent) {
     let names = ["proxy", "agent"];
     let mut chain = TestChain::builder(env!("CARGO_BIN_EXE_conductor")).run_agent(&names);
-    let [proxy, agent] = chain.initialize(&names).try_into().expect("as many as names");
+    let [proxy, agent] = chain.initialize(&names).try_into().expect("two components");
     (chain, proxy, agent)
 }
 
-/// The next line is an error with this id and this code; gives its message.
+/// The next line must be an error with this id and this code. Returns its message and data.
 #[track_caller]
-fn refused(peer: &mut dyn Peer, id: &str, code: i64) -> String {
+fn expect_error(peer: &mut dyn Peer, id: &str, code: i64) -> String {
     let line = peer.line();
     let start = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"#);
     assert!(line.starts_with(&start), "not the error {code} for {id}: {line}");
     line[start.len()..].to_owned()
 }
 
-/// The error names the component, what is wrong with its answer, and the remedy.
+/// Checks that an error names the component, what is wrong with its answer, and the remedy.
 #[track_caller]
-fn unreadable(message: &str, who: &str) {
-    assert!(message.contains(&format!("{who} sent a bad line: ")), "{message}");
+fn assert_unreadable(message: &str, component: &str) {
+    assert!(message.contains(&format!("{component} sent a bad line: ")), "{message}");
     let what = "; its answer could not be read; send the request again; ";
     assert!(message.contains(what), "{message}");
 }
@@ -46,11 +46,11 @@ const GREETINGS: [&str; 2] = ["proxy/initialize", "_proxy/initialize"];
 
 /// Checklist 43, 46, 47.
 #[test]
-fn the_editor_is_no_proxy() {
-    let (mut chain, mut proxy, _agent) = cast();
+fn proxy_methods_of_the_editor_are_refused() {
+    let (mut chain, mut proxy, _agent) = start();
     for method in ENVELOPES.iter().chain(&GREETINGS) {
         chain.editor.send(&request("\"x\"", method, r#"{"method":"m"}"#));
-        refused(&mut chain.editor, "\"x\"", -32600);
+        expect_error(&mut chain.editor, "\"x\"", -32600);
         chain.editor.send(&notification(method, r#"{"method":"m"}"#));
     }
     chain.editor.send(&notification("next", ""));
@@ -59,11 +59,11 @@ fn the_editor_is_no_proxy() {
 
 /// Checklist 44, 46, 47.
 #[test]
-fn the_agent_is_no_proxy() {
-    let (_stage, mut proxy, mut agent) = cast();
+fn proxy_methods_of_the_agent_are_refused() {
+    let (_chain, mut proxy, mut agent) = start();
     for method in ENVELOPES.iter().chain(&GREETINGS) {
         agent.send(&request("\"x\"", method, r#"{"method":"m"}"#));
-        refused(&mut agent, "\"x\"", -32600);
+        expect_error(&mut agent, "\"x\"", -32600);
         agent.send(&notification(method, r#"{"method":"m"}"#));
     }
     agent.send(&notification("next", ""));
@@ -72,16 +72,16 @@ fn the_agent_is_no_proxy() {
 
 /// Checklist 45, 46.
 #[test]
-fn an_envelope_holds_neither_an_envelope_nor_a_greeting() {
-    let (mut chain, mut proxy, mut agent) = cast();
+fn an_envelope_may_contain_neither_an_envelope_nor_a_greeting() {
+    let (mut chain, mut proxy, mut agent) = start();
     for method in ENVELOPES.iter().chain(&GREETINGS) {
         proxy.send(&wrapped_request("7", method, r#"{"method":"m"}"#));
-        refused(&mut proxy, "7", -32600);
+        expect_error(&mut proxy, "7", -32600);
         proxy.send(&wrapped_notification(method, r#"{"method":"m"}"#));
     }
     for method in GREETINGS {
         proxy.send(&request("8", method, "{}"));
-        refused(&mut proxy, "8", -32600);
+        expect_error(&mut proxy, "8", -32600);
     }
     proxy.send(&wrapped_notification("next", ""));
     assert_eq!(agent.line(), notification("next", ""));
@@ -91,8 +91,8 @@ fn an_envelope_holds_neither_an_envelope_nor_a_greeting() {
 
 /// Checklist 48.
 #[test]
-fn an_envelope_needs_a_method_and_params_that_are_no_scalar() {
-    let (_stage, mut proxy, mut agent) = cast();
+fn an_envelope_needs_a_method_and_params_that_are_not_scalar() {
+    let (_chain, mut proxy, mut agent) = start();
     for params in [
         "",
         "{}",
@@ -106,14 +106,14 @@ fn an_envelope_needs_a_method_and_params_that_are_no_scalar() {
         r#"{"method":"m","params":true}"#,
     ] {
         proxy.send(&request("7", "proxy/successor", params));
-        refused(&mut proxy, "7", -32602);
+        expect_error(&mut proxy, "7", -32602);
         proxy.send(&notification("proxy/successor", params));
     }
     proxy.send(&wrapped_notification("next", ""));
     assert_eq!(agent.line(), notification("next", ""));
 }
 
-/// Lines that are JSON and no message; the id under which that is said.
+/// Lines that are JSON but not a message, and the id of the error.
 const NO_MESSAGES: [(&str, &str); 14] = [
     ("[]", "null"),
     (r#"[{"jsonrpc":"2.0","id":1,"method":"m"}]"#, "null"),
@@ -131,7 +131,7 @@ const NO_MESSAGES: [(&str, &str); 14] = [
     (r#"{"jsonrpc":"2.0","id":1,"method":"m","method":"n"}"#, "1"),
 ];
 
-/// Lines that are no JSON.
+/// Lines that are not JSON.
 const NO_JSON: [&[u8]; 9] = [
     b"nonsense",
     b"{",
@@ -145,34 +145,34 @@ const NO_JSON: [&[u8]; 9] = [
 ];
 
 #[test]
-fn the_editor_is_told_what_is_wrong_with_its_lines() {
-    let (mut chain, mut proxy, _agent) = cast();
+fn invalid_lines_of_the_editor_are_answered_with_an_error() {
+    let (mut chain, mut proxy, _agent) = start();
     for (line, id) in NO_MESSAGES {
         chain.editor.send(line);
-        refused(&mut chain.editor, id, -32600);
+        expect_error(&mut chain.editor, id, -32600);
     }
     for line in ["1", "null", "true", r#""text""#] {
         chain.editor.send(line);
-        refused(&mut chain.editor, "null", -32600);
+        expect_error(&mut chain.editor, "null", -32600);
     }
     for line in NO_JSON {
         chain.editor.write(&[line, b"\n"].concat());
-        refused(&mut chain.editor, "null", -32700);
+        expect_error(&mut chain.editor, "null", -32700);
     }
     chain.editor.send("\n  \n\r");
     chain.editor.send(&notification("next", ""));
     assert_eq!(proxy.line(), notification("next", ""));
 }
 
-/// Components write logs on their output. These lines are skipped; who sends a broken message is
-/// told as the editor is.
+/// Components write logs to their standard output. These lines are skipped. The sender of a broken message gets
+/// an error, as the editor does.
 #[test]
-fn noise_of_a_component_is_skipped_and_the_link_goes_on() {
-    let (mut chain, mut proxy, mut agent) = cast();
+fn invalid_messages_of_a_component_are_answered_and_noise_is_skipped() {
+    let (mut chain, mut proxy, mut agent) = start();
     for peer in [&mut proxy, &mut agent] {
         for (line, id) in NO_MESSAGES {
             peer.send(line);
-            refused(peer, id, -32600);
+            expect_error(peer, id, -32600);
         }
         for line in [&b"1"[..], b"null", b"\"text\"", b"[INFO] ready", b"\x1b[1mready\x1b[0m", b""]
         {
@@ -185,14 +185,14 @@ fn noise_of_a_component_is_skipped_and_the_link_goes_on() {
     assert_eq!(chain.editor.line(), notification("next", ""));
 }
 
-/// What looks like a broken request of its own is answered: it waits for that.
+/// A line that looks like a broken request is answered, since the component waits for that.
 #[test]
-fn what_a_component_says_that_is_no_json_is_skipped() {
-    let (mut chain, mut proxy, mut agent) = cast();
+fn lines_of_a_component_that_are_not_json_are_skipped() {
+    let (mut chain, mut proxy, mut agent) = start();
     for line in NO_JSON {
         proxy.execute(json!({"out_hex": hex(line)}));
         if line.starts_with(br#"{"jsonrpc":"2.0","id":1,"method""#) {
-            refused(&mut proxy, "1", -32600);
+            expect_error(&mut proxy, "1", -32600);
         }
     }
     agent.send(&notification("next", ""));
@@ -205,37 +205,36 @@ fn hex(line: &[u8]) -> String {
     line.iter().chain(b"\n").map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Answers that cannot be read: all that is left is to whom they were. In the first eleven even the
-/// JSON is broken.
+/// Answers that cannot be parsed. Only their request can be told. In the first eleven even the JSON is broken.
 const BROKEN_ANSWERS: [&str; 14] = [
     r#"{"jsonrpc":"2.0","id":ID,"result":{"a":1"#,
     r#"{"jsonrpc":"2.0","id":ID,"result":{"a":NaN}}"#,
     r#"{"jsonrpc":"2.0","id":ID,"error":{"code":-1,}}"#,
     r#"{"jsonrpc":"2.0","id":ID,"result":1}}"#,
-    // The id is behind what is broken.
+    // The id is after the broken part.
     r#"{"jsonrpc":"2.0","result":{"a":NaN,"id":1},"id":ID}"#,
     r#"{"result":{"text":"\"id\":1"},"more":[1,],"id": ID ,"jsonrpc":"2.0"}"#,
     r#"{"jsonrpc":"2.0","result":"say "hello"!","id":ID}"#,
     r#"{"jsonrpc":"2.0","result":{"a":[1,2},"id":ID}"#,
     r#"{"jsonrpc":"2.0","result":{"a":{"b":1},"id":ID}"#,
     r#"[{"jsonrpc":"2.0","result":1,"id":ID},{"jsonrpc":"2.0","id":7,"#,
-    // It cannot be made out at all, but there is only one request.
+    // The id is missing, but only one request is open.
     r#"{"jsonrpc":"2.0","result":{"a":"never ends"#,
     r#"{"jsonrpc":"2.0","id":ID,"result":1,"result":2}"#,
     r#"{"jsonrpc":"2.0","id":ID,"method":"m","result":1}"#,
-    // What JavaScript makes of `{jsonrpc, id, result: undefined}`.
+    // JavaScript writes this for `{jsonrpc, id, result: undefined}`.
     r#"{"jsonrpc":"2.0","id":ID}"#,
 ];
 
 #[test]
-fn a_broken_answer_of_a_component_does_not_leave_the_asker_waiting() {
-    let (mut chain, mut proxy, _agent) = cast();
+fn a_broken_answer_of_a_component_becomes_an_error() {
+    let (mut chain, mut proxy, _agent) = start();
     for broken in BROKEN_ANSWERS {
         chain.editor.send(&request("\"q\"", "m", ""));
         let asked = proxy.line();
         proxy.send(&broken.replace("ID", id_of(&asked)));
-        let message = refused(&mut chain.editor, "\"q\"", -32603);
-        unreadable(&message, "proxy 'scripted'");
+        let message = expect_error(&mut chain.editor, "\"q\"", -32603);
+        assert_unreadable(&message, "proxy 'scripted'");
     }
     chain.editor.send(&request("1", "m", ""));
     let asked = proxy.line();
@@ -244,16 +243,16 @@ fn a_broken_answer_of_a_component_does_not_leave_the_asker_waiting() {
 }
 
 #[test]
-fn a_broken_answer_of_the_editor_does_not_leave_the_asker_waiting() {
-    let (mut chain, mut proxy, _agent) = cast();
+fn a_broken_answer_of_the_editor_becomes_an_error() {
+    let (mut chain, mut proxy, _agent) = start();
     for (index, broken) in BROKEN_ANSWERS.iter().enumerate() {
         proxy.send(&request("\"q\"", "m", ""));
         let asked = chain.editor.line();
         chain.editor.send(&broken.replace("ID", id_of(&asked)));
-        let message = refused(&mut proxy, "\"q\"", -32603);
-        unreadable(&message, "the editor");
+        let message = expect_error(&mut proxy, "\"q\"", -32603);
+        assert_unreadable(&message, "the editor");
         if index < 11 {
-            refused(&mut chain.editor, "null", -32700);
+            expect_error(&mut chain.editor, "null", -32700);
         }
     }
     chain.editor.send(&notification("next", ""));
@@ -262,23 +261,23 @@ fn a_broken_answer_of_the_editor_does_not_leave_the_asker_waiting() {
     assert_eq!(chain.editor.line(), notification("next", ""));
 }
 
-/// An answer with invalid UTF-8 in it, likewise.
+/// The same for an answer with invalid UTF-8.
 #[test]
-fn an_answer_that_is_no_utf_8_does_not_leave_the_asker_waiting() {
-    let (mut chain, mut proxy, _agent) = cast();
+fn an_answer_with_invalid_utf_8_becomes_an_error() {
+    let (mut chain, mut proxy, _agent) = start();
     chain.editor.send(&request("1", "m", ""));
     let asked = proxy.line();
     let start = format!(r#"{{"jsonrpc":"2.0","id":{},"result":""#, id_of(&asked));
     proxy.execute(json!({"out_hex": hex(&[start.as_bytes(), b"\xff\"}"].concat())}));
-    let message = refused(&mut chain.editor, "1", -32603);
+    let message = expect_error(&mut chain.editor, "1", -32603);
     assert!(message.contains("invalid UTF-8"), "{message}");
 }
 
-/// Where the id cannot be made out, the answer was to one of the open requests. Which one is clear when
-/// the others are answered; no other is answered in its place.
+/// Without a readable id, the answer is to one of the open requests. When the others are answered, it is clear
+/// which. No other request is answered in its place.
 #[test]
-fn an_answer_without_a_readable_id_is_the_one_that_stays_away() {
-    let (mut chain, mut proxy, _agent) = cast();
+fn an_answer_without_a_readable_id_belongs_to_the_request_that_stays_open() {
+    let (mut chain, mut proxy, _agent) = start();
     let mut asked = Vec::new();
     for id in ["1", "2", "3", "4"] {
         chain.editor.send(&request(id, "m", ""));
@@ -289,7 +288,7 @@ fn an_answer_without_a_readable_id_is_the_one_that_stays_away() {
     proxy.send(cut_off);
     proxy.send(&notification("read", ""));
     assert_eq!(chain.editor.line(), notification("read", ""));
-    // A request that is sent later is none of them.
+    // A request that is sent later is not one of them.
     chain.editor.send(&request("5", "m", ""));
     let later = proxy.line();
     proxy.send(&result(id_of(&asked[2]), "3"));
@@ -297,8 +296,8 @@ fn an_answer_without_a_readable_id_is_the_one_that_stays_away() {
     proxy.send(&result(id_of(&asked[0]), "1"));
     assert_eq!(chain.editor.line(), result("1", "1"));
     for id in ["2", "4"] {
-        let message = refused(&mut chain.editor, id, -32603);
-        unreadable(&message, "proxy 'scripted'");
+        let message = expect_error(&mut chain.editor, id, -32603);
+        assert_unreadable(&message, "proxy 'scripted'");
     }
     // A right answer that comes too late is dropped.
     proxy.send(&result(id_of(&asked[1]), "2"));
@@ -306,11 +305,11 @@ fn an_answer_without_a_readable_id_is_the_one_that_stays_away() {
     assert_eq!(chain.editor.line(), result("5", "5"));
 }
 
-/// An answer without an id is not taken for one whose id is broken: published SDKs complain like that
+/// An answer without an id is different from one with a broken id: published SDKs use it to report errors
 /// about notifications.
 #[test]
-fn an_answer_without_an_id_answers_nothing() {
-    let (mut chain, mut proxy, _agent) = cast();
+fn an_answer_without_an_id_answers_no_request() {
+    let (mut chain, mut proxy, _agent) = start();
     chain.editor.send(&request("1", "m", ""));
     let asked = proxy.line();
     for line in [
@@ -329,20 +328,20 @@ fn an_answer_without_an_id_answers_nothing() {
     assert_eq!(chain.editor.line(), result("1", "1"));
 }
 
-/// A component that cannot read a request does not know its id.
+/// A component that cannot parse a request does not know its id.
 #[test]
-fn a_request_that_a_component_could_not_read_does_not_wait_for_ever() {
-    let (_stage, mut proxy, mut agent) = cast();
+fn a_request_that_a_component_could_not_parse_gets_an_error() {
+    let (_chain, mut proxy, mut agent) = start();
     let mut asked = Vec::new();
     for id in ["1", "2"] {
         proxy.send(&wrapped_request(id, "m", ""));
         asked.push(agent.line());
     }
-    // One of the two: which one is clear when the other is answered.
+    // The error is about one of the two. When the other is answered, it is clear which.
     agent.send(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}"#);
     agent.send(&result(id_of(&asked[0]), "1"));
     assert_eq!(proxy.line(), result("1", "1"));
-    let message = refused(&mut proxy, "2", -32603);
+    let message = expect_error(&mut proxy, "2", -32603);
     assert!(message.contains("agent 'scripted#2' could not read a request"), "{message}");
     assert!(message.contains("Parse error") && message.contains("change the request"), "{message}");
 
@@ -353,15 +352,15 @@ fn a_request_that_a_component_could_not_read_does_not_wait_for_ever() {
         proxy.send(&wrapped_request("3", "m", ""));
         agent.line();
         agent.send(line);
-        refused(&mut proxy, "3", -32603);
+        expect_error(&mut proxy, "3", -32603);
     }
 }
 
-/// SDK 0.11 answers a notification that it cannot read with an error that has no id, and elizacp one that it
-/// does not know. A request that is open meanwhile waits on. (41)
+/// SDK 0.11 answers a notification that it cannot parse with an error without an id, and elizacp one that it does
+/// not know. An open request keeps waiting. Checklist 41.
 #[test]
-fn a_complaint_about_a_notification_does_not_end_a_request() {
-    let (_stage, mut proxy, mut agent) = cast();
+fn an_error_about_a_notification_does_not_answer_a_request() {
+    let (_chain, mut proxy, mut agent) = start();
     let complaints = [
         r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error"}}"#,
         r#"{"jsonrpc":"2.0","error":{"code":-32601,"message":"Method not found"}}"#,
@@ -371,17 +370,17 @@ fn a_complaint_about_a_notification_does_not_end_a_request() {
     // The notification comes during the request, or before it.
     for during in [true, false] {
         for complaint in complaints {
-            let told = wrapped_notification("n", "");
-            let asks = wrapped_request("3", "m", "");
-            let lines = if during { [asks, told] } else { [told, asks] };
+            let notification = wrapped_notification("n", "");
+            let request = wrapped_request("3", "m", "");
+            let lines = if during { [request, notification] } else { [notification, request] };
             lines.iter().for_each(|line| proxy.send(line));
-            let came = [agent.line(), agent.line()];
+            let received = [agent.line(), agent.line()];
             agent.send(complaint);
-            agent.send(&result(id_of(&came[usize::from(!during)]), "1"));
+            agent.send(&result(id_of(&received[usize::from(!during)]), "1"));
             assert_eq!(proxy.line(), result("3", "1"), "{complaint}");
         }
     }
-    // So does one that is open while the agent is answered.
+    // The same while the agent's own request is answered.
     proxy.send(&wrapped_request("3", "m", ""));
     let asked = agent.line();
     agent.send(&request("7", "m", ""));
@@ -393,10 +392,10 @@ fn a_complaint_about_a_notification_does_not_end_a_request() {
     assert_eq!(proxy.line(), result("3", "1"));
 }
 
-/// Log lines that quote messages, or look like a part of one, answer nothing. (31)
+/// Log lines that quote messages, or look like a part of one, answer nothing. Checklist 31.
 #[test]
-fn a_log_line_on_the_output_does_not_end_a_request() {
-    let (mut chain, mut proxy, _agent) = cast();
+fn a_log_line_on_stdout_does_not_answer_a_request() {
+    let (mut chain, mut proxy, _agent) = start();
     for line in [
         r#"[WARN] {"error":"retrying","n":1}"#,
         r#"[WARN] {"error":{"code":-32000,"message":"retrying""#,
@@ -429,12 +428,12 @@ fn a_log_line_on_the_output_does_not_end_a_request() {
     }
 }
 
-/// However many lost answers and open requests there are. Each answer against each other one, and each
-/// request against each other one, would take minutes.
+/// The work grows linearly with the number of lost answers and open requests. Comparing each with each other
+/// would take minutes.
 #[test]
-fn many_unreadable_answers_to_many_requests_do_not_stop_the_chain() {
+fn many_unreadable_answers_to_many_requests_do_not_block_the_chain() {
     const REQUESTS: usize = 1000;
-    let (mut chain, mut proxy, _agent) = cast();
+    let (mut chain, mut proxy, _agent) = start();
     let mut asked = Vec::new();
     for id in 0..REQUESTS {
         chain.editor.send(&request(&id.to_string(), "m", ""));
@@ -448,15 +447,18 @@ fn many_unreadable_answers_to_many_requests_do_not_stop_the_chain() {
         assert_eq!(chain.editor.line(), result(&id.to_string(), "1"));
     }
     for id in REQUESTS / 2..REQUESTS {
-        unreadable(&refused(&mut chain.editor, &id.to_string(), -32603), "proxy 'scripted'");
+        assert_unreadable(
+            &expect_error(&mut chain.editor, &id.to_string(), -32603),
+            "proxy 'scripted'",
+        );
     }
 }
 
-/// A batch that cannot be read, of more answers than are told apart.
+/// The batch cannot be parsed, and has more answers than are told apart.
 #[test]
-fn a_broken_batch_ends_every_request_that_it_answers() {
+fn a_broken_batch_becomes_an_error_for_every_request_it_answers() {
     const REQUESTS: usize = 4100;
-    let (mut chain, mut proxy, _agent) = cast();
+    let (mut chain, mut proxy, _agent) = start();
     let mut answers = Vec::new();
     for id in 0..REQUESTS {
         chain.editor.send(&request(&id.to_string(), "m", ""));
@@ -464,14 +466,17 @@ fn a_broken_batch_ends_every_request_that_it_answers() {
     }
     proxy.send(&format!("[{},]", answers.join(",")));
     for id in 0..REQUESTS {
-        unreadable(&refused(&mut chain.editor, &id.to_string(), -32603), "proxy 'scripted'");
+        assert_unreadable(
+            &expect_error(&mut chain.editor, &id.to_string(), -32603),
+            "proxy 'scripted'",
+        );
     }
 }
 
-/// Answers in a batch are taken one after the other; requests in it stay refused.
+/// Answers in a batch are handled one after the other. Requests in it are refused.
 #[test]
-fn the_answers_of_a_batch_reach_their_askers() {
-    let (mut chain, mut proxy, _agent) = cast();
+fn the_answers_of_a_batch_reach_their_requesters() {
+    let (mut chain, mut proxy, _agent) = start();
     let mut asked = Vec::new();
     for id in ["1", "2", "3"] {
         chain.editor.send(&request(id, "m", ""));
@@ -484,21 +489,21 @@ fn the_answers_of_a_batch_reach_their_askers() {
     let mixed = [request("8", "m", ""), result(id_of(&asked[2]), "3"), notification("n", "")];
     proxy.send(&format!("[{}]", mixed.join(",")));
     assert_eq!(chain.editor.line(), result("3", "3"));
-    refused(&mut proxy, "null", -32600);
+    expect_error(&mut proxy, "null", -32600);
 
-    // Of the editor likewise, and one that cannot be read.
+    // The same for the editor, with one that cannot be parsed.
     for id in ["1", "2"] {
         proxy.send(&request(id, "m", ""));
     }
     let asked = [chain.editor.line(), chain.editor.line()];
     let broken = format!(r#"{{"jsonrpc":"2.0","id":{}}}"#, id_of(&asked[0]));
     chain.editor.send(&format!("[{broken},{}]", result(id_of(&asked[1]), "2")));
-    let message = refused(&mut proxy, "1", -32603);
-    unreadable(&message, "the editor");
+    let message = expect_error(&mut proxy, "1", -32603);
+    assert_unreadable(&message, "the editor");
     assert_eq!(proxy.line(), result("2", "2"));
 }
 
-/// A broken answer to a greeting is a refusal like any other: the next older greeting is tried.
+/// A broken answer to a greeting counts as a refusal: the next older greeting is tried.
 #[test]
 fn a_broken_answer_to_a_greeting_does_not_end_the_probe() {
     let mut chain =

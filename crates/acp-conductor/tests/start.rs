@@ -1,5 +1,4 @@
-//! How a chain comes to stand, and what the editor hears when it does not. Real processes, played
-//! line by line.
+//! How a chain starts, and what the editor receives when it does not. The components are scripted.
 
 #![cfg(unix)]
 
@@ -12,7 +11,7 @@ use testkit::test_chain::{
     parse, write_script,
 };
 
-fn test_chain() -> TestChainBuilder {
+fn new_setup() -> TestChainBuilder {
     TestChain::builder(env!("CARGO_BIN_EXE_conductor")).option(&["--grace", "0.3"])
 }
 
@@ -21,7 +20,7 @@ const INITIALIZE: &str =
 const RESULT: &str =
     r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}}}"#;
 
-/// The editor says `initialize`, the agent answers, the editor hears it.
+/// The editor sends `initialize`, the agent answers, and the editor receives the answer.
 fn greet_agent(chain: &mut TestChain, agent: &mut ScriptedComponent) {
     chain.editor.send(INITIALIZE);
     let greeting = agent.request("initialize");
@@ -34,9 +33,9 @@ fn error_code(editor: &mut Editor, line: &str) -> Value {
     editor.message()["error"]["code"].take()
 }
 
-// What cannot be started.
+// Components that cannot be started.
 
-/// A way not to start: the options it takes, the component, and what is said of it.
+/// A component that does not start, its options, and what the error says.
 struct Failure {
     options: &'static [&'static str],
     component: String,
@@ -44,7 +43,7 @@ struct Failure {
     last_words: &'static str,
 }
 
-/// Makes components that fail, with their files in `place`.
+/// Components that fail, with their files in `place`.
 fn failures(place: &Path) -> Vec<Failure> {
     let fails = |component: Value, cause, last_words| Failure {
         options: &[],
@@ -75,14 +74,14 @@ fn failures(place: &Path) -> Vec<Failure> {
     failures
 }
 
-/// Each failure must reach the editor as the answer to `initialize`, and end the chain.
-fn assert_failures_are_told(
+/// Each failure reaches the editor as the answer to `initialize`, and ends the chain.
+fn assert_failures_are_reported(
     place: &str,
     arrange: impl Fn(&TestChainBuilder, &Failure) -> Vec<String>,
 ) {
     let place = directory(place);
     for failure in failures(&place) {
-        let setup = test_chain().option(failure.options);
+        let setup = new_setup().option(failure.options);
         let components = arrange(&setup, &failure);
         let mut chain = setup.run("agent", &components);
         chain.editor.send(INITIALIZE);
@@ -91,32 +90,32 @@ fn assert_failures_are_told(
         assert_reports_failure(&answer, "bad", failure.cause, failure.last_words);
         assert_eq!(chain.editor.next_line(), None);
         assert_eq!(chain.conductor.status(), 1);
-        let said = chain.conductor.stderr();
-        let line = said.lines().last().unwrap_or_default();
-        assert!(line.starts_with("conductor: ") && line.contains(failure.cause), "{said}");
+        let stderr = chain.conductor.stderr();
+        let line = stderr.lines().last().unwrap_or_default();
+        assert!(line.starts_with("conductor: ") && line.contains(failure.cause), "{stderr}");
     }
     std::fs::remove_dir_all(place).expect("the directory is ours");
 }
 
 /// Checklist 101, 107.
 #[test]
-fn an_agent_that_does_not_start_is_an_error_that_tells_why() {
-    assert_failures_are_told("agent", |_, failure| vec![failure.component.clone()]);
+fn an_agent_that_does_not_start_is_reported_with_the_cause() {
+    assert_failures_are_reported("agent", |_, failure| vec![failure.component.clone()]);
 }
 
 /// Checklist 101, 107.
 #[test]
-fn a_proxy_that_does_not_start_is_an_error_that_tells_why() {
+fn a_proxy_that_does_not_start_is_reported_with_the_cause() {
     let before_an_agent = |setup: &TestChainBuilder, failure: &Failure| {
         vec![failure.component.clone(), setup.scripted_json("agent").to_string()]
     };
-    assert_failures_are_told("proxy", before_an_agent);
+    assert_failures_are_reported("proxy", before_an_agent);
 }
 
-/// Checklist 101: it is told at once, whether its turn had come or not.
+/// Checklist 101: it is reported at once, although the proxy has not passed the greeting on.
 #[test]
-fn an_agent_that_does_not_start_is_told_though_the_proxy_before_it_is_slow() {
-    let setup = test_chain();
+fn an_agent_that_does_not_start_is_reported_even_if_the_proxy_is_slow() {
+    let setup = new_setup();
     let components = [setup.scripted_json("proxy").to_string(), "no-such-command".into()];
     let mut chain = setup.run("agent", &components);
     chain.editor.send(INITIALIZE);
@@ -126,19 +125,19 @@ fn an_agent_that_does_not_start_is_told_though_the_proxy_before_it_is_slow() {
 
 /// Checklist 101, in a chain that is itself a proxy.
 #[test]
-fn the_conductor_above_hears_of_a_proxy_that_does_not_start() {
-    let mut chain = test_chain().run("proxy", &["no-such-command".into()]);
+fn a_parent_conductor_receives_the_error_of_a_proxy_that_does_not_start() {
+    let mut chain = new_setup().run("proxy", &["no-such-command".into()]);
     chain.editor.send(&INITIALIZE.replace("initialize", "proxy/initialize"));
     assert_reports_failure(&chain.editor.message(), "no-such-command", "command not found", "");
     assert_eq!(chain.conductor.status(), 1);
 }
 
-// Whose turn it is.
+// Timeouts of the handshake.
 
 /// Checklist 107.
 #[test]
-fn a_silent_agent_is_blamed_and_not_the_proxy_that_waits_for_it() {
-    let mut chain = test_chain().option(&["--init-timeout", "2"]).run_named(&["proxy", "agent"]);
+fn a_silent_agent_is_reported_and_not_the_proxy_that_waits_for_it() {
+    let mut chain = new_setup().option(&["--init-timeout", "2"]).run_named(&["proxy", "agent"]);
     chain.editor.send(INITIALIZE);
     let mut proxy = chain.wait_for_component("proxy");
     let greeting = proxy.request("proxy/initialize");
@@ -151,8 +150,8 @@ fn a_silent_agent_is_blamed_and_not_the_proxy_that_waits_for_it() {
 
 /// Checklist 107.
 #[test]
-fn a_proxy_that_keeps_the_agents_answer_to_itself_is_blamed() {
-    let mut chain = test_chain().option(&["--init-timeout", "2"]).run_named(&["proxy", "agent"]);
+fn a_proxy_that_does_not_pass_the_agents_answer_on_is_reported() {
+    let mut chain = new_setup().option(&["--init-timeout", "2"]).run_named(&["proxy", "agent"]);
     chain.editor.send(INITIALIZE);
     let (mut proxy, mut agent) =
         (chain.wait_for_component("proxy"), chain.wait_for_component("agent"));
@@ -166,14 +165,14 @@ fn a_proxy_that_keeps_the_agents_answer_to_itself_is_blamed() {
     assert_eq!(chain.conductor.status(), 1);
 }
 
-/// Checklist 107: the limit is one for each part of the handshake, not one for all of it.
+/// Checklist 107: the timeout applies to each part of the handshake, not to all of it.
 #[test]
-fn a_chain_may_take_longer_than_each_of_its_components() {
-    let mut chain = test_chain().option(&["--init-timeout", "3"]).run_named(&["proxy", "agent"]);
+fn a_chain_may_take_longer_than_the_timeout_of_each_component() {
+    let mut chain = new_setup().option(&["--init-timeout", "3"]).run_named(&["proxy", "agent"]);
     chain.editor.send(INITIALIZE);
     let (mut proxy, mut agent) =
         (chain.wait_for_component("proxy"), chain.wait_for_component("agent"));
-    // Time itself is what is tested here: each is slow, and together they are over the limit.
+    // The delay itself is tested here: each component is slow, and together they exceed the timeout.
     let slow_start = || std::thread::sleep(Duration::from_millis(1600));
     let asked = proxy.request("proxy/initialize");
     slow_start();
@@ -186,12 +185,12 @@ fn a_chain_may_take_longer_than_each_of_its_components() {
     assert_eq!(chain.editor.line(), format!(r#"{{"jsonrpc":"2.0","id":0,"result":{RESULT}}}"#));
 }
 
-// Noise.
+// Noise on standard output.
 
 /// Checklist 31.
 #[test]
-fn noise_on_stdout_is_skipped_and_told() {
-    let mut chain = test_chain().run_named(&["agent"]);
+fn noise_on_stdout_is_skipped_and_logged() {
+    let mut chain = new_setup().run_named(&["agent"]);
     chain.editor.send(INITIALIZE);
     let mut agent = chain.wait_for_component("agent");
     agent.send("Welcome!\n\n  42 tools loaded\n\"ready\"");
@@ -206,10 +205,10 @@ fn noise_on_stdout_is_skipped_and_told() {
     chain.editor.close();
     agent.exit(0);
     assert_eq!(chain.conductor.status(), 0);
-    let said = chain.conductor.stderr();
+    let stderr = chain.conductor.stderr();
     let noise = ["Welcome!", "42 tools loaded", "ready", "thinking …", "cafe"];
-    assert_eq!(said.lines().count(), noise.len(), "{said}");
-    for (line, noise) in said.lines().zip(noise) {
+    assert_eq!(stderr.lines().count(), noise.len(), "{stderr}");
+    for (line, noise) in stderr.lines().zip(noise) {
         assert!(line.contains("WARN") && line.contains("agent 'agent'"), "{line}");
         assert!(line.contains(noise), "{noise}: {line}");
     }
@@ -217,20 +216,20 @@ fn noise_on_stdout_is_skipped_and_told() {
 
 // The handshake.
 
-/// Checklist 2, 5: all are started side by side, each is greeted in its turn.
+/// Checklist 2, 5: all components start at the same time, and each is greeted in its turn.
 #[test]
-fn three_proxies_are_started_together_and_greeted_one_after_the_other() {
+fn proxies_are_started_together_and_greeted_one_after_the_other() {
     let names = ["one", "two", "three", "agent"];
-    let mut chain = test_chain().run_named(&names);
+    let mut chain = new_setup().run_named(&names);
     chain.editor.send(
         r#"{"jsonrpc":"2.0","id":"e","method":"initialize","params":{"protocolVersion":1,"passed":0}}"#,
     );
-    let mut components = names.map(|name| chain.wait_for_component(name));
-    // What each one sees first carries the mark of the one before it.
+    let mut scripted = names.map(|name| chain.wait_for_component(name));
+    // The first message of each component carries the mark of the one before it.
     let mut asked = Vec::new();
-    for (mark, proxy) in components[..3].iter_mut().enumerate() {
+    for (mark, proxy) in scripted[..3].iter_mut().enumerate() {
         let greeting = proxy.request("proxy/initialize");
-        // Checklist 1: but for what the conductor offers every proxy, it is what was sent.
+        // Checklist 1: the params are unchanged but for the conductor's offer.
         let offer = json!({"mcp_acp_transport": true});
         assert_eq!(
             greeting["params"],
@@ -240,13 +239,13 @@ fn three_proxies_are_started_together_and_greeted_one_after_the_other() {
         proxy.forward("forward", "initialize", &passed);
         asked.push(greeting);
     }
-    let greeting = components[3].request("initialize");
+    let greeting = scripted[3].request("initialize");
     assert_eq!(greeting["params"], json!({"protocolVersion": 1, "passed": 3}));
-    components[3].answer(
+    scripted[3].answer(
         &greeting,
         r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}},"back":0}"#,
     );
-    for (mark, (proxy, asked)) in components[..3].iter_mut().zip(&asked).rev().enumerate() {
+    for (mark, (proxy, asked)) in scripted[..3].iter_mut().zip(&asked).rev().enumerate() {
         let answer = proxy.message();
         assert_eq!((&answer["id"], &answer["result"]["back"]), (&json!("forward"), &json!(mark)));
         proxy.answer(asked, &json!({"protocolVersion": 1, "back": mark + 1}).to_string());
@@ -255,22 +254,23 @@ fn three_proxies_are_started_together_and_greeted_one_after_the_other() {
     assert_eq!(parse(&chain.editor.line()), parse(answer));
 }
 
-/// Checklist 8, 9: what is wrong before the handshake is refused, starts nobody, and can be mended.
+/// Checklist 8, 9: an invalid message before the handshake is refused and starts no component. The editor may
+/// try again.
 #[test]
 fn nothing_is_started_before_a_valid_initialize() {
-    let mut chain = test_chain().run_named(&["agent"]);
-    let ask = r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{}}"#;
-    assert_eq!(error_code(&mut chain.editor, ask), -32600);
+    let mut chain = new_setup().run_named(&["agent"]);
+    let request = r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{}}"#;
+    assert_eq!(error_code(&mut chain.editor, request), -32600);
     chain.editor.send(r#"{"jsonrpc":"2.0","method":"session/cancel","params":{}}"#);
     for version in [r#""1""#, "1.5", "-1", "null", "[]"] {
-        let ask = INITIALIZE.replace(":1}", &format!(":{version}}}"));
-        assert_eq!(error_code(&mut chain.editor, &ask), -32602, "{version}");
+        let request = INITIALIZE.replace(":1}", &format!(":{version}}}"));
+        assert_eq!(error_code(&mut chain.editor, &request), -32602, "{version}");
     }
     let without = r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#;
     assert_eq!(error_code(&mut chain.editor, without), -32602);
     let children = format!("/proc/{0}/task/{0}/children", chain.conductor.pid());
     let children = std::fs::read_to_string(children).expect("it runs");
-    assert_eq!(children.split_whitespace().count(), 1, "the guard alone: {children}");
+    assert_eq!(children.split_whitespace().count(), 1, "only the reaper: {children}");
 
     chain.editor.send(INITIALIZE);
     let mut agent = chain.wait_for_component("agent");
@@ -281,8 +281,8 @@ fn nothing_is_started_before_a_valid_initialize() {
 
 /// Checklist 10.
 #[test]
-fn a_second_initialize_starts_nobody_again() {
-    let mut chain = test_chain().run_named(&["agent"]);
+fn a_second_initialize_starts_no_component_again() {
+    let mut chain = new_setup().run_named(&["agent"]);
     let mut agent = chain.initialize(&["agent"]).remove(0);
     greet_agent(&mut chain, &mut agent);
     assert!(!chain.has_started("agent"));
@@ -291,7 +291,7 @@ fn a_second_initialize_starts_nobody_again() {
 /// Checklist 13.
 #[test]
 fn a_version_that_is_too_high_is_lowered() {
-    let mut chain = test_chain().run_named(&["agent"]);
+    let mut chain = new_setup().run_named(&["agent"]);
     chain.editor.send(&INITIALIZE.replace(":1}", ":99,\"x\":[1.0]}"));
     let mut agent = chain.wait_for_component("agent");
     let line = agent.line();
@@ -300,38 +300,38 @@ fn a_version_that_is_too_high_is_lowered() {
 
 /// Checklist 6.
 #[test]
-fn an_error_of_a_proxy_is_the_editors_answer_and_it_may_try_again() {
-    let mut chain = test_chain().option(&["--init-timeout", "6"]).run_named(&["proxy", "agent"]);
+fn an_error_of_a_proxy_reaches_the_editor_which_may_try_again() {
+    let mut chain = new_setup().option(&["--init-timeout", "6"]).run_named(&["proxy", "agent"]);
     chain.editor.send(INITIALIZE);
     let mut proxy = chain.wait_for_component("proxy");
     let greeting = proxy.request("proxy/initialize");
     let error = r#"{"code":-32000,"message":"log in first","data":null}"#;
     proxy.answer_error(&greeting, error);
-    // It is of no older generation either, and says nothing to the last greeting.
+    // It is of no older generation either, and does not answer the last greeting.
     let greeting = proxy.request("_proxy/initialize");
     proxy.answer_error(&greeting, r#"{"code":-32601,"message":"Method not found"}"#);
     proxy.request("initialize");
     assert_eq!(proxy.message()["method"], "$/cancel_request");
     assert_eq!(chain.editor.line(), format!(r#"{{"jsonrpc":"2.0","id":0,"error":{error}}}"#));
-    let ask = r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{}}"#;
-    assert_eq!(error_code(&mut chain.editor, ask), -32600);
+    let request = r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{}}"#;
+    assert_eq!(error_code(&mut chain.editor, request), -32600);
     chain.editor.send(INITIALIZE);
     proxy.request("proxy/initialize");
 }
 
-/// Checklist 6, 7: some agents answer what they do not know with an error, some with a result.
+/// Checklist 6, 7: some agents answer an unknown method with an error, some with a result.
 #[test]
-fn an_agent_in_the_place_of_a_proxy_is_told_and_the_editor_may_go_on() {
+fn an_agent_in_the_place_of_a_proxy_is_reported_and_the_editor_may_try_again() {
     let refusals = [
         r#""error":{"code":-32601,"message":"Method not found"}"#,
         r#""result":null"#,
         r#""result":{"error":"what?"}"#,
     ];
-    let mut chain = test_chain().run_named(&["plain", "agent"]);
+    let mut chain = new_setup().run_named(&["plain", "agent"]);
     chain.editor.send(INITIALIZE);
     let mut plain = chain.wait_for_component("plain");
     for refusal in refusals {
-        // Every greeting there ever was is tried.
+        // The conductor tries the greetings of all generations.
         for greeting in ["proxy/initialize", "_proxy/initialize", "initialize"] {
             let greeting = plain.request(greeting);
             plain.send(&format!(r#"{{"jsonrpc":"2.0","id":{},{refusal}}}"#, greeting["id"]));
@@ -339,16 +339,16 @@ fn an_agent_in_the_place_of_a_proxy_is_told_and_the_editor_may_go_on() {
         let answer = chain.editor.message();
         let message = answer["error"]["message"].as_str().expect("an error");
         assert!(message.starts_with("component 'plain' is not a proxy"), "{message}");
-        let ask = r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{}}"#;
-        assert_eq!(error_code(&mut chain.editor, ask), -32600);
+        let request = r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{}}"#;
+        assert_eq!(error_code(&mut chain.editor, request), -32600);
         chain.editor.send(INITIALIZE);
     }
     plain.request("proxy/initialize");
 }
 
 #[test]
-fn a_proxy_that_does_not_initialise_its_successor_is_helped() {
-    let mut chain = test_chain().run_named(&["lazy", "agent"]);
+fn the_conductor_initializes_the_successor_if_a_proxy_does_not() {
+    let mut chain = new_setup().run_named(&["lazy", "agent"]);
     chain.editor.send(INITIALIZE);
     let (mut lazy, mut agent) =
         (chain.wait_for_component("lazy"), chain.wait_for_component("agent"));
@@ -362,19 +362,22 @@ fn a_proxy_that_does_not_initialise_its_successor_is_helped() {
     agent.answer(&greeting, RESULT);
     let answer = r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}},"mine":true}}"#;
     assert_eq!(chain.editor.line(), answer);
-    // The chain stands.
+    // The chain is up.
     lazy.forward("x", "session/new", "{}");
     let asked = agent.request("session/new");
     agent.answer(&asked, "{}");
     assert_eq!(lazy.message()["id"], "x");
-    let said = chain.conductor.stderr();
-    assert!(said.contains("WARN") && said.contains("without initializing its successor"), "{said}");
+    let stderr = chain.conductor.stderr();
+    assert!(
+        stderr.contains("WARN") && stderr.contains("without initializing its successor"),
+        "{stderr}"
+    );
 }
 
-// How a component is written.
+// How components are given on the command line.
 
-/// Runs a component that is a scripted component called `agent`, and gives what it saw of its surroundings.
-fn surroundings(setup: TestChainBuilder, component: String) -> Value {
+/// Runs a scripted component called `agent`. Returns its arguments, environment and directory.
+fn start_info_of(setup: TestChainBuilder, component: String) -> Value {
     let mut chain = setup.env("INHERITED", "from the conductor").run("agent", &[component]);
     chain.editor.send(INITIALIZE);
     let hello = chain.wait_for_component("agent").start_info;
@@ -384,10 +387,10 @@ fn surroundings(setup: TestChainBuilder, component: String) -> Value {
 
 #[test]
 fn a_component_in_shell_words_gets_its_environment_and_arguments() {
-    let setup = test_chain();
-    let component = setup.scripted_command("agent");
-    let component = format!("A='1 2' B=x=y {component} --flag 'two words' \"it's\" C=3 \\\\");
-    let hello = surroundings(setup, component);
+    let setup = new_setup();
+    let command = setup.scripted_command("agent");
+    let component = format!("A='1 2' B=x=y {command} --flag 'two words' \"it's\" C=3 \\\\");
+    let hello = start_info_of(setup, component);
     assert_eq!(hello["args"], json!(["--flag", "two words", "it's", "C=3", "\\"]));
     assert_eq!((&hello["env"]["A"], &hello["env"]["B"]), (&json!("1 2"), &json!("x=y")));
     assert_eq!(hello["env"].get("C"), None);
@@ -399,12 +402,12 @@ fn a_component_in_json_gets_its_environment_arguments_and_directory() {
     let place = directory("json").canonicalize().expect("it exists");
     let spellings = [json!({"A": "1 2"}), json!([{"name": "A", "value": "1 2"}])];
     for env in spellings {
-        let setup = test_chain();
+        let setup = new_setup();
         let mut component = setup.scripted_json("agent");
         component["env"] = env;
         component["cwd"] = json!(place);
         component["args"].as_array_mut().expect("a list").push(json!("two words"));
-        let hello = surroundings(setup, component.to_string());
+        let hello = start_info_of(setup, component.to_string());
         assert_eq!(hello["args"], json!(["two words"]));
         assert_eq!(hello["env"]["A"], "1 2");
         assert_eq!(hello["cwd"], json!(place));

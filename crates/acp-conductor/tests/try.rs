@@ -1,4 +1,4 @@
-//! `conductor try` as people meet it: real processes, pipes and a terminal.
+//! `conductor try` with real processes, pipes and a terminal.
 
 #![cfg(unix)]
 
@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use testkit::test_chain::{directory, wait_until, write_script};
 
-/// How long anything may take before a test fails.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The timeout of each step.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 const EMBODIED: &str = "✓ embody_sparkle  You are working together with somebody, not for them.";
 
@@ -25,7 +25,7 @@ fn conductor(arguments: &[&str]) -> Command {
     command
 }
 
-fn tried(arguments: &[&str]) -> Output {
+fn run_try(arguments: &[&str]) -> Output {
     conductor(&[&["try"], arguments].concat()).output().expect("the conductor starts")
 }
 
@@ -33,15 +33,15 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("UTF-8")
 }
 
-/// What it prints for these arguments, which must be fine.
+/// What is printed for valid arguments.
 fn printed(arguments: &[&str]) -> String {
-    let output = tried(arguments);
-    let said = text(&output.stderr);
-    assert!(output.status.success() && said.is_empty(), "{arguments:?}: {said}");
+    let output = run_try(arguments);
+    let stderr = text(&output.stderr);
+    assert!(output.status.success() && stderr.is_empty(), "{arguments:?}: {stderr}");
     text(&output.stdout)
 }
 
-/// An agent in a few lines of shell, with something to do for a prompt.
+/// An agent as a shell script, with a command that it runs for each prompt.
 fn agent(name: &str, prompted: &str) -> PathBuf {
     let directory = directory(name);
     let body = format!(
@@ -61,7 +61,7 @@ done
 }
 
 #[test]
-fn the_first_answer_comes_through_sparkle_which_was_really_embodied() {
+fn the_first_prompt_embodies_sparkle() {
     let shown = printed(&["--prompt", "hello"]);
     let lines: Vec<&str> = shown.lines().collect();
     assert_eq!(lines[..2], ["> hello", EMBODIED], "{shown}");
@@ -70,7 +70,7 @@ fn the_first_answer_comes_through_sparkle_which_was_really_embodied() {
 }
 
 #[test]
-fn every_message_can_be_seen_on_its_way() {
+fn show_wire_shows_every_message() {
     let shown = printed(&["--prompt", "hello", "--show-wire"]);
     for expected in [
         "│ editor → sparkle      initialize #c:1 {\"protocolVersion\":1,",
@@ -92,7 +92,7 @@ fn every_message_can_be_seen_on_its_way() {
     assert!(!all.contains(" more\n"), "{all}");
 }
 
-/// Item 27: the secret of the bridge to an MCP server is nobody's business.
+/// The secret of the bridge to an MCP server is hidden.
 #[test]
 fn secrets_are_not_shown_on_the_wire() {
     let mut command = conductor(&["try", "--prompt", "hello", "--show-wire"]);
@@ -106,7 +106,7 @@ fn secrets_are_not_shown_on_the_wire() {
     }
 }
 
-/// Item 5: in version 2 the answer to a prompt is not the end of the turn.
+/// In version 2 the answer to a prompt does not end the turn.
 #[test]
 fn in_version_2_a_turn_ends_when_the_agent_is_idle() {
     let shown = printed(&["--protocol", "2", "--prompt", "hello", "--prompt", "use nothing"]);
@@ -127,9 +127,9 @@ fn in_version_2_a_turn_ends_when_the_agent_is_idle() {
     assert_eq!(to_sparkle.filter(|line| line.contains(idle)).count(), 2, "{wire}");
 }
 
-/// Item 27: legal JSON that the usual types cannot hold is read all the same.
+/// Legal JSON that common types cannot represent is accepted.
 #[test]
-fn every_legal_answer_is_understood() {
+fn every_legal_answer_is_accepted() {
     let deep = format!("{}{}", "[".repeat(300), "]".repeat(300));
     for odd in [r#"\"\\ud800\""#.to_owned(), "1e400".to_owned(), deep] {
         let update = r#"{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"_meta\":{\"x\":ODD},\"update\":{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"hi\"}}}}"#;
@@ -159,9 +159,9 @@ fn each_line_of_a_pipe_is_a_prompt() {
 }
 
 #[test]
-fn the_chain_can_be_the_users_own() {
-    let bare = printed(&["--prompt", "hello", "--", "demo-agent --pace 0"]);
-    assert!(bare.starts_with("> hello\nHello!"), "{bare}");
+fn the_user_can_choose_the_chain() {
+    let without_proxy = printed(&["--prompt", "hello", "--", "demo-agent --pace 0"]);
+    assert!(without_proxy.starts_with("> hello\nHello!"), "{without_proxy}");
     let exe = env!("CARGO_BIN_EXE_conductor");
     let process = format!("'{exe}' demo-agent --pace 0");
     let mixed = printed(&["--prompt", "hello", "sparkle", &process]);
@@ -169,7 +169,7 @@ fn the_chain_can_be_the_users_own() {
 }
 
 #[test]
-fn permission_is_refused_unless_the_user_said_yes() {
+fn permission_is_refused_without_the_yes_option() {
     let chain = ["--", "demo-agent --pace 0"];
     let edit = ["--prompt", "edit the file"];
     let refused = printed(&[&edit[..], &chain].concat());
@@ -179,21 +179,21 @@ fn permission_is_refused_unless_the_user_said_yes() {
 }
 
 #[test]
-fn a_chain_that_does_not_start_is_told_in_one_line() {
+fn a_chain_that_does_not_start_is_reported_in_one_line() {
     for (component, why) in
         [("/nowhere/at/all", "command not found"), ("sh -c 'exit 3'", "status 3")]
     {
-        let output = tried(&["--prompt", "hello", "--", "sparkle", component]);
-        let said = text(&output.stderr);
-        assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
-        assert!(said.starts_with("conductor: agent") && said.contains(why), "{said}");
+        let output = run_try(&["--prompt", "hello", "--", "sparkle", component]);
+        let stderr = text(&output.stderr);
+        assert_eq!((output.status.code(), stderr.lines().count()), (Some(1), 1), "{stderr}");
+        assert!(stderr.starts_with("conductor: agent") && stderr.contains(why), "{stderr}");
         assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
     }
-    let output = tried(&["--", "'open quote"]);
+    let output = run_try(&["--", "'open quote"]);
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// Item 24: a component must not control the terminal of its user.
+/// A component must not control the user's terminal.
 #[test]
 fn escape_sequences_of_components_do_not_reach_the_terminal() {
     let hostile = r"\u001b]0;owned\u0007\u001b[2J\u009b31mred\u202e\r";
@@ -210,7 +210,7 @@ fn escape_sequences_of_components_do_not_reach_the_terminal() {
     for agent in [refuses, answers] {
         for options in [&["--prompt", "a"][..], &["--prompt", "a", "--show-wire"]] {
             let agent = agent.to_str().expect("a path");
-            let output = tried(&[options, &["--", agent]].concat());
+            let output = run_try(&[options, &["--", agent]].concat());
             let shown = text(&output.stdout) + &text(&output.stderr);
             assert!(shown.contains("red"), "{shown:?}");
             let bad = |it: char| it.is_control() && it != '\n' || it == '\u{202e}';
@@ -220,29 +220,31 @@ fn escape_sequences_of_components_do_not_reach_the_terminal() {
 }
 
 #[test]
-fn an_answer_that_is_an_error_is_told_and_the_status_is_1() {
+fn an_error_answer_is_printed_and_the_status_is_1() {
     let error = r#"printf '%s\n' "{\"jsonrpc\":\"2.0\",\"id\":$id,\"error\":{\"code\":-32000,\"message\":\"out of\\nwords\"}}""#;
     let agent = agent("try-error", error);
-    let output = tried(&["--prompt", "a", "--prompt", "b", "--", agent.to_str().expect("a path")]);
+    let output =
+        run_try(&["--prompt", "a", "--prompt", "b", "--", agent.to_str().expect("a path")]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(text(&output.stdout), "> a\n> b\n");
     assert_eq!(text(&output.stderr), "error: out of words\nerror: out of words\n");
 }
 
 #[test]
-fn an_agent_that_dies_in_the_middle_ends_the_chat() {
+fn an_agent_that_crashes_during_a_prompt_ends_the_chat() {
     let agent = agent("try-death", "echo 'it hurts' >&2; exit 7");
-    let output = tried(&["--prompt", "a", "--prompt", "b", "--", agent.to_str().expect("a path")]);
-    let said = text(&output.stderr);
+    let output =
+        run_try(&["--prompt", "a", "--prompt", "b", "--", agent.to_str().expect("a path")]);
+    let stderr = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1));
-    assert!(said.contains("agent 'agent'") && said.contains("status 7"), "{said}");
-    assert_eq!(said.matches("status 7").count(), 1, "told once: {said}");
-    // It may have been faster than the news.
+    assert!(stderr.contains("agent 'agent'") && stderr.contains("status 7"), "{stderr}");
+    assert_eq!(stderr.matches("status 7").count(), 1, "reported once: {stderr}");
+    // The second prompt may be printed before the crash is noticed.
     assert!(text(&output.stdout).starts_with("> a\n"), "{}", text(&output.stdout));
 }
 
 #[test]
-fn the_log_goes_into_a_file_or_nowhere() {
+fn the_log_goes_to_a_file_or_nowhere() {
     let directory = directory("try-log");
     let noisy = "sh -c 'echo how are you >&2; exec \"$0\" demo-agent --pace 0' ";
     let noisy = format!("{noisy}'{}'", env!("CARGO_BIN_EXE_conductor"));
@@ -256,17 +258,17 @@ fn the_log_goes_into_a_file_or_nowhere() {
 }
 
 #[test]
-fn colours_are_for_terminals_and_who_wants_them() {
+fn colours_can_be_forced() {
     let shown = printed(&["--prompt", "hello", "--color", "always", "--", "demo-agent --pace 0"]);
     assert!(shown.starts_with("\x1b[1m> hello\x1b[0m\n"), "{shown:?}");
 }
 
-/// A terminal with a chat in it.
+/// A terminal with a running chat.
 struct Terminal {
     child: Child,
     keys: File,
     shown: Receiver<Vec<u8>>,
-    /// What was shown and not waited for yet.
+    /// Output that was not waited for yet.
     rest: String,
     slave: OwnedFd,
 }
@@ -311,9 +313,9 @@ impl Terminal {
         self.keys.write_all(keys.as_bytes()).expect("a terminal");
     }
 
-    /// Waits until this is shown, and gives everything up to there.
-    fn until(&mut self, wanted: &str) -> String {
-        let deadline = Instant::now() + PATIENCE;
+    /// Waits until this is shown. Returns all output up to its end.
+    fn wait_for(&mut self, wanted: &str) -> String {
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             if let Some(at) = self.rest.find(wanted) {
                 let rest = self.rest.split_off(at + wanted.len());
@@ -327,15 +329,15 @@ impl Terminal {
         }
     }
 
-    fn prompt(&mut self) -> String {
-        self.until("\r\x1b[K> ")
+    fn wait_for_prompt(&mut self) -> String {
+        self.wait_for("\r\x1b[K> ")
     }
 
-    fn ends(&mut self) -> Option<i32> {
+    fn wait(&mut self) -> Option<i32> {
         self.child.wait().expect("an end").code()
     }
 
-    /// Does the terminal echo what is typed, as it did before?
+    /// Whether the terminal echoes input, as it did before the chat.
     fn echoes(&self) -> bool {
         let modes = rustix::termios::tcgetattr(&self.slave).expect("a terminal");
         modes.local_modes.contains(rustix::termios::LocalModes::ECHO)
@@ -343,81 +345,81 @@ impl Terminal {
 }
 
 #[test]
-fn in_a_terminal_lines_are_edited_answers_interrupted_and_the_chat_left() {
+fn in_a_terminal_the_user_can_edit_interrupt_and_leave() {
     let mut terminal = Terminal::new(&["--", "demo-agent --pace 5"], &[]);
-    assert!(terminal.until("\r\n").contains("You are talking to demo-agent."));
-    terminal.prompt();
-    // Backspace, and a line that is thrown away with Ctrl-C.
+    assert!(terminal.wait_for("\r\n").contains("You are talking to demo-agent."));
+    terminal.wait_for_prompt();
+    // Backspace, and a line that Ctrl-C discards.
     terminal.press("helloo\x7f\r");
-    terminal.until("Hello! You said “hello”");
-    terminal.prompt();
+    terminal.wait_for("Hello! You said “hello”");
+    terminal.wait_for_prompt();
     terminal.press("nonsense\x03");
-    terminal.prompt();
+    terminal.wait_for_prompt();
     terminal.press("a long story\r");
-    terminal.until("Once upon a time");
+    terminal.wait_for("Once upon a time");
     terminal.press("\x03");
-    let rest = terminal.until("(cancelled)");
+    let rest = terminal.wait_for("(cancelled)");
     assert!(!rest.contains("playing still"), "{rest}");
-    terminal.prompt();
-    // The arrow brings back the line before.
+    terminal.wait_for_prompt();
+    // The arrow recalls the previous line.
     terminal.press("\x1b[A");
-    terminal.until("> a long story");
+    terminal.wait_for("> a long story");
     terminal.press("\x03");
-    terminal.prompt();
+    terminal.wait_for_prompt();
     terminal.press("\x04");
-    assert_eq!(terminal.ends(), Some(0));
+    assert_eq!(terminal.wait(), Some(0));
     assert!(terminal.echoes());
 }
 
 #[test]
 fn in_a_terminal_the_user_is_asked_for_permission() {
     let mut terminal = Terminal::new(&["--", "demo-agent --pace 0"], &[("NO_COLOR", "1")]);
-    terminal.prompt();
+    terminal.wait_for_prompt();
     for (keys, shown) in
         [("1\r", "✓ Edit demo.txt"), ("rej\r", "✗ Edit demo.txt"), ("\x03", "(cancelled)")]
     {
         terminal.press("edit the file\r");
-        let question = terminal.until("choose 1 to 2: ");
+        let question = terminal.wait_for("choose 1 to 2: ");
         assert!(question.contains("? Edit demo.txt\r\n  1 Allow once\r\n  2 Reject\r\n"));
         terminal.press("what?\r");
-        terminal.until("Type the number of your choice.");
-        terminal.until("choose 1 to 2: ");
+        terminal.wait_for("Type the number of your choice.");
+        terminal.wait_for("choose 1 to 2: ");
         terminal.press(keys);
-        terminal.until(shown);
-        terminal.prompt();
+        terminal.wait_for(shown);
+        terminal.wait_for_prompt();
     }
     terminal.press("\x04");
-    assert_eq!(terminal.ends(), Some(0));
+    assert_eq!(terminal.wait(), Some(0));
 }
 
 #[test]
-fn a_terminal_is_left_as_it_was_when_the_chat_is_ended_from_outside() {
+fn the_terminal_is_restored_when_the_chat_is_killed() {
     let mut terminal = Terminal::new(&["--", "demo-agent"], &[]);
-    terminal.prompt();
+    terminal.wait_for_prompt();
     wait_until("the line is edited", || (!terminal.echoes()).then_some(()));
     let pid = i32::try_from(terminal.child.id()).expect("a process id");
-    // SAFETY: a signal to a child of ours that was not waited for.
+    // SAFETY: a signal to a child that was not waited for.
     assert_eq!(unsafe { libc::kill(pid, libc::SIGTERM) }, 0);
-    terminal.ends();
+    terminal.wait();
     assert!(terminal.echoes());
 }
 
 #[test]
-fn in_a_simple_terminal_the_user_is_asked_all_the_same() {
+fn in_a_dumb_terminal_the_user_is_asked_for_permission() {
     let mut terminal = Terminal::new(&["--", "demo-agent --pace 0"], &[("TERM", "dumb")]);
-    terminal.until("> ");
+    terminal.wait_for("> ");
     terminal.press("edit the file\r");
-    terminal.until("choose 1 to 2: ");
+    terminal.wait_for("choose 1 to 2: ");
     terminal.press("1\r");
-    let shown = terminal.until("✓ Edit demo.txt");
+    let shown = terminal.wait_for("✓ Edit demo.txt");
     assert!(!shown.contains('\x1b'), "{shown:?}");
-    terminal.until("> ");
+    terminal.wait_for("> ");
     terminal.press("\x04");
-    assert_eq!(terminal.ends(), Some(0));
+    assert_eq!(terminal.wait(), Some(0));
 }
 
 #[test]
-fn an_interrupt_without_a_terminal_ends_the_answer_and_then_the_chat() {
+fn an_interrupt_without_a_terminal_cancels_the_turn_and_ends_the_chat() {
     let mut child = conductor(&["try", "--prompt", "a long story", "--prompt", "hello"])
         .args(["--", "demo-agent --pace 10"])
         .stdout(Stdio::piped())
@@ -427,7 +429,7 @@ fn an_interrupt_without_a_terminal_ends_the_answer_and_then_the_chat() {
     let mut shown = [0; 40];
     stdout.read_exact(&mut shown).expect("an answer");
     let pid = i32::try_from(child.id()).expect("a process id");
-    // SAFETY: a signal to a child of ours that was not waited for.
+    // SAFETY: a signal to a child that was not waited for.
     assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);
     let mut rest = String::new();
     stdout.read_to_string(&mut rest).expect("UTF-8");
@@ -436,21 +438,21 @@ fn an_interrupt_without_a_terminal_ends_the_answer_and_then_the_chat() {
 }
 
 #[test]
-fn an_agent_that_dies_while_nobody_asks_it_ends_the_chat() {
+fn an_agent_that_is_killed_ends_the_chat_in_a_terminal() {
     let agent = agent("try-idle", "kill -9 $$");
     let mut terminal = Terminal::new(&["--", agent.to_str().expect("a path")], &[]);
-    terminal.prompt();
+    terminal.wait_for_prompt();
     terminal.press("die\r");
-    terminal.until("killed by signal 9");
-    assert_eq!(terminal.ends(), Some(1));
+    terminal.wait_for("killed by signal 9");
+    assert_eq!(terminal.wait(), Some(1));
     assert!(terminal.echoes());
 }
 
 #[test]
-fn the_demo_agent_ends_its_servers_when_its_editor_leaves() {
+fn the_demo_agent_ends_its_servers_when_its_editor_disconnects() {
     let directory = directory("demo-servers");
-    let note = directory.join("pid");
-    let server = format!("echo $$ > '{}'; exec cat > /dev/null", note.display());
+    let pid_file = directory.join("pid");
+    let server = format!("echo $$ > '{}'; exec cat > /dev/null", pid_file.display());
     let mut child = conductor(&["demo-agent"])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -461,7 +463,7 @@ fn the_demo_agent_ends_its_servers_when_its_editor_leaves() {
         "params": { "cwd": "/", "mcpServers": servers } });
     let mut stdin = child.stdin.take().expect("a pipe");
     writeln!(stdin, "{new}").expect("it reads");
-    let pid = || std::fs::read_to_string(&note).ok()?.trim().parse::<u32>().ok();
+    let pid = || std::fs::read_to_string(&pid_file).ok()?.trim().parse::<u32>().ok();
     let pid = wait_until("the server runs", pid);
     drop(stdin);
     assert!(child.wait().expect("an end").success());

@@ -1,10 +1,10 @@
-//! The walk-throughs and sequence diagrams of the documents, message by message, in their spelling.
+//! The walk-throughs and sequence diagrams of the design documents, message by message.
 //!
-//! A scene is a list of lines: `who > line` is said, `who < line` must be heard, in this order. Two
-//! things differ from the documents everywhere, and both are meant. Ids are ours on every link (the
-//! documents let the editor's ids travel on, which collides as soon as two count from zero), so an id
-//! stands for "the same request". And the conductor never gives itself out as the client: the
-//! editor's `clientInfo` goes to the first component as it is.
+//! A script is a list of lines: with `name > line` the participant sends a message, and with `name < line` it
+//! must receive one, in this order. Two differences to the documents are intended. The conductor uses its own ids
+//! on every link, so an id in a script stands for "the same request". (In the documents the editor's ids are
+//! passed on, which collide as soon as two participants count from zero.) And the conductor never presents itself
+//! as the client: the editor's `clientInfo` goes to the first component unchanged.
 
 #![cfg(unix)]
 
@@ -13,73 +13,74 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use testkit::test_chain::{Peer, ScriptedComponent, TestChain, TestChainBuilder, parse};
 
-/// The editor and whoever has been started, with the ids that requests have on their links.
-struct Cast {
+/// The editor and the components, with the ids of requests on their links.
+struct Conversation {
     chain: TestChain,
     components: BTreeMap<String, ScriptedComponent>,
     ids: BTreeMap<(String, String), Value>,
 }
 
-impl Cast {
-    fn new(chain: TestChain) -> Cast {
-        Cast { chain, components: BTreeMap::new(), ids: BTreeMap::new() }
+impl Conversation {
+    fn new(chain: TestChain) -> Conversation {
+        Conversation { chain, components: BTreeMap::new(), ids: BTreeMap::new() }
     }
 
     #[track_caller]
-    fn play(&mut self, scene: &str) {
-        for line in scene.lines().map(str::trim) {
-            let Some((who, rest)) = line.split_once(' ') else { continue };
+    fn run(&mut self, script: &str) {
+        for line in script.lines().map(str::trim) {
+            let Some((name, rest)) = line.split_once(' ') else { continue };
             match rest.trim_start().split_once(' ') {
-                Some((">", said)) => self.say(who, parse(said)),
-                Some(("<", heard)) => self.hear(who, parse(heard)),
-                _ => assert!(who == "#", "what is this? {line:?}"),
+                Some((">", sent)) => self.send(name, parse(sent)),
+                Some(("<", received)) => self.receive(name, parse(received)),
+                _ => assert!(name == "#", "neither a message nor a comment: {line:?}"),
             }
         }
     }
 
-    fn peer(&mut self, who: &str) -> &mut dyn Peer {
-        if who == "editor" {
+    fn peer(&mut self, name: &str) -> &mut dyn Peer {
+        if name == "editor" {
             return &mut self.chain.editor;
         }
         let chain = &mut self.chain;
-        self.components.entry(who.to_owned()).or_insert_with(|| chain.wait_for_component(who))
+        self.components.entry(name.to_owned()).or_insert_with(|| chain.wait_for_component(name))
     }
 
-    fn say(&mut self, who: &str, mut line: Value) {
+    fn send(&mut self, name: &str, mut line: Value) {
         if line.get("method").is_none() {
-            let name = (who.to_owned(), line["id"].to_string());
-            line["id"] = self.ids.get(&name).expect("it was asked that").clone();
+            let key = (name.to_owned(), line["id"].to_string());
+            line["id"] = self.ids.get(&key).expect("an answer to a received request").clone();
         }
-        self.peer(who).send(&line.to_string());
+        self.peer(name).send(&line.to_string());
     }
 
     #[track_caller]
-    fn hear(&mut self, who: &str, mut expected: Value) {
-        let line = self.peer(who).line();
-        let heard = parse(&line);
+    fn receive(&mut self, name: &str, mut expected: Value) {
+        let line = self.peer(name).line();
+        let received = parse(&line);
         if expected.get("method").is_some() && expected.get("id").is_some() {
-            let id = heard.get("id").unwrap_or_else(|| panic!("{who} hears no request: {line}"));
-            self.ids.insert((who.to_owned(), expected["id"].to_string()), id.clone());
+            let id =
+                received.get("id").unwrap_or_else(|| panic!("{name} receives no request: {line}"));
+            self.ids.insert((name.to_owned(), expected["id"].to_string()), id.clone());
             expected["id"] = id.clone();
         }
-        assert_eq!(heard, expected, "{who}");
+        assert_eq!(received, expected, "{name}");
     }
 }
 
-fn test_chain() -> TestChainBuilder {
+fn new_setup() -> TestChainBuilder {
     TestChain::builder(env!("CARGO_BIN_EXE_conductor"))
 }
 
-/// `fiedler sparkle-acp agent-acp`, and `conductor agent sparkle-acp claude-code-acp`. The protocol
-/// version of the time was a text, which is taken only in a chain that is said to be of the time.
-fn sparkle() -> Cast {
-    Cast::new(test_chain().option(&["--dialect", "1=P2"]).run_agent(&["sparkle", "agent"]))
+/// `fiedler sparkle-acp agent-acp`, and `conductor agent sparkle-acp claude-code-acp`. In these documents the
+/// protocol version is a string, which is accepted only in a chain that is pinned to their generation.
+fn start_with_sparkle() -> Conversation {
+    Conversation::new(new_setup().option(&["--dialect", "1=P2"]).run_agent(&["sparkle", "agent"]))
 }
 
 // S/ACP. Checklist 9, 14, 18, 26, 32, 33, 40.
 
-/// Scenario 1: Sparkle answers `initialize` by itself and without a word of its role; the conductor
-/// initialises the agent.
+/// Scenario 1: Sparkle answers `initialize` itself and does not mention its role. The conductor initializes the
+/// agent.
 const S_ACP_INITIALIZATION: &str = r#"
     editor  > {"jsonrpc":"2.0","id":"I0","method":"initialize","params":{"protocolVersion":"0.1.0","capabilities":{},"clientInfo":{"name":"Zed","version":"0.1.0"}}}
     sparkle < {"jsonrpc":"2.0","id":"I0","method":"initialize","params":{"protocolVersion":"0.1.0","capabilities":{"_meta":{"symposium":{"version":"1.0","proxy":true}}},"clientInfo":{"name":"Zed","version":"0.1.0"}}}
@@ -116,7 +117,7 @@ const FIRST_PROMPT: &str = r#"
     editor  < {"jsonrpc":"2.0","id":"P0","result":{"role":"assistant","content":"I'd be happy to help you with your code! What would you like to work on?"}}
 "#;
 
-/// Scenario 3: later ones pass.
+/// Scenario 3: later prompts pass.
 const LATER_PROMPT: &str = r#"
     editor  > {"jsonrpc":"2.0","id":"P3","method":"session/prompt","params":{"sessionId":"S1","messages":[{"role":"user","content":"Can you refactor the authenticate function?"}]}}
     sparkle < {"jsonrpc":"2.0","id":"P3","method":"session/prompt","params":{"sessionId":"S1","messages":[{"role":"user","content":"Can you refactor the authenticate function?"}]}}
@@ -129,17 +130,17 @@ const LATER_PROMPT: &str = r#"
 "#;
 
 #[test]
-fn s_acp_scenarios_1_to_3() {
-    let mut cast = sparkle();
-    cast.play(S_ACP_INITIALIZATION);
-    cast.play(SESSION);
-    cast.play(FIRST_PROMPT);
-    cast.play(LATER_PROMPT);
+fn the_scenarios_of_s_acp_work() {
+    let mut conversation = start_with_sparkle();
+    conversation.run(S_ACP_INITIALIZATION);
+    conversation.run(SESSION);
+    conversation.run(FIRST_PROMPT);
+    conversation.run(LATER_PROMPT);
 }
 
 // P/ACP. Checklist 2, 3, 9, 14, 18, 26, 32, 33, 40.
 
-/// Scenario 1: Sparkle initialises its successor through the conductor, and accepts its role.
+/// Scenario 1: Sparkle initializes its successor through the conductor, and accepts its role.
 const P_ACP_INITIALIZATION: &str = r#"
     editor  > {"jsonrpc":"2.0","id":"I0","method":"initialize","params":{"protocolVersion":"0.1.0","capabilities":{},"clientInfo":{"name":"Zed","version":"0.1.0"}}}
     sparkle < {"jsonrpc":"2.0","id":"I0","method":"initialize","params":{"protocolVersion":"0.1.0","capabilities":{"_meta":{"symposium":{"version":"1.0","proxy":true}}},"clientInfo":{"name":"Zed","version":"0.1.0"}}}
@@ -154,20 +155,20 @@ const P_ACP_INITIALIZATION: &str = r#"
 "#;
 
 #[test]
-fn p_acp_scenarios_1_to_3() {
-    let mut cast = sparkle();
-    cast.play(P_ACP_INITIALIZATION);
-    cast.play(SESSION);
-    cast.play(FIRST_PROMPT);
-    cast.play(LATER_PROMPT);
+fn the_scenarios_of_p_acp_work() {
+    let mut conversation = start_with_sparkle();
+    conversation.run(P_ACP_INITIALIZATION);
+    conversation.run(SESSION);
+    conversation.run(FIRST_PROMPT);
+    conversation.run(LATER_PROMPT);
 }
 
-/// P/ACP, "MCP Message Flow Protocol": a tool call flows up the chain, a server's own words down.
+/// P/ACP, "MCP Message Flow Protocol": a tool call passes up the chain, and a request of the server down.
 #[test]
-fn p_acp_mcp_messages_flow_through_the_chain() {
-    let mut cast = sparkle();
-    cast.play(P_ACP_INITIALIZATION);
-    cast.play(
+fn mcp_messages_of_p_acp_pass_through_the_chain() {
+    let mut conversation = start_with_sparkle();
+    conversation.run(P_ACP_INITIALIZATION);
+    conversation.run(
         r#"
         agent   > {"jsonrpc":"2.0","id":"T1","method":"_mcp/client_to_server/request","params":{"url":"acp:550e8400-e29b-41d4-a716-446655440000","message":{"jsonrpc":"2.0","id":"mcp-123","method":"tools/call","params":{"name":"embody_sparkle","arguments":{}}}}}
         sparkle < {"jsonrpc":"2.0","id":"T1","method":"_proxy/successor/request","params":{"message":{"method":"_mcp/client_to_server/request","params":{"url":"acp:550e8400-e29b-41d4-a716-446655440000","message":{"jsonrpc":"2.0","id":"mcp-123","method":"tools/call","params":{"name":"embody_sparkle","arguments":{}}}}}}}
@@ -185,8 +186,7 @@ fn p_acp_mcp_messages_flow_through_the_chain() {
 
 // The RFD "Proxy Chains". Checklist 1, 2, 3, 5, 33–36, 40, 53.
 
-/// "Initialization of a 4-Component Proxy Chain". Params are unchanged, as the current schema has it:
-/// nothing is offered beside them.
+/// "Initialization of a 4-Component Proxy Chain". Params are unchanged, as in the current schema.
 const CHAIN: &str = r#"
     editor  > {"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}
     context < {"jsonrpc":"2.0","id":0,"method":"proxy/initialize","params":{"protocolVersion":1,"clientCapabilities":{},"_meta":{"mcp_acp_transport":true}}}
@@ -202,16 +202,17 @@ const CHAIN: &str = r#"
     editor  < {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"mcpCapabilities":{"acp":true}}}}
 "#;
 
-fn start_chain() -> Cast {
-    let mut cast = Cast::new(test_chain().run_agent(&["context", "filter", "agent"]));
-    cast.play(CHAIN);
-    cast
+fn start_chain() -> Conversation {
+    let mut conversation =
+        Conversation::new(new_setup().run_agent(&["context", "filter", "agent"]));
+    conversation.run(CHAIN);
+    conversation
 }
 
 /// "Here's how a single message flows through the system".
 #[test]
-fn rfd_a_single_message_flows_through_the_system() {
-    start_chain().play(
+fn a_message_of_the_rfd_passes_through_the_chain() {
+    start_chain().run(
         r#"
         editor  > {"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"prompt":"q"}}
         context < {"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"prompt":"q"}}
@@ -229,11 +230,11 @@ fn rfd_a_single_message_flows_through_the_system() {
     );
 }
 
-/// "Context Proxy (with MCP server) → Filter Proxy → Agent": the agent's tool call comes back to the
-/// proxy that owns the tool, past the one between (checklist 90), while the prompt is open.
+/// "Context Proxy (with MCP server) → Filter Proxy → Agent": during a prompt the agent's tool call reaches the
+/// proxy that provides the tool, through the proxy between them (checklist 90).
 #[test]
-fn rfd_a_tool_call_returns_to_the_proxy_that_owns_the_tool() {
-    start_chain().play(
+fn a_tool_call_of_the_rfd_reaches_the_proxy_that_provides_the_tool() {
+    start_chain().run(
         r#"
         editor  > {"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"prompt":"q"}}
         context < {"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"prompt":"q"}}
@@ -259,12 +260,12 @@ fn rfd_a_tool_call_returns_to_the_proxy_that_owns_the_tool() {
     );
 }
 
-/// "Context-Providing MCP Server with Session Notifications": the embodiment's updates reach the
-/// client, its answer does not.
+/// "Context-Providing MCP Server with Session Notifications": the updates of the embodiment reach the client,
+/// and its answer does not.
 #[test]
-fn rfd_session_notifications_of_an_embodiment() {
-    let mut cast = Cast::new(test_chain().run_agent(&["sparkle", "agent"]));
-    cast.play(
+fn updates_of_an_embodiment_in_the_rfd_reach_the_editor() {
+    let mut conversation = Conversation::new(new_setup().run_agent(&["sparkle", "agent"]));
+    conversation.run(
         r#"
         editor  > {"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}
         sparkle < {"jsonrpc":"2.0","id":0,"method":"proxy/initialize","params":{"protocolVersion":1,"_meta":{"mcp_acp_transport":true}}}
@@ -306,14 +307,14 @@ fn rfd_session_notifications_of_an_embodiment() {
     );
 }
 
-/// A scene that goes differently fails: the notation itself is checked.
+/// Checks the notation itself.
 #[test]
 #[should_panic(expected = "agent")]
-fn a_scene_that_goes_differently_fails() {
-    let mut cast = Cast::new(test_chain().run_agent(&["agent"]));
+fn a_script_with_an_unexpected_message_fails() {
+    let mut conversation = Conversation::new(new_setup().run_agent(&["agent"]));
     let asked =
         json!({"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}});
     let other =
         json!({"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":2}});
-    cast.play(&format!("editor > {asked}\nagent < {other}"));
+    conversation.run(&format!("editor > {asked}\nagent < {other}"));
 }

@@ -1,5 +1,4 @@
-//! The components that come with conductor: by name in a chain, as programs, under other conductors,
-//! and what they are for.
+//! The built-in components: by name in a chain, as programs, and under the reference conductor.
 
 mod sparkle;
 
@@ -11,25 +10,25 @@ use testkit::test_chain::{
     ScriptedComponent, TestChain, TestChainBuilder, binary, directory, write_script,
 };
 
-fn test_chain() -> TestChainBuilder {
+fn new_setup() -> TestChainBuilder {
     TestChain::builder(env!("CARGO_BIN_EXE_conductor"))
 }
 
-fn ours() -> &'static str {
+fn conductor_path() -> &'static str {
     env!("CARGO_BIN_EXE_conductor")
 }
 
-/// A chain of these components before an agent that takes MCP over ACP, greeted.
+/// Starts a chain of these components and an agent that supports MCP over ACP, with a session.
 fn start_chain(setup: TestChainBuilder, proxies: &[&str]) -> (TestChain, ScriptedComponent) {
     let mut components: Vec<String> = proxies.iter().map(|&it| it.to_owned()).collect();
     components.push(setup.scripted_command("agent"));
     let mut chain = setup.run("agent", &components);
-    let mut agent = greet(&mut chain);
-    settle(&mut chain, &mut agent);
+    let mut agent = greet_agent(&mut chain);
+    new_session(&mut chain, &mut agent);
     (chain, agent)
 }
 
-fn greet(chain: &mut TestChain) -> ScriptedComponent {
+fn greet_agent(chain: &mut TestChain) -> ScriptedComponent {
     let greeting = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": { "protocolVersion": 1 } });
     chain.editor.send(&greeting.to_string());
     let mut agent = chain.wait_for_component("agent");
@@ -41,7 +40,7 @@ fn greet(chain: &mut TestChain) -> ScriptedComponent {
     agent
 }
 
-fn settle(chain: &mut TestChain, agent: &mut ScriptedComponent) {
+fn new_session(chain: &mut TestChain, agent: &mut ScriptedComponent) {
     assert_eq!(chain.editor.message()["result"]["protocolVersion"], 1);
     let new = json!({ "jsonrpc": "2.0", "id": 1, "method": "session/new", "params": { "cwd": "/", "mcpServers": [] } });
     chain.editor.send(&new.to_string());
@@ -57,8 +56,8 @@ fn prompt(text: &str) -> String {
     .to_string()
 }
 
-/// The texts of the next prompt that the agent gets, which ends its turn.
-fn texts(agent: &mut ScriptedComponent) -> Vec<String> {
+/// The texts of the next prompt that the agent receives. The agent ends the turn.
+fn receive_prompt(agent: &mut ScriptedComponent) -> Vec<String> {
     let asked = agent.request("session/prompt");
     agent.answer(&asked, r#"{"stopReason":"end_turn"}"#);
     let blocks = asked["params"]["prompt"].as_array().expect("a prompt");
@@ -66,81 +65,83 @@ fn texts(agent: &mut ScriptedComponent) -> Vec<String> {
 }
 
 #[test]
-fn a_component_is_used_by_its_name() {
+fn a_built_in_component_can_be_used_by_its_name() {
     let (mut chain, mut agent) =
-        start_chain(test_chain(), &["context --text one", "builtin:context --text two"]);
+        start_chain(new_setup(), &["context --text one", "builtin:context --text two"]);
     chain.editor.send(&prompt("hi"));
-    assert_eq!(texts(&mut agent), ["two", "one", "hi"]);
+    assert_eq!(receive_prompt(&mut agent), ["two", "one", "hi"]);
     assert_eq!(chain.editor.message()["result"]["stopReason"], "end_turn");
     chain.editor.close();
     assert_eq!(chain.conductor.status(), 0);
 }
 
 #[test]
-fn a_component_is_a_program_too_under_ours_and_the_reference() {
-    let context = format!("{} component context --text one", ours());
-    let (mut chain, mut agent) = start_chain(test_chain(), &[&context]);
+fn a_built_in_component_also_works_as_a_program() {
+    let context = format!("{} component context --text one", conductor_path());
+    let (mut chain, mut agent) = start_chain(new_setup(), &[&context]);
     chain.editor.send(&prompt("hi"));
-    assert_eq!(texts(&mut agent), ["one", "hi"]);
+    assert_eq!(receive_prompt(&mut agent), ["one", "hi"]);
     drop(chain);
 
     let reference = Peers::load().command("reference").to_owned();
     let (mut chain, mut agent) = start_chain(TestChain::builder(reference), &[&context]);
     chain.editor.send(&prompt("hi"));
-    assert_eq!(texts(&mut agent), ["one", "hi"]);
+    assert_eq!(receive_prompt(&mut agent), ["one", "hi"]);
 }
 
-/// A command of the same name comes first, and the log says so.
+/// A command of the same name takes precedence, and the log reports that.
 #[test]
-fn a_command_on_the_path_comes_first() {
+fn a_command_on_the_path_takes_precedence_over_a_built_in_component() {
     let bin = directory("components-path");
     write_script(&bin, "context", &format!("exec '{}'", binary("transparent").display()));
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").expect("a PATH"));
     let (mut chain, mut agent) =
-        start_chain(test_chain().env("PATH", &path), &["context", "builtin:context --text two"]);
+        start_chain(new_setup().env("PATH", &path), &["context", "builtin:context --text two"]);
     chain.editor.send(&prompt("hi"));
-    assert_eq!(texts(&mut agent), ["two", "hi"]);
-    let said = chain.conductor.stderr();
-    assert!(said.contains("builtin:context"), "{said}");
+    assert_eq!(receive_prompt(&mut agent), ["two", "hi"]);
+    let stderr = chain.conductor.stderr();
+    assert!(stderr.contains("builtin:context"), "{stderr}");
 }
 
 #[test]
-fn mistakes_are_told_before_anything_starts() {
+fn wrong_component_arguments_are_reported_before_anything_starts() {
     for (component, why) in [
         ("builtin:nothing", "there is no built-in component 'nothing'"),
         ("sparkle --nonsense", "--nonsense"),
         ("log --file /nowhere/at/all", "/nowhere/at/all cannot be written"),
     ] {
-        let output =
-            Command::new(ours()).args(["agent", component, "cat"]).output().expect("it runs");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains(why) && output.stdout.is_empty(), "{said}");
+        let output = Command::new(conductor_path())
+            .args(["agent", component, "cat"])
+            .output()
+            .expect("it runs");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(why) && output.stdout.is_empty(), "{stderr}");
     }
 }
 
 #[test]
-fn the_list_and_the_help_tell_what_there_is() {
-    let say = |args: &[&str]| {
-        let output = Command::new(ours()).args(args).output().expect("it runs");
+fn the_list_and_the_help_show_every_built_in_component() {
+    let print = |args: &[&str]| {
+        let output = Command::new(conductor_path()).args(args).output().expect("it runs");
         assert!(output.status.success(), "{args:?}");
         String::from_utf8(output.stdout).expect("text")
     };
-    let list = say(&["components"]);
+    let list = print(&["components"]);
     for name in ["sparkle", "context", "log"] {
         assert!(list.lines().any(|line| line.starts_with(name)), "{list}");
-        let help = say(&["component", name, "--help"]);
+        let help = print(&["component", name, "--help"]);
         assert!(help.contains(&format!("conductor component {name}")), "{help}");
     }
 }
 
 #[test]
-fn the_log_has_a_line_for_each_message() {
+fn the_log_component_writes_a_line_for_each_message() {
     let file = directory("components-log").join("traffic.jsonl");
     let log = format!("log --level debug --file {}", file.display());
-    let (mut chain, mut agent) = start_chain(test_chain(), &[&log]);
+    let (mut chain, mut agent) = start_chain(new_setup(), &[&log]);
     chain.editor.send(&prompt("hi"));
-    texts(&mut agent);
+    receive_prompt(&mut agent);
     chain.editor.message();
     let lines = std::fs::read_to_string(&file).expect("a log");
     let lines: Vec<Value> =
@@ -151,9 +152,9 @@ fn the_log_has_a_line_for_each_message() {
     assert_eq!(kinds[4..], [(Some("request"), prompt), (Some("result"), prompt)]);
 }
 
-/// And a component that panics ends like a program that crashes: its chain says which and why.
+/// A component that panics ends like a program that crashes: the error of its chain names it and the cause.
 #[test]
-fn two_chains_in_one_process_do_not_meet() {
+fn two_chains_in_one_process_are_independent() {
     let run = |text: &'static str| {
         let in_process = acp_conductor::InProcess::of(move || {
             acp_proxy::Proxy::agent("echo")
@@ -167,18 +168,18 @@ fn two_chains_in_one_process_do_not_meet() {
         let mut spec = acp_conductor::Spec::in_process(text, in_process);
         spec.on_crash = Some(acp_conductor::failure_policy::OnCrash::Stop);
         let config = acp_conductor::Config::new(acp_conductor::Mode::Agent, vec![spec]);
-        let (ours, theirs) = tokio::io::duplex(64 * 1024);
-        let (reader, writer) = tokio::io::split(theirs);
+        let (editor_end, chain_end) = tokio::io::duplex(64 * 1024);
+        let (reader, writer) = tokio::io::split(chain_end);
         let streams: (acp_conductor::link::Reader, acp_conductor::link::Writer) =
             (Box::new(reader), Box::new(writer));
-        (ours, acp_conductor::run(config, streams, std::future::pending()))
+        (editor_end, acp_conductor::run(config, streams, std::future::pending()))
     };
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
         let ((one, first), (two, second)) = (run("one"), run("two"));
-        let talk = async |stream: tokio::io::DuplexStream, who: &str| {
+        let converse = async |stream: tokio::io::DuplexStream, who: &str| {
             let (reader, mut writer) = tokio::io::split(stream);
             let mut lines = BufReader::new(reader).lines();
             for (id, method) in [(0, "initialize"), (1, "_panic")] {
@@ -194,7 +195,7 @@ fn two_chains_in_one_process_do_not_meet() {
             }
         };
         let (first, second, (), ()) =
-            tokio::join!(first, second, talk(one, "one"), talk(two, "two"));
+            tokio::join!(first, second, converse(one, "one"), converse(two, "two"));
         for ending in [first, second] {
             assert!(
                 matches!(&ending, acp_conductor::Ending::Failed(why) if why.contains("as asked")),

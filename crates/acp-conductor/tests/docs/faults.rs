@@ -8,67 +8,82 @@ use super::root;
 const FAULTS: [(&str, &[&str]); 42] = [
     (
         "`kill -9` of a proxy that has passed the prompt on",
-        &["a_killed_proxy_in_a_prompt", "a_component_that_dies_in_every_prompt_costs_nothing"],
+        &[
+            "a_prompt_is_answered_after_a_proxy_is_killed",
+            "a_component_that_crashes_in_every_prompt_leaks_nothing",
+        ],
     ),
     (
         "`kill -9` of a proxy between prompts",
-        &["a_published_proxy_of_every_generation_is_killed_between_prompts"],
+        &["a_published_proxy_of_every_generation_can_be_killed_between_prompts"],
     ),
     (
         "`kill -9` of a proxy that has received a cancellation but not passed it on",
         &[
-            "editors_of_every_sdk_do_not_notice",
-            "a_cancellation_is_not_lost_with_one_that_came_after_the_prompt",
+            "editors_of_every_sdk_do_not_notice_a_crash",
+            "a_cancellation_is_not_lost_with_a_proxy_that_started_after_the_prompt",
         ],
     ),
     (
         "`kill -9` of an agent that can resume sessions, during a prompt",
         &[
-            "a_killed_agent_in_a_prompt",
-            "an_agent_of_every_sdk_is_killed_and_takes_its_sessions_up",
+            "a_prompt_gets_an_error_after_the_agent_is_killed",
+            "an_agent_of_every_sdk_restores_its_sessions_after_it_is_killed",
         ],
     ),
     (
         "`kill -9` of an agent that cannot resume sessions",
-        &["an_agent_that_cannot_take_sessions_up_ends_the_chain_or_the_session"],
+        &["an_agent_that_cannot_load_sessions_ends_the_chain_or_its_sessions"],
     ),
-    ("the agent exits with status 0 during a prompt", &["an_agent_that_ends_in_a_prompt"]),
-    ("the agent exits with status 3 during a prompt", &["an_agent_that_ends_in_a_prompt"]),
+    (
+        "the agent exits with status 0 during a prompt",
+        &["a_prompt_gets_an_error_after_the_agent_exits"],
+    ),
+    (
+        "the agent exits with status 3 during a prompt",
+        &["a_prompt_gets_an_error_after_the_agent_exits"],
+    ),
     (
         "`kill -9` of a proxy that offers an MCP server",
         &[
-            "a_killed_provider_of_tools",
-            "tools_of_every_published_provider_work_after_it_was_killed",
-            "a_real_server_behind_a_proxy_that_was_killed",
+            "the_tools_of_a_killed_provider_work_again",
+            "tools_of_every_published_provider_work_after_it_is_killed",
+            "a_real_server_works_after_its_proxy_is_killed",
         ],
     ),
-    ("all components are killed at the same time", &["all_components_are_killed_at_once"]),
+    (
+        "all components are killed at the same time",
+        &["the_chain_survives_when_all_components_are_killed_at_once"],
+    ),
     (
         "`kill -9` of a nested chain, run by this or another conductor",
-        &["a_chain_in_the_chain_is_killed", "a_published_conductor_in_the_chain_is_killed"],
+        &[
+            "an_inner_chain_that_is_killed_is_restarted",
+            "a_published_conductor_works_as_a_component_after_it_is_killed",
+        ],
     ),
     (
         "a component is killed repeatedly while it is being restarted",
-        &["a_component_is_killed_again_and_again_while_it_is_restarted"],
+        &["a_component_can_be_killed_repeatedly_during_its_restart"],
     ),
     (
         "a component crashes a hundred times",
         &[
-            "a_proxy_that_dies_a_hundred_times_costs_nothing",
-            "an_agent_that_dies_a_hundred_times_costs_nothing",
+            "a_proxy_that_crashes_a_hundred_times_leaks_nothing",
+            "an_agent_that_crashes_a_hundred_times_leaks_nothing",
         ],
     ),
     (
         "a component is killed in the middle of a line",
-        &["a_component_is_killed_in_the_middle_of_a_line"],
+        &["half_a_line_of_a_killed_component_is_dropped"],
     ),
     (
         "a component is killed while 8 MiB messages travel in both directions",
-        &["a_component_is_killed_while_long_messages_are_on_their_way_in_both_directions"],
+        &["long_messages_arrive_whole_when_a_component_is_killed"],
     ),
     (
         "the program of a component has been deleted when it is restarted",
-        &["a_program_that_was_removed_meanwhile_is_left_out"],
+        &["a_proxy_whose_program_was_removed_is_bypassed"],
     ),
     (
         "a proxy crashes on every message of one kind",
@@ -84,18 +99,18 @@ const FAULTS: [(&str, &[&str]); 42] = [
             "every_update_reaches_the_editor_through_proxies_on_old_sdks",
         ],
     ),
-    ("the command is not found", &["a_command_that_is_not_there"]),
-    ("the agent never answers `initialize`", &["an_agent_that_never_answers_initialize"]),
+    ("the command is not found", &["a_missing_command_is_reported"]),
+    ("the agent never answers `initialize`", &["a_silent_agent_is_reported_after_the_timeout"]),
     (
         "a component is stopped (`kill -STOP`), with `--prompt-limit` or `--answer-limit`",
         &[
-            "a_component_that_is_stopped_in_a_prompt_is_replaced",
-            "a_component_that_is_stopped_with_another_request_is_replaced",
+            "a_component_that_is_stopped_during_a_prompt_is_replaced",
+            "a_component_that_is_stopped_during_another_request_is_replaced",
         ],
     ),
     (
         "a component is stopped, and the prompt is cancelled",
-        &["a_component_that_is_stopped_and_cannot_be_cancelled_is_replaced"],
+        &["a_stopped_component_that_ignores_a_cancellation_is_replaced"],
     ),
     (
         "the agent is killed during a turn of ACP version 2, after it has accepted the prompt",
@@ -114,55 +129,64 @@ const FAULTS: [(&str, &[&str]); 42] = [
     ),
     (
         "a component is stopped and continues before the time limit",
-        &["a_component_that_is_stopped_for_a_moment_is_not_replaced"],
+        &["a_component_that_is_stopped_briefly_is_not_replaced"],
     ),
     (
         "the disk is full, for Conductor's log or for the component `log`",
         &[
-            "a_full_disk_for_the_log_does_not_touch_the_chain",
-            "a_full_disk_for_the_log_component_does_not_touch_the_chain",
+            "a_full_disk_for_the_log_does_not_affect_the_chain",
+            "a_full_disk_for_the_log_component_does_not_affect_the_chain",
         ],
     ),
     (
         "a restart fails because no file descriptors are left",
-        &["a_restart_without_descriptors_is_tried_again_until_there_are_some"],
+        &["a_restart_that_lacks_descriptors_is_retried"],
     ),
     (
         "no file descriptors are left for a long time",
-        &["restarts_without_descriptors_come_to_an_end"],
+        &["restarts_that_lack_descriptors_count_toward_the_limit"],
     ),
     (
         "MCP clients use up all file descriptors",
-        &["calls_that_use_up_the_descriptors_keep_nobody_from_going_on"],
+        &["mcp_connections_that_use_up_the_descriptors_do_not_block_the_chain"],
     ),
     (
         "the editor does not read while the agent streams 200,000 updates",
-        &["an_editor_that_does_not_read"],
+        &["memory_stays_small_when_the_editor_does_not_read"],
     ),
     (
         "a proxy is stopped while the editor sends 100 MB",
-        &["a_proxy_that_is_stopped_holds_the_editor_back_and_goes_on_where_it_was"],
+        &["a_stopped_proxy_pauses_the_editor_and_loses_no_message"],
     ),
     (
         "a line that is not UTF-8",
-        &["what_is_not_utf8", "an_answer_that_is_no_utf_8_does_not_leave_the_asker_waiting"],
+        &[
+            "invalid_utf_8_does_not_break_the_chain",
+            "an_answer_with_invalid_utf_8_becomes_an_error",
+        ],
     ),
-    ("a line of 64 MiB", &["a_giant_line"]),
-    ("JSON that is nested 200 levels deep", &["what_is_nested_deeply", "depth_is_no_limit"]),
-    ("integers of 30 digits, long fractions, `1e400`", &["numbers_beyond_a_float"]),
+    ("a line of 64 MiB", &["a_line_of_64_mib_reaches_the_editor"]),
+    (
+        "JSON that is nested 200 levels deep",
+        &["json_nested_200_deep_reaches_the_editor", "deeply_nested_json_passes"],
+    ),
+    (
+        "integers of 30 digits, long fractions, `1e400`",
+        &["numbers_beyond_a_float_reach_the_editor_unchanged"],
+    ),
     (
         "SIGTERM, while the components ignore SIGTERM and the end of their input",
-        &["a_conductor_that_is_asked_to_end_with_stubborn_components"],
+        &["components_that_ignore_sigterm_end_with_the_conductor"],
     ),
     (
         "SIGKILL of Conductor, with the same components",
-        &["a_conductor_that_is_killed_with_stubborn_components"],
+        &["components_that_ignore_sigterm_end_with_a_killed_conductor"],
     ),
     (
         "SIGKILL of Conductor's reaper process, then of Conductor",
         &[
-            "the_chain_goes_on_without_its_reaper",
-            "without_its_reaper_too_a_conductor_that_is_killed_takes_its_components_with_it",
+            "the_chain_works_without_its_reaper",
+            "components_end_with_a_killed_conductor_even_without_its_reaper",
         ],
     ),
     (
@@ -179,21 +203,21 @@ const FAULTS: [(&str, &[&str]); 42] = [
     (
         "the editor disconnects while a component waits for its restart or its greeting",
         &[
-            "a_chain_ends_though_a_component_waits_to_be_restarted",
-            "a_chain_ends_though_a_component_is_being_greeted_again",
+            "a_chain_can_end_while_a_component_waits_for_its_restart",
+            "a_chain_can_end_while_a_restarted_component_is_greeted",
         ],
     ),
     (
         "a component leaves a process that has left its process group and session",
         &[
-            "strays_of_an_earlier_life_are_ended_with_it",
-            "strays_do_not_outlive_the_chain",
-            "strays_do_not_outlive_a_conductor_that_is_killed",
+            "leftover_daemons_of_a_crashed_component_are_ended",
+            "leftover_daemons_end_with_the_chain",
+            "leftover_daemons_end_with_a_killed_conductor",
         ],
     ),
     (
         "a component leaves a process that has also closed its standard streams (a daemon)",
-        &["a_daemon_that_lets_go_of_its_streams_lives_on"],
+        &["a_daemon_that_closed_its_standard_streams_lives_on"],
     ),
 ];
 

@@ -1,25 +1,25 @@
-//! What is hard on the machine: components that die again and again, disks and descriptor tables that
-//! are full, processes that are stopped, daemons that hold pipes open. Real processes that play by
-//! themselves; the test is the editor, and kills.
+//! Conditions that are hard on the machine: components that crash again and again, full disks and descriptor
+//! tables, stopped processes, daemons that hold pipes open. The components are real programs that act on their
+//! own. The test is the editor, and kills them.
 //!
-//! `ENDURANCE=600 cargo test --release --test endurance soak` soaks for ten minutes instead of some
+//! `ENDURANCE=600 cargo test --release --test endurance soak` soaks for ten minutes instead of a few
 //! seconds.
 
 #![cfg(target_os = "linux")]
 
-mod deaths;
+mod crashes;
 mod ends;
-mod scarcity;
+mod resource_limits;
 mod soak;
-mod stops;
+mod stopped_processes;
 
 use testkit::test_chain::{TestChain, TestChainBuilder, binary, memory, wait_until};
 use testkit::test_client::TestClient;
 
-/// The chain goes on, however often a component dies.
-const TIRELESS: [&str; 4] = ["--restarts", "10000/3600", "--restart-delay", "0..0"];
+/// A component is restarted at once, however often it crashes.
+const UNLIMITED_RESTARTS: [&str; 4] = ["--restarts", "10000/3600", "--restart-delay", "0..0"];
 
-fn test_chain() -> TestChainBuilder {
+fn new_setup() -> TestChainBuilder {
     TestChain::builder(env!("CARGO_BIN_EXE_conductor"))
 }
 
@@ -33,7 +33,7 @@ fn proxy(name: &str) -> String {
     component(name, "transparent", &[])
 }
 
-/// An agent that a restart costs nothing.
+/// An agent that can restore its sessions.
 fn agent(arguments: &[&str]) -> String {
     component("agent", "resumable_agent", arguments)
 }
@@ -41,10 +41,10 @@ fn agent(arguments: &[&str]) -> String {
 /// Two proxies and an agent.
 fn start_chain(name: &str, options: &[&str]) -> TestClient {
     let components = [proxy("first"), proxy("second"), agent(&[])];
-    TestClient::start(test_chain().option(&TIRELESS).option(options), name, &components)
+    TestClient::start(new_setup().option(&UNLIMITED_RESTARTS).option(options), name, &components)
 }
 
-/// What a process uses.
+/// The resources of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Usage {
     descriptors: usize,
@@ -59,8 +59,8 @@ fn usage(pid: u32) -> Usage {
     Usage { descriptors: count("fd"), threads: count("task"), memory: memory(pid).0 }
 }
 
-/// Waits until a process has no more descriptors and threads than it had, and says how much more memory
-/// it has than then, in KiB. (What is closed is closed a moment later.)
+/// Waits until a process has no more descriptors and threads than before, since they are released with a
+/// delay. Returns by how much its memory has grown, in KiB.
 fn growth(pid: u32, before: Usage) -> u64 {
     let now = wait_until("descriptors and threads are as many as before", || {
         let now = usage(pid);

@@ -1,9 +1,9 @@
-//! Hours of work in seconds: an editor prompts, cancels, opens and closes sessions and has tools called
-//! while components are killed at random times. Every request is answered exactly once, and the
-//! conductor needs no more at the end than at the beginning.
+//! Hours of work in seconds: an editor prompts, cancels, opens and closes sessions and calls tools while
+//! components are killed at random times. Every request is answered exactly once, and the conductor needs no
+//! more resources at the end than at the beginning.
 //!
-//! `ENDURANCE` is for how many seconds (8), `SEED` a number from which everything random is made; a run
-//! that fails says it.
+//! `ENDURANCE` is the duration in seconds (8 by default). `SEED` determines all random choices; a failed run
+//! prints it.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -12,20 +12,20 @@ use serde_json::{Value, json};
 use testkit::test_chain::{signal, wait_until};
 use testkit::test_client::TestClient;
 
-use crate::{TIRELESS, Usage, agent, component, growth, proxy, test_chain, usage};
+use crate::{UNLIMITED_RESTARTS, Usage, agent, component, growth, new_setup, proxy, usage};
 
-/// How many sessions are open at most.
+/// The most sessions that are open at once.
 const SESSIONS: usize = 8;
 
-/// How much the conductor may grow from the first third to the last, in KiB.
+/// How much the conductor may grow between the first third and the end, in KiB.
 const SLACK: u64 = 8 * 1024;
 
-/// After so many steps everything comes to rest.
+/// After this many steps the test waits until the chain is idle.
 const ROUND: u64 = 200;
 
-/// What was asked, and what is expected of it.
+/// An open request.
 #[derive(Debug)]
-enum Asked {
+enum OpenRequest {
     Prompt { session: String },
     Open,
     Close,
@@ -35,13 +35,13 @@ struct Soak {
     client: TestClient,
     seed: u64,
     random: u64,
-    /// The verb of prompts that have tools called.
+    /// The verb of prompts that call tools.
     tool: &'static str,
     idle: Vec<String>,
     /// Sessions with a prompt that waits to be cancelled.
     waiting: Vec<String>,
-    open: Vec<(u64, Asked)>,
-    /// What is waited for, if anything is.
+    open: Vec<(u64, OpenRequest)>,
+    /// The answer that the test waits for, if any.
     awaited: String,
     last_prompts: Vec<(u64, String)>,
     known: BTreeSet<String>,
@@ -80,21 +80,22 @@ impl Soak {
     }
 
     fn sessions(&self) -> usize {
-        self.idle.len() + self.open.iter().filter(|(_, it)| !matches!(it, Asked::Close)).count()
+        self.idle.len()
+            + self.open.iter().filter(|(_, it)| !matches!(it, OpenRequest::Close)).count()
     }
 
     fn open_session(&mut self) {
         if self.sessions() < SESSIONS {
             let id =
                 self.client.send_request("session/new", json!({ "cwd": "/", "mcpServers": [] }));
-            self.open.push((id, Asked::Open));
+            self.open.push((id, OpenRequest::Open));
         }
     }
 
     fn close_session(&mut self) {
         if let Some(session) = self.idle_session() {
             let id = self.client.send_request("session/close", json!({ "sessionId": session }));
-            self.open.push((id, Asked::Close));
+            self.open.push((id, OpenRequest::Close));
         }
     }
 
@@ -121,14 +122,14 @@ impl Soak {
         if text == "wait" {
             self.waiting.push(session.clone());
         }
-        self.open.push((id, Asked::Prompt { session }));
+        self.open.push((id, OpenRequest::Prompt { session }));
     }
 
-    /// Tells a prompt to stop: one that waits for it, or any.
+    /// Cancels a prompt: one that waits for that, or any.
     fn cancel(&mut self) {
         let session = match self.below(4) {
-            0 => self.open.iter().rev().find_map(|(_, asked)| match asked {
-                Asked::Prompt { session } => Some(session.clone()),
+            0 => self.open.iter().rev().find_map(|(_, request)| match request {
+                OpenRequest::Prompt { session } => Some(session.clone()),
                 _ => None,
             }),
             _ => self.waiting.pop(),
@@ -138,11 +139,11 @@ impl Soak {
         }
     }
 
-    /// Takes the answer that is due for longest; it may have to be cancelled first.
+    /// Takes the answer of the oldest request, which may have to be cancelled first.
     fn take_answer(&mut self) {
-        let (id, asked) = self.open.remove(0);
-        self.awaited = format!("{id} {asked:?}");
-        if let Asked::Prompt { session } = &asked
+        let (id, request) = self.open.remove(0);
+        self.awaited = format!("{id} {request:?}");
+        if let OpenRequest::Prompt { session } = &request
             && self.waiting.contains(session)
         {
             self.waiting.retain(|it| it != session);
@@ -152,44 +153,47 @@ impl Soak {
         self.answers += 1;
         if answer.get("error").is_some() {
             self.errors += 1;
-            assert!(is_told(&answer), "{answer}");
+            assert!(names_a_component(&answer), "{answer}");
         }
-        match asked {
-            Asked::Prompt { session } => {
+        match request {
+            OpenRequest::Prompt { session } => {
                 self.client.take_texts(&session);
                 self.idle.push(session);
             }
-            Asked::Open => {
+            OpenRequest::Open => {
                 if let Some(session) = answer["result"]["sessionId"].as_str() {
-                    assert!(self.known.insert(session.to_owned()), "it is new: {answer}");
+                    assert!(
+                        self.known.insert(session.to_owned()),
+                        "the session is not new: {answer}"
+                    );
                     self.idle.push(session.to_owned());
                 }
             }
-            Asked::Close => {}
+            OpenRequest::Close => {}
         }
     }
 
-    /// Waits until everybody rests. Then nothing is lost on the way any more.
+    /// Waits until the chain is idle. After that no message is lost.
     fn rest(&mut self) -> Usage {
         while !self.open.is_empty() {
             self.take_answer();
         }
-        wait_until("all are live", || {
+        wait_until("all components are live", || {
             let status = self.client.status();
             let components = status["components"].as_array().cloned().unwrap_or_default();
             components.iter().all(|it| it["state"] == "live").then_some(())
         });
-        // A kill that was not noticed yet may cost this one.
+        // A kill that the conductor has not noticed yet may cost this prompt.
         let text = format!("{} one two", self.tool);
         for session in self.idle.clone() {
             let mut tries = Vec::new();
             let answered = (0..5).any(|_| {
-                let (said, answer) = self.client.run_turn(&session, &text);
-                let right = answer["result"]["stopReason"] == "end_turn" && said == ["2 words"];
-                tries.push((said, answer));
+                let (texts, answer) = self.client.run_turn(&session, &text);
+                let right = answer["result"]["stopReason"] == "end_turn" && texts == ["2 words"];
+                tries.push((texts, answer));
                 right
             });
-            assert!(answered, "a session that is open can be used: {tries:#?}");
+            assert!(answered, "an open session cannot be used: {tries:#?}");
         }
         assert_eq!(self.client.open_requests(), 0);
         self.client.received.clear();
@@ -197,12 +201,12 @@ impl Soak {
     }
 }
 
-/// What a run that fails has to say.
+/// Prints what a failed run did last.
 impl Drop for Soak {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let said = self.client.chain.conductor.stderr();
-            let last: Vec<&str> = said.lines().rev().take(20).collect();
+            let stderr = self.client.chain.conductor.stderr();
+            let last: Vec<&str> = stderr.lines().rev().take(20).collect();
             eprintln!(
                 "SEED={}; waits for {}; open: {:#?}\nnewest first: {last:#?}",
                 self.seed, self.awaited, self.open
@@ -213,13 +217,13 @@ impl Drop for Soak {
     }
 }
 
-/// An error that tells who failed, or that a call failed with it.
-fn is_told(answer: &Value) -> bool {
+/// Whether an error names the component that failed.
+fn names_a_component(answer: &Value) -> bool {
     answer["error"]["data"]["component"].is_string()
 }
 
-fn environment(name: &str, usual: u64) -> u64 {
-    std::env::var(name).ok().and_then(|it| it.parse().ok()).unwrap_or(usual)
+fn environment(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|it| it.parse().ok()).unwrap_or(default)
 }
 
 fn soak(name: &str, tool: &'static str, options: &[&str]) {
@@ -231,8 +235,8 @@ fn soak(name: &str, tool: &'static str, options: &[&str]) {
         proxy("third"),
         agent(options),
     ];
-    // By itself it would try another way with an agent that does not connect in its first turn.
-    let setup = test_chain().option(&TIRELESS).option(&["--mcp-bridge", "stdio"]);
+    // Otherwise the conductor would try another transport if the agent does not connect in its first turn.
+    let setup = new_setup().option(&UNLIMITED_RESTARTS).option(&["--mcp-bridge", "stdio"]);
     let client = TestClient::start(setup, name, &components);
     let (idle, waiting, open) = (Vec::new(), Vec::new(), Vec::new());
     let mut soak = Soak {
@@ -263,26 +267,26 @@ fn soak(name: &str, tool: &'static str, options: &[&str]) {
         threads: most(|it| it.threads),
         memory: first.iter().map(|it| it.memory).max().expect("a sample"),
     };
-    let told = format!(
+    let summary = format!(
         "SEED={seed}: {} answers, {} of them errors, {} kills, {} rounds",
         soak.answers,
         soak.errors,
         soak.kills,
         samples.len()
     );
-    assert!(soak.kills > 10 && soak.errors < soak.answers / 2, "{told}");
+    assert!(soak.kills > 10 && soak.errors < soak.answers / 2, "{summary}");
     let grown = growth(soak.client.chain.conductor.pid(), before);
-    assert!(grown < SLACK, "{told}: the conductor has grown by {grown} KiB");
-    assert_eq!(soak.client.shut_down(), 0, "{told}");
-    eprintln!("{name}: {told}, grown by {grown} KiB");
+    assert!(grown < SLACK, "{summary}: the conductor has grown by {grown} KiB");
+    assert_eq!(soak.client.shut_down(), 0, "{summary}");
+    eprintln!("{name}: {summary}, grown by {grown} KiB");
 }
 
 #[test]
-fn soak_with_an_agent_that_takes_tools_over_acp() {
+fn soak_with_an_agent_that_uses_mcp_over_acp() {
     soak("soak-native", "tool", &[]);
 }
 
 #[test]
-fn soak_with_an_agent_that_starts_its_tools() {
+fn soak_with_an_agent_that_starts_its_mcp_servers() {
     soak("soak-bridged", "client", &["--bridged"]);
 }

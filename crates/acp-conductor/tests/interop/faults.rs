@@ -1,6 +1,6 @@
-//! One fault at a time, in our conductor and in the reference conductor, with the same components: what
-//! the editor sees. Ours is asserted; of the other it is only noted, for the table in
-//! `docs/reliability.md`:
+//! One fault at a time, in this conductor and in the reference conductor, with the same components. The tests
+//! check what the editor of this conductor sees. What the editor of the other one sees is only recorded, for
+//! the table in `docs/reliability.md`:
 //!
 //!     FAULTS=/tmp/faults.md cargo test --test interop faults
 
@@ -15,30 +15,30 @@ use serde_json::{Value, json};
 use testkit::peers::quote;
 use testkit::test_chain::{TestChain, binary, is_alive, memory, parse, signal};
 
-use crate::{ours, peer};
+use crate::{own_conductor, peer};
 
-/// How long an answer is waited for. Of ours it always comes; of the other this is how long it was given.
-const OURS: Duration = Duration::from_secs(60);
-const THEIRS: Duration = Duration::from_secs(5);
+/// The timeout for an answer. This conductor always answers; the reference conductor gets this much time.
+const TIMEOUT: Duration = Duration::from_secs(60);
+const REFERENCE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often a fault is injected into the other one.
+/// How often a fault is injected into the reference conductor.
 const RUNS: u32 = 5;
 
 /// What a run of one conductor showed, in the words of the table.
-type Shown = Vec<String>;
+type Observed = Vec<String>;
 
-/// One conductor with its components, and what its editor hears.
-struct Scene {
+/// One conductor with its components, and what its editor received.
+struct FaultRun {
     chain: TestChain,
     input: Option<ChildStdin>,
     lines: Receiver<String>,
-    patience: Duration,
+    timeout: Duration,
     last_id: u64,
-    heard: Vec<Value>,
+    received: Vec<Value>,
     session: String,
 }
 
-enum Told {
+enum Reply {
     Answer(Value),
     Nothing,
     End,
@@ -46,8 +46,8 @@ enum Told {
 
 /// The two conductors.
 #[derive(Clone, Copy, PartialEq)]
-enum Which {
-    Ours,
+enum Conductor {
+    This,
     Reference,
 }
 
@@ -55,17 +55,17 @@ fn program(name: &str, arguments: &str) -> String {
     format!("{} {arguments}", quote(&binary(name).to_string_lossy()))
 }
 
-/// Three proxies and an agent with these options.
-fn three(agent: &str) -> Vec<String> {
+/// Three proxies, and an agent with these options.
+fn three_proxies_and_agent(agent: &str) -> Vec<String> {
     let proxies = ["first", "second", "third"].map(|name| program("transparent", name));
     proxies.into_iter().chain([program("resumable_agent", agent)]).collect()
 }
 
-impl Scene {
-    fn begin(which: Which, options: &[&str], components: &[String]) -> Scene {
-        let (program, patience, options) = match which {
-            Which::Ours => (ours(), OURS, options),
-            Which::Reference => (peer("reference"), THEIRS, &[][..]),
+impl FaultRun {
+    fn start(conductor: Conductor, options: &[&str], components: &[String]) -> FaultRun {
+        let (program, timeout, options) = match conductor {
+            Conductor::This => (own_conductor(), TIMEOUT, options),
+            Conductor::Reference => (peer("reference"), REFERENCE_TIMEOUT, &[][..]),
         };
         let mut chain =
             TestChain::builder(program.trim_matches('\'')).option(options).run("agent", components);
@@ -78,31 +78,32 @@ impl Scene {
                 }
             }
         });
-        let (heard, session) = (Vec::new(), String::new());
-        Scene { chain, input: Some(input), lines, patience, last_id: 0, heard, session }
+        let (received, session) = (Vec::new(), String::new());
+        FaultRun { chain, input: Some(input), lines, timeout, last_id: 0, received, session }
     }
 
-    /// A chain that stands, with a session.
-    fn set(which: Which, options: &[&str], components: &[String]) -> Scene {
-        let mut scene = Scene::begin(which, options, components);
-        let Told::Answer(_) = scene.greet() else { panic!("{}", scene.chain.conductor.stderr()) };
-        let id = scene.ask("session/new", json!({ "cwd": "/", "mcpServers": [] }));
-        let Told::Answer(answer) = scene.answer(id) else { panic!("a session") };
-        scene.session = answer["result"]["sessionId"].as_str().expect("a session").to_owned();
-        scene
+    /// Starts a chain and sets up a session.
+    fn with_session(conductor: Conductor, options: &[&str], components: &[String]) -> FaultRun {
+        let mut run = FaultRun::start(conductor, options, components);
+        let Reply::Answer(_) = run.initialize() else { panic!("{}", run.chain.conductor.stderr()) };
+        let id = run.request("session/new", json!({ "cwd": "/", "mcpServers": [] }));
+        let Reply::Answer(answer) = run.answer(id) else { panic!("a session") };
+        run.session = answer["result"]["sessionId"].as_str().expect("a session").to_owned();
+        run
     }
 
-    fn greet(&mut self) -> Told {
-        let id = self.ask("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }));
+    fn initialize(&mut self) -> Reply {
+        let id =
+            self.request("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }));
         self.answer(id)
     }
 
     fn send(&mut self, message: Value) {
-        // One that has ended reads no more; what comes of it is what the test looks at.
+        // A conductor that has ended no longer reads. The test looks at the result.
         let _ = self.input.as_mut().map(|it| writeln!(it, "{message}"));
     }
 
-    fn ask(&mut self, method: &str, params: Value) -> u64 {
+    fn request(&mut self, method: &str, params: Value) -> u64 {
         self.last_id += 1;
         self.send(
             json!({ "jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params }),
@@ -112,34 +113,34 @@ impl Scene {
 
     fn prompt(&mut self, text: &str) -> u64 {
         let prompt = json!([{ "type": "text", "text": text }]);
-        self.ask("session/prompt", json!({ "sessionId": self.session, "prompt": prompt }))
+        self.request("session/prompt", json!({ "sessionId": self.session, "prompt": prompt }))
     }
 
-    fn answer(&mut self, id: u64) -> Told {
-        let end = Instant::now() + self.patience;
+    fn answer(&mut self, id: u64) -> Reply {
+        let end = Instant::now() + self.timeout;
         loop {
             let left = end.saturating_duration_since(Instant::now());
             match self.lines.recv_timeout(left) {
                 Ok(line) => {
-                    // What cannot be read here (depth, numbers) may be what is looked for.
+                    // A line that cannot be parsed here (depth, numbers) may be the expected one.
                     let message = serde_json::from_str(&line).unwrap_or(Value::String(line));
                     if message["id"] == id && message.get("method").is_none() {
-                        return Told::Answer(message);
+                        return Reply::Answer(message);
                     }
-                    self.heard.push(message);
+                    self.received.push(message);
                 }
-                Err(RecvTimeoutError::Timeout) => return Told::Nothing,
-                Err(RecvTimeoutError::Disconnected) => return Told::End,
+                Err(RecvTimeoutError::Timeout) => return Reply::Nothing,
+                Err(RecvTimeoutError::Disconnected) => return Reply::End,
             }
         }
     }
 
-    /// What the answer to a request is, in a few words.
+    /// The outcome of a request, in a few words.
     fn outcome(&mut self, id: u64) -> String {
         match self.answer(id) {
-            Told::Nothing => format!("no answer within {} s", self.patience.as_secs()),
-            Told::End => "no answer".to_owned(),
-            Told::Answer(answer) => match answer["error"]["message"].as_str() {
+            Reply::Nothing => format!("no answer within {} s", self.timeout.as_secs()),
+            Reply::End => "no answer".to_owned(),
+            Reply::Answer(answer) => match answer["error"]["message"].as_str() {
                 None => answer["result"]["stopReason"].as_str().unwrap_or("a result").to_owned(),
                 Some(message) => {
                     let data = answer["error"]["data"].as_str().unwrap_or_default();
@@ -149,7 +150,7 @@ impl Scene {
         }
     }
 
-    /// Does the chain go on?
+    /// Whether the chain still works.
     fn next_prompt(&mut self) -> String {
         let id = self.prompt("hello");
         let outcome = self.outcome(id);
@@ -160,13 +161,13 @@ impl Scene {
         }
     }
 
-    /// The agent is at work on a prompt.
-    fn in_flight(&mut self) -> u64 {
+    /// Starts a prompt and waits until the agent works on it.
+    fn start_waiting_prompt(&mut self) -> u64 {
         let id = self.prompt("wait");
-        let says = |it: &Value| it["params"]["update"]["content"]["text"] == "waiting";
-        while !self.heard.iter().any(says) {
-            let line = self.lines.recv_timeout(OURS).expect("the agent says that it waits");
-            self.heard.push(parse(&line));
+        let is_waiting = |it: &Value| it["params"]["update"]["content"]["text"] == "waiting";
+        while !self.received.iter().any(is_waiting) {
+            let line = self.lines.recv_timeout(TIMEOUT).expect("the agent reports that it waits");
+            self.received.push(parse(&line));
         }
         id
     }
@@ -175,11 +176,11 @@ impl Scene {
         signal(self.chain.conductor.component_pid(words), libc::SIGKILL);
     }
 
-    /// Which of these processes are left when the conductor has ended. The end of a process that is not our child is
-    /// no event that a test could wait for, so it is polled.
-    fn left_behind(&mut self, pids: &[u32]) -> String {
+    /// Waits for the end of the conductor and counts which of these processes stay behind. They are not children
+    /// of the test, so their end is polled.
+    fn count_left_behind(&mut self, pids: &[u32]) -> String {
         let status = self.chain.conductor.status();
-        let end = Instant::now() + THEIRS;
+        let end = Instant::now() + REFERENCE_TIMEOUT;
         while pids.iter().any(|pid| is_alive(*pid)) && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -191,151 +192,159 @@ impl Scene {
     }
 }
 
-/// Injects a fault into both, and notes what the other one shows.
-fn compare(fault: &str, inject: impl Fn(Which) -> Shown) -> Shown {
-    let ours = inject(Which::Ours);
+/// Injects a fault into both conductors. Returns what this one shows, and records what the other one shows.
+fn compare(fault: &str, inject: impl Fn(Conductor) -> Observed) -> Observed {
+    let own = inject(Conductor::This);
     if let Some(path) = std::env::var_os("FAULTS") {
-        // Some of it is a race.
-        let mut theirs: BTreeMap<String, u32> = BTreeMap::new();
+        // Some of the outcomes depend on timing.
+        let mut reference: BTreeMap<String, u32> = BTreeMap::new();
         for _ in 0..RUNS {
-            *theirs.entry(inject(Which::Reference).join("; ")).or_default() += 1;
+            *reference.entry(inject(Conductor::Reference).join("; ")).or_default() += 1;
         }
-        let theirs: Vec<String> = theirs
+        let reference: Vec<String> = reference
             .into_iter()
-            .map(|(shown, times)| format!("{times} of {RUNS}: {shown}"))
+            .map(|(observed, times)| format!("{times} of {RUNS}: {observed}"))
             .collect();
         let mut file =
             File::options().create(true).append(true).open(path).expect("FAULTS is a file");
-        writeln!(file, "| {fault} | {} | {} |", ours.join("; "), theirs.join(" / "))
+        writeln!(file, "| {fault} | {} | {} |", own.join("; "), reference.join(" / "))
             .expect("a file");
     }
-    ours
+    own
 }
 
 const NEXT: &str = "the next prompt is answered";
 
 #[track_caller]
-fn shows(shown: &Shown, expected: &[&str]) {
-    let fits = shown.len() == expected.len()
-        && shown.iter().zip(expected).all(|(it, part)| it.contains(part));
-    assert!(fits, "{shown:#?} instead of {expected:#?}");
+fn assert_observed(observed: &Observed, expected: &[&str]) {
+    let fits = observed.len() == expected.len()
+        && observed.iter().zip(expected).all(|(it, part)| it.contains(part));
+    assert!(fits, "{observed:#?} instead of {expected:#?}");
 }
 
 #[test]
-fn a_killed_proxy_in_a_prompt() {
-    let shown = compare("kill -9 of a proxy, prompt in flight", |which| {
-        let mut scene = Scene::set(which, &[], &three(""));
-        let id = scene.in_flight();
-        scene.kill("transparent second");
-        let session = scene.session.clone();
-        scene.send(json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": { "sessionId": session } }));
-        vec![scene.outcome(id), scene.next_prompt()]
+fn a_prompt_is_answered_after_a_proxy_is_killed() {
+    let observed = compare("kill -9 of a proxy, prompt in flight", |conductor| {
+        let mut run = FaultRun::with_session(conductor, &[], &three_proxies_and_agent(""));
+        let id = run.start_waiting_prompt();
+        run.kill("transparent second");
+        let session = run.session.clone();
+        run.send(json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": { "sessionId": session } }));
+        vec![run.outcome(id), run.next_prompt()]
     });
-    shows(&shown, &["cancelled", NEXT]);
+    assert_observed(&observed, &["cancelled", NEXT]);
 }
 
 #[test]
-fn a_killed_agent_in_a_prompt() {
-    let shown = compare("kill -9 of the agent, prompt in flight", |which| {
-        let mut scene = Scene::set(which, &[], &three(""));
-        let id = scene.in_flight();
-        scene.kill("resumable_agent");
-        vec![scene.outcome(id), scene.next_prompt()]
+fn a_prompt_gets_an_error_after_the_agent_is_killed() {
+    let observed = compare("kill -9 of the agent, prompt in flight", |conductor| {
+        let mut run = FaultRun::with_session(conductor, &[], &three_proxies_and_agent(""));
+        let id = run.start_waiting_prompt();
+        run.kill("resumable_agent");
+        vec![run.outcome(id), run.next_prompt()]
     });
-    shows(&shown, &["agent 'resumable_agent'", NEXT]);
+    assert_observed(&observed, &["agent 'resumable_agent'", NEXT]);
 }
 
 #[test]
-fn an_agent_that_ends_in_a_prompt() {
+fn a_prompt_gets_an_error_after_the_agent_exits() {
     for status in [0, 3] {
-        let shown = compare(&format!("agent ends with status {status} in a prompt"), |which| {
-            let mut scene = Scene::set(which, &[], &three(""));
-            let id = scene.prompt(&format!("exit {status}"));
-            vec![scene.outcome(id), scene.next_prompt()]
-        });
-        shows(&shown, &[&format!("ended with status {status}"), NEXT]);
+        let observed =
+            compare(&format!("agent ends with status {status} in a prompt"), |conductor| {
+                let mut run = FaultRun::with_session(conductor, &[], &three_proxies_and_agent(""));
+                let id = run.prompt(&format!("exit {status}"));
+                vec![run.outcome(id), run.next_prompt()]
+            });
+        assert_observed(&observed, &[&format!("ended with status {status}"), NEXT]);
     }
 }
 
 #[test]
-fn what_is_not_utf8() {
-    let shown = compare("invalid UTF-8 from the agent", |which| {
-        let mut scene = Scene::set(which, &[], &three(""));
-        let id = scene.prompt("bytes");
-        vec![scene.outcome(id), scene.next_prompt()]
+fn invalid_utf_8_does_not_break_the_chain() {
+    let observed = compare("invalid UTF-8 from the agent", |conductor| {
+        let mut run = FaultRun::with_session(conductor, &[], &three_proxies_and_agent(""));
+        let id = run.prompt("bytes");
+        vec![run.outcome(id), run.next_prompt()]
     });
-    shows(&shown, &["end_turn", NEXT]);
+    assert_observed(&observed, &["end_turn", NEXT]);
 }
 
 #[test]
-fn a_command_that_is_not_there() {
-    let shown = compare("command not found", |which| {
-        let mut components = three("");
+fn a_missing_command_is_reported() {
+    let observed = compare("command not found", |conductor| {
+        let mut components = three_proxies_and_agent("");
         components[3] = "no-such-agent".to_owned();
-        let mut scene = Scene::begin(which, &[], &components);
-        let id = scene.ask("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }));
-        vec![scene.outcome(id)]
+        let mut run = FaultRun::start(conductor, &[], &components);
+        let id =
+            run.request("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }));
+        vec![run.outcome(id)]
     });
     assert!(
-        shown[0].contains("agent 'no-such-agent'") && shown[0].contains("command not found"),
-        "{shown:?}"
+        observed[0].contains("agent 'no-such-agent'") && observed[0].contains("command not found"),
+        "{observed:?}"
     );
 }
 
 #[test]
-fn an_agent_that_never_answers_initialize() {
-    let shown = compare("an agent that never answers initialize", |which| {
-        let mut scene = Scene::begin(which, &["--init-timeout", "1"], &three("--mute"));
-        let id = scene.ask("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }));
-        vec![scene.outcome(id)]
+fn a_silent_agent_is_reported_after_the_timeout() {
+    let observed = compare("an agent that never answers initialize", |conductor| {
+        let mut run = FaultRun::start(
+            conductor,
+            &["--init-timeout", "1"],
+            &three_proxies_and_agent("--mute"),
+        );
+        let id =
+            run.request("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }));
+        vec![run.outcome(id)]
     });
-    shows(&shown, &["did not answer initialize within 1 s"]);
+    assert_observed(&observed, &["did not answer initialize within 1 s"]);
 }
 
-fn ends(which: Which, end: i32) -> Shown {
+fn end_with_components_that_ignore_signals(conductor: Conductor, end: i32) -> Observed {
     let components = ["--deaf a", "--deaf b"].map(|it| program("signal_ignoring_proxy", it));
     let components = components.into_iter().chain([program("resumable_agent", "--deaf")]);
     let components: Vec<String> = components.collect();
-    let mut scene = Scene::set(which, &[], &components);
+    let mut run = FaultRun::with_session(conductor, &[], &components);
     let words =
         ["signal_ignoring_proxy --deaf a", "signal_ignoring_proxy --deaf b", "resumable_agent"];
-    let pids = words.map(|it| scene.chain.conductor.component_pid(it));
-    scene.chain.conductor.signal(end);
-    vec![scene.left_behind(&pids)]
+    let pids = words.map(|it| run.chain.conductor.component_pid(it));
+    run.chain.conductor.signal(end);
+    vec![run.count_left_behind(&pids)]
 }
 
 #[test]
-fn a_conductor_that_is_asked_to_end_with_stubborn_components() {
-    let shown = compare("SIGTERM, components ignore it and the end of their input", |which| {
-        ends(which, libc::SIGTERM)
+fn components_that_ignore_sigterm_end_with_the_conductor() {
+    let observed =
+        compare("SIGTERM, components ignore it and the end of their input", |conductor| {
+            end_with_components_that_ignore_signals(conductor, libc::SIGTERM)
+        });
+    assert_observed(&observed, &["ends with status 0, 0 of 3 components stay behind"]);
+}
+
+#[test]
+fn components_that_ignore_sigterm_end_with_a_killed_conductor() {
+    let observed = compare("SIGKILL of the conductor, the same components", |conductor| {
+        end_with_components_that_ignore_signals(conductor, libc::SIGKILL)
     });
-    shows(&shown, &["ends with status 0, 0 of 3 components stay behind"]);
+    assert_observed(&observed, &["is killed, 0 of 3 components stay behind"]);
+}
+
+/// The peak memory of the conductor, in MiB, after its memory has stopped growing.
+fn peak(run: &FaultRun) -> u64 {
+    testkit::test_chain::wait_until_idle(&[run.chain.conductor.pid()]);
+    memory(run.chain.conductor.pid()).1 >> 10
 }
 
 #[test]
-fn a_conductor_that_is_killed_with_stubborn_components() {
-    let shown = compare("SIGKILL of the conductor, the same components", |which| {
-        ends(which, libc::SIGKILL)
-    });
-    shows(&shown, &["is killed, 0 of 3 components stay behind"]);
-}
-
-/// The most memory that the conductor has used, once its memory does not grow any more.
-fn peak(scene: &Scene) -> u64 {
-    testkit::test_chain::wait_until_idle(&[scene.chain.conductor.pid()]);
-    memory(scene.chain.conductor.pid()).1 >> 10
-}
-
-#[test]
-fn an_editor_that_does_not_read() {
-    let shown = compare(
+fn memory_stays_small_when_the_editor_does_not_read() {
+    let observed = compare(
         "the editor does not read while the agent streams 200,000 updates",
-        |which| {
-            let (program, options) = match which {
-                Which::Ours => (ours(), ["--grace", "0.5"].as_slice()),
-                Which::Reference => (peer("reference"), [].as_slice()),
+        |conductor| {
+            let (program, options) = match conductor {
+                Conductor::This => (own_conductor(), ["--grace", "0.5"].as_slice()),
+                Conductor::Reference => (peer("reference"), [].as_slice()),
             };
-            let components = three("");
+            let components = three_proxies_and_agent("");
             let mut chain = TestChain::builder(program.trim_matches('\''))
                 .option(options)
                 .run("agent", &components);
@@ -359,53 +368,53 @@ fn an_editor_that_does_not_read() {
             vec![format!("conductor uses {} MiB", memory(chain.conductor.pid()).1 >> 10)]
         },
     );
-    let peak: u64 = shown[0].split(' ').nth(2).and_then(|it| it.parse().ok()).expect("a number");
-    assert!(peak < 64, "{shown:?}");
+    let peak: u64 = observed[0].split(' ').nth(2).and_then(|it| it.parse().ok()).expect("a number");
+    assert!(peak < 64, "{observed:?}");
 }
 
 #[test]
-fn a_giant_line() {
+fn a_line_of_64_mib_reaches_the_editor() {
     const SIZE: usize = 64 << 20;
-    let shown = compare("a line of 64 MiB from the agent", |which| {
-        let mut scene = Scene::set(which, &[], &[program("resumable_agent", "")]);
-        scene.patience = OURS;
-        let id = scene.prompt(&format!("fill {SIZE}"));
-        let outcome = scene.outcome(id);
+    let observed = compare("a line of 64 MiB from the agent", |conductor| {
+        let mut run = FaultRun::with_session(conductor, &[], &[program("resumable_agent", "")]);
+        run.timeout = TIMEOUT;
+        let id = run.prompt(&format!("fill {SIZE}"));
+        let outcome = run.outcome(id);
         let length = |it: &Value| it["params"]["update"]["content"]["text"].as_str().map(str::len);
-        let whole = scene.heard.iter().any(|it| length(it) == Some(SIZE));
+        let whole = run.received.iter().any(|it| length(it) == Some(SIZE));
         vec![
             outcome,
             format!("it {} the editor", if whole { "reaches" } else { "does not reach" }),
-            format!("conductor uses {} MiB", peak(&scene)),
+            format!("conductor uses {} MiB", peak(&run)),
         ]
     });
-    assert_eq!(shown[..2], ["end_turn", "it reaches the editor"]);
+    assert_eq!(observed[..2], ["end_turn", "it reaches the editor"]);
 }
 
 #[test]
-fn what_is_nested_deeply() {
-    let shown = compare("JSON nested 200 deep from the agent", |which| {
-        let mut scene = Scene::set(which, &[], &three(""));
-        let id = scene.prompt("nested 200");
-        let outcome = scene.outcome(id);
-        let arrives = scene.heard.iter().filter_map(Value::as_str).any(|it| it.contains("[[["));
+fn json_nested_200_deep_reaches_the_editor() {
+    let observed = compare("JSON nested 200 deep from the agent", |conductor| {
+        let mut run = FaultRun::with_session(conductor, &[], &three_proxies_and_agent(""));
+        let id = run.prompt("nested 200");
+        let outcome = run.outcome(id);
+        let arrives = run.received.iter().filter_map(Value::as_str).any(|it| it.contains("[[["));
         vec![
             outcome,
             format!("it {} the editor", if arrives { "reaches" } else { "does not reach" }),
         ]
     });
-    shows(&shown, &["end_turn", "it reaches the editor"]);
+    assert_observed(&observed, &["end_turn", "it reaches the editor"]);
 }
 
 #[test]
-fn numbers_beyond_a_float() {
+fn numbers_beyond_a_float_reach_the_editor_unchanged() {
     let sent = "[123456789012345678901234567890,0.12345678901234567890123,1e400]";
-    let shown = compare("numbers that need more than a float", |which| {
-        let mut scene = Scene::set(which, &[], &three(""));
-        let id = scene.prompt("numbers");
-        let outcome = scene.outcome(id);
-        let changed = scene.heard.iter().any(|it| it["params"]["update"].get("numbers").is_some());
-        let whole = scene.heard.iter().filter_map(Value::as_str).any(|it| it.contains(sent));
+    let observed = compare("numbers that need more than a float", |conductor| {
+        let mut run = FaultRun::with_session(conductor, &[], &three_proxies_and_agent(""));
+        let id = run.prompt("numbers");
+        let outcome = run.outcome(id);
+        let changed = run.received.iter().any(|it| it["params"]["update"].get("numbers").is_some());
+        let whole = run.received.iter().filter_map(Value::as_str).any(|it| it.contains(sent));
         let seen = match (whole, changed) {
             (true, _) => "they reach the editor as they are",
             (false, true) => "they reach the editor changed",
@@ -414,33 +423,33 @@ fn numbers_beyond_a_float() {
         let seen = vec![outcome, seen.to_owned()];
         seen
     });
-    shows(&shown, &["end_turn", "as they are"]);
+    assert_observed(&observed, &["end_turn", "as they are"]);
 }
 
 #[test]
-fn a_killed_provider_of_tools() {
-    let shown = compare("kill -9 of a proxy that offers an MCP server", |which| {
+fn the_tools_of_a_killed_provider_work_again() {
+    let observed = compare("kill -9 of a proxy that offers an MCP server", |conductor| {
         let components = [program("word_count_proxy", ""), program("resumable_agent", "")];
-        let mut scene = Scene::set(which, &[], &components);
-        let id = scene.prompt("tool one two");
-        let before = scene.outcome(id);
-        scene.kill("word_count_proxy");
-        let said = |scene: &Scene, text: &str| {
-            scene.heard.iter().any(|it| it["params"]["update"]["content"]["text"] == text)
+        let mut run = FaultRun::with_session(conductor, &[], &components);
+        let id = run.prompt("tool one two");
+        let before = run.outcome(id);
+        run.kill("word_count_proxy");
+        let has_text = |run: &FaultRun, text: &str| {
+            run.received.iter().any(|it| it["params"]["update"]["content"]["text"] == text)
         };
-        assert!(before != "end_turn" || said(&scene, "2 words"), "{before}");
-        let id = scene.prompt("tool one two three");
-        let mut outcome = scene.outcome(id);
-        if outcome == "end_turn" && !said(&scene, "3 words") {
+        assert!(before != "end_turn" || has_text(&run, "2 words"), "{before}");
+        let id = run.prompt("tool one two three");
+        let mut outcome = run.outcome(id);
+        if outcome == "end_turn" && !has_text(&run, "3 words") {
             outcome = "the call fails".to_owned();
         }
-        let id = scene.prompt("tool one two three four");
-        let next = scene.outcome(id);
-        let works = next == "end_turn" && said(&scene, "4 words");
+        let id = run.prompt("tool one two three four");
+        let next = run.outcome(id);
+        let works = next == "end_turn" && has_text(&run, "4 words");
         vec![
             outcome,
             if works { "the next call works".into() } else { format!("the next call: {next}") },
         ]
     });
-    assert_eq!(shown[1], "the next call works");
+    assert_eq!(observed[1], "the next call works");
 }

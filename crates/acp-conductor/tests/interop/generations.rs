@@ -1,82 +1,89 @@
-//! Programs of every generation that was published, as they are, without a word about which is which.
+//! Published programs of every generation, without any configuration.
 
 use serde_json::json;
 use testkit::peers::quote;
 use testkit::test_chain::{TestChain, TestChainBuilder, directory};
 
-use crate::{check, marking, ours, peer, tell};
+use crate::{check, check_command, marking, own_conductor, peer};
 
-/// A proxy of an older SDK that leaves a mark.
-fn old(name: &str, mark: &str) -> String {
+/// A proxy with an older SDK that leaves a mark.
+fn old_proxy(name: &str, mark: &str) -> String {
     format!("{} --mark {mark}", peer(name))
 }
 
-/// `CONDUCTOR proxy` (or whatever makes it one) with these components, as one component.
+/// `CONDUCTOR proxy` (or its equivalent) with these components, as one component.
 fn subchain(conductor: &str, mode: &str, components: &[String]) -> String {
     let components: Vec<String> = components.iter().map(|it| quote(it)).collect();
     format!("{conductor} {mode} {}", components.join(" "))
 }
 
-/// Checklist 15, 16: each alone, between an editor and an agent of other SDKs.
+/// Checklist 15, 16: each proxy alone, between an editor and an agent with other SDKs.
 #[test]
-fn proxies_of_every_published_generation() {
+fn proxies_of_every_published_generation_work() {
     for name in ["proxy_3_6", "proxy_2_2", "proxy_1_3", "proxy_0_11", "proxy_sacp_11", "proxy_p3"] {
-        check("ts_editor", &ours(), &[old(name, "A"), peer("rust_agent")], &["A"]);
+        check("ts_editor", &own_conductor(), &[old_proxy(name, "A"), peer("rust_agent")], &["A"]);
     }
     for name in ["tee_10", "tee_0_1"] {
-        check("ts_editor", &ours(), &[peer(name), peer("rust_agent")], &[]);
+        check("ts_editor", &own_conductor(), &[peer(name), peer("rust_agent")], &[]);
     }
 }
 
-/// Checklist 22: all of them in one chain, the editor and the agent on two further SDKs.
+/// Checklist 22: all proxies in one chain, with two further SDKs for the editor and the agent.
 #[test]
-fn all_generations_in_one_chain() {
+fn proxies_of_all_generations_work_in_one_chain() {
     let chain = [
-        old("proxy_p3", "A"),
-        old("proxy_0_11", "B"),
+        old_proxy("proxy_p3", "A"),
+        old_proxy("proxy_0_11", "B"),
         peer("tee_10"),
-        old("proxy_sacp_11", "C"),
-        old("proxy_1_3", "D"),
+        old_proxy("proxy_sacp_11", "C"),
+        old_proxy("proxy_1_3", "D"),
         peer("tee_0_1"),
-        old("proxy_2_2", "E"),
-        old("proxy_3_6", "F"),
+        old_proxy("proxy_2_2", "E"),
+        old_proxy("proxy_3_6", "F"),
         marking("G"),
         peer("ts_agent"),
     ];
-    check("py_editor", &ours(), &chain, &["A", "B", "C", "D", "E", "F", "G"]);
+    check("py_editor", &own_conductor(), &chain, &["A", "B", "C", "D", "E", "F", "G"]);
 }
 
-/// Checklist 28, 64, 67: ours as a component of conductors of other generations.
+/// Checklist 28, 64, 67: this conductor as a component of conductors of other generations.
 #[test]
-fn under_conductors_of_every_published_generation() {
-    let inner = subchain(&ours(), "proxy", &[marking("A"), old("proxy_p3", "B")]);
+fn the_conductor_works_inside_conductors_of_every_published_generation() {
+    let inner = subchain(&own_conductor(), "proxy", &[marking("A"), old_proxy("proxy_p3", "B")]);
     for name in ["conductor_3_6", "conductor_sacp_11", "conductor_sacp_5", "conductor_sacp_4"] {
         check("rust_editor", &peer(name), &[inner.clone(), peer("rust_agent")], &["A", "B"]);
     }
-    // This one has no modes.
+    // This conductor has no modes.
     let components = [quote(&inner), quote(&peer("rust_agent"))];
-    tell("rust_editor", &format!("{} {}", peer("ts_thinkwell"), components.join(" ")), &["A", "B"]);
+    check_command(
+        "rust_editor",
+        &format!("{} {}", peer("ts_thinkwell"), components.join(" ")),
+        &["A", "B"],
+    );
 }
 
-/// Checklist 21: older conductors die of a greeting that they do not know, some of them only at the
-/// next line; they are begun again with the one they know.
+/// Checklist 21: older conductors crash on an unknown greeting, some of them only at the next line. They are
+/// restarted with a greeting that they know.
 #[test]
-fn around_conductors_of_every_published_generation() {
+fn conductors_of_every_published_generation_work_as_components() {
     for (name, mode, proxy) in [
         ("conductor_3_6", "proxy", "proxy_3_6"),
         ("conductor_sacp_11", "proxy", "proxy_sacp_11"),
         ("conductor_sacp_5", "agent", "proxy_sacp_11"),
         ("conductor_sacp_4", "agent", "proxy_p3"),
     ] {
-        let inner = subchain(&peer(name), mode, &[old(proxy, "B")]);
+        let inner = subchain(&peer(name), mode, &[old_proxy(proxy, "B")]);
         let chain = [marking("A"), inner, marking("C"), peer("rust_agent")];
-        check("rust_editor", &ours(), &chain, &["A", "B", "C"]);
+        check("rust_editor", &own_conductor(), &chain, &["A", "B", "C"]);
     }
 }
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}"#;
 
-fn sparkle(name: &str, agent: impl FnOnce(&TestChainBuilder) -> String) -> (TestChain, String) {
+fn start_with_sparkle(
+    name: &str,
+    agent: impl FnOnce(&TestChainBuilder) -> String,
+) -> (TestChain, String) {
     let home = directory(name).to_str().expect("UTF-8").to_owned();
     let setup = TestChain::builder(env!("CARGO_BIN_EXE_conductor"))
         .env("XDG_CACHE_HOME", &home)
@@ -100,12 +107,12 @@ fn new_session(directory: &str) -> String {
     )
 }
 
-/// The published Sparkle, of both its generations: its server is declared to the agent, the first
-/// prompt waits for the embodiment, later ones pass.
+/// The published Sparkle in both generations: its server is declared to the agent, the first prompt waits for
+/// the embodiment, and later ones pass.
 #[test]
 fn sparkle_embodies_before_the_first_prompt() {
     for name in ["sparkle_0_7", "sparkle_0_1"] {
-        let (mut chain, home) = sparkle(name, |setup| setup.scripted_command("agent"));
+        let (mut chain, home) = start_with_sparkle(name, |setup| setup.scripted_command("agent"));
         let mut agent = chain.wait_for_component("agent");
         let greeting = agent.request("initialize");
         agent.answer(&greeting, r#"{"protocolVersion":1,"agentCapabilities":{},"authMethods":[]}"#);
@@ -138,11 +145,11 @@ fn sparkle_embodies_before_the_first_prompt() {
     }
 }
 
-/// The same before a published agent, on yet another SDK.
+/// The same with a published agent that uses another SDK.
 #[test]
-fn sparkle_before_a_published_agent() {
+fn sparkle_works_with_a_published_agent() {
     for name in ["sparkle_0_7", "sparkle_0_1"] {
-        let (mut chain, home) = sparkle(name, |_| peer("eliza_12"));
+        let (mut chain, home) = start_with_sparkle(name, |_| peer("eliza_12"));
         assert_eq!(chain.editor.message()["result"]["protocolVersion"], 1, "{name}");
         chain.editor.send(&new_session(&home));
         let created = chain.editor.message();
@@ -158,6 +165,6 @@ fn sparkle_before_a_published_agent() {
         };
         assert_eq!(answer["id"], 3, "{answer}");
         assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
-        assert!(chunks >= 2, "the agent answered the embodiment and the user: {chunks}");
+        assert!(chunks >= 2, "the agent answers the embodiment and the user: {chunks}");
     }
 }

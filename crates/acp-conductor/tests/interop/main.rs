@@ -1,10 +1,10 @@
-//! The conductor between programs that were not written for it: editors, agents and proxies on the
-//! official Rust, TypeScript and Python SDKs, the reference conductor, and proxies and conductors of
-//! every generation that was ever published. Every run is the story of `peers/README.md`, so every
-//! pair of editor and agent must tell it alike.
+//! The conductor between third-party programs: editors, agents and proxies that use the official Rust,
+//! TypeScript and Python SDKs, the reference conductor, and proxies and conductors of every published
+//! generation. Every run is the conversation of `peers/README.md`, so each pair of editor and agent must
+//! report the same events.
 //!
-//! `CONDUCTOR=/path/to/another cargo test --test interop` runs the same against another conductor,
-//! which tells whose fault a failure is.
+//! `CONDUCTOR=/path/to/another cargo test --test interop` runs the same tests with another conductor, to see
+//! which program causes a failure.
 
 mod faults;
 mod generations;
@@ -24,19 +24,19 @@ use run::Run;
 
 static PEERS: LazyLock<Peers> = LazyLock::new(Peers::load);
 
-/// Plays the story over `CONDUCTOR agent CHAIN…`, in which the proxies leave these marks, in order
+/// Runs the conversation over `CONDUCTOR agent CHAIN…`, in which the proxies leave these marks, in order
 /// from the editor.
 fn check(editor: &str, conductor: &str, chain: &[String], marks: &[&str]) {
-    tell(editor, &agent(conductor, chain), marks);
+    check_command(editor, &agent(conductor, chain), marks);
 }
 
-/// Plays the story over a command that is an agent to its editor.
-fn tell(editor: &str, command: &str, marks: &[&str]) {
+/// Runs the conversation over a command that is an agent to its editor.
+fn check_command(editor: &str, command: &str, marks: &[&str]) {
     let summary = Run::start(editor, command).summary();
     let what = format!("{editor} over {command}");
     let events = summary["events"].as_array().unwrap_or_else(|| panic!("{what}: {summary}"));
 
-    let expected = story(marks);
+    let expected = expected_events(marks);
     for (at, (event, expected)) in events.iter().zip(&expected).enumerate() {
         assert_eq!(event, expected, "event {at} of {what}");
     }
@@ -64,8 +64,8 @@ fn tell(editor: &str, command: &str, marks: &[&str]) {
     assert_eq!(summary["agent"], *name, "{what}");
 }
 
-/// What an editor must have seen.
-fn story(marks: &[&str]) -> Vec<Value> {
+/// The events that an editor must report.
+fn expected_events(marks: &[&str]) -> Vec<Value> {
     // A prompt passes the first proxy first, an update passes it last.
     let heard: String = marks.iter().map(|it| format!(" {it}")).collect();
     let prefix: String = marks.iter().map(|it| format!("{it}:")).collect();
@@ -88,7 +88,7 @@ fn story(marks: &[&str]) -> Vec<Value> {
     events
 }
 
-fn ours() -> String {
+fn own_conductor() -> String {
     let other = env::var("CONDUCTOR");
     quote(other.as_deref().unwrap_or(env!("CARGO_BIN_EXE_conductor")))
 }
@@ -110,7 +110,7 @@ fn agent(conductor: &str, chain: &[String]) -> String {
     format!("{conductor} agent {}", components.join(" "))
 }
 
-/// A chain of marking proxies, as one component.
+/// A nested chain of marking proxies, as one component.
 fn proxies(conductor: &str, marks: &[&str]) -> String {
     let components: Vec<String> = marks.iter().map(|it| quote(&marking(it))).collect();
     format!("{conductor} proxy {}", components.join(" "))

@@ -1,4 +1,4 @@
-//! One run of an editor and all that it starts.
+//! One run of an editor and all processes that it starts.
 
 use std::fs::{self, File};
 use std::process::{Child, Command, Stdio};
@@ -10,13 +10,13 @@ use serde_json::Value;
 
 use crate::PEERS;
 
-/// A story takes a second or two; a machine busy with other tests gets some more.
+/// A run takes one or two seconds. A machine that is busy with other tests gets more.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
-/// How long after the editor everyone else may stay.
+/// How long the other processes may outlive the editor.
 const LEAVE_LIMIT: Duration = Duration::from_secs(10);
 
-/// An editor with all that it starts, in a session of their own: conductors put their components into
-/// process groups, so only the session still says who belongs to the run.
+/// An editor with all processes that it starts, in a session of their own. Conductors put their components
+/// into process groups, so only the session shows which processes belong to the run.
 pub struct Run {
     editor: Child,
     output: String,
@@ -27,18 +27,18 @@ impl Run {
         Run::of(PEERS.command(editor), command)
     }
 
-    /// The same for an editor with options.
+    /// Starts an editor that has options.
     pub fn of(editor: &str, command: &str) -> Self {
         static RUNS: AtomicU32 = AtomicU32::new(0);
         let number = RUNS.fetch_add(1, Ordering::Relaxed);
         let output =
             format!("{}/interop-{}-{number}", env!("CARGO_TARGET_TMPDIR"), std::process::id());
-        // Files and not pipes: a process that outlives the editor would keep a pipe open, and us waiting.
+        // Files instead of pipes: a process that outlives the editor would keep a pipe open.
         let file =
             |end| File::create(format!("{output}.{end}")).expect("cargo's directory is writable");
         let editor = Command::new("sh")
             .args(["-c", &format!("exec setsid {editor} -- {command}")])
-            // What was found out about a component in one run must not help another.
+            // Each run has its own cache, so that no run depends on what another has remembered.
             .env("XDG_CACHE_HOME", format!("{output}.cache"))
             .stdin(Stdio::null())
             .stdout(file("out"))
@@ -48,7 +48,7 @@ impl Run {
         Self { editor, output }
     }
 
-    /// What the editor printed, once it and everyone else has left.
+    /// What the editor printed, after it and all other processes have ended.
     pub fn summary(mut self) -> Value {
         let complaint = match within(RUN_LIMIT, || self.editor.try_wait().expect("it is our child"))
         {
@@ -70,7 +70,7 @@ impl Run {
         fs::read_to_string(format!("{}.{end}", self.output)).expect("made at the start")
     }
 
-    /// Who is still there: process id and command line.
+    /// The processes of the run that are alive: process id and command line.
     fn members(&self) -> Vec<(String, String)> {
         let session = self.editor.id().to_string();
         let processes = fs::read_dir("/proc").expect("these tests are for Linux");
@@ -106,7 +106,7 @@ impl Drop for Run {
     }
 }
 
-/// Asks again and again: other processes write the files that are waited for.
+/// Polls until there is a value: other processes write the files.
 fn within<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let end = Instant::now() + limit;
     loop {

@@ -1,13 +1,13 @@
-//! Every kind of `session/update` that there is reaches the editor through published proxies, most of
-//! which know only the first eight: once, and in order.
+//! Every kind of `session/update` reaches the editor through published proxies, most of which know only the
+//! first eight: once, and in order.
 
 use serde_json::{Value, json};
 use testkit::test_chain::{ScriptedComponent, TestChain, directory};
 
 use crate::{marking, peer};
 
-/// An update of every kind of schema 1.15.1, in v1 and v2, values that are newer than a proxy's schema, and
-/// kinds that are in no schema yet.
+/// An update of every kind in schema 1.15.1, in v1 and v2, values that are newer than a proxy's schema, and
+/// kinds that are in no schema.
 fn every_update() -> Vec<Value> {
     let text = json!({ "type": "text", "text": "x" });
     let content = |kind: &str| json!({ "sessionUpdate": kind, "content": text });
@@ -48,7 +48,7 @@ fn every_update() -> Vec<Value> {
     ]
 }
 
-fn says(agent: &mut ScriptedComponent, update: &Value, number: usize) {
+fn send_update(agent: &mut ScriptedComponent, update: &Value, number: usize) {
     let mut update = update.clone();
     update["_meta"] = json!({ "n": number });
     let params = json!({ "sessionId": "S1", "update": update });
@@ -57,7 +57,7 @@ fn says(agent: &mut ScriptedComponent, update: &Value, number: usize) {
     );
 }
 
-/// Plays a session through these proxies; the agent sends every update, alone and in between.
+/// Runs a session through these proxies. The agent sends every update, alone and between others.
 fn check(name: &str, options: &[&str], proxies: &[String]) {
     let home = directory(&format!("updates-{name}")).to_str().expect("UTF-8").to_owned();
     let setup = TestChain::builder(env!("CARGO_BIN_EXE_conductor"))
@@ -68,40 +68,40 @@ fn check(name: &str, options: &[&str], proxies: &[String]) {
     let components: Vec<String> =
         proxies.iter().cloned().chain([setup.scripted_command("agent")]).collect();
     let mut chain = setup.run("agent", &components);
-    let ask = |chain: &mut TestChain, id: u32, method: &str, params: Value| {
+    let request = |chain: &mut TestChain, id: u32, method: &str, params: Value| {
         let line = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         chain.editor.send(&line.to_string());
     };
-    ask(&mut chain, 1, "initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }));
+    request(&mut chain, 1, "initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }));
     let mut agent = chain.wait_for_component("agent");
     let greeting = agent.request("initialize");
     agent.answer(&greeting, r#"{"protocolVersion":1,"agentCapabilities":{},"authMethods":[]}"#);
     assert_eq!(chain.editor.message()["result"]["protocolVersion"], 1, "{name}");
 
     let (updates, mut sent) = (every_update(), 0);
-    let mut say = |agent: &mut ScriptedComponent, update: &Value| {
-        says(agent, update, sent);
+    let mut send = |agent: &mut ScriptedComponent, update: &Value| {
+        send_update(agent, update, sent);
         sent += 1;
     };
     let usage = json!({ "sessionUpdate": "usage_update", "used": 1, "size": 2 });
-    ask(&mut chain, 2, "session/new", json!({ "cwd": home, "mcpServers": [] }));
+    request(&mut chain, 2, "session/new", json!({ "cwd": home, "mcpServers": [] }));
     let new = agent.request("session/new");
-    say(&mut agent, &usage);
+    send(&mut agent, &usage);
     agent.answer(&new, r#"{"sessionId":"S1"}"#);
-    say(&mut agent, &usage);
+    send(&mut agent, &usage);
     let prompt = json!([{ "type": "text", "text": "hello" }]);
-    ask(&mut chain, 3, "session/prompt", json!({ "sessionId": "S1", "prompt": prompt }));
+    request(&mut chain, 3, "session/prompt", json!({ "sessionId": "S1", "prompt": prompt }));
     loop {
         let asked = agent.request("session/prompt");
-        // Prompts of the proxy's own may quote ours: sparkle-mcp sends its record of the last session.
+        // A proxy's own prompt may quote the editor's: sparkle-mcp sends its record of the last session.
         let mut blocks = asked["params"]["prompt"].as_array().expect("blocks").iter();
         let is_ours = blocks.any(|it| it["text"] == "hello");
         for update in updates.iter().filter(|_| is_ours) {
-            say(&mut agent, update);
-            say(&mut agent, &updates[1]);
-            say(&mut agent, update);
+            send(&mut agent, update);
+            send(&mut agent, &updates[1]);
+            send(&mut agent, update);
         }
-        say(&mut agent, &usage);
+        send(&mut agent, &usage);
         agent.answer(&asked, r#"{"stopReason":"end_turn"}"#);
         if is_ours {
             break;
@@ -122,8 +122,8 @@ fn check(name: &str, options: &[&str], proxies: &[String]) {
     assert_eq!(answered[0]["result"]["sessionId"], "S1", "{name}: {answered:?}");
     assert_eq!(answered[1]["result"]["stopReason"], "end_turn", "{name}: {answered:?}");
     assert_eq!(seen, (0..sent as u64).collect::<Vec<_>>(), "{name}");
-    let said = chain.conductor.stderr();
-    assert!(!said.contains("crashed") && !said.contains("restarted"), "{name}: {said}");
+    let stderr = chain.conductor.stderr();
+    assert!(!stderr.contains("crashed") && !stderr.contains("restarted"), "{name}: {stderr}");
 }
 
 fn marked(name: &str) -> String {
@@ -148,7 +148,7 @@ fn every_update_reaches_the_editor_through_proxies_on_old_sdks() {
     }
 }
 
-/// Typed proxies of the current generation do not end with an update that they do not know, but lose it.
+/// Typed proxies of the current generation do not crash on an unknown update, but drop it.
 #[test]
 fn every_update_reaches_the_editor_through_current_proxies() {
     check("rust_proxy-plain", &[], &[peer("rust_proxy")]);

@@ -1,6 +1,6 @@
-//! A real client, with a small MCP server behind the conductor.
+//! The MCP client of the Rust SDK, with a small MCP server behind the listeners.
 
-// The protocol is about to drop sampling. Clients have it, so it must work.
+// The protocol is about to drop sampling, but clients use it.
 #![allow(deprecated)]
 
 use std::sync::Mutex;
@@ -21,10 +21,10 @@ use rmcp::{ClientHandler, ErrorData};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::channel;
 
-use crate::bridge;
-use crate::{LONG, LONGEST, TICKET};
+use crate::server;
+use crate::{MAX_LINE, TICKET, TIMEOUT};
 
-/// A client that can sample, and remembers what it was told.
+/// A client that can sample, and records the notifications that it receives.
 #[derive(Debug, Default)]
 struct Client {
     progress: Mutex<Vec<f64>>,
@@ -59,14 +59,14 @@ impl ClientHandler for Client {
     }
 }
 
-async fn play(lifecycle: ClientLifecycleMode, calls: usize) {
-    let (hearing, heard) = channel(4);
-    let mut listeners = Listeners::new(hearing, LONGEST);
+async fn check_client(lifecycle: ClientLifecycleMode, calls: usize) {
+    let (sender, events) = channel(4);
+    let mut listeners = Listeners::new(sender, MAX_LINE);
     let Ok(Endpoint::Http { url, secret }) = listeners.open_endpoint(Transport::Http, TICKET)
     else {
         panic!()
     };
-    let bridge = tokio::spawn(bridge::serve(heard));
+    let server = tokio::spawn(server::serve(events));
     let config = StreamableHttpClientTransportConfig::with_uri(url).auth_header(secret);
     let transport = StreamableHttpClientTransport::from_config(config);
     let client = Client::default().serve_with_lifecycle(transport, lifecycle).await.unwrap();
@@ -81,30 +81,30 @@ async fn play(lifecycle: ClientLifecycleMode, calls: usize) {
     assert_eq!(call("sample").await, "a sample");
     assert_eq!(call("progress").await, "done");
     assert_eq!(*client.service().progress.lock().unwrap(), [1.0, 2.0]);
-    // Sent before there was a stream for it.
+    // It was sent before there was a stream for it.
     client.service().changed.notified().await;
     client.cancel().await.unwrap();
 
     listeners.revoke(TICKET);
     let ended = async {
-        // The bridge ends with the last of those who could speak to it.
+        // The server ends when the last sender of events is dropped.
         drop(listeners);
-        bridge.await.unwrap()
+        server.await.unwrap()
     };
     assert_eq!(ended.await, (calls, calls));
 }
 
 #[tokio::test]
-async fn the_rust_sdk_with_a_session() {
-    tokio::time::timeout(LONG, play(ClientLifecycleMode::Initialize, 1)).await.unwrap();
+async fn the_rust_sdk_works_with_a_session() {
+    tokio::time::timeout(TIMEOUT, check_client(ClientLifecycleMode::Initialize, 1)).await.unwrap();
 }
 
-/// A client of version 2026-07-28 asks for that first, in a call of its own.
+/// A client of version 2026-07-28 first tries that version, in a request without a session.
 #[tokio::test]
 async fn the_rust_sdk_falls_back_to_a_session() {
     let lifecycle = ClientLifecycleMode::Auto {
         preferred_versions: vec![ProtocolVersion::V_2026_07_28],
         legacy_version: None,
     };
-    tokio::time::timeout(LONG, play(lifecycle, 2)).await.unwrap();
+    tokio::time::timeout(TIMEOUT, check_client(lifecycle, 2)).await.unwrap();
 }

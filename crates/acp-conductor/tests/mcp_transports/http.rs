@@ -4,12 +4,12 @@ use mcp::{Ticket, Transport};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-use crate::{Conductor, LONG, LONGEST, TICKET};
+use crate::{Conductor, MAX_LINE, TICKET, TIMEOUT};
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}"#;
 const INITIALIZED: &str = r#"{"jsonrpc":"2.0","id":0,"result":{}}"#;
 
-/// Where to call, and as whom.
+/// The address and the credentials of a client.
 struct Client {
     authority: String,
     path: String,
@@ -17,7 +17,7 @@ struct Client {
     session: Option<String>,
 }
 
-/// A response whose head has come.
+/// A response of which the head was read.
 struct Response {
     stream: BufReader<TcpStream>,
     status: u16,
@@ -25,17 +25,18 @@ struct Response {
 }
 
 impl Client {
-    fn new(place: (String, String)) -> Client {
-        let (authority, path) = place.0.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    fn new(endpoint: (String, String)) -> Client {
+        let (authority, path) =
+            endpoint.0.strip_prefix("http://").unwrap().split_once('/').unwrap();
         Client {
             authority: authority.to_owned(),
             path: format!("/{path}"),
-            secret: place.1,
+            secret: endpoint.1,
             session: None,
         }
     }
 
-    /// Sends a request with these headers beside those that it needs anyway.
+    /// Sends a request with these headers and the required ones.
     async fn send(&self, method: &str, headers: &str, body: &str) -> Response {
         let mut headers = headers.to_owned();
         for (name, value) in [
@@ -60,8 +61,8 @@ impl Client {
         self.send("POST", "", body).await
     }
 
-    /// Has a session, with the conductor's caller.
-    async fn begin(conductor: &mut Conductor) -> (Client, mcp::ClientId) {
+    /// Initializes a session. Returns the client and its id in the conductor.
+    async fn with_session(conductor: &mut Conductor) -> (Client, mcp::ClientId) {
         let mut client = Client::new(conductor.http());
         let answer = async {
             let mut response = client.post(INITIALIZE).await;
@@ -69,13 +70,13 @@ impl Client {
             assert_eq!(response.event().await, None);
             response.header("mcp-session-id").expect("a session")
         };
-        let play = async {
-            let client_id = conductor.called().await;
-            assert_eq!(conductor.line(client_id).await, INITIALIZE);
-            conductor.say(client_id, INITIALIZED);
+        let serve = async {
+            let client_id = conductor.expect_connected().await;
+            assert_eq!(conductor.expect_line(client_id).await, INITIALIZE);
+            conductor.send(client_id, INITIALIZED);
             client_id
         };
-        let (session, client_id) = tokio::join!(answer, play);
+        let (session, client_id) = tokio::join!(answer, serve);
         client.session = Some(session);
         (client, client_id)
     }
@@ -87,7 +88,7 @@ impl Response {
         let read = async {
             while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head).await.unwrap() > 0 {}
         };
-        tokio::time::timeout(LONG, read).await.expect("in time");
+        tokio::time::timeout(TIMEOUT, read).await.expect("in time");
         let status = head.split(' ').nth(1).unwrap_or_default().parse().unwrap_or_default();
         Response { stream, status, head }
     }
@@ -98,7 +99,7 @@ impl Response {
             .find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(": ")?.to_owned()))
     }
 
-    /// The data of the next event, `None` at the end of the stream.
+    /// The data of the next event, or `None` at the end of the stream.
     async fn event(&mut self) -> Option<String> {
         let read = async {
             loop {
@@ -111,7 +112,7 @@ impl Response {
                 }
             }
         };
-        tokio::time::timeout(LONG, read).await.expect("in time")
+        tokio::time::timeout(TIMEOUT, read).await.expect("in time")
     }
 
     async fn body(&mut self) -> String {
@@ -122,11 +123,11 @@ impl Response {
 }
 
 #[tokio::test]
-async fn only_who_may_call_is_heard() {
+async fn unauthorized_requests_are_refused() {
     let mut conductor = Conductor::start();
     let client = Client::new(conductor.http());
     let port = client.authority.split(':').nth(1).unwrap().to_owned();
-    let evil = [
+    let unauthorized = [
         ("Host: evil.example\r\n".to_owned(), 403),
         (format!("Host: evil.example:{port}\r\n"), 403),
         ("Host: 127.0.0.1:1\r\n".to_owned(), 403),
@@ -140,28 +141,29 @@ async fn only_who_may_call_is_heard() {
         ("Authorization: \r\n".to_owned(), 401),
         ("Accept: text/html\r\n".to_owned(), 406),
     ];
-    for (headers, status) in evil {
+    for (headers, status) in unauthorized {
         let mut response = client.send("POST", &headers, INITIALIZE).await;
         assert_eq!(response.status, status, "{headers}");
         assert!(response.body().await.starts_with(r#"{"jsonrpc":"2.0","id":null,"error":{"#));
         assert_eq!(response.header("www-authenticate").is_some(), status == 401);
     }
-    // The path of one ticket, the secret of another; no path of ours.
+    // The path of one ticket with the secret of another, and unknown paths.
     let other = Client::new(conductor.http_for(Ticket(8)));
-    assert_eq!(other.authority, client.authority, "one for all");
+    assert_eq!(other.authority, client.authority, "all tickets share one address");
     let mixed = Client { path: client.path.clone(), ..other };
     assert_eq!(mixed.post(INITIALIZE).await.status, 401);
     for path in ["/", "/mcp/", "/mcp/0", &client.path[4..]] {
-        let lost = Client { path: path.to_owned(), ..Client::new(conductor.http_for(Ticket(8))) };
-        assert_eq!(lost.post(INITIALIZE).await.status, 404, "{path}");
+        let unknown =
+            Client { path: path.to_owned(), ..Client::new(conductor.http_for(Ticket(8))) };
+        assert_eq!(unknown.post(INITIALIZE).await.status, 404, "{path}");
     }
     conductor.listeners.revoke(TICKET);
     assert_eq!(client.post(INITIALIZE).await.status, 404);
-    conductor.assert_quiet();
+    conductor.assert_no_event();
 }
 
 #[tokio::test]
-async fn local_names_and_origins_are_welcome() {
+async fn local_hosts_and_origins_are_accepted() {
     let mut conductor = Conductor::start();
     let client = Client::new(conductor.http());
     let port = client.authority.split(':').nth(1).unwrap().to_owned();
@@ -173,16 +175,16 @@ async fn local_names_and_origins_are_welcome() {
         "Accept: */*\r\n".to_owned(),
         "Accept: application/*;q=0.5\r\n".to_owned(),
     ] {
-        // Not an `initialize`, and no session: heard, but refused.
+        // The request is accepted, but refused for lack of a session.
         let response = client.send("POST", &headers, r#"{"method":"n"}"#).await;
         assert_eq!(response.status, 400, "{headers}");
     }
 }
 
 #[tokio::test]
-async fn what_is_no_request_of_ours_is_refused() {
+async fn invalid_requests_are_refused() {
     let mut conductor = Conductor::start();
-    let (mut client, _) = Client::begin(&mut conductor).await;
+    let (mut client, _) = Client::with_session(&mut conductor).await;
     let session = client.session.take();
     for (method, status) in [("POST", 400), ("GET", 405), ("DELETE", 405), ("OPTIONS", 405)] {
         assert_eq!(client.send(method, "", "{\"method\":\"n\"}").await.status, status, "{method}");
@@ -192,7 +194,7 @@ async fn what_is_no_request_of_ours_is_refused() {
         assert_eq!(client.send(method, "", "{\"method\":\"n\"}").await.status, status, "{method}");
     }
     let other = Client { session: session.clone(), ..Client::new(conductor.http_for(Ticket(8))) };
-    assert_eq!(other.post("{\"method\":\"n\"}").await.status, 404, "somebody else's session");
+    assert_eq!(other.post("{\"method\":\"n\"}").await.status, 404, "a session of another ticket");
     client.session = session;
     assert_eq!(client.send("GET", "Accept: application/json\r\n", "").await.status, 406);
     for (body, code) in [
@@ -208,7 +210,7 @@ async fn what_is_no_request_of_ours_is_refused() {
         assert_eq!(response.status, 400, "{body}");
         assert!(response.body().await.contains(code), "{body}");
     }
-    let long = format!("{{\"method\":\"{}\"}}", "x".repeat(LONGEST));
+    let long = format!("{{\"method\":\"{}\"}}", "x".repeat(MAX_LINE));
     let chunked = format!("{:x}\r\n{long}\r\n0\r\n\r\n", long.len());
     for (headers, body) in [
         ("", &*long),
@@ -223,7 +225,7 @@ async fn what_is_no_request_of_ours_is_refused() {
         };
         assert_eq!(response.status, 413, "{headers}");
     }
-    conductor.assert_quiet();
+    conductor.assert_no_event();
 }
 
 impl Client {
@@ -240,129 +242,129 @@ impl Client {
 }
 
 #[tokio::test]
-async fn a_session_from_its_beginning_to_its_end() {
+async fn a_session_works_until_it_is_deleted() {
     let mut conductor = Conductor::start();
-    let (client, client_id) = Client::begin(&mut conductor).await;
+    let (client, client_id) = Client::with_session(&mut conductor).await;
 
-    // Byte for byte, but for line breaks.
+    // Unchanged, except for line breaks.
     let body =
         "{ \"jsonrpc\":\"2.0\",\r\n \"method\" : \"n\",\n\"params\":{\"b\":1.10,\"a\":1e400}\n}\n";
     let response = client.post(body).await;
     assert_eq!((response.status, response.header("content-length").as_deref()), (202, Some("0")));
     let line = body.trim_end().replace('\n', " ");
-    assert_eq!(conductor.line(client_id).await, line);
+    assert_eq!(conductor.expect_line(client_id).await, line);
 
     // A request, its progress, a request of the server, and the answer.
     let call = r#"{"id":"a","method":"tools/call","params":{"_meta":{"progressToken":5}}}"#;
     let mut response = client.post(call).await;
     assert_eq!(response.status, 200);
     assert_eq!(response.header("content-type").as_deref(), Some("text/event-stream"));
-    conductor.line(client_id).await;
+    conductor.expect_line(client_id).await;
     let progress = r#"{"method":"notifications/progress","params":{"progressToken":5}}"#;
     let sampling = "{\"id\":\"s\",\r\"method\":\"sampling/createMessage\"}";
     let result = r#"{"id":"\u0061","result":{"n":1.10}}"#;
-    conductor.say(client_id, progress);
-    conductor.say(client_id, sampling);
-    conductor.say(client_id, r#"{"id":"never asked","result":{}}"#);
-    conductor.say(client_id, "not a message");
-    conductor.say(client_id, result);
+    conductor.send(client_id, progress);
+    conductor.send(client_id, sampling);
+    conductor.send(client_id, r#"{"id":"never asked","result":{}}"#);
+    conductor.send(client_id, "not a message");
+    conductor.send(client_id, result);
     assert_eq!(response.event().await.as_deref(), Some(progress));
     assert_eq!(response.event().await.unwrap(), sampling.replace('\r', " "));
     assert_eq!(response.event().await.as_deref(), Some(result));
     assert_eq!(response.event().await, None);
     let answer = r#"{"id":"s","result":{}}"#;
     assert_eq!(client.post(answer).await.status, 202);
-    assert_eq!(conductor.line(client_id).await, answer);
+    assert_eq!(conductor.expect_line(client_id).await, answer);
 
     assert_eq!(client.send("DELETE", "", "").await.status, 204);
-    conductor.hung_up(client_id).await;
+    conductor.expect_disconnected(client_id).await;
     for method in ["DELETE", "POST", "GET"] {
         assert_eq!(client.send(method, "", "{\"method\":\"n\"}").await.status, 404);
     }
-    conductor.assert_quiet();
+    conductor.assert_no_event();
 }
 
 #[tokio::test]
-async fn what_belongs_to_no_request_finds_its_stream() {
+async fn messages_that_belong_to_no_request_reach_an_open_stream() {
     let mut conductor = Conductor::start();
-    let (client, client_id) = Client::begin(&mut conductor).await;
+    let (client, client_id) = Client::with_session(&mut conductor).await;
     let note = |n: u32| format!(r#"{{"method":"note","params":{n}}}"#);
     let request = |id: u32| {
         format!(r#"{{"id":{id},"method":"m","params":{{"_meta":{{"progressToken":{id}}}}}}}"#)
     };
-    // Kept for the first stream that comes.
-    conductor.say(client_id, &note(1));
-    conductor.say(client_id, &note(2));
+    // Messages are kept for the first stream.
+    conductor.send(client_id, &note(1));
+    conductor.send(client_id, &note(2));
     let mut first = client.post(&request(1)).await;
-    conductor.line(client_id).await;
+    conductor.expect_line(client_id).await;
     assert_eq!(first.event().await, Some(note(1)));
     assert_eq!(first.event().await, Some(note(2)));
-    // Without a GET, the latest POST.
+    // Without a GET, they go to the latest POST.
     let mut second = client.post(&request(2)).await;
-    conductor.line(client_id).await;
-    conductor.say(client_id, &note(3));
+    conductor.expect_line(client_id).await;
+    conductor.send(client_id, &note(3));
     assert_eq!(second.event().await, Some(note(3)));
-    // One that takes only its answer gets only that.
+    // A POST that accepts only JSON receives only its answer.
     let third = request(3);
     let third = client.send("POST", "Accept: application/json\r\n", &third);
-    let play = async {
-        conductor.line(client_id).await;
+    let serve = async {
+        conductor.expect_line(client_id).await;
         conductor
-            .say(client_id, r#"{"method":"notifications/progress","params":{"progressToken":3}}"#);
-        conductor.say(client_id, &note(4));
-        conductor.say(client_id, r#"{"id":3,"result":3}"#);
+            .send(client_id, r#"{"method":"notifications/progress","params":{"progressToken":3}}"#);
+        conductor.send(client_id, &note(4));
+        conductor.send(client_id, r#"{"id":3,"result":3}"#);
     };
-    let (mut third, ()) = tokio::join!(third, play);
+    let (mut third, ()) = tokio::join!(third, serve);
     assert_eq!(third.header("content-type").as_deref(), Some("application/json"));
     assert_eq!(third.body().await, r#"{"id":3,"result":3}"#);
     assert_eq!(second.event().await, Some(note(4)));
-    // With a GET, that; but progress and answers stay where they belong.
+    // With a GET, they go there. Progress and answers stay with their requests.
     let mut get = client.send("GET", "Accept: text/event-stream\r\n", "").await;
     assert_eq!(get.status, 200);
-    conductor.say(client_id, &note(5));
+    conductor.send(client_id, &note(5));
     let progress = r#"{"method":"notifications/progress","params":{"progressToken":1}}"#;
-    conductor.say(client_id, progress);
-    conductor.say(client_id, r#"{"id":2,"error":{"code":-32601,"message":""}}"#);
+    conductor.send(client_id, progress);
+    conductor.send(client_id, r#"{"id":2,"error":{"code":-32601,"message":""}}"#);
     let sampling = r#"{"id":"s","method":"sampling/createMessage"}"#;
-    conductor.say(client_id, sampling);
+    conductor.send(client_id, sampling);
     assert_eq!(get.event().await, Some(note(5)));
     assert_eq!(first.event().await.as_deref(), Some(progress));
     assert!(second.event().await.unwrap().starts_with(r#"{"id":2,"#));
     assert_eq!(second.event().await, None);
-    // A request of the server is most likely about one of the client's.
+    // A request of the server is most likely about one of the client's requests.
     assert_eq!(first.event().await.as_deref(), Some(sampling));
-    // A second GET takes the place of the first.
+    // A second GET replaces the first.
     let mut again = client.send("GET", "", "").await;
     assert_eq!(get.event().await, None);
-    conductor.say(client_id, &note(6));
+    conductor.send(client_id, &note(6));
     assert_eq!(again.event().await, Some(note(6)));
-    // A stream that breaks cancels nothing, and the next one takes its place.
+    // A broken stream cancels nothing, and the next one replaces it.
     drop((first, again));
-    conductor.say(client_id, &note(7));
-    conductor.say(client_id, r#"{"id":1,"result":{}}"#);
+    conductor.send(client_id, &note(7));
+    conductor.send(client_id, r#"{"id":1,"result":{}}"#);
     let mut last = client.send("GET", "", "").await;
-    conductor.say(client_id, &note(8));
+    conductor.send(client_id, &note(8));
     let seen = last.event().await;
-    // Written to a connection that was already closed, perhaps.
+    // The message may have been written to the connection that was already closed.
     assert!(seen == Some(note(7)) || seen == Some(note(8)));
-    conductor.assert_quiet();
+    conductor.assert_no_event();
 }
 
 #[tokio::test]
-async fn a_batch_is_taken_apart() {
+async fn a_batch_is_split_into_messages() {
     let mut conductor = Conductor::start();
-    let (client, client_id) = Client::begin(&mut conductor).await;
+    let (client, client_id) = Client::with_session(&mut conductor).await;
     let batch = "[ {\"id\":1,\"method\":\"a\"},\n{\"method\":\"n\"},{\"id\":2,\"method\":\"b\"} ]";
     for (accept, whole) in [("text/event-stream", false), ("application/json", true)] {
         let headers = format!("Accept: {accept}\r\n");
-        let play = async {
-            assert_eq!(conductor.line(client_id).await, "{\"id\":1,\"method\":\"a\"}");
-            assert_eq!(conductor.line(client_id).await, "{\"method\":\"n\"}");
-            assert_eq!(conductor.line(client_id).await, "{\"id\":2,\"method\":\"b\"}");
-            conductor.say(client_id, "{\"id\":2,\"result\":2}");
-            conductor.say(client_id, "{\"id\":1,\"result\":1}");
+        let serve = async {
+            assert_eq!(conductor.expect_line(client_id).await, "{\"id\":1,\"method\":\"a\"}");
+            assert_eq!(conductor.expect_line(client_id).await, "{\"method\":\"n\"}");
+            assert_eq!(conductor.expect_line(client_id).await, "{\"id\":2,\"method\":\"b\"}");
+            conductor.send(client_id, "{\"id\":2,\"result\":2}");
+            conductor.send(client_id, "{\"id\":1,\"result\":1}");
         };
-        let (mut response, ()) = tokio::join!(client.send("POST", &headers, batch), play);
+        let (mut response, ()) = tokio::join!(client.send("POST", &headers, batch), serve);
         if whole {
             let all = "[{\"id\":2,\"result\":2},{\"id\":1,\"result\":1}]";
             assert_eq!(response.body().await, all);
@@ -373,30 +375,30 @@ async fn a_batch_is_taken_apart() {
         }
     }
     assert_eq!(client.post("[{\"method\":\"n\"}]").await.status, 202);
-    conductor.line(client_id).await;
+    conductor.expect_line(client_id).await;
 }
 
 #[tokio::test]
-async fn when_the_conductor_ends_a_call_everything_open_is_answered() {
+async fn open_requests_are_answered_when_the_conductor_disconnects_a_client() {
     let mut conductor = Conductor::start();
-    let (client, client_id) = Client::begin(&mut conductor).await;
+    let (client, client_id) = Client::with_session(&mut conductor).await;
     let mut get = client.send("GET", "", "").await;
     let mut post = client.post(r#"{"id":1,"method":"m"}"#).await;
-    conductor.line(client_id).await;
-    conductor.say(client_id, r#"{"method":"last words"}"#);
+    conductor.expect_line(client_id).await;
+    conductor.send(client_id, r#"{"method":"last words"}"#);
     conductor.senders.clear();
-    conductor.hung_up(client_id).await;
+    conductor.expect_disconnected(client_id).await;
     assert_eq!(get.event().await.as_deref(), Some(r#"{"method":"last words"}"#));
     assert_eq!(get.event().await, None);
     let answer = post.event().await.unwrap();
     assert!(answer.starts_with(r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603"#), "{answer}");
     assert_eq!(post.event().await, None);
     assert_eq!(client.post("{\"method\":\"n\"}").await.status, 404);
-    conductor.assert_quiet();
+    conductor.assert_no_event();
 }
 
 #[tokio::test]
-async fn a_request_without_a_session_is_a_call_of_its_own() {
+async fn a_request_without_a_session_is_a_connection_of_its_own() {
     let mut conductor = Conductor::start();
     let client = Client::new(conductor.http());
     for (accept, method, answer, status) in [
@@ -405,7 +407,7 @@ async fn a_request_without_a_session_is_a_call_of_its_own() {
         ("*/*", "tools/list", r#"{"id":1,"error":{"code":-32603,"message":""}}"#, 200),
         ("*/*", "tools/list", r#"{"id":1,"error":{"code":-32601,"message":""}}"#, 404),
         ("*/*", "tools/list", r#"{"id":1,"error":{"code":-32022,"message":""}}"#, 400),
-        // This is how a client finds out that it must say `initialize`.
+        // This shows a client that it must send `initialize`.
         ("*/*", "server/discover", r#"{"id":1,"error":{"code":-32601,"message":""}}"#, 400),
         (
             "application/json",
@@ -415,11 +417,11 @@ async fn a_request_without_a_session_is_a_call_of_its_own() {
         ),
     ] {
         let body = format!(r#"{{"id":1,"method":"{method}"}}"#);
-        let play = async {
-            let client_id = conductor.called().await;
-            assert_eq!(conductor.line(client_id).await, body);
-            conductor.say(client_id, answer);
-            conductor.hung_up(client_id).await;
+        let serve = async {
+            let client_id = conductor.expect_connected().await;
+            assert_eq!(conductor.expect_line(client_id).await, body);
+            conductor.send(client_id, answer);
+            conductor.expect_disconnected(client_id).await;
         };
         let read = async {
             let headers = format!("Accept: {accept}\r\n");
@@ -433,51 +435,51 @@ async fn a_request_without_a_session_is_a_call_of_its_own() {
             assert_eq!(seen, answer);
             response
         };
-        tokio::join!(play, read);
+        tokio::join!(serve, read);
     }
-    // What comes before the answer starts the stream; the client leaves before the end.
-    let play = async {
-        let client_id = conductor.called().await;
-        conductor.line(client_id).await;
-        conductor.say(client_id, "{\"method\":\"n\"}");
+    // A message before the answer starts the stream. The client disconnects before the answer.
+    let serve = async {
+        let client_id = conductor.expect_connected().await;
+        conductor.expect_line(client_id).await;
+        conductor.send(client_id, "{\"method\":\"n\"}");
         client_id
     };
-    let (client_id, mut response) = tokio::join!(play, client.post("{\"id\":1,\"method\":\"m\"}"));
+    let (client_id, mut response) = tokio::join!(serve, client.post("{\"id\":1,\"method\":\"m\"}"));
     assert_eq!(response.event().await.as_deref(), Some("{\"method\":\"n\"}"));
     drop(response);
-    conductor.hung_up(client_id).await;
-    conductor.assert_quiet();
+    conductor.expect_disconnected(client_id).await;
+    conductor.assert_no_event();
 }
 
 #[tokio::test]
-async fn a_client_that_never_hears_of_its_session_has_left() {
+async fn a_client_that_never_receives_its_session_is_disconnected() {
     let mut conductor = Conductor::start();
     let client = Client::new(conductor.http());
-    // It does not wait for the answer.
+    // The client does not wait for the answer.
     let response = client.post(INITIALIZE).await;
-    let client_id = conductor.called().await;
-    conductor.line(client_id).await;
+    let client_id = conductor.expect_connected().await;
+    conductor.expect_line(client_id).await;
     drop(response);
-    conductor.hung_up(client_id).await;
-    // It is refused.
+    conductor.expect_disconnected(client_id).await;
+    // The server refuses to initialize.
     let mut response = client.post(INITIALIZE).await;
-    let client_id = conductor.called().await;
-    conductor.line(client_id).await;
-    conductor.say(client_id, r#"{"id":0,"error":{"code":1,"message":""}}"#);
+    let client_id = conductor.expect_connected().await;
+    conductor.expect_line(client_id).await;
+    conductor.send(client_id, r#"{"id":0,"error":{"code":1,"message":""}}"#);
     assert!(response.event().await.is_some());
-    conductor.hung_up(client_id).await;
-    conductor.assert_quiet();
+    conductor.expect_disconnected(client_id).await;
+    conductor.assert_no_event();
 }
 
 #[tokio::test]
-async fn messages_that_nobody_reads_are_kept_up_to_a_limit() {
+async fn unread_messages_are_kept_up_to_a_limit() {
     let mut conductor = Conductor::start();
-    let (client, client_id) = Client::begin(&mut conductor).await;
+    let (client, client_id) = Client::with_session(&mut conductor).await;
     let note = |n: usize| format!(r#"{{"method":"note","params":{n}}}"#);
     for n in 0..1500 {
-        conductor.say(client_id, &note(n));
+        conductor.send(client_id, &note(n));
     }
-    // The session has heard it all before the client asks.
+    // The session has received all messages before the client opens the stream.
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
@@ -485,39 +487,39 @@ async fn messages_that_nobody_reads_are_kept_up_to_a_limit() {
     for n in 500..1500 {
         assert_eq!(get.event().await, Some(note(n)));
     }
-    // With nothing else open, this is the place for requests, too.
+    // Without any other stream, requests of the server arrive here, too.
     let sampling = r#"{"id":"s","method":"sampling/createMessage"}"#;
-    conductor.say(client_id, sampling);
+    conductor.send(client_id, sampling);
     assert_eq!(get.event().await.as_deref(), Some(sampling));
 }
 
 #[tokio::test]
-async fn a_listener_that_closes_lets_calls_end_and_then_ends_all() {
+async fn a_closing_listener_lets_sessions_end() {
     let mut conductor = Conductor::start();
-    let (client, client_id) = Client::begin(&mut conductor).await;
+    let (client, client_id) = Client::with_session(&mut conductor).await;
     let mut get = client.send("GET", "", "").await;
     conductor.listeners.revoke(TICKET);
-    // What the conductor still says arrives.
-    conductor.say(client_id, r#"{"method":"last words"}"#);
+    // Messages of the conductor still arrive.
+    conductor.send(client_id, r#"{"method":"last words"}"#);
     conductor.senders.clear();
     assert_eq!(get.event().await.as_deref(), Some(r#"{"method":"last words"}"#));
     assert_eq!(get.event().await, None);
-    conductor.hung_up(client_id).await;
+    conductor.expect_disconnected(client_id).await;
     while TcpStream::connect(&client.authority).await.is_ok() {
         tokio::task::yield_now().await;
     }
-    // It opens again for the next ticket.
-    let (client, client_id) = Client::begin(&mut conductor).await;
+    // The listener opens again for the next ticket.
+    let (client, client_id) = Client::with_session(&mut conductor).await;
     let mut get = client.send("GET", "", "").await;
     assert!(conductor.listeners.open_endpoint(Transport::Http, Ticket(9)).is_ok());
     drop(conductor.listeners);
     assert_eq!(get.event().await, None);
     assert!(TcpStream::connect(&client.authority).await.is_err());
-    assert!(!conductor.senders[&client_id].send("x".into()), "nobody is there to hear it");
+    assert!(!conductor.senders[&client_id].send("x".into()), "the client is gone");
 }
 
 #[tokio::test]
-async fn silent_connections_keep_nobody_from_calling() {
+async fn silent_http_connections_do_not_block_clients() {
     let mut conductor = Conductor::start();
     let mut silent = Vec::new();
     for _ in 0..5 {
@@ -525,9 +527,9 @@ async fn silent_connections_keep_nobody_from_calling() {
         for _ in 0..80 {
             silent.push(TcpStream::connect(&address).await.unwrap());
         }
-        // A connection that has sent a part of its request counts as silent, too.
+        // A connection that has sent only a part of its request counts as silent.
         silent.last_mut().unwrap().write_all(b"POST /mcp/ HTTP/1.1\r\n").await.unwrap();
-        Client::begin(&mut conductor).await;
+        Client::with_session(&mut conductor).await;
     }
     let mut oldest = silent.swap_remove(0);
     assert_eq!(oldest.read(&mut [0; 8]).await.unwrap_or(0), 0, "the oldest is closed");

@@ -1,8 +1,8 @@
-//! How MCP clients call a running conductor. The test plays the conductor.
+//! The listeners that MCP clients connect to. The test is the conductor behind them.
 
-mod bridge;
 mod clients;
 mod http;
+mod server;
 mod stdio;
 
 use std::collections::BTreeMap;
@@ -14,30 +14,30 @@ use bytes::Bytes;
 use mcp::{ClientId, Endpoint, Ticket, Transport};
 use tokio::sync::mpsc::{Receiver, channel};
 
-/// Longer than anything takes; a test that waits for it has failed.
-pub const LONG: Duration = Duration::from_secs(20);
+/// A timeout that only a failed test reaches.
+pub const TIMEOUT: Duration = Duration::from_secs(20);
 
 pub const TICKET: Ticket = Ticket(7);
 
-/// The longest line that is read.
-pub const LONGEST: usize = 100_000;
+/// The limit for the length of a line.
+pub const MAX_LINE: usize = 100_000;
 
-/// The conductor's side, played by hand.
+/// The conductor's side, scripted by the test.
 #[derive(Debug)]
 pub struct Conductor {
     pub listeners: Listeners,
-    heard: Receiver<ClientEvent>,
+    events: Receiver<ClientEvent>,
     pub senders: BTreeMap<ClientId, ClientSender>,
 }
 
 impl Conductor {
     pub fn start() -> Conductor {
-        let (hearing, heard) = channel(4);
-        let listeners = Listeners::new(hearing, LONGEST);
-        Conductor { listeners, heard, senders: BTreeMap::new() }
+        let (sender, events) = channel(4);
+        let listeners = Listeners::new(sender, MAX_LINE);
+        Conductor { listeners, events, senders: BTreeMap::new() }
     }
 
-    /// Admits `TICKET`: port and secret.
+    /// Opens an endpoint for `TICKET`. Returns its port and secret.
     pub fn stdio(&mut self) -> (u16, String) {
         match self.listeners.open_endpoint(Transport::Stdio, TICKET) {
             Ok(Endpoint::Stdio { port, secret, .. }) => (port, secret),
@@ -45,7 +45,7 @@ impl Conductor {
         }
     }
 
-    /// Admits `TICKET`: where it is, and how.
+    /// Opens an endpoint for `TICKET`. Returns its URL and secret.
     pub fn http(&mut self) -> (String, String) {
         self.http_for(TICKET)
     }
@@ -57,12 +57,12 @@ impl Conductor {
         }
     }
 
-    async fn hear(&mut self) -> ClientEvent {
-        tokio::time::timeout(LONG, self.heard.recv()).await.expect("in time").expect("a call")
+    async fn next_event(&mut self) -> ClientEvent {
+        tokio::time::timeout(TIMEOUT, self.events.recv()).await.expect("in time").expect("a call")
     }
 
-    pub async fn called(&mut self) -> ClientId {
-        match self.hear().await {
+    pub async fn expect_connected(&mut self) -> ClientId {
+        match self.next_event().await {
             ClientEvent::Connected { ticket, client_id, sender } => {
                 assert_eq!(ticket, TICKET);
                 assert!(self.senders.insert(client_id, sender).is_none());
@@ -72,8 +72,8 @@ impl Conductor {
         }
     }
 
-    pub async fn line(&mut self, from: ClientId) -> String {
-        match self.hear().await {
+    pub async fn expect_line(&mut self, from: ClientId) -> String {
+        match self.next_event().await {
             ClientEvent::Line { client_id, line } => {
                 assert_eq!(client_id, from);
                 String::from_utf8(line.to_vec()).unwrap()
@@ -82,21 +82,21 @@ impl Conductor {
         }
     }
 
-    /// Hears that it has left, and says no more.
-    pub async fn hung_up(&mut self, who: ClientId) {
-        match self.hear().await {
-            ClientEvent::Disconnected(client_id) => assert_eq!(client_id, who),
+    /// The client must have disconnected.
+    pub async fn expect_disconnected(&mut self, client: ClientId) {
+        match self.next_event().await {
+            ClientEvent::Disconnected(client_id) => assert_eq!(client_id, client),
             other => panic!("{other:?}"),
         }
-        self.senders.remove(&who);
+        self.senders.remove(&client);
     }
 
-    /// Nothing was heard that was not asked for.
-    pub fn assert_quiet(&mut self) {
-        assert!(self.heard.try_recv().is_err());
+    /// Checks that no event is pending.
+    pub fn assert_no_event(&mut self) {
+        assert!(self.events.try_recv().is_err());
     }
 
-    pub fn say(&self, to: ClientId, line: &str) {
+    pub fn send(&self, to: ClientId, line: &str) {
         assert!(self.senders[&to].send(Bytes::copy_from_slice(line.as_bytes())));
     }
 }

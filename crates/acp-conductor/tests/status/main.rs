@@ -1,11 +1,11 @@
-//! `conductor status`: what it shows of chains that really run, and who can ask them.
+//! `conductor status`: what it shows of running chains, and which users may read it.
 
 #![cfg(unix)]
 
-mod callers;
+mod clients;
 mod list;
-mod place;
-mod shown;
+mod output;
+mod sockets;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,11 +21,11 @@ const INITIALIZE: &str =
 const PROMPT: &str =
     r#"{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"sessionId":"s"}}"#;
 
-/// A grace period that no test lives to see.
-const PATIENT: [&str; 2] = ["--grace", "600"];
+/// A grace period longer than any test.
+const LONG_GRACE: [&str; 2] = ["--grace", "600"];
 
-/// The directories of one test: it sees no conductors of others.
-struct Nook {
+/// The directories of one test, so that it sees only its own conductors.
+struct TestDirectories {
     root: PathBuf,
     /// `XDG_RUNTIME_DIR`.
     runtime: PathBuf,
@@ -33,26 +33,26 @@ struct Nook {
     temporary: PathBuf,
 }
 
-impl Nook {
-    fn new(name: &str) -> Nook {
+impl TestDirectories {
+    fn new(name: &str) -> TestDirectories {
         let root = directory(&format!("status-{name}"));
         let [runtime, temporary] = ["run", "tmp"].map(|it| root.join(it));
         fs::create_dir(&runtime).expect("a directory");
         fs::create_dir(&temporary).expect("a directory");
-        Nook { root, runtime, temporary }
+        TestDirectories { root, runtime, temporary }
     }
 
     fn variables(&self) -> [(&'static str, &Path); 2] {
         [("XDG_RUNTIME_DIR", &self.runtime), ("TMPDIR", &self.temporary)]
     }
 
-    fn test_chain(&self) -> TestChainBuilder {
+    fn new_setup(&self) -> TestChainBuilder {
         self.variables().into_iter().fold(TestChain::builder(PROGRAM), |setup, (name, value)| {
             setup.env(name, value.to_str().expect("UTF-8"))
         })
     }
 
-    /// `conductor` in the same surroundings.
+    /// `conductor` in the same environment.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
         command.args(arguments).envs(self.variables()).stdin(Stdio::null());
@@ -63,43 +63,43 @@ impl Nook {
         self.command(&[&["status"], arguments].concat()).output().expect("the conductor starts")
     }
 
-    /// What it shows to people, with nothing to complain about.
+    /// The text output, without errors.
     fn text(&self) -> String {
         let output = self.status(&[]);
         assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
         String::from_utf8(output.stdout).expect("UTF-8")
     }
 
-    /// The conductors that run.
+    /// The running conductors.
     fn list(&self) -> Vec<Value> {
         let output = self.status(&["--json"]);
         assert!(output.status.success(), "{output:?}");
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
     }
 
-    /// The one that runs.
+    /// The status of the only running conductor.
     fn json(&self) -> Value {
         let mut list = self.list();
         assert_eq!(list.len(), 1, "{list:?}");
         list.remove(0)
     }
 
-    /// Where the sockets are by default.
-    fn directory(&self) -> PathBuf {
+    /// The default directory of the sockets.
+    fn sockets(&self) -> PathBuf {
         self.runtime.join("conductor")
     }
 
-    /// Where they are if that cannot be.
-    fn fallback(&self) -> PathBuf {
+    /// The directory of the sockets when the default cannot be used.
+    fn fallback_sockets(&self) -> PathBuf {
         self.temporary.join(format!("conductor-{}", uid()))
     }
 
     fn socket(&self, conductor: &Conductor) -> PathBuf {
-        self.directory().join(format!("{}.sock", conductor.pid()))
+        self.sockets().join(format!("{}.sock", conductor.pid()))
     }
 }
 
-impl Drop for Nook {
+impl Drop for TestDirectories {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.root);
     }
@@ -118,24 +118,24 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// A chain of a proxy and an agent that stand.
-fn pair(setup: TestChainBuilder) -> (TestChain, ScriptedComponent, ScriptedComponent) {
+/// A chain of a proxy and an agent, after the handshake.
+fn start_pair(setup: TestChainBuilder) -> (TestChain, ScriptedComponent, ScriptedComponent) {
     let mut chain = setup.run_named(&["proxy", "agent"]);
-    let mut components = chain.initialize(&["proxy", "agent"]).into_iter();
-    let (proxy, agent) = (components.next().unwrap(), components.next().unwrap());
+    let mut scripted = chain.initialize(&["proxy", "agent"]).into_iter();
+    let (proxy, agent) = (scripted.next().unwrap(), scripted.next().unwrap());
     (chain, proxy, agent)
 }
 
-/// A chain of one agent that stands.
-fn single(setup: TestChainBuilder) -> (TestChain, ScriptedComponent) {
+/// A chain of one agent, after the handshake.
+fn start_agent(setup: TestChainBuilder) -> (TestChain, ScriptedComponent) {
     let mut chain = setup.run_named(&["agent"]);
     let agent = chain.initialize(&["agent"]).remove(0);
     (chain, agent)
 }
 
-fn end(chain: &mut TestChain, components: &mut [ScriptedComponent]) {
+fn end(chain: &mut TestChain, scripted: &mut [ScriptedComponent]) {
     chain.editor.close();
-    for component in components {
+    for component in scripted {
         assert_eq!(component.next_line(), None);
         component.exit(0);
     }

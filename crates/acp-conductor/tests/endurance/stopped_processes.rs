@@ -1,4 +1,4 @@
-//! Components that are stopped, and a guard that is killed.
+//! Components that are stopped with SIGSTOP, and a reaper that is killed or stopped.
 
 use std::io::Write;
 
@@ -9,16 +9,16 @@ use testkit::test_chain::{
 };
 use testkit::test_client::TestClient;
 
-use crate::deaths::assert_crashed;
-use crate::{agent, component, proxy, start_chain, test_chain};
+use crate::crashes::assert_crashed;
+use crate::{agent, component, new_setup, proxy, start_chain};
 
-/// Who does not read holds up who writes to it; the conductor keeps little.
+/// A component that does not read pauses the sender. The conductor buffers little.
 #[test]
-fn a_proxy_that_is_stopped_holds_the_editor_back_and_goes_on_where_it_was() {
+fn a_stopped_proxy_pauses_the_editor_and_loses_no_message() {
     const COUNT: u64 = 20_000;
     let components =
         [proxy("first"), proxy("second"), component("counting_agent", "counting_agent", &[])];
-    let mut client = TestClient::start(test_chain(), "stopped-proxy", &components);
+    let mut client = TestClient::start(new_setup(), "stopped-proxy", &components);
     let (conductor, stopped) = (client.chain.conductor.pid(), client.pid(1));
     signal(stopped, libc::SIGSTOP);
     let mut input = client.chain.editor.take_stdin();
@@ -42,11 +42,11 @@ fn a_proxy_that_is_stopped_holds_the_editor_back_and_goes_on_where_it_was() {
     assert_eq!(client.chain.conductor.status(), 0);
 }
 
-/// A limit that a healthy component keeps even on a busy machine.
+/// A limit that a healthy component meets even on a busy machine.
 const LIMIT: &str = "4";
 
 #[test]
-fn a_component_that_is_stopped_in_a_prompt_is_replaced() {
+fn a_component_that_is_stopped_during_a_prompt_is_replaced() {
     for number in [1, 3] {
         let name = format!("stopped-in-prompt-{number}");
         let mut client = start_chain(&name, &["--prompt-limit", LIMIT]);
@@ -59,14 +59,14 @@ fn a_component_that_is_stopped_in_a_prompt_is_replaced() {
         assert!(message.contains("restarted") && message.contains("4 s"), "{answer}");
         let name = if number == 1 { "first" } else { "agent" };
         assert_eq!(answer["error"]["data"]["component"], name, "{answer}");
-        assert_gone(pid, "the one that was stopped");
+        assert_gone(pid, "the stopped component");
         client.assert_echo(&session, "after it");
         assert_eq!(client.shut_down(), 0);
     }
 }
 
 #[test]
-fn a_component_that_is_stopped_with_another_request_is_replaced() {
+fn a_component_that_is_stopped_during_another_request_is_replaced() {
     let mut client = start_chain("stopped-in-request", &["--answer-limit", LIMIT]);
     let session = client.new_session();
     signal(client.pid(2), libc::SIGSTOP);
@@ -78,7 +78,7 @@ fn a_component_that_is_stopped_with_another_request_is_replaced() {
 }
 
 #[test]
-fn a_component_that_is_stopped_and_cannot_be_cancelled_is_replaced() {
+fn a_stopped_component_that_ignores_a_cancellation_is_replaced() {
     let mut client = start_chain("stopped-cancelled", &["--cancel-limit", LIMIT]);
     let session = client.new_session();
     let id = client.send_prompt(&session, "wait");
@@ -88,14 +88,14 @@ fn a_component_that_is_stopped_and_cannot_be_cancelled_is_replaced() {
     client.notify("session/cancel", json!({ "sessionId": session }));
     let answer = client.wait_for_answer(id);
     assert_eq!(answer["result"]["stopReason"], "cancelled", "{answer}");
-    assert_gone(pid, "the one that was stopped");
+    assert_gone(pid, "the stopped component");
     client.assert_echo(&session, "after it");
     assert_eq!(client.shut_down(), 0);
 }
 
-/// Nobody is replaced who goes on before the time is over.
+/// A component that continues within the limit is not replaced.
 #[test]
-fn a_component_that_is_stopped_for_a_moment_is_not_replaced() {
+fn a_component_that_is_stopped_briefly_is_not_replaced() {
     for number in 1..=3 {
         let options = ["--prompt-limit", "600", "--answer-limit", "600"];
         let mut client = start_chain(&format!("stopped-shortly-{number}"), &options);
@@ -112,9 +112,9 @@ fn a_component_that_is_stopped_for_a_moment_is_not_replaced() {
     }
 }
 
-/// The process that ends our components when we cannot.
+/// The process that ends the components when the conductor is killed.
 fn reaper_of(conductor: u32) -> u32 {
-    wait_until("there is a reaper", || {
+    wait_until("the reaper has started", || {
         let processes = std::fs::read_dir("/proc").ok()?;
         let mut pids = processes.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok());
         pids.find(|pid: &u32| {
@@ -126,7 +126,7 @@ fn reaper_of(conductor: u32) -> u32 {
 }
 
 #[test]
-fn the_chain_goes_on_without_its_reaper() {
+fn the_chain_works_without_its_reaper() {
     let mut client = start_chain("no-reaper", &[]);
     let session = client.new_session();
     let reaper = reaper_of(client.chain.conductor.pid());
@@ -146,11 +146,11 @@ fn the_chain_goes_on_without_its_reaper() {
     assert!(pids.iter().all(|pid| !is_alive(*pid)));
 }
 
-/// The parent-death signal is left, for the components themselves.
+/// The parent-death signal still ends the components themselves.
 #[test]
-fn without_its_reaper_too_a_conductor_that_is_killed_takes_its_components_with_it() {
+fn components_end_with_a_killed_conductor_even_without_its_reaper() {
     let components = [proxy("first"), agent(&["--deaf"])];
-    let mut client = TestClient::start(test_chain(), "no-reaper-killed", &components);
+    let mut client = TestClient::start(new_setup(), "no-reaper-killed", &components);
     let reaper = reaper_of(client.chain.conductor.pid());
     signal(reaper, libc::SIGKILL);
     assert_gone(reaper, "the reaper");

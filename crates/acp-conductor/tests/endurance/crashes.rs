@@ -1,4 +1,4 @@
-//! Components that die: often, at once, in the middle of something, while they are being restarted.
+//! Components that crash: often, all at once, during a message, or during their restart.
 
 use serde_json::{Value, json};
 use testkit::rpc::wrapped_notification;
@@ -7,79 +7,80 @@ use testkit::test_chain::{
 };
 use testkit::test_client::TestClient;
 
-use crate::{TIRELESS, agent, growth, proxy, start_chain, test_chain, usage};
+use crate::{UNLIMITED_RESTARTS, agent, growth, new_setup, proxy, start_chain, usage};
 
 const MIB: usize = 1024 * 1024;
 
-/// How much the conductor may grow from the tenth death to the hundredth, in KiB.
+/// How much the conductor may grow between the tenth crash and the last, in KiB.
 const SLACK: u64 = 2048;
 
-fn dies_a_hundred_times(number: usize) {
+fn crash_a_hundred_times(number: usize) {
     let mut client = start_chain(&format!("hundred-{number}"), &[]);
     let sessions = [client.new_session(), client.new_session()];
     let conductor = client.chain.conductor.pid();
     let mut before = None;
-    for death in 1..=100 {
+    for crash in 1..=100 {
         client.kill_and_wait_for_restart(number);
         for session in &sessions {
-            client.assert_echo(session, &format!("after death {death}"));
+            client.assert_echo(session, &format!("after crash {crash}"));
         }
-        if death == 10 {
+        if crash == 10 {
             before = Some(usage(conductor));
         }
     }
-    let grown = growth(conductor, before.expect("there were ten"));
+    let grown = growth(conductor, before.expect("there were ten crashes"));
     assert!(grown < SLACK, "the conductor has grown by {grown} KiB");
     assert_eq!(client.component_status(number)["restarts"], 100);
     assert_eq!(client.shut_down(), 0);
 }
 
 #[test]
-fn a_proxy_that_dies_a_hundred_times_costs_nothing() {
-    dies_a_hundred_times(1);
+fn a_proxy_that_crashes_a_hundred_times_leaks_nothing() {
+    crash_a_hundred_times(1);
 }
 
 #[test]
-fn an_agent_that_dies_a_hundred_times_costs_nothing() {
-    dies_a_hundred_times(3);
+fn an_agent_that_crashes_a_hundred_times_leaks_nothing() {
+    crash_a_hundred_times(3);
 }
 
-/// In a prompt each time: the prompt is answered, with what was asked for or with an error that tells.
+/// The component crashes during a prompt. The prompt is answered with its result, or with an error that
+/// names the component.
 #[test]
-fn a_component_that_dies_in_every_prompt_costs_nothing() {
+fn a_component_that_crashes_in_every_prompt_leaks_nothing() {
     let mut client = start_chain("in-prompts", &[]);
     let session = client.new_session();
     let conductor = client.chain.conductor.pid();
     let mut before = None;
-    for death in 1..=60 {
-        let number = death % 3 + 1;
+    for crash in 1..=60 {
+        let number = crash % 3 + 1;
         let restarts = client.component_status(number)["restarts"].clone();
         let id = client.send_prompt(&session, "wait");
         client.wait_for_text(&session, "waiting");
         client.kill(number);
         if number < 3 {
-            // It had passed the question on: the answer comes all the same. And if it dies with the
-            // cancellation in its hands, that comes all the same, too.
+            // It has passed the prompt on, so the answer arrives. A cancellation that it has not passed on
+            // reaches the agent as well.
             client.notify("session/cancel", json!({ "sessionId": session }));
             let answer = client.wait_for_answer(id);
             assert_eq!(answer["result"]["stopReason"], "cancelled", "{answer}");
         } else {
             assert_crashed(&client.wait_for_answer(id), "agent");
         }
-        wait_until("it is restarted", || {
+        wait_until("the component is restarted", || {
             (client.component_status(number)["restarts"] != restarts).then_some(())
         });
         client.assert_echo(&session, "hello");
-        if death == 9 {
+        if crash == 9 {
             before = Some(usage(conductor));
         }
     }
-    let grown = growth(conductor, before.expect("there were nine"));
+    let grown = growth(conductor, before.expect("there were nine crashes"));
     assert!(grown < SLACK, "the conductor has grown by {grown} KiB");
     assert_eq!(client.shut_down(), 0);
 }
 
-/// An error that tells who crashed.
+/// Checks that an answer is an error that names the crashed component.
 pub fn assert_crashed(answer: &Value, component: &str) {
     assert_eq!(answer["error"]["data"]["component"], component, "{answer}");
     let message = answer["error"]["message"].as_str().expect("a message");
@@ -87,7 +88,7 @@ pub fn assert_crashed(answer: &Value, component: &str) {
 }
 
 #[test]
-fn all_components_are_killed_at_once() {
+fn the_chain_survives_when_all_components_are_killed_at_once() {
     let mut client = start_chain("all-at-once", &[]);
     let session = client.new_session();
     for round in 0..10 {
@@ -114,9 +115,9 @@ fn all_components_are_killed_at_once() {
     assert_eq!(client.shut_down(), 0);
 }
 
-/// What arrives is whole, whatever was on its way.
+/// Whatever is under way, each message arrives whole or not at all.
 #[test]
-fn a_component_is_killed_while_long_messages_are_on_their_way_in_both_directions() {
+fn long_messages_arrive_whole_when_a_component_is_killed() {
     let text = "x".repeat(8 * MIB);
     for number in 1..=3 {
         let mut client = start_chain(&format!("long-{number}"), &[]);
@@ -136,12 +137,12 @@ fn a_component_is_killed_while_long_messages_are_on_their_way_in_both_directions
                 );
             }
             for session in &sessions {
-                // Whole, or not at all; what the conductor itself says is not among it.
-                for said in client.take_texts(session) {
-                    assert!(said == text, "{} bytes", said.len());
+                // Whole, or not at all. The conductor's own notices are not among them.
+                for text_received in client.take_texts(session) {
+                    assert!(text_received == text, "{} bytes", text_received.len());
                 }
             }
-            wait_until("there is another one", || {
+            wait_until("another process has started", || {
                 (client.component_status(number)["pid"] != pid).then_some(())
             });
             client.pid(number);
@@ -151,9 +152,9 @@ fn a_component_is_killed_while_long_messages_are_on_their_way_in_both_directions
     }
 }
 
-/// It does not read, so most of the message is still with us when it dies.
+/// The component does not read, so most of the message is still in the conductor when it is killed.
 #[test]
-fn a_component_is_killed_with_half_a_long_message_in_its_pipe() {
+fn a_component_can_be_killed_with_half_a_long_message_in_its_pipe() {
     let text = "x".repeat(8 * MIB);
     for number in 1..=3 {
         let mut client = start_chain(&format!("half-read-{number}"), &[]);
@@ -163,20 +164,20 @@ fn a_component_is_killed_with_half_a_long_message_in_its_pipe() {
         let id = client.send_prompt(&session, &text);
         testkit::test_chain::wait_until_idle(&[client.chain.conductor.pid(), pid]);
         signal(pid, libc::SIGKILL);
-        // Where the machine is slow, nothing of it was in the pipe yet, and it went to the next one.
+        // On a slow machine nothing of the message is in the pipe yet, and it goes to the next process.
         let answer = client.wait_for_answer(id);
         let stopped = &answer["result"]["stopReason"];
         assert!(answer["error"]["code"] == -32603 || stopped == "end_turn", "{answer}");
-        assert!(client.take_texts(&session).iter().all(|said| *said == text));
+        assert!(client.take_texts(&session).iter().all(|it| *it == text));
         client.pid(number);
         client.assert_echo(&session, "short");
         assert_eq!(client.shut_down(), 0);
     }
 }
 
-/// Half a line is dropped, and the next life begins with a line of its own.
+/// Half a line is dropped, and the output of the next process begins with a new line.
 #[test]
-fn a_component_is_killed_in_the_middle_of_a_line() {
+fn half_a_line_of_a_killed_component_is_dropped() {
     let mut client = start_chain("half-line", &[]);
     let session = client.new_session();
     for _ in 0..5 {
@@ -189,86 +190,89 @@ fn a_component_is_killed_in_the_middle_of_a_line() {
     assert_eq!(client.shut_down(), 0);
 }
 
-/// A chain with a scripted component as its proxy, and a session that the proxy knows of.
-fn with_scripted_proxy(name: &str, options: &[&str]) -> (TestClient, ScriptedComponent, String) {
-    let setup = test_chain().option(&TIRELESS).option(options);
-    let components = [setup.scripted_json("scripted").to_string(), agent(&[])];
+/// A chain with a scripted proxy, and a session that the proxy has passed on.
+fn start_with_scripted_proxy(
+    name: &str,
+    options: &[&str],
+) -> (TestClient, ScriptedComponent, String) {
+    let setup = new_setup().option(&UNLIMITED_RESTARTS).option(options);
+    let components = [setup.scripted_json("proxy").to_string(), agent(&[])];
     let mut client = TestClient::start_without_initialize(setup, name, &components);
     let greeting = client
         .send_request("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }));
-    let mut component = client.chain.wait_for_component("scripted");
-    greet(&mut component);
+    let mut proxy = client.chain.wait_for_component("proxy");
+    complete_greeting(&mut proxy);
     assert!(client.wait_for_answer(greeting)["result"].is_object());
     let id = client.send_request("session/new", json!({ "cwd": "/", "mcpServers": [] }));
-    pass_on(&mut component, "session/new");
+    forward(&mut proxy, "session/new");
     let session =
         client.wait_for_answer(id)["result"]["sessionId"].as_str().expect("a session").to_owned();
-    (client, component, session)
+    (client, proxy, session)
 }
 
-/// Passes one request on, and its answer back.
-fn pass_on(component: &mut ScriptedComponent, method: &str) {
-    let asked = component.request(method);
-    component.forward("on", method, &asked["params"].to_string());
+/// Passes one request on, and returns its answer.
+fn forward(proxy: &mut ScriptedComponent, method: &str) {
+    let asked = proxy.request(method);
+    proxy.forward("on", method, &asked["params"].to_string());
     loop {
-        let told = component.message();
-        if told["id"] == "on" && told.get("method").is_none() {
-            return component.answer(&asked, &told["result"].to_string());
+        let message = proxy.message();
+        if message["id"] == "on" && message.get("method").is_none() {
+            return proxy.answer(&asked, &message["result"].to_string());
         }
-        // What is said meanwhile goes to the editor.
-        let inner = &told["params"];
-        component.send(
+        // Other messages go to the editor.
+        let inner = &message["params"];
+        proxy.send(
             &json!({ "jsonrpc": "2.0", "method": inner["method"], "params": inner["params"] })
                 .to_string(),
         );
     }
 }
 
-fn greet(component: &mut ScriptedComponent) {
-    let asked = component.request("proxy/initialize");
-    component.forward("greeting", "initialize", &asked["params"].to_string());
-    let told = component.message();
-    component.answer(&asked, &told["result"].to_string());
+fn complete_greeting(proxy: &mut ScriptedComponent) {
+    let asked = proxy.request("proxy/initialize");
+    proxy.forward("greeting", "initialize", &asked["params"].to_string());
+    let message = proxy.message();
+    proxy.answer(&asked, &message["result"].to_string());
 }
 
 #[test]
-fn a_component_is_killed_again_and_again_while_it_is_restarted() {
-    let (mut client, component, session) = with_scripted_proxy("again", &[]);
-    signal(component.pid, libc::SIGKILL);
-    // It waits until somebody can be spoken to.
+fn a_component_can_be_killed_repeatedly_during_its_restart() {
+    let (mut client, proxy, session) = start_with_scripted_proxy("again", &[]);
+    signal(proxy.pid, libc::SIGKILL);
+    // The prompt waits until a process is ready for it.
     let mut id = None;
     for _ in 0..7 {
-        let mut component = client.chain.wait_for_component("scripted");
-        component.request("proxy/initialize");
+        let mut proxy = client.chain.wait_for_component("proxy");
+        proxy.request("proxy/initialize");
         id.get_or_insert_with(|| client.send_prompt(&session, "hello"));
-        signal(component.pid, libc::SIGKILL);
-        let mut component = client.chain.wait_for_component("scripted");
-        greet(&mut component);
-        component.request("session/new");
-        signal(component.pid, libc::SIGKILL);
-        // It has told nobody of the session; but somebody before it has.
-        let mut component = client.chain.wait_for_component("scripted");
-        greet(&mut component);
-        let asked = component.request("session/new");
-        component.forward("on", "session/new", &asked["params"].to_string());
-        assert_eq!(component.message()["result"]["sessionId"], session);
-        signal(component.pid, libc::SIGKILL);
+        signal(proxy.pid, libc::SIGKILL);
+        let mut proxy = client.chain.wait_for_component("proxy");
+        complete_greeting(&mut proxy);
+        proxy.request("session/new");
+        signal(proxy.pid, libc::SIGKILL);
+        // This process has not passed the session on, but one before it has.
+        let mut proxy = client.chain.wait_for_component("proxy");
+        complete_greeting(&mut proxy);
+        let asked = proxy.request("session/new");
+        proxy.forward("on", "session/new", &asked["params"].to_string());
+        assert_eq!(proxy.message()["result"]["sessionId"], session);
+        signal(proxy.pid, libc::SIGKILL);
     }
-    let mut component = client.chain.wait_for_component("scripted");
-    greet(&mut component);
-    pass_on(&mut component, "session/new");
-    pass_on(&mut component, "session/prompt");
+    let mut proxy = client.chain.wait_for_component("proxy");
+    complete_greeting(&mut proxy);
+    forward(&mut proxy, "session/new");
+    forward(&mut proxy, "session/prompt");
     let answer = client.wait_for_answer(id.expect("a prompt"));
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
     assert_eq!(client.take_texts(&session), ["hello"]);
     assert_eq!(client.component_status(1)["restarts"], 22);
-    component.exit(0);
+    proxy.exit(0);
     client.shut_down();
 }
 
-/// It cannot be started any more: that is a failure like any other.
+/// A program that cannot be started has failed like any other component.
 #[test]
-fn a_program_that_was_removed_meanwhile_is_left_out() {
+fn a_proxy_whose_program_was_removed_is_bypassed() {
     let place = directory("removed");
     let program =
         write_script(&place, "vanishing", &format!("exec '{}'", binary("transparent").display()));
@@ -276,9 +280,9 @@ fn a_program_that_was_removed_meanwhile_is_left_out() {
     let options = ["--restarts", "3/60", "--restart-delay", "0..0"];
     let components = [command, proxy("second"), agent(&[])];
     let mut client =
-        TestClient::start(test_chain().option(&options), "removed-runtime", &components);
+        TestClient::start(new_setup().option(&options), "removed-runtime", &components);
     let session = client.new_session();
-    std::fs::remove_file(&program).expect("it was there");
+    std::fs::remove_file(&program).expect("the file exists");
     client.kill(1);
     let state = client.wait_for_state(1, "bypassed");
     let exit = state["lastExit"].as_str().expect("an end");
@@ -288,21 +292,21 @@ fn a_program_that_was_removed_meanwhile_is_left_out() {
     std::fs::remove_dir_all(place).expect("the directory is ours");
 }
 
-/// The same, but it comes back in time.
+/// The program is missing for a while, and then back.
 #[test]
-fn a_program_that_is_replaced_by_another_file_is_restarted() {
+fn a_proxy_whose_program_was_replaced_is_restarted() {
     let place = directory("replaced");
     let body = format!("exec '{}'", binary("transparent").display());
     let program = write_script(&place, "changing", &body);
     let options = ["--restarts", "1000/60", "--restart-delay", "0.05..0.05"];
     let components = [format!("'{}'", program.display()), agent(&[])];
     let mut client =
-        TestClient::start(test_chain().option(&options), "replaced-runtime", &components);
+        TestClient::start(new_setup().option(&options), "replaced-runtime", &components);
     let session = client.new_session();
-    std::fs::remove_file(&program).expect("it was there");
+    std::fs::remove_file(&program).expect("the file exists");
     let pid = client.pid(1);
     signal(pid, libc::SIGKILL);
-    wait_until("it was tried in vain", || {
+    wait_until("a start has failed", || {
         let state = client.component_status(1);
         state["lastExit"].as_str().filter(|it| it.contains("command not found")).map(|_| ())
     });
@@ -315,63 +319,63 @@ fn a_program_that_is_replaced_by_another_file_is_restarted() {
     std::fs::remove_dir_all(place).expect("the directory is ours");
 }
 
-/// Takes the place of one that was killed: is greeted, and told of the session.
-fn succeed(client: &mut TestClient, name: &str) -> ScriptedComponent {
-    let mut component = client.chain.wait_for_component(name);
-    greet(&mut component);
-    pass_on(&mut component, "session/new");
-    component
+/// Greets the next process of a killed component and replays the session to it.
+fn await_restart(client: &mut TestClient, name: &str) -> ScriptedComponent {
+    let mut proxy = client.chain.wait_for_component(name);
+    complete_greeting(&mut proxy);
+    forward(&mut proxy, "session/new");
+    proxy
 }
 
-/// The one who has the cancellation in its hands when it dies may have come after the prompt had passed,
-/// and so may the one behind it.
+/// The component that holds the cancellation when it is killed, or the component behind it, may have started
+/// after the prompt was passed on.
 #[test]
-fn a_cancellation_is_not_lost_with_one_that_came_after_the_prompt() {
-    for dies in ["upper", "lower"] {
-        let setup = test_chain().option(&TIRELESS);
-        let components = ["upper", "lower"].map(|name| setup.scripted_json(name).to_string());
-        let components: Vec<String> = components.into_iter().chain([agent(&[])]).collect();
+fn a_cancellation_is_not_lost_with_a_proxy_that_started_after_the_prompt() {
+    for killed in ["upper", "lower"] {
+        let setup = new_setup().option(&UNLIMITED_RESTARTS);
+        let scripted = ["upper", "lower"].map(|name| setup.scripted_json(name).to_string());
+        let components: Vec<String> = scripted.into_iter().chain([agent(&[])]).collect();
         let mut client = TestClient::start_without_initialize(
             setup,
-            &format!("cancellation-{dies}"),
+            &format!("cancellation-{killed}"),
             &components,
         );
         let greeting = json!({ "protocolVersion": 1, "clientCapabilities": {} });
         let greeting = client.send_request("initialize", greeting);
         let mut both = ["upper", "lower"].map(|name| client.chain.wait_for_component(name));
-        down_and_up(&mut both, "proxy/initialize", "initialize");
+        forward_through_both(&mut both, "proxy/initialize", "initialize");
         assert!(client.wait_for_answer(greeting)["result"].is_object());
         let id = client.send_request("session/new", json!({ "cwd": "/", "mcpServers": [] }));
-        down_and_up(&mut both, "session/new", "session/new");
+        forward_through_both(&mut both, "session/new", "session/new");
         let session = client.wait_for_answer(id)["result"]["sessionId"].clone();
         let [mut upper, mut lower] = both;
 
         let id = client.send_prompt(session.as_str().expect("a session"), "wait");
-        for component in [&mut upper, &mut lower] {
-            let asked = component.request("session/prompt");
-            component.forward("prompt", "session/prompt", &asked["params"].to_string());
+        for proxy in [&mut upper, &mut lower] {
+            let asked = proxy.request("session/prompt");
+            proxy.forward("prompt", "session/prompt", &asked["params"].to_string());
         }
         // The agent is at work.
         assert_eq!(lower.message()["params"]["method"], "session/update");
         signal(lower.pid, libc::SIGKILL);
-        let mut lower = succeed(&mut client, "lower");
+        let mut lower = await_restart(&mut client, "lower");
 
         let params = json!({ "sessionId": session });
         client.notify("session/cancel", params.clone());
         assert_eq!(upper.message()["method"], "session/cancel");
-        if dies == "upper" {
+        if killed == "upper" {
             signal(upper.pid, libc::SIGKILL);
-            succeed(&mut client, "upper");
+            await_restart(&mut client, "upper");
         } else {
             upper.send(&wrapped_notification("session/cancel", &params.to_string()));
             assert_eq!(lower.message()["method"], "session/cancel");
             signal(lower.pid, libc::SIGKILL);
-            succeed(&mut client, "lower");
-            // It gets the answer of the agent for the one that is gone.
+            await_restart(&mut client, "lower");
+            // The upper proxy receives the agent's answer in place of the killed one's.
             let asked = loop {
-                let told = upper.message();
-                if told["id"] == "prompt" {
-                    break told;
+                let message = upper.message();
+                if message["id"] == "prompt" {
+                    break message;
                 }
             };
             assert_eq!(asked["result"]["stopReason"], "cancelled", "{asked}");
@@ -382,29 +386,30 @@ fn a_cancellation_is_not_lost_with_one_that_came_after_the_prompt() {
     }
 }
 
-/// A request passes two scripted components, and its answer.
-fn down_and_up([upper, lower]: &mut [ScriptedComponent; 2], method: &str, on: &str) {
+/// A request passes two scripted proxies, and so does its answer.
+fn forward_through_both([upper, lower]: &mut [ScriptedComponent; 2], method: &str, on: &str) {
     let mut asked = Vec::new();
-    for component in [&mut *upper, &mut *lower] {
-        let request = component.request(method);
-        component.forward("on", on, &request["params"].to_string());
+    for proxy in [&mut *upper, &mut *lower] {
+        let request = proxy.request(method);
+        proxy.forward("on", on, &request["params"].to_string());
         asked.push(request);
     }
-    for (component, request) in [lower, upper].into_iter().zip(asked.iter().rev()) {
-        let told = component.message();
-        assert_eq!(told["id"], "on", "{told}");
-        component.answer(request, &told["result"].to_string());
+    for (proxy, request) in [lower, upper].into_iter().zip(asked.iter().rev()) {
+        let message = proxy.message();
+        assert_eq!(message["id"], "on", "{message}");
+        proxy.answer(request, &message["result"].to_string());
     }
 }
 
-/// Its own components go with it, and come back with it.
+/// The components of an inner chain end and restart with it.
 #[test]
-fn a_chain_in_the_chain_is_killed() {
+fn an_inner_chain_that_is_killed_is_restarted() {
     let inner =
         ["inner-a", "inner-b"].map(|it| format!("'{}' {it}", binary("transparent").display()));
-    let inner = test_chain().subchain(&inner);
+    let inner = new_setup().subchain(&inner);
     let components = [inner, proxy("second"), agent(&[])];
-    let mut client = TestClient::start(test_chain().option(&TIRELESS), "nested", &components);
+    let mut client =
+        TestClient::start(new_setup().option(&UNLIMITED_RESTARTS), "nested", &components);
     let session = client.new_session();
     for round in 0..5 {
         let children = children_of(client.pid(1));
@@ -413,9 +418,9 @@ fn a_chain_in_the_chain_is_killed() {
         children.into_iter().for_each(|pid| assert_gone(pid, "a component of the inner chain"));
         client.assert_echo(&session, &format!("after round {round}"));
     }
-    // One of its components alone is its own care.
+    // A crash of one of its components is handled inside.
     let inner = client.pid(1);
-    let child = wait_until("it has components", || {
+    let child = wait_until("the inner chain has components", || {
         let mut children = children_of(inner).into_iter();
         children.find(|pid| {
             let words = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -424,10 +429,10 @@ fn a_chain_in_the_chain_is_killed() {
     });
     signal(child, libc::SIGKILL);
     assert_gone(child, "a component of the inner chain");
-    let (said, answer) = client.run_turn(&session, "hello");
-    // It may not have been noticed yet.
+    let (texts, answer) = client.run_turn(&session, "hello");
+    // The inner chain may not have noticed the crash yet.
     if answer["error"].is_null() {
-        assert_eq!(said, ["hello"]);
+        assert_eq!(texts, ["hello"]);
     } else {
         client.assert_echo(&session, "hello");
     }

@@ -1,4 +1,4 @@
-//! A conductor with a small MCP server behind it.
+//! A small MCP server behind the listeners.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,15 @@ use bytes::Bytes;
 use mcp::ClientId;
 use tokio::sync::mpsc::Receiver;
 
-/// Serves everybody who calls until nobody can any more. Gives how many have called, and how many
-/// have hung up.
-pub async fn serve(mut heard: Receiver<ClientEvent>) -> (usize, usize) {
+/// Serves every client until no more can connect. Returns how many have connected and how many have
+/// disconnected.
+pub async fn serve(mut events: Receiver<ClientEvent>) -> (usize, usize) {
     let mut senders: BTreeMap<ClientId, ClientSender> = BTreeMap::new();
-    // Tool calls that wait for a sample: their id, by the id of our own request.
+    // The ids of tool calls that wait for a sample, by the id of the server's own request.
     let mut sampling: BTreeMap<String, Id> = BTreeMap::new();
     let (mut calls, mut ends) = (0, 0);
-    while let Some(heard) = heard.recv().await {
-        match heard {
+    while let Some(event) = events.recv().await {
+        match event {
             ClientEvent::Connected { client_id, sender, .. } => {
                 calls += 1;
                 senders.insert(client_id, sender);
@@ -59,7 +59,7 @@ fn answer(line: &Bytes, sampling: &mut BTreeMap<String, Id>) -> Vec<Message> {
                 .collect();
         }
         Message::Notification(call) if call.is("notifications/initialized") => {
-            // Before the client can have a stream open for it.
+            // Before the client can have opened a stream for it.
             let changed = Message::notification("notifications/tools/list_changed", None);
             return vec![changed];
         }

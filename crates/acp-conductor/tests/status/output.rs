@@ -1,11 +1,11 @@
-//! What is shown of a chain.
+//! What `conductor status` shows of a chain.
 
 use std::process::Stdio;
 
 use serde_json::{Value, json};
 use testkit::test_chain::wait_until;
 
-use crate::{INITIALIZE, Nook, PATIENT, PROMPT, names, pair, single};
+use crate::{INITIALIZE, LONG_GRACE, PROMPT, TestDirectories, names, start_agent, start_pair};
 
 fn signal(pid: u32, signal: i32) {
     // SAFETY: sends a signal to a process that the test has started and that is not reaped yet.
@@ -13,15 +13,15 @@ fn signal(pid: u32, signal: i32) {
 }
 
 #[test]
-fn a_chain_is_shown_with_its_components_and_what_they_owe() {
-    let nook = Nook::new("chain");
-    let (mut chain, mut proxy, mut agent) = pair(nook.test_chain());
+fn a_chain_is_shown_with_its_components_and_open_requests() {
+    let directories = TestDirectories::new("chain");
+    let (mut chain, mut proxy, mut agent) = start_pair(directories.new_setup());
     chain.editor.send(PROMPT);
     proxy.request("session/prompt");
     proxy.forward("down", "session/prompt", "{}");
     agent.request("session/prompt");
 
-    let status = nook.json();
+    let status = directories.json();
     let directory = std::env::current_dir().expect("a directory");
     assert_eq!(status["version"], 1);
     assert_eq!(status["pid"], chain.conductor.pid());
@@ -51,7 +51,7 @@ fn a_chain_is_shown_with_its_components_and_what_they_owe() {
         assert_eq!(component, expected);
     }
 
-    let text = nook.text();
+    let text = directories.text();
     let lines: Vec<Vec<&str>> = text.lines().map(|it| it.split_whitespace().collect()).collect();
     let (conductor, proxy, agent) =
         (chain.conductor.pid().to_string(), proxy.pid.to_string(), agent.pid.to_string());
@@ -66,14 +66,14 @@ fn a_chain_is_shown_with_its_components_and_what_they_owe() {
 
 #[test]
 fn a_chain_is_shown_from_its_start_to_its_end() {
-    let nook = Nook::new("states");
-    let mut chain = nook.test_chain().option(&PATIENT).run_named(&["proxy", "agent"]);
+    let directories = TestDirectories::new("states");
+    let mut chain = directories.new_setup().option(&LONG_GRACE).run_named(&["proxy", "agent"]);
     let states = |status: &Value| {
         let of = |index: usize| status["components"][index]["state"].as_str().unwrap().to_owned();
         [status["state"].as_str().unwrap().to_owned(), of(0), of(1)]
     };
-    // A conductor that waits for its editor is one that runs.
-    let status = wait_until("it can be asked", || nook.list().pop());
+    // A conductor that waits for its editor is running.
+    let status = wait_until("the status is available", || directories.list().pop());
     assert_eq!(states(&status), ["starting", "waiting", "waiting"]);
     assert_eq!(status["components"][0]["pid"], Value::Null);
     assert_eq!(status["components"][0]["uptimeSeconds"], Value::Null);
@@ -82,81 +82,81 @@ fn a_chain_is_shown_from_its_start_to_its_end() {
     let (mut proxy, mut agent) =
         (chain.wait_for_component("proxy"), chain.wait_for_component("agent"));
     let greeting = proxy.request("proxy/initialize");
-    let status = nook.json();
+    let status = directories.json();
     assert_eq!(states(&status), ["starting", "greeting", "waiting"]);
     assert_eq!(status["components"][1]["pid"], agent.pid);
-    assert!(nook.text().contains("  starting  1 open request  in "));
+    assert!(directories.text().contains("  starting  1 open request  in "));
     proxy.forward("down", "initialize", r#"{"protocolVersion":1}"#);
     let asked = agent.request("initialize");
-    assert_eq!(states(&nook.json()), ["starting", "greeting", "greeting"]);
+    assert_eq!(states(&directories.json()), ["starting", "greeting", "greeting"]);
     agent.answer(&asked, r#"{"protocolVersion":1}"#);
     proxy.message();
-    assert_eq!(states(&nook.json()), ["starting", "greeting", "live"]);
+    assert_eq!(states(&directories.json()), ["starting", "greeting", "live"]);
     proxy.answer(&greeting, r#"{"protocolVersion":1}"#);
     chain.editor.message();
-    assert_eq!(states(&nook.json()), ["running", "live", "live"]);
+    assert_eq!(states(&directories.json()), ["running", "live", "live"]);
 
     chain.editor.close();
     assert_eq!(proxy.next_line(), None);
-    let status = nook.json();
+    let status = directories.json();
     assert_eq!(states(&status), ["ending", "live", "live"]);
     proxy.exit(0);
     let status = wait_until("the proxy has ended", || {
-        Some(nook.json()).filter(|status| states(status) == ["ending", "ended", "live"])
+        Some(directories.json()).filter(|status| states(status) == ["ending", "ended", "live"])
     });
     assert_eq!(status["components"][0]["pid"], Value::Null);
     agent.exit(0);
     assert_eq!(chain.conductor.status(), 0);
-    assert_eq!(nook.text(), "No conductor is running.\n");
+    assert_eq!(directories.text(), "No conductor is running.\n");
 }
 
 #[test]
-fn what_a_component_mutters_is_in_its_last_words() {
-    let nook = Nook::new("words");
-    let (_stage, mut agent) = single(nook.test_chain());
+fn the_last_words_are_the_last_lines_of_stderr() {
+    let directories = TestDirectories::new("words");
+    let (_chain, mut agent) = start_agent(directories.new_setup());
     agent.write_stderr("not 30 lines\n");
     for number in 1..=30 {
         agent.write_stderr(&format!("line {number}\n"));
     }
     let words = wait_until("the last line is read", || {
-        let words = nook.json()["components"][0]["lastWords"].take();
+        let words = directories.json()["components"][0]["lastWords"].take();
         let words = words.as_array().expect("a list").clone();
         words.last().is_some_and(|it| it == "line 30").then_some(words)
     });
     let expected: Vec<Value> = (11..=30).map(|number| json!(format!("line {number}"))).collect();
     assert_eq!(words, expected);
-    // It lives: that is for who asks, and not for the table.
-    assert!(!nook.text().contains("line 30"));
+    // The component is alive, so the JSON has its last words and the table does not.
+    assert!(!directories.text().contains("line 30"));
 }
 
 #[test]
-fn how_a_component_ended_is_shown_with_its_last_words() {
-    let nook = Nook::new("exit");
-    let (mut chain, mut proxy, mut agent) = pair(nook.test_chain().option(&PATIENT));
+fn the_end_of_a_component_is_shown_with_its_last_words() {
+    let directories = TestDirectories::new("exit");
+    let (mut chain, mut proxy, mut agent) = start_pair(directories.new_setup().option(&LONG_GRACE));
     chain.editor.send(PROMPT);
     proxy.request("session/prompt");
     proxy.forward("down", "session/prompt", "{}");
     agent.request("session/prompt");
     agent.write_stderr("one\ntwo\nthree\n\x1b[31mout of luck\n");
     agent.exit(3);
-    // The proxy hears of it, and thinks about it.
+    // The proxy has received the error, and has not answered yet.
     assert_eq!(proxy.message()["id"], "down");
-    let status = nook.json();
+    let status = directories.json();
     assert_eq!((&status["state"], &status["openRequests"]), (&json!("ending"), &json!(1)));
     let agent = &status["components"][1];
     assert_eq!((&agent["state"], &agent["pid"]), (&json!("lost"), &Value::Null));
     assert_eq!(agent["uptimeSeconds"], Value::Null);
     assert_eq!(agent["lastExit"], "ended with status 3");
     assert_eq!(agent["exitWords"], json!(["one", "two", "three", "\x1b[31mout of luck"]));
-    let text = nook.text();
-    let told = "\n     last exit: ended with status 3\n       two\n       three\n       ·[31mout of luck\n";
-    assert!(text.ends_with(told), "{text}");
+    let text = directories.text();
+    let expected = "\n     last exit: ended with status 3\n       two\n       three\n       ·[31mout of luck\n";
+    assert!(text.ends_with(expected), "{text}");
 }
 
 #[test]
-fn a_component_that_was_started_again_is_shown_with_the_end_of_its_last_life() {
-    let nook = Nook::new("again");
-    let mut chain = nook.test_chain().run_named(&["old", "agent"]);
+fn a_restarted_component_is_shown_with_its_last_exit() {
+    let directories = TestDirectories::new("again");
+    let mut chain = directories.new_setup().run_named(&["old", "agent"]);
     chain.editor.send(INITIALIZE);
     let mut first = chain.wait_for_component("old");
     first.request("proxy/initialize");
@@ -164,31 +164,31 @@ fn a_component_that_was_started_again_is_shown_with_the_end_of_its_last_life() {
     first.exit(4);
     let mut second = chain.wait_for_component("old");
     second.request("_proxy/initialize");
-    let component = nook.json()["components"][0].take();
+    let component = directories.json()["components"][0].take();
     assert_eq!((&component["restarts"], &component["pid"]), (&json!(1), &json!(second.pid)));
     assert_eq!(component["state"], "greeting");
     assert!(component["uptimeSeconds"].is_number(), "{component}");
     assert_eq!(component["lastExit"], "ended with status 4");
     assert_eq!((&component["exitWords"], &component["lastWords"]), (&json!(["what?"]), &json!([])));
-    let text = nook.text();
+    let text = directories.text();
     assert!(text.contains("\n     last exit: ended with status 4\n       what?\n"), "{text}");
 }
 
 #[test]
-fn what_waits_for_an_agent_that_does_not_read_is_shown() {
-    let nook = Nook::new("queue");
-    let (mut chain, mut agent) = single(nook.test_chain());
+fn the_queue_of_an_agent_that_does_not_read_is_shown() {
+    let directories = TestDirectories::new("queue");
+    let (mut chain, mut agent) = start_agent(directories.new_setup());
     signal(agent.pid, libc::SIGSTOP);
     let long = PROMPT.replace("\"s\"", &format!("\"{}\"", "x".repeat(4 << 20)));
     chain.editor.send(&long);
-    let status = wait_until("all of it waits", || {
-        Some(nook.json()).filter(|status| status["editor"]["paused"] == true)
+    let status = wait_until("the prompt waits", || {
+        Some(directories.json()).filter(|status| status["editor"]["paused"] == true)
     });
     let queue = &status["components"][0]["queue"];
     let bytes = queue["outBytes"].as_u64().expect("a number");
     assert!((1 << 20..5 << 20).contains(&bytes), "{status}");
     assert_eq!((&queue["owes"], &status["openRequests"]), (&json!(1), &json!(1)));
-    let text = nook.text();
+    let text = directories.text();
     assert!(
         text.contains("MiB  1 ") && text.contains("\n  reading from the editor is paused\n"),
         "{text}"
@@ -196,68 +196,68 @@ fn what_waits_for_an_agent_that_does_not_read_is_shown() {
 
     signal(agent.pid, libc::SIGCONT);
     let prompt = agent.request("session/prompt");
-    let status = wait_until("nothing waits", || {
-        Some(nook.json()).filter(|status| status["editor"]["paused"] == false)
+    let status = wait_until("the prompt is read", || {
+        Some(directories.json()).filter(|status| status["editor"]["paused"] == false)
     });
     let expected = json!({"outBytes": 0, "heldMessages": 0, "heldBytes": 0, "owes": 1});
     assert_eq!(status["components"][0]["queue"], expected);
     agent.answer(&prompt, "{}");
     assert_eq!(chain.editor.message()["id"], 1);
-    assert_eq!(nook.json()["components"][0]["queue"]["owes"], 0);
+    assert_eq!(directories.json()["components"][0]["queue"]["owes"], 0);
 }
 
 #[test]
 fn a_components_environment_is_not_shown() {
-    let nook = Nook::new("secret");
-    let setup = nook.test_chain();
+    let directories = TestDirectories::new("secret");
+    let setup = directories.new_setup();
     let mut proxy = setup.scripted_json("proxy");
     proxy["env"] = json!({"TOKEN": "hunter2"});
     let components =
         [proxy.to_string(), format!("KEY=hunter2 {}", setup.scripted_command("agent"))];
     let mut chain = setup.run("agent", &components);
-    let components = chain.initialize(&["proxy", "agent"]);
-    assert_eq!(components[1].start_info["env"]["KEY"], "hunter2");
-    let shown = format!("{}{:?}", nook.text(), nook.list());
+    let scripted = chain.initialize(&["proxy", "agent"]);
+    assert_eq!(scripted[1].start_info["env"]["KEY"], "hunter2");
+    let shown = format!("{}{:?}", directories.text(), directories.list());
     assert!(shown.contains("scripted") && !shown.contains("hunter2"), "{shown}");
     assert!(!shown.contains("TOKEN") && !shown.contains("KEY"), "{shown}");
 }
 
 #[test]
-fn components_in_the_conductors_own_process_have_none_of_their_own() {
-    let nook = Nook::new("resident");
-    let mut chain = nook.test_chain().run("agent", &["sparkle".into(), "demo-agent".into()]);
+fn in_process_components_are_shown_without_a_process_id() {
+    let directories = TestDirectories::new("resident");
+    let mut chain = directories.new_setup().run("agent", &["sparkle".into(), "demo-agent".into()]);
     chain.editor.send(INITIALIZE);
     assert!(chain.editor.message()["result"].is_object());
     chain.editor.send(
         r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/","mcpServers":[]}}"#,
     );
     assert!(chain.editor.message()["result"]["sessionId"].is_string());
-    let status = nook.json();
+    let status = directories.json();
     assert_eq!(status["state"], "running");
     for (index, name) in ["sparkle", "demo-agent"].into_iter().enumerate() {
         let component = &status["components"][index];
         assert_eq!((&component["name"], &component["pid"]), (&json!(name), &Value::Null));
         assert!(component["uptimeSeconds"].is_number(), "{status}");
     }
-    // The tools of the one are used by the other.
-    wait_until("the agent has called", || {
-        (nook.json()["mcp"] == json!({"servers": 1, "clients": 1})).then_some(())
+    // The agent uses the tools of the proxy.
+    wait_until("the agent has connected", || {
+        (directories.json()["mcp"] == json!({"servers": 1, "clients": 1})).then_some(())
     });
     chain.editor.close();
     assert_eq!(chain.conductor.status(), 0);
 }
 
 #[test]
-fn a_chat_can_be_asked_too() {
-    let nook = Nook::new("try");
-    let mut chat = nook.command(&["try"]);
+fn the_chain_of_a_chat_is_shown_as_well() {
+    let directories = TestDirectories::new("try");
+    let mut chat = directories.command(&["try"]);
     let mut chat = chat.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("it starts");
-    let status = wait_until("the chain stands", || {
-        nook.list().pop().filter(|status| status["state"] == "running")
+    let status = wait_until("the chain is up", || {
+        directories.list().pop().filter(|status| status["state"] == "running")
     });
     assert_eq!((&status["pid"], &status["mode"]), (&json!(chat.id()), &json!("agent")));
     assert_eq!(status["components"][1]["name"], "demo-agent");
     drop(chat.stdin.take());
     assert!(wait_until("it ends", || chat.try_wait().expect("wait")).success());
-    assert_eq!(names(&nook.directory()), [""; 0]);
+    assert_eq!(names(&directories.sockets()), [""; 0]);
 }
