@@ -92,6 +92,11 @@ impl KeptBuilds {
         Ok(KeptBuilds { target, _lock: lock })
     }
 
+    /// The path of the target folder.
+    pub fn target(&self) -> &Path {
+        &self.target
+    }
+
     /// Lets a Cargo command build there.
     pub fn apply<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command.env("CARGO_TARGET_DIR", &self.target).env("CARGO_INCREMENTAL", "0")

@@ -6,6 +6,7 @@ mod cache;
 mod demo;
 mod fuzz;
 mod mutants;
+mod packages;
 mod peers;
 mod picture;
 mod platforms;

@@ -9,10 +9,12 @@ use crate::tool::{cargo, run, said};
 
 pub const MACOS: &str = "aarch64-apple-darwin";
 pub const WINDOWS: &str = "x86_64-pc-windows-gnu";
+pub const WASI: &str = "wasm32-wasip1";
 
 /// Makes sure that the standard libraries of the other platforms are there.
 pub fn install() -> Result<(), String> {
-    let missing: Vec<&str> = [MACOS, WINDOWS].into_iter().filter(|it| !is_there(it)).collect();
+    let missing: Vec<&str> =
+        [MACOS, WINDOWS, WASI].into_iter().filter(|it| !is_there(it)).collect();
     if missing.is_empty() {
         return Ok(());
     }

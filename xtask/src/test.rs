@@ -19,7 +19,7 @@ use runner::{Done, Folder, Outcome, Progress, Step, time};
 
 use crate::cache::{Profile, Published, Workshop};
 use crate::tool::{at, cargo, need, run};
-use crate::{demo, fuzz, peers, picture, platforms, replay, tidy, tool, wine};
+use crate::{demo, fuzz, packages, peers, picture, platforms, replay, tidy, tool, wine};
 
 const CARGO_DENY: Published =
     Published { name: "cargo-deny", version: "0.20.2", profile: Profile::Dev };
@@ -45,7 +45,7 @@ const fn release(name: &'static str, about: &'static str) -> Step {
 
 /// All steps. Other people's programs come first: in the first run they take longest. Then everything that only has to
 /// be compiled, and at last the tests: some of them are about speed, so nothing runs beside them.
-const STEPS: [Step; 21] = [
+const STEPS: [Step; 23] = [
     theirs("peers", "build third-party editors, proxies, agents and conductors to test against"),
     theirs("tools", "install cargo-deny and cargo-fuzz"),
     theirs("wine", "install Wine and a C compiler for Windows"),
@@ -56,7 +56,21 @@ const STEPS: [Step; 21] = [
     step("lints", "clippy"),
     step("docs", "rustdoc without warnings"),
     step("build-tests", "build all tests"),
-    kept("platforms", "install the standard libraries of macOS and Windows"),
+    kept("platforms", "install the standard libraries of macOS, Windows and WASI"),
+    Step {
+        needs: &["platforms"],
+        ..kept(
+            "features",
+            "clippy for the SDK on WASI, and for the library without the command line",
+        )
+    },
+    Step {
+        needs: &["fetch"],
+        ..kept(
+            "package",
+            "package each crate, and compile the examples of the guide outside the repository",
+        )
+    },
     Step { needs: &["platforms"], ..kept("macos", "clippy for macOS") },
     Step { needs: &["platforms"], ..kept("windows", "clippy for Windows") },
     Step { needs: &["platforms", "wine"], ..kept("windows-run", "the Windows program under Wine") },
@@ -225,6 +239,8 @@ fn only(name: &str) -> Result<(), String> {
             run(clippy.args(DENY_WARNINGS))
         }
         "platforms" => platforms::install(),
+        "features" => packages::check_features(),
+        "package" => packages::check_packages(),
         "macos" => platforms::lint_macos(),
         "windows" => platforms::lint_windows(),
         "docs" => {

@@ -51,7 +51,7 @@ fn target(path: &Path) -> Result<Option<Target>, String> {
     for file in files.iter().filter(|it| it.extension().is_some_and(|it| it == "rs")) {
         let text = fs::read_to_string(file).map_err(at(file))?;
         target.peers |= text.contains("Peers::load");
-        target.slow |= text.contains("release(\"");
+        target.slow |= text.contains("release_binary(\"");
     }
     Ok(Some(target))
 }
