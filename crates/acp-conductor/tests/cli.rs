@@ -190,7 +190,7 @@ fn an_error_does_not_show_the_environment() {
     let mut chain = test_chain().run("agent", &["TOKEN=hunter2 sh -c 'exit 3'".into()]);
     chain.editor.send(INITIALIZE);
     let line = chain.editor.line();
-    assert!(line.contains("ended with status 3") && !line.contains("hunter2"), "{line}");
+    assert!(line.contains("exited with status 3") && !line.contains("hunter2"), "{line}");
     assert_eq!(chain.conductor.status(), 1);
     assert!(!chain.conductor.stderr().contains("hunter2"));
 }

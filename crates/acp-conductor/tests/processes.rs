@@ -91,7 +91,7 @@ fn children_that_hold_pipes_open_end_with_their_component() {
     agent.request("session/prompt");
     let child = agent.spawn(STUBBORN_CHILD);
     agent.exit(3);
-    assert_reports_failure(&chain.editor.message(), "agent", "ended with status 3", "");
+    assert_reports_failure(&chain.editor.message(), "agent", "exited with status 3", "");
     assert_gone(child, "the child");
     assert_eq!(chain.conductor.status(), 1);
     assert_group_gone(&agent);
@@ -108,7 +108,7 @@ fn an_answer_within_the_grace_period_is_delivered_after_the_editor_disconnected(
     // The refusal shows that the conductor has noticed the disconnected editor.
     agent.send(r#"{"jsonrpc":"2.0","id":7,"method":"fs/read_text_file","params":{}}"#);
     let refused = wait_until_refused(&mut agent);
-    assert_eq!(refused["error"]["message"], "the editor has left and can answer nothing");
+    assert_eq!(refused["error"]["message"], "the editor has disconnected and cannot answer");
     agent.answer(&prompt, r#"{"stopReason":"end_turn"}"#);
     assert_eq!(agent.next_line(), None);
     agent.exit(0);
@@ -123,10 +123,10 @@ fn an_answer_within_the_grace_period_is_delivered_after_the_editor_disconnected(
 fn wait_until_refused(agent: &mut ScriptedComponent) -> Value {
     loop {
         let answer = agent.message();
-        if answer["error"]["message"] == "the editor has left and can answer nothing" {
+        if answer["error"]["message"] == "the editor has disconnected and cannot answer" {
             return answer;
         }
-        assert_eq!(answer["error"]["message"], "the editor has left", "{answer}");
+        assert_eq!(answer["error"]["message"], "the editor has disconnected", "{answer}");
         agent.send(r#"{"jsonrpc":"2.0","id":7,"method":"fs/read_text_file","params":{}}"#);
     }
 }
@@ -140,7 +140,7 @@ fn the_conductor_answers_open_requests_after_the_grace_period() {
     proxy.forward("own", "x/y", "{}");
     agent.request("x/y");
     chain.editor.close();
-    let why = "the conductor is ending; this request was not answered in time";
+    let why = "the conductor is shutting down; this request was not answered in time";
     let answer = chain.editor.message();
     assert_eq!((&answer["id"], &answer["error"]["message"]), (&json!(1), &json!(why)));
     let answer = proxy.message();
@@ -204,7 +204,9 @@ fn assert_shuts_down_on(signal: i32) {
     chain.conductor.signal(signal);
     let answer = chain.editor.message();
     assert_eq!(answer["id"], 1);
-    assert!(answer["error"]["message"].as_str().unwrap().contains("the conductor is ending"));
+    assert!(
+        answer["error"]["message"].as_str().unwrap().contains("the conductor is shutting down")
+    );
     assert_eq!(chain.editor.next_line(), None);
     assert_eq!(chain.conductor.status(), 0);
     assert_eq!(chain.conductor.stderr(), "");
@@ -239,8 +241,8 @@ fn all_components_end_when_the_conductor_is_killed() {
 /// How a component can end, and what the conductor reports.
 fn ends() -> [(Value, &'static str); 3] {
     [
-        (json!({"exit": 3}), "ended with status 3"),
-        (json!({"exit": 0}), "ended with status 0"),
+        (json!({"exit": 3}), "exited with status 3"),
+        (json!({"exit": 0}), "exited with status 0"),
         (json!({"signal": libc::SIGKILL}), "was killed by signal 9 (SIGKILL)"),
     ]
 }
@@ -334,8 +336,8 @@ fn a_request_is_answered_even_if_a_proxy_does_not_pass_the_error_on() {
     agent.exit(3);
     let answer = chain.editor.message();
     assert_eq!(answer["id"], 1);
-    assert_reports_failure(&answer, "agent", "ended with status 3", "");
-    assert_failed(chain, &mut [&mut proxy], "agent 'agent' ended with status 3");
+    assert_reports_failure(&answer, "agent", "exited with status 3", "");
+    assert_failed(chain, &mut [&mut proxy], "agent 'agent' exited with status 3");
 }
 
 /// Checklist 99.
@@ -347,15 +349,15 @@ fn requests_after_the_agent_crashed_are_answered_at_once() {
     proxy.forward("passed on", "session/prompt", "{}");
     agent.request("session/prompt");
     agent.exit(3);
-    assert_reports_failure(&proxy.message(), "agent", "ended with status 3", "");
+    assert_reports_failure(&proxy.message(), "agent", "exited with status 3", "");
     // The agent is gone. The proxy has not answered yet.
     chain.editor.send(r#"{"jsonrpc":"2.0","id":2,"method":"session/new","params":{}}"#);
     let answer = chain.editor.message();
     assert_eq!(answer["id"], 2);
-    assert_reports_failure(&answer, "agent", "ended with status 3", "");
+    assert_reports_failure(&answer, "agent", "exited with status 3", "");
     proxy.answer(&prompt, "{}");
     assert_eq!(chain.editor.line(), r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
-    assert_failed(chain, &mut [&mut proxy], "agent 'agent' ended with status 3");
+    assert_failed(chain, &mut [&mut proxy], "agent 'agent' exited with status 3");
 }
 
 #[test]
@@ -377,8 +379,8 @@ fn the_last_messages_of_a_component_arrive_before_the_error() {
     assert_eq!(chain.editor.line(), r#"{"jsonrpc":"2.0","id":1,"result":"late"}"#);
     let answer = chain.editor.message();
     assert_eq!(answer["id"], 2);
-    assert_reports_failure(&answer, "agent", "ended with status 3", "");
-    assert_failed(chain, &mut [], "agent 'agent' ended with status 3");
+    assert_reports_failure(&answer, "agent", "exited with status 3", "");
+    assert_failed(chain, &mut [], "agent 'agent' exited with status 3");
 }
 
 #[test]
@@ -505,7 +507,7 @@ fn a_flood_on_an_unread_stderr_does_not_block_the_chain() {
     assert_reports_failure(
         &chain.editor.message(),
         "agent",
-        "ended with status 3",
+        "exited with status 3",
         "so many words",
     );
     assert_eq!(chain.editor.next_line(), None);

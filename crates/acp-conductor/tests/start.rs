@@ -63,9 +63,9 @@ fn failures(place: &Path) -> Vec<Failure> {
         fails(named(json!(plain)), "the command is not executable", ""),
         fails(nowhere, "its directory does not exist", ""),
         fails(program("exits", "echo no key found >&2; exit 3"), "with status 3", "no key found"),
-        fails(program("leaves", "exit 0"), "ended with status 0", ""),
+        fails(program("leaves", "exit 0"), "exited with status 0", ""),
         fails(program("killed", "echo ouch >&2; kill -9 $$"), "by signal 9 (SIGKILL)", "ouch"),
-        fails(program("mumbles", mumbles), "ended with status 2", "Welcome to Bad 1.0"),
+        fails(program("mumbles", mumbles), "exited with status 2", "Welcome to Bad 1.0"),
     ];
     failures.push(Failure {
         options: &["--init-timeout", "2"],

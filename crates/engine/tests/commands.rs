@@ -14,7 +14,7 @@ fn a_component_is_restarted_on_command_whatever_its_policy_is() {
             p1     > result #1 {"sessionId":"s"}
             editor < result 4 {"sessionId":"s"}
             restart p1
-            warning about p1: proxy 'p1' (command: run-p1) was ended by a command; it is being restarted
+            warning about p1: proxy 'p1' (command: run-p1) was stopped by a command; it is being restarted
             editor > session/prompt 5 {"sessionId":"s"}
             p1 restarts
             started p1
@@ -38,7 +38,7 @@ fn a_request_that_a_restarted_component_had_is_answered() {
         p1     < session/new #1 {}
         restart p1
         warning about p1: …
-        editor < error 4 …was ended by a command while answering session/new; it stopped and is being restarted; send again…
+        editor < error 4 …was stopped by a command while answering session/new; it stopped and is being restarted; send the request again…
         "##,
     );
 }
@@ -64,7 +64,7 @@ fn a_proxy_is_left_out_on_command() {
         "editor p1 p2 agent",
         r##"
         bypass p1
-        warning about p1: proxy 'p1' (command: run-p1) was ended by a command; it is left out from now on
+        warning about p1: proxy 'p1' (command: run-p1) was stopped by a command; it is bypassed from now on
         editor > a 5 {}
         p2     < a #1 {}
         bypass p1

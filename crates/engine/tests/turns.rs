@@ -58,7 +58,7 @@ fn a_component_that_is_silent_in_a_turn_is_considered_stuck() {
         editor < state running
         time 1899
         time 1900
-        editor < session/update {"sessionId":"s","update":{"sessionUpdate":"state_update","state":"idle","stopReason":"error","error":{"code":-32603,"message":"agent 'agent' (command: run-agent) gave no sign of life for 1 s while it owed session/prompt"}}}
+        editor < session/update {"sessionId":"s","update":{"sessionUpdate":"state_update","state":"idle","stopReason":"error","error":{"code":-32603,"message":"agent 'agent' (command: run-agent) showed no activity for 1 s while it owed an answer to session/prompt"}}}
         finished failed: …
         "##,
     );
@@ -181,7 +181,7 @@ fn the_end_of_a_turn_is_told_when_its_component_dies() {
     play("editor p1 agent+restart", &format!("{turn}{agent}"));
     let proxy = r##"
         p1 exits with signal 9
-        warning about p1: …; it is left out from now on
+        warning about p1: …; it is bypassed from now on
         agent  > state idle
         editor < state idle
     "##;

@@ -1,29 +1,31 @@
-//! The rules for barriers.
+//! Barriers keep messages in order when one of them skips a component.
 //!
-//! A barrier is a request without meaning that is sent through a component. A component that does not know it
-//! passes it on or refuses it; both show that everything delivered before it has come through. What waits
-//! behind the barrier goes on then, so it overtakes nothing.
+//! A barrier is a request, `_conductor/barrier`, that is sent through a component. A component that does
+//! not know the method forwards it or refuses it. Either shows that the component has handled everything
+//! delivered before it. The messages that wait behind the barrier are then released, so they overtake
+//! nothing.
 //!
 //! A barrier ends in one of these ways, always together with the older barriers of the same seat and
 //! direction, in their order:
-//! - The component passes it on or answers it.
-//! - The component passes on or answers something that was delivered after it. So the barrier was swallowed.
-//!   What waits behind it goes on first, then that message.
-//! - The component has said nothing at all for [`LIMIT`], or for [`SHORT_LIMIT`] if it has visibly passed on
-//!   everything that was delivered before the barrier, so that nothing can be overtaken. Time in which the
-//!   component cannot act does not count (see [`Router::restart_barrier_timeout`]).
+//! - The component forwards it or answers it.
+//! - The component forwards or answers a message that was delivered after it. So the component dropped the
+//!   barrier. The messages behind the barrier are released first, then that message is handled.
+//! - The component has sent nothing at all for [`TIMEOUT`]. If it has forwarded everything that was
+//!   delivered before the barrier, nothing can be overtaken and [`SHORT_TIMEOUT`] applies. Time in which
+//!   the component cannot act does not count (see [`Router::restart_barrier_timeout`]).
 //! - The component ends.
 //!
-//! A component that has swallowed a barrier is sent no more of them in this life, unless one comes out late.
-//! What goes around it then waits until everything that was delivered before has been passed on unchanged, or
-//! something later has, or for [`SHORT_LIMIT`] of silence. A component that swallows barriers and also changes
-//! what it passes on may therefore be overtaken.
+//! A component that has dropped a barrier gets no more barriers until it is restarted, unless the barrier
+//! comes out late. Messages that skip this component wait until it has forwarded everything delivered
+//! before them, or something delivered later, or has been silent for [`SHORT_TIMEOUT`]. A component that
+//! drops barriers and also changes the messages it forwards may therefore be overtaken.
 //!
-//! To tell, the router records for the seats that need it what is delivered and not yet passed on ([`DeliveryLog`]).
-//! Only messages with identical params count as passed on; a message of the component's own is no evidence.
+//! To detect all this, the router records for the seats that need it which deliveries have not been
+//! forwarded yet ([`DeliveryLog`]). Only a message with identical params counts as forwarded. A message
+//! that the component created itself is no evidence.
 //!
-//! A barrier of this chain goes no further than the component that it was sent to, however late it comes out.
-//! One of a chain around this one is passed on like any request.
+//! A barrier of this chain is never forwarded beyond the component that it was sent to, however late it
+//! comes out. A barrier of an outer chain is forwarded like any request.
 
 use std::collections::VecDeque;
 use std::hash::Hasher;
@@ -38,59 +40,62 @@ use crate::seat::{Mode, Seat};
 
 pub(crate) const BARRIER: &str = "_conductor/barrier";
 
-/// How long a component may be silent before its barriers are given up, in milliseconds.
-const LIMIT: u64 = 30_000;
+/// How long a component may send nothing before its barriers are given up, in milliseconds.
+const TIMEOUT: u64 = 30_000;
 
-/// The same if nothing can be overtaken, or if the component is known to swallow barriers.
-const SHORT_LIMIT: u64 = 2_000;
+/// The same if no message can be overtaken, or if the component drops barriers.
+const SHORT_TIMEOUT: u64 = 2_000;
 
-/// So many notifications are recorded for a seat and a direction, and twice as many messages.
-const MOST: usize = 1024;
+/// How many notifications are recorded for a seat and direction. Twice as many messages of all kinds are
+/// recorded.
+const MAX_RECORDED: usize = 1024;
 
-/// What is known of one component's way with messages and barriers.
+/// The deliveries to one component and its open barriers.
 #[derive(Debug, Default)]
-pub struct BarrierState {
-    /// Toward the editor and toward the agent.
+pub(crate) struct BarrierState {
+    /// The logs toward the editor and toward the agent.
     logs: [DeliveryLog; 2],
-    /// It has taken the place of another: answers may have to wait behind barriers.
+    /// The component was restarted, so answers may have to wait behind barriers.
     replaced: bool,
-    /// When it last said something, or could not act.
+    /// When the component last sent something, or could not act.
     last_activity: Time,
-    /// It has swallowed a barrier.
-    swallows_barriers: bool,
+    /// The component has dropped a barrier.
+    drops_barriers: bool,
 }
 
-/// What was delivered to a component in one direction, and has not been seen to come out.
+/// The deliveries to a component in one direction that it has not forwarded or answered.
 #[derive(Debug, Default)]
 struct DeliveryLog {
-    /// The place of the next entry.
-    next: u64,
+    /// The sequence number of the last entry.
+    last_sequence: u64,
     entries: VecDeque<(u64, Delivery)>,
     barriers: VecDeque<Barrier>,
 }
 
 #[derive(Debug)]
 enum Delivery {
-    /// A notification, by the hash of method and params.
+    /// A notification, with the hash of its method and params.
     Notification(u64),
     /// Messages that were not recorded, because there are too many.
     Gap,
-    /// A request under this id of ours, with the hash of method and params.
+    /// A request under this id of the conductor, with the hash of its method and params.
     Request(Id, u64),
-    /// The answer to a question with which the component had passed on the question that it owes under this id.
+    /// The answer to a forwarded request. The component can now answer the request that it owes under this
+    /// id.
     Answer(Id),
 }
 
 #[derive(Debug)]
 struct Barrier {
-    place: u64,
+    sequence: u64,
     id: Id,
     at: Time,
-    /// It was really sent; a component that swallows barriers is sent none.
+    /// Whether it was sent. A component that drops barriers is sent none.
     sent: bool,
 }
 
-/// Something that is delivered before the action at `position` (see [`Router::record_deliveries`]).
+/// A delivery that is not an action. It happened before the action at `position` (see
+/// [`Router::record_deliveries`]).
 #[derive(Debug)]
 pub(crate) struct Record {
     position: usize,
@@ -106,19 +111,23 @@ enum RecordKind {
 }
 
 impl DeliveryLog {
-    fn place(&mut self) -> u64 {
-        self.next += 1;
-        self.next
+    fn next_sequence(&mut self) -> u64 {
+        self.last_sequence += 1;
+        self.last_sequence
     }
 
     fn add(&mut self, entry: Delivery) {
-        let most = if matches!(entry, Delivery::Notification(_)) { MOST } else { 2 * MOST };
+        let most = if matches!(entry, Delivery::Notification(_)) {
+            MAX_RECORDED
+        } else {
+            2 * MAX_RECORDED
+        };
         let full = self.entries.len() >= most;
-        let newest = self.barriers.back().map_or(0, |it| it.place);
+        let newest = self.barriers.back().map_or(0, |it| it.sequence);
         let in_gap = matches!(self.entries.back(), Some((at, Delivery::Gap)) if *at > newest);
         if !(full && in_gap) {
-            let place = self.place();
-            self.entries.push_back((place, if full { Delivery::Gap } else { entry }));
+            let sequence = self.next_sequence();
+            self.entries.push_back((sequence, if full { Delivery::Gap } else { entry }));
         }
     }
 
@@ -126,18 +135,19 @@ impl DeliveryLog {
         self.entries.is_empty() && self.barriers.is_empty()
     }
 
-    /// The component has passed on or answered the first entry of this kind. Gives the barriers that were
-    /// sent before it.
+    /// Removes the first entry that passes the test, because the component has forwarded or answered it.
+    /// Returns the barriers that were sent before it.
     fn take_seen(&mut self, test: impl Fn(&Delivery) -> bool) -> Vec<Id> {
         let Some(at) = self.entries.iter().position(|(_, entry)| test(entry)) else {
             return Vec::new();
         };
-        let Some((place, _)) = self.entries.remove(at) else { return Vec::new() };
-        let count = self.barriers.iter().take_while(|it| it.place < place).count();
-        self.take_first(count, place)
+        let Some((sequence, _)) = self.entries.remove(at) else { return Vec::new() };
+        let count = self.barriers.iter().take_while(|it| it.sequence < sequence).count();
+        self.take_first(count, sequence)
     }
 
-    /// The same for a notification. What comes after a gap cannot be told from what is in the gap.
+    /// The same for a notification. A notification after a gap may be one of those in the gap, so it is not
+    /// removed.
     fn take_notification(&mut self, hash: u64) -> Vec<Id> {
         let mut known =
             self.entries.iter().take_while(|(_, entry)| !matches!(entry, Delivery::Gap));
@@ -149,32 +159,32 @@ impl DeliveryLog {
         }
     }
 
-    /// Takes the barriers up to this one.
+    /// Removes the barriers up to this one.
     fn take_through(&mut self, id: &Id) -> Option<Vec<Id>> {
         let at = self.barriers.iter().position(|it| it.id == *id)?;
-        let place = self.barriers[at].place;
-        Some(self.take_first(at + 1, place))
+        let sequence = self.barriers[at].sequence;
+        Some(self.take_first(at + 1, sequence))
     }
 
-    /// Takes the first barriers; what was delivered before `place` has come through then, if it ever will.
-    fn take_first(&mut self, count: usize, place: u64) -> Vec<Id> {
+    /// Removes the first `count` barriers and the entries before `sequence`.
+    fn take_first(&mut self, count: usize, sequence: u64) -> Vec<Id> {
         if count == 0 {
             return Vec::new();
         }
-        self.entries.retain(|(it, _)| *it >= place);
+        self.entries.retain(|(it, _)| *it >= sequence);
         self.barriers.drain(..count).map(|it| it.id).collect()
     }
 
-    /// How many of the oldest barriers have nothing before them that has not come through.
+    /// How many of the oldest barriers have no entry before them.
     fn reached(&self) -> usize {
-        let first = self.entries.front().map_or(u64::MAX, |(place, _)| *place);
-        self.barriers.iter().take_while(|it| it.place < first).count()
+        let first = self.entries.front().map_or(u64::MAX, |(sequence, _)| *sequence);
+        self.barriers.iter().take_while(|it| it.sequence < first).count()
     }
 
-    fn deadline(&self, last_activity: Time, swallows_barriers: bool) -> Option<Time> {
+    fn deadline(&self, last_activity: Time, drops_barriers: bool) -> Option<Time> {
         let oldest = self.barriers.front()?;
-        let short = swallows_barriers || self.reached() > 0;
-        Some(last_activity.max(oldest.at).plus(if short { SHORT_LIMIT } else { LIMIT }))
+        let short = drops_barriers || self.reached() > 0;
+        Some(last_activity.max(oldest.at).plus(if short { SHORT_TIMEOUT } else { TIMEOUT }))
     }
 }
 
@@ -190,71 +200,72 @@ impl BarrierState {
     fn deadline(&self) -> Option<Time> {
         self.logs
             .iter()
-            .filter_map(|log| log.deadline(self.last_activity, self.swallows_barriers))
+            .filter_map(|log| log.deadline(self.last_activity, self.drops_barriers))
             .min()
     }
 
-    /// The component has been silent for too long: takes the barriers that are given up.
+    /// Removes the barriers that have timed out.
     fn expire(&mut self, now: Time) -> Vec<Id> {
         let mut given_up = Vec::new();
         for log in &mut self.logs {
-            if log.deadline(self.last_activity, self.swallows_barriers).is_none_or(|it| it > now) {
+            if log.deadline(self.last_activity, self.drops_barriers).is_none_or(|it| it > now) {
                 continue;
             }
             let count = match log.reached() {
-                count @ 1.. if !self.swallows_barriers => count,
+                count @ 1.. if !self.drops_barriers => count,
                 _ => {
-                    self.swallows_barriers = true;
+                    self.drops_barriers = true;
                     log.barriers.len()
                 }
             };
-            let place = log.barriers[count - 1].place;
-            given_up.extend(log.take_first(count, place));
+            let sequence = log.barriers[count - 1].sequence;
+            given_up.extend(log.take_first(count, sequence));
         }
         given_up
     }
 }
 
 impl Router {
-    /// Tells this chain's barriers from those of other chains. Chains that contain each other need different seeds.
+    /// Sets the number that identifies this chain's barriers. Chains that contain each other need different
+    /// seeds.
     pub fn set_seed(&mut self, seed: u64) {
         self.seed = seed;
     }
 
-    /// A component has said something to others than the router, or it cannot act: its input waits to be
-    /// written or its output to be read. Its silence begins anew.
+    /// Restarts the barrier timeout of a component, because the component has sent something outside the
+    /// router, or because it cannot act: its input is not yet written, or its output is not read.
     pub fn restart_barrier_timeout(&mut self, now: Time, seat: Seat) {
-        if let Some(barriers) = self.barrier_state(seat) {
-            barriers.last_activity = now;
+        if let Some(state) = self.barrier_state(seat) {
+            state.last_activity = now;
         }
     }
 
     fn barrier_state(&mut self, seat: Seat) -> Option<&mut BarrierState> {
-        self.barriers.get_mut(seat.index().checked_sub(1)?)
+        self.barrier_states.get_mut(seat.index().checked_sub(1)?)
     }
 
     pub(crate) fn barrier_deadline(&self) -> Option<Time> {
-        self.barriers.iter().filter_map(BarrierState::deadline).min()
+        self.barrier_states.iter().filter_map(BarrierState::deadline).min()
     }
 
-    /// Another one sits there now, or nobody.
+    /// Clears the log and the barriers of a component that ended.
     pub(crate) fn reset_barriers(&mut self, seat: Seat) {
-        if let Some(barriers) = self.barrier_state(seat) {
-            *barriers = BarrierState { replaced: true, ..BarrierState::default() };
+        if let Some(state) = self.barrier_state(seat) {
+            *state = BarrierState { replaced: true, ..BarrierState::default() };
         }
     }
 
-    /// Whether it is recorded what is delivered to a seat.
+    /// Whether deliveries to a seat are recorded.
     fn records(&self, seat: Seat) -> bool {
         let Some(index) = seat.index().checked_sub(1) else { return false };
-        self.barriers.get(index).is_some_and(|it| it.replaced) || self.has_skip_rules(seat)
+        self.barrier_states.get(index).is_some_and(|it| it.replaced) || self.has_skip_rules(seat)
     }
 
     fn chain_id(&self) -> Id {
         Id::string(&format!("{:x}", self.seed))
     }
 
-    /// Sends a barrier through a component; this goes on when it has come through.
+    /// Sends a barrier through a component. `held` is released when the barrier comes out.
     pub(crate) fn send_barrier(
         &mut self,
         seat: Seat,
@@ -262,11 +273,11 @@ impl Router {
         held: Held,
         cx: &mut Context<'_>,
     ) {
-        let spared = self.is_skipped(seat, toward, &Call::new(BARRIER, Json::EMPTY));
-        let swallows = self.barrier_state(seat).is_some_and(|it| it.swallows_barriers);
-        let sent = !spared && !swallows;
-        let ask = self.own_request(cx.now, seat, toward, BARRIER, Purpose::Barrier(Vec::new()));
-        let id = self.pending.open(ask);
+        let skipped = self.is_skipped(seat, toward, &Call::new(BARRIER, Json::EMPTY));
+        let drops = self.barrier_state(seat).is_some_and(|it| it.drops_barriers);
+        let sent = !skipped && !drops;
+        let request = self.own_request(cx.now, seat, toward, BARRIER, Purpose::Barrier(Vec::new()));
+        let id = self.pending.open(request);
         self.hold_behind(seat, &id, held);
         self.set_shared_barrier(seat, &id, toward);
         let what = RecordKind::Barrier { id: id.clone(), at: cx.now, sent };
@@ -279,18 +290,20 @@ impl Router {
         }
     }
 
-    /// The question that the requester of this one can answer once this one is answered, if that is recorded.
-    pub(crate) fn request_answered_with(&self, ask: &PendingRequest) -> Option<Id> {
-        if self.records(ask.requester) { self.pending.original(ask) } else { None }
+    /// The request that the requester of this one owes and can answer once this one is answered. `None` if
+    /// deliveries to the requester are not recorded.
+    pub(crate) fn request_answered_with(&self, request: &PendingRequest) -> Option<Id> {
+        if self.records(request.requester) { self.pending.original(request) } else { None }
     }
 
-    /// An answer is about to be delivered, with which the component can answer the question `owed`.
+    /// Records that an answer is about to be delivered, with which the component can answer the request
+    /// `owed`.
     pub(crate) fn note_answer(&mut self, to: Seat, toward: Side, owed: Id, actions: &[Action]) {
         let what = RecordKind::Answer(owed);
         self.records.push(Record { position: actions.len(), seat: to, toward, what });
     }
 
-    /// Records what has been delivered, in order: the actions from `first` on.
+    /// Records the deliveries among the actions from `first` on, in order.
     pub(crate) fn record_deliveries(&mut self, actions: &[Action], first: usize) {
         self.end_sharing(&actions[first..]);
         if self.records.is_empty() && !self.chain.seats().any(|seat| self.records(seat)) {
@@ -310,8 +323,8 @@ impl Router {
                 Message::Request { id, call } => Delivery::Request(id.detached(), hash(call)),
                 Message::Response { .. } => continue,
             };
-            if let Some(barriers) = self.barrier_state(*to) {
-                barriers.log(*toward).add(entry);
+            if let Some(state) = self.barrier_state(*to) {
+                state.log(*toward).add(entry);
             }
         }
         records.for_each(|record| self.apply_record(record));
@@ -322,19 +335,19 @@ impl Router {
         if self.pending.request(id).is_none() {
             return;
         }
-        let Some(barriers) = self.barrier_state(seat) else { return };
-        let log = barriers.log(toward);
+        let Some(state) = self.barrier_state(seat) else { return };
+        let log = state.log(toward);
         match what {
             RecordKind::Answer(id) => log.add(Delivery::Answer(id)),
             RecordKind::Barrier { id, at, sent } => {
-                let place = log.place();
-                log.barriers.push_back(Barrier { place, id, at, sent });
+                let sequence = log.next_sequence();
+                log.barriers.push_back(Barrier { sequence, id, at, sent });
             }
         }
     }
 
-    /// A component says something. If it has passed on or answered what was delivered after a barrier, what
-    /// waits behind that barrier goes on now.
+    /// Records a message that a component sent. If it shows that the component has passed a barrier, the
+    /// messages behind that barrier are released now.
     pub(crate) fn observe_message(
         &mut self,
         from: Seat,
@@ -342,37 +355,37 @@ impl Router {
         message: &Message,
         cx: &mut Context<'_>,
     ) {
-        let Some(barriers) = self.barrier_state(from) else { return };
-        barriers.last_activity = cx.now;
-        let swallowed = match message {
-            _ if barriers.logs.iter().all(DeliveryLog::is_empty) => return,
+        let Some(state) = self.barrier_state(from) else { return };
+        state.last_activity = cx.now;
+        let passed = match message {
+            _ if state.logs.iter().all(DeliveryLog::is_empty) => return,
             Message::Notification(call) if call.is(acp::CANCEL_REQUEST) => return,
-            Message::Notification(call) => barriers.log(toward).take_notification(hash(call)),
+            Message::Notification(call) => state.log(toward).take_notification(hash(call)),
             Message::Request { call, .. } => {
                 let hash = hash(call);
-                barriers
+                state
                     .log(toward)
                     .take_seen(|it| matches!(it, Delivery::Request(_, it) if *it == hash))
             }
             Message::Response { id, .. } => {
                 let is_it = |it: &Delivery| matches!(it, Delivery::Request(it, _) | Delivery::Answer(it) if it == id);
-                barriers.logs.iter_mut().flat_map(|log| log.take_seen(is_it)).collect()
+                state.logs.iter_mut().flat_map(|log| log.take_seen(is_it)).collect()
             }
         };
-        barriers.swallows_barriers |= !swallowed.is_empty();
-        self.release_barriers(from, swallowed, cx);
+        state.drops_barriers |= !passed.is_empty();
+        self.release_barriers(from, passed, cx);
     }
 
-    /// Releases what goes around components that are sent no barriers, as soon as nothing is before it.
+    /// Releases messages that skip components without barriers, as soon as no delivery is before them.
     pub(crate) fn release_reached(&mut self, cx: &mut Context<'_>) {
-        for index in 0..self.barriers.len() {
-            let barriers = &mut self.barriers[index];
-            if barriers.logs.iter().all(|log| log.barriers.is_empty()) {
+        for index in 0..self.barrier_states.len() {
+            let state = &mut self.barrier_states[index];
+            if state.logs.iter().all(|log| log.barriers.is_empty()) {
                 continue;
             }
             let seat = Seat(index as u16 + 1);
             let mut reached = Vec::new();
-            for log in &mut barriers.logs {
+            for log in &mut state.logs {
                 let unsent = log.barriers.iter().take(log.reached());
                 let count = unsent.take_while(|it| !it.sent).count();
                 reached.extend(log.take_first(count, 0));
@@ -383,13 +396,13 @@ impl Router {
 
     fn release_barriers(&mut self, seat: Seat, barriers: Vec<Id>, cx: &mut Context<'_>) {
         for id in barriers {
-            if let Some(ask) = self.pending.close(seat, &id) {
-                self.release_behind(seat, ask, cx);
+            if let Some(request) = self.pending.close(seat, &id) {
+                self.release_behind(seat, request, cx);
             }
         }
     }
 
-    /// A barrier comes out of a component. Says whether it goes no further.
+    /// Handles a barrier that comes out of a component. Returns `false` if the request must be forwarded.
     pub(crate) fn on_barrier(
         &mut self,
         from: Seat,
@@ -413,24 +426,25 @@ impl Router {
         true
     }
 
-    /// A barrier has come through, perhaps late.
+    /// Releases the messages behind a barrier that came out of the component, perhaps late.
     pub(crate) fn barrier_through(&mut self, seat: Seat, id: &Id, cx: &mut Context<'_>) {
-        let Some(barriers) = self.barrier_state(seat) else { return };
-        barriers.swallows_barriers = false;
-        let through = barriers.logs.iter_mut().find_map(|log| log.take_through(id));
+        let Some(state) = self.barrier_state(seat) else { return };
+        state.drops_barriers = false;
+        let through = state.logs.iter_mut().find_map(|log| log.take_through(id));
         self.release_barriers(seat, through.unwrap_or_default(), cx);
     }
 
-    /// Gives up the barriers of components that have been silent for too long.
+    /// Gives up the barriers that have timed out.
     pub(crate) fn give_up_barriers(&mut self, cx: &mut Context<'_>) {
-        for index in 0..self.barriers.len() {
-            let (seat, given_up) = (Seat(index as u16 + 1), self.barriers[index].expire(cx.now));
+        for index in 0..self.barrier_states.len() {
+            let (seat, given_up) =
+                (Seat(index as u16 + 1), self.barrier_states[index].expire(cx.now));
             self.release_barriers(seat, given_up, cx);
         }
     }
 }
 
-/// The same for the same method and params, in every run.
+/// A hash of method and params that is the same in every run.
 fn hash(call: &Call) -> u64 {
     let mut hasher = std::hash::DefaultHasher::new();
     hasher.write(call.method.name().as_bytes());
@@ -444,19 +458,19 @@ mod tests {
     use super::*;
 
     fn barrier(log: &mut DeliveryLog, number: u64) -> Id {
-        let (place, id) = (log.place(), Id::from(number));
-        log.barriers.push_back(Barrier { place, id: id.clone(), at: Time(0), sent: true });
+        let (sequence, id) = (log.next_sequence(), Id::from(number));
+        log.barriers.push_back(Barrier { sequence, id: id.clone(), at: Time(0), sent: true });
         id
     }
 
-    /// What was not recorded may be equal to what was recorded later: then nothing is concluded.
+    /// A message in a gap may be equal to one that was recorded later. Then no barrier is released.
     #[test]
-    fn what_is_recorded_is_bounded() {
+    fn the_delivery_log_is_bounded() {
         let mut log = DeliveryLog::default();
-        for n in 0..10 * MOST as u64 {
+        for n in 0..10 * MAX_RECORDED as u64 {
             log.add(Delivery::Notification(n));
         }
-        assert_eq!(log.entries.len(), MOST + 1);
+        assert_eq!(log.entries.len(), MAX_RECORDED + 1);
         let first = barrier(&mut log, 1);
         assert!(log.take_notification(0).is_empty() && log.take_notification(1).is_empty());
         log.add(Delivery::Notification(7));
@@ -466,15 +480,15 @@ mod tests {
         let is_answer = |it: &Delivery| matches!(it, Delivery::Answer(it) if *it == Id::from(9));
         assert_eq!(log.take_seen(is_answer), [first]);
         assert!(log.is_empty());
-        for n in 0..10 * MOST as u64 {
+        for n in 0..10 * MAX_RECORDED as u64 {
             log.add(Delivery::Request(Id::from(n), n));
         }
-        assert_eq!(log.entries.len(), 2 * MOST + 1);
+        assert_eq!(log.entries.len(), 2 * MAX_RECORDED + 1);
         let second = barrier(&mut log, 2);
         log.add(Delivery::Notification(1));
         assert_eq!(log.take_through(&second), Some(vec![second]));
         assert_eq!(log.entries.len(), 1);
-        // The gap after the barrier stays one.
+        // The gap after the barrier stays recorded.
         assert!(log.take_notification(1).is_empty());
     }
 }

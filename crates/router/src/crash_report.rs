@@ -1,4 +1,4 @@
-//! How a component's end is told: who, what command, how, its last words, a remedy.
+//! Describes the end of a component: its name and command, the cause, its last output, and a remedy.
 
 use acp_wire::message::error_object;
 use acp_wire::{Json, code};
@@ -6,11 +6,11 @@ use acp_wire::{Json, code};
 use crate::event::Recovery;
 use crate::seat::{Chain, Exit, ExitCause, Seat};
 
-/// How many of the last words fit in a sentence. All of them are in the error's data.
-const QUOTED: usize = 3;
+/// How many lines of the last output are in the crash report. The error data has all of them.
+const QUOTED_LINES: usize = 3;
 
 impl Chain {
-    /// One readable line.
+    /// The crash report, as one line. `method` is the request that the component had to answer.
     pub fn crash_report(&self, seat: Seat, exit: &Exit, method: Option<&str>) -> String {
         let command = match self.component(seat) {
             Some(component) => format!(" (command: {})", component.command),
@@ -22,20 +22,20 @@ impl Chain {
             }
             _ => String::new(),
         };
-        let words = &exit.last_output[exit.last_output.len().saturating_sub(QUOTED)..];
-        let words = match words {
+        let output = &exit.last_output[exit.last_output.len().saturating_sub(QUOTED_LINES)..];
+        let output = match output {
             [] => String::new(),
-            words => format!("; its last output: {:?}", words.join(" | ")),
+            lines => format!("; its last output: {:?}", lines.join(" | ")),
         };
-        format!("{}{command} {}{during}{words}", self.describe(seat), exit.description())
+        format!("{}{command} {}{during}{output}", self.describe(seat), exit.description())
     }
 
-    /// The error for those who wait for the component.
+    /// The error for requests to a component that is gone.
     pub(crate) fn crash_error(&self, seat: Seat, exit: &Exit, method: Option<&str>) -> Json {
         self.crash_error_with(seat, exit, method, exit.remedy())
     }
 
-    /// The same, when the chain goes on.
+    /// The error for requests to a component that is restarted or bypassed.
     pub(crate) fn recovery_error(
         &self,
         seat: Seat,
@@ -45,9 +45,9 @@ impl Chain {
     ) -> Json {
         let consequence = match recovery {
             Recovery::Restart { .. } => "is being restarted",
-            Recovery::Bypass => "is left out from now on",
+            Recovery::Bypass => "is bypassed from now on",
         };
-        let remedy = format!("it {} and {consequence}; send again", exit.verb());
+        let remedy = format!("it {} and {consequence}; send the request again", exit.verb());
         self.crash_error_with(seat, exit, method, &remedy)
     }
 
@@ -59,7 +59,7 @@ impl Chain {
         remedy: &str,
     ) -> Json {
         let message = format!("{}; {remedy}", self.crash_report(seat, exit, method));
-        let mut data = Object::default();
+        let mut data = ObjectWriter::default();
         data.text("component", self.name(seat));
         if let Some(component) = self.component(seat) {
             data.text("command", &component.command);
@@ -78,9 +78,9 @@ impl Chain {
 
 /// Writes a JSON object.
 #[derive(Default)]
-struct Object(Vec<u8>);
+struct ObjectWriter(Vec<u8>);
 
-impl Object {
+impl ObjectWriter {
     fn key(&mut self, key: &str) {
         self.0.push(if self.0.is_empty() { b'{' } else { b',' });
         acp_wire::json::write_string(key, &mut self.0);

@@ -1,103 +1,161 @@
-//! The closed list of what can happen to a chain, and of what can be done about it.
+//! The router's inputs ([`Event`]) and outputs ([`Action`]).
+//!
+//! Both lists are closed: nothing else can happen to a router, and it can ask for nothing else.
 
 use acp_wire::{Id, Message, Outcome, Side};
 
 use crate::seat::{Exit, Seat};
 
-/// Milliseconds since the chain began. Unlike a clock's own type it can be written down, replayed
-/// and made up by a test.
+/// Milliseconds since the chain started. Unlike [`std::time::Instant`] it can be recorded, replayed and
+/// constructed in tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Time(pub u64);
 
 impl Time {
+    /// The time `milliseconds` later. Saturates instead of overflowing.
     pub fn plus(self, milliseconds: u64) -> Time {
         Time(self.0.saturating_add(milliseconds))
     }
 }
 
-/// What all rules need: the time, and the list of what is to be done.
+/// The state of one call of [`Router::handle`](crate::Router::handle): the current time and the list to
+/// which actions are appended.
 #[derive(Debug)]
 pub(crate) struct Context<'a> {
-    pub now: Time,
-    pub out: &'a mut Vec<Action>,
+    pub(crate) now: Time,
+    pub(crate) out: &'a mut Vec<Action>,
 }
 
-/// What happened.
+/// Something that happened to the chain.
 #[derive(Debug, Clone)]
 pub enum Event {
-    /// `from` sent a message that travels toward `toward`.
-    Arrived { from: Seat, toward: Side, message: Message },
-    /// The same, but `from` has not sent it itself: it was made up in its place, so it says nothing about what
-    /// `from` has read.
-    Supplied { from: Seat, toward: Side, message: Message },
-    /// A component that did not survive its first greeting was started again, with another one.
-    GreetingRetried { seat: Seat, exit: Exit },
-    /// Nothing more will come from `seat`, ever: the chain ends.
-    Closed { seat: Seat, exit: Exit },
-    /// Nothing more will come from who sat at `seat`; the chain goes on, as planned. Of the questions
-    /// that it owed, those in `lost` are lost with it, though it may have passed them on: only it could
-    /// have made use of the answers.
-    Down { seat: Seat, exit: Exit, recovery: Recovery, lost: Vec<Id> },
-    /// Another one has taken the place of who parted, and is to be greeted.
+    /// The peer at `from` sent a message that travels toward `toward`.
+    Arrived {
+        /// The seat of the sender.
+        from: Seat,
+        /// The side toward which the message travels.
+        toward: Side,
+        /// The message, without an envelope.
+        message: Message,
+    },
+    /// The conductor itself creates a message on behalf of the component at `from`.
+    ///
+    /// It is routed like [`Event::Arrived`], but it is no evidence of what the component has read.
+    Supplied {
+        /// The seat on whose behalf the message is sent.
+        from: Seat,
+        /// The side toward which the message travels.
+        toward: Side,
+        /// The message, without an envelope.
+        message: Message,
+    },
+    /// A component exited during its first handshake. It was restarted and gets a different greeting.
+    GreetingRetried {
+        /// The seat of the component.
+        seat: Seat,
+        /// How the previous process ended.
+        exit: Exit,
+    },
+    /// The peer at `seat` is gone and is not replaced. The chain shuts down.
+    Closed {
+        /// The seat of the peer.
+        seat: Seat,
+        /// How the peer ended.
+        exit: Exit,
+    },
+    /// The component at `seat` is down. The chain continues, and `recovery` says how.
+    Down {
+        /// The seat of the component.
+        seat: Seat,
+        /// How the component ended.
+        exit: Exit,
+        /// What happens to the seat next.
+        recovery: Recovery,
+        /// Requests that the component owed and that are answered with an error even if the component had
+        /// forwarded them: only this component could have used the answers.
+        lost: Vec<Id>,
+    },
+    /// A new component was started in the seat of one that was down. It needs `initialize`.
     Restarted(Seat),
-    /// It knows what it must know: it can be spoken to.
+    /// The restarted component is ready for messages. Held messages are delivered to it.
     Resumed(Seat),
-    /// The seat of who parted is left out from now on.
+    /// The seat of a component that was down is removed from the chain.
     Bypassed(Seat),
-    /// The conductor was asked to end.
+    /// The conductor was asked to shut down.
     Stop,
-    /// The [`deadline`](crate::Router::deadline) has come.
+    /// The [`deadline`](crate::Router::deadline) has passed.
     Tick,
 }
 
-/// What becomes of a seat whose component has parted.
+/// What happens to the seat of a component that is down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recovery {
-    /// Another component is started at this time; so many were tried in a row.
+    /// The component is restarted.
     Restart {
+        /// When the next process is started.
         at: Time,
+        /// How many restarts in a row were attempted before.
         attempts: u32,
     },
+    /// The seat is removed from the chain.
     Bypass,
 }
 
-/// What to do, in this order.
+/// Something the caller must do. Actions are performed in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
     /// Start the component of this seat.
     Start(Seat),
-    /// Hand a message that travels toward `toward` to the one who sits at `to`.
-    Deliver { to: Seat, toward: Side, message: Message },
-    /// Who has taken the place of another has answered `initialize`. If it is fit, say what it must
-    /// know and then [`Event::Resumed`].
-    Reinitialized { seat: Seat, outcome: Outcome },
-    /// Tell the people who run this.
+    /// Send a message to a peer.
+    Deliver {
+        /// The seat of the receiver.
+        to: Seat,
+        /// The side toward which the message travels.
+        toward: Side,
+        /// The message, without an envelope.
+        message: Message,
+    },
+    /// A restarted component answered `initialize`.
+    ///
+    /// If the answer is acceptable, the caller replays the set-up requests of the open sessions and then
+    /// reports [`Event::Resumed`].
+    Reinitialized {
+        /// The seat of the component.
+        seat: Seat,
+        /// The component's answer to `initialize`.
+        outcome: Outcome,
+    },
+    /// Write a line to the log.
     Report(Diagnostic),
-    /// The chain is over: write out what is queued, end the components. No action follows.
+    /// The chain has ended. The caller flushes its queues and stops the components. No action follows.
     Finish(Ending),
 }
 
 /// How a chain ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Ending {
-    /// The editor left, or the conductor was asked to end.
+    /// The editor disconnected, or the conductor was asked to shut down.
     Clean,
-    /// A component failed; one readable line says which and why.
+    /// A component failed. The text is a one-line crash report.
     Failed(String),
 }
 
-/// Something worth telling, which concerns one seat.
+/// A log line about one seat.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Diagnostic {
+    /// The severity.
     pub level: Level,
+    /// The seat that the line is about.
     pub seat: Seat,
+    /// The text, without the name of the component.
     pub text: String,
 }
 
+/// The severity of a [`Diagnostic`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
-    /// Somebody broke a rule or something was lost.
+    /// A peer broke a rule of the protocol, or data was lost.
     Warn,
-    /// Harmless, interesting when looking for a fault.
+    /// Harmless. Useful when debugging a chain.
     Debug,
 }

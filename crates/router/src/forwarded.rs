@@ -1,7 +1,8 @@
-//! Which questions of a component are those that it was asked, passed on.
+//! Finds the requests that a component has forwarded.
 //!
-//! A proxy that passes a question on asks its successor the same, or more: with further members, or further
-//! elements. Should it die meanwhile, the answer goes to whoever asked in the first place.
+//! A proxy that forwards a request sends its successor a request with the same params, or with more members
+//! or elements. If the proxy goes down before it answers, the successor's answer goes directly to the
+//! original requester.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -9,105 +10,107 @@ use acp_wire::{Id, Side};
 
 use crate::pending::{Fingerprint, PendingRequest, Purpose};
 
-/// How many bytes may be looked at to find the questions that were passed on with changes. Beyond that they
-/// count as not passed on, and whoever asked is told to send again.
-const MOST_WORK: usize = 32 * 1024 * 1024;
+/// How many bytes are compared at most to find requests that were forwarded with changes. Requests that are
+/// not found within this budget count as not forwarded; their requesters get an error and can send them
+/// again.
+const COMPARE_BUDGET: usize = 32 * 1024 * 1024;
 
-/// What it costs to look at one question, beside its params.
-const EACH: usize = 128;
+/// What the comparison with one request costs, in addition to its params.
+const REQUEST_COST: usize = 128;
 
-/// The questions that a component has asked.
+/// The requests that a component has sent and that are not answered yet.
 pub(crate) struct SentRequests {
-    /// In the order in which they were asked. Those that were taken are gone.
-    asked: VecDeque<Option<(Id, PendingRequest)>>,
-    /// How many were taken from the front.
-    gone: usize,
-    /// Where those stand that ask exactly this.
+    /// In the order in which they were sent. `None` where a request was taken.
+    sent: VecDeque<Option<(Id, PendingRequest)>>,
+    /// How many entries were removed from the front of `sent`.
+    removed: usize,
+    /// The positions of the requests with this digest.
     exact: BTreeMap<Digest, VecDeque<usize>>,
-    work: usize,
+    budget: usize,
 }
 
-/// What a question asks: which way, the method, and the params by length and hash.
+/// The direction, the method, and the length and hash of the params of a request.
 type Digest = (Side, String, usize, u64);
 
-fn digest(ask: &PendingRequest) -> Option<Digest> {
-    let (length, hash) = ask.fingerprint.digest()?;
-    Some((ask.toward, ask.method.clone(), length, hash))
+fn digest(request: &PendingRequest) -> Option<Digest> {
+    let (length, hash) = request.fingerprint.digest()?;
+    Some((request.toward, request.method.clone(), length, hash))
 }
 
 impl SentRequests {
-    pub fn new(asked: Vec<(Id, PendingRequest)>) -> SentRequests {
+    pub(crate) fn new(sent: Vec<(Id, PendingRequest)>) -> SentRequests {
         let mut exact: BTreeMap<Digest, VecDeque<usize>> = BTreeMap::new();
-        for (at, (_, ask)) in asked.iter().enumerate() {
-            if let Some(digest) = digest(ask) {
+        for (at, (_, request)) in sent.iter().enumerate() {
+            if let Some(digest) = digest(request) {
                 exact.entry(digest).or_default().push_back(at);
             }
         }
-        let asked = asked.into_iter().map(Some).collect();
-        SentRequests { asked, gone: 0, exact, work: MOST_WORK }
+        let sent = sent.into_iter().map(Some).collect();
+        SentRequests { sent, removed: 0, exact, budget: COMPARE_BUDGET }
     }
 
-    /// Takes those with which the component has passed on what it owed: exactly the same first, then what asks
-    /// more. `lost` are ids of questions that must not be answered.
-    pub fn take_copies(
+    /// For each request in `owed`, takes the request with which the component has forwarded it. Requests
+    /// with identical params are matched first, then those that extend the original. Requests whose id is
+    /// in `lost` get no match.
+    pub(crate) fn take_copies(
         &mut self,
         owed: &[(Id, PendingRequest)],
         lost: &[Id],
     ) -> Vec<Option<(Id, PendingRequest)>> {
         let lost: BTreeSet<&Id> = lost.iter().collect();
-        let passed = |(id, ask): &(Id, PendingRequest)| {
-            matches!(ask.purpose, Purpose::Forward | Purpose::Initialize { .. })
+        let passed = |(id, request): &(Id, PendingRequest)| {
+            matches!(request.purpose, Purpose::Forward | Purpose::Initialize { .. })
                 && !lost.contains(id)
         };
         let passed: Vec<bool> = owed.iter().map(passed).collect();
-        let same = owed.iter().zip(&passed).map(|((_, ask), passed)| match passed {
-            true => self.take_same(ask),
+        let same = owed.iter().zip(&passed).map(|((_, request), passed)| match passed {
+            true => self.take_same(request),
             false => None,
         });
         let mut copies: Vec<_> = same.collect();
-        for (((_, ask), copy), passed) in owed.iter().zip(&mut copies).zip(passed) {
+        for (((_, request), copy), passed) in owed.iter().zip(&mut copies).zip(passed) {
             if passed && copy.is_none() {
-                *copy = self.take_extended(ask);
+                *copy = self.take_extended(request);
             }
         }
         copies
     }
 
-    /// Takes the oldest one that asks exactly what `original` asks.
+    /// Takes the oldest request with the same method and params as `original`.
     fn take_same(&mut self, original: &PendingRequest) -> Option<(Id, PendingRequest)> {
         let at = self.exact.get_mut(&digest(original)?)?.pop_front()?;
         self.take(at)
     }
 
-    /// Takes the oldest one that asks all that `original` asks.
+    /// Takes the oldest request whose params extend those of `original`.
     fn take_extended(&mut self, original: &PendingRequest) -> Option<(Id, PendingRequest)> {
         let Fingerprint::Params(theirs) = &original.fingerprint else { return None };
-        for at in 0..self.asked.len() {
-            self.work = self.work.checked_sub(EACH)?;
-            let Some((_, ask)) = &self.asked[at] else { continue };
-            let alike = ask.toward == original.toward && ask.method == original.method;
-            if let Fingerprint::Params(ours) = &ask.fingerprint
+        for at in 0..self.sent.len() {
+            self.budget = self.budget.checked_sub(REQUEST_COST)?;
+            let Some((_, request)) = &self.sent[at] else { continue };
+            let alike = request.toward == original.toward && request.method == original.method;
+            if let Fingerprint::Params(ours) = &request.fingerprint
                 && alike
-                && ours.extends_within_budget(theirs, &mut self.work)
+                && ours.extends_within_budget(theirs, &mut self.budget)
             {
-                return self.take(at + self.gone);
+                return self.take(at + self.removed);
             }
         }
         None
     }
 
     fn take(&mut self, at: usize) -> Option<(Id, PendingRequest)> {
-        let taken = self.asked.get_mut(at.checked_sub(self.gone)?)?.take();
-        while let Some(None) = self.asked.front() {
-            self.asked.pop_front();
-            self.gone += 1;
+        let taken = self.sent.get_mut(at.checked_sub(self.removed)?)?.take();
+        while let Some(None) = self.sent.front() {
+            self.sent.pop_front();
+            self.removed += 1;
         }
         taken
     }
 
-    /// Those that were not taken, oldest first.
-    pub fn rest(self) -> impl Iterator<Item = (Id, PendingRequest)> {
-        self.asked.into_iter().flatten()
+    /// The requests that were not taken, oldest first.
+    pub(crate) fn rest(self) -> impl Iterator<Item = (Id, PendingRequest)> {
+        self.sent.into_iter().flatten()
     }
 }
 
@@ -119,7 +122,7 @@ mod tests {
     use crate::event::Time;
     use crate::seat::Seat;
 
-    fn ask(method: &str, params: &str) -> PendingRequest {
+    fn request(method: &str, params: &str) -> PendingRequest {
         PendingRequest {
             requester: Seat(1),
             requester_id: Id::NULL,
@@ -140,33 +143,39 @@ mod tests {
 
     fn pairs(
         owed: Vec<PendingRequest>,
-        asked: Vec<PendingRequest>,
+        sent: Vec<PendingRequest>,
         lost: &[Id],
     ) -> (Vec<Option<Id>>, usize) {
-        let mut asked = SentRequests::new(numbered(asked));
-        let copies = asked.take_copies(&numbered(owed), lost);
-        (copies.into_iter().map(|it| it.map(|(id, _)| id)).collect(), asked.rest().count())
+        let mut sent = SentRequests::new(numbered(sent));
+        let copies = sent.take_copies(&numbered(owed), lost);
+        (copies.into_iter().map(|it| it.map(|(id, _)| id)).collect(), sent.rest().count())
     }
 
     #[test]
-    fn the_same_is_found_before_what_asks_more() {
-        let owed = vec![ask("m", "{}"), ask("m", r#"{"a":1}"#), ask("m", "{}"), ask("n", "{}")];
-        let asked = vec![ask("m", r#"{"a":1}"#), ask("m", "{}"), ask("m", r#"{"b":2}"#)];
+    fn an_identical_request_is_matched_before_an_extended_one() {
+        let owed = vec![
+            request("m", "{}"),
+            request("m", r#"{"a":1}"#),
+            request("m", "{}"),
+            request("n", "{}"),
+        ];
+        let sent = vec![request("m", r#"{"a":1}"#), request("m", "{}"), request("m", r#"{"b":2}"#)];
         let found = [Some(1), Some(0), Some(2), None].map(|it: Option<u64>| it.map(Id::from));
-        assert_eq!(pairs(owed.clone(), asked.clone(), &[]), (found.to_vec(), 0));
-        let (found, rest) = pairs(owed, asked, &[Id::from(0), Id::from(2)]);
+        assert_eq!(pairs(owed.clone(), sent.clone(), &[]), (found.to_vec(), 0));
+        let (found, rest) = pairs(owed, sent, &[Id::from(0), Id::from(2)]);
         assert_eq!((found, rest), (vec![None, Some(Id::from(0)), None, None], 2));
     }
 
     #[test]
-    fn long_params_are_found_if_they_are_the_same() {
+    fn long_params_are_matched_if_they_are_identical() {
         let long = format!(r#"{{"text":"{}"}}"#, "x".repeat(64 * 1024));
         let other = long.replace("text", "tExt");
-        assert!(matches!(ask("m", &long).fingerprint, Fingerprint::Digest { .. }));
-        let (found, _) = pairs(vec![ask("m", &long), ask("m", &other)], vec![ask("m", &long)], &[]);
+        assert!(matches!(request("m", &long).fingerprint, Fingerprint::Digest { .. }));
+        let (found, _) =
+            pairs(vec![request("m", &long), request("m", &other)], vec![request("m", &long)], &[]);
         assert_eq!(found, [Some(Id::from(0)), None]);
-        // One may have been kept as a whole, and the other not.
-        let kept = ask("m", &format!("[1{}]", ",1".repeat(1050)));
+        // The params of one request may be kept, and of the other only the digest.
+        let kept = request("m", &format!("[1{}]", ",1".repeat(1050)));
         let fingerprint =
             Fingerprint::Digest { length: 2103, hash: kept.fingerprint.digest().unwrap().1 };
         let (found, _) =
@@ -174,19 +183,20 @@ mod tests {
         assert_eq!(found, [Some(Id::from(0))]);
     }
 
-    /// Issue 11, item 25: each of these takes minutes if everything is compared with everything.
+    /// Issue 11, item 25: each of these takes minutes if every request is compared with every other.
     #[test]
-    fn many_questions_are_found_in_little_time() {
+    fn many_requests_are_matched_quickly() {
         let many = 5_000;
-        let owed = |it: usize| ask("m", &format!(r#"{{"sessionId":"s","n":{it}}}"#));
+        let owed = |it: usize| request("m", &format!(r#"{{"sessionId":"s","n":{it}}}"#));
         let same: Vec<_> = (0..many).rev().map(owed).collect();
         let (found, rest) = pairs((0..many).map(owed).collect(), same, &[]);
         assert!(found.iter().all(Option::is_some) && rest == 0);
-        let more = |it: usize| ask("m", &format!(r#"{{"n":{it},"sessionId":"s","more":1}}"#));
+        let more = |it: usize| request("m", &format!(r#"{{"n":{it},"sessionId":"s","more":1}}"#));
         let (found, rest) =
             pairs((0..many).map(owed).collect(), (0..many).map(more).collect(), &[]);
         assert!(found.iter().all(Option::is_some) && rest == 0);
-        // In the wrong order and with changes: given up when it takes too long, but nothing is mixed up.
+        // In reverse order and with changes: the search stops at the budget, but no request is matched
+        // wrongly.
         let more: Vec<_> = (0..many).rev().map(more).collect();
         let (found, rest) = pairs((0..many).map(owed).collect(), more, &[]);
         let found: Vec<_> =
@@ -198,14 +208,14 @@ mod tests {
     }
 
     #[test]
-    fn large_questions_with_changes_are_found_in_little_time() {
+    fn large_changed_requests_are_matched_quickly() {
         let params = |it: usize, more: &str| {
             let members = (0..5_500).map(|n| format!(r#""{n}":{it}"#));
             format!("{{{}{more}}}", members.collect::<Vec<_>>().join(","))
         };
-        let owed = (0..12).map(|it| ask("m", &params(it, "")));
-        let asked = (0..12).rev().map(|it| ask("m", &params(it, r#","more":1"#)));
-        let (found, rest) = pairs(owed.collect(), asked.collect(), &[]);
+        let owed = (0..12).map(|it| request("m", &params(it, "")));
+        let sent = (0..12).rev().map(|it| request("m", &params(it, r#","more":1"#)));
+        let (found, rest) = pairs(owed.collect(), sent.collect(), &[]);
         assert!(found.iter().all(Option::is_some) && rest == 0);
     }
 }

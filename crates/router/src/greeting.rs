@@ -1,8 +1,9 @@
 //! The rules for `initialize`.
 //!
-//! The handshake walks down the chain by itself: the editor's `initialize` goes to the first
-//! component, each proxy sends its own to its successor before it answers, and the answers come
-//! back the same way. The router only watches whose turn it is, and repairs what a proxy left out.
+//! The handshake goes down the chain: the editor's `initialize` goes to the first component, each proxy
+//! sends its own `initialize` to its successor before it answers, and the answers come back the same way.
+//! The router records which component must act next. It sends `initialize` to the successor of a proxy that
+//! does not.
 
 use acp_wire::{Call, Id, Message, Outcome, Side, acp, code, guards};
 
@@ -44,7 +45,8 @@ impl Router {
         self.greet(from, id, call, None, cx);
     }
 
-    /// Passes `initialize` on to the component after `before`, in the name of `requester`.
+    /// Forwards `initialize` to the component after `before`. `answer_instead` has the requester and its
+    /// answer, if the component at `before` has answered without sending `initialize` to its successor.
     fn greet(
         &mut self,
         before: Seat,
@@ -75,7 +77,7 @@ impl Router {
                 self.handshake_turn = Some((to, cx.now.plus(self.chain.initialize_timeout)));
             }
             None => {
-                // Our successor's successors may take their time: that is the outer conductor's care.
+                // The outer conductor applies its own timeout to our successor.
                 self.outer.successor_greeted = true;
                 self.handshake_turn = None;
             }
@@ -86,17 +88,17 @@ impl Router {
         self.send_request(requester, call, to, purpose, cx);
     }
 
-    /// A component, or the successor of the last one, has answered `initialize`.
+    /// Handles the answer of a component, or of the last component's successor, to `initialize`.
     pub(crate) fn on_greeted(
         &mut self,
-        ask: PendingRequest,
+        request: PendingRequest,
         outcome: Outcome,
         extras: Option<Box<[u8]>>,
         cx: &mut Context<'_>,
     ) {
-        let seat = ask.responder;
-        let outcome = self.require_object(ask.requester, seat, outcome);
-        let Purpose::Initialize { answer_instead } = ask.purpose else { return };
+        let seat = request.responder;
+        let outcome = self.require_object(request.requester, seat, outcome);
+        let Purpose::Initialize { answer_instead } = request.purpose else { return };
         let outcome = self.take_guard_flag(seat, outcome, cx);
         if let Some(greeted) = self.handshakes.get_mut(seat.index().wrapping_sub(1)) {
             greeted.answer = Some(outcome.detached());
@@ -111,15 +113,21 @@ impl Router {
             _ => None,
         };
         let outcome = match (outcome, params) {
-            // A proxy that answers without having initialised its successor. The oldest documents
-            // describe such proxies, so do its part. (That it is a proxy is its dialect's care.)
+            // The proxy has answered without sending `initialize` to its successor. The oldest documents
+            // describe such proxies, so the router does it for the proxy.
             (Outcome::Result(result), Some(params)) => {
                 self.set_live(cx.now, seat);
                 let text = "answered initialize without initializing its successor".to_owned();
                 cx.out.push(Action::Report(Diagnostic { level: Level::Warn, seat, text }));
                 let kept = answer_instead.unwrap_or(Outcome::Result(result));
                 let call = Call::new(acp::INITIALIZE, params);
-                return self.greet(seat, ask.requester_id, call, Some((ask.requester, kept)), cx);
+                return self.greet(
+                    seat,
+                    request.requester_id,
+                    call,
+                    Some((request.requester, kept)),
+                    cx,
+                );
             }
             (outcome, _) => outcome,
         };
@@ -127,22 +135,21 @@ impl Router {
             (Outcome::Result(_), Some(answer_instead)) => answer_instead,
             (outcome, _) => outcome,
         };
-        // Back to who asked, if it owes an answer of its own: it may have given it already, or have
-        // asked unbidden.
-        self.handshake_turn = match self.state(ask.requester) {
+        // The requester must answer next, unless it has answered already or was not asked.
+        self.handshake_turn = match self.state(request.requester) {
             Some(SeatState::Initializing { .. }) => {
-                Some((ask.requester, cx.now.plus(self.chain.initialize_timeout)))
+                Some((request.requester, cx.now.plus(self.chain.initialize_timeout)))
             }
             _ => self.handshake_turn.filter(|(whose, _)| *whose != seat),
         };
         match &outcome {
             Outcome::Result(result) => {
                 self.set_live(cx.now, seat);
-                if ask.requester == Seat::OUTER {
+                if request.requester == Seat::OUTER {
                     self.outer.v2 = acp::speaks_v2(result);
                 }
             }
-            // It may be greeted again: the editor is free to try once more. Who was live stays so.
+            // The editor may try `initialize` once more. A component that was live stays live.
             Outcome::Error(_) => {
                 if let Some(state @ SeatState::Initializing { .. }) = self.state_mut(seat) {
                     *state = match state.live_since() {
@@ -152,27 +159,27 @@ impl Router {
                 }
             }
         }
-        if let Some(greeted) = self.handshakes.get_mut(ask.requester.index().wrapping_sub(1)) {
+        if let Some(greeted) = self.handshakes.get_mut(request.requester.index().wrapping_sub(1)) {
             greeted.successor_answer = Some(outcome.detached());
         }
         let outcome = match outcome {
             Outcome::Result(result)
-                if ask.requester == Seat::OUTER && self.has_guard_to_announce() =>
+                if request.requester == Seat::OUTER && self.has_guard_to_announce() =>
             {
                 Outcome::Result(guards::set_flag(&result))
             }
-            outcome => self.answer_for(ask.requester, outcome),
+            outcome => self.answer_for(request.requester, outcome),
         };
-        let message = Message::Response { id: ask.requester_id, outcome, extras };
-        cx.out.push(Action::Deliver { to: ask.requester, toward: Side::Editor, message });
+        let message = Message::Response { id: request.requester_id, outcome, extras };
+        cx.out.push(Action::Deliver { to: request.requester, toward: Side::Editor, message });
     }
 
     fn has_guard_to_announce(&self) -> bool {
         self.announces_guards && self.chain.components.iter().any(|it| it.guard)
     }
 
-    /// A component that is a chain may say that it contains a guard: then it is a guard itself, from now on
-    /// and whatever takes its place. Gives its answer without that.
+    /// Removes the guard flag from an answer to `initialize`. A component that is itself a chain sets the
+    /// flag if it contains a guard; the component is then a guard from now on, also after a restart.
     pub(crate) fn take_guard_flag(
         &mut self,
         seat: Seat,
@@ -192,14 +199,14 @@ impl Router {
         let component = self.chain.components.get_mut(index).filter(|it| set && !it.guard);
         if let Some(component) = component {
             component.guard = true;
-            let text = "contains a guard: nothing passes without it".to_owned();
+            let text = "contains a guard, so it must not be bypassed".to_owned();
             cx.out.push(Action::Report(Diagnostic { level: Level::Debug, seat, text }));
         }
         Outcome::Result(rest)
     }
 
-    /// The answer to the `initialize` that a seat has sent to its successor. A proxy does not get what would
-    /// be mistaken for its own word on guards.
+    /// The answer to the `initialize` that a seat sent to its successor. For a proxy the guard flag is
+    /// hidden, since the proxy's own answer would repeat it.
     pub(crate) fn answer_for(&self, seat: Seat, outcome: Outcome) -> Outcome {
         match outcome {
             Outcome::Result(result) if self.is_proxy(seat) => {
@@ -209,19 +216,18 @@ impl Router {
         }
     }
 
-    /// The answer to `initialize`, or an error where a chain could not add to it that it contains a guard.
+    /// The answer to `initialize`, or an error if the guard flag would have to be added to a result that is
+    /// not an object.
     fn require_object(&self, requester: Seat, responder: Seat, outcome: Outcome) -> Outcome {
         let is_added_to = self.is_proxy(requester) || self.has_guard_to_announce();
         match &outcome {
             Outcome::Result(result) if is_added_to && !result.is_object() => {
-                let whose = match responder {
+                let peer = match responder {
                     Seat::OUTER => "the successor of this chain".to_owned(),
                     seat => format!("component '{}'", self.chain.name(seat)),
                 };
-                let text = format!(
-                    "{whose} answered initialize with something that is not an object: a result of \
-                     initialize has to be one"
-                );
+                let text =
+                    format!("{peer} answered initialize with a result that is not a JSON object");
                 Outcome::error(code::INTERNAL_ERROR, &text)
             }
             _ => outcome,
@@ -233,7 +239,7 @@ impl Router {
     }
 
     fn set_live(&mut self, now: Time, seat: Seat) {
-        // Waiting: of two greetings at once, the first was refused.
+        // `Starting`: of two `initialize` requests at once, the first was refused.
         if let Some(state @ (SeatState::Initializing { .. } | SeatState::Starting)) =
             self.state_mut(seat)
         {
@@ -250,7 +256,7 @@ impl Router {
     }
 }
 
-/// The editor's `initialize` as it may go on: with a version, and with one that can be relayed.
+/// The editor's `initialize` with a protocol version that can be forwarded, or the error to answer.
 fn checked_initialize(call: Call) -> Result<Call, Outcome> {
     let Some((params, version)) =
         call.params.as_ref().and_then(|params| Some((params, acp::protocol_version(params)?)))

@@ -1,23 +1,56 @@
-//! The pure core: where messages go, and who sits where.
+//! Decides where each message of a proxy chain goes.
 //!
-//! A [`Router`] is told what happened ([`Event`]) and says what to do ([`Action`]). It waits for
-//! nothing, fails at nothing, and knows no clock: time comes in with each event. The shell around
-//! it (crate `conductor`) reads, writes, starts processes and keeps the time.
+//! A chain is a row of *seats*: the editor (or an outer conductor) at seat 0, proxies after it, and the agent
+//! last. A [`Router`] receives events ([`Event`]) and appends actions ([`Action`]). It performs no I/O and reads
+//! no clock: the caller passes the current [`Time`] with each event. The same events always give the same actions, so a
+//! recorded run can be replayed.
+//!
+//! ```
+//! use acp_wire::{Id, Json, Message, Side};
+//! use router::{Action, Chain, Component, Event, Mode, Router, Seat, Time};
+//!
+//! let mut router = Router::new(Chain {
+//!     mode: Mode::Agent,
+//!     components: vec![Component::new("proxy", "my-proxy"), Component::new("agent", "my-agent")],
+//!     initialize_timeout: 60_000,
+//!     grace: 2_000,
+//!     any_version: false,
+//! });
+//!
+//! // The first message of the editor starts the components and goes to the first one.
+//! let params = Json::parse(r#"{"protocolVersion":1}"#).unwrap();
+//! let message = Message::request(Id::from(7), "initialize", params);
+//! let mut actions = Vec::new();
+//! let event = Event::Arrived { from: Seat::OUTER, toward: Side::Agent, message };
+//! router.handle(Time(0), event, &mut actions);
+//!
+//! assert_eq!(actions[..2], [Action::Start(Seat(1)), Action::Start(Seat(2))]);
+//! let Action::Deliver { to, message, .. } = &actions[2] else { panic!("{actions:?}") };
+//! assert_eq!(*to, Seat(1));
+//! // The router replaces the id. The answer gets the editor's id back.
+//! assert!(matches!(message, Message::Request { id, .. } if *id == Id::string("c:1")));
+//! ```
 //!
 //! # Layout
-//! - [`event`]: the closed list of what can happen and what can be done about it
-//! - [`seat`]: the places of a chain, who sits there and what became of them
-//! - [`pending`]: which questions are open, who asked, who owes the answer
-//! - [`router`]: the rules; `view`: what can be seen of it
+//! In reading order:
+//! - [`event`]: the lists of events and actions
+//! - [`seat`]: the chain, the state of each seat, and how components end
+//! - [`pending`]: the table of requests that wait for an answer
+//! - [`router`]: the routing rules and the shutdown of a chain
+//! - `view`: read access to the router's state
 //! - `greeting`: the rules for `initialize`
-//! - [`absence`]: the rules for a seat whose occupant is replaced or left out
-//! - [`around`]: the rules for messages that go around a component
-//! - `barrier`: the rules for barriers, which keep the order
-//! - `copies`: which questions a component has passed on
-//! - `crash_report`: how a component's end is told
+//! - `forwarded`: finds the requests that a component has forwarded
+//! - [`recovery`]: the rules for a component that is restarted or bypassed
+//! - [`skip`]: the rules for messages that skip a component
+//! - `barrier`: barriers, which keep messages in order when one of them skips a component
+//! - `crash_report`: the text that describes the end of a component
 //!
-//! The router knows three methods, `initialize`, `$/cancel_request` and (for what goes around a component)
-//! `session/update`, and no sessions.
+//! The router acts on three methods, `initialize`, `$/cancel_request` and `session/update`. It knows nothing
+//! of sessions. Whether a component is restarted, bypassed or given up is decided by its caller, the crate
+//! `engine`.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs, unreachable_pub)]
 
 mod barrier;
 mod crash_report;

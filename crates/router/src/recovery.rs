@@ -1,16 +1,16 @@
-//! The rules for a seat whose occupant has left and is replaced, or left out.
+//! The rules for a component that is restarted or bypassed.
 //!
-//! | event | the seat | what is said to it |
+//! | event | the seat | messages for it |
 //! |---|---|---|
-//! | [`Parted`](crate::Event::Down) | is vacant | waits |
-//! | [`Returned`](crate::Event::Restarted) | is sent the `initialize` it was sent before; what it sends to its successor is answered from memory | waits |
-//! | [`Resumed`](crate::Event::Resumed) | is live: it has been told all that it must know | is delivered, in order |
-//! | [`Bypassed`](crate::Event::Bypassed) | is left out | goes to the next seat |
+//! | [`Down`](crate::Event::Down) | has no component | are held |
+//! | [`Restarted`](crate::Event::Restarted) | gets the same `initialize` as before; the `initialize` that it sends to its successor is answered from memory | are held |
+//! | [`Resumed`](crate::Event::Resumed) | is live; its sessions were replayed | are delivered, in order |
+//! | [`Bypassed`](crate::Event::Bypassed) | is removed from the chain | go to the next seat |
 //!
-//! What the one who left owed is answered with an error, unless it had passed the question on as it
-//! was: then the answer of the next one is delivered to who asked in the first place. That answer must
-//! not overtake what the next one said before, which travels through the new occupant. So it waits
-//! until a *barrier* that is sent the same way has come through (see `barrier`).
+//! A request that the component owed is answered with an error, unless the component had forwarded it. Then
+//! the successor's answer is delivered to the original requester. That answer must not overtake messages
+//! that the successor sent before it, which travel through the restarted component. So it waits for a
+//! *barrier* that is sent the same way (see `barrier`).
 
 use std::collections::VecDeque;
 
@@ -22,52 +22,54 @@ use crate::pending::{Fingerprint, PendingRequest, Purpose};
 use crate::router::{Router, answer};
 use crate::seat::{Exit, Seat, SeatState};
 
-/// What a message costs beside its text while it waits.
-const HELD: usize = 256;
+/// The cost of a held message in addition to its text, in bytes.
+const MESSAGE_OVERHEAD: usize = 256;
 
-/// What waits for a seat whose component cannot be sent messages.
+/// The messages held for one seat.
 #[derive(Debug, Clone, Default)]
 pub struct HeldQueue {
     held: VecDeque<Held>,
     bytes: usize,
 }
 
-/// What waits for a seat, or behind a barrier.
+/// A message that is held for a seat or behind a barrier.
 #[derive(Debug, Clone)]
 pub enum Held {
+    /// A request or notification.
     Call(HeldCall),
+    /// An answer.
     Answer(HeldAnswer),
 }
 
-/// A request or a notification on its way.
+/// A request or notification that is being routed.
 #[derive(Debug, Clone)]
 pub struct HeldCall {
     pub(crate) from: Seat,
     pub(crate) toward: Side,
     pub(crate) message: Message,
-    /// The components that it has gone around, in this order (see `around`).
-    pub(crate) past: Vec<Seat>,
+    /// The components that it has skipped, in order (see [`skip`](crate::skip)).
+    pub(crate) skipped: Vec<Seat>,
 }
 
 impl HeldCall {
     pub(crate) fn new(from: Seat, toward: Side, message: Message) -> HeldCall {
-        HeldCall { from, toward, message, past: Vec::new() }
+        HeldCall { from, toward, message, skipped: Vec::new() }
     }
 
-    /// Where it is: at its sender, or at the last component that it has gone around.
+    /// The seat that it has reached: its sender, or the last component that it has skipped.
     pub(crate) fn at(&self) -> Seat {
-        self.past.last().copied().unwrap_or(self.from)
+        self.skipped.last().copied().unwrap_or(self.from)
     }
 }
 
-/// An answer on its way past those who had passed the question on.
+/// An answer that goes past components that had forwarded the request, or that the request skipped.
 #[derive(Debug, Clone)]
 pub struct HeldAnswer {
     from: Seat,
     to: Seat,
     toward: Side,
     via: Vec<Seat>,
-    /// The question of the receiver's own that it can answer with this one (see `barrier`).
+    /// The request that the receiver owes and can answer with this answer (see `barrier`).
     owed: Option<Id>,
     message: Message,
 }
@@ -76,16 +78,16 @@ impl Held {
     pub(crate) fn size(&self) -> usize {
         let (Held::Call(HeldCall { message, .. }) | Held::Answer(HeldAnswer { message, .. })) =
             self;
-        message.size() + HELD
+        message.size() + MESSAGE_OVERHEAD
     }
 
-    /// Does `requester` wait for this to be answered, or for this answer?
+    /// Whether `requester` waits for the answer to this request, or for this answer.
     pub(crate) fn is_awaited_by(&self, requester: Seat) -> bool {
         match self {
-            Held::Call(letter) => {
-                letter.from == requester && matches!(letter.message, Message::Request { .. })
+            Held::Call(held_call) => {
+                held_call.from == requester && matches!(held_call.message, Message::Request { .. })
             }
-            Held::Answer(parcel) => parcel.to == requester,
+            Held::Answer(held_answer) => held_answer.to == requester,
         }
     }
 }
@@ -105,14 +107,14 @@ impl HeldQueue {
 }
 
 impl Router {
-    /// How many messages wait for a seat, or to go around it, and how many bytes they are.
+    /// How many messages are held for a seat or wait to skip it, and their size in bytes.
     pub fn held(&self, seat: Seat) -> (usize, usize) {
         let away = self.held_queue(seat).map_or((0, 0), |it| (it.held.len(), it.bytes));
         let around = self.held_behind_barriers(seat);
         (away.0 + around.0, away.1 + around.1)
     }
 
-    /// Is the component told what it must know, before it can be sent messages?
+    /// Whether the sessions of a restarted component are being replayed.
     pub fn is_replaying(&self, seat: Seat) -> bool {
         matches!(self.state(seat), Some(SeatState::Replaying { .. }))
     }
@@ -130,15 +132,15 @@ impl Router {
         self.held_queues.get_mut(seat.index().checked_sub(1)?).filter(|_| is_recovering)
     }
 
-    /// Keeps a message for a seat that cannot be spoken to; gives it back if it can.
-    pub(crate) fn hold(&mut self, to: Seat, letter: HeldCall) -> Option<HeldCall> {
-        let Some(queue) = self.held_queue_mut(to) else { return Some(letter) };
-        let message = letter.message.detached();
-        queue.hold(Held::Call(HeldCall { message, ..letter }));
+    /// Holds a message for a component that is recovering. Returns the message if the component is not.
+    pub(crate) fn hold(&mut self, to: Seat, held_call: HeldCall) -> Option<HeldCall> {
+        let Some(queue) = self.held_queue_mut(to) else { return Some(held_call) };
+        let message = held_call.message.detached();
+        queue.hold(Held::Call(HeldCall { message, ..held_call }));
         None
     }
 
-    /// The occupant of a seat has left; another will come, or the seat will be left out.
+    /// Handles the end of a component whose chain continues.
     pub(crate) fn on_down(
         &mut self,
         seat: Seat,
@@ -160,14 +162,14 @@ impl Router {
         self.drop_held_of(seat);
         let guard = self.chain.component(seat).is_some_and(|it| it.guard);
         let mut asked = SentRequests::new(self.pending.take_sent_by(seat));
-        // What would have come out of it behind a barrier goes on at once, before anybody is told.
+        // Messages that waited for a barrier through the component are released first.
         let (barriers, owed): (Vec<_>, Vec<_>) = self
             .pending
             .take_owed_by(seat)
             .into_iter()
-            .partition(|(_, ask)| matches!(ask.purpose, Purpose::Barrier(_)));
-        for (_, ask) in barriers {
-            self.release_behind(seat, ask, cx);
+            .partition(|(_, request)| matches!(request.purpose, Purpose::Barrier(_)));
+        for (_, request) in barriers {
+            self.release_behind(seat, request, cx);
         }
         self.reset_barriers(seat);
         let copies = match guard {
@@ -175,87 +177,88 @@ impl Router {
             false => asked.take_copies(&owed, &lost),
         };
         let copies = copies.into_iter().chain(std::iter::repeat(None));
-        for ((_, ask), copy) in owed.into_iter().zip(copies) {
+        for ((_, request), copy) in owed.into_iter().zip(copies) {
             match copy {
-                _ if matches!(ask.purpose, Purpose::Reinitialize | Purpose::Barrier(_)) => {}
-                Some((id, copy)) => self.redirect(seat, ask, &id, copy, cx),
-                None => self.answer_owed(seat, ask, &why, recovery, cx),
+                _ if matches!(request.purpose, Purpose::Reinitialize | Purpose::Barrier(_)) => {}
+                Some((id, copy)) => self.redirect(seat, request, &id, copy, cx),
+                None => self.answer_owed(seat, request, &why, recovery, cx),
             }
         }
-        for (id, ask) in asked.rest() {
-            self.cancel_copy(&id, &ask, cx);
+        for (id, request) in asked.rest() {
+            self.cancel_copy(&id, &request, cx);
         }
     }
 
-    /// A component that is gone had passed a question on: the answer goes to its requester.
+    /// Delivers the answer to a forwarded request to the original requester. `request` is the one that the
+    /// component owed, `copy` the one that it sent to its successor.
     fn redirect(
         &mut self,
         seat: Seat,
-        ask: PendingRequest,
+        request: PendingRequest,
         id: &Id,
         mut copy: PendingRequest,
         cx: &mut Context<'_>,
     ) {
-        // The component may have died with the cancellation in its hands.
-        if ask.cancelled {
+        // The component may have ended before it forwarded the cancellation.
+        if request.cancelled {
             self.cancel_copy(id, &copy, cx);
         }
         let mut via = std::mem::take(&mut copy.via);
         via.push(seat);
-        via.extend(ask.via);
-        let PendingRequest { requester, requester_id, cancelled, purpose, .. } = ask;
+        via.extend(request.via);
+        let PendingRequest { requester, requester_id, cancelled, purpose, .. } = request;
         let cancelled = cancelled || copy.cancelled;
-        let ask = PendingRequest { requester, requester_id, cancelled, purpose, via, ..copy };
-        self.pending.restore(id, ask);
+        let request = PendingRequest { requester, requester_id, cancelled, purpose, via, ..copy };
+        self.pending.restore(id, request);
     }
 
-    /// A component that is gone had not passed a question on.
+    /// Answers a request that the component owed and had not forwarded.
     fn answer_owed(
         &mut self,
         seat: Seat,
-        ask: PendingRequest,
+        request: PendingRequest,
         why: &Exit,
         recovery: Recovery,
         cx: &mut Context<'_>,
     ) {
-        let is_greeting = matches!(ask.purpose, Purpose::Initialize { .. });
+        let is_greeting = matches!(request.purpose, Purpose::Initialize { .. });
         if is_greeting && recovery == Recovery::Bypass {
-            // The next component has answered already, and is not asked twice.
+            // The successor has answered `initialize` already and is not asked again.
             if let Some(outcome) = self.successor_answer(seat) {
                 let outcome = self.answer_for(seat, outcome);
-                return self.on_greeted(ask, outcome, None, cx);
+                return self.on_greeted(request, outcome, None, cx);
             }
-            // No other component has heard of it: it goes to the next one instead.
-            if let Fingerprint::Params(params) = ask.fingerprint {
+            // The component has not forwarded `initialize`, so it goes to the next component.
+            if let Fingerprint::Params(params) = request.fingerprint {
                 let call = Call::new(acp::INITIALIZE, params);
-                let message = Message::Request { id: ask.requester_id, call };
-                self.hold(seat, HeldCall::new(ask.requester, ask.toward, message));
+                let message = Message::Request { id: request.requester_id, call };
+                self.hold(seat, HeldCall::new(request.requester, request.toward, message));
                 return;
             }
         }
-        let error = self.chain.recovery_error(seat, why, Some(&ask.method), recovery);
-        let message = Message::response(ask.requester_id, Outcome::Error(error));
-        let (to, toward) = (ask.requester, ask.toward.opposite());
+        let error = self.chain.recovery_error(seat, why, Some(&request.method), recovery);
+        let message = Message::response(request.requester_id, Outcome::Error(error));
+        let (to, toward) = (request.requester, request.toward.opposite());
         let (via, owed) = (Vec::new(), None);
         self.deliver_answer(HeldAnswer { from: seat, to, toward, via, owed, message }, cx);
     }
 
-    /// What the next one has answered to the `initialize` of a seat.
+    /// The answer of a seat's successor to `initialize`.
     fn successor_answer(&self, seat: Seat) -> Option<Outcome> {
         self.handshake(seat)?.successor_answer.clone()
     }
 
-    /// Nobody waits any more for what this question asks.
-    fn cancel_copy(&self, id: &Id, ask: &PendingRequest, cx: &mut Context<'_>) {
-        let listens = matches!(self.state(ask.responder), Some(SeatState::Live { .. }) | None);
-        if listens && !ask.cancelled {
+    /// Cancels a request of a component that is down, because no peer waits for the answer.
+    fn cancel_copy(&self, id: &Id, request: &PendingRequest, cx: &mut Context<'_>) {
+        let listens = matches!(self.state(request.responder), Some(SeatState::Live { .. }) | None);
+        if listens && !request.cancelled {
             let params = Json::object([("requestId", Some(id.json().clone()))]);
             let message = Message::notification(acp::CANCEL_REQUEST, params);
-            cx.out.push(Action::Deliver { to: ask.responder, toward: ask.toward, message });
+            cx.out.push(Action::Deliver { to: request.responder, toward: request.toward, message });
         }
     }
 
-    /// Another one sits there now: it is greeted as the last one was.
+    /// Sends the `initialize` of the previous component to the restarted one.
     pub(crate) fn on_restarted(&mut self, seat: Seat, cx: &mut Context<'_>) {
         let until = cx.now.plus(self.chain.initialize_timeout);
         match self.state_mut(seat) {
@@ -263,15 +266,15 @@ impl Router {
             _ => return,
         }
         let params = self.handshakes[seat.index() - 1].params.clone();
-        let ask =
+        let request =
             self.own_request(cx.now, seat, Side::Agent, acp::INITIALIZE, Purpose::Reinitialize);
-        let id = self.pending.open(ask);
+        let id = self.pending.open(request);
         let call = Call::new(acp::INITIALIZE, params);
         let message = Message::Request { id, call };
         cx.out.push(Action::Deliver { to: seat, toward: Side::Agent, message });
     }
 
-    /// The next component has answered `initialize`. The core is told, and decides what it must learn.
+    /// Handles the answer of a restarted component to `initialize`. The caller decides what is replayed.
     pub(crate) fn on_reinitialized(&mut self, seat: Seat, outcome: Outcome, cx: &mut Context<'_>) {
         let outcome = self.take_guard_flag(seat, outcome, cx);
         if !self.is_recovering(seat) {
@@ -287,8 +290,8 @@ impl Router {
         cx.out.push(Action::Reinitialized { seat, outcome });
     }
 
-    /// The answer to the `initialize` that a new occupant sends to its successor: the one that the
-    /// last occupant got, so that who is live is not initialized twice.
+    /// The answer to the `initialize` that a restarted component sends to its successor: the answer that
+    /// the previous component got. The successor is live and is not initialized again.
     pub(crate) fn cached_initialize_answer(&self, seat: Seat) -> Option<Outcome> {
         if !self.is_recovering(seat) {
             return None;
@@ -297,12 +300,12 @@ impl Router {
         own.or_else(|| self.handshake(self.neighbour(seat, Side::Agent)?)?.answer.clone())
     }
 
-    /// It can be spoken to: what has waited is delivered.
+    /// Delivers the held messages to the restarted component.
     pub(crate) fn on_resumed(&mut self, seat: Seat, cx: &mut Context<'_>) {
         self.release(seat, SeatState::Live { since: cx.now }, cx);
     }
 
-    /// The chain closes over the gap: what has waited goes to whoever is next.
+    /// Removes the seat from the chain. The held messages go to the next seat.
     pub(crate) fn on_bypassed(&mut self, seat: Seat, cx: &mut Context<'_>) {
         self.release(seat, SeatState::Bypassed, cx);
     }
@@ -314,8 +317,8 @@ impl Router {
         }
         for held in queue.held {
             match held {
-                Held::Call(letter) if letter.past.is_empty() => {
-                    let HeldCall { from, toward, message, .. } = letter;
+                Held::Call(held_call) if held_call.skipped.is_empty() => {
+                    let HeldCall { from, toward, message, .. } = held_call;
                     self.on_message(from, toward, message, cx);
                 }
                 held => self.resume_held(held, cx),
@@ -323,7 +326,7 @@ impl Router {
         }
     }
 
-    /// A seat is gone for good: what waits for it is answered with this error.
+    /// Answers the requests held for a seat with this error.
     pub(crate) fn refuse_held(&mut self, seat: Seat, error: &Json, cx: &mut Context<'_>) {
         let held = self.held_queue_mut(seat).map(|queue| queue.take(|_| true));
         for held in held.into_iter().flatten() {
@@ -331,7 +334,7 @@ impl Router {
         }
     }
 
-    /// The chain ends: what waits anywhere is answered with this error.
+    /// Answers all held requests with this error.
     pub(crate) fn refuse_all_held(&mut self, error: &Json, cx: &mut Context<'_>) {
         let held: Vec<Held> =
             self.held_queues.iter_mut().flat_map(|it| it.take(|_| true)).collect();
@@ -347,17 +350,17 @@ impl Router {
                 answer(from, toward.opposite(), id, outcome, cx);
             }
             Held::Call(_) => {}
-            Held::Answer(parcel) => self.deliver_answer(parcel, cx),
+            Held::Answer(held_answer) => self.deliver_answer(held_answer, cx),
         }
     }
 
-    /// Whether `requester` waits for something that waits for another component to return, or to go around it.
+    /// Whether `requester` waits for a request or answer that is held.
     pub fn waits_for_held(&self, requester: Seat) -> bool {
         let mut held = self.held_queues.iter().flat_map(|queue| &queue.held);
         held.any(|held| held.is_awaited_by(requester)) || self.waits_behind_barrier(requester)
     }
 
-    /// Nobody is left to hear what this seat asked.
+    /// Drops held requests of this seat and held answers for it.
     pub(crate) fn drop_held_of(&mut self, seat: Seat) {
         for queue in self.held_queues.iter_mut() {
             queue.take(|held| held.is_awaited_by(seat));
@@ -365,7 +368,7 @@ impl Router {
         self.take_behind_barriers(|held| held.is_awaited_by(seat));
     }
 
-    /// Takes back a question that waits for a seat; says whether there was one.
+    /// Cancels a held request. Returns whether there was one.
     pub(crate) fn cancel_held(&mut self, from: Seat, id: &Id, cx: &mut Context<'_>) -> bool {
         let is_it = |held: &Held| match held {
             Held::Call(HeldCall {
@@ -379,64 +382,64 @@ impl Router {
             self.held_queues.iter_mut().flat_map(|it| it.take(is_it)).collect();
         found.extend(self.take_behind_barriers(is_it));
         for held in &found {
-            let Held::Call(letter) = held else { continue };
+            let Held::Call(held_call) = held else { continue };
             let outcome = Outcome::error(code::CANCELLED, "the request was cancelled");
-            answer(from, letter.toward.opposite(), id.clone(), outcome, cx);
+            answer(from, held_call.toward.opposite(), id.clone(), outcome, cx);
         }
         !found.is_empty()
     }
 
-    /// An answer has come: it goes to who asked, behind all that its sender said before.
+    /// Forwards an answer to the requester, behind everything that the responder sent before.
     pub(crate) fn on_answer(
         &mut self,
-        ask: PendingRequest,
+        request: PendingRequest,
         outcome: Outcome,
         extras: Option<Box<[u8]>>,
         cx: &mut Context<'_>,
     ) {
-        let owed = self.request_answered_with(&ask);
-        let message = Message::Response { id: ask.requester_id, outcome, extras };
-        let parcel = HeldAnswer {
-            from: ask.responder,
-            to: ask.requester,
-            toward: ask.toward.opposite(),
-            via: ask.via,
+        let owed = self.request_answered_with(&request);
+        let message = Message::Response { id: request.requester_id, outcome, extras };
+        let held_answer = HeldAnswer {
+            from: request.responder,
+            to: request.requester,
+            toward: request.toward.opposite(),
+            via: request.via,
             owed,
             message,
         };
-        self.forward_answer(parcel, cx);
+        self.forward_answer(held_answer, cx);
     }
 
-    pub(crate) fn forward_answer(&mut self, mut parcel: HeldAnswer, cx: &mut Context<'_>) {
-        while let Some(&seat) = parcel.via.first() {
+    pub(crate) fn forward_answer(&mut self, mut held_answer: HeldAnswer, cx: &mut Context<'_>) {
+        while let Some(&seat) = held_answer.via.first() {
             match self.state(seat) {
                 Some(state) if state.is_recovering() => {
-                    parcel.message = parcel.message.detached();
+                    held_answer.message = held_answer.message.detached();
                     if let Some(queue) = self.held_queue_mut(seat) {
-                        queue.hold(Held::Answer(parcel));
+                        queue.hold(Held::Answer(held_answer));
                     }
                     return;
                 }
                 Some(SeatState::Live { .. } | SeatState::Initializing { .. }) => {
-                    parcel.via.remove(0);
-                    let toward = parcel.toward;
-                    return self.send_barrier(seat, toward, Held::Answer(parcel), cx);
+                    held_answer.via.remove(0);
+                    let toward = held_answer.toward;
+                    return self.send_barrier(seat, toward, Held::Answer(held_answer), cx);
                 }
-                _ => drop(parcel.via.remove(0)),
+                _ => drop(held_answer.via.remove(0)),
             }
         }
-        self.deliver_answer(parcel, cx);
+        self.deliver_answer(held_answer, cx);
     }
 
-    /// Hands an answer over. Should its receiver still be learning, it first gets what the sender
-    /// said before.
-    pub(crate) fn deliver_answer(&mut self, parcel: HeldAnswer, cx: &mut Context<'_>) {
-        let HeldAnswer { from, to, toward, owed, message, .. } = parcel;
+    /// Delivers an answer. If messages are held for the receiver, those that the responder sent before are
+    /// delivered first.
+    pub(crate) fn deliver_answer(&mut self, held_answer: HeldAnswer, cx: &mut Context<'_>) {
+        let HeldAnswer { from, to, toward, owed, message, .. } = held_answer;
         let before = |held: &Held| matches!(held, Held::Call(it) if it.at() == from);
         let earlier = self.held_queue_mut(to).map(|queue| queue.take(before));
         for held in earlier.into_iter().flatten() {
-            if let Held::Call(letter) = held {
-                self.deliver_call(letter, to, cx);
+            if let Held::Call(held_call) = held {
+                self.deliver_call(held_call, to, cx);
             }
         }
         if let Some(owed) = owed {

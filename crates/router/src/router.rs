@@ -1,4 +1,4 @@
-//! The rules: where each message goes, and what follows when somebody leaves.
+//! The routing rules: where each message goes, and how a chain shuts down.
 
 use acp_wire::message::error_object;
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
@@ -10,48 +10,49 @@ use crate::recovery::{HeldCall, HeldQueue};
 use crate::seat::{Chain, Exit, ExitCause, Handshake, Role, Seat, SeatState};
 use crate::skip::SkipRules;
 
-/// Decides; never acts. See the crate's documentation.
+/// Decides where messages go. It performs no I/O; see the crate documentation.
 #[derive(Debug)]
 pub struct Router {
     pub(crate) chain: Chain,
-    /// One per component; the outer pipe is `outer`.
+    /// The state of each component's seat. The outer pipe has [`Outer`].
     pub(crate) states: Vec<SeatState>,
-    /// By component: how the last one in its seat ended.
+    /// For each component: how the last process in its seat ended.
     pub(crate) exits: Vec<Option<Exit>>,
-    /// By component: what waits for it.
+    /// For each component: messages held while it is recovering.
     pub(crate) held_queues: Vec<HeldQueue>,
     pub(crate) handshakes: Vec<Handshake>,
     pub(crate) outer: Outer,
     pub(crate) pending: PendingRequests,
     pub(crate) phase: Phase,
-    /// Whose move it is in the handshake, and until when.
+    /// During a handshake: the seat that must act next, and until when.
     pub(crate) handshake_turn: Option<(Seat, Time)>,
-    /// By component: what is known of its way with barriers (see `barrier`).
-    pub(crate) barriers: Vec<BarrierState>,
-    /// What was delivered by the event at hand, beside its actions.
+    /// For each component: its deliveries and open barriers (see `barrier`).
+    pub(crate) barrier_states: Vec<BarrierState>,
+    /// Deliveries of the current event that are not actions.
     pub(crate) records: Vec<Record>,
-    /// Tells this chain from others.
+    /// Identifies the barriers of this chain.
     pub(crate) seed: u64,
-    /// This chain is a component of another one, which is told whether it contains a guard.
+    /// Whether the answer to the outer `initialize` says that the chain contains a guard.
     pub(crate) announces_guards: bool,
-    /// By component: what goes around it (see `around`).
+    /// For each component: which messages skip it (see `skip`).
     pub(crate) skip_rules: Vec<SkipRules>,
 }
 
-/// What is known of the outer pipe.
+/// The state of the outer pipe.
 #[derive(Debug, Default)]
 pub(crate) struct Outer {
-    /// It has sent a first, valid `initialize`: the components are started.
+    /// It sent a valid `initialize`, and the components were started.
     pub started: bool,
-    /// In proxy mode: our last component has initialised its successor there.
+    /// In proxy mode: the last component has sent `initialize` to its successor, which is behind the outer
+    /// pipe.
     pub successor_greeted: bool,
-    /// The handshake settled on ACP v2, where a null id is an error.
+    /// The handshake agreed on ACP v2, where a null id is an error.
     pub v2: bool,
-    /// It will send nothing more, so it can answer nothing.
+    /// It sends nothing more, so it cannot answer requests.
     pub left: bool,
 }
 
-/// Who asks something: under which id, and which way.
+/// The sender of a request, its id for the request, and the direction.
 #[derive(Debug)]
 pub(crate) struct Requester {
     pub seat: Seat,
@@ -62,7 +63,7 @@ pub(crate) struct Requester {
 #[derive(Debug)]
 pub(crate) enum Phase {
     Open,
-    /// The chain ends when the outer pipe waits for nothing more, at the latest at `until`.
+    /// The chain ends when the outer pipe waits for no answer, or at `until`.
     Closing {
         until: Time,
         ending: Ending,
@@ -72,10 +73,11 @@ pub(crate) enum Phase {
 }
 
 impl Router {
+    /// A router for a chain whose components are not started.
     pub fn new(chain: Chain) -> Router {
         Router {
             skip_rules: chain.components.iter().map(|_| SkipRules::default()).collect(),
-            barriers: chain.components.iter().map(|_| BarrierState::default()).collect(),
+            barrier_states: chain.components.iter().map(|_| BarrierState::default()).collect(),
             states: vec![SeatState::NotStarted; chain.components.len()],
             exits: vec![None; chain.components.len()],
             held_queues: chain.components.iter().map(|_| HeldQueue::default()).collect(),
@@ -91,7 +93,8 @@ impl Router {
         }
     }
 
-    /// When to call [`handle`](Router::handle) with [`Event::Tick`], if nothing happens before.
+    /// When the caller must call [`handle`](Router::handle) with [`Event::Tick`], unless another event
+    /// comes first.
     pub fn deadline(&self) -> Option<Time> {
         let closing = match self.phase {
             Phase::Closing { until, .. } => Some(until),
@@ -101,22 +104,22 @@ impl Router {
         [closing, turn, self.barrier_deadline()].into_iter().flatten().min()
     }
 
-    /// Until when the first handshake waits for the one whose turn it is.
+    /// When the first handshake times out.
     pub fn handshake_deadline(&self) -> Option<Time> {
         self.handshake_turn.map(|(_, until)| until)
     }
 
-    /// Who has kept the handshake waiting for too long. A shell that knows the last words of that
-    /// component tells its end itself, with [`Event::Closed`]; else it is told without them, at the
-    /// next [`Event::Tick`].
+    /// The component whose `initialize` has timed out, if any. A caller that knows the last output of the
+    /// component reports [`Event::Closed`] with it. Otherwise the router closes the seat at the next
+    /// [`Event::Tick`], without output.
     pub fn overdue_handshake(&self, now: Time) -> Option<(Seat, ExitCause)> {
         let (seat, until) = self.handshake_turn?;
         (until <= now)
             .then_some((seat, ExitCause::InitializeTimeout(self.chain.initialize_timeout)))
     }
 
-    /// The one way in. What is to be done is appended to `actions`, in order. (It fills a list
-    /// instead of returning one so that a busy chain allocates nothing per message.)
+    /// Handles one event. The resulting actions are appended to `actions`, in order. The list is an
+    /// argument so that a busy chain does not allocate one for each message.
     pub fn handle(&mut self, now: Time, event: Event, actions: &mut Vec<Action>) {
         if matches!(self.phase, Phase::Closed) {
             return;
@@ -133,7 +136,7 @@ impl Router {
             }
             Event::Closed { seat: Seat::OUTER, exit } => self.on_outer_closed(&exit, cx),
             Event::Closed { seat, exit } => self.on_closed(seat, exit, cx),
-            // What it had asked, nobody waits for any more; what it owes is still owed.
+            // No component waits for the answers to its requests any more. It still owes its own answers.
             Event::GreetingRetried { seat, exit } => {
                 self.note_exit(seat, exit);
                 self.pending.take_sent_by(seat);
@@ -197,8 +200,8 @@ impl Router {
         if self.on_barrier(from, toward, &id, &call, cx) {
             return;
         }
-        let letter = HeldCall::new(from, toward, Message::Request { id, call });
-        self.route(letter, cx);
+        let held_call = HeldCall::new(from, toward, Message::Request { id, call });
+        self.route(held_call, cx);
     }
 
     fn on_notification(&mut self, from: Seat, toward: Side, call: Call, cx: &mut Context<'_>) {
@@ -206,31 +209,31 @@ impl Router {
             return self.on_cancel(from, call, cx);
         }
         if !self.outer.started {
-            let text = dropped(&call, "it came before initialize");
+            let text = dropped(&call, "it arrived before initialize");
             return cx.out.push(Action::Report(Diagnostic {
                 level: Level::Debug,
                 seat: from,
                 text,
             }));
         }
-        let letter = HeldCall::new(from, toward, Message::Notification(call));
-        self.route(letter, cx);
+        let held_call = HeldCall::new(from, toward, Message::Notification(call));
+        self.route(held_call, cx);
     }
 
-    /// Finds out where a request or a notification goes next from where it is.
-    pub(crate) fn route(&mut self, letter: HeldCall, cx: &mut Context<'_>) {
-        let (at, toward) = (letter.at(), letter.toward);
-        match &letter.message {
+    /// Finds the next seat for a request or notification, and delivers or holds it.
+    pub(crate) fn route(&mut self, held_call: HeldCall, cx: &mut Context<'_>) {
+        let (at, toward) = (held_call.at(), held_call.toward);
+        match &held_call.message {
             Message::Request { id, .. } => match self.receiver(at, toward) {
-                Ok(to) => self.pass(letter, to, cx),
+                Ok(to) => self.pass(held_call, to, cx),
                 Err(outcome) => {
-                    answer(letter.from, toward.opposite(), id.clone(), outcome, cx);
+                    answer(held_call.from, toward.opposite(), id.clone(), outcome, cx);
                 }
             },
             Message::Notification(call) => match self.listener(at, toward) {
-                Ok(to) => self.pass(letter, to, cx),
+                Ok(to) => self.pass(held_call, to, cx),
                 Err(why) => {
-                    let (level, seat) = (Level::Debug, letter.from);
+                    let (level, seat) = (Level::Debug, held_call.from);
                     let text = dropped(call, &why);
                     cx.out.push(Action::Report(Diagnostic { level, seat, text }));
                 }
@@ -239,40 +242,45 @@ impl Router {
         }
     }
 
-    /// Hands a request or a notification over, or keeps it for one who cannot be spoken to now.
-    fn pass(&mut self, letter: HeldCall, to: Seat, cx: &mut Context<'_>) {
-        if let Some(letter) = self.hold(to, letter) {
-            self.deliver_call(letter, to, cx);
+    /// Delivers a request or notification, or holds it for a component that is recovering.
+    fn pass(&mut self, held_call: HeldCall, to: Seat, cx: &mut Context<'_>) {
+        if let Some(held_call) = self.hold(to, held_call) {
+            self.deliver_call(held_call, to, cx);
         }
     }
 
-    pub(crate) fn deliver_call(&mut self, letter: HeldCall, to: Seat, cx: &mut Context<'_>) {
-        if self.skips(to, &letter) {
-            return self.send_past(to, letter, cx);
+    pub(crate) fn deliver_call(&mut self, held_call: HeldCall, to: Seat, cx: &mut Context<'_>) {
+        if self.skips(to, &held_call) {
+            return self.send_past(to, held_call, cx);
         }
-        let HeldCall { from, toward, message, past } = letter;
+        let HeldCall { from, toward, message, skipped } = held_call;
         match message {
             Message::Request { id, call } => {
                 let requester = Requester { seat: from, id, toward };
-                let via = past.into_iter().rev().collect();
+                let via = skipped.into_iter().rev().collect();
                 self.send_request_via(requester, call, to, (Purpose::Forward, via), cx);
             }
             message => cx.out.push(Action::Deliver { to, toward, message }),
         }
     }
 
-    /// Ids in a cancellation are those of one link: look it up, pass it on under the id of the next.
+    /// Forwards a cancellation. The id in it belongs to one link, so it is replaced with the id of the next
+    /// link.
     fn on_cancel(&mut self, from: Seat, call: Call, cx: &mut Context<'_>) {
         let params = call.params.unwrap_or(Json::NULL);
         let Some(id) = acp::cancelled_id(&params) else { return };
         if self.cancel_held(from, &id, cx) {
             return;
         }
-        for (ours, ask) in self.pending.find(from, &id) {
-            if !std::mem::replace(&mut ask.cancelled, true) {
+        for (ours, request) in self.pending.find(from, &id) {
+            if !std::mem::replace(&mut request.cancelled, true) {
                 let params = acp::cancel_params(&params, &ours);
                 let message = Message::notification(acp::CANCEL_REQUEST, params);
-                cx.out.push(Action::Deliver { to: ask.responder, toward: ask.toward, message });
+                cx.out.push(Action::Deliver {
+                    to: request.responder,
+                    toward: request.toward,
+                    message,
+                });
             }
         }
     }
@@ -285,26 +293,27 @@ impl Router {
         extras: Option<Box<[u8]>>,
         cx: &mut Context<'_>,
     ) {
-        let Some(ask) = self.pending.close(from, &id) else {
-            let text = format!("answer {id} dropped: nobody waits for it");
+        let Some(request) = self.pending.close(from, &id) else {
+            let text =
+                format!("answer {id} dropped: no request with this id is waiting for an answer");
             return cx.out.push(Action::Report(Diagnostic {
                 level: Level::Debug,
                 seat: from,
                 text,
             }));
         };
-        match ask.purpose {
-            Purpose::Forward => self.on_answer(ask, outcome, extras, cx),
-            Purpose::Initialize { .. } => self.on_greeted(ask, outcome, extras, cx),
+        match request.purpose {
+            Purpose::Forward => self.on_answer(request, outcome, extras, cx),
+            Purpose::Initialize { .. } => self.on_greeted(request, outcome, extras, cx),
             Purpose::Reinitialize => self.on_reinitialized(from, outcome, cx),
             Purpose::Barrier(_) => {
-                self.pending.restore(&id, ask);
+                self.pending.restore(&id, request);
                 self.barrier_through(from, &id, cx);
             }
         }
     }
 
-    /// Writes the question down and asks it.
+    /// Adds a request to the table and delivers it.
     pub(crate) fn send_request(
         &mut self,
         requester: Requester,
@@ -316,7 +325,7 @@ impl Router {
         self.send_request_via(requester, call, responder, (purpose, Vec::new()), cx);
     }
 
-    /// The same; the answer goes past these, behind all that the responder says to them before.
+    /// The same. The answer goes past the seats in `via`, behind everything the responder sent before.
     fn send_request_via(
         &mut self,
         requester: Requester,
@@ -326,7 +335,7 @@ impl Router {
         cx: &mut Context<'_>,
     ) {
         let toward = requester.toward;
-        // Only proxies pass questions on.
+        // Only proxies forward requests.
         let passes = |seat| seat != Seat::OUTER && self.chain.role(seat) == Role::Proxy;
         let fingerprint = match passes(requester.seat) || passes(responder) {
             true => Fingerprint::of(call.params.as_ref(), self.pending.kept_param_bytes()),
@@ -348,7 +357,7 @@ impl Router {
         cx.out.push(Action::Deliver { to: responder, toward, message });
     }
 
-    /// Who can answer a request of `from` in that direction, or the answer it gets instead.
+    /// The seat that can answer a request from `from` in this direction, or the error to answer instead.
     pub(crate) fn receiver(&self, from: Seat, toward: Side) -> Result<Seat, Outcome> {
         let to =
             self.listener(from, toward).map_err(|why| match self.neighbour_exit(from, toward) {
@@ -356,16 +365,16 @@ impl Router {
                 None => Outcome::error(code::INVALID_REQUEST, &why),
             })?;
         if to == Seat::OUTER && self.outer.left {
-            let why = format!("{} has left and can answer nothing", self.chain.describe(to));
+            let why = format!("{} has disconnected and cannot answer", self.chain.describe(to));
             return Err(Outcome::error(code::INTERNAL_ERROR, &why));
         }
         Ok(to)
     }
 
-    /// Who can hear a notification of `from` in that direction, or why nobody can.
+    /// The seat that can receive a notification from `from` in this direction, or why there is none.
     fn listener(&self, from: Seat, toward: Side) -> Result<Seat, String> {
         let Some(to) = self.neighbour(from, toward) else {
-            return Err("nobody is in that direction".into());
+            return Err("there is no component in that direction".into());
         };
         match self.state(to) {
             Some(SeatState::NotStarted | SeatState::Starting) => {
@@ -379,7 +388,7 @@ impl Router {
         }
     }
 
-    /// Who is next to a seat, among those who are not left out.
+    /// The seat next to `seat` that is not bypassed.
     pub(crate) fn neighbour(&self, seat: Seat, toward: Side) -> Option<Seat> {
         let mut next = self.chain.neighbour(seat, toward)?;
         while let Some(SeatState::Bypassed) = self.state(next) {
@@ -388,7 +397,7 @@ impl Router {
         Some(next)
     }
 
-    /// Who is next to a seat on the agent's side.
+    /// The seat next to `seat` on the agent's side.
     pub fn successor(&self, seat: Seat) -> Option<Seat> {
         self.neighbour(seat, Side::Agent)
     }
@@ -404,14 +413,14 @@ impl Router {
     fn on_outer_closed(&mut self, why: &Exit, cx: &mut Context<'_>) {
         self.outer.left = true;
         if why.cause == ExitCause::ClosedInput {
-            // It does not even read: what it waits for can reach nobody.
+            // The editor does not read its input, so answers cannot reach it.
             self.pending.take_sent_by(Seat::OUTER);
             self.drop_held_of(Seat::OUTER);
         }
-        let text = format!("{} has left", self.chain.describe(Seat::OUTER));
-        for (_, ask) in self.pending.take_owed_by(Seat::OUTER) {
+        let text = format!("{} has disconnected", self.chain.describe(Seat::OUTER));
+        for (_, request) in self.pending.take_owed_by(Seat::OUTER) {
             let outcome = Outcome::error(code::INTERNAL_ERROR, &text);
-            answer(ask.requester, ask.toward.opposite(), ask.requester_id, outcome, cx);
+            answer(request.requester, request.toward.opposite(), request.requester_id, outcome, cx);
         }
         self.close(cx.now, Ending::Clean, stopping());
     }
@@ -432,10 +441,10 @@ impl Router {
         self.drop_held_of(seat);
         self.reset_barriers(seat);
         let mut greeting = false;
-        for (_, ask) in self.pending.take_owed_by(seat) {
-            greeting |= matches!(ask.purpose, Purpose::Initialize { .. });
-            let error = self.chain.crash_error(seat, &why, Some(&ask.method));
-            self.give_up(ask, error, cx);
+        for (_, request) in self.pending.take_owed_by(seat) {
+            greeting |= matches!(request.purpose, Purpose::Initialize { .. });
+            let error = self.chain.crash_error(seat, &why, Some(&request.method));
+            self.give_up(request, error, cx);
         }
         let starting = greeting
             || self.states.iter().any(|it| {
@@ -445,8 +454,8 @@ impl Router {
                 )
             });
         let line = self.chain.crash_report(seat, &why, None);
-        // A chain that never stood has nothing to wait for: the editor hears of it at once, in our
-        // own words, whatever the proxies in between would make of it.
+        // A chain that never finished its handshake has no requests to wait for. The editor gets the error
+        // directly, and not through the proxies in between.
         let grace = if starting { 0 } else { self.chain.grace };
         self.close_within(cx.now, grace, Ending::Failed(line), error);
     }
@@ -462,14 +471,14 @@ impl Router {
         self.close_within(now, self.chain.grace, ending, error);
     }
 
-    /// Begins the end. The first reason stays the reason.
+    /// Starts the shutdown. If it has started already, its reason stays.
     fn close_within(&mut self, now: Time, grace: u64, ending: Ending, error: Json) {
         if matches!(self.phase, Phase::Open) {
             self.phase = Phase::Closing { until: now.plus(grace), ending, error };
         }
     }
 
-    /// Ends a closing chain once the outer pipe waits for nothing, or has waited long enough.
+    /// Finishes the shutdown once the outer pipe waits for no answer, or when the grace period is over.
     fn settle(&mut self, cx: &mut Context<'_>) {
         let Phase::Closing { until, .. } = &self.phase else { return };
         let in_time = *until > cx.now;
@@ -482,26 +491,32 @@ impl Router {
             return;
         };
         self.handshake_turn = None;
-        self.barriers.iter_mut().for_each(|it| *it = BarrierState::default());
+        self.barrier_states.iter_mut().for_each(|it| *it = BarrierState::default());
         self.refuse_all_held(&error, cx);
-        for ask in self.pending.drain() {
-            self.give_up(ask, error.clone(), cx);
+        for request in self.pending.drain() {
+            self.give_up(request, error.clone(), cx);
         }
         cx.out.push(Action::Finish(ending));
     }
 
-    /// Nobody will answer this question: its requester is told.
-    fn give_up(&mut self, ask: PendingRequest, error: Json, cx: &mut Context<'_>) {
-        match ask.purpose {
+    /// Answers a request that no component will answer.
+    fn give_up(&mut self, request: PendingRequest, error: Json, cx: &mut Context<'_>) {
+        match request.purpose {
             Purpose::Reinitialize => {}
             Purpose::Barrier(held) => {
-                for held in self.uncount_held(ask.responder, held) {
+                for held in self.uncount_held(request.responder, held) {
                     self.release_at_shutdown(held, &error, cx);
                 }
             }
             Purpose::Forward | Purpose::Initialize { .. } => {
                 let outcome = Outcome::Error(error);
-                answer(ask.requester, ask.toward.opposite(), ask.requester_id, outcome, cx);
+                answer(
+                    request.requester,
+                    request.toward.opposite(),
+                    request.requester_id,
+                    outcome,
+                    cx,
+                );
             }
         }
     }
@@ -511,7 +526,7 @@ impl Router {
     }
 }
 
-/// Answers a request in the conductor's own name.
+/// Answers a request in the conductor's name.
 pub(crate) fn answer(to: Seat, toward: Side, id: Id, outcome: Outcome, cx: &mut Context<'_>) {
     cx.out.push(Action::Deliver { to, toward, message: Message::response(id, outcome) });
 }
@@ -521,6 +536,6 @@ fn dropped(call: &Call, why: &str) -> String {
 }
 
 fn stopping() -> Json {
-    let text = "the conductor is ending; this request was not answered in time";
+    let text = "the conductor is shutting down; this request was not answered in time";
     error_object(code::INTERNAL_ERROR, text, None)
 }

@@ -1,82 +1,97 @@
-//! The places of a chain, who sits there and what became of them.
+//! The chain, the state of each of its seats, and how components end.
 
 use acp_wire::{Json, Outcome, Side};
 
 use crate::event::Time;
 
-/// A place in the chain. Seat 0 is the outer pipe: the editor, or the conductor above us. The
-/// components sit from 1 on, in the order of the command line. Who sits there may die; the seat
-/// stays.
+/// A position in the chain.
+///
+/// Seat 0 is the outer pipe: the editor, or the conductor whose proxy this chain is. The components have the
+/// seats from 1 on, in the order of the command line. A component may crash and be replaced; its seat stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seat(pub u16);
 
 impl Seat {
+    /// The outer pipe: the editor, or an outer conductor.
     pub const OUTER: Seat = Seat(0);
 
-    /// Nobody's place: who asks something here is the conductor itself.
+    /// Stands for the conductor itself, as the sender of its own requests. No peer has this seat.
     pub const SELF: Seat = Seat(u16::MAX);
 
+    /// The number of the seat, for indexing.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 
+    /// Whether this is the seat of a component and not the outer pipe.
     pub fn is_component(self) -> bool {
         self != Seat::OUTER
     }
 }
 
-/// What stands at the far end of the chain.
+/// What is at the agent's end of the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// The last component is the agent.
     Agent,
-    /// All components are proxies; the outer pipe is at both ends, for whoever follows us there.
+    /// All components are proxies. The chain is itself a proxy: the outer pipe leads to the editor's side and
+    /// to the agent's side.
     Proxy,
 }
 
+/// What a component is in the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
+    /// Sees messages from both sides and forwards them.
     Proxy,
+    /// Ends the chain.
     Agent,
 }
 
-/// Who is to sit where, and how patient to be.
+/// The configuration of a chain.
 #[derive(Debug, Clone)]
 pub struct Chain {
+    /// What is at the agent's end.
     pub mode: Mode,
+    /// The components, from the editor's side to the agent's side.
     pub components: Vec<Component>,
-    /// How long a component may take with its part of `initialize`, in milliseconds.
+    /// How long a component may take to answer `initialize`, in milliseconds.
     pub initialize_timeout: u64,
-    /// How long questions may stay open when the chain ends, in milliseconds.
+    /// How long requests may stay open during shutdown, in milliseconds.
     pub grace: u64,
-    /// Take the editor's protocol version as it is, be it a number or not. For chains of the oldest
-    /// generations, whose documents have `"0.1.0"`.
+    /// Accept a `protocolVersion` of the editor that is not an integer. The documents of the oldest protocol
+    /// generations use `"0.1.0"`.
     pub any_version: bool,
 }
 
-/// What people call a component, for errors and logs.
+/// The configuration of one component.
 #[derive(Debug, Clone)]
 pub struct Component {
+    /// The name in errors and logs.
     pub name: String,
+    /// The command that starts it, for errors.
     pub command: String,
-    /// It is there to keep something from passing: nothing may pass without it.
+    /// The component must not be bypassed or skipped, because it is there to keep messages from passing.
     pub guard: bool,
+    /// Which `session/update`s it is sent.
     pub updates: UpdateFilter,
 }
 
-/// Which `session/update`s a proxy is sent. The others go around it.
+/// Which `session/update`s a proxy is sent. The others skip it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum UpdateFilter {
-    /// Those that the SDKs of its generation can read, where proxies are known to fail with others.
+    /// If the SDKs of the proxy's generation fail on updates that they cannot read, only the updates that
+    /// they can read. Otherwise all.
     #[default]
     Auto,
-    /// All of them, and everything else, too: it is spared nothing.
+    /// All updates. In addition, no other message skips this proxy.
     All,
-    /// Those that the SDKs of its generation can read.
+    /// Only the updates that the SDKs of the proxy's generation can read.
     Known,
 }
 
 impl Component {
+    /// A component that is not a guard and has the default update filter.
     pub fn new(name: impl Into<String>, command: impl Into<String>) -> Component {
         Component {
             name: name.into(),
@@ -88,10 +103,12 @@ impl Component {
 }
 
 impl Chain {
+    /// The seats of all components, in order.
     pub fn seats(&self) -> impl Iterator<Item = Seat> {
         (1..=self.components.len() as u16).map(Seat)
     }
 
+    /// The role of the component at `seat`.
     pub fn role(&self, seat: Seat) -> Role {
         match self.mode {
             Mode::Agent if seat.index() == self.components.len() => Role::Agent,
@@ -99,9 +116,10 @@ impl Chain {
         }
     }
 
-    /// Who is next to `seat` in that direction. In proxy mode the chain is a ring through the outer
-    /// pipe. Nobody is beyond the agent, nor before the editor: their dialects let nothing through
-    /// in that direction.
+    /// The seat next to `seat` in a direction.
+    ///
+    /// In proxy mode the chain is a ring through the outer pipe. Otherwise there is no seat after the agent
+    /// and none before the editor; their dialects refuse messages in that direction.
     pub fn neighbour(&self, seat: Seat, toward: Side) -> Option<Seat> {
         let last = self.components.len() as u16;
         match toward {
@@ -113,7 +131,7 @@ impl Chain {
         }
     }
 
-    /// How a seat is called in a sentence.
+    /// The role and name of a peer for use in a sentence, for example `proxy 'context'`.
     pub fn describe(&self, seat: Seat) -> String {
         if seat == Seat::OUTER {
             return match self.mode {
@@ -128,6 +146,7 @@ impl Chain {
         }
     }
 
+    /// The name of the component at `seat`, or `outer`.
     pub fn name(&self, seat: Seat) -> &str {
         match self.component(seat) {
             Some(component) => &component.name,
@@ -135,48 +154,71 @@ impl Chain {
         }
     }
 
+    /// The configuration of the component at `seat`. `None` for the outer pipe.
     pub fn component(&self, seat: Seat) -> Option<&Component> {
         self.components.get(seat.index().checked_sub(1)?)
     }
 }
 
-/// The last handshake of a component: what it was asked and what it answered.
+/// The last `initialize` exchange with a component.
 #[derive(Debug, Clone, Default)]
 pub struct Handshake {
+    /// The params that the component was sent.
     pub params: Option<Json>,
+    /// The component's answer.
     pub answer: Option<Outcome>,
-    /// What its successor answered to the `initialize` that it passed on.
+    /// The answer of the component's successor to the `initialize` that the component sent to it.
     pub successor_answer: Option<Outcome>,
 }
 
-/// Where a seat is in its state. The router writes it; all else reads it. Data exists only in the state that it
-/// belongs to. How the last component of a seat ended is [`Router::last_exit`](crate::Router::last_exit).
+/// The lifecycle state of a seat. Only the router changes it.
+///
+/// How the last component of a seat ended is in [`Router::last_exit`](crate::Router::last_exit).
 #[derive(Debug, Clone)]
 pub enum SeatState {
-    /// Not started yet.
+    /// The component has not been started.
     NotStarted,
-    /// Started; its turn in the handshake has not come.
+    /// The component was started and has not been sent `initialize`.
     Starting,
-    /// Was sent `initialize` with these params; `forwarded` once it sent its own to its successor;
-    /// `again` if it was live before, and since when.
-    Initializing { params: Option<Json>, forwarded: bool, again: Option<Time> },
-    /// Answered `initialize`, or was told all that it must know; since when.
-    Live { since: Time },
-    /// Its component has failed, and the next one is started at this time, after so many attempts. What is
-    /// sent to it waits (see `absence`).
-    Down { at: Time, attempts: u32 },
-    /// The next component was started and sent `initialize`, and has until then to answer.
-    Reinitializing { until: Time },
-    /// It has answered, and is told what it must know; until when the next answer is due.
-    Replaying { until: Time },
-    /// Left out for good: its neighbours are neighbours now.
+    /// The component was sent `initialize` and has not answered.
+    Initializing {
+        /// The params of `initialize`.
+        params: Option<Json>,
+        /// The component has sent its own `initialize` to its successor.
+        forwarded: bool,
+        /// When the component became live, if it was live before and is initialized once more.
+        again: Option<Time>,
+    },
+    /// The component can be sent messages.
+    Live {
+        /// Since when.
+        since: Time,
+    },
+    /// The component failed. Messages for it are held (see [`recovery`](crate::recovery)).
+    Down {
+        /// When the next process is started.
+        at: Time,
+        /// How many restarts in a row were attempted.
+        attempts: u32,
+    },
+    /// The component was restarted and sent `initialize`. Messages for it are held.
+    Reinitializing {
+        /// When the answer is due.
+        until: Time,
+    },
+    /// The restarted component answered `initialize`, and its sessions are replayed. Messages for it are held.
+    Replaying {
+        /// When the next answer is due.
+        until: Time,
+    },
+    /// The seat was removed from the chain. Messages go to the next seat.
     Bypassed,
-    /// Gone for good.
+    /// The component is gone and the chain is shutting down.
     Closed,
 }
 
 impl SeatState {
-    /// Its component has failed, and the next one cannot be sent messages yet.
+    /// Whether the component has failed and its replacement is not ready for messages.
     pub fn is_recovering(&self) -> bool {
         matches!(
             self,
@@ -184,17 +226,18 @@ impl SeatState {
         )
     }
 
-    /// Has a component in this seat ever answered `initialize`, so that it can be greeted again?
+    /// Whether a component in this seat has ever answered `initialize`, so that a restarted one can be
+    /// initialized with the same params.
     pub fn was_initialized(&self) -> bool {
         self.is_up() || self.is_recovering()
     }
 
-    /// It can be sent messages.
+    /// Whether the component can be sent messages.
     pub fn is_up(&self) -> bool {
         self.live_since().is_some()
     }
 
-    /// Since when it can be sent messages.
+    /// Since when the component can be sent messages.
     pub fn live_since(&self) -> Option<Time> {
         match self {
             SeatState::Live { since } | SeatState::Initializing { again: Some(since), .. } => {
@@ -204,12 +247,12 @@ impl SeatState {
         }
     }
 
-    /// There is no component, for now or for ever.
+    /// Whether there is no component in this seat, for now or for good.
     pub fn is_vacant(&self) -> bool {
         matches!(self, SeatState::Down { .. } | SeatState::Bypassed | SeatState::Closed)
     }
 
-    /// When something is due: a start, or an answer.
+    /// When the next start or the next answer is due.
     pub fn deadline(&self) -> Option<Time> {
         match self {
             SeatState::Down { at: time, .. }
@@ -220,54 +263,69 @@ impl SeatState {
     }
 }
 
-/// Why nothing more comes from a seat.
+/// How a peer ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exit {
+    /// What happened.
     pub cause: ExitCause,
-    /// The end of what it wrote on stderr, and noise it wrote on stdout: at most 20 lines.
+    /// The last lines that the component wrote to stderr, and lines on stdout that were not messages. At
+    /// most 20 lines.
     pub last_output: Vec<String>,
 }
 
+/// Why a peer sends nothing more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExitCause {
-    /// The program could not be started.
+    /// The program could not be started, for this reason.
     NotStarted(String),
-    /// The program ended with this status.
+    /// The program exited with this status.
     Status(i32),
-    /// The program was ended by this signal.
+    /// The program was killed by this signal.
     Signal(i32),
-    /// It ran in this process and came to an end, for this reason.
+    /// The in-process component ended, for this reason.
     Ended(String),
-    /// It closed its output, which is all that we have of it.
+    /// The peer closed its output.
     ClosedOutput,
-    /// It does not read its input any more.
+    /// The peer closed its input.
     ClosedInput,
-    /// It closed its connection to its successor, which it had started itself.
+    /// The SCP proxy closed the connection to its successor.
     ClosedSuccessor,
-    /// It did not do its part of the handshake in so many milliseconds.
+    /// The component did not answer `initialize` within this many milliseconds.
     InitializeTimeout(u64),
-    /// It took the place of another and refused to be initialized; these are its words.
+    /// The restarted component answered `initialize` with this error.
     RefusedInitialize(String),
-    /// It is alive, but has not answered this method for so many milliseconds.
-    Unresponsive { method: String, limit: u64 },
-    /// It has not honoured the cancellation of this method for so many milliseconds.
-    Uncancellable { method: String, limit: u64 },
-    /// The user wanted it replaced, or left out.
+    /// The component runs, but showed no activity for too long while it owed an answer.
+    Unresponsive {
+        /// The method of the request.
+        method: String,
+        /// The timeout, in milliseconds.
+        limit: u64,
+    },
+    /// The component did not answer a cancelled request in time.
+    Uncancellable {
+        /// The method of the request.
+        method: String,
+        /// The timeout, in milliseconds.
+        limit: u64,
+    },
+    /// A user's command restarted or bypassed the component.
     ByCommand,
-    /// It would not read while so many bytes waited for it, and the rest of the chain had to wait.
+    /// The component stopped reading its input while this many bytes were queued for it, which blocked the
+    /// rest of the chain.
     StoppedReading(usize),
 }
 
 impl Exit {
+    /// An exit without output.
     pub fn new(cause: ExitCause) -> Exit {
         Exit { cause, last_output: Vec::new() }
     }
 
-    /// What happened, as the end of a sentence that starts with the component.
+    /// What happened, as the predicate of a sentence about the component.
     pub fn description(&self) -> String {
         match &self.cause {
             ExitCause::NotStarted(why) => format!("could not be started: {why}"),
-            ExitCause::Status(status) => format!("ended with status {status}"),
+            ExitCause::Status(status) => format!("exited with status {status}"),
             ExitCause::Signal(signal) => {
                 format!("was killed by signal {signal}{}", signal_name(*signal))
             }
@@ -280,20 +338,21 @@ impl Exit {
             }
             ExitCause::RefusedInitialize(why) => format!("refused to be initialized again: {why}"),
             ExitCause::Unresponsive { method, limit } => {
-                format!("gave no sign of life for {} while it owed {method}", seconds(*limit))
+                let limit = seconds(*limit);
+                format!("showed no activity for {limit} while it owed an answer to {method}")
             }
             ExitCause::Uncancellable { method, limit } => {
-                format!("went on with {method} for {} after it was cancelled", seconds(*limit))
+                format!("kept running {method} for {} after it was cancelled", seconds(*limit))
             }
-            ExitCause::ByCommand => "was ended by a command".into(),
+            ExitCause::ByCommand => "was stopped by a command".into(),
             ExitCause::StoppedReading(bytes) => match bytes >> 20 {
-                0 => format!("stopped reading while {} KiB waited for it", bytes.div_ceil(1024)),
-                mebibytes => format!("stopped reading while {mebibytes} MiB waited for it"),
+                0 => format!("stopped reading with {} KiB queued for it", bytes.div_ceil(1024)),
+                mebibytes => format!("stopped reading with {mebibytes} MiB queued for it"),
             },
         }
     }
 
-    /// What one says of it in a word.
+    /// What happened, in one word: `crashed`, `failed` or `stopped`.
     pub fn verb(&self) -> &'static str {
         match self.cause {
             ExitCause::InitializeTimeout(_)
@@ -306,7 +365,7 @@ impl Exit {
         }
     }
 
-    /// Is it clear from how it ended what was waited for?
+    /// Whether [`description`](Exit::description) makes clear which request failed.
     pub(crate) fn names_the_request(&self) -> bool {
         matches!(
             self.cause,
@@ -317,21 +376,22 @@ impl Exit {
         )
     }
 
+    /// What the user can do about it.
     pub fn remedy(&self) -> &'static str {
         match self.cause {
             ExitCause::NotStarted(_) => {
-                "check that the command is spelt right, installed, executable and on the PATH"
+                "check that the command is spelled correctly, installed, executable and on the PATH"
             }
             ExitCause::InitializeTimeout(_) => {
                 "check that the command speaks ACP on its standard input and output, or give it more time with --init-timeout"
             }
             ExitCause::StoppedReading(_) => {
-                "check whether the component hangs; start the chain again"
+                "check whether the component hangs; then start the chain again"
             }
             ExitCause::Unresponsive { .. } | ExitCause::Uncancellable { .. } => {
                 "check whether the component hangs, or give it more time (--answer-limit, --prompt-limit, --cancel-limit)"
             }
-            _ => "run the command by hand to see why it ends; start the chain again",
+            _ => "run the command by hand to see why it exits; then start the chain again",
         }
     }
 }
@@ -363,11 +423,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_is_told_in_words() {
+    fn an_exit_is_described_in_a_sentence() {
         let method = || "m".to_owned();
-        for (how, what, verb) in [
+        for (cause, description, verb) in [
             (ExitCause::NotStarted("why".into()), "could not be started: why", "crashed"),
-            (ExitCause::Status(3), "ended with status 3", "crashed"),
+            (ExitCause::Status(3), "exited with status 3", "crashed"),
             (ExitCause::Signal(1), "was killed by signal 1 (SIGHUP)", "crashed"),
             (ExitCause::Signal(2), "was killed by signal 2 (SIGINT)", "crashed"),
             (ExitCause::Signal(4), "was killed by signal 4 (SIGILL)", "crashed"),
@@ -390,33 +450,34 @@ mod tests {
             ),
             (
                 ExitCause::Unresponsive { method: method(), limit: 1000 },
-                "gave no sign of life for 1 s while it owed m",
+                "showed no activity for 1 s while it owed an answer to m",
                 "failed",
             ),
             (
                 ExitCause::Uncancellable { method: method(), limit: 1000 },
-                "went on with m for 1 s after it was cancelled",
+                "kept running m for 1 s after it was cancelled",
                 "failed",
             ),
-            (ExitCause::ByCommand, "was ended by a command", "stopped"),
+            (ExitCause::ByCommand, "was stopped by a command", "stopped"),
             (
                 ExitCause::StoppedReading(3 << 20),
-                "stopped reading while 3 MiB waited for it",
+                "stopped reading with 3 MiB queued for it",
                 "failed",
             ),
         ] {
-            let exit = Exit::new(how);
-            assert_eq!((exit.description().as_str(), exit.verb()), (what, verb));
+            let exit = Exit::new(cause);
+            assert_eq!((exit.description().as_str(), exit.verb()), (description, verb));
         }
-        let tells = |how| Exit::new(how).names_the_request();
+        let names_request = |cause| Exit::new(cause).names_the_request();
         assert!(
-            tells(ExitCause::InitializeTimeout(1)) && tells(ExitCause::NotStarted(String::new()))
+            names_request(ExitCause::InitializeTimeout(1))
+                && names_request(ExitCause::NotStarted(String::new()))
         );
-        assert!(!tells(ExitCause::Status(0)) && !tells(ExitCause::ByCommand));
-        let remedy = |how| Exit::new(how).remedy();
+        assert!(!names_request(ExitCause::Status(0)) && !names_request(ExitCause::ByCommand));
+        let remedy = |cause| Exit::new(cause).remedy();
         assert!(remedy(ExitCause::NotStarted(String::new())).contains("PATH"));
         assert!(remedy(ExitCause::InitializeTimeout(1)).contains("--init-timeout"));
-        assert!(remedy(ExitCause::StoppedReading(1)).contains("hangs; start"));
+        assert!(remedy(ExitCause::StoppedReading(1)).contains("hangs; then start"));
         assert!(
             remedy(ExitCause::Unresponsive { method: method(), limit: 1 })
                 .contains("--answer-limit")

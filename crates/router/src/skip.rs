@@ -1,12 +1,14 @@
-//! The rules for messages that go around a component.
+//! The rules for messages that skip a component.
 //!
-//! Some messages are not for a component, though they travel past it: updates that the SDKs of its
-//! generation cannot read, and kinds of message that it has crashed on before. They go on to whoever is
-//! next in their direction, as if the component had passed them on, and in the same order: such a message
-//! waits behind a *barrier* (see `barrier`) that is sent through the component in its place. Messages with
-//! nothing between them share one barrier.
+//! A message skips a component if the SDKs of the component's generation cannot read it (an unknown
+//! `session/update`), or if the component has crashed on that kind of message before. The message goes to
+//! the next seat as if the component had forwarded it.
 //!
-//! Nothing goes around a guard, nor around the agent.
+//! The order of messages stays the same. In place of the message, a *barrier* is sent through the component
+//! (see `barrier`), and the message waits until the barrier comes out. Messages that follow each other
+//! directly share one barrier.
+//!
+//! No message skips a guard or the agent.
 
 use acp_wire::acp::UPDATE;
 use acp_wire::dialect::updates::{self, UpdateSchema};
@@ -18,36 +20,38 @@ use crate::recovery::{Held, HeldCall};
 use crate::router::{Router, answer};
 use crate::seat::{Role, Seat};
 
-/// So many kinds of message may go around one component because it has crashed on them.
-const MOST_KINDS: usize = 32;
+/// How many kinds of message may skip one component because it has crashed on them.
+const MAX_KINDS: usize = 32;
 
-/// What goes around one component.
+/// Which messages skip one component, and how many wait to do so.
 #[derive(Debug, Default)]
 pub struct SkipRules {
-    /// What its SDK can read, if it fails with anything else.
+    /// The updates that the component can read, if the others skip it.
     reads: Option<&'static UpdateSchema>,
-    /// What it has crashed on.
+    /// The kinds of message on which the component has crashed.
     kinds: Vec<MessageKind>,
-    /// The last barrier, if nothing else was delivered to the component since.
+    /// The last barrier and its direction, if nothing else was delivered to the component since.
     last: Option<(Id, Side)>,
-    /// How many messages wait behind barriers, and how many bytes they are.
+    /// How many messages wait behind barriers, and their size in bytes.
     held: (usize, usize),
 }
 
-/// A kind of message, as far as a component can be spared it.
+/// A kind of message: the direction, the method, and for `session/update` the kind of update.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MessageKind {
+    /// The side toward which messages of this kind travel.
     pub toward: Side,
+    /// The method.
     pub method: String,
     /// For `session/update`: the kind of update.
     pub update: Option<String>,
 }
 
-/// Longer names of methods and kinds of update are not told apart, so that remembering them costs little.
-const LONGEST_NAME: usize = 128;
+/// Messages with a longer method or update kind have no [`MessageKind`], so that stored kinds stay small.
+const MAX_NAME_LENGTH: usize = 128;
 
 impl MessageKind {
-    /// The kind of a request or a notification, unless its name is too long.
+    /// The kind of a request or notification. `None` if a name in it is too long.
     pub fn of(toward: Side, message: &Message) -> Option<MessageKind> {
         let (Message::Request { call, .. } | Message::Notification(call)) = message else {
             return None;
@@ -58,16 +62,16 @@ impl MessageKind {
         };
         let method = call.method.name().into_owned();
         let longest = method.len().max(update.as_ref().map_or(0, String::len));
-        (longest <= LONGEST_NAME).then_some(MessageKind { toward, method, update })
+        (longest <= MAX_NAME_LENGTH).then_some(MessageKind { toward, method, update })
     }
 
-    /// For a `session/update`: the kind of update.
+    /// For a `session/update`: the kind of update, as a JSON string.
     pub fn update_of(call: &Call) -> Option<Json> {
         call.params.as_ref().filter(|_| call.is(UPDATE)).and_then(updates::update_kind)
     }
 
-    /// Whether a call is of this kind. `update` is [`update_of`](MessageKind::update_of) of the call, which is read
-    /// once for all comparisons.
+    /// Whether a call is of this kind. `update` is the result of [`update_of`](MessageKind::update_of) for
+    /// the call, so that the call is read once for several comparisons.
     pub fn is_of(&self, toward: Side, call: &Call, update: Option<&Json>) -> bool {
         self.toward == toward
             && call.is(&self.method)
@@ -79,7 +83,7 @@ impl MessageKind {
     }
 }
 
-/// `session/update usage_update`
+/// For example `session/update usage_update`.
 impl std::fmt::Display for MessageKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.update {
@@ -90,32 +94,33 @@ impl std::fmt::Display for MessageKind {
 }
 
 impl Router {
-    /// Sets which updates a component can read. Others go around it.
+    /// Sets which updates a component can read. Others skip it.
     pub fn set_readable_updates(&mut self, seat: Seat, reads: Option<&'static UpdateSchema>) {
         if let Some(skip_rules) = self.skip_rules_mut(seat) {
             skip_rules.reads = reads;
         }
     }
 
-    /// A component is spared a kind of message from now on. Says whether that is new, and possible.
+    /// Lets a kind of message skip a component from now on. Returns `false` if the rule exists already, if
+    /// there are too many rules, or if no message may skip this component.
     pub fn add_skip_rule(&mut self, seat: Seat, kind: MessageKind) -> bool {
         if !self.can_be_skipped(seat) {
             return false;
         }
         let Some(skip_rules) = self.skip_rules_mut(seat) else { return false };
-        let new = !skip_rules.kinds.contains(&kind) && skip_rules.kinds.len() < MOST_KINDS;
+        let new = !skip_rules.kinds.contains(&kind) && skip_rules.kinds.len() < MAX_KINDS;
         if new {
             skip_rules.kinds.push(kind);
         }
         new
     }
 
-    /// The kinds of message that a component is spared because it has crashed on them.
+    /// The kinds of message that skip a component because it has crashed on them.
     pub fn skipped_kinds(&self, seat: Seat) -> &[MessageKind] {
         self.skip_rules(seat).map_or(&[], |skip_rules| &skip_rules.kinds)
     }
 
-    /// The kinds of `session/update` that go around a component, of those that there are today.
+    /// The kinds of `session/update` in the current schema that skip a component.
     pub fn skipped_updates(&self, seat: Seat) -> Vec<&'static str> {
         let reads = self.skip_rules(seat).and_then(|skip_rules| skip_rules.reads);
         let reads = reads.filter(|_| self.can_be_skipped(seat) && !self.outer.v2);
@@ -123,7 +128,7 @@ impl Router {
         updates::CURRENT_KINDS.into_iter().filter(|kind| !is_read(kind)).collect()
     }
 
-    /// Whether messages may go around this component at all.
+    /// Whether messages may skip this component at all.
     pub fn can_be_skipped(&self, seat: Seat) -> bool {
         let guard = self.chain.component(seat).is_none_or(|component| component.guard);
         !guard && self.chain.role(seat) == Role::Proxy
@@ -137,20 +142,21 @@ impl Router {
         self.skip_rules.get_mut(seat.index().checked_sub(1)?)
     }
 
-    /// Whether a message that is to be delivered to this seat goes around it.
-    pub(crate) fn skips(&self, seat: Seat, letter: &HeldCall) -> bool {
-        let (Message::Request { call, .. } | Message::Notification(call)) = &letter.message else {
+    /// Whether a message that is about to be delivered to this seat skips it.
+    pub(crate) fn skips(&self, seat: Seat, held_call: &HeldCall) -> bool {
+        let (Message::Request { call, .. } | Message::Notification(call)) = &held_call.message
+        else {
             return false;
         };
-        // A component that is not initialized yet is sent nothing but its greeting.
+        // A component that is not initialized gets nothing but `initialize`.
         let stands = matches!(
             self.state(seat),
             Some(state) if state.was_initialized()
         );
-        stands && self.is_skipped(seat, letter.toward, call) && self.can_be_skipped(seat)
+        stands && self.is_skipped(seat, held_call.toward, call) && self.can_be_skipped(seat)
     }
 
-    /// Whether a component is spared this message.
+    /// Whether a skip rule of the component matches this message.
     pub fn is_skipped(&self, seat: Seat, toward: Side, call: &Call) -> bool {
         let Some(skip_rules) = self.skip_rules(seat) else { return false };
         if !skip_rules.kinds.is_empty() {
@@ -159,7 +165,7 @@ impl Router {
                 return true;
             }
         }
-        // In ACP v2 the schema itself has room for what is new.
+        // SDKs for ACP v2 can read unknown updates.
         match skip_rules.reads.filter(|_| toward == Side::Editor && !self.outer.v2) {
             Some(updates) if call.is(UPDATE) => {
                 call.params.as_ref().is_some_and(|params| !updates.can_read(params))
@@ -168,19 +174,19 @@ impl Router {
         }
     }
 
-    /// Sends a message on past a component, behind all that the component was sent before.
-    pub(crate) fn send_past(&mut self, seat: Seat, mut letter: HeldCall, cx: &mut Context<'_>) {
-        letter.message = letter.message.detached();
-        letter.past.push(seat);
-        let toward = letter.toward;
-        let held = Held::Call(letter);
+    /// Sends a message past a component, behind everything that was delivered to the component before.
+    pub(crate) fn send_past(&mut self, seat: Seat, mut held_call: HeldCall, cx: &mut Context<'_>) {
+        held_call.message = held_call.message.detached();
+        held_call.skipped.push(seat);
+        let toward = held_call.toward;
+        let held = Held::Call(held_call);
         match self.shared_barrier(seat, toward, cx.out) {
             Some(id) => self.hold_behind(seat, &id, held),
             None => self.send_barrier(seat, toward, held, cx),
         }
     }
 
-    /// The barrier that was the last thing a component was sent, in this direction.
+    /// The barrier that was the last delivery to a component in this direction.
     fn shared_barrier(&self, seat: Seat, toward: Side, actions: &[Action]) -> Option<Id> {
         let (id, side) = self.skip_rules(seat)?.last.as_ref()?;
         self.pending.request(id)?;
@@ -198,12 +204,12 @@ impl Router {
         }
     }
 
-    /// Whether anything goes around this component.
+    /// Whether the component has skip rules.
     pub(crate) fn has_skip_rules(&self, seat: Seat) -> bool {
         self.skip_rules(seat).is_some_and(|it| it.reads.is_some() || !it.kinds.is_empty())
     }
 
-    /// Puts a message behind a barrier.
+    /// Holds a message behind a barrier.
     pub(crate) fn hold_behind(&mut self, seat: Seat, id: &Id, held: Held) {
         let size = held.size();
         if let Some(behind) = self.pending.held_behind(id) {
@@ -214,7 +220,7 @@ impl Router {
         }
     }
 
-    /// What waited behind a barrier waits no longer.
+    /// Subtracts messages that no longer wait behind a barrier from the counters.
     pub(crate) fn uncount_held(&mut self, seat: Seat, held: Vec<Held>) -> Vec<Held> {
         let size: usize = held.iter().map(Held::size).sum();
         if let Some(skip_rules) = self.skip_rules_mut(seat) {
@@ -224,9 +230,14 @@ impl Router {
         held
     }
 
-    /// A barrier has come through, or never will: what waited behind it goes on.
-    pub(crate) fn release_behind(&mut self, seat: Seat, ask: PendingRequest, cx: &mut Context<'_>) {
-        let Purpose::Barrier(held) = ask.purpose else { return };
+    /// Releases the messages behind a barrier that has come out of the component or is given up.
+    pub(crate) fn release_behind(
+        &mut self,
+        seat: Seat,
+        request: PendingRequest,
+        cx: &mut Context<'_>,
+    ) {
+        let Purpose::Barrier(held) = request.purpose else { return };
         for held in self.uncount_held(seat, held) {
             self.resume_held(held, cx);
         }
@@ -234,32 +245,32 @@ impl Router {
 
     pub(crate) fn resume_held(&mut self, held: Held, cx: &mut Context<'_>) {
         match held {
-            Held::Call(letter) => self.route(letter, cx),
-            Held::Answer(parcel) => self.forward_answer(parcel, cx),
+            Held::Call(held_call) => self.route(held_call, cx),
+            Held::Answer(held_answer) => self.forward_answer(held_answer, cx),
         }
     }
 
-    /// The chain ends: no barrier is waited for any more. A notification goes on to the next component
-    /// that it does not go around, a request is refused.
+    /// Releases a message at shutdown, without waiting for barriers. A notification goes to the next
+    /// component that it does not skip. A request is refused.
     pub(crate) fn release_at_shutdown(&mut self, held: Held, error: &Json, cx: &mut Context<'_>) {
         match held {
-            Held::Answer(parcel) => self.deliver_answer(parcel, cx),
+            Held::Answer(held_answer) => self.deliver_answer(held_answer, cx),
             Held::Call(HeldCall { from, toward, message: Message::Request { id, .. }, .. }) => {
                 answer(from, toward.opposite(), id, Outcome::Error(error.clone()), cx);
             }
-            Held::Call(mut letter) => {
-                while let Some(to) = self.neighbour(letter.at(), letter.toward) {
-                    if to == Seat::OUTER || !self.skips(to, &letter) {
-                        let HeldCall { toward, message, .. } = letter;
+            Held::Call(mut held_call) => {
+                while let Some(to) = self.neighbour(held_call.at(), held_call.toward) {
+                    if to == Seat::OUTER || !self.skips(to, &held_call) {
+                        let HeldCall { toward, message, .. } = held_call;
                         return cx.out.push(Action::Deliver { to, toward, message });
                     }
-                    letter.past.push(to);
+                    held_call.skipped.push(to);
                 }
             }
         }
     }
 
-    /// Takes what waits behind barriers and passes the test.
+    /// Takes the messages behind barriers that pass the test.
     pub(crate) fn take_behind_barriers(&mut self, test: impl Fn(&Held) -> bool) -> Vec<Held> {
         let mut taken: Vec<(Seat, Vec<Held>)> = Vec::new();
         for (seat, held) in self.pending.barriers() {
@@ -271,10 +282,10 @@ impl Router {
         taken.into_iter().flat_map(|(seat, held)| self.uncount_held(seat, held)).collect()
     }
 
-    /// Whether `requester` has asked something that waits behind a barrier.
+    /// Whether a request of `requester` waits behind a barrier.
     pub(crate) fn waits_behind_barrier(&self, requester: Seat) -> bool {
         self.holds_behind_barriers()
-            && self.pending.requests().any(|ask| match &ask.purpose {
+            && self.pending.requests().any(|request| match &request.purpose {
                 Purpose::Barrier(held) => held.iter().any(|it| it.is_awaited_by(requester)),
                 _ => false,
             })
@@ -288,8 +299,8 @@ impl Router {
         self.skip_rules(seat).map_or((0, 0), |skip_rules| skip_rules.held)
     }
 
-    /// What is delivered to a component after a barrier may not be overtaken by what waits behind the
-    /// next message that goes around it: that one needs a barrier of its own.
+    /// Stops sharing a barrier after another delivery to the component. The next message that skips the
+    /// component must not overtake that delivery, so it needs a new barrier.
     pub(crate) fn end_sharing(&mut self, actions: &[Action]) {
         if self.skip_rules.iter().all(|skip_rules| skip_rules.last.is_none()) {
             return;

@@ -1,4 +1,4 @@
-//! What can be seen of a router: the chain, the states of the components, and the open questions.
+//! Read access to the router: the chain, the state of each seat, and the pending requests.
 
 use acp_wire::Id;
 
@@ -8,16 +8,18 @@ use crate::router::{Phase, Router};
 use crate::seat::{Chain, Exit, Handshake, Seat, SeatState};
 
 impl Router {
+    /// The configuration of the chain.
     pub fn chain(&self) -> &Chain {
         &self.chain
     }
 
-    /// Takes the editor's protocol version as it is from now on (see [`Chain::any_version`]).
+    /// Accepts any protocol version of the editor from now on (see [`Chain::any_version`]).
     pub fn accept_any_version(&mut self) {
         self.chain.any_version = true;
     }
 
-    /// From now on, the answer to `initialize` says whether this chain contains a guard (see [`acp_wire::guards`]).
+    /// From now on, the answer to `initialize` says whether this chain contains a guard (see
+    /// [`acp_wire::guards`]).
     pub fn announce_guards(&mut self) {
         self.announces_guards = true;
     }
@@ -27,72 +29,74 @@ impl Router {
         self.handshakes.get(seat.index().checked_sub(1)?)
     }
 
-    /// The open questions, oldest first.
+    /// The pending requests, oldest first.
     pub fn requests(&self) -> impl DoubleEndedIterator<Item = &PendingRequest> {
         self.pending.requests()
     }
 
-    /// The open questions and the ids they were asked with, oldest first.
+    /// The pending requests with the ids under which they were delivered, oldest first.
     pub fn requests_with_ids(&self) -> impl Iterator<Item = (Id, &PendingRequest)> {
         self.pending.requests_with_ids()
     }
 
-    /// Has this component ever answered `initialize`, so that it can be greeted again?
+    /// Whether a component in this seat has ever answered `initialize` (see
+    /// [`SeatState::was_initialized`]).
     pub fn was_initialized(&self, seat: Seat) -> bool {
         self.state(seat).is_some_and(SeatState::was_initialized)
     }
 
-    /// The open question that was asked with this id.
+    /// The pending request that was delivered under this id.
     pub fn request(&self, id: &Id) -> Option<&PendingRequest> {
         self.pending.request(id)
     }
 
-    /// How many bytes of the params of open questions are kept, to recognise them when they are passed on.
+    /// How many bytes of params of pending requests are kept, to recognise the requests when they are
+    /// forwarded.
     pub fn kept_param_bytes(&self) -> usize {
         self.pending.kept_param_bytes()
     }
 
-    /// Has a seat asked something with this method that is not answered yet?
+    /// Whether a seat has sent a request with this method that is not answered yet.
     pub fn has_open_request(&self, requester: Seat, method: &str) -> bool {
         self.pending.has_open_request(requester, method)
     }
 
-    /// Whether a message waits for a component, or may have to.
+    /// Whether a message is held for a component, or could be with the next event.
     pub fn may_hold_messages(&self) -> bool {
         self.states.iter().any(SeatState::is_recovering) || self.holds_behind_barriers()
     }
 
-    /// How many questions are open.
+    /// How many requests are pending.
     pub fn open_request_count(&self) -> usize {
         self.pending.len()
     }
 
-    /// How many questions this seat has yet to answer.
+    /// How many answers this seat owes.
     pub fn owed_count(&self, seat: Seat) -> usize {
         self.pending.owed_count(seat)
     }
 
-    /// The first valid `initialize` has come, and so the components were started.
+    /// Whether the first valid `initialize` has arrived, and so the components were started.
     pub fn has_started(&self) -> bool {
         self.outer.started
     }
 
-    /// The chain is about to end, or has ended.
+    /// Whether the chain is shutting down or has ended.
     pub fn is_ending(&self) -> bool {
         !matches!(self.phase, Phase::Open)
     }
 
-    /// Is `id` that of a question which this seat has yet to answer?
+    /// Whether this seat owes the answer to the request with this id.
     pub fn owes(&self, seat: Seat, id: &Id) -> bool {
         self.pending.owed_number(seat, id).is_some()
     }
 
-    /// The table of open questions.
+    /// The table of pending requests.
     pub fn pending(&self) -> &PendingRequests {
         &self.pending
     }
 
-    /// The state of a component; the outer pipe has none.
+    /// The state of a component. `None` for the outer pipe.
     pub fn state(&self, seat: Seat) -> Option<&SeatState> {
         self.states.get(seat.index().checked_sub(1)?)
     }
@@ -112,15 +116,15 @@ impl Router {
         }
     }
 
-    /// When something is due in the life of a component: a start, or an answer. Nothing is started in a chain
-    /// that ends.
+    /// When the next restart, or the next answer of a restarted component, is due. A chain that is shutting
+    /// down restarts nothing.
     pub fn state_deadline(&self) -> Option<Time> {
         let counts =
             |state: &&SeatState| !(self.is_ending() && matches!(state, SeatState::Down { .. }));
         self.states.iter().filter(counts).filter_map(SeatState::deadline).min()
     }
 
-    /// A component that learns has given a sign of state: its time for the next answer begins now.
+    /// Restarts the timeout of a component whose sessions are replayed, because it showed activity.
     pub fn restart_replay_timeout(&mut self, now: Time, seat: Seat) {
         let limit = self.chain.initialize_timeout;
         if let Some(SeatState::Replaying { until }) = self.state_mut(seat) {

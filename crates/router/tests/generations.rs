@@ -1,5 +1,5 @@
-//! Versions meet at the edge: one conversation through every pair of generations, which neither the
-//! editor nor the agent can tell apart.
+//! Runs one conversation through every pair of protocol generations. The editor and the agent must see no
+//! difference.
 //!
 //! Checklist 22, and with it 32–37, 40, 42, 49, 50, 52, 57, 58 in every generation.
 
@@ -11,23 +11,23 @@ use router::{Chain, Component, Mode, Seat, Time};
 use testkit::shell::{Effect, Shell, setup};
 use testkit::{diff, notation};
 
-/// What the editor and the agent say and hear, with two proxies between them that pass everything
-/// on. Ids of the conductor are numbered: each request gets one per link, so the agent hears of the
-/// editor's first as `#3`.
+/// The messages that the editor and the agent send and receive, with two pass-through proxies between them.
+/// The conductor's ids are numbered. Each request gets one id on each link, so the editor's first request
+/// has the id `#3` at the agent.
 const CONVERSATION: &str = r##"
-    # Initialization. What the editor says of itself stays; nothing of the proxies' roles is seen.
+    # Initialization. The editor's params stay; nothing of the proxies' roles is visible.
     editor > initialize 0 {"protocolVersion":1,"clientCapabilities":{"fs":{ "readTextFile":true}},"clientInfo":{"name":"e"},"_meta":{"symposium":{"version":"1.0","html_panel":true},"traceparent":"00-ab-cd-01"}}
     agent < initialize #3 {"protocolVersion":1,"clientCapabilities":{"fs":{ "readTextFile":true}},"clientInfo":{"name":"e"},"_meta":{"symposium":{"version":"1.0","html_panel":true},"traceparent":"00-ab-cd-01"}}
     agent > result #3 {"protocolVersion":1,"agentCapabilities":{"loadSession":true},"authMethods":[],"_meta":{"n":1.10}}
     editor < result 0 {"protocolVersion":1,"agentCapabilities":{"loadSession":true},"authMethods":[],"_meta":{"n":1.10}}
 
-    # A session, with a server that a proxy or the editor may have put there.
+    # A session with an MCP server.
     editor > session/new 1 {"cwd":"/","mcpServers":[{"type":"http","name":"t","url":"acp:u","headers":[]}]}
     agent < session/new #6 {"cwd":"/","mcpServers":[{"type":"http","name":"t","url":"acp:u","headers":[]}]}
     agent > result #6 {"sessionId":"s"}
     editor < result 1 {"sessionId":"s"}
 
-    # A prompt, updates, and the agent's questions, under ids that the editor uses, too.
+    # A prompt, updates, and requests of the agent under ids that the editor uses, too.
     editor > session/prompt "1" {"sessionId":"s","prompt":[{"type":"text","text":"hi\u0021"}],"_meta":{"traceparent":"00-ab-cd-01","tracestate":"x=1","baggage":""}}
     agent < session/prompt #9 {"sessionId":"s","prompt":[{"type":"text","text":"hi\u0021"}],"_meta":{"traceparent":"00-ab-cd-01","tracestate":"x=1","baggage":""}}
     agent > session/update {"sessionId":"s","update":{"n":[1.10,1e400,123456789012345678901234567890,-0.0]}}
@@ -45,7 +45,7 @@ const CONVERSATION: &str = r##"
     agent > result #9 null
     editor < result "1" null
 
-    # Cancellations, from both sides. The answer comes all the same.
+    # Cancellations from both sides. The answers still arrive.
     editor > session/prompt 2 {"sessionId":"s"}
     agent < session/prompt #18 {"sessionId":"s"}
     editor > $/cancel_request {"requestId":2,"_meta":{"why":1.10}}
@@ -61,7 +61,7 @@ const CONVERSATION: &str = r##"
     editor > session/cancel {"sessionId":"s"}
     agent < session/cancel {"sessionId":"s"}
 
-    # Methods that nobody has heard of, with payloads that nobody asked for.
+    # Unknown methods with arbitrary payloads.
     editor > _x/y 3 [1.10,{"method":"proxy/successor"}]
     agent < _x/y #24 [1.10,{"method":"proxy/successor"}]
     agent > result #24 {"result":{"error":1e400}}
@@ -73,7 +73,7 @@ const CONVERSATION: &str = r##"
     agent > {"jsonrpc":"2.0","id":"#27","result":{},"extra": [1.10]}
     editor < {"jsonrpc":"2.0","id":4,"result":{},"extra": [1.10]}
 
-    # MCP over ACP, of several generations of its own. To the conductor these are messages like others.
+    # MCP over ACP in several generations. The router treats these like any messages.
     agent > mcp/message 5 {"serverId":"u","requestId":"r","method":"tools/call","params":{"name":"x","_meta":{}}}
     editor < mcp/message #30 {"serverId":"u","requestId":"r","method":"tools/call","params":{"name":"x","_meta":{}}}
     editor > mcp/message {"serverId":"u","requestId":"r","method":"notifications/progress","params":{"progress":1.10}}
@@ -98,9 +98,9 @@ const CONVERSATION: &str = r##"
     editor < _mcp/disconnect {"connection_id":"v"}
 "##;
 
-/// What has no params comes out without, but through the two oldest: their documents know messages
-/// with params only.
-const BARE: &str = r##"
+/// Messages without params. The documents of the two oldest generations know only messages with params, so
+/// these generations are left out.
+const WITHOUT_PARAMS: &str = r##"
     editor > _x/down
     agent < _x/down
     agent > _x/up
@@ -114,26 +114,30 @@ const BARE: &str = r##"
 const NAMES: [&str; 6] = ["P1", "P2", "P3", "P3t", "P4", "P5"];
 
 #[test]
-fn no_pair_of_generations_can_be_told_from_another() {
+fn every_pair_of_generations_gives_the_same_conversation() {
     for first in NAMES {
         for second in NAMES {
             let old = ["P1", "P2"];
-            let bare = !old.contains(&first) && !old.contains(&second);
-            let script = if bare { format!("{CONVERSATION}{BARE}") } else { CONVERSATION.into() };
+            let allows_missing_params = !old.contains(&first) && !old.contains(&second);
+            let script = if allows_missing_params {
+                format!("{CONVERSATION}{WITHOUT_PARAMS}")
+            } else {
+                CONVERSATION.into()
+            };
             play([first, second], &script);
         }
     }
 }
 
-/// Passes everything on.
+/// Forwards everything.
 struct Transparent;
 impl Proxy for Transparent {}
 
 const EDITOR: Seat = Seat(0);
 const AGENT: Seat = Seat(3);
 
-/// A conductor with two proxies, and what the editor and the agent have heard.
-struct Table {
+/// A conductor with two proxies, and a log of what the editor and the agent send and receive.
+struct TestRun {
     shell: Shell,
     proxies: [Driver<Transparent>; 2],
     log: Vec<String>,
@@ -143,7 +147,7 @@ struct Table {
 fn play(names: [&str; 2], script: &str) {
     let facts =
         names.map(|name| Facts { generation: Generation::from_name(name), ..Facts::default() });
-    let mut table = Table {
+    let mut run = TestRun {
         shell: Shell::new(Setup { facts: facts.into(), ..setup(chain()) }),
         proxies: [Driver::new(Transparent), Driver::new(Transparent)],
         log: Vec::new(),
@@ -155,14 +159,14 @@ fn play(names: [&str; 2], script: &str) {
         .collect();
     for line in &lines {
         if let Some((who, what)) = line.split_once(" > ") {
-            table.log.push(line.clone());
+            run.log.push(line.clone());
             let from = if who == "editor" { EDITOR } else { AGENT };
-            table.say(from, notation::line(what, 0));
+            run.send(from, notation::line(what, 0));
         }
     }
     let same = |line: &String, heard: &String| line == heard;
-    if let Some(diff) = diff::diff(&lines, &table.log, same, Clone::clone) {
-        panic!("through {names:?} it went differently (- expected, + actual):\n{diff}");
+    if let Some(diff) = diff::diff(&lines, &run.log, same, Clone::clone) {
+        panic!("through {names:?} the conversation differs (- expected, + actual):\n{diff}");
     }
 }
 
@@ -177,19 +181,20 @@ fn chain() -> Chain {
     }
 }
 
-impl Table {
-    /// Somebody says a line; the proxies say what they have to say to what follows.
-    fn say(&mut self, from: Seat, line: Bytes) {
-        let mut said = vec![(from, line)];
-        while !said.is_empty() {
-            let (from, line) = said.remove(0);
+impl TestRun {
+    /// Sends a line from `from`, then delivers the lines that the proxies send in response, until there are
+    /// none.
+    fn send(&mut self, from: Seat, line: Bytes) {
+        let mut queue = vec![(from, line)];
+        while !queue.is_empty() {
+            let (from, line) = queue.remove(0);
             for effect in self.shell.line(Time(0), from, line) {
                 match effect {
                     Effect::Line { to: Link { seat: Seat(proxy @ (1 | 2)), .. }, line } => {
                         let mut lines = Vec::new();
                         self.proxies[usize::from(proxy) - 1].handle(&line, &mut lines);
                         let lines = lines.split(|&byte| byte == b'\n').filter(|it| !it.is_empty());
-                        said.extend(lines.map(|it| (Seat(proxy), Bytes::copy_from_slice(it))));
+                        queue.extend(lines.map(|it| (Seat(proxy), Bytes::copy_from_slice(it))));
                     }
                     Effect::Line { to, line } => {
                         let who = if to.seat == EDITOR { "editor" } else { "agent" };

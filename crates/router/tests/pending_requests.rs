@@ -1,4 +1,4 @@
-//! What the router reports about open questions.
+//! What the router reports about pending requests.
 
 use acp_wire::{Id, Message, Side};
 use bytes::Bytes;
@@ -7,15 +7,15 @@ use router::{Action, Chain, Component, Event, Mode, Router, Seat, Time};
 const P1: Seat = Seat(1);
 const AGENT: Seat = Seat(2);
 
-fn says(router: &mut Router, from: Seat, toward: Side, line: &str) -> Vec<Action> {
+fn send(router: &mut Router, from: Seat, toward: Side, line: &str) -> Vec<Action> {
     let message = Message::parse(&Bytes::copy_from_slice(line.as_bytes())).expect("a message");
     let mut actions = Vec::new();
     router.handle(Time(0), Event::Arrived { from, toward, message }, &mut actions);
     actions
 }
 
-/// A chain of a proxy and an agent, initialised.
-fn live() -> Router {
+/// The router of an initialized chain with one proxy and an agent.
+fn initialized_router() -> Router {
     let mut router = Router::new(Chain {
         mode: Mode::Agent,
         components: vec![Component::new("p1", "p1"), Component::new("agent", "agent")],
@@ -26,11 +26,11 @@ fn live() -> Router {
     let initialize = r#"{"id":0,"method":"initialize","params":{"protocolVersion":1}}"#;
     assert!(!router.has_started());
     for from in [Seat::OUTER, P1] {
-        says(&mut router, from, Side::Agent, initialize);
+        send(&mut router, from, Side::Agent, initialize);
     }
     for (from, id) in [(AGENT, 2), (P1, 1)] {
         let answer = format!(r#"{{"id":"c:{id}","result":{{"protocolVersion":1}}}}"#);
-        says(&mut router, from, Side::Editor, &answer);
+        send(&mut router, from, Side::Editor, &answer);
     }
     assert!(
         router.has_started() && router.open_request_count() == 0 && router.kept_param_bytes() == 0
@@ -38,15 +38,15 @@ fn live() -> Router {
     router
 }
 
-/// The params of a question are kept to recognise it when a proxy passes it on. Short ones do not count.
+/// The params of a request are kept to recognise it when a proxy forwards it. Short params are not counted.
 #[test]
-fn open_questions_are_counted_until_they_are_answered() {
-    let mut router = live();
+fn pending_requests_are_counted_until_they_are_answered() {
+    let mut router = initialized_router();
     let params = format!(r#"{{"text":"{}"}}"#, "x".repeat(2000));
-    let ask =
+    let request =
         |id: u8, method: &str| format!(r#"{{"id":{id},"method":"{method}","params":{params}}}"#);
     for (id, method) in [(5, "m"), (6, "m"), (7, "other")] {
-        says(&mut router, Seat::OUTER, Side::Agent, &ask(id, method));
+        send(&mut router, Seat::OUTER, Side::Agent, &request(id, method));
     }
     assert_eq!(router.kept_param_bytes(), 3 * params.len());
     assert_eq!(
@@ -57,10 +57,10 @@ fn open_questions_are_counted_until_they_are_answered() {
     let ids: Vec<Id> = router.requests_with_ids().map(|(id, _)| id).collect();
     assert_eq!(ids, ["c:3", "c:4", "c:5"].map(Id::string));
     assert!(router.owes(P1, &ids[0]) && !router.owes(AGENT, &ids[0]));
-    assert_eq!(router.request(&ids[2]).map(|ask| ask.method.as_str()), Some("other"));
+    assert_eq!(router.request(&ids[2]).map(|request| request.method.as_str()), Some("other"));
 
     let mut answer = |from: Seat, id: &Id| {
-        says(&mut router, from, Side::Editor, &format!(r#"{{"id":{id},"result":{{}}}}"#));
+        send(&mut router, from, Side::Editor, &format!(r#"{{"id":{id},"result":{{}}}}"#));
         (
             router.open_request_count(),
             router.kept_param_bytes(),
@@ -68,7 +68,7 @@ fn open_questions_are_counted_until_they_are_answered() {
         )
     };
     let size = params.len();
-    // Only the component that was asked may answer.
+    // Only the responder may answer.
     assert_eq!(answer(AGENT, &ids[0]), (3, 3 * size, true));
     assert_eq!(answer(P1, &ids[0]), (2, 2 * size, true));
     assert_eq!(answer(P1, &ids[0]), (2, 2 * size, true));
@@ -78,23 +78,23 @@ fn open_questions_are_counted_until_they_are_answered() {
 }
 
 #[test]
-fn the_size_of_what_is_kept_is_limited() {
-    let mut router = live();
-    let mut ask = |id: usize, length: usize| {
+fn the_size_of_kept_params_is_limited() {
+    let mut router = initialized_router();
+    let mut send_request = |id: usize, length: usize| {
         let text = "x".repeat(length - r#"{"text":""}"#.len());
         let line = format!(r#"{{"id":{id},"method":"m","params":{{"text":"{text}"}}}}"#);
-        says(&mut router, Seat::OUTER, Side::Agent, &line);
+        send(&mut router, Seat::OUTER, Side::Agent, &line);
         router.kept_param_bytes()
     };
-    assert_eq!(ask(1, 1024), 0);
-    assert_eq!(ask(2, 1025), 1025);
-    assert_eq!(ask(3, 64 * 1024 + 1), 1025);
-    assert_eq!(ask(4, 64 * 1024), 1025 + 64 * 1024);
+    assert_eq!(send_request(1, 1024), 0);
+    assert_eq!(send_request(2, 1025), 1025);
+    assert_eq!(send_request(3, 64 * 1024 + 1), 1025);
+    assert_eq!(send_request(4, 64 * 1024), 1025 + 64 * 1024);
     for number in 0..300 {
-        ask(5 + number, 64 * 1024);
+        send_request(5 + number, 64 * 1024);
     }
     let most = 16 * 1024 * 1024;
-    let kept = ask(400, 64 * 1024);
+    let kept = send_request(400, 64 * 1024);
     assert!((most - 64 * 1024..=most).contains(&kept), "{kept} bytes");
-    assert_eq!(ask(401, most - kept), most, "as much as there is room for");
+    assert_eq!(send_request(401, most - kept), most, "the limit is used up");
 }

@@ -1,13 +1,14 @@
-//! Thousands of made-up schedules: see `testkit::sim` for what happens in them and what must hold.
+//! Runs thousands of random schedules. `testkit::sim` documents what happens in them and what must hold.
 //!
-//! `SIM_SEED=123` replays one of them and tells all of it; `SIM_SCHEDULES=100000` plays that many.
+//! `SIM_SEED=123` replays one schedule and prints all of it. `SIM_SCHEDULES=100000` sets the number of
+//! schedules.
 
 use testkit::sim::{self, fault::Fault};
 
-/// About ten seconds in a debug build.
+/// Takes about ten seconds in a debug build.
 const SCHEDULES: u64 = 6_000;
 
-/// Every injected fault must be found within so many schedules.
+/// Every injected fault must be found within this many schedules.
 const SOON: u64 = 1_000;
 
 fn setting(name: &str) -> Option<u64> {
@@ -16,24 +17,24 @@ fn setting(name: &str) -> Option<u64> {
 }
 
 #[test]
-fn the_rules_hold_whatever_happens() {
+fn the_routing_rules_hold_in_every_schedule() {
     let seeds = match setting("SIM_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..setting("SIM_SCHEDULES").unwrap_or(SCHEDULES),
     };
     for seed in seeds {
         if let Err(violation) = sim::run(seed, None) {
-            let told = sim::trace(seed, None);
+            let trace = sim::trace(seed, None);
             let replay =
                 format!("SIM_SEED={seed} cargo test -p acp-conductor-router --test simulation");
-            let steps = written(seed);
-            panic!("{}\n\n{told}\n\nto replay: {replay}\nstep by step: {steps}", violation.0);
+            let steps = write_journals(seed);
+            panic!("{}\n\n{trace}\n\nto replay: {replay}\nstep by step: {steps}", violation.0);
         }
     }
 }
 
-/// Writes the journals of a schedule to files. Says how to step through them.
-fn written(seed: u64) -> String {
+/// Writes the journals of a schedule to files. Returns a text that says how to step through them.
+fn write_journals(seed: u64) -> String {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
     let mut steps = Vec::new();
     for (conductor, journal) in sim::record(seed).into_iter().enumerate() {

@@ -237,13 +237,13 @@ mod tests {
     #[test]
     fn a_component_that_has_exited_is_shown_with_its_exit_status_and_last_stderr_lines() {
         let mut gone = component(1, "gone", "gone");
-        gone.last_exit = Some("ended with status 3".into());
+        gone.last_exit = Some("exited with status 3".into());
         gone.exit_words = ["one", "two", "\x1b[31mthree\x07", "four"].map(str::to_owned).to_vec();
         gone.last_words = vec!["something since".into()];
         let text = shown(status(vec![gone, component(2, "next", "next")]));
         let rest = text.lines().skip(3).take(4).collect::<Vec<_>>();
         let expected = [
-            "     last exit: ended with status 3",
+            "     last exit: exited with status 3",
             "       two",
             "       ·[31mthree·",
             "       four",

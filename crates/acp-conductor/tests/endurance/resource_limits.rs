@@ -98,7 +98,7 @@ fn restarts_that_lack_descriptors_count_toward_the_limit() {
     signal(killed, libc::SIGKILL);
     wait_until("the proxy is bypassed", || {
         let stderr = client.chain.conductor.stderr();
-        stderr.contains("left out").then_some(())
+        stderr.contains("bypassed").then_some(())
     });
     client.assert_echo(&session, "without it");
     assert_eq!(client.shut_down(), 0);

@@ -66,7 +66,7 @@ fn a_pinned_component_that_refuses_its_greeting_is_not_probed() {
     let mut old = two.wait_for_component("old");
     old.request("_proxy/initialize");
     old.exit(1);
-    assert_reports_failure(&two.editor.message(), "old", "ended with status 1", "");
+    assert_reports_failure(&two.editor.message(), "old", "exited with status 1", "");
     assert_eq!(two.conductor.status(), 1);
     assert!(!two.has_started("old"));
 }

@@ -86,7 +86,7 @@ fn a_component_that_exits_on_every_greeting_ends_the_chain() {
         broken.write_stderr("no licence\n");
         broken.exit(3);
     }
-    assert_reports_failure(&chain.editor.message(), "broken", "ended with status 3", "no licence");
+    assert_reports_failure(&chain.editor.message(), "broken", "exited with status 3", "no licence");
     assert_eq!(chain.conductor.status(), 1);
     assert!(!chain.has_started("broken"), "there is no fourth start");
     assert_gone(agent.pid, "the agent");
@@ -103,7 +103,7 @@ fn a_component_that_exits_after_it_accepted_its_greeting_is_not_restarted() {
         old.forward_greeting(&greeting);
         chain.wait_for_component("agent").request("initialize");
         old.exit(4);
-        assert_reports_failure(&chain.editor.message(), "old", "ended with status 4", "");
+        assert_reports_failure(&chain.editor.message(), "old", "exited with status 4", "");
         assert_eq!(chain.conductor.status(), 1);
         assert!(!chain.has_started("old"), "{}", generation.name);
     }

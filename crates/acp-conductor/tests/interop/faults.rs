@@ -255,7 +255,7 @@ fn a_prompt_gets_an_error_after_the_agent_exits() {
                 let id = run.prompt(&format!("exit {status}"));
                 vec![run.outcome(id), run.next_prompt()]
             });
-        assert_observed(&observed, &[&format!("ended with status {status}"), NEXT]);
+        assert_observed(&observed, &[&format!("exited with status {status}"), NEXT]);
     }
 }
 

@@ -146,10 +146,10 @@ fn the_end_of_a_component_is_shown_with_its_last_words() {
     let agent = &status["components"][1];
     assert_eq!((&agent["state"], &agent["pid"]), (&json!("lost"), &Value::Null));
     assert_eq!(agent["uptimeSeconds"], Value::Null);
-    assert_eq!(agent["lastExit"], "ended with status 3");
+    assert_eq!(agent["lastExit"], "exited with status 3");
     assert_eq!(agent["exitWords"], json!(["one", "two", "three", "\x1b[31mout of luck"]));
     let text = directories.text();
-    let expected = "\n     last exit: ended with status 3\n       two\n       three\n       ·[31mout of luck\n";
+    let expected = "\n     last exit: exited with status 3\n       two\n       three\n       ·[31mout of luck\n";
     assert!(text.ends_with(expected), "{text}");
 }
 
@@ -168,10 +168,10 @@ fn a_restarted_component_is_shown_with_its_last_exit() {
     assert_eq!((&component["restarts"], &component["pid"]), (&json!(1), &json!(second.pid)));
     assert_eq!(component["state"], "greeting");
     assert!(component["uptimeSeconds"].is_number(), "{component}");
-    assert_eq!(component["lastExit"], "ended with status 4");
+    assert_eq!(component["lastExit"], "exited with status 4");
     assert_eq!((&component["exitWords"], &component["lastWords"]), (&json!(["what?"]), &json!([])));
     let text = directories.text();
-    assert!(text.contains("\n     last exit: ended with status 4\n       what?\n"), "{text}");
+    assert!(text.contains("\n     last exit: exited with status 4\n       what?\n"), "{text}");
 }
 
 #[test]

@@ -136,7 +136,7 @@ fn requests_to_a_crashed_agent_are_answered_once_with_an_error() {
         for id in [1, 2] {
             chain.proxies.iter_mut().rev().for_each(|proxy| drop(forward_next(proxy)));
             let answer = chain.test.editor.message();
-            assert_crash(&answer, json!(id), "agent", "ended with status 7", "restarted");
+            assert_crash(&answer, json!(id), "agent", "exited with status 7", "restarted");
             assert_eq!(answer["error"]["data"]["lastWords"], json!(["out of memory"]));
         }
         chain.await_agent_restart();
@@ -373,7 +373,7 @@ fn a_proxy_and_the_agent_may_crash_together() {
     kill(&chain.agent);
     let answer = chain.test.editor.message();
     assert_eq!(answer["id"], 1, "{answer}");
-    assert!(answer["error"]["message"].as_str().expect("words").contains("send again"));
+    assert!(answer["error"]["message"].as_str().expect("words").contains("send the request again"));
     chain.await_restart(0);
     chain.await_agent_restart();
     restore_session(&mut chain, "session/load", "s");

@@ -291,7 +291,7 @@ pub fn assert_crash(answer: &Value, id: Value, component: &str, cause: &str, wha
     assert_eq!(answer["id"], id, "{answer}");
     testkit::test_chain::assert_reports_failure(answer, component, cause, "");
     let message = answer["error"]["message"].as_str().expect("a message");
-    for word in [what_next, "send again"] {
+    for word in [what_next, "send the request again"] {
         assert!(message.contains(word), "{word:?} is not in {message:?}");
     }
 }

@@ -308,7 +308,7 @@ fn a_proxy_that_drops_meta_does_not_hide_the_guard() {
     }
 }
 
-/// A chain cannot add its declaration to a result that is not an object.
+/// A chain cannot add its declaration to a result that is not a JSON object.
 #[test]
 fn an_agent_whose_answer_is_no_object_is_refused_behind_a_guard() {
     for result in ["3", "null", "[]", "\"x\""] {
@@ -322,6 +322,6 @@ fn an_agent_whose_answer_is_no_object_is_refused_behind_a_guard() {
         agent.answer(&asked, result);
         let answer = chain.editor.message();
         let why = answer["error"]["message"].as_str().unwrap_or_default();
-        assert!(why.contains("'agent'") && why.contains("not an object"), "{answer}");
+        assert!(why.contains("'agent'") && why.contains("not a JSON object"), "{answer}");
     }
 }

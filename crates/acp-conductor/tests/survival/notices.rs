@@ -74,7 +74,7 @@ fn a_component_that_hangs_is_reported_as_failed_not_crashed() {
     // The prompt is open, so the notice comes at once.
     chain.prompt("1", "s");
     chain.test.editor.send(&request("2", "_x/ask", "{}"));
-    let cause = "gave no sign of life for 200 ms while it owed _x/ask";
+    let cause = "showed no activity for 200 ms while it owed an answer to _x/ask";
     let notice = format!("proxy 'proxy' failed: it {cause}. It is being restarted.");
     expect_notice(&mut chain, "s", &notice);
     let answer = chain.test.editor.message();
@@ -119,9 +119,9 @@ fn each_crash_and_the_bypass_are_reported_once() {
     expect_notice(
         &mut chain,
         "s",
-        "proxy 'proxy' crashed: it ended with status 3. It is left out from now on.",
+        "proxy 'proxy' crashed: it exited with status 3. It is bypassed from now on.",
     );
-    assert_crash(&chain.test.editor.message(), json!(2), "proxy", "status 3", "left out");
+    assert_crash(&chain.test.editor.message(), json!(2), "proxy", "status 3", "bypassed");
     chain.proxies.clear();
     assert_eq!(chain.answer(&asked, "{}")["id"], 1);
     chain.assert_works();
@@ -217,7 +217,7 @@ fn the_log_reports_a_crash_with_component_cause_last_words_and_next_step() {
         };
         chain.proxies[0].write_stderr("one\ntwo\nthree\nno licence\n");
         chain.proxies[0].exit(3);
-        let line = wait_for(&chain, &["proxy 'proxy'", "ended with status 3", "restarted"]);
+        let line = wait_for(&chain, &["proxy 'proxy'", "exited with status 3", "restarted"]);
         for part in ["WARN", "(command: ", "scripted", "last output", "two | three | no licence"] {
             assert!(line.contains(part), "{part:?} is not in {line:?}");
         }
@@ -226,7 +226,7 @@ fn the_log_reports_a_crash_with_component_cause_last_words_and_next_step() {
         chain.assert_works();
         wait_for(&chain, &["proxy 'proxy' is running again"]);
         kill(&chain.proxies[0]);
-        wait_for(&chain, &["proxy 'proxy'", "signal 9 (SIGKILL)", "left out from now on"]);
+        wait_for(&chain, &["proxy 'proxy'", "signal 9 (SIGKILL)", "bypassed from now on"]);
         // The component's own standard error is passed on in any case.
         assert!(chain.test.conductor.stderr().contains("[proxy] no licence\n"));
         let log_and_stderr = format!("{}{}", log(&chain.test), chain.test.conductor.stderr());
@@ -266,7 +266,7 @@ fn the_status_shows_a_component_that_is_down_and_its_queue() {
         (&json!(1), &json!(chain.proxies[0].pid))
     );
     assert_ne!(component["pid"], first);
-    assert_eq!(component["lastExit"], "ended with status 3");
+    assert_eq!(component["lastExit"], "exited with status 3");
     assert_eq!(component["exitWords"], json!(["no licence"]));
     assert!(component["queue"]["heldBytes"].as_u64().expect("a number") > 20, "{component}");
     assert_eq!(component["policy"], "restart,bypass");
@@ -285,7 +285,7 @@ fn the_status_shows_a_component_that_is_down_and_its_queue() {
     assert_eq!(queue(&component), (&json!(0), &json!(1)));
     assert_eq!(
         (&component["restarts"], &component["lastExit"]),
-        (&json!(1), &json!("ended with status 3"))
+        (&json!(1), &json!("exited with status 3"))
     );
 
     // At last it is bypassed.

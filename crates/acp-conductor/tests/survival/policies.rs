@@ -200,7 +200,7 @@ fn a_chain_stops_when_a_component_that_must_not_be_bypassed_crashes_too_often() 
         assert_reports_failure(
             &chain.test.editor.message(),
             "proxy",
-            "ended with status 3",
+            "exited with status 3",
             "no licence",
         );
         assert_eq!(chain.test.conductor.status(), 1);
@@ -265,9 +265,9 @@ fn the_bypass_policy_bypasses_a_crashed_proxy_at_once() {
         chain.proxies[0].request("proxy/successor");
         chain.proxies[0].exit(0);
         let answer = chain.test.editor.message();
-        assert_crash(&answer, json!(1), "proxy", "ended with status 0", "left out");
+        assert_crash(&answer, json!(1), "proxy", "exited with status 0", "bypassed");
         let answer = chain.agent.message();
-        assert_crash(&answer, json!(7), "proxy", "ended with status 0", "left out");
+        assert_crash(&answer, json!(7), "proxy", "exited with status 0", "bypassed");
         chain.proxies.clear();
         chain.assert_works();
         assert!(!chain.test.has_started("proxy"));
@@ -315,8 +315,8 @@ fn the_chain_survives_every_way_a_component_can_end() {
     let careless = "trap '' TERM; sleep 1000; sleep 1000";
     let careful = "exec >/dev/null; trap '' TERM; sleep 1000; sleep 1000";
     for (child, order, cause) in [
-        (careless, json!({ "exit": 0 }), "ended with status 0"),
-        (careless, json!({ "exit": 101 }), "ended with status 101"),
+        (careless, json!({ "exit": 0 }), "exited with status 0"),
+        (careless, json!({ "exit": 101 }), "exited with status 101"),
         (careless, json!({ "signal": libc::SIGABRT }), "signal 6 (SIGABRT)"),
         // A child that inherits the pipe would keep it open.
         (careful, json!({ "close_stdout": true }), "closed its standard output"),
@@ -418,7 +418,7 @@ fn a_proxy_that_was_never_up_fails_the_start() {
         assert_reports_failure(
             &chain.editor.message(),
             "proxy",
-            "ended with status 3",
+            "exited with status 3",
             "no licence",
         );
         assert_eq!(chain.conductor.status(), 1);
@@ -555,8 +555,8 @@ fn an_agent_that_would_lose_its_sessions_stops_the_chain() {
         forward_next(&mut chain.proxies[0]);
         let answer = chain.test.editor.message();
         assert_eq!(answer["id"], 1, "{answer}");
-        assert_reports_failure(&answer, "agent", "ended with status 3", "out of memory");
-        assert!(!answer.to_string().contains("send again"), "{answer}");
+        assert_reports_failure(&answer, "agent", "exited with status 3", "out of memory");
+        assert!(!answer.to_string().contains("send the request again"), "{answer}");
         assert_eq!(chain.test.conductor.status(), 1);
         assert!(!chain.test.has_started("agent"));
     }

@@ -306,9 +306,9 @@ fn a_request_inside_a_crashed_proxy_is_answered_once_with_the_cause_and_the_reme
     chain.proxies[0].write_stderr("one\nout of luck\n");
     chain.proxies[0].exit(7);
     let at_editor = chain.test.editor.message();
-    assert_crash(&at_editor, json!(1), "proxy", "ended with status 7", "restarted");
+    assert_crash(&at_editor, json!(1), "proxy", "exited with status 7", "restarted");
     let at_agent = chain.agent.message();
-    assert_crash(&at_agent, json!("a"), "proxy", "ended with status 7", "restarted");
+    assert_crash(&at_agent, json!("a"), "proxy", "exited with status 7", "restarted");
     for (answer, method) in [(at_editor, "session/prompt"), (at_agent, "fs/read_text_file")] {
         let error = &answer["error"];
         assert_eq!(error["data"]["status"], 7, "{answer}");

@@ -54,7 +54,7 @@ fn an_agent_that_is_silent_in_a_turn_is_replaced() {
     let mut chain = ScriptedChain::start(setup, &["agent"], VERSION_2);
     chain.new_session("s");
     begin_turn(&mut chain);
-    assert_failed(&chain.test.editor.message(), "gave no sign of life for 3 s");
+    assert_failed(&chain.test.editor.message(), "showed no activity for 3 s");
     assert_agent_restarted(&mut chain);
 }
 
@@ -67,7 +67,7 @@ fn in_a_turn_only_the_agent_that_is_running_is_considered_stuck() {
     begin_turn(&mut chain);
     let idle = forward_next(&mut chain.proxies[0]);
     assert_eq!(idle["params"]["params"]["update"]["state"], "idle", "{idle}");
-    assert_failed(&chain.test.editor.message(), "gave no sign of life for 3 s");
+    assert_failed(&chain.test.editor.message(), "showed no activity for 3 s");
     assert_agent_restarted(&mut chain);
 }
 
@@ -157,7 +157,7 @@ fn a_component_of_an_inner_chain_is_not_stuck_on_a_turn_behind_it() {
     begin_turn(&mut chain);
     let idle = forward_next(&mut chain.proxies[0]);
     assert_eq!(idle["params"]["params"]["update"]["state"], "idle", "{idle}");
-    assert_failed(&chain.test.editor.message(), "gave no sign of life for 6 s");
+    assert_failed(&chain.test.editor.message(), "showed no activity for 6 s");
     assert_agent_restarted(&mut chain);
 }
 

@@ -36,7 +36,7 @@ fn a_stopped_agent_that_owes_a_prompt_is_replaced() {
     signal(&chain.agent, libc::SIGSTOP);
     let old = chain.agent.pid;
     let answer = chain.test.editor.message();
-    let cause = "gave no sign of life for 3 s while it owed session/prompt";
+    let cause = "showed no activity for 3 s while it owed an answer to session/prompt";
     assert_crash(&answer, json!(1), "agent", cause, "restarted");
     assert_gone(old, "the stopped agent");
     chain.await_agent_restart();
@@ -55,7 +55,7 @@ fn only_a_component_that_waits_on_no_other_is_considered_stuck() {
     chain.prompt("1", "s");
     signal(&chain.agent, libc::SIGSTOP);
     let answer = chain.proxies[1].message();
-    assert_reports_failure(&answer, "agent", "gave no sign of life", "");
+    assert_reports_failure(&answer, "agent", "showed no activity", "");
     // A new agent has started.
     chain.test.wait_for_component("agent").request("initialize");
 }
@@ -70,7 +70,7 @@ fn a_stopped_proxy_that_owes_an_answer_is_replaced() {
     signal(&chain.proxies[0], libc::SIGSTOP);
     let old = chain.proxies[0].pid;
     let answer = chain.test.editor.message();
-    let cause = "gave no sign of life for 200 ms while it owed _x/ask";
+    let cause = "showed no activity for 200 ms while it owed an answer to _x/ask";
     assert_crash(&answer, json!(1), "proxy", cause, "restarted");
     assert_gone(old, "the stopped proxy");
     chain.await_restart(0);
@@ -88,7 +88,7 @@ fn the_crash_policy_applies_to_components_that_hang() {
     chain.test.editor.send(&request("1", "_x/ask", "{}"));
     chain.proxies[0].request("_x/ask");
     let answer = chain.test.editor.message();
-    assert_crash(&answer, json!(1), "proxy", "gave no sign of life", "left out");
+    assert_crash(&answer, json!(1), "proxy", "showed no activity", "bypassed");
     assert_gone(chain.proxies[0].pid, "the silent proxy");
     chain.test.editor.send(&notification("_x/note", "{}"));
     assert_eq!(chain.agent.line(), notification("_x/note", "{}"));
@@ -97,7 +97,7 @@ fn the_crash_policy_applies_to_components_that_hang() {
     let mut chain = ScriptedChain::start(new_setup().option(&options), &["proxy", "agent"], PLAIN);
     chain.test.editor.send(&request("1", "_x/ask", "{}"));
     chain.proxies[0].request("_x/ask");
-    assert_reports_failure(&chain.test.editor.message(), "proxy", "gave no sign of life", "");
+    assert_reports_failure(&chain.test.editor.message(), "proxy", "showed no activity", "");
     assert_eq!(chain.test.conductor.status(), 1);
 }
 
@@ -114,12 +114,7 @@ fn prompts_and_other_requests_have_separate_limits() {
         // This request is sent later, and its limit is over sooner.
         let mut impatient = ScriptedChain::start(new_setup().option(&options), &["agent"], LOADS);
         impatient.request("1", quick, &prompt("s"));
-        assert_reports_failure(
-            &impatient.test.editor.message(),
-            "agent",
-            "gave no sign of life",
-            "",
-        );
+        assert_reports_failure(&impatient.test.editor.message(), "agent", "showed no activity", "");
         patient.agent.answer(&asked, "{}");
         assert_eq!(patient.test.editor.line(), result("1", "{}"));
     }
@@ -139,12 +134,7 @@ fn a_login_and_a_session_set_up_have_the_limit_of_a_prompt() {
         // This request is sent later, and its limit is over sooner.
         let mut impatient = ScriptedChain::start(new_setup().option(&options), &["agent"], LOADS);
         impatient.test.editor.send(&request("1", "_x/ask", "{}"));
-        assert_reports_failure(
-            &impatient.test.editor.message(),
-            "agent",
-            "gave no sign of life",
-            "",
-        );
+        assert_reports_failure(&impatient.test.editor.message(), "agent", "showed no activity", "");
         let answer = patient.answer(&asked, r#"{"sessionId":"s"}"#);
         assert_eq!(answer["result"]["sessionId"], "s", "{method}: {answer}");
         assert_eq!(patient.status()["components"][1]["pid"], patient.agent.pid, "{method}");
@@ -196,7 +186,7 @@ fn by_default_there_is_no_limit_for_answers() {
     let mut hurried = ScriptedChain::start(new_setup().option(&options), &["agent"], LOADS);
     hurried.new_session("s");
     hurried.prompt("1", "s");
-    assert_reports_failure(&hurried.test.editor.message(), "agent", "gave no sign of life", "");
+    assert_reports_failure(&hurried.test.editor.message(), "agent", "showed no activity", "");
     assert_eq!(unhurried.status()["components"][1]["pid"], unhurried.agent.pid);
     signal(&unhurried.agent, libc::SIGCONT);
     assert_eq!(unhurried.answer(&asked, "{}")["id"], 1);
@@ -218,7 +208,7 @@ fn a_cancelled_turn_ends_even_if_the_agent_does_not_stop() {
     assert_eq!(chain.test.editor.line(), result("1", r#"{"stopReason":"cancelled"}"#));
     // The other turn is lost with the agent.
     let answer = chain.test.editor.message();
-    let cause = "went on with session/prompt for 200 ms after it was cancelled";
+    let cause = "kept running session/prompt for 200 ms after it was cancelled";
     assert_crash(&answer, json!(2), "agent", cause, "restarted");
     assert_gone(chain.agent.pid, "the agent that ignored the cancellation");
     chain.await_agent_restart();
@@ -368,7 +358,7 @@ fn a_proxy_that_did_not_forward_a_cancelled_prompt_is_considered_stuck() {
     let old = chain.proxies[0].pid;
     assert_eq!(chain.test.editor.line(), result("1", r#"{"stopReason":"cancelled"}"#));
     assert_gone(old, "the proxy that hung");
-    chain.wait_for_stderr("went on with session/prompt for 200 ms after it was cancelled");
+    chain.wait_for_stderr("kept running session/prompt for 200 ms after it was cancelled");
     chain.await_restart(0);
     chain.expect_replay(0, &sessions);
     // The other turn continues. Its answer comes after a barrier.
@@ -410,7 +400,7 @@ fn a_component_that_is_silent_during_session_replay_failed_on_the_unanswered_req
     complete_greeting(&mut chain);
     chain.proxies[0].request("session/new");
     let component = chain.wait_for_state(1, "bypassed");
-    let cause = "gave no sign of life for 2 s while it owed session/new";
+    let cause = "showed no activity for 2 s while it owed an answer to session/new";
     assert_eq!(component["lastExit"], cause, "{component}");
     chain.wait_for_stderr(cause);
     chain.proxies.clear();

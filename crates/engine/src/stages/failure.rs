@@ -91,10 +91,10 @@ impl Stages {
         self.with_broker(|it, cx| it.component_down(seat, cx));
     }
 
-    /// A component is left out from now on.
+    /// A component is bypassed from now on.
     pub(super) fn leave_out(&mut self, seat: Seat, why: Exit) {
         let untold = self.sessions.record(seat).map(Record::untold).unwrap_or_default();
-        self.take_down(seat, why, Recovery::Bypass, "is left out from now on");
+        self.take_down(seat, why, Recovery::Bypass, "is bypassed from now on");
         self.adopt_all(seat, untold);
         if let Some(record) = self.sessions.record_mut(seat) {
             *record = Record::default();

@@ -1,4 +1,5 @@
-//! When a barrier ends: what shows that a component swallows barriers, and how long a silent one is waited for.
+//! Scripts for the end of barriers: what shows that a component drops barriers, and how long a silent one
+//! is waited for.
 
 use super::skip::play;
 
@@ -8,9 +9,9 @@ fn check(script: &str) {
     play("editor p1:P4+restart agent", &script.replace("BARRIER_1", B1));
 }
 
-/// However long it takes: it has the chunk that the update must not overtake.
+/// The component still has the chunk that the update must not overtake.
 #[test]
-fn a_slow_component_is_waited_for() {
+fn a_barrier_waits_for_a_slow_component() {
     check(
         r##"
         agent  > chunk 1
@@ -35,9 +36,9 @@ fn a_slow_component_is_waited_for() {
     );
 }
 
-/// The limit runs from the last thing that it said.
+/// The timeout starts with the last message of the component.
 #[test]
-fn a_component_that_says_nothing_at_all_is_given_up_at_last() {
+fn the_barriers_of_a_silent_component_time_out() {
     check(
         r##"
         agent  > chunk 1
@@ -63,9 +64,9 @@ fn a_component_that_says_nothing_at_all_is_given_up_at_last() {
     );
 }
 
-/// What is known to have come through cannot be overtaken: then a short wait is enough.
+/// The component has forwarded everything before the barrier, so nothing can be overtaken.
 #[test]
-fn nothing_is_waited_for_long_that_cannot_be_overtaken() {
+fn a_short_timeout_applies_if_nothing_can_be_overtaken() {
     check(
         r##"
         agent  > chunk 1
@@ -88,9 +89,10 @@ fn nothing_is_waited_for_long_that_cannot_be_overtaken() {
     );
 }
 
-/// It passes on what came later: what waits goes on first. It is sent no barrier again.
+/// The component forwards a later message, so the update is released first. The component gets no more
+/// barriers.
 #[test]
-fn a_component_that_passes_on_what_came_later_has_swallowed_the_barrier() {
+fn forwarding_a_later_message_shows_that_the_barrier_was_dropped() {
     check(
         r##"
         agent  > chunk 1
@@ -122,9 +124,10 @@ fn a_component_that_passes_on_what_came_later_has_swallowed_the_barrier() {
     );
 }
 
-/// A known swallower that also changes what it passes on: after a short silence.
+/// The component is known to drop barriers and changes what it forwards, so a short silence releases the
+/// update.
 #[test]
-fn a_component_that_swallows_and_changes_everything_is_waited_for_a_little() {
+fn a_short_timeout_applies_to_a_component_that_drops_barriers_and_changes_messages() {
     check(
         r##"
         agent  > usage 1
@@ -147,9 +150,9 @@ fn a_component_that_swallows_and_changes_everything_is_waited_for_a_little() {
     );
 }
 
-/// Streams repeat themselves: the first of two equal chunks came before the barrier.
+/// Streams repeat chunks. The first of two equal chunks was sent before the barrier.
 #[test]
-fn an_equal_message_from_before_the_barrier_is_no_evidence() {
+fn an_equal_message_from_before_the_barrier_releases_nothing() {
     check(
         r##"
         agent  > chunk 1
@@ -169,9 +172,9 @@ fn an_equal_message_from_before_the_barrier_is_no_evidence() {
     );
 }
 
-/// The answer to a prompt that was passed on, even with changes, must not overtake updates.
+/// The answer to a forwarded prompt, even one forwarded with changes, must not overtake updates.
 #[test]
-fn an_answer_releases_the_updates_that_came_before_it() {
+fn an_answer_releases_the_updates_sent_before_it() {
     for passed in [r#"{"a":1}"#, r#"{"a":1,"b":2}"#, r#"{"c":3}"#] {
         let script = r##"
         editor > session/prompt 5 {"a":1}
@@ -190,9 +193,9 @@ fn an_answer_releases_the_updates_that_came_before_it() {
     }
 }
 
-/// An answer that has nothing to do with what came after the barrier shows nothing.
+/// The answer is not related to a message after the barrier.
 #[test]
-fn an_answer_of_its_own_is_no_evidence() {
+fn an_unrelated_answer_releases_nothing() {
     check(
         r##"
         editor > session/prompt 5 {"sessionId":"s"}
@@ -218,9 +221,9 @@ fn an_answer_of_its_own_is_no_evidence() {
     );
 }
 
-/// A request that came later and is passed on, or answered.
+/// The component forwards or answers a request that was delivered after the barrier.
 #[test]
-fn a_request_that_came_later_is_evidence() {
+fn handling_a_later_request_shows_that_the_barrier_was_dropped() {
     let asked = r##"
         agent  > usage 1
         BARRIER_1
@@ -247,7 +250,7 @@ fn a_request_that_came_later_is_evidence() {
     ));
 }
 
-/// A barrier that comes through shows that the older ones never will.
+/// A barrier that comes out shows that the older ones were dropped.
 #[test]
 fn a_barrier_releases_the_older_ones_first() {
     check(
@@ -267,10 +270,10 @@ fn a_barrier_releases_the_older_ones_first() {
     );
 }
 
-/// No barrier reaches the editor, however many are late. A barrier that comes out late was not
-/// swallowed, so the component is sent barriers again.
+/// No late barrier reaches the editor. A barrier that comes out late was not dropped, so the component gets
+/// barriers again.
 #[test]
-fn late_barriers_go_no_further() {
+fn late_barriers_are_not_forwarded() {
     let mut script = String::new();
     for n in 0..200 {
         let id = n + 1;
@@ -295,9 +298,9 @@ fn late_barriers_go_no_further() {
     check(&script);
 }
 
-/// Where an editor is, no other chain is: nobody's barrier leaves a component.
+/// A chain with an editor is not nested, so no barrier is forwarded to the editor.
 #[test]
-fn a_barrier_of_any_chain_ends_before_the_editor() {
+fn no_barrier_of_any_chain_reaches_the_editor() {
     check(
         r##"
         p1     > _conductor/barrier 0 {"token":"c:99","chain":"77"}
@@ -308,9 +311,9 @@ fn a_barrier_of_any_chain_ends_before_the_editor() {
     );
 }
 
-/// Both chains count their ids alike. A barrier of the chain around comes out again, our own does not.
+/// Both chains use the same ids. A barrier of the outer chain is forwarded, one of this chain is not.
 #[test]
-fn a_barrier_of_the_chain_around_is_passed_on() {
+fn a_barrier_of_the_outer_chain_is_forwarded() {
     play(
         "outer p1:P4",
         r##"
@@ -327,9 +330,9 @@ fn a_barrier_of_the_chain_around_is_passed_on() {
     );
 }
 
-/// A new life is judged anew.
+/// What was observed before the restart does not count.
 #[test]
-fn a_component_that_is_replaced_is_sent_barriers_again() {
+fn a_restarted_component_gets_barriers_again() {
     check(
         r##"
         agent  > usage 1
@@ -352,9 +355,9 @@ fn a_component_that_is_replaced_is_sent_barriers_again() {
     );
 }
 
-/// A cancellation belongs to its link, so it is never passed on as it is: it keeps nothing back.
+/// A cancellation belongs to one link and is never forwarded unchanged, so no barrier waits for it.
 #[test]
-fn a_cancellation_is_nothing_that_could_be_overtaken() {
+fn a_barrier_does_not_wait_for_a_cancellation() {
     check(
         r##"
         agent  > _ask 7 {}

@@ -1,9 +1,9 @@
-//! `$/cancel_request` names an id of one link; every hop has its own.
+//! Scripts for `$/cancel_request`. It contains an id, and every link has its own ids.
 
 use testkit::script::check_live;
 
-/// Checklist 57, 62: each hop carries one plain cancellation with that hop's id, the agent's answer
-/// comes back once.
+/// Checklist 57, 62: each link carries one plain cancellation with that link's id. The agent's answer comes
+/// back once.
 #[test]
 fn a_cancellation_follows_its_request() {
     check_live(
@@ -25,9 +25,9 @@ fn a_cancellation_follows_its_request() {
     );
 }
 
-/// Checklist 58: up the chain it is plain, too, although its request came in an envelope.
+/// Checklist 58: toward the editor the cancellation is plain, too, although its request was in an envelope.
 #[test]
-fn an_agent_may_cancel_what_it_asked_the_editor() {
+fn an_agent_can_cancel_its_request_to_the_editor() {
     check_live(
         "editor p1 agent",
         r##"
@@ -47,9 +47,9 @@ fn an_agent_may_cancel_what_it_asked_the_editor() {
     );
 }
 
-/// Checklist 59: as the SDKs 1.1 to 3.6 do it.
+/// Checklist 59: the SDKs 1.1 to 3.6 send it like this.
 #[test]
-fn a_cancellation_in_an_envelope_is_taken_out() {
+fn a_cancellation_in_an_envelope_is_unwrapped() {
     check_live(
         "editor p1 agent",
         r##"
@@ -61,10 +61,10 @@ fn a_cancellation_in_an_envelope_is_taken_out() {
     );
 }
 
-/// Checklist 60: older proxies pass on the id that the conductor gave them. It is not theirs, even
-/// where somebody else has the same one.
+/// Checklist 60: older proxies forward the id that the conductor gave them. It is not an id of their own,
+/// even if another peer uses the same id.
 #[test]
-fn an_echo_of_our_own_id_cancels_nothing() {
+fn a_cancellation_with_an_id_of_the_conductor_cancels_nothing() {
     check_live(
         "editor p1 agent",
         r##"
@@ -80,10 +80,10 @@ fn an_echo_of_our_own_id_cancels_nothing() {
     );
 }
 
-/// Checklist 61: never asked, asked by another, asked under an id of another type, answered, cancelled
-/// before, and what makes no sense.
+/// Checklist 61: a request that was never sent, was sent by another peer, has an id of another type, is
+/// answered, or was cancelled before; and malformed cancellations.
 #[test]
-fn a_cancellation_of_nothing_is_ignored() {
+fn a_cancellation_without_an_open_request_is_ignored() {
     check_live(
         "editor p1 agent",
         r##"
@@ -106,7 +106,7 @@ fn a_cancellation_of_nothing_is_ignored() {
     );
 }
 
-/// Checklist 62: the one who was asked may have been faster, or may not care.
+/// Checklist 62: the responder may have answered already, or may ignore the cancellation.
 #[test]
 fn a_cancelled_request_is_answered_once() {
     check_live(
@@ -123,9 +123,9 @@ fn a_cancelled_request_is_answered_once() {
     );
 }
 
-/// Checklist 57: the conductor above us is a hop like any other.
+/// Checklist 57: the link to an outer conductor is like any other.
 #[test]
-fn cancellations_cross_a_nested_conductor() {
+fn cancellations_pass_through_a_nested_conductor() {
     check_live(
         "editor inner(q1) agent",
         r##"
@@ -143,7 +143,7 @@ fn cancellations_cross_a_nested_conductor() {
 
 /// Checklist 63.
 #[test]
-fn session_cancel_is_a_notification_like_any_other() {
+fn session_cancel_is_routed_like_any_notification() {
     check_live(
         "editor p1 agent",
         r##"
@@ -155,9 +155,9 @@ fn session_cancel_is_a_notification_like_any_other() {
     );
 }
 
-/// A request that happens to bear the name of the notification is a question, and goes its way.
+/// A request with the method of the notification is routed like any request.
 #[test]
-fn a_request_called_cancel_is_a_question() {
+fn a_request_with_the_method_cancel_request_is_routed_as_a_request() {
     check_live(
         "editor p1 agent",
         r##"

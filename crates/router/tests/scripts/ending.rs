@@ -1,11 +1,11 @@
-//! What becomes of open questions when somebody dies, leaves, is silent, or all of it ends.
+//! Scripts for open requests when a peer crashes, disconnects or is silent, or when the chain shuts down.
 
 use testkit::script::{check, check_live};
 
-/// Checklist 99, 106: who waits for the agent is told why it waits in vain, with the agent's last words
-/// and a remedy; what the agent had asked is forgotten; then the chain ends.
+/// Checklist 99, 106: requests to the agent are answered with its crash report and a remedy. Requests of
+/// the agent are dropped. Then the chain ends.
 #[test]
-fn when_the_agent_dies_its_askers_are_told() {
+fn requests_to_a_crashed_agent_get_its_crash_report() {
     check_live(
         "editor p1 agent",
         r##"
@@ -18,22 +18,22 @@ fn when_the_agent_dies_its_askers_are_told() {
         agent  > fs/read_text_file 0 {}
         p1     < ~fs/read_text_file #4 {}
         agent exits with status 3: no API key
-        p1     < error 0 {"code":-32603,"message":"agent 'agent' (command: run-agent) ended with status 3 while answering session/prompt; its last output: \"no API key\"; run the command by hand …","data":{"component":"agent","command":"run-agent","cause":"ended with status 3","status":3,"lastWords":["no API key"],"remedy":"…"}}
-        p1     < error 1 {"code":-32603,"message":"agent 'agent' (command: run-agent) ended with status 3 while answering other; …
+        p1     < error 0 {"code":-32603,"message":"agent 'agent' (command: run-agent) exited with status 3 while answering session/prompt; its last output: \"no API key\"; run the command by hand …","data":{"component":"agent","command":"run-agent","cause":"exited with status 3","status":3,"lastWords":["no API key"],"remedy":"…"}}
+        p1     < error 1 {"code":-32603,"message":"agent 'agent' (command: run-agent) exited with status 3 while answering other; …
         p1     > result #4 {"nobody":"waits"}
         p1     > ~third 2 {}
-        p1     < error 2 {"code":-32603,"message":"agent 'agent' (command: run-agent) ended with status 3; …
+        p1     < error 2 {"code":-32603,"message":"agent 'agent' (command: run-agent) exited with status 3; …
         p1     > ~note
         p1     > error #1 {"code":1,"message":"the agent is gone"}
         editor < error 5 {"code":1,"message":"the agent is gone"}
-        finished failed: agent 'agent' (command: run-agent) ended with status 3; its last output: "no API key"
+        finished failed: agent 'agent' (command: run-agent) exited with status 3; its last output: "no API key"
         "##,
     );
 }
 
-/// Checklist 100: towards both sides.
+/// Checklist 100: toward both sides.
 #[test]
-fn when_a_proxy_dies_both_neighbours_are_told() {
+fn both_neighbours_of_a_crashed_proxy_get_its_crash_report() {
     check_live(
         "editor p1 p2 agent",
         r##"
@@ -51,9 +51,9 @@ fn when_a_proxy_dies_both_neighbours_are_told() {
     );
 }
 
-/// Checklist 99: an editor that waits for somebody in between gets what is left of the chain's time.
+/// Checklist 99: an editor that waits for a component that still runs gets the rest of the grace period.
 #[test]
-fn who_waits_for_the_living_is_given_some_time() {
+fn requests_to_running_components_have_a_grace_period() {
     check_live(
         "editor p1 agent",
         r##"
@@ -61,18 +61,18 @@ fn who_waits_for_the_living_is_given_some_time() {
         p1     < session/prompt #1 {}
         agent exits with status 0
         editor > session/prompt 6 {}
-        editor < error 6 {"code":-32603,"message":"agent 'agent' (command: run-agent) ended with status 0; …
+        editor < error 6 {"code":-32603,"message":"agent 'agent' (command: run-agent) exited with status 0; …
         editor > note
         p1     < note
         time 1999
         time 2000
-        editor < error 5 {"code":-32603,"message":"agent 'agent' (command: run-agent) ended with status 0; …
-        finished failed: agent 'agent' (command: run-agent) ended with status 0
+        editor < error 5 {"code":-32603,"message":"agent 'agent' (command: run-agent) exited with status 0; …
+        finished failed: agent 'agent' (command: run-agent) exited with status 0
         "##,
     );
 }
 
-/// Checklist 101 (the router's part): the editor hears of it at once, whatever the proxies make of it.
+/// Checklist 101 (the router's part): the editor gets the error directly, not through the proxies.
 #[test]
 fn a_component_that_cannot_start_fails_the_handshake() {
     check(
@@ -88,9 +88,10 @@ fn a_component_that_cannot_start_fails_the_handshake() {
     );
 }
 
-/// Checklist 106: the editor's questions are waited for, as long as there is somebody to answer them.
+/// Checklist 106: the chain waits for the answers to the editor's requests as long as a component can give
+/// them.
 #[test]
-fn an_editor_that_leaves_still_gets_its_answers() {
+fn an_editor_that_disconnects_still_gets_its_answers() {
     check_live(
         "editor p1 agent",
         r##"
@@ -99,31 +100,31 @@ fn an_editor_that_leaves_still_gets_its_answers() {
         p1     > permission 0 {}
         editor < permission #2 {}
         editor closes its output
-        p1     < error 0 {"code":-32603,"message":"the editor has left"}
+        p1     < error 0 {"code":-32603,"message":"the editor has disconnected"}
         p1     > permission 1 {}
-        p1     < error 1 {"code":-32603,"message":"the editor has left and can answer nothing"}
+        p1     < error 1 {"code":-32603,"message":"the editor has disconnected and cannot answer"}
         p1     > session/update {}
         editor < session/update {}
         p1     > ~ask 2
         agent  < ask #3
         p1     > result #1 {}
         editor < result 5 {}
-        p1     < error 2 {"code":-32603,"message":"the conductor is ending; …
+        p1     < error 2 {"code":-32603,"message":"the conductor is shutting down; …
         finished clean
         "##,
     );
 }
 
-/// Checklist 102 (the router's part): with nothing open, the end is at once.
+/// Checklist 102 (the router's part): without open requests the chain ends at once.
 #[test]
 fn an_idle_chain_ends_with_its_editor() {
     check_live("editor p1 agent", "editor closes its output\n finished clean");
     check_live("editor p1 agent", "stop\n finished clean");
 }
 
-/// An editor that does not even read is not waited for; the components are told.
+/// The chain does not wait for an editor that has closed its input. The components get errors.
 #[test]
-fn an_editor_that_hangs_up_is_not_waited_for() {
+fn the_chain_does_not_wait_for_an_editor_that_closed_its_input() {
     check_live(
         "editor agent",
         r##"
@@ -132,15 +133,15 @@ fn an_editor_that_hangs_up_is_not_waited_for() {
         agent  > permission 0 {}
         editor < permission #2 {}
         editor closes its input
-        agent  < error 0 {"code":-32603,"message":"the editor has left"}
+        agent  < error 0 {"code":-32603,"message":"the editor has disconnected"}
         finished clean
         "##,
     );
 }
 
-/// Checklist 106: nobody is left without an answer, and after the end nothing is said.
+/// Checklist 106: every request is answered, and nothing is sent after the end.
 #[test]
-fn a_chain_that_is_stopped_answers_what_is_open() {
+fn a_stopped_chain_answers_the_open_requests() {
     check_live(
         "editor p1 agent",
         r##"
@@ -150,11 +151,11 @@ fn a_chain_that_is_stopped_answers_what_is_open() {
         agent  < session/prompt #2 {}
         stop
         editor > session/prompt 6 {}
-        editor < error 6 {"code":-32603,"message":"the conductor is ending; …
+        editor < error 6 {"code":-32603,"message":"the conductor is shutting down; …
         time 1999
         time 2000
-        editor < error 5 {"code":-32603,"message":"the conductor is ending; …
-        p1     < error 0 {"code":-32603,"message":"the conductor is ending; …
+        editor < error 5 {"code":-32603,"message":"the conductor is shutting down; …
+        p1     < error 0 {"code":-32603,"message":"the conductor is shutting down; …
         finished clean
         agent  > result #2 {}
         editor > session/prompt 7 {}
@@ -165,9 +166,9 @@ fn a_chain_that_is_stopped_answers_what_is_open() {
     );
 }
 
-/// Checklist 107: whose turn it is in the handshake has so long, and is named.
+/// Checklist 107: the component that must act next in the handshake has a timeout, and the error names it.
 #[test]
-fn a_component_that_never_answers_its_handshake_is_named() {
+fn a_handshake_timeout_names_the_silent_component() {
     check(
         "editor p1 agent",
         r##"
@@ -175,7 +176,7 @@ fn a_component_that_never_answers_its_handshake_is_named() {
         started p1 agent
         p1     < proxy/initialize #1 {"protocolVersion":1,"_meta":{"mcp_acp_transport":true}}
         time 2000
-        p1     < $/cancel_request {"requestId":"none"}        # some programs notice only now that they are broken
+        p1     < $/cancel_request {"requestId":"none"}        # a broken program may exit only when it reads another line
         time 59999
         p1     > ~initialize 0 {"protocolVersion":1}
         agent  < initialize #2 {"protocolVersion":1}
@@ -188,9 +189,9 @@ fn a_component_that_never_answers_its_handshake_is_named() {
     );
 }
 
-/// Checklist 107: a proxy that has its successor's answer has its turn again.
+/// Checklist 107: a proxy that has its successor's answer must answer next.
 #[test]
-fn a_proxy_that_keeps_the_answer_to_itself_is_named() {
+fn a_handshake_timeout_names_a_proxy_that_withholds_the_answer() {
     check(
         "editor p1 agent",
         r##"
@@ -208,10 +209,10 @@ fn a_proxy_that_keeps_the_answer_to_itself_is_named() {
     );
 }
 
-/// Checklist 107: a proxy that owes no answer is not blamed for one. It may greet its successor again
-/// by itself.
+/// Checklist 107: a proxy that owes no answer does not time out. It may send `initialize` to its successor
+/// again.
 #[test]
-fn a_proxy_that_initializes_its_successor_again_owes_nothing() {
+fn a_proxy_that_initializes_its_successor_again_does_not_time_out() {
     check_live(
         "editor p1 agent",
         r##"
@@ -226,9 +227,9 @@ fn a_proxy_that_initializes_its_successor_again_owes_nothing() {
     );
 }
 
-/// Checklist 107: nor one that has answered already, without waiting for its successor.
+/// Checklist 107: nor does a proxy that answered without waiting for its successor.
 #[test]
-fn a_proxy_that_answered_early_owes_nothing() {
+fn a_proxy_that_answered_early_does_not_time_out() {
     check(
         "editor p1 agent",
         r##"

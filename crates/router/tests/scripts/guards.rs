@@ -1,10 +1,10 @@
-//! Guards: how a chain says that it contains one, and what is never done to one.
+//! Scripts for guards: how a nested chain announces one, and that no message skips it.
 
 use testkit::script::{check, check_live};
 
-/// The conductor above must not leave this chain out.
+/// The outer conductor must not bypass this chain.
 #[test]
-fn a_chain_that_is_a_proxy_says_that_it_contains_a_guard() {
+fn a_nested_chain_announces_that_it_contains_a_guard() {
     for (cast, result) in [
         ("outer p1!", r#"{"protocolVersion":1,"_meta":{"conductor":{"guards":true}}}"#),
         ("outer p1", r#"{"protocolVersion":1}"#),
@@ -24,9 +24,9 @@ fn a_chain_that_is_a_proxy_says_that_it_contains_a_guard() {
     }
 }
 
-/// The editor has no use for it.
+/// Only an outer conductor uses the flag.
 #[test]
-fn an_editor_is_not_told_of_a_guard() {
+fn the_editor_gets_no_guard_flag() {
     check(
         "editor p1! agent",
         r##"
@@ -43,8 +43,8 @@ fn an_editor_is_not_told_of_a_guard() {
     );
 }
 
-/// A component that is such a chain is a guard from then on: no message goes around it. The flag is taken out of
-/// its answer, and what the agent says in the same place is for the editor.
+/// A component that announces a guard is treated as a guard: no message skips it. The flag is removed from
+/// its answer. What the agent has at the same place reaches the editor.
 #[test]
 fn a_component_that_contains_a_guard_is_a_guard() {
     for (flag, delivered) in [
@@ -69,9 +69,9 @@ fn a_component_that_contains_a_guard_is_a_guard() {
     }
 }
 
-/// Whatever is known of its crashes, and whatever its policy is: its user has to say so.
+/// This holds whatever crashes are known and whatever the policy is, unless the user configures otherwise.
 #[test]
-fn nothing_goes_around_a_guard() {
+fn no_message_skips_a_guard() {
     check_live(
         "editor p1! agent",
         r##"
@@ -84,9 +84,9 @@ fn nothing_goes_around_a_guard() {
     );
 }
 
-/// While a guard is away everything waits, also an answer that would go past it.
+/// While a guard is down all messages are held, including an answer that would go past it.
 #[test]
-fn an_answer_does_not_go_past_a_guard_that_is_away() {
+fn an_answer_does_not_go_past_a_guard_that_is_down() {
     check_live(
         "editor p1!+restart agent",
         r##"
@@ -110,9 +110,9 @@ fn an_answer_does_not_go_past_a_guard_that_is_away() {
     );
 }
 
-/// A chain could not add to such a result that it contains a guard.
+/// A chain could not add the guard flag to such a result.
 #[test]
-fn a_result_of_initialize_that_is_no_object_is_an_error_for_a_proxy() {
+fn an_initialize_result_that_is_not_an_object_is_an_error_for_a_proxy() {
     check(
         "editor p1 agent",
         r##"
@@ -122,7 +122,7 @@ fn a_result_of_initialize_that_is_no_object_is_an_error_for_a_proxy() {
         p1     > ~initialize 0 {"protocolVersion":1}
         agent  < initialize #2 {"protocolVersion":1}
         agent  > result #2 [1]
-        p1     < error 0 {"code":-32603,"message":"component 'agent' answered initialize with something that is not an object: …"}
+        p1     < error 0 {"code":-32603,"message":"component 'agent' answered initialize with a result that is not a JSON object"}
         "##,
     );
     check(
@@ -134,10 +134,10 @@ fn a_result_of_initialize_that_is_no_object_is_an_error_for_a_proxy() {
         p1     > ~initialize 0 {"protocolVersion":1}
         outer  < ~initialize #2 {"protocolVersion":1}
         outer  > result #2 [1]
-        p1     < error 0 {"code":-32603,"message":"the successor of this chain answered initialize with something that is not an object: …"}
+        p1     < error 0 {"code":-32603,"message":"the successor of this chain answered initialize with a result that is not a JSON object"}
         "##,
     );
-    // Nothing is added to the answer of an agent alone.
+    // Nothing is added to the answer of an agent without proxies.
     check(
         "editor agent",
         r##"

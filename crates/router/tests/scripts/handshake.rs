@@ -1,11 +1,11 @@
-//! `initialize` walks down the chain, and its answer walks back.
+//! Scripts for `initialize`, which goes down the chain and whose answer comes back.
 
 use testkit::script::{check, check_live};
 
-/// Checklist 1, 2, 3, 5, 11, 14: each proxy gets its handshake once, in order, and only after the one
-/// before it has passed it on; the agent gets a plain one; nothing is added or taken away.
+/// Checklist 1, 2, 3, 5, 11, 14: each proxy gets its handshake once, in order, after its predecessor has
+/// forwarded it. The agent gets a plain one. Nothing is added or removed.
 #[test]
-fn each_component_is_greeted_when_the_one_before_it_says_so() {
+fn each_component_is_initialized_when_its_predecessor_forwards_initialize() {
     check(
         "editor p1 p2 p3 agent",
         r##"
@@ -32,7 +32,7 @@ fn each_component_is_greeted_when_the_one_before_it_says_so() {
 
 /// Checklist 4.
 #[test]
-fn without_proxies_editor_and_agent_greet_each_other() {
+fn without_proxies_initialize_goes_directly_to_the_agent() {
     check(
         "editor agent",
         r##"
@@ -45,7 +45,8 @@ fn without_proxies_editor_and_agent_greet_each_other() {
     );
 }
 
-/// Checklist 6: the error arrives as it is, later requests are answered, and it may be tried again.
+/// Checklist 6: the error reaches the editor unchanged, later requests are answered, and `initialize` may
+/// be tried again.
 #[test]
 fn a_proxy_may_refuse_the_handshake() {
     check(
@@ -66,7 +67,8 @@ fn a_proxy_may_refuse_the_handshake() {
     );
 }
 
-/// Checklist 6, from the other end: the agent refuses, its proxy passes that on, all may try again.
+/// Checklist 6 for the agent: it refuses, its proxy forwards the error, and `initialize` may be tried
+/// again.
 #[test]
 fn the_agent_may_refuse_the_handshake() {
     check(
@@ -89,9 +91,9 @@ fn the_agent_may_refuse_the_handshake() {
     );
 }
 
-/// Checklist 7: it does not know the greeting, or answers without knowing what it says.
+/// Checklist 7: an agent does not know the greeting, or answers it without accepting the role.
 #[test]
-fn an_agent_in_the_place_of_a_proxy_is_named() {
+fn an_agent_in_the_seat_of_a_proxy_is_reported_by_name() {
     for (answer, code) in [
         (r#"error #1 {"code":-32601,"message":"Method not found"}"#, -32601),
         (r#"result #1 {"whatever":"you say"}"#, -32603),
@@ -113,7 +115,7 @@ fn an_agent_in_the_place_of_a_proxy_is_named() {
 
 /// Checklist 8.
 #[test]
-fn nothing_comes_before_initialize() {
+fn messages_before_initialize_are_refused() {
     check(
         "editor p1 agent",
         r##"
@@ -148,9 +150,9 @@ fn a_version_must_be_an_integer() {
     }
 }
 
-/// Checklist 10: it walks down the same chain again.
+/// Checklist 10: a second `initialize` goes down the same chain.
 #[test]
-fn a_second_initialize_starts_nobody() {
+fn a_second_initialize_starts_no_component() {
     check_live(
         "editor p1 agent",
         r##"
@@ -166,9 +168,9 @@ fn a_second_initialize_starts_nobody() {
     );
 }
 
-/// Checklist 10: most agents refuse a second one. That does not undo the first.
+/// Checklist 10: most agents refuse a second `initialize`. The first one stays valid.
 #[test]
-fn a_second_initialize_that_is_refused_leaves_the_chain_as_it_was() {
+fn a_refused_second_initialize_leaves_the_chain_initialized() {
     check_live(
         "editor agent",
         r##"
@@ -182,9 +184,9 @@ fn a_second_initialize_that_is_refused_leaves_the_chain_as_it_was() {
     );
 }
 
-/// An editor that does not wait for the first answer; whichever is refused, the other counts.
+/// The editor does not wait for the first answer. Whichever of the two is refused, the other counts.
 #[test]
-fn two_handshakes_at_once_do_not_undo_each_other() {
+fn two_concurrent_handshakes_do_not_affect_each_other() {
     check(
         "editor agent",
         r##"
@@ -203,10 +205,10 @@ fn two_handshakes_at_once_do_not_undo_each_other() {
     );
 }
 
-/// The oldest documents describe proxies that leave their successor to the conductor: the router does
-/// their part, and the editor gets the proxy's answer when the successor has given its own.
+/// The oldest documents describe proxies that do not send `initialize` to their successor. The router sends
+/// it, and the editor gets the proxy's answer when the successor has answered.
 #[test]
-fn what_a_proxy_left_out_is_done_for_it() {
+fn the_router_initializes_the_successor_of_a_proxy_that_does_not() {
     check(
         "editor p1 agent",
         r##"
@@ -222,9 +224,10 @@ fn what_a_proxy_left_out_is_done_for_it() {
     );
 }
 
-/// Messages may flow as soon as a component has been greeted: some agents talk before they answer.
+/// Messages are routed as soon as a component has been sent `initialize`. Some agents send messages before
+/// they answer.
 #[test]
-fn components_may_talk_during_the_handshake() {
+fn components_may_send_messages_during_the_handshake() {
     check(
         "editor p1 agent",
         r##"
@@ -243,9 +246,9 @@ fn components_may_talk_during_the_handshake() {
     );
 }
 
-/// Checklist 2: a component that was not greeted hears nothing, whoever speaks to it.
+/// Checklist 2: a component that was not sent `initialize` receives no other message.
 #[test]
-fn nothing_is_delivered_to_who_was_not_greeted() {
+fn no_message_is_delivered_before_initialize() {
     check(
         "editor p1 agent",
         r##"

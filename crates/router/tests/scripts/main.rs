@@ -1,5 +1,5 @@
-//! The router's rules as conversations. How to read them: `testkit::script`. The numbers are those of
-//! the conformance checklist; what a chain of a few players shows holds for longer ones.
+//! The router's rules as scripted conversations. `testkit::script` documents the notation. Numbers refer to
+//! the conformance checklist. The chains are short; the rules hold for longer ones, too.
 
 mod barriers;
 mod cancellation;

@@ -1,11 +1,11 @@
-//! A conductor as a proxy of another: both ends of its chain are on the one outer pipe.
+//! Scripts for a conductor that is a proxy of another one: the outer pipe is at both ends of its chain.
 
 use testkit::script::{check, check_live};
 
-/// Checklist 64, 65: plain comes in at the front, an envelope at the back; what leaves at the back is
-/// in one envelope.
+/// Checklist 64, 65: plain messages enter at the first component, envelopes at the last. Messages that
+/// leave at the agent's end are in one envelope.
 #[test]
-fn both_ends_are_on_the_outer_pipe() {
+fn both_ends_of_a_nested_chain_are_on_the_outer_pipe() {
     check_live(
         "outer p1 p2",
         r##"
@@ -31,9 +31,10 @@ fn both_ends_are_on_the_outer_pipe() {
     );
 }
 
-/// Checklist 1, 64: greeted as a proxy, it greets its own proxies, and its successor like a proxy does.
+/// Checklist 1, 64: a nested conductor is initialized as a proxy, initializes its own proxies, and sends
+/// `initialize` to its successor.
 #[test]
-fn a_nested_conductor_is_greeted_like_a_proxy() {
+fn a_nested_conductor_is_initialized_like_a_proxy() {
     check(
         "outer p1 p2",
         r##"
@@ -56,7 +57,7 @@ fn a_nested_conductor_is_greeted_like_a_proxy() {
 
 /// Checklist 66.
 #[test]
-fn a_proxy_without_components_passes_everything_through() {
+fn a_nested_conductor_without_components_passes_everything_through() {
     check(
         "outer",
         r##"
@@ -80,9 +81,10 @@ fn a_proxy_without_components_passes_everything_through() {
     );
 }
 
-/// Checklist 67, as far as one generation goes: the levels are invisible, envelopes never stack.
+/// Checklist 67, within one generation: messages are the same as in a flat chain, and envelopes are never
+/// nested.
 #[test]
-fn three_levels_are_one_chain() {
+fn three_nested_levels_behave_like_one_chain() {
     check(
         "editor a(b(c empty()) d) agent",
         r##"
@@ -117,7 +119,7 @@ fn three_levels_are_one_chain() {
 
 /// Checklist 68, 46, 30.
 #[test]
-fn the_conductor_above_must_keep_the_rules_too() {
+fn messages_of_the_outer_conductor_are_checked() {
     check_live(
         "outer p1",
         r##"
@@ -138,9 +140,9 @@ fn the_conductor_above_must_keep_the_rules_too() {
     );
 }
 
-/// Checklist 100: a death inside reaches both neighbours of the nested conductor.
+/// Checklist 100: a crash inside a nested conductor reaches its neighbours on both sides.
 #[test]
-fn a_death_inside_a_nested_conductor_is_told_on_both_sides() {
+fn a_crash_inside_a_nested_conductor_is_reported_on_both_sides() {
     check_live(
         "editor inner(q1) agent",
         r##"
@@ -151,10 +153,10 @@ fn a_death_inside_a_nested_conductor_is_told_on_both_sides() {
         q1     > ~own 0
         agent  < own #3
         q1 exits with status 3: out of luck
-        inner finished failed: proxy 'q1' (command: run-q1) ended with status 3; its last output: "out of luck"
-        editor < error 0 {"code":-32603,"message":"proxy 'q1' (command: run-q1) ended with status 3 while answering down; …
-        agent  < error 0 {"code":-32603,"message":"proxy 'q1' (command: run-q1) ended with status 3 while answering up; …
-        finished failed: proxy 'inner' (command: run-inner) ended with status 1
+        inner finished failed: proxy 'q1' (command: run-q1) exited with status 3; its last output: "out of luck"
+        editor < error 0 {"code":-32603,"message":"proxy 'q1' (command: run-q1) exited with status 3 while answering down; …
+        agent  < error 0 {"code":-32603,"message":"proxy 'q1' (command: run-q1) exited with status 3 while answering up; …
+        finished failed: proxy 'inner' (command: run-inner) exited with status 1
         "##,
     );
 }

@@ -1,11 +1,11 @@
-//! What becomes of the others while somebody is replaced, or left out.
+//! Scripts for components that are restarted or bypassed.
 
 use testkit::script::{check, check_live};
 
-/// Checklist 104: it is greeted as the one before it was. What it sends to its successor is answered
-/// from memory: the agent hears nothing.
+/// Checklist 104: the restarted proxy gets the same `initialize` as before. Its own `initialize` is
+/// answered from memory, so the agent gets none.
 #[test]
-fn a_new_proxy_is_greeted_and_its_successor_is_not() {
+fn a_restarted_proxy_is_initialized_and_its_successor_is_not() {
     check_live(
         "editor p1+restart agent",
         r##"
@@ -24,9 +24,10 @@ fn a_new_proxy_is_greeted_and_its_successor_is_not() {
     );
 }
 
-/// A proxy that has never stood is not restarted: the chain ends. When it is left out, the next component is greeted.
+/// A proxy that never answered `initialize` is not restarted: the chain ends. If it is bypassed, the next
+/// component gets `initialize`.
 #[test]
-fn a_proxy_that_dies_before_it_passes_the_greeting_on() {
+fn a_proxy_that_crashes_before_it_forwards_initialize_ends_the_chain_or_is_bypassed() {
     let opening = r##"
         editor > initialize 0 {"protocolVersion":1}
         started p1 agent
@@ -40,7 +41,7 @@ fn a_proxy_that_dies_before_it_passes_the_greeting_on() {
     check("editor p1+restart agent", &format!("{opening}{fatal}"));
     let left_out = r##"
         p1 exits with signal 9
-        warning about p1: …; it is left out from now on
+        warning about p1: …; it is bypassed from now on
         agent  < initialize #2 {"protocolVersion":1}
         agent  > result #2 {"protocolVersion":1}
         editor < result 0 {"protocolVersion":1}
@@ -49,7 +50,7 @@ fn a_proxy_that_dies_before_it_passes_the_greeting_on() {
 }
 
 #[test]
-fn what_is_said_to_one_who_is_away_waits_in_order() {
+fn messages_for_a_component_that_is_down_are_held_in_order() {
     check_live(
         "editor p1+restart agent",
         r##"
@@ -80,9 +81,9 @@ fn what_is_said_to_one_who_is_away_waits_in_order() {
     );
 }
 
-/// Checklist 100: whoever waits for it is told, once, that the chain goes on.
+/// Checklist 100: the requester gets exactly one error, which says that the chain continues.
 #[test]
-fn what_it_had_in_hand_is_answered_with_an_error() {
+fn requests_that_a_crashed_proxy_owed_are_answered_with_an_error() {
     check_live(
         "editor p1+restart agent",
         r##"
@@ -92,21 +93,21 @@ fn what_it_had_in_hand_is_answered_with_an_error() {
         p1     < ~fs/read_text_file #2 {}
         p1 exits with status 3: oh no
         warning about p1: …; it is being restarted
-        editor < error 5 {"code":-32603,"message":"proxy 'p1' (command: run-p1) ended with status 3 while answering session/prompt; its last output: \"oh no\"; it crashed and is being restarted; send again","data":{"component":"p1","command":"run-p1","cause":"ended with status 3","status":3,"lastWords":["oh no"],"remedy":"it crashed and is being restarted; send again"}}
+        editor < error 5 {"code":-32603,"message":"proxy 'p1' (command: run-p1) exited with status 3 while answering session/prompt; its last output: \"oh no\"; it crashed and is being restarted; send the request again","data":{"component":"p1","command":"run-p1","cause":"exited with status 3","status":3,"lastWords":["oh no"],"remedy":"it crashed and is being restarted; send the request again"}}
         agent  < error 6 …is being restarted…
         p1 restarts
         started p1
         p1     < proxy/initialize #3 …
-        p1     > result #1 {"late":true}          # of the life before: nobody waits for it
+        p1     > result #1 {"late":true}          # from the previous process: dropped
         p1     > result #3 {"protocolVersion":1}
         warning about p1: proxy 'p1' is running again
         "##,
     );
 }
 
-/// The agent knows nothing of what happened, and its answer finds its way: behind what it said before.
+/// The agent does not notice the crash. Its answer arrives after the messages that it sent before.
 #[test]
-fn what_it_had_passed_on_is_answered_behind_what_was_said_before() {
+fn a_forwarded_request_is_answered_after_the_messages_sent_before_the_answer() {
     check_live(
         "editor p1+restart agent",
         r##"
@@ -136,7 +137,7 @@ fn what_it_had_passed_on_is_answered_behind_what_was_said_before() {
 }
 
 #[test]
-fn a_barrier_that_is_refused_has_come_through() {
+fn a_refused_barrier_releases_the_answer() {
     check_live(
         "editor p1+restart agent",
         r##"
@@ -160,7 +161,7 @@ fn a_barrier_that_is_refused_has_come_through() {
 }
 
 #[test]
-fn a_barrier_that_is_swallowed_is_not_waited_for_long() {
+fn a_dropped_barrier_delays_the_answer_only_shortly() {
     check_live(
         "editor p1+restart agent",
         r##"
@@ -185,9 +186,10 @@ fn a_barrier_that_is_swallowed_is_not_waited_for_long() {
     );
 }
 
-/// What it asked in words of its own, nobody waits for: whoever was asked is told.
+/// No peer waits for the answers to requests that the crashed component created itself, so they are
+/// cancelled.
 #[test]
-fn what_it_had_asked_for_itself_is_taken_back() {
+fn requests_that_a_crashed_component_created_are_cancelled() {
     check_live(
         "editor p1+restart agent",
         r##"
@@ -209,9 +211,9 @@ fn what_it_had_asked_for_itself_is_taken_back() {
     );
 }
 
-/// Whether it had told the agent of it or not, the agent hears of a cancellation once.
+/// The agent gets one cancellation, whether or not the crashed component had forwarded it.
 #[test]
-fn a_cancellation_outlives_who_was_to_pass_it_on() {
+fn a_cancellation_reaches_the_agent_although_the_proxy_crashed() {
     check_live(
         "editor p1+restart agent",
         r##"
@@ -229,7 +231,7 @@ fn a_cancellation_outlives_who_was_to_pass_it_on() {
 }
 
 #[test]
-fn what_waits_can_be_cancelled() {
+fn a_held_request_can_be_cancelled() {
     check_live(
         "editor p1+restart agent",
         r##"
@@ -250,7 +252,7 @@ fn what_waits_can_be_cancelled() {
 }
 
 #[test]
-fn the_neighbours_of_one_who_is_left_out_are_neighbours() {
+fn messages_go_past_a_bypassed_component() {
     check_live(
         "editor p1 p2+once agent",
         r##"
@@ -267,7 +269,7 @@ fn the_neighbours_of_one_who_is_left_out_are_neighbours() {
         started p2
         p2     < proxy/initialize #3 …
         p2 exits with signal 9
-        warning about p2: …; it is left out from now on
+        warning about p2: …; it is bypassed from now on
         agent  < held #4 {}
         p1     < ~update
         p1     < result 0 {"late":1}
@@ -278,7 +280,7 @@ fn the_neighbours_of_one_who_is_left_out_are_neighbours() {
 }
 
 #[test]
-fn who_dies_again_while_it_comes_back_loses_nothing_that_waits() {
+fn held_messages_survive_a_second_crash() {
     check_live(
         "editor p1+restart agent",
         r##"
@@ -304,9 +306,10 @@ fn who_dies_again_while_it_comes_back_loses_nothing_that_waits() {
     );
 }
 
-/// What it asks while it learns is answered, behind what the one who answers said before.
+/// A request that the component sends during replay is answered after the messages that the responder sent
+/// before.
 #[test]
-fn an_answer_does_not_overtake_what_waits_for_one_who_learns() {
+fn an_answer_does_not_overtake_messages_held_during_replay() {
     check_live(
         "editor p1+restart agent",
         r##"
@@ -336,7 +339,7 @@ fn an_answer_does_not_overtake_what_waits_for_one_who_learns() {
 }
 
 #[test]
-fn a_chain_that_ends_answers_what_waits() {
+fn held_requests_are_answered_at_shutdown() {
     check_live(
         "editor p1+restart agent",
         r##"
@@ -357,9 +360,9 @@ fn a_chain_that_ends_answers_what_waits() {
     );
 }
 
-/// Nobody is left to hear the answer to what a dead component has asked.
+/// The answer to a held request of a crashed component could not be delivered.
 #[test]
-fn a_question_that_waits_dies_with_its_asker() {
+fn a_held_request_is_dropped_when_its_requester_crashes() {
     check_live(
         "editor p1+restart agent+restart",
         r##"
@@ -383,10 +386,10 @@ fn a_question_that_waits_dies_with_its_asker() {
     );
 }
 
-/// The question of the editor goes on with the copy that the dead proxy has passed on. That copy was
-/// cancelled by the proxy, so it is not cancelled twice.
+/// The agent's answer to the forwarded copy answers the editor's request. The proxy had already cancelled
+/// the copy, so it is not cancelled again.
 #[test]
-fn a_copy_that_was_cancelled_is_not_cancelled_again() {
+fn a_forwarded_request_is_not_cancelled_twice() {
     check_live(
         "editor p1+bypass agent",
         r##"
@@ -397,7 +400,7 @@ fn a_copy_that_was_cancelled_is_not_cancelled_again() {
         p1     > $/cancel_request {"requestId":0}
         agent  < $/cancel_request {"requestId":"#2"}
         p1 exits with signal 9
-        warning about p1: …; it is left out from now on
+        warning about p1: …; it is bypassed from now on
         editor > $/cancel_request {"requestId":5}
         agent  > error #2 {"code":-32800,"message":"cancelled"}
         editor < error 5 {"code":-32800,"message":"cancelled"}
@@ -405,9 +408,9 @@ fn a_copy_that_was_cancelled_is_not_cancelled_again() {
     );
 }
 
-/// What a dead component asked for itself is withdrawn, unless it has done so.
+/// Requests that a crashed component created are cancelled, unless the component has done so.
 #[test]
-fn the_questions_of_a_dead_component_are_cancelled_once() {
+fn requests_of_a_crashed_component_are_cancelled_once() {
     check_live(
         "editor p1+restart agent",
         r##"
@@ -426,9 +429,9 @@ fn the_questions_of_a_dead_component_are_cancelled_once() {
     );
 }
 
-/// The agent has answered `initialize`, and is not asked twice.
+/// The agent has answered `initialize` and does not get it again.
 #[test]
-fn a_proxy_that_dies_with_the_answer_to_the_greeting_is_left_out() {
+fn a_proxy_that_crashes_with_the_answer_to_initialize_is_bypassed() {
     check(
         "editor p1+bypass agent",
         r##"
@@ -440,7 +443,7 @@ fn a_proxy_that_dies_with_the_answer_to_the_greeting_is_left_out() {
         agent  > result #2 {"protocolVersion":1,"agentInfo":{}}
         p1     < result 0 {"protocolVersion":1,"agentInfo":{}}
         p1 exits with signal 9
-        warning about p1: …; it is left out from now on
+        warning about p1: …; it is bypassed from now on
         editor < result 0 {"protocolVersion":1,"agentInfo":{}}
         editor > a
         agent  < a
@@ -448,9 +451,9 @@ fn a_proxy_that_dies_with_the_answer_to_the_greeting_is_left_out() {
     );
 }
 
-/// Checklist 104: what a new proxy sends to its successor is answered as its own successor has answered.
+/// Checklist 104: the `initialize` of a restarted proxy gets the answer of that proxy's own successor.
 #[test]
-fn a_new_proxy_hears_what_its_own_successor_said() {
+fn a_restarted_proxy_gets_the_answer_of_its_own_successor() {
     check(
         "editor p1+restart p2 agent",
         r##"

@@ -1,8 +1,8 @@
-//! Where requests, notifications and answers go, and under which id.
+//! Scripts for the routes of requests, notifications and answers, and for their ids.
 
 use testkit::script::{check, check_live};
 
-/// Checklist 32, 33: a prompt's whole way and back. `5` and `"5"` are two ids.
+/// Checklist 32, 33: the route of a prompt and of its answer. `5` and `"5"` are different ids.
 #[test]
 fn a_prompt_goes_from_hop_to_hop_and_its_answer_back() {
     check_live(
@@ -24,9 +24,9 @@ fn a_prompt_goes_from_hop_to_hop_and_its_answer_back() {
     );
 }
 
-/// Checklist 34, 35: a question of the agent, up the chain.
+/// Checklist 34, 35: a request of the agent goes toward the editor.
 #[test]
-fn a_question_of_the_agent_goes_up_in_envelopes() {
+fn a_request_of_the_agent_travels_in_envelopes() {
     check_live(
         "editor p1 p2 agent",
         r##"
@@ -46,7 +46,7 @@ fn a_question_of_the_agent_goes_up_in_envelopes() {
     );
 }
 
-/// Checklist 36: the four routes, and no answers.
+/// Checklist 36: the four routes. Notifications get no answers.
 #[test]
 fn notifications_take_the_same_four_routes() {
     check_live(
@@ -66,9 +66,9 @@ fn notifications_take_the_same_four_routes() {
     );
 }
 
-/// Without proxies nobody ever sees an envelope.
+/// Without proxies there are no envelopes.
 #[test]
-fn editor_and_agent_talk_plainly() {
+fn without_proxies_messages_are_plain() {
     check_live(
         "editor agent",
         r##"
@@ -82,7 +82,7 @@ fn editor_and_agent_talk_plainly() {
     );
 }
 
-/// Checklist 37, 39: all four count from 0, and all questions are open at once.
+/// Checklist 37, 39: all four peers number their requests from 0, and all requests are open at once.
 #[test]
 fn colliding_ids_do_not_mix_up_answers() {
     check_live(
@@ -108,9 +108,9 @@ fn colliding_ids_do_not_mix_up_answers() {
     );
 }
 
-/// Checklist 38: 1000 questions each way, all open at once, answered in reverse.
+/// Checklist 38: 1000 requests in each direction, all open at once, are answered in reverse order.
 #[test]
-fn a_thousand_questions_each_way_find_their_answers() {
+fn a_thousand_requests_each_way_get_their_answers() {
     let mut script = String::new();
     for id in 0..1000 {
         let (down, up) = (2 * id + 1, 2 * id + 2);
@@ -143,9 +143,9 @@ fn unknown_methods_and_session_ids_pass_both_ways() {
     );
 }
 
-/// Checklist 41: to ids that never were, to answered ones, and by others than who was asked.
+/// Checklist 41: answers with unknown ids, to answered requests, and from a peer that is not the responder.
 #[test]
-fn answers_that_nobody_waits_for_go_nowhere() {
+fn unexpected_answers_are_dropped() {
     check_live(
         "editor p1 agent",
         r##"
@@ -165,9 +165,10 @@ fn answers_that_nobody_waits_for_go_nowhere() {
     );
 }
 
-/// Checklist 43, 44, 46, 47: from the two ends, in every generation's words. What comes next is heard.
+/// Checklist 43, 44, 46, 47: the editor and the agent send envelopes of every generation. Their next
+/// message is routed.
 #[test]
-fn the_ends_of_the_chain_may_not_speak_like_proxies() {
+fn envelopes_of_the_editor_and_the_agent_are_refused() {
     for method in [
         "proxy/successor",
         "_proxy/successor",
@@ -201,9 +202,9 @@ fn the_ends_of_the_chain_may_not_speak_like_proxies() {
     }
 }
 
-/// Checklist 45, 46, 48: the proxy is told, and is heard again.
+/// Checklist 45, 46, 48: the proxy gets an error, and its next message is routed.
 #[test]
-fn envelopes_that_make_no_sense_are_refused() {
+fn malformed_envelopes_are_refused() {
     check_live(
         "editor p1 agent",
         r##"
@@ -235,9 +236,9 @@ fn envelopes_that_make_no_sense_are_refused() {
     );
 }
 
-/// Checklist 24, 51: an envelope's metadata stays on its hop; what it carries keeps its own.
+/// Checklist 24, 51: the metadata of an envelope stays on its link. The message inside keeps its own.
 #[test]
-fn an_envelopes_metadata_goes_no_further() {
+fn the_metadata_of_an_envelope_is_not_forwarded() {
     check_live(
         "editor p1 agent",
         r##"
@@ -249,9 +250,10 @@ fn an_envelopes_metadata_goes_no_further() {
     );
 }
 
-/// Checklist 31, 43: noise from a component is skipped, an editor is told; both go on.
+/// Checklist 31, 43: a line of a component that is not a message is skipped, one of the editor is answered.
+/// Both continue.
 #[test]
-fn lines_that_are_no_messages_do_not_stop_anybody() {
+fn lines_that_are_not_messages_do_not_end_the_chain() {
     check_live(
         "editor agent",
         r##"
@@ -272,9 +274,10 @@ fn lines_that_are_no_messages_do_not_stop_anybody() {
     );
 }
 
-/// One sender, one receiver: everything arrives in the order in which it was said, whatever it is.
+/// Messages from one sender to one receiver arrive in the order in which they were sent, whatever their
+/// kind.
 #[test]
-fn an_answer_does_not_overtake_what_was_said_before_it() {
+fn an_answer_does_not_overtake_earlier_messages() {
     check_live(
         "editor p1 agent",
         r##"
@@ -294,7 +297,7 @@ fn an_answer_does_not_overtake_what_was_said_before_it() {
     );
 }
 
-/// A chain that was never initialised is still polite.
+/// An editor that never sends `initialize` disconnects, and the chain ends.
 #[test]
 fn an_editor_that_never_initialises_can_leave() {
     check("editor p1 agent", "editor closes its output\n finished clean");

@@ -1,10 +1,11 @@
-//! Messages that go around a component: updates that its SDK cannot read, kinds that it crashes on.
+//! Scripts for messages that skip a component: updates that its SDK cannot read, and kinds on which it
+//! crashes.
 
 use testkit::script::check_live;
 
 const CHUNK: &str = r#"{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"T"}}}"#;
 
-/// Writes `chunk T` and `usage T` in a script as updates with that text.
+/// Runs a script in which `chunk T` and `usage T` stand for updates with that text.
 pub(crate) fn play(cast: &str, script: &str) {
     let mut text = String::new();
     for line in script.lines() {
@@ -30,9 +31,9 @@ pub(crate) fn play(cast: &str, script: &str) {
     check_live(cast, &text);
 }
 
-/// Between chunk 1, which was sent before it, and chunk 2, which was sent after it.
+/// The update arrives between chunk 1, which was sent before it, and chunk 2, which was sent after it.
 #[test]
-fn an_update_that_a_proxy_cannot_read_goes_around_it_in_order() {
+fn an_update_that_a_proxy_cannot_read_skips_it_in_order() {
     play(
         "editor p1:P4 agent",
         r##"
@@ -55,7 +56,7 @@ fn an_update_that_a_proxy_cannot_read_goes_around_it_in_order() {
 }
 
 #[test]
-fn updates_with_nothing_between_them_share_a_barrier() {
+fn consecutive_updates_share_a_barrier() {
     play(
         "editor p1:P4 agent",
         r##"
@@ -79,9 +80,9 @@ fn updates_with_nothing_between_them_share_a_barrier() {
     );
 }
 
-/// The answer of the agent reaches the editor through the proxy: behind the barrier.
+/// The agent's answer goes through the proxy, after the barrier.
 #[test]
-fn an_answer_does_not_overtake_an_update_that_goes_around() {
+fn an_answer_does_not_overtake_an_update_that_skips_a_proxy() {
     play(
         "editor p1:P4 agent",
         r##"
@@ -104,7 +105,7 @@ fn an_answer_does_not_overtake_an_update_that_goes_around() {
 }
 
 #[test]
-fn it_goes_around_several_proxies_and_through_those_that_can_read_it() {
+fn an_update_skips_several_proxies_and_goes_through_those_that_can_read_it() {
     play(
         "editor p1:P4 p2 p3:P4 agent",
         r##"
@@ -121,7 +122,7 @@ fn it_goes_around_several_proxies_and_through_those_that_can_read_it() {
 }
 
 #[test]
-fn a_proxy_that_dies_or_swallows_the_barrier_holds_nothing_up() {
+fn a_proxy_that_crashes_or_drops_the_barrier_blocks_no_update() {
     play(
         "editor p1:P4 p2:P4+once agent",
         r##"
@@ -131,16 +132,16 @@ fn a_proxy_that_dies_or_swallows_the_barrier_holds_nothing_up() {
         p2 exits with status 1
         warning about p2: …; it is being restarted
         p1     < ~_conductor/barrier #2 {"token":"#2","chain":"0"}
-        agent  > usage 3                                    #! # waits for the next p2
+        agent  > usage 3                                    #! # held for the restarted p2
         time 2000
         editor < usage 1
         editor < usage 2
         started p2
         p2     < proxy/initialize #3 …
-        p1     > _conductor/barrier 0 {"token":"#2","chain":"0"}       #! # too late, and goes no further
+        p1     > _conductor/barrier 0 {"token":"#2","chain":"0"}       #! # too late: not forwarded
         p1     < result 0 {}
         p2 exits with status 1
-        warning about p2: …; it is left out from now on
+        warning about p2: …; it is bypassed from now on
         p1     < ~_conductor/barrier #4 {"token":"#4","chain":"0"}
         p1     > result #4 {}
         editor < usage 3
@@ -149,7 +150,7 @@ fn a_proxy_that_dies_or_swallows_the_barrier_holds_nothing_up() {
 }
 
 #[test]
-fn what_waits_for_a_restarted_proxy_goes_around_the_new_one() {
+fn held_updates_skip_the_restarted_proxy() {
     play(
         "editor p1:P4+restart agent",
         r##"
@@ -175,7 +176,7 @@ fn what_waits_for_a_restarted_proxy_goes_around_the_new_one() {
 }
 
 #[test]
-fn a_conductor_that_is_a_proxy_itself_does_the_same() {
+fn updates_skip_a_proxy_of_a_nested_conductor() {
     play(
         "outer p1:P4",
         r##"
@@ -187,9 +188,9 @@ fn a_conductor_that_is_a_proxy_itself_does_the_same() {
     );
 }
 
-/// Its answer does not overtake what the editor said before, which goes through the proxy.
+/// The answer does not overtake messages that the editor sent before and that go through the proxy.
 #[test]
-fn a_request_that_a_proxy_is_spared_is_asked_of_the_next_one() {
+fn a_request_that_skips_a_proxy_goes_to_the_next_component() {
     play(
         "editor p1 agent",
         r##"
@@ -216,7 +217,7 @@ fn a_request_that_a_proxy_is_spared_is_asked_of_the_next_one() {
 }
 
 #[test]
-fn a_request_on_its_way_around_can_be_cancelled() {
+fn a_request_that_waits_to_skip_a_proxy_can_be_cancelled() {
     play(
         "editor p1 agent",
         r##"
@@ -236,9 +237,9 @@ fn a_request_on_its_way_around_can_be_cancelled() {
     );
 }
 
-/// What a proxy that is spared a request does later shows whether it has swallowed the barrier.
+/// A later message of the proxy shows whether it dropped the barrier.
 #[test]
-fn a_request_that_goes_around_is_not_overtaken_if_the_barrier_is_swallowed() {
+fn a_request_that_skips_a_proxy_is_not_overtaken_if_the_barrier_is_dropped() {
     play(
         "editor p1 agent",
         r##"
@@ -254,9 +255,9 @@ fn a_request_that_goes_around_is_not_overtaken_if_the_barrier_is_swallowed() {
     );
 }
 
-/// A proxy that crashes even on a barrier is sent none: what goes around it goes at once.
+/// A proxy that crashes on barriers is sent none, and messages skip it at once.
 #[test]
-fn a_proxy_may_be_spared_barriers() {
+fn a_barrier_can_skip_a_proxy() {
     play(
         "editor p1:P4 agent",
         r##"
@@ -268,7 +269,7 @@ fn a_proxy_may_be_spared_barriers() {
 }
 
 #[test]
-fn a_chain_that_ends_brings_what_waits() {
+fn waiting_updates_are_delivered_at_shutdown() {
     play(
         "editor p1:P4 agent",
         r##"
@@ -290,9 +291,9 @@ fn a_chain_that_ends_brings_what_waits() {
     );
 }
 
-/// A message that has gone around one proxy waits for another, and then goes on from where it was.
+/// A message that has skipped one proxy is held for another, and then continues from there.
 #[test]
-fn a_message_that_has_gone_around_a_proxy_waits_for_the_next_one() {
+fn a_message_that_has_skipped_a_proxy_is_held_for_the_next_one() {
     play(
         "editor p1+restart p2 agent",
         r##"
@@ -312,9 +313,9 @@ fn a_message_that_has_gone_around_a_proxy_waits_for_the_next_one() {
     );
 }
 
-/// Only updates that travel toward the editor go around, and only those.
+/// Only updates toward the editor skip the proxy.
 #[test]
-fn messages_that_only_look_like_an_update_are_delivered() {
+fn messages_that_only_look_like_an_update_skip_nothing() {
     play(
         "editor p1:P4 agent",
         r##"
@@ -346,9 +347,9 @@ fn a_barrier_is_shared_in_one_direction_only() {
     );
 }
 
-/// What waits for a new proxy is delivered at once, and keeps its order all the same.
+/// Held messages are delivered to the restarted proxy all at once, and still keep their order.
 #[test]
-fn a_barrier_is_not_shared_past_a_message_that_is_delivered_with_it() {
+fn a_barrier_is_not_shared_across_another_delivery() {
     play(
         "editor p1:P4+restart agent",
         r##"
@@ -377,9 +378,9 @@ fn a_barrier_is_not_shared_past_a_message_that_is_delivered_with_it() {
     );
 }
 
-/// At the end of the chain an update still goes around every proxy that cannot read it, and to the one that can.
+/// At shutdown an update skips every proxy that cannot read it and goes to the first one that can.
 #[test]
-fn a_chain_that_ends_brings_what_waits_past_all_proxies() {
+fn a_waiting_update_skips_all_proxies_at_shutdown() {
     for (cast, told) in [
         ("editor p1:P4 p2:P4 agent", "editor < usage 1"),
         (

@@ -1,8 +1,8 @@
-//! Which version of ACP a chain speaks.
+//! Scripts for the negotiation of the ACP version.
 
 use testkit::script::check;
 
-/// Checklist 12: asked for 2, the agent answers 1.
+/// Checklist 12: the editor requests version 2 and the agent answers with 1.
 #[test]
 fn the_agent_may_answer_with_a_lower_version() {
     check(
@@ -21,9 +21,9 @@ fn the_agent_may_answer_with_a_lower_version() {
     );
 }
 
-/// Checklist 13: lowered to the highest that can be relayed, the rest as it was.
+/// Checklist 13: the version is lowered to the highest one that can be relayed. Nothing else changes.
 #[test]
-fn a_version_from_the_future_is_lowered() {
+fn an_unknown_higher_version_is_lowered() {
     check(
         "editor agent",
         r##"
@@ -57,7 +57,8 @@ fn a_proxy_may_bring_the_whole_chain_down_to_v1() {
     );
 }
 
-/// Checklist 110, 111: v2 knows no null ids; the rest is as ever, updates after the answer included.
+/// Checklist 110, 111: v2 does not allow null ids. All else is as in v1, including updates after the
+/// answer.
 #[test]
 fn a_null_id_is_refused_in_v2() {
     check(
