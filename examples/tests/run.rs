@@ -44,9 +44,9 @@ const END_TURN: &str = r#"{"stopReason":"end_turn"}"#;
 fn hello_changes_nothing() {
     let (mut chain, mut agent) = start_chain("example-hello");
     chain.editor.send(&prompt("hi"));
-    let asked = agent.request("session/prompt");
-    assert_eq!(asked["params"]["prompt"][0]["text"], "hi");
-    agent.answer(&asked, END_TURN);
+    let received = agent.request("session/prompt");
+    assert_eq!(received["params"]["prompt"][0]["text"], "hi");
+    agent.answer(&received, END_TURN);
     assert_eq!(chain.editor.message()["result"]["stopReason"], "end_turn");
 }
 
@@ -54,17 +54,17 @@ fn hello_changes_nothing() {
 fn prefix_adds_a_sentence_before_the_prompt() {
     let (mut chain, mut agent) = start_chain("example-prefix Be brief.");
     chain.editor.send(&prompt("hi"));
-    let asked = agent.request("session/prompt");
-    assert_eq!(asked["params"]["prompt"][0]["text"], "Be brief.");
-    assert_eq!(asked["params"]["prompt"][1]["text"], "hi");
+    let received = agent.request("session/prompt");
+    assert_eq!(received["params"]["prompt"][0]["text"], "Be brief.");
+    assert_eq!(received["params"]["prompt"][1]["text"], "hi");
 }
 
 #[test]
 fn redact_keeps_a_word_from_the_agent() {
     let (mut chain, mut agent) = start_chain("example-redact Ada");
     chain.editor.send(&prompt("Ask Ada."));
-    let asked = agent.request("session/prompt");
-    assert_eq!(asked["params"]["prompt"][0]["text"], "Ask [somebody].");
+    let received = agent.request("session/prompt");
+    assert_eq!(received["params"]["prompt"][0]["text"], "Ask [somebody].");
     agent.send(&chunk("s", "I ask [somebody]."));
     let update = chain.editor.message();
     assert_eq!(update["params"]["update"]["content"]["text"], "I ask Ada.");
@@ -102,9 +102,9 @@ fn redact_keeps_the_word_from_the_agent_wherever_it_is() {
     chain.editor.send(&format!(
         r#"{{"jsonrpc":"2.0","id":5,"method":"session/prompt","params":{{"sessionId":"s","prompt":[{resource}]}}}}"#
     ));
-    let asked = agent.request("session/prompt");
-    assert_eq!(asked["params"]["prompt"][0]["resource"]["text"], "I am [somebody]");
-    agent.answer(&asked, END_TURN);
+    let received = agent.request("session/prompt");
+    assert_eq!(received["params"]["prompt"][0]["resource"]["text"], "I am [somebody]");
+    agent.answer(&received, END_TURN);
     chain.editor.message();
     let text = r#"{"type":"text","text":"Ada"}"#;
     let prompt =
@@ -188,12 +188,12 @@ fn gate_decides_reads_and_deletions_and_asks_the_user_about_the_rest() {
         assert_eq!(agent.message()["result"]["outcome"]["optionId"], option, "{kind}");
     }
     agent.send(&permission_request(3, "edit"));
-    let asked = chain.editor.message();
-    assert_eq!(asked["method"], "session/request_permission");
+    let received = chain.editor.message();
+    assert_eq!(received["method"], "session/request_permission");
     let answer = json!({ "outcome": { "outcome": "selected", "optionId": "yes" } });
     chain
         .editor
-        .send(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": answer }).to_string());
+        .send(&json!({ "jsonrpc": "2.0", "id": received["id"], "result": answer }).to_string());
     assert_eq!(agent.message()["result"]["outcome"]["optionId"], "yes");
 }
 
@@ -238,11 +238,11 @@ fn gate_uses_earlier_updates_of_a_tool_call() {
         }
         agent.send(&permission_request(id, call));
         if decided.is_none() {
-            let asked = chain.editor.message();
-            assert_eq!(asked["method"], "session/request_permission", "{id}");
+            let received = chain.editor.message();
+            assert_eq!(received["method"], "session/request_permission", "{id}");
             let answer = format!(
                 r#"{{"jsonrpc":"2.0","id":{},"result":{{"outcome":{{"outcome":"selected","optionId":"user"}}}}}}"#,
-                asked["id"]
+                received["id"]
             );
             chain.editor.send(&answer);
         }
@@ -260,13 +260,13 @@ fn subagent_sends_its_prompt_in_a_session_of_its_own() {
     chain.editor.send(&prompt("Delete it."));
     let new = agent.request("session/new");
     agent.answer(&new, r#"{"sessionId":"own"}"#);
-    let asked = agent.request("session/prompt");
-    assert_eq!(asked["params"]["sessionId"], "own");
+    let received = agent.request("session/prompt");
+    assert_eq!(received["params"]["sessionId"], "own");
     agent.send(&chunk("own", "What is it?"));
-    agent.answer(&asked, END_TURN);
-    let asked = agent.request("session/prompt");
-    assert_eq!(asked["params"]["prompt"][1]["text"], "Keep in mind: What is it?");
-    agent.answer(&asked, END_TURN);
+    agent.answer(&received, END_TURN);
+    let received = agent.request("session/prompt");
+    assert_eq!(received["params"]["prompt"][1]["text"], "Keep in mind: What is it?");
+    agent.answer(&received, END_TURN);
     assert_eq!(chain.editor.message()["id"], 1, "the editor received something else");
 }
 

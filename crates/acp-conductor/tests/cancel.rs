@@ -115,8 +115,8 @@ fn a_cancellation_passes_through_real_proxies() {
 fn a_cancellation_of_an_unknown_or_finished_request_is_ignored() {
     let TwoProxyChain { mut chain, mut first, .. } = start();
     chain.editor.send(&request("1", "m", ""));
-    let asked = first.line();
-    first.send(&result(id_of(&asked), "1"));
+    let received = first.line();
+    first.send(&result(id_of(&received), "1"));
     assert_eq!(chain.editor.line(), result("1", "1"));
     for params in [
         r#"{"requestId":1}"#,
@@ -138,10 +138,10 @@ fn a_cancellation_of_an_unknown_or_finished_request_is_ignored() {
 fn a_cancellation_keeps_its_other_members() {
     let TwoProxyChain { mut chain, mut first, .. } = start();
     chain.editor.send(&request("1", "m", ""));
-    let asked = first.line();
+    let received = first.line();
     let params = |id: &str| format!(r#"{{"_meta":{{"n": 1.10}},"requestId":{id},"why":"x"}}"#);
     chain.editor.send(&notification("$/cancel_request", &params("1")));
-    assert_eq!(first.line(), notification("$/cancel_request", &params(id_of(&asked))));
+    assert_eq!(first.line(), notification("$/cancel_request", &params(id_of(&received))));
 }
 
 /// The same id can be written in several ways.
@@ -149,9 +149,9 @@ fn a_cancellation_keeps_its_other_members() {
 fn a_request_is_found_by_the_value_of_its_id() {
     let TwoProxyChain { mut chain, mut first, .. } = start();
     chain.editor.send(&request(r#""a\/""#, "m", ""));
-    let asked = first.line();
+    let received = first.line();
     chain.editor.send(&cancel(r#""\u0061/""#));
-    assert_eq!(first.line(), cancel(id_of(&asked)));
+    assert_eq!(first.line(), cancel(id_of(&received)));
 }
 
 /// Checklist 62.
@@ -159,14 +159,14 @@ fn a_request_is_found_by_the_value_of_its_id() {
 fn a_second_cancellation_is_dropped() {
     let TwoProxyChain { mut chain, mut first, .. } = start();
     chain.editor.send(&request("1", "m", ""));
-    let asked = first.line();
+    let received = first.line();
     chain.editor.send(&cancel("1"));
     chain.editor.send(&cancel("1"));
-    assert_eq!(first.line(), cancel(id_of(&asked)));
+    assert_eq!(first.line(), cancel(id_of(&received)));
     assert_next(&mut chain.editor, &mut first, &notification("_next", ""));
     // The cancellation came too late. The first answer counts, and a second one does not.
-    first.send(&result(id_of(&asked), "\"done\""));
-    first.send(&error(id_of(&asked), CANCELLED));
+    first.send(&result(id_of(&received), "\"done\""));
+    first.send(&error(id_of(&received), CANCELLED));
     assert_eq!(chain.editor.line(), result("1", "\"done\""));
     assert_next(&mut first, &mut chain.editor, &notification("_next", ""));
 }

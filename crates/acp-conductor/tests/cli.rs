@@ -1,5 +1,4 @@
-//! The program as people and editors meet it: help, mistakes, logs, and whatever standard streams
-//! it is given.
+//! The command line: help, errors, logs, and every kind of standard streams.
 
 #![cfg(unix)]
 
@@ -19,7 +18,7 @@ const OPTIONS: [&str; 7] =
     ["--init-timeout", "--grace", "--max-line", "--status", "--log", "--log-file", "--journal"];
 const COMMANDS: [&str; 7] = ["agent", "proxy", "try", "demo-agent", "status", "completions", "man"];
 
-fn test_chain() -> TestChainBuilder {
+fn new_setup() -> TestChainBuilder {
     TestChain::builder(env!("CARGO_BIN_EXE_conductor"))
 }
 
@@ -28,11 +27,11 @@ fn conductor(args: &[&str]) -> Output {
     command.args(args).stdin(Stdio::null()).output().expect("the conductor starts")
 }
 
-/// What it prints for these arguments, which must be fine.
+/// What the conductor prints for valid arguments.
 fn printed(args: &[&str]) -> String {
     let output = conductor(args);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && said.is_empty(), "{args:?}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && stderr.is_empty(), "{args:?}: {stderr}");
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
@@ -42,7 +41,7 @@ fn assert_mentions(text: &str, words: &[&str]) {
     }
 }
 
-// What it says about itself.
+// Help, version, completions and manual.
 
 #[test]
 fn help_mentions_every_command_and_option_and_gives_examples() {
@@ -58,12 +57,12 @@ fn help_mentions_every_command_and_option_and_gives_examples() {
 }
 
 #[test]
-fn it_tells_its_version() {
+fn the_version_is_printed() {
     assert_eq!(printed(&["--version"]), format!("conductor {}\n", env!("CARGO_PKG_VERSION")));
 }
 
 #[test]
-fn completions_know_every_command_and_option() {
+fn completions_contain_every_command_and_option() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = printed(&["completions", shell]);
         assert_mentions(&script, &COMMANDS);
@@ -81,11 +80,11 @@ fn the_manual_is_one_page_with_every_command_and_option() {
         assert_mentions(&page, &[&format!("conductor {command}")]);
     }
     assert_mentions(&page, &OPTIONS);
-    assert!(!page.contains("conductor-agent(1)"), "there is no such page");
+    assert!(!page.contains("conductor-agent(1)"), "a reference to a page that does not exist");
 }
 
 #[test]
-fn mistakes_are_told_on_stderr_with_status_2() {
+fn wrong_arguments_are_reported_on_stderr_with_status_2() {
     let component = ["agent", "x"];
     let mistakes: [(&[&str], &str); 13] = [
         (&[], "Usage"),
@@ -111,20 +110,20 @@ fn mistakes_are_told_on_stderr_with_status_2() {
     let logs = logs.iter().map(|(args, why)| (args.as_slice(), *why));
     for (args, why) in mistakes.into_iter().chain(logs) {
         let output = conductor(args);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
-        assert!(said.contains(why), "{args:?}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
+        assert!(stderr.contains(why), "{args:?}: {stderr}");
         assert!(output.stdout.is_empty(), "{args:?}");
     }
 }
 
-// What it logs.
+// Logs.
 
 const PROMPT: &str =
     r#"{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"text":"swordfish"}}"#;
 
-/// A turn with secrets in it: in what is said, and in the agent's environment. Gives what was said
-/// on stderr.
+/// A turn with secrets in its messages and in the agent's environment. Returns the conductor's standard
+/// error.
 fn turn_with_secrets(setup: TestChainBuilder) -> String {
     let mut agent = setup.scripted_json("agent");
     agent["env"] = json!({"TOKEN": "hunter2"});
@@ -132,15 +131,15 @@ fn turn_with_secrets(setup: TestChainBuilder) -> String {
     let mut chain = setup.run("agent", &components);
     let mut components = chain.initialize(&["proxy", "agent"]);
     chain.editor.send(PROMPT);
-    let asked = components[0].request("session/prompt");
-    components[0].forward("down", "session/prompt", &asked["params"].to_string());
+    let received = components[0].request("session/prompt");
+    components[0].forward("down", "session/prompt", &received["params"].to_string());
     let prompt = components[1].request("session/prompt");
     components[1]
         .send(r#"{"jsonrpc":"2.0","method":"session/update","params":{"text":"swordfish"}}"#);
     components[0].message();
     components[1].answer(&prompt, r#"{"echo":"swordfish"}"#);
     let answer = components[0].message();
-    components[0].answer(&asked, &answer["result"].to_string());
+    components[0].answer(&received, &answer["result"].to_string());
     assert_eq!(chain.editor.message()["result"]["echo"], "swordfish");
     chain.editor.close();
     for component in &mut components {
@@ -151,34 +150,34 @@ fn turn_with_secrets(setup: TestChainBuilder) -> String {
     chain.conductor.stderr()
 }
 
-/// Each hop is in the log, and nothing of what was said.
+/// The log has a line for each hop, without payloads.
 fn assert_shows_hops_without_secrets(log: &str) {
     assert_mentions(log, &["session/prompt", "session/update", "proxy", "agent", "size="]);
     assert!(!log.contains("swordfish") && !log.contains("hunter2"), "{log}");
 }
 
 #[test]
-fn it_is_quiet_by_default() {
-    assert_eq!(turn_with_secrets(test_chain()), "");
+fn by_default_nothing_is_logged() {
+    assert_eq!(turn_with_secrets(new_setup()), "");
 }
 
 #[test]
 fn the_log_shows_the_hops_but_no_payload_and_no_environment() {
-    assert_shows_hops_without_secrets(&turn_with_secrets(test_chain().option(&["--log", "debug"])));
-    assert_shows_hops_without_secrets(&turn_with_secrets(test_chain().option(&["--log", "trace"])));
+    assert_shows_hops_without_secrets(&turn_with_secrets(new_setup().option(&["--log", "debug"])));
+    assert_shows_hops_without_secrets(&turn_with_secrets(new_setup().option(&["--log", "trace"])));
     assert_shows_hops_without_secrets(&turn_with_secrets(
-        test_chain().env("CONDUCTOR_LOG", "debug"),
+        new_setup().env("CONDUCTOR_LOG", "debug"),
     ));
 }
 
 #[test]
-fn the_log_can_go_to_a_file_after_what_is_there() {
+fn the_log_can_be_appended_to_a_file() {
     let place = directory("log");
     let path = place.join("conductor.log");
     std::fs::write(&path, "yesterday\n").expect("a file");
     let file = path.to_str().expect("UTF-8");
-    let said = turn_with_secrets(test_chain().option(&["--log", "debug", "--log-file", file]));
-    assert_eq!(said, "");
+    let stderr = turn_with_secrets(new_setup().option(&["--log", "debug", "--log-file", file]));
+    assert_eq!(stderr, "");
     let log = std::fs::read_to_string(&path).expect("the log");
     assert!(log.starts_with("yesterday\n"), "{log}");
     assert_shows_hops_without_secrets(&log);
@@ -187,7 +186,7 @@ fn the_log_can_go_to_a_file_after_what_is_there() {
 
 #[test]
 fn an_error_does_not_show_the_environment() {
-    let mut chain = test_chain().run("agent", &["TOKEN=hunter2 sh -c 'exit 3'".into()]);
+    let mut chain = new_setup().run("agent", &["TOKEN=hunter2 sh -c 'exit 3'".into()]);
     chain.editor.send(INITIALIZE);
     let line = chain.editor.line();
     assert!(line.contains("exited with status 3") && !line.contains("hunter2"), "{line}");
@@ -195,15 +194,15 @@ fn an_error_does_not_show_the_environment() {
     assert!(!chain.conductor.stderr().contains("hunter2"));
 }
 
-// What it is given as standard input and output.
+// Standard input and output.
 
 const INITIALIZE: &str =
     r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}"#;
 const NEW: &str =
     r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/","mcpServers":[]}}"#;
 
-/// The lines of an editor, and the ids of the answers it must get.
-fn question() -> String {
+/// The lines of an editor.
+fn editor_lines() -> String {
     format!("{INITIALIZE}\n{NEW}\n")
 }
 
@@ -214,12 +213,12 @@ fn assert_answers(text: &str) {
     assert!(lines[1].starts_with(r#"{"jsonrpc":"2.0","id":1,"result":{"sessionId""#), "{text}");
 }
 
-/// A program that talks to an editor on its standard streams.
+/// A program that serves an editor on its standard streams.
 #[derive(Debug, Clone, Copy)]
 enum Program {
-    /// A conductor with an agent that answers by itself.
+    /// A conductor with an agent that answers on its own.
     Conductor,
-    /// An agent on the SDK, which also serves standard streams.
+    /// An agent that uses the SDK.
     SdkAgent,
 }
 
@@ -239,17 +238,17 @@ impl Program {
     }
 }
 
-fn assert_ends_well(mut child: Child) {
+fn assert_succeeds(mut child: Child) {
     let status = wait_until("the conductor ends", || child.try_wait().expect("wait"));
     assert!(status.success(), "{status}");
 }
 
-/// The description behind a descriptor that others share is as it was.
+/// A shared descriptor is still blocking.
 fn assert_blocking(fd: impl AsFd) {
     assert!(!fcntl_getfl(fd).expect("flags").contains(OFlags::NONBLOCK));
 }
 
-/// Reads two lines, without waiting for ever.
+/// Reads two lines, with a timeout.
 fn read_answers(from: impl Read + Send + 'static) -> String {
     with_timeout("two answers", || {
         let lines = std::io::BufReader::new(from).lines().take(2);
@@ -258,48 +257,48 @@ fn read_answers(from: impl Read + Send + 'static) -> String {
 }
 
 #[test]
-fn pipes_that_are_shared_with_others_keep_their_flags() {
+fn shared_pipes_keep_their_flags() {
     for program in PROGRAMS {
-        let (theirs, mut ours) = std::io::pipe().expect("a pipe");
+        let (program_end, mut test_end) = std::io::pipe().expect("a pipe");
         let (answers, out) = std::io::pipe().expect("a pipe");
-        let child = program.start(theirs.try_clone().unwrap(), out.try_clone().unwrap());
-        ours.write_all(question().as_bytes()).expect("it reads");
+        let child = program.start(program_end.try_clone().unwrap(), out.try_clone().unwrap());
+        test_end.write_all(editor_lines().as_bytes()).expect("the program reads");
         assert_answers(&read_answers(answers));
-        assert_blocking(&theirs);
+        assert_blocking(&program_end);
         assert_blocking(&out);
-        drop(ours);
-        assert_ends_well(child);
-        assert_blocking(&theirs);
+        drop(test_end);
+        assert_succeeds(child);
+        assert_blocking(&program_end);
         assert_blocking(&out);
     }
 }
 
 #[test]
-fn a_socket_may_be_both_and_keeps_its_flags() {
+fn one_socket_can_be_both_streams_and_keeps_its_flags() {
     for program in PROGRAMS {
-        let (mut ours, theirs) = UnixStream::pair().expect("sockets");
-        let end = || OwnedFd::from(theirs.try_clone().expect("a second handle"));
+        let (mut test_end, program_end) = UnixStream::pair().expect("sockets");
+        let end = || OwnedFd::from(program_end.try_clone().expect("a second handle"));
         let child = program.start(end(), end());
-        ours.write_all(question().as_bytes()).expect("it reads");
-        assert_answers(&read_answers(ours.try_clone().unwrap()));
-        assert_blocking(&theirs);
-        ours.shutdown(std::net::Shutdown::Write).expect("an open socket");
-        assert_ends_well(child);
-        assert_blocking(&theirs);
+        test_end.write_all(editor_lines().as_bytes()).expect("the program reads");
+        assert_answers(&read_answers(test_end.try_clone().unwrap()));
+        assert_blocking(&program_end);
+        test_end.shutdown(std::net::Shutdown::Write).expect("an open socket");
+        assert_succeeds(child);
+        assert_blocking(&program_end);
     }
 }
 
 #[test]
-fn files_are_read_from_where_they_stand_and_appended_to() {
+fn files_are_read_from_their_position_and_appended_to() {
     for program in PROGRAMS {
         let place = directory("files");
         let (input, output) = (place.join("in"), place.join("out"));
-        std::fs::write(&input, format!("not for us\n{}", question())).expect("a file");
+        std::fs::write(&input, format!("not for us\n{}", editor_lines())).expect("a file");
         std::fs::write(&output, "before\n").expect("a file");
         let mut stdin = File::open(&input).expect("a file");
         stdin.seek(std::io::SeekFrom::Start(11)).expect("a file");
         let stdout = File::options().append(true).open(&output).expect("a file");
-        assert_ends_well(program.start(stdin, stdout));
+        assert_succeeds(program.start(stdin, stdout));
         let written = std::fs::read_to_string(&output).expect("a file");
         assert_answers(written.strip_prefix("before\n").expect("what was there"));
         std::fs::remove_dir_all(place).expect("the directory is ours");
@@ -307,53 +306,54 @@ fn files_are_read_from_where_they_stand_and_appended_to() {
 }
 
 #[test]
-fn the_null_device_is_an_editor_that_leaves_at_once_or_hears_nothing() {
+fn the_null_device_can_be_either_stream() {
     let output = conductor(&["agent", "no-such-command"]);
     assert!(output.status.success() && output.stdout.is_empty() && output.stderr.is_empty());
-    let (theirs, mut ours) = std::io::pipe().expect("a pipe");
-    let child = Program::Conductor.start(theirs, Stdio::null());
-    ours.write_all(question().as_bytes()).expect("it reads");
-    drop(ours);
-    assert_ends_well(child);
+    let (program_end, mut test_end) = std::io::pipe().expect("a pipe");
+    let child = Program::Conductor.start(program_end, Stdio::null());
+    test_end.write_all(editor_lines().as_bytes()).expect("the program reads");
+    drop(test_end);
+    assert_succeeds(child);
 }
 
 #[test]
-fn a_terminal_will_do_for_trying_things_by_hand() {
+fn a_terminal_can_be_both_streams() {
     for program in PROGRAMS {
-        let (mut ours, theirs) = terminal();
-        let child = program.start(theirs.try_clone().unwrap(), theirs.try_clone().unwrap());
-        ours.write_all(question().as_bytes()).expect("it reads");
-        let answers = read_answers(ours.try_clone().unwrap());
+        let (mut test_end, program_end) = terminal();
+        let child =
+            program.start(program_end.try_clone().unwrap(), program_end.try_clone().unwrap());
+        test_end.write_all(editor_lines().as_bytes()).expect("the program reads");
+        let answers = read_answers(test_end.try_clone().unwrap());
         assert_answers(&answers);
-        assert_blocking(&theirs);
+        assert_blocking(&program_end);
         // Ctrl-D: end of file.
-        ours.write_all(b"\x04").expect("it reads");
-        assert_ends_well(child);
-        assert_blocking(&theirs);
+        test_end.write_all(b"\x04").expect("the program reads");
+        assert_succeeds(child);
+        assert_blocking(&program_end);
     }
 }
 
-/// A terminal that does not echo: the hand that types, and the end for the program.
+/// A terminal without echo: the user's end, and the program's end.
 fn terminal() -> (File, File) {
-    let (mut ours, mut theirs) = (-1, -1);
-    // SAFETY: fills in two descriptors that become ours; the other arguments may be null.
+    let (mut test_end, mut program_end) = (-1, -1);
+    // SAFETY: fills in two descriptors, which the caller then owns; the other arguments may be null.
     unsafe {
         let (name, settings, size) =
             (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
-        assert_eq!(libc::openpty(&mut ours, &mut theirs, name, settings, size), 0);
+        assert_eq!(libc::openpty(&mut test_end, &mut program_end, name, settings, size), 0);
         let mut settings = std::mem::zeroed();
-        assert_eq!(libc::tcgetattr(theirs, &mut settings), 0);
+        assert_eq!(libc::tcgetattr(program_end, &mut settings), 0);
         settings.c_lflag &= !libc::ECHO;
-        assert_eq!(libc::tcsetattr(theirs, libc::TCSANOW, &settings), 0);
-        (File::from_raw_fd(ours), File::from_raw_fd(theirs))
+        assert_eq!(libc::tcsetattr(program_end, libc::TCSANOW, &settings), 0);
+        (File::from_raw_fd(test_end), File::from_raw_fd(program_end))
     }
 }
 
-/// Issue 11, item 27.
+/// The full device accepts no output.
 #[test]
-fn what_cannot_be_printed_is_an_error() {
+fn output_that_cannot_be_written_is_an_error() {
     let agent = binary("stub_agent").display().to_string();
-    let asked: [&[&str]; 11] = [
+    let commands: [&[&str]; 11] = [
         &["--help"],
         &["--version"],
         &["help"],
@@ -367,55 +367,55 @@ fn what_cannot_be_printed_is_an_error() {
         &["agent", "--explain", "--json", &agent],
     ];
     let chat: &[&str] = &["try", "--prompt", "hello"];
-    for args in asked.into_iter().chain([chat]) {
-        let full = File::options().write(true).open("/dev/full").expect("it is there");
+    for args in commands.into_iter().chain([chat]) {
+        let full = File::options().write(true).open("/dev/full").expect("it exists");
         let mut command = Command::new(env!("CARGO_BIN_EXE_conductor"));
         command.args(args).stdin(Stdio::null()).stdout(full);
         let output = command.output().expect("the conductor starts");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
-        assert!(said.contains("cannot write to standard output: No space"), "{args:?}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {stderr}");
+        assert!(stderr.contains("cannot write to standard output: No space"), "{args:?}: {stderr}");
     }
 }
 
 #[test]
-fn an_editor_that_cannot_be_written_to_is_an_error() {
+fn a_message_that_cannot_be_written_to_the_editor_is_an_error() {
     let agent = binary("stub_agent").display().to_string();
     for args in [&["agent", &agent][..], &["demo-agent"], &["component", "log"]] {
-        let full = File::options().write(true).open("/dev/full").expect("it is there");
+        let full = File::options().write(true).open("/dev/full").expect("it exists");
         let mut command = Command::new(env!("CARGO_BIN_EXE_conductor"));
         command.args(args).stdin(Stdio::piped()).stdout(full).stderr(Stdio::piped());
         let mut conductor = command.spawn().expect("the conductor starts");
         let mut stdin = conductor.stdin.take().expect("a pipe");
-        writeln!(stdin, "{INITIALIZE}").expect("it reads");
+        writeln!(stdin, "{INITIALIZE}").expect("the program reads");
         drop(stdin);
         let output =
             with_timeout("it ends", move || conductor.wait_with_output().expect("its end"));
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
-        assert!(said.contains("No space left"), "{args:?}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {stderr}");
+        assert!(stderr.contains("No space left"), "{args:?}: {stderr}");
     }
 }
 
 #[test]
-fn a_reader_that_has_read_enough_is_no_error() {
+fn a_reader_that_closes_early_is_not_an_error() {
     for args in [&["man"][..], &["--help"], &["completions", "zsh"]] {
         let (reading, writing) = std::io::pipe().expect("a pipe");
         drop(reading);
         let mut command = Command::new(env!("CARGO_BIN_EXE_conductor"));
         let output = command.args(args).stdout(writing).output().expect("the conductor starts");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && said.is_empty(), "{args:?}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && stderr.is_empty(), "{args:?}: {stderr}");
     }
 }
 
-/// Issue 11, item 27.
+/// The files contain what users and agents write.
 #[test]
-fn only_its_user_can_read_a_log() {
+fn only_the_user_can_read_the_log_files() {
     use std::os::unix::fs::PermissionsExt;
     let place = directory("private-log");
     let [log, traffic] = ["conductor.log", "traffic.jsonl"].map(|name| place.join(name));
-    let setup = test_chain().option(&["--log-file", &log.display().to_string()]);
+    let setup = new_setup().option(&["--log-file", &log.display().to_string()]);
     let agent = setup.scripted_command("agent");
     let mut chain = setup.run("agent", &[format!("log --file {}", traffic.display()), agent]);
     chain.editor.send(INITIALIZE);
@@ -430,11 +430,11 @@ fn only_its_user_can_read_a_log() {
     std::fs::remove_dir_all(place).expect("the directory is ours");
 }
 
-/// Issue 11, item 24.
+/// Colours pass; other escape sequences and control characters do not.
 #[test]
-fn what_a_component_says_on_stderr_keeps_its_colours_and_nothing_else_for_a_terminal() {
+fn only_colours_of_a_components_stderr_reach_the_terminal() {
     let (mut chain, mut agent) = {
-        let mut chain = test_chain().run_named(&["agent"]);
+        let mut chain = new_setup().run_named(&["agent"]);
         let agent = chain.initialize(&["agent"]).remove(0);
         (chain, agent)
     };
@@ -442,11 +442,13 @@ fn what_a_component_says_on_stderr_keeps_its_colours_and_nothing_else_for_a_term
         "\x1b[31mred\x1b[0m \x1b]0;title\x07\x1b[2J\u{9b}6n\u{202e}done\rx\x1b[1mbold\n",
     );
     agent.send("\x1b]0;noise\x07 on stdout");
-    wait_until("both are told", || chain.conductor.stderr().contains("noise").then_some(()));
+    wait_until("both lines are reported", || {
+        chain.conductor.stderr().contains("noise").then_some(())
+    });
     chain.editor.close();
     assert_eq!(chain.conductor.status(), 0);
-    let said = chain.conductor.stderr();
-    assert!(said.contains("[agent] \x1b[31mred\x1b[0m donex\x1b[1mbold\x1b[0m\n"), "{said:?}");
-    let rest = said.replace("\x1b[31m", "").replace("\x1b[0m", "").replace("\x1b[1m", "");
-    assert!(rest.chars().all(|it| it == '\n' || !it.is_control()), "{said:?}");
+    let stderr = chain.conductor.stderr();
+    assert!(stderr.contains("[agent] \x1b[31mred\x1b[0m donex\x1b[1mbold\x1b[0m\n"), "{stderr:?}");
+    let rest = stderr.replace("\x1b[31m", "").replace("\x1b[0m", "").replace("\x1b[1m", "");
+    assert!(rest.chars().all(|it| it == '\n' || !it.is_control()), "{stderr:?}");
 }

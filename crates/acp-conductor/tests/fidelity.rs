@@ -40,15 +40,15 @@ fn assert_passes_unchanged(from: &mut impl Peer, to: &mut impl Peer, value: &str
     assert_same_line(&to.line(), &note);
 
     from.send(&request("7", "x/ask", value));
-    let asked = to.line();
-    assert_same_line(&asked, &request(id_of(&asked), "x/ask", value));
-    to.send(&result(id_of(&asked), value));
+    let received = to.line();
+    assert_same_line(&received, &request(id_of(&received), "x/ask", value));
+    to.send(&result(id_of(&received), value));
     assert_same_line(&from.line(), &result("7", value));
 
     from.send(&request("8", "x/ask", value));
     let error_object = format!(r#"{{"code":-32000,"message":"no","data":{value}}}"#);
-    let asked = to.line();
-    to.send(&error(id_of(&asked), &error_object));
+    let received = to.line();
+    to.send(&error(id_of(&received), &error_object));
     assert_same_line(&from.line(), &error("8", &error_object));
 }
 
@@ -97,9 +97,9 @@ fn deeply_nested_json_passes() {
             assert_passes_unchanged(&mut agent, &mut chain.editor, value);
         }
         chain.editor.send(&request("1", "m", &deep));
-        let asked = agent.line();
-        assert_same_line(&asked, &request(id_of(&asked), "m", &deep));
-        agent.send(&result(id_of(&asked), &deep));
+        let received = agent.line();
+        assert_same_line(&received, &request(id_of(&received), "m", &deep));
+        agent.send(&result(id_of(&received), &deep));
         assert_same_line(&chain.editor.line(), &result("1", &deep));
     }
 }
@@ -113,9 +113,9 @@ fn params_may_be_absent_null_or_an_array() {
             let expected = if params == "null" && index > 0 { "" } else { params };
             assert_eq!(agent.line(), notification("m", expected));
             agent.send(&request("1", "m", params));
-            let asked = chain.editor.line();
-            assert_eq!(asked, request(id_of(&asked), "m", expected));
-            chain.editor.send(&result(id_of(&asked), "null"));
+            let received = chain.editor.line();
+            assert_eq!(received, request(id_of(&received), "m", expected));
+            chain.editor.send(&result(id_of(&received), "null"));
             assert_eq!(agent.line(), result("1", "null"));
         }
     }
@@ -131,8 +131,8 @@ fn unknown_methods_with_any_name_pass() {
             chain.editor.send(&notification(method, "{}"));
             assert_eq!(agent.line(), notification(method, "{}"));
             agent.send(&request("1", method, "{}"));
-            let asked = chain.editor.line();
-            assert_eq!(asked, request(id_of(&asked), method, "{}"));
+            let received = chain.editor.line();
+            assert_eq!(received, request(id_of(&received), method, "{}"));
         }
     }
 }
@@ -144,9 +144,9 @@ fn unknown_members_pass_with_the_message() {
     for (mut chain, mut agent) in chains() {
         let (editor, agent): (&mut dyn Peer, &mut dyn Peer) = (&mut chain.editor, &mut agent);
         editor.send(&with(&request("1", "m", "{}"), more));
-        let asked = agent.line();
-        assert_eq!(asked, with(&request(id_of(&asked), "m", "{}"), more));
-        agent.send(&with(&result(id_of(&asked), "{}"), more));
+        let received = agent.line();
+        assert_eq!(received, with(&request(id_of(&received), "m", "{}"), more));
+        agent.send(&with(&result(id_of(&received), "{}"), more));
         assert_eq!(editor.line(), with(&result("1", "{}"), more));
         agent.send(&with(&notification("m", "[]"), more));
         assert_eq!(editor.line(), with(&notification("m", "[]"), more));
@@ -160,9 +160,9 @@ fn the_order_of_members_and_whitespace_do_not_matter() {
     chain
         .editor
         .send(" { \"params\" : { } ,\t\"method\":\"m\", \"id\" : 1 , \"jsonrpc\":\"2.0\"} \r");
-    let asked = agent.line();
-    assert_eq!(asked, request(id_of(&asked), "m", "{ }"));
-    agent.send(&format!(r#"{{"result":[ ],"id":{}}}"#, id_of(&asked)));
+    let received = agent.line();
+    assert_eq!(received, request(id_of(&received), "m", "{ }"));
+    agent.send(&format!(r#"{{"result":[ ],"id":{}}}"#, id_of(&received)));
     assert_eq!(chain.editor.line(), result("1", "[ ]"));
 }
 
@@ -181,12 +181,12 @@ fn error_objects_pass_unchanged() {
     for (mut chain, mut agent) in chains() {
         for object in errors {
             chain.editor.send(&request("1", "m", ""));
-            let asked = agent.line();
-            agent.send(&error(id_of(&asked), object));
+            let received = agent.line();
+            agent.send(&error(id_of(&received), object));
             assert_eq!(chain.editor.line(), error("1", object));
             agent.send(&request("1", "m", ""));
-            let asked = chain.editor.line();
-            chain.editor.send(&error(id_of(&asked), object));
+            let received = chain.editor.line();
+            chain.editor.send(&error(id_of(&received), object));
             assert_eq!(agent.line(), error("1", object));
         }
     }
@@ -217,10 +217,10 @@ fn request_with_every_id(from: &mut impl Peer, to: &mut impl Peer) {
     for id in IDS {
         from.send(&request(id, "m", ""));
     }
-    let asked: Vec<String> = IDS.iter().map(|_| to.line()).collect();
+    let received: Vec<String> = IDS.iter().map(|_| to.line()).collect();
     // In reverse order, so that only the id connects an answer to its request.
-    for (id, asked) in IDS.iter().zip(&asked).rev() {
-        to.send(&result(id_of(asked), &format!("[{id}]")));
+    for (id, received) in IDS.iter().zip(&received).rev() {
+        to.send(&result(id_of(received), &format!("[{id}]")));
     }
     for id in IDS.iter().rev() {
         assert_eq!(from.line(), result(id, &format!("[{id}]")));
@@ -263,9 +263,9 @@ fn an_id_that_is_used_twice_at_once_is_answered_twice() {
         chain.editor.send(&request("1", "m", "[1]"));
         chain.editor.send(&request("1", "m", "[2]"));
         for params in ["[1]", "[2]"] {
-            let asked = agent.line();
-            assert_eq!(asked, request(id_of(&asked), "m", params));
-            agent.send(&result(id_of(&asked), params));
+            let received = agent.line();
+            assert_eq!(received, request(id_of(&received), "m", params));
+            agent.send(&result(id_of(&received), params));
         }
         assert_eq!(chain.editor.line(), result("1", "[1]"));
         assert_eq!(chain.editor.line(), result("1", "[2]"));
@@ -392,13 +392,13 @@ fn answers_to_no_open_request_are_ignored() {
 fn only_the_responder_can_answer_and_only_the_requester_can_cancel() {
     let (mut chain, [mut first, mut second, mut agent]) = two_proxies();
     chain.editor.send(&request("1", "m", ""));
-    let asked = first.line();
-    let forged = result(id_of(&asked), "\"forged\"");
+    let received = first.line();
+    let forged = result(id_of(&received), "\"forged\"");
     second.send(&forged);
     agent.send(&forged);
     chain.editor.send(&forged);
-    agent.send(&cancel(id_of(&asked)));
-    second.send(&cancel(id_of(&asked)));
+    agent.send(&cancel(id_of(&received)));
+    second.send(&cancel(id_of(&received)));
 
     agent.send(&request("1", "m", ""));
     let asked_second = second.line();
@@ -410,7 +410,7 @@ fn only_the_responder_can_answer_and_only_the_requester_can_cancel() {
         impostor.send(&request("\"sync\"", "proxy/initialize", ""));
         assert!(impostor.line().contains(r#""id":"sync","error""#));
     }
-    first.send(&result(id_of(&asked), "\"mine\""));
+    first.send(&result(id_of(&received), "\"mine\""));
     assert_eq!(chain.editor.line(), result("1", "\"mine\""));
     second.send(&result(id_of(&asked_second), "\"mine\""));
     assert_eq!(agent.line(), result("1", "\"mine\""));
@@ -447,9 +447,9 @@ fn version_2_passes_unchanged_and_in_order() {
         )
     };
     chain.editor.send(&request("1", "session/prompt", prompt));
-    let asked = agent.line();
-    assert_eq!(asked, request(id_of(&asked), "session/prompt", prompt));
-    agent.send(&result(id_of(&asked), "{}"));
+    let received = agent.line();
+    assert_eq!(received, request(id_of(&received), "session/prompt", prompt));
+    agent.send(&result(id_of(&received), "{}"));
     agent.send(&update("running"));
     agent.send(&update("idle"));
     assert_eq!(chain.editor.line(), result("1", "{}"));

@@ -63,11 +63,11 @@ fn bad_lines_replay_identically() {
         recording_setup(&directory).option(&["--max-line", "2000"]).run_named(&["agent"]);
     let mut components = chain.initialize(&["agent"]);
     chain.editor.send(&request("7", "session/new", "{}"));
-    let asked = components[0].request("session/new");
-    let lines = ["[INFO] ready".into(), "x".repeat(3000), format!("{{\"id\":{}", asked["id"])];
+    let received = components[0].request("session/new");
+    let lines = ["[INFO] ready".into(), "x".repeat(3000), format!("{{\"id\":{}", received["id"])];
     lines.iter().for_each(|line| components[0].send(line));
     components[0].execute(json!({"out_hex": "fffe000a"}));
-    components[0].answer(&asked, r#"{"sessionId":"s"}"#);
+    components[0].answer(&received, r#"{"sessionId":"s"}"#);
     chain.editor.line();
     end(chain);
     let journal = journal(&directory);

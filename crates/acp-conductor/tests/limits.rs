@@ -347,8 +347,8 @@ fn lines_of_a_component_over_the_limit_leave_no_request_unanswered() {
     let value = format!(r#"["{}"]"#, "x".repeat(LIMIT));
     // An answer: the requester gets an error.
     chain.editor.send(&request("\"q\"", "m", ""));
-    let asked = proxy.line();
-    proxy.send(&result(id_of(&asked), &value));
+    let received = proxy.line();
+    proxy.send(&result(id_of(&received), &value));
     assert_too_long(&chain.editor.line(), "\"q\"", -32603, "proxy 'scripted'");
     // Wherever the id is.
     for line in [
@@ -361,14 +361,14 @@ fn lines_of_a_component_over_the_limit_leave_no_request_unanswered() {
         r#"{"jsonrpc":"2.0","result":"no end VALUE"#,
     ] {
         chain.editor.send(&request("\"q\"", "m", ""));
-        let asked = proxy.line();
-        proxy.send(&line.replace("VALUE", &value).replace("ID", id_of(&asked)));
+        let received = proxy.line();
+        proxy.send(&line.replace("VALUE", &value).replace("ID", id_of(&received)));
         assert_too_long(&chain.editor.line(), "\"q\"", -32603, "proxy 'scripted'");
     }
     // The same for an answer of the editor.
     proxy.send(&request("9", "m", ""));
-    let asked = chain.editor.line();
-    chain.editor.send(&format!(r#"{{"result":{value},"id":{}}}"#, id_of(&asked)));
+    let received = chain.editor.line();
+    chain.editor.send(&format!(r#"{{"result":{value},"id":{}}}"#, id_of(&received)));
     assert_too_long(&proxy.line(), "9", -32603, "the editor");
     // A request: its sender gets an error.
     agent.send(&request("5", "m", &value));
@@ -406,10 +406,10 @@ fn an_endless_line_uses_no_memory() {
 
     // An answer with its id at the end.
     chain.editor.send(&request("3", "m", ""));
-    let asked = proxy.line();
+    let received = proxy.line();
     proxy.execute(json!({"out": r#"{"jsonrpc":"2.0","result":[""#}));
     proxy.execute(json!({"fill": "x", "bytes": LENGTH}));
-    proxy.send(&format!(r#""],"id":{}}}"#, id_of(&asked)));
+    proxy.send(&format!(r#""],"id":{}}}"#, id_of(&received)));
     assert_too_long(&chain.editor.line(), "3", -32603, "proxy 'scripted'");
     check_memory(&chain, MEMORY_LIMIT);
 }

@@ -51,25 +51,25 @@ fn assert_messages_pass(
 ) {
     editor.send(&notification("_down", "{}"));
     editor.send(&request("1", "down", "{}"));
-    let mut asked = Vec::new();
+    let mut received_request = Vec::new();
     for proxy in proxies.iter_mut() {
         assert_eq!(proxy.line(), notification("_down", "{}"));
         proxy.send(&wrapped_notification("_down", "{}"));
         let received = proxy.line();
         assert_eq!(received, request(id_of(&received), "down", "{}"));
         proxy.send(&wrapped_request("1", "down", "{}"));
-        asked.push(received);
+        received_request.push(received);
     }
     assert_eq!(agent.line(), notification("_down", "{}"));
     let received = agent.line();
     assert_eq!(received, request(id_of(&received), "down", "{}"));
     agent.send(&notification("_up", "{}"));
     agent.send(&result(id_of(&received), "[]"));
-    for (proxy, asked) in proxies.iter_mut().zip(&asked).rev() {
+    for (proxy, received_request) in proxies.iter_mut().zip(&received_request).rev() {
         assert_eq!(proxy.line(), wrapped_notification("_up", "{}"));
         proxy.send(&notification("_up", "{}"));
         assert_eq!(proxy.line(), result("1", "[]"));
-        proxy.send(&result(id_of(asked), "[]"));
+        proxy.send(&result(id_of(received_request), "[]"));
     }
     assert_eq!(editor.line(), notification("_up", "{}"));
     assert_eq!(editor.line(), result("1", "[]"));
@@ -83,19 +83,19 @@ fn assert_agent_request_passes(
     agent: &mut ScriptedComponent,
 ) {
     agent.send(&request("1", "up", "{}"));
-    let mut asked = Vec::new();
+    let mut received_request = Vec::new();
     for proxy in proxies.iter_mut().rev() {
         let received = proxy.line();
         assert_eq!(received, wrapped_request(id_of(&received), "up", "{}"));
         proxy.send(&request("2", "up", "{}"));
-        asked.push(received);
+        received_request.push(received);
     }
     let received = editor.line();
     assert_eq!(received, request(id_of(&received), "up", "{}"));
     editor.send(&error(id_of(&received), r#"{"code":1,"message":"m"}"#));
-    for (proxy, asked) in proxies.iter_mut().zip(asked.iter().rev()) {
+    for (proxy, received_request) in proxies.iter_mut().zip(received_request.iter().rev()) {
         assert_eq!(proxy.line(), error("2", r#"{"code":1,"message":"m"}"#));
-        proxy.send(&error(id_of(asked), r#"{"code":1,"message":"m"}"#));
+        proxy.send(&error(id_of(received_request), r#"{"code":1,"message":"m"}"#));
     }
     assert_eq!(agent.line(), error("1", r#"{"code":1,"message":"m"}"#));
 }
@@ -108,27 +108,27 @@ fn the_parent_reaches_the_first_proxy_directly_and_the_last_one_through_envelope
     let parent = &mut chain.editor;
 
     parent.send(&request("1", "m", "[1]"));
-    let asked = first.line();
-    assert_eq!(asked, request(id_of(&asked), "m", "[1]"));
-    first.send(&result(id_of(&asked), "1"));
+    let received = first.line();
+    assert_eq!(received, request(id_of(&received), "m", "[1]"));
+    first.send(&result(id_of(&received), "1"));
     assert_eq!(parent.line(), result("1", "1"));
 
     parent.send(&wrapped_request("2", "m", "[2]"));
-    let asked = last.line();
-    assert_eq!(asked, wrapped_request(id_of(&asked), "m", "[2]"));
-    last.send(&result(id_of(&asked), "2"));
+    let received = last.line();
+    assert_eq!(received, wrapped_request(id_of(&received), "m", "[2]"));
+    last.send(&result(id_of(&received), "2"));
     assert_eq!(parent.line(), result("2", "2"));
 
     last.send(&wrapped_request("3", "m", "[3]"));
-    let asked = parent.line();
-    assert_eq!(asked, wrapped_request(id_of(&asked), "m", "[3]"));
-    parent.send(&result(id_of(&asked), "3"));
+    let received = parent.line();
+    assert_eq!(received, wrapped_request(id_of(&received), "m", "[3]"));
+    parent.send(&result(id_of(&received), "3"));
     assert_eq!(last.line(), result("3", "3"));
 
     first.send(&request("4", "m", "[4]"));
-    let asked = parent.line();
-    assert_eq!(asked, request(id_of(&asked), "m", "[4]"));
-    parent.send(&result(id_of(&asked), "4"));
+    let received = parent.line();
+    assert_eq!(received, request(id_of(&received), "m", "[4]"));
+    parent.send(&result(id_of(&received), "4"));
     assert_eq!(first.line(), result("4", "4"));
 
     parent.send(&notification("m", "[5]"));

@@ -98,9 +98,9 @@ fn send_requests(requester: &mut impl Peer, method: &str) {
 fn answer_requests(peer: &mut impl Peer, method: &str) {
     let mut answers = Vec::new();
     for n in 0..REQUESTS {
-        let asked = peer.line();
-        assert_eq!(asked, request(id_of(&asked), method, &session(n)));
-        answers.push(result(id_of(&asked), &format!("[{n},{}]", session(n))));
+        let received = peer.line();
+        assert_eq!(received, request(id_of(&received), method, &session(n)));
+        answers.push(result(id_of(&received), &format!("[{n},{}]", session(n))));
     }
     peer.send(&shuffled().map(|n| answers[n].as_str()).collect::<Vec<_>>().join("\n"));
 }
@@ -145,7 +145,7 @@ fn no_answer_overtakes_its_updates_under_load() {
 /// The session and the number of an update of `stub_agent`.
 fn update(message: &Value) -> (String, u64) {
     let params = &message["params"];
-    let text = params["update"]["content"]["text"].as_str().expect("a text");
+    let text = params["update"]["content"]["text"].as_str().expect("a string");
     let number = text.split(' ').next().and_then(|it| it.parse().ok()).expect("a number");
     (params["sessionId"].as_str().expect("a session").to_owned(), number)
 }

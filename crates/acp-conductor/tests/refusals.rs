@@ -205,7 +205,7 @@ fn hex(line: &[u8]) -> String {
     line.iter().chain(b"\n").map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Answers that cannot be parsed. Only their request can be told. In the first eleven even the JSON is broken.
+/// Answers that cannot be parsed. Only their request can be identified. In the first eleven even the JSON is broken.
 const BROKEN_ANSWERS: [&str; 14] = [
     r#"{"jsonrpc":"2.0","id":ID,"result":{"a":1"#,
     r#"{"jsonrpc":"2.0","id":ID,"result":{"a":NaN}}"#,
@@ -231,14 +231,14 @@ fn a_broken_answer_of_a_component_becomes_an_error() {
     let (mut chain, mut proxy, _agent) = start();
     for broken in BROKEN_ANSWERS {
         chain.editor.send(&request("\"q\"", "m", ""));
-        let asked = proxy.line();
-        proxy.send(&broken.replace("ID", id_of(&asked)));
+        let received = proxy.line();
+        proxy.send(&broken.replace("ID", id_of(&received)));
         let message = expect_error(&mut chain.editor, "\"q\"", -32603);
         assert_unreadable(&message, "proxy 'scripted'");
     }
     chain.editor.send(&request("1", "m", ""));
-    let asked = proxy.line();
-    proxy.send(&result(id_of(&asked), "1"));
+    let received = proxy.line();
+    proxy.send(&result(id_of(&received), "1"));
     assert_eq!(chain.editor.line(), result("1", "1"));
 }
 
@@ -247,8 +247,8 @@ fn a_broken_answer_of_the_editor_becomes_an_error() {
     let (mut chain, mut proxy, _agent) = start();
     for (index, broken) in BROKEN_ANSWERS.iter().enumerate() {
         proxy.send(&request("\"q\"", "m", ""));
-        let asked = chain.editor.line();
-        chain.editor.send(&broken.replace("ID", id_of(&asked)));
+        let received = chain.editor.line();
+        chain.editor.send(&broken.replace("ID", id_of(&received)));
         let message = expect_error(&mut proxy, "\"q\"", -32603);
         assert_unreadable(&message, "the editor");
         if index < 11 {
@@ -266,8 +266,8 @@ fn a_broken_answer_of_the_editor_becomes_an_error() {
 fn an_answer_with_invalid_utf_8_becomes_an_error() {
     let (mut chain, mut proxy, _agent) = start();
     chain.editor.send(&request("1", "m", ""));
-    let asked = proxy.line();
-    let start = format!(r#"{{"jsonrpc":"2.0","id":{},"result":""#, id_of(&asked));
+    let received = proxy.line();
+    let start = format!(r#"{{"jsonrpc":"2.0","id":{},"result":""#, id_of(&received));
     proxy.execute(json!({"out_hex": hex(&[start.as_bytes(), b"\xff\"}"].concat())}));
     let message = expect_error(&mut chain.editor, "1", -32603);
     assert!(message.contains("invalid UTF-8"), "{message}");
@@ -278,10 +278,10 @@ fn an_answer_with_invalid_utf_8_becomes_an_error() {
 #[test]
 fn an_answer_without_a_readable_id_belongs_to_the_request_that_stays_open() {
     let (mut chain, mut proxy, _agent) = start();
-    let mut asked = Vec::new();
+    let mut received = Vec::new();
     for id in ["1", "2", "3", "4"] {
         chain.editor.send(&request(id, "m", ""));
-        asked.push(proxy.line());
+        received.push(proxy.line());
     }
     let cut_off = r#"{"jsonrpc":"2.0","result":"cut off"#;
     proxy.send(cut_off);
@@ -291,16 +291,16 @@ fn an_answer_without_a_readable_id_belongs_to_the_request_that_stays_open() {
     // A request that is sent later is not one of them.
     chain.editor.send(&request("5", "m", ""));
     let later = proxy.line();
-    proxy.send(&result(id_of(&asked[2]), "3"));
+    proxy.send(&result(id_of(&received[2]), "3"));
     assert_eq!(chain.editor.line(), result("3", "3"));
-    proxy.send(&result(id_of(&asked[0]), "1"));
+    proxy.send(&result(id_of(&received[0]), "1"));
     assert_eq!(chain.editor.line(), result("1", "1"));
     for id in ["2", "4"] {
         let message = expect_error(&mut chain.editor, id, -32603);
         assert_unreadable(&message, "proxy 'scripted'");
     }
     // A right answer that comes too late is dropped.
-    proxy.send(&result(id_of(&asked[1]), "2"));
+    proxy.send(&result(id_of(&received[1]), "2"));
     proxy.send(&result(id_of(&later), "5"));
     assert_eq!(chain.editor.line(), result("5", "5"));
 }
@@ -311,7 +311,7 @@ fn an_answer_without_a_readable_id_belongs_to_the_request_that_stays_open() {
 fn an_answer_without_an_id_answers_no_request() {
     let (mut chain, mut proxy, _agent) = start();
     chain.editor.send(&request("1", "m", ""));
-    let asked = proxy.line();
+    let received = proxy.line();
     for line in [
         r#"{"jsonrpc":"2.0","error":{"code":-32601,"message":"Method not found"}}"#,
         r#"{"jsonrpc":"2.0","error":{"code":-32601,"message":"Method not found",}}"#,
@@ -324,7 +324,7 @@ fn an_answer_without_an_id_answers_no_request() {
     ] {
         proxy.send(line);
     }
-    proxy.send(&result(id_of(&asked), "1"));
+    proxy.send(&result(id_of(&received), "1"));
     assert_eq!(chain.editor.line(), result("1", "1"));
 }
 
@@ -332,14 +332,14 @@ fn an_answer_without_an_id_answers_no_request() {
 #[test]
 fn a_request_that_a_component_could_not_parse_gets_an_error() {
     let (_chain, mut proxy, mut agent) = start();
-    let mut asked = Vec::new();
+    let mut received = Vec::new();
     for id in ["1", "2"] {
         proxy.send(&wrapped_request(id, "m", ""));
-        asked.push(agent.line());
+        received.push(agent.line());
     }
     // The error is about one of the two. When the other is answered, it is clear which.
     agent.send(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}"#);
-    agent.send(&result(id_of(&asked[0]), "1"));
+    agent.send(&result(id_of(&received[0]), "1"));
     assert_eq!(proxy.line(), result("1", "1"));
     let message = expect_error(&mut proxy, "2", -32603);
     assert!(message.contains("agent 'scripted#2' could not read a request"), "{message}");
@@ -382,13 +382,13 @@ fn an_error_about_a_notification_does_not_answer_a_request() {
     }
     // The same while the agent's own request is answered.
     proxy.send(&wrapped_request("3", "m", ""));
-    let asked = agent.line();
+    let received_request = agent.line();
     agent.send(&request("7", "m", ""));
     let line = proxy.line();
     proxy.send(&result(id_of(&line), "7"));
     assert_eq!(agent.line(), result("7", "7"));
     agent.send(complaints[3]);
-    agent.send(&result(id_of(&asked), "1"));
+    agent.send(&result(id_of(&received_request), "1"));
     assert_eq!(proxy.line(), result("3", "1"));
 }
 
@@ -419,11 +419,11 @@ fn a_log_line_on_stdout_does_not_answer_a_request() {
         r#"{"jsonrpc":"2.0","method":"log","params":{"got":{"id":ID,"result":{}}"#,
     ] {
         chain.editor.send(&request("1", "m", ""));
-        let asked = proxy.line();
-        proxy.send(&line.replace("ID", id_of(&asked)));
+        let received = proxy.line();
+        proxy.send(&line.replace("ID", id_of(&received)));
         proxy.send(&notification("read", ""));
         assert_eq!(chain.editor.line(), notification("read", ""), "{line}");
-        proxy.send(&result(id_of(&asked), "1"));
+        proxy.send(&result(id_of(&received), "1"));
         assert_eq!(chain.editor.line(), result("1", "1"), "{line}");
     }
 }
@@ -434,16 +434,16 @@ fn a_log_line_on_stdout_does_not_answer_a_request() {
 fn many_unreadable_answers_to_many_requests_do_not_block_the_chain() {
     const REQUESTS: usize = 1000;
     let (mut chain, mut proxy, _agent) = start();
-    let mut asked = Vec::new();
+    let mut received = Vec::new();
     for id in 0..REQUESTS {
         chain.editor.send(&request(&id.to_string(), "m", ""));
-        asked.push(proxy.line());
+        received.push(proxy.line());
     }
     for _ in 0..REQUESTS / 2 {
         proxy.send(r#"{"jsonrpc":"2.0","result":{"a":"#);
     }
-    for (id, asked) in asked.iter().enumerate().take(REQUESTS / 2) {
-        proxy.send(&result(id_of(asked), "1"));
+    for (id, received) in received.iter().enumerate().take(REQUESTS / 2) {
+        proxy.send(&result(id_of(received), "1"));
         assert_eq!(chain.editor.line(), result(&id.to_string(), "1"));
     }
     for id in REQUESTS / 2..REQUESTS {
@@ -454,7 +454,7 @@ fn many_unreadable_answers_to_many_requests_do_not_block_the_chain() {
     }
 }
 
-/// The batch cannot be parsed, and has more answers than are told apart.
+/// The batch cannot be parsed, and has more answers than the conductor tells apart.
 #[test]
 fn a_broken_batch_becomes_an_error_for_every_request_it_answers() {
     const REQUESTS: usize = 4100;
@@ -477,16 +477,16 @@ fn a_broken_batch_becomes_an_error_for_every_request_it_answers() {
 #[test]
 fn the_answers_of_a_batch_reach_their_requesters() {
     let (mut chain, mut proxy, _agent) = start();
-    let mut asked = Vec::new();
+    let mut received = Vec::new();
     for id in ["1", "2", "3"] {
         chain.editor.send(&request(id, "m", ""));
-        asked.push(proxy.line());
+        received.push(proxy.line());
     }
-    let answers = [result(id_of(&asked[1]), "1.10"), result(id_of(&asked[0]), r#"{"a": 1}"#)];
+    let answers = [result(id_of(&received[1]), "1.10"), result(id_of(&received[0]), r#"{"a": 1}"#)];
     proxy.send(&format!("[{} , {}]", answers[0], answers[1]));
     assert_eq!(chain.editor.line(), result("2", "1.10"));
     assert_eq!(chain.editor.line(), result("1", r#"{"a": 1}"#));
-    let mixed = [request("8", "m", ""), result(id_of(&asked[2]), "3"), notification("n", "")];
+    let mixed = [request("8", "m", ""), result(id_of(&received[2]), "3"), notification("n", "")];
     proxy.send(&format!("[{}]", mixed.join(",")));
     assert_eq!(chain.editor.line(), result("3", "3"));
     expect_error(&mut proxy, "null", -32600);
@@ -495,9 +495,9 @@ fn the_answers_of_a_batch_reach_their_requesters() {
     for id in ["1", "2"] {
         proxy.send(&request(id, "m", ""));
     }
-    let asked = [chain.editor.line(), chain.editor.line()];
-    let broken = format!(r#"{{"jsonrpc":"2.0","id":{}}}"#, id_of(&asked[0]));
-    chain.editor.send(&format!("[{broken},{}]", result(id_of(&asked[1]), "2")));
+    let received = [chain.editor.line(), chain.editor.line()];
+    let broken = format!(r#"{{"jsonrpc":"2.0","id":{}}}"#, id_of(&received[0]));
+    chain.editor.send(&format!("[{broken},{}]", result(id_of(&received[1]), "2")));
     let message = expect_error(&mut proxy, "1", -32603);
     assert_unreadable(&message, "the editor");
     assert_eq!(proxy.line(), result("2", "2"));

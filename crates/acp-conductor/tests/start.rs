@@ -174,14 +174,14 @@ fn a_chain_may_take_longer_than_the_timeout_of_each_component() {
         (chain.wait_for_component("proxy"), chain.wait_for_component("agent"));
     // The delay itself is tested here: each component is slow, and together they exceed the timeout.
     let slow_start = || std::thread::sleep(Duration::from_millis(1600));
-    let asked = proxy.request("proxy/initialize");
+    let received = proxy.request("proxy/initialize");
     slow_start();
-    proxy.forward("forward", "initialize", &asked["params"].to_string());
+    proxy.forward("forward", "initialize", &received["params"].to_string());
     let greeting = agent.request("initialize");
     slow_start();
     agent.answer(&greeting, RESULT);
     assert_eq!(proxy.message()["id"], "forward");
-    proxy.answer(&asked, RESULT);
+    proxy.answer(&received, RESULT);
     assert_eq!(chain.editor.line(), format!(r#"{{"jsonrpc":"2.0","id":0,"result":{RESULT}}}"#));
 }
 
@@ -226,7 +226,7 @@ fn proxies_are_started_together_and_greeted_one_after_the_other() {
     );
     let mut scripted = names.map(|name| chain.wait_for_component(name));
     // The first message of each component carries the mark of the one before it.
-    let mut asked = Vec::new();
+    let mut received = Vec::new();
     for (mark, proxy) in scripted[..3].iter_mut().enumerate() {
         let greeting = proxy.request("proxy/initialize");
         // Checklist 1: the params are unchanged but for the conductor's offer.
@@ -237,7 +237,7 @@ fn proxies_are_started_together_and_greeted_one_after_the_other() {
         );
         let passed = json!({"protocolVersion": 1, "passed": mark + 1}).to_string();
         proxy.forward("forward", "initialize", &passed);
-        asked.push(greeting);
+        received.push(greeting);
     }
     let greeting = scripted[3].request("initialize");
     assert_eq!(greeting["params"], json!({"protocolVersion": 1, "passed": 3}));
@@ -245,10 +245,10 @@ fn proxies_are_started_together_and_greeted_one_after_the_other() {
         &greeting,
         r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}},"back":0}"#,
     );
-    for (mark, (proxy, asked)) in scripted[..3].iter_mut().zip(&asked).rev().enumerate() {
+    for (mark, (proxy, received)) in scripted[..3].iter_mut().zip(&received).rev().enumerate() {
         let answer = proxy.message();
         assert_eq!((&answer["id"], &answer["result"]["back"]), (&json!("forward"), &json!(mark)));
-        proxy.answer(asked, &json!({"protocolVersion": 1, "back": mark + 1}).to_string());
+        proxy.answer(received, &json!({"protocolVersion": 1, "back": mark + 1}).to_string());
     }
     let answer = r#"{"jsonrpc":"2.0","id":"e","result":{"back":3,"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"acp":true}}}}"#;
     assert_eq!(parse(&chain.editor.line()), parse(answer));
@@ -364,8 +364,8 @@ fn the_conductor_initializes_the_successor_if_a_proxy_does_not() {
     assert_eq!(chain.editor.line(), answer);
     // The chain is up.
     lazy.forward("x", "session/new", "{}");
-    let asked = agent.request("session/new");
-    agent.answer(&asked, "{}");
+    let received = agent.request("session/new");
+    agent.answer(&received, "{}");
     assert_eq!(lazy.message()["id"], "x");
     let stderr = chain.conductor.stderr();
     assert!(

@@ -143,10 +143,13 @@ fn every_legal_answer_is_accepted() {
 
 #[test]
 fn each_line_of_a_pipe_is_a_prompt() {
-    let mut child =
-        conductor(&["try"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a start");
+    let mut child = conductor(&["try"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the conductor starts");
     let mut stdin = child.stdin.take().expect("a pipe");
-    stdin.write_all("make a plan\n\n  \nuse nothing\nlast".as_bytes()).expect("it reads");
+    stdin.write_all("make a plan\n\n  \nuse nothing\nlast".as_bytes()).expect("the program reads");
     drop(stdin);
     let output = child.wait_with_output().expect("an end");
     let shown = text(&output.stdout);
@@ -379,8 +382,8 @@ fn in_a_terminal_the_user_is_asked_for_permission() {
         [("1\r", "✓ Edit demo.txt"), ("rej\r", "✗ Edit demo.txt"), ("\x03", "(cancelled)")]
     {
         terminal.press("edit the file\r");
-        let question = terminal.wait_for("choose 1 to 2: ");
-        assert!(question.contains("? Edit demo.txt\r\n  1 Allow once\r\n  2 Reject\r\n"));
+        let received_request = terminal.wait_for("choose 1 to 2: ");
+        assert!(received_request.contains("? Edit demo.txt\r\n  1 Allow once\r\n  2 Reject\r\n"));
         terminal.press("what?\r");
         terminal.wait_for("Type the number of your choice.");
         terminal.wait_for("choose 1 to 2: ");
@@ -462,7 +465,7 @@ fn the_demo_agent_ends_its_servers_when_its_editor_disconnects() {
     let new = json!({ "jsonrpc": "2.0", "id": 1, "method": "session/new",
         "params": { "cwd": "/", "mcpServers": servers } });
     let mut stdin = child.stdin.take().expect("a pipe");
-    writeln!(stdin, "{new}").expect("it reads");
+    writeln!(stdin, "{new}").expect("the program reads");
     let pid = || std::fs::read_to_string(&pid_file).ok()?.trim().parse::<u32>().ok();
     let pid = wait_until("the server runs", pid);
     drop(stdin);

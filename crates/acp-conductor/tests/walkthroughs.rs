@@ -312,9 +312,9 @@ fn updates_of_an_embodiment_in_the_rfd_reach_the_editor() {
 #[should_panic(expected = "agent")]
 fn a_script_with_an_unexpected_message_fails() {
     let mut conversation = Conversation::new(new_setup().run_agent(&["agent"]));
-    let asked =
+    let received =
         json!({"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}});
     let other =
         json!({"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":2}});
-    conversation.run(&format!("editor > {asked}\nagent < {other}"));
+    conversation.run(&format!("editor > {received}\nagent < {other}"));
 }

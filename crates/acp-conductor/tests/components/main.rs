@@ -58,9 +58,9 @@ fn prompt(text: &str) -> String {
 
 /// The texts of the next prompt that the agent receives. The agent ends the turn.
 fn receive_prompt(agent: &mut ScriptedComponent) -> Vec<String> {
-    let asked = agent.request("session/prompt");
-    agent.answer(&asked, r#"{"stopReason":"end_turn"}"#);
-    let blocks = asked["params"]["prompt"].as_array().expect("a prompt");
+    let received = agent.request("session/prompt");
+    agent.answer(&received, r#"{"stopReason":"end_turn"}"#);
+    let blocks = received["params"]["prompt"].as_array().expect("a prompt");
     blocks.iter().map(|block| block["text"].as_str().expect("text").to_owned()).collect()
 }
 

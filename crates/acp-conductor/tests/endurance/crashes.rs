@@ -212,12 +212,12 @@ fn start_with_scripted_proxy(
 
 /// Passes one request on, and returns its answer.
 fn forward(proxy: &mut ScriptedComponent, method: &str) {
-    let asked = proxy.request(method);
-    proxy.forward("on", method, &asked["params"].to_string());
+    let received = proxy.request(method);
+    proxy.forward("on", method, &received["params"].to_string());
     loop {
         let message = proxy.message();
         if message["id"] == "on" && message.get("method").is_none() {
-            return proxy.answer(&asked, &message["result"].to_string());
+            return proxy.answer(&received, &message["result"].to_string());
         }
         // Other messages go to the editor.
         let inner = &message["params"];
@@ -229,10 +229,10 @@ fn forward(proxy: &mut ScriptedComponent, method: &str) {
 }
 
 fn complete_greeting(proxy: &mut ScriptedComponent) {
-    let asked = proxy.request("proxy/initialize");
-    proxy.forward("greeting", "initialize", &asked["params"].to_string());
+    let received = proxy.request("proxy/initialize");
+    proxy.forward("greeting", "initialize", &received["params"].to_string());
     let message = proxy.message();
-    proxy.answer(&asked, &message["result"].to_string());
+    proxy.answer(&received, &message["result"].to_string());
 }
 
 #[test]
@@ -253,8 +253,8 @@ fn a_component_can_be_killed_repeatedly_during_its_restart() {
         // This process has not passed the session on, but one before it has.
         let mut proxy = client.chain.wait_for_component("proxy");
         complete_greeting(&mut proxy);
-        let asked = proxy.request("session/new");
-        proxy.forward("on", "session/new", &asked["params"].to_string());
+        let received = proxy.request("session/new");
+        proxy.forward("on", "session/new", &received["params"].to_string());
         assert_eq!(proxy.message()["result"]["sessionId"], session);
         signal(proxy.pid, libc::SIGKILL);
     }
@@ -352,8 +352,8 @@ fn a_cancellation_is_not_lost_with_a_proxy_that_started_after_the_prompt() {
 
         let id = client.send_prompt(session.as_str().expect("a session"), "wait");
         for proxy in [&mut upper, &mut lower] {
-            let asked = proxy.request("session/prompt");
-            proxy.forward("prompt", "session/prompt", &asked["params"].to_string());
+            let received = proxy.request("session/prompt");
+            proxy.forward("prompt", "session/prompt", &received["params"].to_string());
         }
         // The agent is at work.
         assert_eq!(lower.message()["params"]["method"], "session/update");
@@ -372,13 +372,13 @@ fn a_cancellation_is_not_lost_with_a_proxy_that_started_after_the_prompt() {
             signal(lower.pid, libc::SIGKILL);
             await_restart(&mut client, "lower");
             // The upper proxy receives the agent's answer in place of the killed one's.
-            let asked = loop {
+            let received = loop {
                 let message = upper.message();
                 if message["id"] == "prompt" {
                     break message;
                 }
             };
-            assert_eq!(asked["result"]["stopReason"], "cancelled", "{asked}");
+            assert_eq!(received["result"]["stopReason"], "cancelled", "{received}");
             continue;
         }
         let answer = client.wait_for_answer(id);
@@ -388,13 +388,13 @@ fn a_cancellation_is_not_lost_with_a_proxy_that_started_after_the_prompt() {
 
 /// A request passes two scripted proxies, and so does its answer.
 fn forward_through_both([upper, lower]: &mut [ScriptedComponent; 2], method: &str, on: &str) {
-    let mut asked = Vec::new();
+    let mut received = Vec::new();
     for proxy in [&mut *upper, &mut *lower] {
         let request = proxy.request(method);
         proxy.forward("on", on, &request["params"].to_string());
-        asked.push(request);
+        received.push(request);
     }
-    for (proxy, request) in [lower, upper].into_iter().zip(asked.iter().rev()) {
+    for (proxy, request) in [lower, upper].into_iter().zip(received.iter().rev()) {
         let message = proxy.message();
         assert_eq!(message["id"], "on", "{message}");
         proxy.answer(request, &message["result"].to_string());

@@ -34,8 +34,8 @@ fn start_pair(setup: TestChainBuilder) -> (TestChain, ScriptedComponent, Scripte
 /// Greets the restarted proxy.
 fn next_proxy(chain: &mut TestChain) -> ScriptedComponent {
     let mut proxy = chain.wait_for_component("proxy");
-    let asked = proxy.request("proxy/initialize");
-    proxy.answer(&asked, r#"{"protocolVersion":1,"agentCapabilities":{}}"#);
+    let received = proxy.request("proxy/initialize");
+    proxy.answer(&received, r#"{"protocolVersion":1,"agentCapabilities":{}}"#);
     proxy
 }
 
@@ -47,8 +47,8 @@ fn make_stubborn(component: &mut ScriptedComponent) -> u32 {
 /// A request passes to this component, and its answer back.
 fn request_through(chain: &mut TestChain, proxy: &mut ScriptedComponent) {
     chain.editor.send(r#"{"jsonrpc":"2.0","id":9,"method":"x/y","params":{}}"#);
-    let asked = proxy.request("x/y");
-    proxy.answer(&asked, "{}");
+    let received = proxy.request("x/y");
+    proxy.answer(&received, "{}");
     loop {
         let message = chain.editor.message();
         if message["id"] == 9 {

@@ -54,8 +54,9 @@ struct Usage {
 }
 
 fn usage(pid: u32) -> Usage {
-    let count =
-        |what: &str| std::fs::read_dir(format!("/proc/{pid}/{what}")).expect("it runs").count();
+    let count = |what: &str| {
+        std::fs::read_dir(format!("/proc/{pid}/{what}")).expect("a running process").count()
+    };
     Usage { descriptors: count("fd"), threads: count("task"), memory: memory(pid).0 }
 }
 

@@ -27,7 +27,7 @@ fn a_stopped_proxy_pauses_the_editor_and_loses_no_message() {
         for number in 0..COUNT {
             input.write_all(numbered.line(number)).expect("the conductor reads");
         }
-        writeln!(input, r#"{{"jsonrpc":"2.0","id":1000,"method":"_tally"}}"#).expect("it reads");
+        writeln!(input, r#"{{"jsonrpc":"2.0","id":1000,"method":"_tally"}}"#).expect("a reader");
         input
     });
     wait_until_idle(&[conductor]);

@@ -23,9 +23,9 @@ fn explain_mixed_chain(options: &[&str]) -> (String, String, i32) {
     let second = older.expect_greeting(&["proxy/initialize", "initialize"]);
     older.forward_greeting(&second);
     let mut agent = chain.wait_for_component("agent");
-    let asked = agent.request("initialize");
+    let received = agent.request("initialize");
     agent.answer(
-        &asked,
+        &received,
         r#"{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"mcpCapabilities":{"http":true,"sse":false}}}"#,
     );
     older.accept_greeting(&second);
@@ -181,8 +181,8 @@ fn explain_works_for_a_chain_of_programs() {
         [transparent.clone(), setup.subchain(&[transparent]), setup.scripted_command("agent")];
     let mut chain = setup.run("agent", &components);
     let mut agent = chain.wait_for_component("agent");
-    let asked = agent.request("initialize");
-    agent.answer(&asked, GREETED);
+    let received = agent.request("initialize");
+    agent.answer(&received, GREETED);
     let report: Value = serde_json::from_str(&read_all(&mut chain)).expect("JSON");
     let speaks: Vec<_> = report["components"]
         .as_array()

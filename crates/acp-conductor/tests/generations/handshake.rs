@@ -18,9 +18,9 @@ fn envelopes_to_older_proxies_always_have_params() {
         agent.send(&notification("_x/note", ""));
         assert_eq!(old.line(), generation.received_notification("_x/note", none));
         agent.send(&request("1", "_x/ask", ""));
-        let asked = old.line();
-        assert_eq!(asked, generation.received(id_of(&asked), "_x/ask", none));
-        old.send(&result(id_of(&asked), "null"));
+        let received_request = old.line();
+        assert_eq!(received_request, generation.received(id_of(&received_request), "_x/ask", none));
+        old.send(&result(id_of(&received_request), "null"));
         assert_eq!(agent.line(), result("1", "null"));
     }
 }
@@ -55,8 +55,8 @@ fn a_p3_proxy_that_does_not_accept_the_capability_fails() {
         let greeting = old.expect_greeting(greetings);
         old.forward_greeting(&greeting);
         let mut agent = chain.wait_for_component("agent");
-        let asked = agent.request("initialize");
-        agent.answer(&asked, GREETED);
+        let received = agent.request("initialize");
+        agent.answer(&received, GREETED);
         let answer = old.message();
         old.answer(&greeting, &answer["result"].to_string());
         let answer = chain.editor.message();
@@ -76,8 +76,8 @@ fn a_p2_or_p1_proxy_need_not_accept_the_capability() {
         let greeting = old.expect_greeting(&["proxy/initialize", "initialize"]);
         old.forward_greeting(&greeting);
         let mut agent = chain.wait_for_component("agent");
-        let asked = agent.request("initialize");
-        agent.answer(&asked, GREETED);
+        let received = agent.request("initialize");
+        agent.answer(&received, GREETED);
         let answer = old.message();
         old.answer(&greeting, &answer["result"].to_string());
         assert_eq!(chain.editor.message(), parse(&result("1", GREETED)), "{}", generation.name);
@@ -89,17 +89,17 @@ fn a_p2_or_p1_proxy_need_not_accept_the_capability() {
 #[test]
 fn only_the_proxy_sees_the_offer_of_its_role() {
     let own = r#"{"protocolVersion":1,"clientCapabilities":{"fs":{},"_meta":{"symposium":{"version":"1.0","file_comment":true},"own":1}},"_meta":{"symposium":{"version":"2.0","html_panel":true},"traceparent":"00-ab-cd-01"}}"#;
-    for asked in [GREETING, own] {
+    for received_request in [GREETING, own] {
         for generation in ALL {
             let mut chain = new_setup().run_agent(&["old", "agent"]);
-            chain.editor.send(&request("1", "initialize", asked));
+            chain.editor.send(&request("1", "initialize", received_request));
             let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
             let greeting = match generation.name {
                 "P5" => old.request("proxy/initialize"),
                 _ => old.expect_greeting(&["proxy/initialize", generation.greeting]),
             };
             let received = &greeting["params"];
-            if asked == own {
+            if received_request == own {
                 let symposium = &received["_meta"]["symposium"];
                 assert_eq!(symposium["html_panel"], true, "{received}");
                 assert_eq!(symposium["version"], "2.0", "{received}");
@@ -108,9 +108,9 @@ fn only_the_proxy_sees_the_offer_of_its_role() {
             }
             old.forward_greeting(&greeting);
             let mut agent = chain.wait_for_component("agent");
-            let question = agent.request("initialize");
-            assert_eq!(question["params"], parse(asked), "{}", generation.name);
-            agent.answer(&question, GREETED);
+            let forwarded_request = agent.request("initialize");
+            assert_eq!(forwarded_request["params"], parse(received_request), "{}", generation.name);
+            agent.answer(&forwarded_request, GREETED);
             old.accept_greeting(&greeting);
             let answer = chain.editor.message();
             assert!(!mentions_role(&answer), "{answer}");
@@ -129,8 +129,8 @@ fn an_older_proxy_lowers_the_chain_to_v1() {
         chain.editor.send(&request("1", "initialize", V2));
         let mut new = ScriptedProxy::enter(&mut chain, "new", &P5);
         let first = new.request("proxy/initialize");
-        let asked = P5.offered(&parse(V2));
-        assert_eq!(first["params"], asked, "a current proxy is asked for v2");
+        let received = P5.offered(&parse(V2));
+        assert_eq!(first["params"], received, "a current proxy is asked for v2");
         new.forward_greeting(&first);
         let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
         let greeting = old.expect_greeting(&["proxy/initialize", generation.greeting]);
@@ -142,10 +142,10 @@ fn an_older_proxy_lowers_the_chain_to_v1() {
         assert!(params.get("info").is_none() && params.get("capabilities").is_none(), "{params}");
         old.forward_greeting(&greeting);
         let mut agent = chain.wait_for_component("agent");
-        let question = agent.request("initialize");
-        assert_eq!(question["params"]["protocolVersion"], 1, "{question}");
-        assert!(!mentions_role(&question["params"]), "{question}");
-        agent.answer(&question, GREETED);
+        let received_request = agent.request("initialize");
+        assert_eq!(received_request["params"]["protocolVersion"], 1, "{received_request}");
+        assert!(!mentions_role(&received_request["params"]), "{received_request}");
+        agent.answer(&received_request, GREETED);
         old.accept_greeting(&greeting);
         new.accept_greeting(&first);
         assert_eq!(chain.editor.message(), parse(&result("1", GREETED)));

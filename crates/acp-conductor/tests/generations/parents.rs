@@ -43,25 +43,30 @@ fn a_parent_conductor_of_any_generation_is_recognized() {
         let params = r#"{"n":[1.10,1e400],"_meta":{"traceparent":"00-ab-cd-01"}}"#;
 
         above.send(&request("1", "m", params));
-        let asked = child.line();
-        assert_eq!(asked, request(id_of(&asked), "m", params));
+        let received_request = child.line();
+        assert_eq!(received_request, request(id_of(&received_request), "m", params));
         child.send(&P5.sent("1", "m", params));
         let passed = above.line();
         assert_eq!(passed, parent.sent(id_of(&passed), "m", params), "{}", parent.name);
         above.send(&result(id_of(&passed), "null"));
         assert_eq!(child.line(), result("1", "null"));
-        child.send(&result(id_of(&asked), "null"));
+        child.send(&result(id_of(&received_request), "null"));
         assert_eq!(above.line(), result("1", "null"));
 
         above.send(&parent.received("2", "m", params));
-        let asked = child.line();
-        assert_eq!(asked, P5.received(id_of(&asked), "m", params), "{}", parent.name);
+        let received_request = child.line();
+        assert_eq!(
+            received_request,
+            P5.received(id_of(&received_request), "m", params),
+            "{}",
+            parent.name
+        );
         child.send(&request("2", "m", params));
         let passed = above.line();
         assert_eq!(passed, request(id_of(&passed), "m", params));
         above.send(&result(id_of(&passed), "[]"));
         assert_eq!(child.line(), result("2", "[]"));
-        child.send(&result(id_of(&asked), "[]"));
+        child.send(&result(id_of(&received_request), "[]"));
         assert_eq!(above.line(), result("2", "[]"));
 
         above.send(&parent.received_notification("n", ""));
@@ -85,7 +90,7 @@ fn an_envelope_inside_an_envelope_from_the_parent_is_refused() {
         let (mut chain, mut child) = start_under(parent);
         for inner in ALL {
             let inner = parse(&inner.received("0", "m", "{}"));
-            let (method, params) = (inner["method"].as_str().expect("it"), &inner["params"]);
+            let (method, params) = (inner["method"].as_str().expect("a method"), &inner["params"]);
             let params = params.to_string();
             chain.editor.send(&parent.received("3", method, &params));
             let answer = chain.editor.message();

@@ -23,9 +23,9 @@ fn a_pinned_proxy_is_greeted_in_its_dialect_at_once() {
         assert_eq!(greeting["params"], expected, "{}", generation.name);
         old.forward_greeting(&greeting);
         let mut agent = chain.wait_for_component("agent");
-        let asked = agent.request("initialize");
-        assert_eq!(asked["params"], parse(GREETING), "{}", generation.name);
-        agent.answer(&asked, GREETED);
+        let received = agent.request("initialize");
+        assert_eq!(received["params"], parse(GREETING), "{}", generation.name);
+        agent.answer(&received, GREETED);
         old.accept_greeting(&greeting);
         assert_eq!(chain.editor.message(), parse(&result("1", GREETED)), "{}", generation.name);
         assert_messages_pass(&mut chain.editor, &mut [old], &mut agent);
@@ -100,26 +100,26 @@ fn an_invalid_dialect_option_is_reported() {
 /// pinned to these generations.
 #[test]
 fn a_version_that_is_not_a_number_passes_only_in_a_chain_pinned_to_p2_or_p1() {
-    let asked = r#"{"protocolVersion":"0.1.0","capabilities":{}}"#;
+    let received = r#"{"protocolVersion":"0.1.0","capabilities":{}}"#;
     let answered = r#"{"protocolVersion":"0.1.0","capabilities":{}}"#;
     for generation in [&P2, &P1] {
         let pin = format!("1={}", generation.name);
         let mut chain = new_setup().option(&["--dialect", &pin]).run_agent(&["old", "agent"]);
-        chain.editor.send(&request("\"I0\"", "initialize", asked));
+        chain.editor.send(&request("\"I0\"", "initialize", received));
         let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
         let greeting = old.request("initialize");
-        assert_eq!(greeting["params"], generation.offered(&parse(asked)));
+        assert_eq!(greeting["params"], generation.offered(&parse(received)));
         old.forward_greeting(&greeting);
         let mut agent = chain.wait_for_component("agent");
-        let question = agent.request("initialize");
-        assert_eq!(question["params"], parse(asked));
-        agent.answer(&question, answered);
+        let received_request = agent.request("initialize");
+        assert_eq!(received_request["params"], parse(received));
+        agent.answer(&received_request, answered);
         old.accept_greeting(&greeting);
         assert_eq!(chain.editor.message(), parse(&result("\"I0\"", answered)));
     }
     for options in [&[][..], &["--dialect", "1=P3"]] {
         let mut chain = new_setup().option(options).run_agent(&["old", "agent"]);
-        chain.editor.send(&request("\"I0\"", "initialize", asked));
+        chain.editor.send(&request("\"I0\"", "initialize", received));
         let refusal = r#"{"code":-32602,"message":"initialize needs an integer protocolVersion"}"#;
         assert_eq!(chain.editor.line(), error("\"I0\"", refusal));
         // The editor may try again.

@@ -92,8 +92,8 @@ fn noise_on_stdout_does_not_break_the_probe() {
     tee.forward_greeting(&greeting);
     tee.send("INFO waiting");
     let mut agent = chain.wait_for_component("agent");
-    let asked = agent.request("initialize");
-    agent.answer(&asked, GREETED);
+    let received = agent.request("initialize");
+    agent.answer(&received, GREETED);
     tee.accept_greeting(&greeting);
     tee.send("INFO ready");
     assert_eq!(chain.editor.message(), parse(&result("1", GREETED)));
@@ -121,8 +121,8 @@ fn a_component_that_refuses_a_greeting_receives_the_next_older_one() {
         let greeting = greeting.expect("one of the three");
         old.forward_greeting(&greeting);
         let mut agent = chain.wait_for_component("agent");
-        let asked = agent.request("initialize");
-        agent.answer(&asked, GREETED);
+        let received = agent.request("initialize");
+        agent.answer(&received, GREETED);
         old.accept_greeting(&greeting);
         assert_eq!(chain.editor.message(), parse(&result("1", GREETED)), "{}", generation.name);
         assert_messages_pass(&mut chain.editor, &mut [old], &mut agent);
@@ -207,8 +207,8 @@ fn a_refusal_with_any_code_leads_to_the_next_older_greeting() {
         }
         old.forward_greeting(&greeting);
         let mut agent = chain.wait_for_component("agent");
-        let asked = agent.request("initialize");
-        agent.answer(&asked, GREETED);
+        let received = agent.request("initialize");
+        agent.answer(&received, GREETED);
         old.accept_greeting(&greeting);
         assert_eq!(chain.editor.message(), parse(&result("1", GREETED)), "{}", generation.name);
         assert_messages_pass(&mut chain.editor, &mut [old], &mut agent);
@@ -240,8 +240,8 @@ fn a_refusal_with_any_code_does_not_shorten_the_next_timeout() {
     for (mut chain, mut old, greeting) in slow {
         old.forward_greeting(&greeting);
         let mut agent = chain.wait_for_component("agent");
-        let asked = agent.request("initialize");
-        agent.answer(&asked, GREETED);
+        let received = agent.request("initialize");
+        agent.answer(&received, GREETED);
         old.accept_greeting(&greeting);
         assert_eq!(chain.editor.message(), parse(&result("1", GREETED)));
         assert_messages_pass(&mut chain.editor, &mut [old], &mut agent);
@@ -263,8 +263,8 @@ fn a_component_that_is_silent_after_a_refusal_is_restarted_with_an_older_greetin
     let greeting = old.request("initialize");
     old.forward_greeting(&greeting);
     let mut agent = chain.wait_for_component("agent");
-    let asked = agent.request("initialize");
-    agent.answer(&asked, GREETED);
+    let received = agent.request("initialize");
+    agent.answer(&received, GREETED);
     old.accept_greeting(&greeting);
     assert_eq!(chain.editor.message(), parse(&result("1", GREETED)));
     assert_messages_pass(&mut chain.editor, &mut [old], &mut agent);
@@ -304,9 +304,9 @@ fn an_initialize_error_of_the_agent_reaches_the_editor_unchanged() {
         let greeting = old.expect_greeting(greetings(generation));
         old.forward_greeting(&greeting);
         let mut agent = chain.wait_for_component("agent");
-        let asked = agent.request("initialize");
+        let received = agent.request("initialize");
         let refusal = r#"{"code":-32000,"message":"log in first","data":{"n":1.10},"x":[]}"#;
-        agent.answer_error(&asked, refusal);
+        agent.answer_error(&received, refusal);
         assert_eq!(old.line(), error("\"forward\"", refusal));
         old.answer_error(&greeting, refusal);
         assert_eq!(chain.editor.line(), error("1", refusal), "{}", generation.name);

@@ -107,9 +107,9 @@ fn assert_recognized(cache: &Path, mut chain: TestChain, mut proxy: ScriptedProx
     let greeting = proxy.request("proxy/initialize");
     proxy.forward_greeting(&greeting);
     let mut agent = chain.wait_for_component("agent");
-    let asked = agent.request("initialize");
-    assert_eq!(asked["params"], parse(GREETING));
-    agent.answer(&asked, GREETED);
+    let received = agent.request("initialize");
+    assert_eq!(received["params"], parse(GREETING));
+    agent.answer(&received, GREETED);
     proxy.accept_greeting(&greeting);
     assert_eq!(chain.editor.message(), parse(&result("1", GREETED)));
     assert_messages_pass(&mut chain.editor, &mut [proxy], &mut agent);
@@ -221,8 +221,8 @@ fn a_remembered_greeting_that_failed_by_accident_is_tried_again() {
     let mut old = ScriptedProxy::enter(&mut chain, "old", &P3);
     let greeting = old.request("initialize");
     old.forward_greeting(&greeting);
-    let asked = chain.wait_for_component("agent").request("initialize");
-    assert_eq!(asked["params"], parse(GREETING));
+    let received = chain.wait_for_component("agent").request("initialize");
+    assert_eq!(received["params"], parse(GREETING));
     drop(chain);
     start_and_stop(&cache, &P3, &["initialize"]);
     let _ = fs::remove_dir_all(cache);

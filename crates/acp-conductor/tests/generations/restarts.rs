@@ -20,9 +20,9 @@ fn a_component_that_exits_on_a_greeting_is_restarted_with_the_next_older_one() {
     assert_ne!(second.pid, first.pid);
     let greeting = second.request("_proxy/initialize");
     second.forward_greeting(&greeting);
-    let asked = agent.request("initialize");
-    assert_eq!(asked["params"], parse(GREETING), "the agent does not notice");
-    agent.answer(&asked, GREETED);
+    let received = agent.request("initialize");
+    assert_eq!(received["params"], parse(GREETING), "the agent does not notice");
+    agent.answer(&received, GREETED);
     second.accept_greeting(&greeting);
     assert_eq!(chain.editor.message(), parse(&result("1", GREETED)));
     assert_messages_pass(&mut chain.editor, &mut [second], &mut agent);
@@ -44,8 +44,8 @@ fn a_component_that_exits_on_two_greetings_is_restarted_with_the_oldest_one() {
     let greeting = old.request("initialize");
     old.forward_greeting(&greeting);
     let mut agent = chain.wait_for_component("agent");
-    let asked = agent.request("initialize");
-    agent.answer(&asked, GREETED);
+    let received = agent.request("initialize");
+    agent.answer(&received, GREETED);
     old.accept_greeting(&greeting);
     assert_eq!(chain.editor.message(), parse(&result("1", GREETED)));
     assert_messages_pass(&mut chain.editor, &mut [old], &mut agent);
@@ -67,8 +67,8 @@ fn a_component_that_hangs_on_a_greeting_is_restarted() {
     let greeting = old.request("_proxy/initialize");
     old.forward_greeting(&greeting);
     let mut agent = chain.wait_for_component("agent");
-    let asked = agent.request("initialize");
-    agent.answer(&asked, GREETED);
+    let received = agent.request("initialize");
+    agent.answer(&received, GREETED);
     old.accept_greeting(&greeting);
     assert_eq!(chain.editor.message(), parse(&result("1", GREETED)));
     assert_messages_pass(&mut chain.editor, &mut [old], &mut agent);

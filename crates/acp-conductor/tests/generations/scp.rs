@@ -51,26 +51,29 @@ fn scp_messages_pass_unchanged_through_every_generation() {
         for (method, params, shown) in REQUESTS {
             // From the agent.
             agent.send(&request("1", method, params));
-            let asked = proxy.line();
-            assert_eq!(asked, generation.received(id_of(&asked), method, params));
+            let received_request = proxy.line();
+            assert_eq!(
+                received_request,
+                generation.received(id_of(&received_request), method, params)
+            );
             proxy.send(&request("1", method, params));
             let at_editor = chain.editor.line();
             assert_eq!(at_editor, request(id_of(&at_editor), method, params));
             chain.editor.send(&result(id_of(&at_editor), shown));
             assert_eq!(proxy.line(), result("1", shown));
-            proxy.send(&result(id_of(&asked), shown));
+            proxy.send(&result(id_of(&received_request), shown));
             assert_eq!(agent.line(), result("1", shown));
             // From the editor.
             chain.editor.send(&request("2", method, params));
-            let asked = proxy.line();
-            assert_eq!(asked, request(id_of(&asked), method, params));
+            let received_request = proxy.line();
+            assert_eq!(received_request, request(id_of(&received_request), method, params));
             proxy.send(&generation.sent("2", method, params));
             let at_agent = agent.line();
             assert_eq!(at_agent, request(id_of(&at_agent), method, params));
             let unknown = r#"{"code":-32601,"message":"no"}"#;
             agent.send(&error(id_of(&at_agent), unknown));
             assert_eq!(proxy.line(), error("2", unknown));
-            proxy.send(&error(id_of(&asked), unknown));
+            proxy.send(&error(id_of(&received_request), unknown));
             assert_eq!(chain.editor.line(), error("2", unknown));
         }
         for (method, params) in NOTES {
@@ -135,9 +138,9 @@ impl ScpChain {
         self.proxy.start_child(&server);
         let mut agent = self.test.wait_for_component("agent");
         self.proxy.child().send(&request("0", "initialize", SCP_EDITOR));
-        let asked = agent.request("initialize");
-        assert_eq!(asked["params"], parse(SCP_EDITOR), "the SCP flags reach the agent");
-        agent.answer(&asked, GREETED);
+        let received = agent.request("initialize");
+        assert_eq!(received["params"], parse(SCP_EDITOR), "the SCP flags reach the agent");
+        agent.answer(&received, GREETED);
         let answer = self.proxy.child().message();
         assert_eq!(answer["id"], 0, "{answer}");
         // To the proxy the conductor is an SCP agent.
@@ -155,8 +158,8 @@ fn assert_messages_pass(scp: &mut ScpChain, agent: &mut ScriptedComponent) {
     let ScpChain { test: chain, proxy, .. } = scp;
     let params = r#"{"n":1.10}"#;
     chain.editor.send(&request("1", "session/prompt", params));
-    let asked = proxy.line();
-    assert_eq!(asked, request(id_of(&asked), "session/prompt", params));
+    let received = proxy.line();
+    assert_eq!(received, request(id_of(&received), "session/prompt", params));
     proxy.child().send(&request("1", "session/prompt", params));
     let at_agent = agent.line();
     assert_eq!(at_agent, request(id_of(&at_agent), "session/prompt", params));
@@ -166,22 +169,22 @@ fn assert_messages_pass(scp: &mut ScpChain, agent: &mut ScriptedComponent) {
     assert_eq!(chain.editor.line(), notification("session/update", params));
     // The request is cancelled.
     chain.editor.send(&cancel("1"));
-    assert_eq!(proxy.line(), cancel(id_of(&asked)));
+    assert_eq!(proxy.line(), cancel(id_of(&received)));
     proxy.child().send(&cancel("1"));
     assert_eq!(agent.line(), cancel(id_of(&at_agent)));
     agent.send(&result(id_of(&at_agent), "null"));
     assert_eq!(proxy.child().line(), result("1", "null"));
-    proxy.send(&result(id_of(&asked), "null"));
+    proxy.send(&result(id_of(&received), "null"));
     assert_eq!(chain.editor.line(), result("1", "null"));
     // The agent sends a request with the same id.
     agent.send(&request("1", "_scp/html_panel/show", params));
-    let asked = proxy.child().line();
-    assert_eq!(asked, request(id_of(&asked), "_scp/html_panel/show", params));
+    let received = proxy.child().line();
+    assert_eq!(received, request(id_of(&received), "_scp/html_panel/show", params));
     proxy.send(&request("1", "_scp/html_panel/show", params));
     let at_editor = chain.editor.line();
     chain.editor.send(&result(id_of(&at_editor), "{}"));
     assert_eq!(proxy.line(), result("1", "{}"));
-    proxy.child().send(&result(id_of(&asked), "{}"));
+    proxy.child().send(&result(id_of(&received), "{}"));
     assert_eq!(agent.line(), result("1", "{}"));
 }
 
@@ -209,7 +212,7 @@ fn the_secret_of_the_relay_is_not_on_the_command_line() {
     let secret = env[0]["value"].as_str().expect("a secret");
     assert!(secret.len() >= 32, "{secret}");
     let pid = scp.proxy.start_child(&server);
-    let shown = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).expect("it runs");
+    let shown = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).expect("a running process");
     assert!(!shown.contains(secret), "{shown}");
     assert!(!scp.test.conductor.stderr().contains(secret));
 }
@@ -304,9 +307,9 @@ fn a_proxy_that_does_not_support_scp_proxy_requests_still_works() {
         }
         old.answer_error(&proxy_request, r#"{"code":-32601,"message":"Method not found"}"#);
         let mut agent = chain.wait_for_component("agent");
-        let asked = agent.request("initialize");
-        assert_eq!(asked["params"], parse(SCP_EDITOR));
-        agent.answer(&asked, GREETED);
+        let received = agent.request("initialize");
+        assert_eq!(received["params"], parse(SCP_EDITOR));
+        agent.answer(&received, GREETED);
         let answer = chain.editor.message();
         assert_eq!((&answer["id"], &answer["result"]["protocolVersion"]), (&json!(1), &json!(1)));
         agent.send(&notification("session/update", "{}"));
@@ -357,9 +360,9 @@ fn an_scp_editor_sends_the_rest_of_the_chain() {
     first.send(&P5.sent("1", "initialize", SCP_EDITOR));
     let two = second.request("proxy/initialize");
     second.send(&P5.sent("1", "initialize", SCP_EDITOR));
-    let asked = agent.request("initialize");
-    assert_eq!(asked["params"], parse(SCP_EDITOR));
-    agent.answer(&asked, GREETED);
+    let received = agent.request("initialize");
+    assert_eq!(received["params"], parse(SCP_EDITOR));
+    agent.answer(&received, GREETED);
     second.message();
     second.answer(&two, GREETED);
     first.message();
@@ -371,9 +374,24 @@ fn an_scp_editor_sends_the_rest_of_the_chain() {
     let answer = chain.editor.message();
     assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(4), &json!(-32600)));
 
+    assert_new_session_passes(&mut chain, &mut first, &mut second, &mut agent);
+    chain.editor.close();
+    assert_eq!(chain.conductor.status(), 0);
+    for component in [first, second, agent] {
+        assert_gone(component.pid, &component.name);
+    }
+}
+
+/// A request of the editor passes both proxies, and so do an update of the agent and the answer.
+fn assert_new_session_passes(
+    chain: &mut TestChain,
+    first: &mut ScriptedComponent,
+    second: &mut ScriptedComponent,
+    agent: &mut ScriptedComponent,
+) {
     chain.editor.send(&request("5", "session/new", "{}"));
-    let asked = first.line();
-    assert_eq!(asked, request(id_of(&asked), "session/new", "{}"));
+    let received = first.line();
+    assert_eq!(received, request(id_of(&received), "session/new", "{}"));
     first.send(&P5.sent("2", "session/new", "{}"));
     let next = second.line();
     second.send(&P5.sent("2", "session/new", "{}"));
@@ -388,15 +406,9 @@ fn an_scp_editor_sends_the_rest_of_the_chain() {
     assert_eq!(first.line(), P5.received_notification("session/update", "{}"));
     assert_eq!(first.line(), result("2", "1.10"));
     first.send(&notification("session/update", "{}"));
-    first.send(&result(id_of(&asked), "1.10"));
+    first.send(&result(id_of(&received), "1.10"));
     assert_eq!(chain.editor.line(), notification("session/update", "{}"));
     assert_eq!(chain.editor.line(), result("5", "1.10"));
-
-    chain.editor.close();
-    assert_eq!(chain.conductor.status(), 0);
-    for component in [first, second, agent] {
-        assert_gone(component.pid, &component.name);
-    }
 }
 
 /// A list that cannot be used is refused with the reason.
@@ -421,7 +433,7 @@ fn an_invalid_server_list_of_an_scp_editor_is_refused_with_the_reason() {
 fn silent_connections_do_not_block_the_relay() {
     let mut scp = ScpChain::new(&[]);
     let port = scp.port();
-    let open = || std::net::TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+    let open = || std::net::TcpStream::connect(("127.0.0.1", port)).expect("a listener");
     let silent: Vec<_> = (0..200).map(|_| open()).collect();
     let mut agent = scp.start_relay();
     assert_messages_pass(&mut scp, &mut agent);
@@ -441,7 +453,7 @@ fn relay(port: u16, secret: Option<&str>) -> (Option<i32>, String) {
 #[test]
 fn the_relay_reports_why_it_cannot_connect() {
     let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = free.local_addr().expect("it").port();
+    let port = free.local_addr().expect("an address").port();
     drop(free);
     let (status, stderr) = relay(port, Some("x"));
     assert_eq!(status, Some(1), "{stderr}");

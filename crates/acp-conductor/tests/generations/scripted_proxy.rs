@@ -156,25 +156,25 @@ fn assert_editor_request_passes(
     agent: &mut ScriptedComponent,
 ) {
     editor.send(&request("1", "session/prompt", PARAMS));
-    let mut asked = Vec::new();
+    let mut received = Vec::new();
     for proxy in proxies.iter_mut() {
-        let question = proxy.line();
-        assert_eq!(question, request(id_of(&question), "session/prompt", PARAMS));
+        let received_request = proxy.line();
+        assert_eq!(received_request, request(id_of(&received_request), "session/prompt", PARAMS));
         proxy.send(&proxy.generation.sent("1", "session/prompt", PARAMS));
-        asked.push(question);
+        received.push(received_request);
     }
-    let question = agent.line();
-    assert_eq!(question, request(id_of(&question), "session/prompt", PARAMS));
+    let received_request = agent.line();
+    assert_eq!(received_request, request(id_of(&received_request), "session/prompt", PARAMS));
     editor.send(&cancel("1"));
-    for (proxy, asked) in proxies.iter_mut().zip(&asked) {
-        assert_eq!(proxy.line(), cancel(id_of(asked)));
+    for (proxy, received) in proxies.iter_mut().zip(&received) {
+        assert_eq!(proxy.line(), cancel(id_of(received)));
         proxy.send(&cancel("1"));
     }
-    assert_eq!(agent.line(), cancel(id_of(&question)));
-    agent.send(&error(id_of(&question), ERROR));
-    for (proxy, asked) in proxies.iter_mut().zip(&asked).rev() {
+    assert_eq!(agent.line(), cancel(id_of(&received_request)));
+    agent.send(&error(id_of(&received_request), ERROR));
+    for (proxy, received) in proxies.iter_mut().zip(&received).rev() {
         assert_eq!(proxy.line(), error("1", ERROR));
-        proxy.send(&error(id_of(asked), ERROR));
+        proxy.send(&error(id_of(received), ERROR));
     }
     assert_eq!(editor.line(), error("1", ERROR));
 }
@@ -186,19 +186,22 @@ fn assert_agent_request_passes(
     agent: &mut ScriptedComponent,
 ) {
     agent.send(&request("1", "x/unknown", PARAMS));
-    let mut asked = Vec::new();
+    let mut received_request = Vec::new();
     for proxy in proxies.iter_mut().rev() {
-        let question = proxy.line();
-        assert_eq!(question, proxy.generation.received(id_of(&question), "x/unknown", PARAMS));
+        let forwarded_request = proxy.line();
+        assert_eq!(
+            forwarded_request,
+            proxy.generation.received(id_of(&forwarded_request), "x/unknown", PARAMS)
+        );
         proxy.send(&request("2", "x/unknown", PARAMS));
-        asked.push(question);
+        received_request.push(forwarded_request);
     }
-    let question = editor.line();
-    assert_eq!(question, request(id_of(&question), "x/unknown", PARAMS));
-    editor.send(&result(id_of(&question), "null"));
-    for (proxy, asked) in proxies.iter_mut().zip(asked.iter().rev()) {
+    let forwarded_request = editor.line();
+    assert_eq!(forwarded_request, request(id_of(&forwarded_request), "x/unknown", PARAMS));
+    editor.send(&result(id_of(&forwarded_request), "null"));
+    for (proxy, received_request) in proxies.iter_mut().zip(received_request.iter().rev()) {
         assert_eq!(proxy.line(), result("2", "null"));
-        proxy.send(&result(id_of(asked), "null"));
+        proxy.send(&result(id_of(received_request), "null"));
     }
     assert_eq!(agent.line(), result("1", "null"));
 }

@@ -351,7 +351,7 @@ fn memory_stays_small_when_the_editor_does_not_read() {
             let mut input = chain.editor.take_stdin();
             let mut output = BufReader::new(chain.editor.take_stdout());
             let mut ask = |message: Value| -> Value {
-                writeln!(input, "{message}").expect("it reads");
+                writeln!(input, "{message}").expect("a reader");
                 let mut line = String::new();
                 output.read_line(&mut line).expect("a line");
                 parse(&line)

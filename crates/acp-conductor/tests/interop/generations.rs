@@ -127,9 +127,10 @@ fn sparkle_embodies_before_the_first_prompt() {
         chain.editor.send(&prompt(3, "S1", "hello"));
         let mut before = Vec::new();
         loop {
-            let asked = agent.request("session/prompt");
-            let text = asked["params"]["prompt"][0]["text"].as_str().unwrap_or_default().to_owned();
-            agent.answer(&asked, r#"{"stopReason":"end_turn"}"#);
+            let received = agent.request("session/prompt");
+            let text =
+                received["params"]["prompt"][0]["text"].as_str().unwrap_or_default().to_owned();
+            agent.answer(&received, r#"{"stopReason":"end_turn"}"#);
             if text == "hello" {
                 break;
             }
@@ -138,9 +139,9 @@ fn sparkle_embodies_before_the_first_prompt() {
         assert!(before[0].to_lowercase().contains("embodiment"), "{name}: {before:?}");
         assert_eq!(chain.editor.message()["id"], 3);
         chain.editor.send(&prompt(4, "S1", "again"));
-        let asked = agent.request("session/prompt");
-        assert_eq!(asked["params"]["prompt"][0]["text"], "again");
-        agent.answer(&asked, r#"{"stopReason":"end_turn"}"#);
+        let received = agent.request("session/prompt");
+        assert_eq!(received["params"]["prompt"][0]["text"], "again");
+        agent.answer(&received, r#"{"stopReason":"end_turn"}"#);
         assert_eq!(chain.editor.message()["id"], 4);
     }
 }

@@ -305,7 +305,7 @@ fn check_everything(forms: &[(&str, &str)]) {
             let (_, listed) = got.pop().expect("the list of tools");
             assert_eq!(parse(&listed[0]), json!(tools), "{name}");
             for (prompt, texts) in got {
-                let alone = expected.iter().find(|(asked, _)| *asked == prompt);
+                let alone = expected.iter().find(|(received, _)| *received == prompt);
                 let alone = alone.expect("the same prompt without a conductor").1.clone();
                 let (texts, alone) = (
                     without_volatile_parts(&prompt, texts),

@@ -92,9 +92,9 @@ fn check(name: &str, options: &[&str], proxies: &[String]) {
     let prompt = json!([{ "type": "text", "text": "hello" }]);
     request(&mut chain, 3, "session/prompt", json!({ "sessionId": "S1", "prompt": prompt }));
     loop {
-        let asked = agent.request("session/prompt");
+        let received = agent.request("session/prompt");
         // A proxy's own prompt may quote the editor's: sparkle-mcp sends its record of the last session.
-        let mut blocks = asked["params"]["prompt"].as_array().expect("blocks").iter();
+        let mut blocks = received["params"]["prompt"].as_array().expect("blocks").iter();
         let is_ours = blocks.any(|it| it["text"] == "hello");
         for update in updates.iter().filter(|_| is_ours) {
             send(&mut agent, update);
@@ -102,7 +102,7 @@ fn check(name: &str, options: &[&str], proxies: &[String]) {
             send(&mut agent, update);
         }
         send(&mut agent, &usage);
-        agent.answer(&asked, r#"{"stopReason":"end_turn"}"#);
+        agent.answer(&received, r#"{"stopReason":"end_turn"}"#);
         if is_ours {
             break;
         }

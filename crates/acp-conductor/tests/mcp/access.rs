@@ -60,7 +60,7 @@ fn unauthenticated_connections_to_the_socket_are_closed() {
     let mut chain = McpChain::with_provider(STDIO);
     let entry = chain.new_session("S", &[&[m3("tools", "U")]]).remove(0);
     let (port, secret) = (port_of(&entry), secret_of(&entry));
-    let open = move || TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+    let open = move || TcpStream::connect(("127.0.0.1", port)).expect("a listener");
     let silent = open();
     let wrong = "0".repeat(secret.len());
     for sent in [
@@ -149,7 +149,8 @@ fn the_secret_is_only_in_the_declaration() {
         assert!(!entry["args"].to_string().contains(&secret));
         assert!(!entry["url"].to_string().contains(&secret));
         if let Client::Stdio(bridge) = &client {
-            let shown = std::fs::read(format!("/proc/{}/cmdline", bridge.pid())).expect("it runs");
+            let shown = std::fs::read(format!("/proc/{}/cmdline", bridge.pid()))
+                .expect("a running process");
             assert!(!String::from_utf8_lossy(&shown).contains(&secret));
         }
         let shown = std::fs::read(format!("/proc/{}/cmdline", chain.test.conductor.pid()));
@@ -212,7 +213,7 @@ fn silent_connections_of_other_users_do_not_block_the_tools() {
         let entry = chain.new_session("S", &[&[m3("tools", "U")]]).remove(0);
         let port = port_of(&entry);
         let others = SilentConnections::open(port);
-        let open = || TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+        let open = || TcpStream::connect(("127.0.0.1", port)).expect("a listener");
         let ours: Vec<TcpStream> = (0..100).map(|_| open()).collect();
         let mut client = Client::of(&entry);
         connect(&mut client, chain.provider(), "C");

@@ -31,7 +31,7 @@ pub struct McpChain {
     /// The result of `initialize` as the editor received it.
     pub agent_result: String,
     /// The ids of a set-up request that is under way, at each proxy and at the agent.
-    asked: Vec<String>,
+    open_ids: Vec<String>,
 }
 
 impl McpChain {
@@ -54,29 +54,29 @@ impl McpChain {
     ) -> McpChain {
         chain.editor.send(&request("\"init\"", "initialize", greeting));
         let (agent, names) = names.split_last().expect("an agent");
-        let (mut proxies, mut asked) = (Vec::new(), Vec::new());
+        let (mut proxies, mut received) = (Vec::new(), Vec::new());
         for name in names {
             let mut proxy = chain.wait_for_component(name);
             let line = proxy.line();
             assert_eq!(line, proxy_greeting(id_of(&line), greeting));
             proxy.forward("init", "initialize", greeting);
-            asked.push(line);
+            received.push(line);
             proxies.push(proxy);
         }
         let mut agent = chain.wait_for_component(agent);
         let line = agent.line();
         agent.send(&result(id_of(&line), agent_result));
-        for (proxy, asked) in proxies.iter_mut().zip(&asked).rev() {
+        for (proxy, received) in proxies.iter_mut().zip(&received).rev() {
             let answer = proxy.line();
             let answer = answer.strip_prefix(r#"{"jsonrpc":"2.0","id":"init","result":"#);
             let answer = answer.and_then(|it| it.strip_suffix('}')).expect("the answer");
-            proxy.send(&result(id_of(asked), answer));
+            proxy.send(&result(id_of(received), answer));
         }
         let agent_result = chain.editor.line();
         let agent_result = agent_result.strip_prefix(r#"{"jsonrpc":"2.0","id":"init","result":"#);
         let agent_result =
             agent_result.and_then(|it| it.strip_suffix('}')).expect("a result").to_owned();
-        McpChain { test: chain, proxies, agent, agent_result, asked: Vec::new() }
+        McpChain { test: chain, proxies, agent, agent_result, open_ids: Vec::new() }
     }
 
     pub fn provider(&mut self) -> &mut ScriptedComponent {
@@ -93,21 +93,21 @@ impl McpChain {
     ) -> Value {
         self.test.editor.send(&request("\"set-up\"", method, &params.to_string()));
         for (at, proxy) in self.proxies.iter_mut().enumerate() {
-            let asked = proxy.request(method);
-            let mut params = asked["params"].clone();
+            let received = proxy.request(method);
+            let mut params = received["params"].clone();
             let list = params["mcpServers"].as_array_mut().expect("a list");
             list.extend(servers.get(at).unwrap_or(&&[][..]).iter().map(|it| parse(it)));
             proxy.forward("set-up", method, &params.to_string());
-            self.asked.push(asked["id"].to_string());
+            self.open_ids.push(received["id"].to_string());
         }
-        let asked = self.agent.request(method);
-        self.asked.push(asked["id"].to_string());
-        asked["params"].clone()
+        let received = self.agent.request(method);
+        self.open_ids.push(received["id"].to_string());
+        received["params"].clone()
     }
 
     /// The agent answers the set-up request, and each proxy passes the answer on.
     pub fn answer(&mut self, answer: &str) -> Value {
-        let id = self.asked.pop().expect("an open request");
+        let id = self.open_ids.pop().expect("an open request");
         self.agent.send(&result(&id, answer));
         self.return_answer()
     }
@@ -122,21 +122,21 @@ impl McpChain {
     /// The agent refuses the set-up request and receives it once more. Returns the params of that.
     pub fn refuse_and_receive_retry(&mut self, error: &str) -> Value {
         self.send_refusal(error);
-        let asked = self.agent.request("session/new");
-        self.asked.push(asked["id"].to_string());
-        asked["params"].clone()
+        let received = self.agent.request("session/new");
+        self.open_ids.push(received["id"].to_string());
+        received["params"].clone()
     }
 
     pub fn send_refusal(&mut self, error: &str) {
-        let id = self.asked.pop().expect("an open request");
+        let id = self.open_ids.pop().expect("an open request");
         self.agent.send(&testkit::rpc::error(&id, error));
     }
 
     /// Each proxy passes the answer on. Returns it as the editor receives it.
     pub fn return_answer(&mut self) -> Value {
-        let mut asked = std::mem::take(&mut self.asked);
+        let mut received = std::mem::take(&mut self.open_ids);
         for proxy in self.proxies.iter_mut().rev() {
-            let id = asked.pop().expect("an open request");
+            let id = received.pop().expect("an open request");
             let mut answer = proxy.message();
             assert_eq!(answer["id"], "set-up", "{answer}");
             answer["id"] = parse(&id);
@@ -151,10 +151,10 @@ impl McpChain {
     /// receives them.
     pub fn new_session(&mut self, name: &str, servers: &[&[String]]) -> Vec<Value> {
         let params = json!({ "cwd": "/", "mcpServers": [] });
-        let asked = self.request_session("session/new", &params, servers);
+        let received = self.request_session("session/new", &params, servers);
         let answer = self.answer(&json!({ "sessionId": name }).to_string());
         assert_eq!(answer["result"]["sessionId"], name, "{answer}");
-        asked["mcpServers"].as_array().expect("a list").clone()
+        received["mcpServers"].as_array().expect("a list").clone()
     }
 
     /// Sets up a session with one server of the first proxy, and connects an MCP client to it. The provider's
@@ -175,12 +175,12 @@ impl McpChain {
             let line = proxy.line();
             assert_eq!(line, request(id_of(&line), method, &params));
             proxy.forward("set-up", method, &params);
-            self.asked.push(id_of(&line).to_owned());
+            self.open_ids.push(id_of(&line).to_owned());
         }
         let line = self.agent.line();
         assert_eq!(line, request(id_of(&line), method, &params));
-        self.asked.push(id_of(&line).to_owned());
-        let id = self.asked.pop().expect("an open request");
+        self.open_ids.push(id_of(&line).to_owned());
+        let id = self.open_ids.pop().expect("an open request");
         self.agent.send(&result(&id, "{}"));
         self.return_answer();
     }
@@ -189,8 +189,8 @@ impl McpChain {
     pub fn assert_editor_received_nothing(&mut self) {
         self.agent.send(&request("\"mark\"", "_x/mark", "{}"));
         for proxy in self.proxies.iter_mut().rev() {
-            let asked = proxy.message();
-            assert_eq!(asked["params"]["method"], "_x/mark", "{asked}");
+            let received = proxy.message();
+            assert_eq!(received["params"]["method"], "_x/mark", "{received}");
             proxy.send(&request("\"mark\"", "_x/mark", "{}"));
         }
         assert_eq!(self.test.editor.message()["method"], "_x/mark");

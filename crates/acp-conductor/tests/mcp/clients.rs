@@ -104,10 +104,10 @@ impl Bridge {
     pub fn start(entry: &Value) -> Bridge {
         let words = entry["args"].as_array().expect("a list");
         let mut command = Command::new(entry["command"].as_str().expect("a path"));
-        command.args(words.iter().map(|word| word.as_str().expect("a word")));
+        command.args(words.iter().map(|word| word.as_str().expect("a string")));
         command.env_remove(SECRET);
         for pair in entry["env"].as_array().expect("a list") {
-            let text = |key: &str| pair[key].as_str().expect("a text");
+            let text = |key: &str| pair[key].as_str().expect("a string");
             command.env(text("name"), text("value"));
         }
         Bridge::run(command)
@@ -134,7 +134,7 @@ impl Bridge {
     }
 
     pub fn write(&mut self, bytes: &[u8]) {
-        self.stdin.as_mut().expect("still open").write_all(bytes).expect("it reads");
+        self.stdin.as_mut().expect("an open pipe").write_all(bytes).expect("the program reads");
     }
 
     pub fn send(&mut self, line: &str) {
@@ -154,8 +154,9 @@ impl Bridge {
     /// error.
     pub fn status(&mut self) -> (i32, String) {
         use std::os::unix::process::ExitStatusExt;
-        let status = wait_until("conductor mcp ends", || self.child.try_wait().expect("ours"));
-        let mut stderr = self.child.stderr.take().expect("asked once");
+        let status =
+            wait_until("conductor mcp ends", || self.child.try_wait().expect("a child process"));
+        let mut stderr = self.child.stderr.take().expect("a pipe");
         let output = with_timeout("its standard error ends", move || {
             let mut output = String::new();
             let _ = stderr.read_to_string(&mut output);

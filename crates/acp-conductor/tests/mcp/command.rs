@@ -23,7 +23,7 @@ fn command(port: u16, secret: Option<&str>) -> Command {
 
 fn listen() -> (TcpListener, u16) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = listener.local_addr().expect("it").port();
+    let port = listener.local_addr().expect("an address").port();
     (listener, port)
 }
 
@@ -56,7 +56,7 @@ fn the_command_connects_a_client_and_a_server() {
             };
             let note = notification("notifications/message", r#"{"data":1e400}"#);
             let answer = result(&message["id"].to_string(), answer);
-            writer.write_all(format!("{note}\n{answer}\n").as_bytes()).expect("it reads");
+            writer.write_all(format!("{note}\n{answer}\n").as_bytes()).expect("a reader");
         }
     });
     let line =
@@ -86,14 +86,15 @@ fn the_command_passes_bytes_unchanged() {
         .stdout(Stdio::piped())
         .spawn()
         .expect("it starts");
-    let (mut stream, _) = with_timeout("it connects", move || listener.accept().expect("it"));
+    let (mut stream, _) =
+        with_timeout("it connects", move || listener.accept().expect("a connection"));
     // All byte values, also invalid UTF-8, and lines of all lengths.
     let bytes: Vec<u8> = (0..3_000_000u32).map(|n| (n ^ (n >> 8)) as u8).collect();
     let (mut stdin, mut stdout) =
-        (child.stdin.take().expect("it"), child.stdout.take().expect("it"));
+        (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
     let (sent, expected) = (bytes.clone(), bytes.clone());
     let writing = std::thread::spawn(move || {
-        stdin.write_all(&sent).expect("it reads");
+        stdin.write_all(&sent).expect("the program reads");
         stdin
     });
     let mut reader = stream.try_clone().expect("a handle");
@@ -105,7 +106,7 @@ fn the_command_passes_bytes_unchanged() {
     let stdin = writing.join().expect("all was written");
     // A single byte is passed on without waiting for more.
     let mut one = [0];
-    stream.write_all(b"!").expect("it reads");
+    stream.write_all(b"!").expect("a reader");
     stdout = with_timeout("a byte comes", move || {
         stdout.read_exact(&mut one).expect("a byte");
         assert_eq!(&one, b"!");
@@ -113,7 +114,7 @@ fn the_command_passes_bytes_unchanged() {
     });
     let expected = bytes.clone();
     let writing = std::thread::spawn(move || {
-        stream.write_all(&bytes).expect("it reads");
+        stream.write_all(&bytes).expect("a reader");
         stream.shutdown(Shutdown::Both).expect("open");
     });
     with_timeout("all of it comes back", move || {
@@ -123,7 +124,7 @@ fn the_command_passes_bytes_unchanged() {
     });
     writing.join().expect("all was written");
     // Checklist 105: the command ends when the service closes, although its input is open.
-    let status = with_timeout("it ends", move || child.wait().expect("ours"));
+    let status = with_timeout("it ends", move || child.wait().expect("a child process"));
     assert_eq!(status.code(), Some(0));
     drop(stdin);
 }
@@ -234,7 +235,8 @@ fn streams_that_cannot_be_handed_over_are_copied() {
         .spawn()
         .expect("it starts");
     let mut stdin = child.stdin.take().expect("a pipe");
-    writeln!(stdin, "{}", request("0", "initialize", INITIALIZE_PARAMS)).expect("it reads");
+    writeln!(stdin, "{}", request("0", "initialize", INITIALIZE_PARAMS))
+        .expect("the program reads");
     accept_connection(chain.provider(), "C");
     let (id, _) = receive_mcp(chain.provider(), "C", "initialize");
     reply(chain.provider(), &id, INITIALIZE_RESULT);

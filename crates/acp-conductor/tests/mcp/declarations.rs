@@ -65,8 +65,8 @@ fn every_request_that_carries_servers_is_rewritten() {
         let mut places = Vec::new();
         for method in ["session/new", "session/load", "session/resume", "session/fork"] {
             let params = json!({ "cwd": "/", "sessionId": method, "mcpServers": [] });
-            let asked = chain.request_session(method, &params, &[&[m3("tools", "U")]]);
-            let entry = &asked["mcpServers"][0];
+            let received = chain.request_session(method, &params, &[&[m3("tools", "U")]]);
+            let entry = &received["mcpServers"][0];
             match agent {
                 STDIO => assert_command(entry, "tools"),
                 _ => assert_http(entry, "tools"),
@@ -121,8 +121,8 @@ fn servers_in_a_map_stay_in_a_map() {
             r#"{{"tools":{{"mcpServers":{{"mine":{declared},"other":{{"command":"x","args":[]}}}}}}}}"#
         );
         chain.provider().forward("1", "session/new", &params);
-        let asked = chain.agent.request("session/new");
-        let servers = &asked["params"]["tools"]["mcpServers"];
+        let received = chain.agent.request("session/new");
+        let servers = &received["params"]["tools"]["mcpServers"];
         let entry = &servers["mine"];
         assert_eq!(
             (&entry["transport"], &entry["command"], &entry["args"][0]),
@@ -131,7 +131,7 @@ fn servers_in_a_map_stay_in_a_map() {
         let env = entry["env"].as_object().expect("a map");
         assert!(env.len() == 1 && env.contains_key("CONDUCTOR_SECRET"), "{entry}");
         assert_eq!(servers["other"], json!({ "command": "x", "args": [] }));
-        chain.agent.answer(&asked, r#"{"sessionId":"S"}"#);
+        chain.agent.answer(&received, r#"{"sessionId":"S"}"#);
         chain.provider().message();
     }
 }
@@ -172,21 +172,21 @@ fn proxies_and_the_editor_see_an_agent_that_supports_acp() {
 fn a_proxy_that_drops_the_acp_capability_does_not_hide_it() {
     let mut chain = new_setup().run_named(&["one", "two", "agent"]);
     chain.editor.send(&request("1", "initialize", GREETING));
-    let (mut proxies, mut asked) = (Vec::new(), Vec::new());
+    let (mut proxies, mut received) = (Vec::new(), Vec::new());
     for name in ["one", "two"] {
         let mut proxy = chain.wait_for_component(name);
-        asked.push(proxy.request("proxy/initialize"));
+        received.push(proxy.request("proxy/initialize"));
         proxy.forward("1", "initialize", GREETING);
         proxies.push(proxy);
     }
     let mut agent = chain.wait_for_component("agent");
     let greeting = agent.request("initialize");
     agent.answer(&greeting, STDIO);
-    for (proxy, asked) in proxies.iter_mut().zip(&asked).rev() {
+    for (proxy, received) in proxies.iter_mut().zip(&received).rev() {
         let seen = proxy.message();
         assert_eq!(seen["result"]["agentCapabilities"]["mcpCapabilities"]["acp"], true, "{seen}");
         // This proxy's types have no such member.
-        proxy.answer(asked, STDIO);
+        proxy.answer(received, STDIO);
     }
     let seen = chain.editor.message();
     assert_eq!(seen["result"]["agentCapabilities"]["mcpCapabilities"]["acp"], true, "{seen}");
@@ -225,9 +225,9 @@ fn the_bridge_changes_nothing_when_it_is_off() {
         let line = chain.agent.line();
         assert_eq!(line, request(id_of(&line), "session/new", &params));
         chain.agent.send(&request("7", "_mcp/connect", r#"{"acp_url":"acp:U"}"#));
-        let asked = receive(chain.provider());
-        let expected = json!({ "id": asked["id"], "method": "_mcp/connect", "params": { "acp_url": "acp:U" } });
-        assert_eq!(asked, expected);
+        let received = receive(chain.provider());
+        let expected = json!({ "id": received["id"], "method": "_mcp/connect", "params": { "acp_url": "acp:U" } });
+        assert_eq!(received, expected);
     }
 }
 
@@ -254,9 +254,9 @@ fn a_server_of_the_editor_is_bridged_like_that_of_a_proxy() {
         let mut chain = McpChain::start(new_setup(), &["agent"], agent);
         let other = json!({ "name": "o", "command": "x", "args": [], "env": [] });
         let params = json!({ "cwd": "/", "mcpServers": [other, parse(&m3("mine", "U"))] });
-        let asked = chain.request_session("session/new", &params, &[]);
-        assert_eq!(asked["mcpServers"][0], other);
-        let mut client = Client::of(&asked["mcpServers"][1]);
+        let received = chain.request_session("session/new", &params, &[]);
+        assert_eq!(received["mcpServers"][0], other);
+        let mut client = Client::of(&received["mcpServers"][1]);
         // The agent answers after the client has connected, as an agent does that starts its servers first.
         let editor = &mut chain.test.editor;
         connect(&mut client, editor, "C");
@@ -286,8 +286,8 @@ fn v2_declarations_and_capabilities_are_rewritten_in_their_own_form() {
             format!(r#"{{"cwd":"/","mcpServers":[{other},{}],"n":1.10}}"#, m7("tools", "U"));
         chain.provider().forward("1", "session/new", &params);
         let line = chain.agent.line();
-        let asked = parse(&line);
-        let entry = &asked["params"]["mcpServers"][1];
+        let received = parse(&line);
+        let entry = &received["params"]["mcpServers"][1];
         assert_eq!((&entry["type"], &entry["name"]), (&json!(entry_type), &json!("tools")));
         assert!(
             line.contains(&format!(r#""params":{{"cwd":"/","mcpServers":[{other},"#)),
@@ -315,8 +315,8 @@ fn servers_with_the_same_name_are_numbered() {
     let mut chain = McpChain::start(new_setup(), &["one", "two", "agent"], STDIO);
     let params = json!({ "cwd": "/", "mcpServers": [{ "name": "tools", "command": "x", "args": [], "env": [] }] });
     let servers: [&[String]; 2] = [&[m3("tools", "U")], &[m3("tools", "U")]];
-    let asked = chain.request_session("session/new", &params, &servers);
-    let list = asked["mcpServers"].as_array().expect("a list");
+    let received = chain.request_session("session/new", &params, &servers);
+    let list = received["mcpServers"].as_array().expect("a list");
     let names: Vec<&str> = list.iter().map(|it| it["name"].as_str().expect("a name")).collect();
     assert_eq!(names, ["tools", "tools-2", "tools-3"]);
     assert_eq!(list[0], params["mcpServers"][0]);

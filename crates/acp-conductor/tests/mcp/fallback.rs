@@ -28,8 +28,8 @@ fn a_refused_session_is_retried_with_the_other_transport() {
     let (first, other) = ("http", "stdio");
     let mut chain = McpChain::with_provider(HTTP);
     let params = json!({ "cwd": "/", "x": 1, "mcpServers": [] });
-    let asked = chain.request_session("session/new", &params, &[&[m3("tools", "U")]]);
-    let refused = asked["mcpServers"][0].clone();
+    let received = chain.request_session("session/new", &params, &[&[m3("tools", "U")]]);
+    let refused = received["mcpServers"][0].clone();
     assert_eq!(is_stdio(&refused), first == "stdio");
     let again = chain.refuse_and_receive_retry(r#"{"code":-32602,"message":"unknown transport"}"#);
     let entry = &again["mcpServers"][0];
@@ -53,13 +53,13 @@ fn a_refused_session_is_retried_with_the_other_transport() {
 fn a_session_that_is_refused_twice_fails_with_the_first_error() {
     let mut chain = McpChain::with_provider(HTTP);
     let params = json!({ "cwd": "/", "mcpServers": [] });
-    let asked = chain.request_session("session/new", &params, &[&[m3("tools", "U")]]);
+    let received = chain.request_session("session/new", &params, &[&[m3("tools", "U")]]);
     let again =
         chain.refuse_and_receive_retry(r#"{"code":-32602,"message":"no MCP","data":{"n":1}}"#);
     chain.send_refusal(r#"{"code":-32602,"message":"still no MCP"}"#);
     let answer = chain.return_answer();
     assert_eq!(answer["error"], json!({ "code": -32602, "message": "no MCP", "data": { "n": 1 } }));
-    for entry in [&asked["mcpServers"][0], &again["mcpServers"][0]] {
+    for entry in [&received["mcpServers"][0], &again["mcpServers"][0]] {
         assert_closed(port_of(entry));
     }
 }
@@ -92,12 +92,12 @@ fn errors_that_are_not_about_servers_are_not_retried() {
 fn prompt(chain: &mut McpChain, session: &str) {
     let params = format!(r#"{{"sessionId":"{session}","prompt":[]}}"#);
     chain.test.editor.send(&request("\"p\"", "session/prompt", &params));
-    let asked = chain.provider().request("session/prompt");
+    let received = chain.provider().request("session/prompt");
     chain.provider().forward("p", "session/prompt", &params);
     let line = chain.agent.line();
     chain.agent.send(&result(id_of(&line), r#"{"stopReason":"end_turn"}"#));
     chain.provider().message();
-    chain.provider().answer(&asked, r#"{"stopReason":"end_turn"}"#);
+    chain.provider().answer(&received, r#"{"stopReason":"end_turn"}"#);
     assert_eq!(chain.test.editor.message()["id"], "p");
 }
 

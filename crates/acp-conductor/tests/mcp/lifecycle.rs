@@ -20,14 +20,14 @@ fn an_agent_may_connect_before_it_answers_session_new() {
     for agent in [STDIO, HTTP] {
         let mut chain = McpChain::with_provider(agent);
         let params = json!({ "cwd": "/", "mcpServers": [] });
-        let asked = chain.request_session(NEW, &params, &[&[m3("tools", "U")]]);
-        let mut client = Client::of(&asked["mcpServers"][0]);
+        let received = chain.request_session(NEW, &params, &[&[m3("tools", "U")]]);
+        let mut client = Client::of(&received["mcpServers"][0]);
         connect(&mut client, chain.provider(), "C");
         list_tools(&mut client, chain.provider(), "C");
         chain.answer(r#"{"sessionId":"S"}"#);
         // The client still works after the answer. So does one that connects at the first prompt.
         list_tools(&mut client, chain.provider(), "C");
-        let mut late = Client::of(&asked["mcpServers"][0]);
+        let mut late = Client::of(&received["mcpServers"][0]);
         connect(&mut late, chain.provider(), "D");
         list_tools(&mut late, chain.provider(), "D");
     }
@@ -40,8 +40,8 @@ fn a_provider_that_waits_for_the_session_does_not_block_it() {
     for agent in [STDIO, HTTP] {
         let mut chain = McpChain::with_provider(agent);
         let params = json!({ "cwd": "/", "mcpServers": [] });
-        let asked = chain.request_session(NEW, &params, &[&[m3("tools", "U")]]);
-        let mut client = Client::of(&asked["mcpServers"][0]);
+        let received = chain.request_session(NEW, &params, &[&[m3("tools", "U")]]);
+        let mut client = Client::of(&received["mcpServers"][0]);
         client.send(&request("0", "initialize", INITIALIZE_PARAMS));
         let connect = receive(chain.provider());
         assert_eq!(connect["method"], "_mcp/connect", "{connect}");
@@ -75,10 +75,10 @@ fn a_slow_set_up_blocks_no_other_message_and_changes_no_order() {
         let new = |chain: &mut McpChain, id: &str, server: &str| {
             let params = format!(r#"{{"cwd":"/","mcpServers":[{}]}}"#, m3("tools", server));
             chain.test.editor.send(&request(id, NEW, r#"{"cwd":"/","mcpServers":[]}"#));
-            let asked = chain.provider().request(NEW);
+            let received = chain.provider().request(NEW);
             chain.provider().forward(id, NEW, &params);
             let at_agent = chain.agent.request(NEW);
-            (asked, at_agent)
+            (received, at_agent)
         };
         // The first session: its client connects, and the provider does not answer yet.
         let (slow_asked, slow) = new(&mut chain, "1", "U");
@@ -86,13 +86,13 @@ fn a_slow_set_up_blocks_no_other_message_and_changes_no_order() {
         waiting.send(&request("0", "initialize", INITIALIZE_PARAMS));
         let slow_connect = receive(chain.provider());
         // The second session begins, works and answers meanwhile.
-        let (asked, at_agent) = new(&mut chain, "2", "V");
+        let (received, at_agent) = new(&mut chain, "2", "V");
         let mut client = Client::of(&at_agent["params"]["mcpServers"][0]);
         connect(&mut client, chain.provider(), "V-1");
         list_tools(&mut client, chain.provider(), "V-1");
         chain.agent.answer(&at_agent, r#"{"sessionId":"fast"}"#);
         assert_eq!(chain.provider().message()["result"]["sessionId"], "fast");
-        chain.provider().answer(&asked, r#"{"sessionId":"fast"}"#);
+        chain.provider().answer(&received, r#"{"sessionId":"fast"}"#);
         assert_eq!(chain.test.editor.message()["id"], 2);
         // Messages after the first set-up request keep their order.
         for n in 0..20 {
@@ -194,8 +194,8 @@ fn a_refused_session_closes_its_servers() {
         let forced = new_setup().option(&["--mcp-bridge", how]);
         let mut chain = McpChain::start(forced, &["tools", "agent"], agent);
         let params = json!({ "cwd": "/", "mcpServers": [] });
-        let asked = chain.request_session(NEW, &params, &[&[m3("tools", "U")]]);
-        let entry = &asked["mcpServers"][0];
+        let received = chain.request_session(NEW, &params, &[&[m3("tools", "U")]]);
+        let entry = &received["mcpServers"][0];
         let mut client = Client::of(entry);
         connect(&mut client, chain.provider(), "C");
         let refusal = r#"{"code":-32000,"message":"Authentication required"}"#;

@@ -135,9 +135,9 @@ fn a_parent_of_the_newest_generation_receives_the_newest_declaration() {
 
         let message = r#"{"serverId":"U","requestId":"r","method":"tools/call"}"#;
         chain.editor.send(&wrapped_request("7", "mcp/message", message));
-        let asked = parse(&tools.line());
-        assert_eq!(asked["params"]["method"], connect, "{asked}");
-        let id = asked["id"].to_string();
+        let received = parse(&tools.line());
+        assert_eq!(received["params"]["method"], connect, "{received}");
+        let id = received["id"].to_string();
         tools.send(&result(&id, r#"{"connectionId":"C","connection_id":"C"}"#));
         let hello = parse(&tools.line());
         assert_eq!(hello["params"]["params"]["method"], "initialize", "{hello}");

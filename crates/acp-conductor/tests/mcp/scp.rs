@@ -32,8 +32,8 @@ impl ScpChain {
         proxy.start_child(&proxy_request["params"]["servers"][0]);
         let mut agent = chain.wait_for_component("agent");
         proxy.child().send(&request("0", "initialize", GREETING));
-        let asked = agent.request("initialize");
-        agent.answer(&asked, agent_result);
+        let received = agent.request("initialize");
+        agent.answer(&received, agent_result);
         assert_eq!(proxy.child().message()["id"], 0);
         proxy.answer(&proxy_request, "{}");
         assert_eq!(chain.editor.message()["id"], 1);
@@ -43,13 +43,13 @@ impl ScpChain {
     /// Sets up a session to which the proxy adds a server. Returns the server as the agent receives it.
     fn session(&mut self) -> Value {
         self.test.editor.send(&request("2", "session/new", r#"{"cwd":"/","mcpServers":[]}"#));
-        let asked = self.proxy.request("session/new");
+        let received = self.proxy.request("session/new");
         let servers = r#"{"cwd":"/","mcpServers":[{"type":"scp","name":"tools"}]}"#;
         self.proxy.child().send(&request("1", "session/new", servers));
         let at_agent = self.agent.request("session/new");
         self.agent.answer(&at_agent, r#"{"sessionId":"S"}"#);
         assert_eq!(self.proxy.child().message()["result"]["sessionId"], "S");
-        self.proxy.answer(&asked, r#"{"sessionId":"S"}"#);
+        self.proxy.answer(&received, r#"{"sessionId":"S"}"#);
         assert_eq!(self.test.editor.message()["result"]["sessionId"], "S");
         at_agent["params"]["mcpServers"][0].clone()
     }
@@ -57,15 +57,15 @@ impl ScpChain {
     /// The proxy receives an MCP message, whole and by the server's name. Returns its ids in ACP and in MCP.
     fn receive_mcp(&mut self, method: &str, params: &str) -> (String, Value) {
         let line = self.proxy.child().line();
-        let asked = parse(&line);
+        let received = parse(&line);
         assert_eq!(
-            (&asked["method"], &asked["params"]["name"]),
+            (&received["method"], &received["params"]["name"]),
             (&json!("_scp/mcp"), &json!("tools"))
         );
-        let message = &asked["params"]["message"];
+        let message = &received["params"]["message"];
         assert_eq!((&message["jsonrpc"], &message["method"]), (&json!("2.0"), &json!(method)));
         assert_eq!(message["params"], parse(params), "{line}");
-        let id = if asked.get("id").is_some() { id_of(&line).to_owned() } else { String::new() };
+        let id = if received.get("id").is_some() { id_of(&line).to_owned() } else { String::new() };
         (id, message["id"].clone())
     }
 }

@@ -16,7 +16,10 @@ use crate::clients::{Client, Http, TIMEOUT, port_of, secret_of};
 /// The number of open descriptors and of threads of a process.
 fn open_resources(pid: u32) -> (usize, usize) {
     let count = |what: &str| {
-        std::fs::read_dir(format!("/proc/{pid}/{what}")).expect("it runs").flatten().count()
+        std::fs::read_dir(format!("/proc/{pid}/{what}"))
+            .expect("a running process")
+            .flatten()
+            .count()
     };
     (count("fd"), count("task"))
 }
@@ -24,9 +27,9 @@ fn open_resources(pid: u32) -> (usize, usize) {
 /// Connects as `conductor mcp PORT` does, but without a process: a thousand processes would only test the
 /// operating system.
 fn connect(entry: &Value) -> BufReader<TcpStream> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port_of(entry))).expect("it listens");
+    let mut stream = TcpStream::connect(("127.0.0.1", port_of(entry))).expect("a listener");
     let greeting = format!("{{\"conductor\":\"{}\"}}\n", secret_of(entry));
-    stream.write_all(greeting.as_bytes()).expect("it reads");
+    stream.write_all(greeting.as_bytes()).expect("a reader");
     let mut stream = BufReader::new(stream);
     let mut welcome = String::new();
     stream.read_line(&mut welcome).expect("a welcome");
@@ -45,7 +48,7 @@ fn run_session(chain: &mut McpChain, number: usize, disconnects: bool) {
     match list[0].get("command") {
         Some(_) => {
             let mut stream = connect(&list[0]);
-            stream.get_mut().write_all(format!("{hello}\n").as_bytes()).expect("it reads");
+            stream.get_mut().write_all(format!("{hello}\n").as_bytes()).expect("a reader");
             stdio = Some(stream);
         }
         None => {

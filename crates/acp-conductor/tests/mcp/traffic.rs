@@ -59,20 +59,20 @@ fn a_thousand_concurrent_calls_on_two_connections_get_their_own_answers() {
         first.send(&call(n));
         second.send(&call(n));
     }
-    let mut asked = [Vec::new(), Vec::new()];
+    let mut received = [Vec::new(), Vec::new()];
     for _ in 0..1000 {
         let message = receive(chain.provider());
         let params = &message["params"];
         let whose = usize::from(params["connectionId"] == "D");
         // The messages of each client keep their order.
-        assert_eq!(params["params"]["n"], asked[whose].len(), "{message}");
-        asked[whose].push(message["id"].clone());
+        assert_eq!(params["params"]["n"], received[whose].len(), "{message}");
+        received[whose].push(message["id"].clone());
     }
     // The answers come in another order than the requests.
     for n in (0..500).rev() {
         for (whose, name) in ["C", "D"].iter().enumerate() {
             let answer = format!(r#"{{"of":"{name}{n}"}}"#);
-            reply(chain.provider(), &asked[whose][n], &answer);
+            reply(chain.provider(), &received[whose][n], &answer);
         }
     }
     for (client, name) in [(&mut first, "C"), (&mut second, "D")] {
@@ -250,10 +250,10 @@ fn errors_of_the_server_and_of_the_connection_reach_the_client() {
         // The provider refuses to connect.
         let mut another = Client::of(&entry);
         another.send(&request("0", "initialize", "{}"));
-        let asked = receive(chain.provider());
-        assert_eq!(asked["method"], "_mcp/connect", "{asked}");
+        let received = receive(chain.provider());
+        assert_eq!(received["method"], "_mcp/connect", "{received}");
         let refusal = r#"{"code":-32000,"message":"too many"}"#;
-        chain.provider().send(&error(&asked["id"].to_string(), refusal));
+        chain.provider().send(&error(&received["id"].to_string(), refusal));
         assert_eq!(another.line(), error("0", refusal));
         // The client may try again. Over HTTP there was no session.
         if let Client::Http(http) = &mut another {
@@ -277,8 +277,8 @@ fn a_message_to_an_unknown_connection_is_refused() {
     chain.provider().send(&wrapped_notification("_mcp/message", params));
     // The agent connects to a server that does not exist.
     chain.agent.send(&request("1", "_mcp/connect", r#"{"acp_url":"acp:nothing"}"#));
-    let asked = receive(chain.provider());
-    chain.provider().send(&request("9", "_mcp/connect", &asked["params"].to_string()));
+    let received = receive(chain.provider());
+    chain.provider().send(&request("9", "_mcp/connect", &received["params"].to_string()));
     let answer = chain.provider().message();
     assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(9), &json!(-32602)));
     list_tools(&mut client, chain.provider(), "C");
@@ -316,9 +316,9 @@ fn a_proxy_between_the_agent_and_the_provider_sees_the_mcp_messages() {
         let connect = receive(watch);
         assert_eq!(connect["method"], "_mcp/connect", "{connect}");
         watch.send(&request("1", "_mcp/connect", &connect["params"].to_string()));
-        let asked = receive(provider);
-        assert_eq!(asked["params"]["acp_url"], "acp:U", "{asked}");
-        reply(provider, &asked["id"], r#"{"connectionId":"C"}"#);
+        let received = receive(provider);
+        assert_eq!(received["params"]["acp_url"], "acp:U", "{received}");
+        reply(provider, &received["id"], r#"{"connectionId":"C"}"#);
         let answer = watch.message();
         assert_eq!(answer["id"], 1, "{answer}");
         reply(watch, &connect["id"], &answer["result"].to_string());
@@ -336,8 +336,8 @@ fn a_proxy_between_the_agent_and_the_provider_sees_the_mcp_messages() {
         // A request of the server.
         let params = on_connection_c("roots/list", "{}");
         provider.send(&wrapped_request("7", "_mcp/message", &params));
-        let asked = watch.line();
-        assert_eq!(asked, request(id_of(&asked), "_mcp/message", &params));
+        let received = watch.line();
+        assert_eq!(received, request(id_of(&received), "_mcp/message", &params));
         watch.send(&wrapped_request("8", "_mcp/message", &params));
         if let Client::Http(http) = &client {
             http.listen();
@@ -345,7 +345,7 @@ fn a_proxy_between_the_agent_and_the_provider_sees_the_mcp_messages() {
         let line = client.line();
         client.send(&result(id_of(&line), "[]"));
         assert_eq!(watch.line(), result("8", "[]"));
-        watch.send(&result(id_of(&asked), "[]"));
+        watch.send(&result(id_of(&received), "[]"));
         assert_eq!(provider.line(), result("7", "[]"));
     }
 }
@@ -384,19 +384,19 @@ fn servers_and_sessions_are_kept_apart() {
                 let mut client = Client::of(entry);
                 client.send(&request("0", "initialize", "{}"));
                 let connection = format!("{session}-{server}");
-                let asked = receive(&mut chain.proxies[1]);
-                assert_eq!(asked["params"]["acp_url"], format!("acp:{server}"));
-                let params = asked["params"].to_string();
+                let received = receive(&mut chain.proxies[1]);
+                assert_eq!(received["params"]["acp_url"], format!("acp:{server}"));
+                let params = received["params"].to_string();
                 let given = json!({ "connectionId": connection }).to_string();
                 if server.starts_with('Z') {
-                    reply(&mut chain.proxies[1], &asked["id"], &given);
+                    reply(&mut chain.proxies[1], &received["id"], &given);
                 } else {
                     chain.proxies[1].send(&request("1", "_mcp/connect", &params));
                     let at_near = receive(&mut chain.proxies[0]);
                     assert_eq!(at_near["params"]["acp_url"], format!("acp:{server}"));
                     reply(&mut chain.proxies[0], &at_near["id"], &given);
                     let answer = chain.proxies[1].message();
-                    reply(&mut chain.proxies[1], &asked["id"], &answer["result"].to_string());
+                    reply(&mut chain.proxies[1], &received["id"], &answer["result"].to_string());
                 }
                 let (id, _) = receive_mcp(&mut chain.proxies[1], &connection, "initialize");
                 reply(&mut chain.proxies[1], &id, "{}");

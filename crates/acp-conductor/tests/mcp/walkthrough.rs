@@ -56,11 +56,11 @@ fn a_p2_component_with_an_m1_server_works() {
     let greeting = sparkle.request("initialize");
     sparkle.send(&forward("0", "initialize", GREETING));
     let mut agent = chain.wait_for_component("agent");
-    let asked = agent.request("initialize");
-    agent.answer(&asked, STDIO);
+    let received = agent.request("initialize");
+    agent.answer(&received, STDIO);
     let answer = sparkle.message();
     assert_eq!(answer["id"], 0);
-    // The agent does not support the transport, but the component is told that it does.
+    // The agent does not support the transport, but the component sees that it does.
     assert!(answer["result"].to_string().contains("acp"), "{answer}");
     let accepted = json!({ "protocolVersion": 1, "capabilities": { "_meta": { "symposium": { "version": "1.0", "proxy": true } } } });
     sparkle.answer(&greeting, &accepted.to_string());
@@ -103,9 +103,12 @@ fn a_p2_component_with_an_m1_server_works() {
     let sampling = request("\"mcp-456\"", "sampling/createMessage", r#"{"messages":[]}"#);
     let params = format!(r#"{{"url":"{UUID}","message":{sampling}}}"#);
     sparkle.send(&forward("\"S1\"", "_mcp/server_to_client/request", &params));
-    let question = client.line();
-    assert_eq!(question, request(id_of(&question), "sampling/createMessage", r#"{"messages":[]}"#));
-    client.send(&result(id_of(&question), r#"{"role":"assistant"}"#));
+    let received_request = client.line();
+    assert_eq!(
+        received_request,
+        request(id_of(&received_request), "sampling/createMessage", r#"{"messages":[]}"#)
+    );
+    client.send(&result(id_of(&received_request), r#"{"role":"assistant"}"#));
     let answer = sparkle.message();
     assert_eq!(answer["id"], "S1", "{answer}");
     let expected = parse(&result("\"mcp-456\"", r#"{"role":"assistant"}"#));

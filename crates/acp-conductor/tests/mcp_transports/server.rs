@@ -49,11 +49,11 @@ fn answer(line: &Bytes, sampling: &mut BTreeMap<String, Id>) -> Vec<Message> {
     let (id, call) = match Message::parse(line).expect("a message") {
         Message::Request { id, call } => (id, call),
         Message::Response { id, outcome, .. } => {
-            let asked = sampling.remove(&*id.text().unwrap_or_default());
+            let received = sampling.remove(&*id.text().unwrap_or_default());
             let Outcome::Result(result) = outcome else { panic!("{outcome:?}") };
             let text = result.at(&["content", "text"]).unwrap();
             let result = text_result(&text.text().unwrap());
-            return asked
+            return received
                 .into_iter()
                 .map(|id| Message::response(id, Outcome::Result(result.clone())))
                 .collect();

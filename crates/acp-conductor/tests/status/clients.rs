@@ -25,7 +25,7 @@ fn clients_that_never_read_block_neither_the_chain_nor_its_end() {
     });
     let socket = directories.socket(&chain.conductor);
     let silent_readers: Vec<UnixStream> =
-        (0..30).map(|_| UnixStream::connect(&socket).expect("it listens")).collect();
+        (0..30).map(|_| UnixStream::connect(&socket).expect("a listener")).collect();
     // The conductor has begun to write to the first client, which shows without reading.
     let mut first =
         libc::pollfd { fd: silent_readers[0].as_raw_fd(), events: libc::POLLIN, revents: 0 };
@@ -55,7 +55,7 @@ fn clients_that_never_read_block_neither_the_chain_nor_its_end() {
 fn input_of_clients_is_ignored() {
     let directories = TestDirectories::new("chatty");
     let (mut chain, agent) = start_agent(directories.new_setup());
-    let mut client = UnixStream::connect(directories.socket(&chain.conductor)).expect("it listens");
+    let mut client = UnixStream::connect(directories.socket(&chain.conductor)).expect("a listener");
     // The whole status may be sent before the client has written anything.
     let _ = client.write_all(INITIALIZE.as_bytes());
     let mut answer = String::new();
@@ -74,7 +74,7 @@ fn a_socket_of_another_program_is_reported() {
     let listener = UnixListener::bind(directories.sockets().join("3.sock")).expect("a socket");
     let other_program = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("a call");
-        stream.write_all(b"{\"version\":99}\n").expect("it listens");
+        stream.write_all(b"{\"version\":99}\n").expect("a listener");
     });
     let output = directories.status(&[]);
     other_program.join().expect("no panic");

@@ -106,7 +106,7 @@ impl Drop for TestDirectories {
 }
 
 fn uid() -> u32 {
-    // SAFETY: asks for a number.
+    // SAFETY: reads the user id.
     unsafe { libc::geteuid() }
 }
 

@@ -40,7 +40,7 @@ fn a_chain_is_shown_with_its_components_and_open_requests() {
         let since = component["uptimeSeconds"].take().as_f64().expect("a number");
         assert!((0.0..=uptime).contains(&since), "{status}");
         let command = component["command"].take();
-        let command = command.as_str().expect("a text");
+        let command = command.as_str().expect("a string");
         assert!(command.contains("scripted ") && command.ends_with(role), "{command}");
         let expected = json!({
             "number": index + 1, "name": role, "command": null, "role": role, "dialect": dialect,
@@ -87,9 +87,9 @@ fn a_chain_is_shown_from_its_start_to_its_end() {
     assert_eq!(status["components"][1]["pid"], agent.pid);
     assert!(directories.text().contains("  starting  1 open request  in "));
     proxy.forward("down", "initialize", r#"{"protocolVersion":1}"#);
-    let asked = agent.request("initialize");
+    let received = agent.request("initialize");
     assert_eq!(states(&directories.json()), ["starting", "greeting", "greeting"]);
-    agent.answer(&asked, r#"{"protocolVersion":1}"#);
+    agent.answer(&received, r#"{"protocolVersion":1}"#);
     proxy.message();
     assert_eq!(states(&directories.json()), ["starting", "greeting", "live"]);
     proxy.answer(&greeting, r#"{"protocolVersion":1}"#);

@@ -1,4 +1,4 @@
-//! Where the sockets are, who may open them, and when they are removed.
+//! Where the sockets are, which users may open them, and when they are removed.
 
 use std::fs::{self, Metadata, Permissions};
 use std::io::Read;
@@ -48,7 +48,7 @@ fn a_directory_that_is_open_to_other_users_is_not_used() {
         fs::create_dir(&directory).expect("a directory");
         fs::set_permissions(&directory, Permissions::from_mode(open)).expect("a mode");
         assert_falls_back(&directories);
-        assert_eq!(mode(&fs::metadata(&directory).expect("it is there")), open);
+        assert_eq!(mode(&fs::metadata(&directory).expect("it exists")), open);
         assert_eq!(names(&directory), [""; 0]);
         let output = directories.status(&[]);
         let stderr = String::from_utf8_lossy(&output.stderr);

@@ -18,9 +18,9 @@ fn expect_restore(
     words: &[&str],
 ) -> String {
     let line = chain.agent.line();
-    let asked: Value = testkit::test_chain::parse(&line);
-    assert_eq!(asked["method"], method, "{line}");
-    assert_eq!(asked["params"]["sessionId"], session, "{line}");
+    let received: Value = testkit::test_chain::parse(&line);
+    assert_eq!(received["method"], method, "{line}");
+    assert_eq!(received["params"]["sessionId"], session, "{line}");
     for word in words {
         assert!(line.contains(word), "{word:?} is not in {line}");
     }
@@ -70,8 +70,8 @@ fn a_restarted_agent_restores_every_session_with_its_parameters() {
             chain.assert_works();
         }
         // The sessions can be used.
-        let asked = chain.prompt("2", "loaded");
-        let answer = chain.answer(&asked, r#"{"stopReason":"end_turn"}"#);
+        let received = chain.prompt("2", "loaded");
+        let answer = chain.answer(&received, r#"{"stopReason":"end_turn"}"#);
         assert_eq!(answer["result"]["stopReason"], "end_turn");
     }
 }
@@ -114,12 +114,12 @@ fn the_history_of_a_restored_session_is_not_shown_again() {
     }
     chain.assert_works();
     // A load that the editor requests does repeat the history.
-    let asked =
+    let received =
         chain.request("1", "session/load", &SessionRequest::existing("session/load", "s").params);
     chain.agent.send(&update("s", "user_message_chunk", "hi"));
     forward_next(&mut chain.proxies[0]);
     assert_eq!(chain.test.editor.line(), update("s", "user_message_chunk", "hi"));
-    chain.answer(&asked, "{}");
+    chain.answer(&received, "{}");
 }
 
 /// A prompt and every other request to the agent is answered once, with an error, however long the chain
@@ -142,8 +142,8 @@ fn requests_to_a_crashed_agent_are_answered_once_with_an_error() {
         chain.await_agent_restart();
         restore_session(&mut chain, "session/load", "s");
         chain.assert_works();
-        let asked = chain.prompt("3", "s");
-        assert_eq!(chain.answer(&asked, "{}")["id"], 3);
+        let received = chain.prompt("3", "s");
+        assert_eq!(chain.answer(&received, "{}")["id"], 3);
     }
 }
 
@@ -156,13 +156,13 @@ fn a_request_of_a_crashed_agent_is_cancelled() {
         let permission = r#"{"sessionId":"s","toolCall":{},"options":[]}"#;
         chain.agent.send(&request("1", "session/request_permission", permission));
         chain.proxies.iter_mut().for_each(|proxy| drop(forward_next(proxy)));
-        let asked = chain.test.editor.message();
-        assert_eq!(asked["method"], "session/request_permission");
+        let received = chain.test.editor.message();
+        assert_eq!(received["method"], "session/request_permission");
         chain.kill_agent();
         chain.proxies.iter_mut().for_each(|proxy| drop(forward_next(proxy)));
-        assert_eq!(chain.test.editor.line(), cancel(&asked["id"].to_string()));
+        assert_eq!(chain.test.editor.line(), cancel(&received["id"].to_string()));
         let answer = r#"{"outcome":{"outcome":"cancelled"}}"#;
-        chain.test.editor.send(&result(&asked["id"].to_string(), answer));
+        chain.test.editor.send(&result(&received["id"].to_string(), answer));
         chain.proxies.iter_mut().for_each(|proxy| drop(forward_next(proxy)));
         restore_session(&mut chain, "session/load", "s");
         chain.assert_works();
@@ -196,15 +196,15 @@ fn requests_in_a_session_that_cannot_be_restored_get_an_error() {
     chain.test.editor.send(&notification("session/cancel", r#"{"sessionId":"lost"}"#));
     forward_next(&mut chain.proxies[0]);
     chain.assert_works();
-    let asked = chain.prompt("4", "kept");
-    assert_eq!(chain.answer(&asked, "{}")["id"], 4);
+    let received = chain.prompt("4", "kept");
+    assert_eq!(chain.answer(&received, "{}")["id"], 4);
     chain.new_session("new");
-    let asked = chain.prompt("5", "new");
-    assert_eq!(chain.answer(&asked, "{}")["id"], 5);
+    let received = chain.prompt("5", "new");
+    assert_eq!(chain.answer(&received, "{}")["id"], 5);
     // The editor loads the lost session, and that works.
     chain.set_up_session(&SessionRequest::existing("session/load", "lost"));
-    let asked = chain.prompt("6", "lost");
-    assert_eq!(chain.answer(&asked, "{}")["id"], 6);
+    let received = chain.prompt("6", "lost");
+    assert_eq!(chain.answer(&received, "{}")["id"], 6);
     // The next agent restores the sessions that are live now, in that order.
     chain.kill_agent();
     for session in ["kept", "new", "lost"] {
@@ -235,10 +235,10 @@ fn requests_wait_for_the_restarted_agent() {
         (chain.status()["components"][1]["queue"]["heldMessages"] == 3).then_some(())
     });
     chain.agent.send(&result(id_of(&line), "{}"));
-    let asked = chain.agent.request("session/prompt");
+    let received = chain.agent.request("session/prompt");
     assert_eq!(chain.agent.line(), notification("session/cancel", r#"{"sessionId":"s"}"#));
     let new = chain.agent.request("session/new");
-    let answer = chain.answer(&asked, r#"{"stopReason":"cancelled"}"#);
+    let answer = chain.answer(&received, r#"{"stopReason":"cancelled"}"#);
     assert_eq!((&answer["id"], &answer["result"]["stopReason"]), (&json!(1), &json!("cancelled")));
     let answer = chain.answer(&new, r#"{"sessionId":"t"}"#);
     assert_eq!((&answer["id"], &answer["result"]["sessionId"]), (&json!(2), &json!("t")));
@@ -254,8 +254,8 @@ fn an_agent_may_send_requests_while_a_session_is_restored() {
     let line = expect_restore(&mut chain, "session/load", "s", &[]);
     chain.agent.send(&request("5", "fs/read_text_file", r#"{"path":"/x"}"#));
     forward_next(&mut chain.proxies[0]);
-    let asked = chain.test.editor.message();
-    chain.test.editor.send(&result(&asked["id"].to_string(), r#"{"content":"x"}"#));
+    let received = chain.test.editor.message();
+    chain.test.editor.send(&result(&received["id"].to_string(), r#"{"content":"x"}"#));
     forward_next(&mut chain.proxies[0]);
     assert_eq!(chain.agent.line(), result("5", r#"{"content":"x"}"#));
     chain.agent.send(&result(id_of(&line), "{}"));
@@ -272,8 +272,8 @@ fn a_login_is_repeated_to_a_restarted_agent() {
         forward_next(&mut chain.proxies[0]);
         chain.test.editor.message();
         let login = r#"{"methodId":"right","_meta":{"n":1.5}}"#;
-        let asked = chain.request("2", "authenticate", login);
-        chain.answer(&asked, "{}");
+        let received = chain.request("2", "authenticate", login);
+        chain.answer(&received, "{}");
         let failed = chain.request("3", "authenticate", r#"{"methodId":"wrong"}"#);
         chain.agent.answer_error(&failed, r#"{"code":-32000,"message":"no"}"#);
         forward_next(&mut chain.proxies[0]);
@@ -298,19 +298,19 @@ fn a_login_is_repeated_to_a_restarted_agent() {
 #[test]
 fn a_login_is_not_repeated_after_a_logout() {
     let mut chain = ScriptedChain::proxy_and_agent(LOADS);
-    let asked = chain.request("1", "authenticate", r#"{"methodId":"right"}"#);
-    chain.answer(&asked, "{}");
+    let received = chain.request("1", "authenticate", r#"{"methodId":"right"}"#);
+    chain.answer(&received, "{}");
     // A logout that fails changes nothing.
     let failed = chain.request("2", "logout", "{}");
     chain.agent.answer_error(&failed, r#"{"code":-32603,"message":"no"}"#);
     forward_next(&mut chain.proxies[0]);
     chain.test.editor.message();
     chain.kill_agent();
-    let asked = chain.agent.request("authenticate");
-    chain.agent.answer(&asked, "{}");
+    let received = chain.agent.request("authenticate");
+    chain.agent.answer(&received, "{}");
     chain.assert_works();
-    let asked = chain.request("3", "logout", "{}");
-    chain.answer(&asked, "{}");
+    let received = chain.request("3", "logout", "{}");
+    chain.answer(&received, "{}");
     chain.kill_agent();
     chain.assert_works();
 }
@@ -373,12 +373,14 @@ fn a_proxy_and_the_agent_may_crash_together() {
     kill(&chain.agent);
     let answer = chain.test.editor.message();
     assert_eq!(answer["id"], 1, "{answer}");
-    assert!(answer["error"]["message"].as_str().expect("words").contains("send the request again"));
+    assert!(
+        answer["error"]["message"].as_str().expect("a message").contains("send the request again")
+    );
     chain.await_restart(0);
     chain.await_agent_restart();
     restore_session(&mut chain, "session/load", "s");
     chain.expect_replay(0, &[session]);
     chain.assert_works();
-    let asked = chain.prompt("2", "s");
-    assert_eq!(chain.answer(&asked, "{}")["id"], 2);
+    let received = chain.prompt("2", "s");
+    assert_eq!(chain.answer(&received, "{}")["id"], 2);
 }

@@ -14,17 +14,17 @@ const BARRIER: &str = "_conductor/barrier";
 /// A prompt that has reached the agent through a proxy which has crashed and been restarted since.
 fn prompt_then_restart_proxy(chain: &mut ScriptedChain) -> Value {
     let session = chain.new_session("s");
-    let asked = chain.prompt("1", "s");
+    let received = chain.prompt("1", "s");
     chain.kill_proxy(0);
     chain.expect_replay(0, &[session]);
-    asked
+    received
 }
 
 /// A proxy receives a barrier from the agent's side.
 fn expect_barrier(proxy: &mut ScriptedComponent) -> Value {
-    let asked = proxy.request("proxy/successor");
-    assert_eq!(asked["params"]["method"], BARRIER, "{asked}");
-    asked
+    let received = proxy.request("proxy/successor");
+    assert_eq!(received["params"]["method"], BARRIER, "{received}");
+    received
 }
 
 fn chunk(n: usize) -> String {
@@ -36,11 +36,11 @@ fn chunk(n: usize) -> String {
 #[test]
 fn the_answer_to_a_forwarded_request_comes_after_the_updates() {
     let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
-    let asked = prompt_then_restart_proxy(&mut chain);
+    let received = prompt_then_restart_proxy(&mut chain);
     for n in 0..20 {
         chain.agent.send(&chunk(n));
     }
-    chain.agent.answer(&asked, r#"{"stopReason":"end_turn"}"#);
+    chain.agent.answer(&received, r#"{"stopReason":"end_turn"}"#);
     for n in 20..25 {
         chain.agent.send(&chunk(n));
     }
@@ -71,12 +71,12 @@ fn the_answer_to_a_forwarded_request_comes_after_the_updates() {
 fn the_answer_to_a_forwarded_request_does_not_overtake_held_messages() {
     let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
     let session = chain.new_session("s");
-    let asked = chain.prompt("1", "s");
+    let received = chain.prompt("1", "s");
     chain.kill_proxy(0);
     for n in 0..3 {
         chain.agent.send(&chunk(n));
     }
-    chain.agent.answer(&asked, "{}");
+    chain.agent.answer(&received, "{}");
     chain.agent.send(&chunk(3));
     testkit::test_chain::wait_until("all of it waits", || {
         (chain.status()["components"][0]["queue"]["heldMessages"] == 5).then_some(())
@@ -100,9 +100,9 @@ fn the_answer_to_a_forwarded_request_does_not_overtake_held_messages() {
 #[test]
 fn a_proxy_may_refuse_the_barrier() {
     let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
-    let asked = prompt_then_restart_proxy(&mut chain);
+    let received = prompt_then_restart_proxy(&mut chain);
     chain.agent.send(&chunk(1));
-    chain.agent.answer(&asked, "{}");
+    chain.agent.answer(&received, "{}");
     forward_next(&mut chain.proxies[0]);
     let barrier = expect_barrier(&mut chain.proxies[0]);
     chain.proxies[0].answer_error(&barrier, r#"{"code":-32601,"message":"Method not found"}"#);
@@ -115,8 +115,8 @@ fn a_proxy_may_refuse_the_barrier() {
 #[test]
 fn a_proxy_that_drops_the_barrier_does_not_block_the_answer() {
     let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
-    let asked = prompt_then_restart_proxy(&mut chain);
-    chain.agent.answer(&asked, "{}");
+    let received = prompt_then_restart_proxy(&mut chain);
+    chain.agent.answer(&received, "{}");
     let barrier = expect_barrier(&mut chain.proxies[0]);
     chain.agent.send(&chunk(1));
     forward_next(&mut chain.proxies[0]);
@@ -143,10 +143,10 @@ fn an_extended_request_counts_as_forwarded() {
         chain.test.editor.send(&request("1", "session/prompt", &prompt("s")));
         chain.proxies[0].request("session/prompt");
         chain.proxies[0].send(&wrapped_request("5", "session/prompt", &params));
-        let asked = chain.agent.request("session/prompt");
+        let received = chain.agent.request("session/prompt");
         chain.kill_proxy(0);
         chain.expect_replay(0, &[]);
-        chain.agent.answer(&asked, r#"{"stopReason":"end_turn"}"#);
+        chain.agent.answer(&received, r#"{"stopReason":"end_turn"}"#);
         forward_next(&mut chain.proxies[0]);
         assert_eq!(chain.test.editor.line(), result("1", r#"{"stopReason":"end_turn"}"#));
         forward_next(&mut chain.proxies[0]);
@@ -164,7 +164,7 @@ fn a_request_that_the_proxy_changed_fails_and_is_cancelled() {
     chain.proxies[0].request("session/prompt");
     let other = r#"{"sessionId":"s","prompt":[{"type":"text","text":"ahoy"}]}"#;
     chain.proxies[0].send(&wrapped_request("5", "session/prompt", other));
-    let asked = chain.agent.request("session/prompt");
+    let received = chain.agent.request("session/prompt");
     // Another request, which is not a prompt.
     chain.test.editor.send(&request("2", "_x/ask", r#"{"n":1}"#));
     chain.proxies[0].request("_x/ask");
@@ -173,11 +173,11 @@ fn a_request_that_the_proxy_changed_fails_and_is_cancelled() {
     kill(&chain.proxies[0]);
     assert_crash(&chain.test.editor.message(), json!(1), "proxy", "SIGKILL", "restarted");
     assert_crash(&chain.test.editor.message(), json!(2), "proxy", "SIGKILL", "restarted");
-    assert_eq!(chain.agent.line(), cancel(&asked["id"].to_string()));
+    assert_eq!(chain.agent.line(), cancel(&received["id"].to_string()));
     assert_eq!(chain.agent.line(), cancel(&second["id"].to_string()));
     assert_eq!(chain.agent.line(), notification("session/cancel", r#"{"sessionId":"s"}"#));
     // The agent answers all the same. The answers are dropped.
-    chain.agent.answer(&asked, r#"{"stopReason":"cancelled"}"#);
+    chain.agent.answer(&received, r#"{"stopReason":"cancelled"}"#);
     chain.agent.answer_error(&second, r#"{"code":-32800,"message":"cancelled"}"#);
     chain.await_restart(0);
     chain.expect_replay(0, &[session]);
@@ -189,13 +189,13 @@ fn a_request_that_the_proxy_changed_fails_and_is_cancelled() {
 fn a_cancelled_request_is_not_cancelled_again() {
     let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
     let session = chain.new_session("s");
-    let asked = chain.prompt("1", "s");
+    let received = chain.prompt("1", "s");
     chain.test.editor.send(&cancel("1"));
     forward_next(&mut chain.proxies[0]);
-    assert_eq!(chain.agent.line(), cancel(&asked["id"].to_string()));
+    assert_eq!(chain.agent.line(), cancel(&received["id"].to_string()));
     chain.kill_proxy(0);
     chain.expect_replay(0, &[session]);
-    chain.agent.answer_error(&asked, r#"{"code":-32800,"message":"m"}"#);
+    chain.agent.answer_error(&received, r#"{"code":-32800,"message":"m"}"#);
     forward_next(&mut chain.proxies[0]);
     let answer = chain.test.editor.message();
     assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(1), &json!(-32800)));
@@ -208,13 +208,13 @@ fn a_cancelled_request_is_not_cancelled_again() {
 fn a_cancellation_inside_a_crashed_proxy_is_passed_on() {
     let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
     let session = chain.new_session("s");
-    let asked = chain.prompt("1", "s");
+    let received = chain.prompt("1", "s");
     chain.test.editor.send(&cancel("1"));
     assert_eq!(chain.proxies[0].message()["method"], "$/cancel_request");
     chain.kill_proxy(0);
-    assert_eq!(chain.agent.line(), cancel(&asked["id"].to_string()));
+    assert_eq!(chain.agent.line(), cancel(&received["id"].to_string()));
     chain.expect_replay(0, &[session]);
-    chain.agent.answer(&asked, r#"{"stopReason":"cancelled"}"#);
+    chain.agent.answer(&received, r#"{"stopReason":"cancelled"}"#);
     forward_next(&mut chain.proxies[0]);
     assert_eq!(chain.test.editor.line(), result("1", r#"{"stopReason":"cancelled"}"#));
 }
@@ -225,7 +225,7 @@ fn a_cancellation_inside_a_crashed_proxy_is_passed_on() {
 fn a_forwarded_request_can_be_cancelled_while_the_proxy_is_down() {
     let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
     let session = chain.new_session("s");
-    let asked = chain.prompt("1", "s");
+    let received = chain.prompt("1", "s");
     let other = chain.request("2", "_x/ask", "{}");
     chain.kill_proxy(0);
     chain.test.editor.send(&cancel("2"));
@@ -235,8 +235,8 @@ fn a_forwarded_request_can_be_cancelled_while_the_proxy_is_down() {
     forward_next(&mut chain.proxies[0]);
     assert_eq!(chain.agent.line(), notification("session/cancel", r#"{"sessionId":"s"}"#));
     chain.test.editor.send(&cancel("1"));
-    assert_eq!(chain.agent.line(), cancel(&asked["id"].to_string()));
-    chain.agent.answer(&asked, r#"{"stopReason":"cancelled"}"#);
+    assert_eq!(chain.agent.line(), cancel(&received["id"].to_string()));
+    chain.agent.answer(&received, r#"{"stopReason":"cancelled"}"#);
     forward_next(&mut chain.proxies[0]);
     assert_eq!(chain.test.editor.message()["id"], 1);
     forward_next(&mut chain.proxies[0]);
@@ -255,10 +255,10 @@ fn requests_of_the_agent_are_answered_after_the_proxy_crashed() {
     let permission = r#"{"sessionId":"s","toolCall":{},"options":[]}"#;
     chain.agent.send(&request("\"a\"", "session/request_permission", permission));
     forward_next(&mut chain.proxies[0]);
-    let asked = chain.test.editor.message();
+    let received = chain.test.editor.message();
     chain.kill_proxy(0);
     chain.test.editor.send(&notification("_x/note", "{}"));
-    chain.test.editor.send(&result(&asked["id"].to_string(), r#"{"outcome":"allow"}"#));
+    chain.test.editor.send(&result(&received["id"].to_string(), r#"{"outcome":"allow"}"#));
     chain.expect_replay(0, &[session]);
     forward_next(&mut chain.proxies[0]);
     let barrier = forward_next(&mut chain.proxies[0]);
@@ -276,15 +276,15 @@ fn a_request_of_the_agent_that_the_proxy_changed_is_cancelled_at_the_editor() {
     chain.agent.send(&request("\"a\"", "fs/read_text_file", r#"{"path":"/x"}"#));
     chain.proxies[0].request("proxy/successor");
     chain.proxies[0].send(&request("5", "fs/read_text_file", r#"{"path":"/y"}"#));
-    let asked = chain.test.editor.message();
+    let received = chain.test.editor.message();
     // A request of the proxy itself is cancelled as well.
     chain.proxies[0].send(&request("6", "_x/own", "{}"));
     let own = chain.test.editor.message();
     kill(&chain.proxies[0]);
-    assert_eq!(chain.test.editor.line(), cancel(&asked["id"].to_string()));
+    assert_eq!(chain.test.editor.line(), cancel(&received["id"].to_string()));
     assert_eq!(chain.test.editor.line(), cancel(&own["id"].to_string()));
     assert_crash(&chain.agent.message(), json!("a"), "proxy", "SIGKILL", "restarted");
-    chain.test.editor.send(&result(&asked["id"].to_string(), "{}"));
+    chain.test.editor.send(&result(&received["id"].to_string(), "{}"));
     chain.test.editor.send(&result(&own["id"].to_string(), "{}"));
     chain.await_restart(0);
     chain.expect_replay(0, &[]);
@@ -296,17 +296,17 @@ fn a_request_of_the_agent_that_the_proxy_changed_is_cancelled_at_the_editor() {
 fn a_request_that_the_proxy_answered_gets_no_second_answer() {
     let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
     let session = chain.new_session("s");
-    let asked = chain.request("1", "_x/ask", "{}");
+    let received = chain.request("1", "_x/ask", "{}");
     let own = json!({ "jsonrpc": "2.0", "id": "own c:0", "result": { "by": "proxy" } });
     // The id of the request to the proxy is one less than that of the request to the agent.
-    let number: u64 = asked["id"].as_str().unwrap()[2..].parse().unwrap();
+    let number: u64 = received["id"].as_str().unwrap()[2..].parse().unwrap();
     let mut own = own.clone();
     own["id"] = json!(format!("c:{}", number - 1));
     chain.proxies[0].send(&own.to_string());
     assert_eq!(chain.test.editor.message()["result"]["by"], "proxy");
     chain.kill_proxy(0);
-    assert_eq!(chain.agent.line(), cancel(&asked["id"].to_string()));
-    chain.agent.answer(&asked, r#"{"by":"agent"}"#);
+    assert_eq!(chain.agent.line(), cancel(&received["id"].to_string()));
+    chain.agent.answer(&received, r#"{"by":"agent"}"#);
     chain.expect_replay(0, &[session]);
     chain.assert_works();
 }
@@ -317,12 +317,12 @@ fn the_answer_arrives_after_several_proxies_crashed() {
     for order in [[0, 1], [1, 0]] {
         let mut chain = ScriptedChain::start(new_setup(), &["one", "two", "agent"], PLAIN);
         let session = chain.new_session("s");
-        let asked = chain.prompt("1", "s");
+        let received = chain.prompt("1", "s");
         for at in order {
             chain.kill_proxy(at);
         }
         chain.agent.send(&chunk(1));
-        chain.agent.answer(&asked, "{}");
+        chain.agent.answer(&received, "{}");
         for at in order {
             chain.expect_replay(at, std::slice::from_ref(&session));
         }
@@ -345,8 +345,8 @@ fn the_answer_arrives_after_several_proxies_crashed() {
 #[test]
 fn a_proxy_may_crash_while_it_holds_the_barrier() {
     let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
-    let asked = prompt_then_restart_proxy(&mut chain);
-    chain.agent.answer(&asked, "{}");
+    let received = prompt_then_restart_proxy(&mut chain);
+    chain.agent.answer(&received, "{}");
     expect_barrier(&mut chain.proxies[0]);
     chain.kill_proxy(0);
     assert_eq!(chain.test.editor.line(), result("1", "{}"));
@@ -361,12 +361,12 @@ fn the_answer_skips_a_bypassed_proxy() {
     let setup = new_setup().option(&["--on-crash", "1=bypass"]);
     let mut chain = ScriptedChain::start(setup, &["proxy", "agent"], PLAIN);
     chain.new_session("s");
-    let asked = chain.prompt("1", "s");
+    let received = chain.prompt("1", "s");
     kill(&chain.proxies[0]);
     chain.wait_for_state(1, "bypassed");
     chain.proxies.clear();
     chain.agent.send(&chunk(1));
-    chain.agent.answer(&asked, "{}");
+    chain.agent.answer(&received, "{}");
     assert_eq!(chain.test.editor.line(), chunk(1));
     assert_eq!(chain.test.editor.line(), result("1", "{}"));
     chain.assert_works();
@@ -378,10 +378,10 @@ fn a_held_answer_is_delivered_when_the_chain_ends() {
     let setup = setup_without_restarts().option(&["--grace", "0.3"]);
     let mut chain = ScriptedChain::start(setup, &["proxy", "agent"], PLAIN);
     chain.new_session("s");
-    let asked = chain.prompt("1", "s");
+    let received = chain.prompt("1", "s");
     kill(&chain.proxies[0]);
     chain.wait_for_state(1, "restarting");
-    chain.agent.answer(&asked, "{}");
+    chain.agent.answer(&received, "{}");
     testkit::test_chain::wait_until("the answer waits", || {
         (chain.status()["components"][0]["queue"]["heldMessages"] == 1).then_some(())
     });

@@ -67,19 +67,19 @@ impl ScriptedChain {
     pub fn handshake(mut chain: TestChain, names: &[&str], agent_result: &str) -> ScriptedChain {
         chain.editor.send(&request("\"init\"", "initialize", GREETING));
         let (agent, names) = names.split_last().expect("an agent");
-        let (mut proxies, mut asked) = (Vec::new(), Vec::new());
+        let (mut proxies, mut received) = (Vec::new(), Vec::new());
         for name in names {
             let mut proxy = chain.wait_for_component(name);
-            asked.push(expect_greeting(&mut proxy));
+            received.push(expect_greeting(&mut proxy));
             proxies.push(proxy);
         }
         let mut agent = chain.wait_for_component(agent);
         let line = agent.line();
         assert_eq!(line, request(id_of(&line), "initialize", GREETING));
         agent.send(&result(id_of(&line), agent_result));
-        for (proxy, asked) in proxies.iter_mut().zip(&asked).rev() {
+        for (proxy, received) in proxies.iter_mut().zip(&received).rev() {
             assert_eq!(proxy.line(), result("\"init\"", agent_result));
-            proxy.send(&result(asked, agent_result));
+            proxy.send(&result(received, agent_result));
         }
         assert_eq!(chain.editor.line(), result("\"init\"", agent_result));
         ScriptedChain { test: chain, proxies, agent, agent_result: agent_result.to_owned() }
@@ -89,19 +89,19 @@ impl ScriptedChain {
     pub fn set_up_session(&mut self, session_request: &SessionRequest) {
         let SessionRequest { method, params, result: answer } = session_request;
         self.test.editor.send(&request("\"set-up\"", method, params));
-        let mut asked = Vec::new();
+        let mut received = Vec::new();
         for proxy in &mut self.proxies {
             let line = proxy.line();
             assert_eq!(line, request(id_of(&line), method, params));
             proxy.send(&wrapped_request("\"set-up\"", method, params));
-            asked.push(id_of(&line).to_owned());
+            received.push(id_of(&line).to_owned());
         }
         let line = self.agent.line();
         assert_eq!(line, request(id_of(&line), method, params));
         self.agent.send(&result(id_of(&line), answer));
-        for (proxy, asked) in self.proxies.iter_mut().zip(&asked).rev() {
+        for (proxy, received) in self.proxies.iter_mut().zip(&received).rev() {
             assert_eq!(proxy.line(), result("\"set-up\"", answer));
-            proxy.send(&result(asked, answer));
+            proxy.send(&result(received, answer));
         }
         assert_eq!(self.test.editor.line(), result("\"set-up\"", answer));
     }
@@ -127,9 +127,9 @@ impl ScriptedChain {
     /// The conductor answers from memory what the proxy sends to its successor meanwhile.
     pub fn expect_replay(&mut self, at: usize, sessions: &[SessionRequest]) {
         let (proxy, agent_result) = (&mut self.proxies[at], &self.agent_result);
-        let asked = expect_greeting(proxy);
+        let received = expect_greeting(proxy);
         assert_eq!(proxy.line(), result("\"init\"", agent_result));
-        proxy.send(&result(&asked, agent_result));
+        proxy.send(&result(&received, agent_result));
         for session_request in sessions {
             let SessionRequest { method, params, result: answer } = session_request;
             let line = proxy.line();
@@ -158,9 +158,9 @@ impl ScriptedChain {
     pub fn request(&mut self, id: &str, method: &str, params: &str) -> Value {
         self.test.editor.send(&request(id, method, params));
         self.proxies.iter_mut().for_each(|proxy| drop(forward_next(proxy)));
-        let asked = self.agent.request(method);
-        assert_eq!(asked["params"], parse(params));
-        asked
+        let received = self.agent.request(method);
+        assert_eq!(received["params"], parse(params));
+        received
     }
 
     pub fn prompt(&mut self, id: &str, session: &str) -> Value {
@@ -168,8 +168,8 @@ impl ScriptedChain {
     }
 
     /// The agent answers a request, and each proxy passes the answer on.
-    pub fn answer(&mut self, asked: &Value, answer: &str) -> Value {
-        self.agent.answer(asked, answer);
+    pub fn answer(&mut self, received: &Value, answer: &str) -> Value {
+        self.agent.answer(received, answer);
         self.proxies.iter_mut().rev().for_each(|proxy| drop(forward_next(proxy)));
         self.test.editor.message()
     }
@@ -177,14 +177,14 @@ impl ScriptedChain {
     /// Checks that a request and its answer pass in both directions, and that no other message has arrived
     /// before them: neither at the agent, nor at a proxy, nor at the editor.
     pub fn assert_works(&mut self) {
-        let asked = self.request("\"works\"", "_x/works", r#"{"n":1}"#);
-        let answer = self.answer(&asked, r#"{"n":2}"#);
+        let received = self.request("\"works\"", "_x/works", r#"{"n":1}"#);
+        let answer = self.answer(&received, r#"{"n":2}"#);
         assert_eq!(answer, json!({ "jsonrpc": "2.0", "id": "works", "result": { "n": 2 } }));
         self.agent.send(&request("\"up\"", "_x/up", "{}"));
         self.proxies.iter_mut().rev().for_each(|proxy| drop(forward_next(proxy)));
-        let asked = self.test.editor.message();
-        assert_eq!(asked["method"], "_x/up", "{asked}");
-        self.test.editor.send(&result(&asked["id"].to_string(), "{}"));
+        let received = self.test.editor.message();
+        assert_eq!(received["method"], "_x/up", "{received}");
+        self.test.editor.send(&result(&received["id"].to_string(), "{}"));
         self.proxies.iter_mut().for_each(|proxy| drop(forward_next(proxy)));
         assert_eq!(self.agent.line(), result("\"up\"", "{}"));
     }

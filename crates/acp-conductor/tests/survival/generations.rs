@@ -27,14 +27,14 @@ fn set_up_session(
 ) {
     let SessionRequest { method, params, result: answer } = session_request;
     chain.editor.send(&request("1", method, params));
-    let asked = proxy.line();
-    assert_eq!(asked, request(id_of(&asked), method, params));
+    let received = proxy.line();
+    assert_eq!(received, request(id_of(&received), method, params));
     proxy.send(&proxy.generation.sent("\"own\"", method, params));
     let at_agent = agent.line();
     assert_eq!(at_agent, request(id_of(&at_agent), method, params));
     agent.send(&result(id_of(&at_agent), answer));
     assert_eq!(proxy.line(), result("\"own\"", answer));
-    proxy.send(&result(id_of(&asked), answer));
+    proxy.send(&result(id_of(&received), answer));
     assert_eq!(chain.editor.line(), result("1", answer));
 }
 
@@ -66,11 +66,11 @@ fn accept_and_expect_replay(
     proxy.forward_greeting(greeting);
     proxy.accept_greeting(greeting);
     let SessionRequest { method, params, result: answer } = session_request;
-    let asked = proxy.line();
-    assert_eq!(asked, request(id_of(&asked), method, params));
+    let received = proxy.line();
+    assert_eq!(received, request(id_of(&received), method, params));
     proxy.send(&generation.sent("\"own\"", method, params));
     assert_eq!(proxy.line(), result("\"own\"", answer));
-    proxy.send(&result(id_of(&asked), answer));
+    proxy.send(&result(id_of(&received), answer));
 }
 
 /// Holds for every generation, whether the dialect was probed or pinned.
@@ -216,18 +216,18 @@ fn check_restart_with_a_new_relay(setup: TestChainBuilder, unknown: &[&str]) {
     }
     let proxy_request = greet_scp_proxy(&mut proxy);
     let mut agent = chain.wait_for_component("agent");
-    let asked = agent.request("initialize");
-    agent.answer(&asked, GREETED);
+    let received = agent.request("initialize");
+    agent.answer(&received, GREETED);
     finish_scp_handshake(&mut proxy, &proxy_request);
     assert_eq!(chain.editor.message()["id"], 1);
     let SessionRequest { method, params, result: answer } = SessionRequest::new("s");
     chain.editor.send(&request("1", method, &params));
-    let asked = proxy.line();
+    let received = proxy.line();
     proxy.child().send(&request("1", method, &params));
     let at_agent = agent.line();
     agent.send(&result(id_of(&at_agent), &answer));
     assert_eq!(proxy.child().line(), result("1", &answer));
-    proxy.send(&result(id_of(&asked), &answer));
+    proxy.send(&result(id_of(&received), &answer));
     assert_eq!(chain.editor.line(), result("1", &answer));
 
     for _ in 0..2 {
@@ -235,15 +235,15 @@ fn check_restart_with_a_new_relay(setup: TestChainBuilder, unknown: &[&str]) {
         proxy = chain.wait_for_component("walkthrough");
         let proxy_request = greet_scp_proxy(&mut proxy);
         finish_scp_handshake(&mut proxy, &proxy_request);
-        let asked = proxy.line();
-        assert_eq!(asked, request(id_of(&asked), method, &params));
+        let received = proxy.line();
+        assert_eq!(received, request(id_of(&received), method, &params));
         proxy.child().send(&request("1", method, &params));
         assert_eq!(proxy.child().line(), result("1", &answer));
-        proxy.send(&result(id_of(&asked), &answer));
+        proxy.send(&result(id_of(&received), &answer));
         // The proxy is live, and messages pass both ways.
         chain.editor.send(&request("2", "session/prompt", "{}"));
-        let asked = proxy.line();
-        assert_eq!(asked, request(id_of(&asked), "session/prompt", "{}"));
+        let received = proxy.line();
+        assert_eq!(received, request(id_of(&received), "session/prompt", "{}"));
         proxy.child().send(&request("2", "session/prompt", "{}"));
         let at_agent = agent.line();
         assert_eq!(at_agent, request(id_of(&at_agent), "session/prompt", "{}"));
@@ -253,7 +253,7 @@ fn check_restart_with_a_new_relay(setup: TestChainBuilder, unknown: &[&str]) {
         assert_eq!(chain.editor.line(), notification("session/update", "{}"));
         agent.send(&result(id_of(&at_agent), "{}"));
         assert_eq!(proxy.child().line(), result("2", "{}"));
-        proxy.send(&result(id_of(&asked), "{}"));
+        proxy.send(&result(id_of(&received), "{}"));
         assert_eq!(chain.editor.line(), result("2", "{}"));
     }
 }
@@ -267,8 +267,8 @@ fn an_scp_proxy_that_lost_its_relay_is_replaced() {
     let mut proxy = chain.wait_for_component("walkthrough");
     let proxy_request = greet_scp_proxy(&mut proxy);
     let mut agent = chain.wait_for_component("agent");
-    let asked = agent.request("initialize");
-    agent.answer(&asked, GREETED);
+    let received = agent.request("initialize");
+    agent.answer(&received, GREETED);
     finish_scp_handshake(&mut proxy, &proxy_request);
     assert_eq!(chain.editor.message()["id"], 1);
     chain.editor.send(&request("1", "session/prompt", "{}"));

@@ -222,9 +222,9 @@ fn status_after_handshake(setup: TestChainBuilder, inner: &Value, result: &str) 
     let mut chain = setup.run("agent", &components);
     chain.editor.send(&request("1", "initialize", crate::chain::GREETING));
     let mut agent = chain.wait_for_component("agent");
-    let asked = agent.request("initialize");
-    assert!(!asked.to_string().contains("guards"), "{asked}");
-    agent.answer(&asked, result);
+    let received = agent.request("initialize");
+    assert!(!received.to_string().contains("guards"), "{received}");
+    agent.answer(&received, result);
     let answer = chain.editor.line();
     assert!(answer.contains("\"result\""), "{answer}");
     let component = wait_until("the chain is up", || {
@@ -296,8 +296,8 @@ fn a_proxy_that_drops_meta_does_not_hide_the_guard() {
             &json!({ "method": "initialize", "params": greeting["params"] }).to_string(),
         ));
         let mut agent = chain.wait_for_component("agent");
-        let asked = agent.request("initialize");
-        agent.answer(&asked, &with_meta(meta));
+        let received_request = agent.request("initialize");
+        agent.answer(&received_request, &with_meta(meta));
         let received = guard.message();
         assert_eq!(received["id"], 9, "{received}");
         assert!(!received.to_string().contains("guards"), "{received}");
@@ -318,8 +318,8 @@ fn an_agent_whose_answer_is_no_object_is_refused_behind_a_guard() {
         let mut chain = setup.run("agent", &components);
         chain.editor.send(&request("1", "initialize", crate::chain::GREETING));
         let mut agent = chain.wait_for_component("agent");
-        let asked = agent.request("initialize");
-        agent.answer(&asked, result);
+        let received = agent.request("initialize");
+        agent.answer(&received, result);
         let answer = chain.editor.message();
         let why = answer["error"]["message"].as_str().unwrap_or_default();
         assert!(why.contains("'agent'") && why.contains("not a JSON object"), "{answer}");

@@ -23,6 +23,7 @@ mod mcp_chain;
 mod nested;
 mod notices;
 mod policies;
+mod policy_options;
 mod proxies;
 #[path = "../generations/scripted_proxy.rs"]
 #[allow(dead_code)] // shared with the tests of generations
@@ -35,7 +36,7 @@ mod watchdog;
 use testkit::test_chain::{TestChain, TestChainBuilder};
 
 /// Restarts happen without a delay and notices are off, so the editor receives nothing but the agent's
-/// messages. The tests in `notices` cover what the user is told.
+/// messages. The tests in `notices` cover what the user sees.
 fn new_setup() -> TestChainBuilder {
     setup_with_notices().option(&["--notices", "off"])
 }

@@ -83,16 +83,16 @@ fn an_outer_chain_survives_a_crash_of_the_inner_chain() {
             chain.proxies[at].send(&result(&id, PLAIN));
         }
         let SessionRequest { method, params, result: answer } = &session;
-        let mut asked = Vec::new();
+        let mut received = Vec::new();
         for at in [1, 2] {
             let line = chain.proxies[at].line();
             assert_eq!(line, request(id_of(&line), method, params));
             chain.proxies[at].send(&wrapped_request("\"again\"", method, params));
-            asked.push(id_of(&line).to_owned());
+            received.push(id_of(&line).to_owned());
         }
         for at in [2, 1] {
             assert_eq!(chain.proxies[at].line(), result("\"again\"", answer));
-            chain.proxies[at].send(&result(&asked[at - 1], answer));
+            chain.proxies[at].send(&result(&received[at - 1], answer));
         }
         chain.assert_works();
     }
@@ -109,7 +109,7 @@ fn notices_of_an_inner_chain_reach_the_editor() {
     let chain = setup.run("agent", &components);
     let mut chain = ScriptedChain::handshake(chain, &["outer", "inner", "agent"], PLAIN);
     chain.new_session("s");
-    let asked = chain.prompt("1", "s");
+    let received = chain.prompt("1", "s");
     kill(&chain.proxies[1]);
     chain.proxies.remove(1);
     let notice = forward_next(&mut chain.proxies[0]);
@@ -117,7 +117,7 @@ fn notices_of_an_inner_chain_reach_the_editor() {
     let notice = chain.test.editor.message();
     let text = notice["params"]["update"]["content"]["text"].as_str().expect("text");
     assert!(text.contains("proxy 'inner' crashed") && text.contains("bypassed"), "{text}");
-    assert_eq!(chain.answer(&asked, "{}")["id"], 1);
+    assert_eq!(chain.answer(&received, "{}")["id"], 1);
     chain.assert_works();
 }
 
@@ -134,8 +134,8 @@ fn a_chain_that_is_an_agent_survives_a_crash_of_its_agent() {
     let mut chain = ScriptedChain::handshake(chain, &["a", "b", "agent"], LOADS);
     let session = chain.new_session("s");
     chain.kill_agent();
-    let asked = chain.agent.request("session/load");
-    chain.agent.answer(&asked, "{}");
+    let received = chain.agent.request("session/load");
+    chain.agent.answer(&received, "{}");
     chain.assert_works();
     // The outer chain survives a crash of the inner one, which loads its session again.
     let inner = chain.status()["components"][1]["pid"].as_i64().expect("a process");
@@ -147,10 +147,10 @@ fn a_chain_that_is_an_agent_survives_a_crash_of_its_agent() {
     assert_eq!(chain.proxies[1].line(), result("\"init\"", LOADS));
     chain.proxies[1].send(&result(&id, LOADS));
     forward_next(&mut chain.proxies[1]);
-    let asked = chain.agent.request("session/load");
-    assert_eq!(asked["params"]["sessionId"], "s");
-    assert_eq!(asked["params"]["cwd"], testkit::test_chain::parse(&session.params)["cwd"]);
-    chain.agent.answer(&asked, "{}");
+    let received = chain.agent.request("session/load");
+    assert_eq!(received["params"]["sessionId"], "s");
+    assert_eq!(received["params"]["cwd"], testkit::test_chain::parse(&session.params)["cwd"]);
+    chain.agent.answer(&received, "{}");
     forward_next(&mut chain.proxies[1]);
     chain.assert_works();
 }
@@ -258,12 +258,12 @@ fn a_chain_with_built_in_components_survives_a_crash_of_the_agent() {
     let mut chain = ScriptedChain::handshake(chain, &["agent"], LOADS);
     chain.new_session("s");
     chain.kill_agent();
-    let asked = chain.agent.request("session/load");
-    chain.agent.answer(&asked, "{}");
+    let received = chain.agent.request("session/load");
+    chain.agent.answer(&received, "{}");
     chain.test.editor.send(&request("1", "session/prompt", &crate::chain::prompt("s")));
-    let asked = chain.agent.request("session/prompt");
-    assert_eq!(asked["params"]["prompt"][0]["text"], "one", "{asked}");
-    chain.agent.answer(&asked, "{}");
+    let received = chain.agent.request("session/prompt");
+    assert_eq!(received["params"]["prompt"][0]["text"], "one", "{received}");
+    chain.agent.answer(&received, "{}");
     assert_eq!(chain.test.editor.message()["id"], 1);
     wait_until("both are live", || {
         let status = chain.status();

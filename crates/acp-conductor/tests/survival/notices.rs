@@ -37,8 +37,8 @@ fn expect_notice(chain: &mut ScriptedChain, session: &str, text: &str) {
 fn a_notice_comes_at_once_in_a_busy_session_and_with_the_next_prompt_elsewhere() {
     let mut chain = ScriptedChain::start(setup_with_notices(), &["proxy", "agent"], PLAIN);
     let sessions = ["busy", "idle", "done"].map(|name| chain.new_session(name));
-    let asked = chain.prompt("0", "done");
-    chain.answer(&asked, "{}");
+    let received = chain.prompt("0", "done");
+    chain.answer(&received, "{}");
     chain.test.editor.send(&request("1", "session/prompt", &prompt("busy")));
     chain.proxies[0].request("session/prompt");
     chain.kill_proxy(0);
@@ -50,18 +50,18 @@ fn a_notice_comes_at_once_in_a_busy_session_and_with_the_next_prompt_elsewhere()
         chain.test.editor.send(&request("2", "session/prompt", &prompt(session)));
         expect_notice(&mut chain, session, KILLED);
         forward_next(&mut chain.proxies[0]);
-        let asked = chain.agent.request("session/prompt");
-        assert_eq!(chain.answer(&asked, "{}")["id"], 2);
+        let received = chain.agent.request("session/prompt");
+        assert_eq!(chain.answer(&received, "{}")["id"], 2);
     }
     // Each session receives it once.
     for session in ["busy", "idle", "done"] {
-        let asked = chain.prompt("3", session);
-        assert_eq!(chain.answer(&asked, "{}")["id"], 3);
+        let received = chain.prompt("3", session);
+        assert_eq!(chain.answer(&received, "{}")["id"], 3);
     }
     // A session that begins later receives none.
     chain.new_session("new");
-    let asked = chain.prompt("4", "new");
-    assert_eq!(chain.answer(&asked, "{}")["id"], 4);
+    let received = chain.prompt("4", "new");
+    assert_eq!(chain.answer(&received, "{}")["id"], 4);
 }
 
 /// A component that hangs has failed, but has not crashed.
@@ -88,12 +88,12 @@ fn a_component_that_hangs_is_reported_as_failed_not_crashed() {
 fn a_notice_comes_even_if_no_answer_is_lost() {
     let mut chain = ScriptedChain::start(setup_with_notices(), &["proxy", "agent"], PLAIN);
     let session = chain.new_session("s");
-    let asked = chain.prompt("1", "s");
+    let received = chain.prompt("1", "s");
     chain.kill_proxy(0);
     expect_notice(&mut chain, "s", KILLED);
     chain.expect_replay(0, &[session]);
     chain.agent.send(&update("s", "agent_message_chunk", "x"));
-    chain.agent.answer(&asked, "{}");
+    chain.agent.answer(&received, "{}");
     forward_next(&mut chain.proxies[0]);
     forward_next(&mut chain.proxies[0]);
     assert_eq!(chain.test.editor.line(), update("s", "agent_message_chunk", "x"));
@@ -107,7 +107,7 @@ fn each_crash_and_the_bypass_are_reported_once() {
     let setup = setup_with_notices().option(&["--restarts", "2/600"]);
     let mut chain = ScriptedChain::start(setup, &["proxy", "agent"], PLAIN);
     let session = chain.new_session("s");
-    let asked = chain.prompt("1", "s");
+    let received = chain.prompt("1", "s");
     chain.kill_proxy(0);
     expect_notice(&mut chain, "s", KILLED);
     // It crashes before it is live.
@@ -123,7 +123,7 @@ fn each_crash_and_the_bypass_are_reported_once() {
     );
     assert_crash(&chain.test.editor.message(), json!(2), "proxy", "status 3", "bypassed");
     chain.proxies.clear();
-    assert_eq!(chain.answer(&asked, "{}")["id"], 1);
+    assert_eq!(chain.answer(&received, "{}")["id"], 1);
     chain.assert_works();
 }
 
@@ -133,12 +133,12 @@ fn chain_with_open_prompt(options: &[&str], offer: &str) -> (TestChain, Scripted
     let greeting = format!(r#"{{"protocolVersion":1,{offer}}}"#);
     chain.editor.send(&request("0", "initialize", &greeting));
     let mut agent = chain.wait_for_component("agent");
-    let asked = agent.request("initialize");
-    agent.answer(&asked, LOADS);
+    let received = agent.request("initialize");
+    agent.answer(&received, LOADS);
     chain.editor.line();
     chain.editor.send(&request("0", "session/new", &SessionRequest::new("s").params));
-    let asked = agent.request("session/new");
-    agent.answer(&asked, r#"{"sessionId":"s"}"#);
+    let received = agent.request("session/new");
+    agent.answer(&received, r#"{"sessionId":"s"}"#);
     chain.editor.line();
     chain.editor.send(&request("1", "session/prompt", &prompt("s")));
     agent.request("session/prompt");
@@ -181,13 +181,13 @@ fn there_are_no_notices_when_they_are_off() {
     kill(&agent);
     assert_crash(&chain.editor.message(), json!(1), "agent", "SIGKILL", "restarted");
     let mut agent = chain.wait_for_component("agent");
-    let asked = agent.request("initialize");
-    agent.answer(&asked, LOADS);
-    let asked = agent.request("session/load");
-    agent.answer(&asked, "{}");
+    let received = agent.request("initialize");
+    agent.answer(&received, LOADS);
+    let received = agent.request("session/load");
+    agent.answer(&received, "{}");
     chain.editor.send(&request("2", "session/prompt", &prompt("s")));
-    let asked = agent.request("session/prompt");
-    agent.answer(&asked, "{}");
+    let received = agent.request("session/prompt");
+    agent.answer(&received, "{}");
     assert_eq!(chain.editor.message()["id"], 2);
 }
 

@@ -70,12 +70,12 @@ fn a_proxy_that_changes_set_up_requests_receives_the_originals_again() {
         (r#"{"cwd":"/a","mcpServers":[]}"#, r#"{"cwd":"/b","mcpServers":[],"n":1.10}"#);
     let (inner, outer) = (r#"{"sessionId":"inner","n":1e400}"#, r#"{"sessionId":"outer"}"#);
     chain.test.editor.send(&request("1", "session/new", theirs));
-    let asked = chain.proxies[0].request("session/new");
+    let received = chain.proxies[0].request("session/new");
     chain.proxies[0].send(&wrapped_request("1", "session/new", ours));
     let at_agent = chain.agent.request("session/new");
     chain.agent.answer(&at_agent, inner);
     assert_eq!(chain.proxies[0].line(), result("1", inner));
-    chain.proxies[0].answer(&asked, outer);
+    chain.proxies[0].answer(&received, outer);
     assert_eq!(chain.test.editor.line(), result("1", outer));
 
     chain.kill_proxy(0);
@@ -91,8 +91,8 @@ fn a_proxy_that_changes_set_up_requests_receives_the_originals_again() {
     chain.assert_works();
     // The proxy closes the session that the editor knows under the proxy's name for it.
     chain.test.editor.send(&request("1", "session/close", r#"{"sessionId":"outer"}"#));
-    let asked = chain.proxies[0].request("session/close");
-    chain.proxies[0].answer(&asked, "{}");
+    let received = chain.proxies[0].request("session/close");
+    chain.proxies[0].answer(&received, "{}");
     assert_eq!(chain.test.editor.line(), result("1", "{}"));
     chain.kill_proxy(0);
     chain.expect_replay(0, &[]);
@@ -105,8 +105,8 @@ fn a_session_that_the_old_proxy_did_not_request_goes_to_the_agent() {
     let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
     let params = r#"{"cwd":"/a","mcpServers":[]}"#;
     chain.test.editor.send(&request("1", "session/new", params));
-    let asked = chain.proxies[0].request("session/new");
-    chain.proxies[0].answer(&asked, r#"{"sessionId":"own"}"#);
+    let received = chain.proxies[0].request("session/new");
+    chain.proxies[0].answer(&received, r#"{"sessionId":"own"}"#);
     assert_eq!(chain.test.editor.line(), result("1", r#"{"sessionId":"own"}"#));
     chain.kill_proxy(0);
     let proxy = &mut chain.proxies[0];
@@ -160,8 +160,8 @@ fn a_proxy_may_send_requests_during_session_replay() {
     assert_eq!(line, request(id_of(&line), "session/new", &session.params));
     chain.test.editor.send(&notification("_x/later", "{}"));
     proxy.send(&request("5", "fs/read_text_file", r#"{"path":"/x"}"#));
-    let asked = chain.test.editor.message();
-    assert_eq!(asked["method"], "fs/read_text_file", "{asked}");
+    let received = chain.test.editor.message();
+    assert_eq!(received["method"], "fs/read_text_file", "{received}");
     proxy.send(&notification("session/update", r#"{"sessionId":"s"}"#));
     assert_eq!(chain.test.editor.message()["method"], "session/update");
     proxy.send(&wrapped_request("6", "_x/ask", "{}"));
@@ -171,7 +171,7 @@ fn a_proxy_may_send_requests_during_session_replay() {
     chain.agent.answer(&at_agent, r#"{"by":"agent"}"#);
     assert_eq!(proxy.line(), result("6", r#"{"by":"agent"}"#));
     // An answer does not overtake what its sender sent before.
-    chain.test.editor.send(&result(&asked["id"].to_string(), r#"{"by":"editor"}"#));
+    chain.test.editor.send(&result(&received["id"].to_string(), r#"{"by":"editor"}"#));
     assert_eq!(proxy.line(), notification("_x/later", "{}"));
     assert_eq!(proxy.line(), result("5", r#"{"by":"editor"}"#));
     proxy.send(&result(id_of(&line), &session.result));
@@ -197,8 +197,8 @@ fn a_restarted_proxy_gets_its_answer_behind_a_long_queue() {
     let id = expect_greeting(proxy);
     proxy.line();
     proxy.send(&result(&id, PLAIN));
-    let asked = proxy.line();
-    assert_eq!(asked, request(id_of(&asked), "session/new", &session.params));
+    let received = proxy.line();
+    assert_eq!(received, request(id_of(&received), "session/new", &session.params));
     proxy.send(&wrapped_request("6", "_x/ask", "{}"));
     let at_agent = chain.agent.request("_x/ask");
     chain.agent.answer(&at_agent, r#"{"by":"agent"}"#);
@@ -209,7 +209,7 @@ fn a_restarted_proxy_gets_its_answer_behind_a_long_queue() {
         assert!(message["params"]["params"] == expected["params"], "line {n}");
     }
     assert_eq!(proxy.line(), result("6", r#"{"by":"agent"}"#));
-    proxy.send(&result(id_of(&asked), &session.result));
+    proxy.send(&result(id_of(&received), &session.result));
     chain.assert_works();
     assert!(!chain.test.has_started("proxy"));
 }
@@ -285,8 +285,8 @@ fn only_messages_to_the_proxy_that_is_down_wait() {
     let mut chain = ScriptedChain::start(new_setup(), &["one", "two", "three", "agent"], PLAIN);
     chain.kill_proxy(1);
     chain.test.editor.send(&request("1", "_x/ask", "{}"));
-    let asked = chain.proxies[0].request("_x/ask");
-    chain.proxies[0].answer(&asked, "{}");
+    let received = chain.proxies[0].request("_x/ask");
+    chain.proxies[0].answer(&received, "{}");
     assert_eq!(chain.test.editor.line(), result("1", "{}"));
     chain.agent.send(&notification("_x/note", "{}"));
     assert_eq!(chain.proxies[2].line(), wrapped_notification("_x/note", "{}"));
@@ -385,16 +385,16 @@ fn a_set_up_request_inside_a_crashed_proxy_fails_and_its_session_is_closed() {
     for answered_late in [true, false] {
         let mut chain = ScriptedChain::proxy_and_agent(PLAIN);
         let SessionRequest { method, params, .. } = SessionRequest::new("s");
-        let asked = chain.request("1", method, &params);
+        let received = chain.request("1", method, &params);
         if !answered_late {
-            chain.agent.answer(&asked, r#"{"sessionId":"s"}"#);
+            chain.agent.answer(&received, r#"{"sessionId":"s"}"#);
             assert_eq!(chain.proxies[0].message()["result"]["sessionId"], "s");
         }
         chain.kill_proxy(0);
         assert_crash(&chain.test.editor.message(), json!(1), "proxy", "SIGKILL", "restarted");
         if answered_late {
-            assert_eq!(chain.agent.line(), cancel(&asked["id"].to_string()));
-            chain.agent.answer(&asked, r#"{"sessionId":"s"}"#);
+            assert_eq!(chain.agent.line(), cancel(&received["id"].to_string()));
+            chain.agent.answer(&received, r#"{"sessionId":"s"}"#);
         }
         let closed = chain.agent.request("session/close");
         assert_eq!(closed["params"]["sessionId"], "s", "{closed}");
@@ -416,22 +416,22 @@ fn a_live_session_survives_a_proxy_crash_while_it_is_loaded_again() {
         let mut chain = ScriptedChain::proxy_and_agent(LOADS);
         let session = chain.new_session("s");
         let SessionRequest { method, params, .. } = SessionRequest::existing("session/load", "s");
-        let asked = chain.request("1", method, &params);
+        let received = chain.request("1", method, &params);
         if !answered_late {
-            chain.agent.answer(&asked, "{}");
+            chain.agent.answer(&received, "{}");
             assert!(chain.proxies[0].message()["result"].is_object());
         }
         chain.kill_proxy(0);
         assert_crash(&chain.test.editor.message(), json!(1), "proxy", "SIGKILL", "restarted");
         if answered_late {
-            assert_eq!(chain.agent.line(), cancel(&asked["id"].to_string()));
-            chain.agent.answer(&asked, "{}");
+            assert_eq!(chain.agent.line(), cancel(&received["id"].to_string()));
+            chain.agent.answer(&received, "{}");
         }
         chain.expect_replay(0, &[session]);
         chain.assert_works();
         // Also before the next prompt.
         for prompted in [false, true] {
-            let asked = prompted.then(|| chain.prompt("2", "s"));
+            let received = prompted.then(|| chain.prompt("2", "s"));
             chain.agent.send(&update("s", "agent_message_chunk", "x"));
             forward_next(&mut chain.proxies[0]);
             let shown = chain.test.editor.message();
@@ -444,8 +444,8 @@ fn a_live_session_survives_a_proxy_crash_while_it_is_loaded_again() {
             chain.test.editor.send(&result(&shown["id"].to_string(), "{}"));
             forward_next(&mut chain.proxies[0]);
             assert_eq!(chain.agent.line(), result("\"a\"", "{}"));
-            if let Some(asked) = asked {
-                assert_eq!(chain.answer(&asked, "{}")["id"], 2);
+            if let Some(received) = received {
+                assert_eq!(chain.answer(&received, "{}")["id"], 2);
             }
         }
     }
@@ -481,9 +481,9 @@ fn a_turn_can_be_cancelled_while_its_prompt_waits() {
     chain.expect_replay(0, &[session]);
     forward_next(&mut chain.proxies[0]);
     forward_next(&mut chain.proxies[0]);
-    let asked = chain.agent.request("session/prompt");
+    let received = chain.agent.request("session/prompt");
     assert_eq!(chain.agent.line(), notification("session/cancel", r#"{"sessionId":"s"}"#));
-    let answer = chain.answer(&asked, r#"{"stopReason":"cancelled"}"#);
+    let answer = chain.answer(&received, r#"{"stopReason":"cancelled"}"#);
     assert_eq!(answer["result"]["stopReason"], "cancelled", "{answer}");
 }
 
@@ -533,11 +533,11 @@ fn a_loaded_session_is_not_loaded_a_second_time() {
     let loaded = SessionRequest::existing("session/load", "old");
     chain.test.editor.send(&request("1", loaded.method, &loaded.params));
     forward_next(&mut chain.proxies[0]);
-    let asked = chain.agent.request("session/load");
+    let received = chain.agent.request("session/load");
     chain.agent.send(&notification("session/update", r#"{"sessionId":"old","n":1}"#));
     forward_next(&mut chain.proxies[0]);
     assert_eq!(chain.test.editor.message()["method"], "session/update");
-    chain.answer(&asked, &loaded.result);
+    chain.answer(&received, &loaded.result);
     chain.kill_proxy(0);
     chain.expect_replay(0, &[loaded]);
     chain.assert_works();

@@ -38,14 +38,14 @@ fn expect_replay(chain: &mut McpChain, servers: &[&str]) {
     let answer = proxy.message();
     assert_eq!(answer["id"], "init", "{answer}");
     proxy.send(&result(id_of(&line), &answer["result"].to_string()));
-    let asked = proxy.request("session/new");
-    let mut params = asked["params"].clone();
+    let received = proxy.request("session/new");
+    let mut params = received["params"].clone();
     let list = params["mcpServers"].as_array_mut().expect("a list");
     list.extend(servers.iter().map(|it| parse(it)));
     proxy.forward("set-up", "session/new", &params.to_string());
     let answer = proxy.message();
     assert_eq!((&answer["id"], &answer["result"]["sessionId"]), (&json!("set-up"), &json!("S")));
-    proxy.answer(&asked, &answer["result"].to_string());
+    proxy.answer(&received, &answer["result"].to_string());
 }
 
 /// The conductor connects to the restarted provider (M3) and repeats the client's handshake.
@@ -122,7 +122,7 @@ fn a_server_that_is_no_longer_declared_is_closed() {
         expect_replay(&mut chain, &[]);
         assert_server_closed(&entry, client);
         chain.test.editor.send(&notification("_x/mark", "{}"));
-        // The provider may learn that a client has left, but not by a connection id of its predecessor.
+        // The provider may learn that a client has disconnected, but not by a connection id of its predecessor.
         let mut message = receive(chain.provider());
         if message["method"] == "_mcp/disconnect" {
             assert_ne!(message["params"]["connectionId"], "C", "{message}");
@@ -184,10 +184,10 @@ fn a_native_agent_without_connections_keeps_its_server_id() {
     let mut own = json!("U");
     for n in 1..=2 {
         call_tool(&mut chain.agent, "1", &server, "tools/call");
-        let asked = receive(chain.provider());
-        assert_eq!(asked["method"], "mcp/message", "{asked}");
-        assert_eq!(asked["params"]["serverId"], own, "{asked}");
-        reply(chain.provider(), &asked["id"], r#"{"result":{"content":[]}}"#);
+        let received = receive(chain.provider());
+        assert_eq!(received["method"], "mcp/message", "{received}");
+        assert_eq!(received["params"]["serverId"], own, "{received}");
+        reply(chain.provider(), &received["id"], r#"{"result":{"content":[]}}"#);
         let answer = chain.agent.message();
         assert_eq!(
             (&answer["id"], &answer["result"]["result"]),
@@ -201,8 +201,8 @@ fn a_native_agent_without_connections_keeps_its_server_id() {
         assert_crashed(&chain.agent.message(), json!(2));
     }
     call_tool(&mut chain.agent, "3", &server, "tools/call");
-    let asked = receive(chain.provider());
-    assert_eq!(asked["params"]["serverId"], "U2", "{asked}");
+    let received = receive(chain.provider());
+    assert_eq!(received["params"]["serverId"], "U2", "{received}");
     chain.assert_editor_received_nothing();
 }
 
@@ -306,9 +306,9 @@ fn a_provider_that_crashes_on_its_greetings_is_probed_again_and_keeps_its_tools(
     chain.proxies[0] = proxy;
     expect_replay(&mut chain, &[&m7("tools", "V")]);
     call_tool(&mut chain.agent, "1", &entry["serverId"], "tools/call");
-    let asked = receive(chain.provider());
-    assert_eq!(asked["params"]["serverId"], "V", "{asked}");
-    reply(chain.provider(), &asked["id"], r#"{"result":{"content":[]}}"#);
+    let received = receive(chain.provider());
+    assert_eq!(received["params"]["serverId"], "V", "{received}");
+    reply(chain.provider(), &received["id"], r#"{"result":{"content":[]}}"#);
     let answer = chain.agent.message();
     assert_eq!((&answer["id"], &answer["result"]["result"]["content"]), (&json!(1), &json!([])));
     let component = status(&chain.test)["components"][0].take();
@@ -336,8 +336,8 @@ fn a_restarted_agent_connects_again() {
         let call = receive(chain.provider());
         kill(&chain.agent);
         chain.agent = chain.test.wait_for_component("agent");
-        let asked = chain.agent.request("initialize");
-        chain.agent.answer(&asked, loads);
+        let received = chain.agent.request("initialize");
+        chain.agent.answer(&received, loads);
         let load = chain.agent.request("session/load");
         assert_eq!(load["params"]["sessionId"], "S", "{load}");
         let again = load["params"]["mcpServers"][0].clone();
@@ -425,11 +425,11 @@ fn a_proxy_between_the_agent_and_the_provider_is_replaced() {
     proxy.forward("init", "initialize", GREETING);
     let answer = proxy.message();
     proxy.send(&result(id_of(&line), &answer["result"].to_string()));
-    let asked = proxy.request("session/new");
-    assert_eq!(asked["params"]["mcpServers"].as_array().map(Vec::len), Some(1), "{asked}");
-    proxy.send(&wrapped_request("1", "session/new", &asked["params"].to_string()));
+    let received = proxy.request("session/new");
+    assert_eq!(received["params"]["mcpServers"].as_array().map(Vec::len), Some(1), "{received}");
+    proxy.send(&wrapped_request("1", "session/new", &received["params"].to_string()));
     let answer = proxy.message();
-    proxy.answer(&asked, &answer["result"].to_string());
+    proxy.answer(&received, &answer["result"].to_string());
     // The call that was passed on is answered after a barrier. Later calls pass as before.
     reply(&mut chain.proxies[0], &passed, r#"{"content":["passed"]}"#);
     forward_next(&mut chain);

@@ -20,8 +20,8 @@ fn state(session: &str, state: &str) -> String {
 
 /// The agent accepts a prompt and reports that it is running.
 fn begin_turn(chain: &mut ScriptedChain) {
-    let asked = chain.prompt("1", "s");
-    let accepted = chain.answer(&asked, r#"{"messageId":"m"}"#);
+    let received = chain.prompt("1", "s");
+    let accepted = chain.answer(&received, r#"{"messageId":"m"}"#);
     assert_eq!(accepted["result"]["messageId"], "m");
     chain.agent.send(&state("s", r#""running""#));
     chain.proxies.iter_mut().rev().for_each(|proxy| drop(forward_next(proxy)));
@@ -40,11 +40,11 @@ fn assert_failed(update: &Value, cause: &str) {
 fn assert_agent_restarted(chain: &mut ScriptedChain) {
     let name = chain.agent.name.clone();
     chain.agent = chain.test.wait_for_component(&name);
-    let asked = chain.agent.request("initialize");
+    let received = chain.agent.request("initialize");
     let agent_result = chain.agent_result.clone();
-    chain.agent.answer(&asked, &agent_result);
-    let asked = chain.agent.request("session/resume");
-    chain.agent.answer(&asked, "{}");
+    chain.agent.answer(&received, &agent_result);
+    let received = chain.agent.request("session/resume");
+    chain.agent.answer(&received, "{}");
     chain.assert_works();
 }
 
@@ -124,16 +124,16 @@ fn sparkle_does_not_wait_for_a_crashed_agent() {
     };
     ask(&mut chain, 1, "initialize", r#"{"protocolVersion":2}"#);
     let mut agent = chain.wait_for_component("agent");
-    let asked = agent.request("initialize");
-    agent.answer(&asked, VERSION_2);
+    let received = agent.request("initialize");
+    agent.answer(&received, VERSION_2);
     chain.editor.message();
     ask(&mut chain, 2, "session/new", r#"{"cwd":"/","mcpServers":[]}"#);
-    let asked = agent.request("session/new");
-    agent.answer(&asked, r#"{"sessionId":"s"}"#);
+    let received = agent.request("session/new");
+    agent.answer(&received, r#"{"sessionId":"s"}"#);
     chain.editor.message();
     ask(&mut chain, 3, "session/prompt", &prompt("s"));
-    let asked = agent.request("session/prompt");
-    agent.send(&result(&asked["id"].to_string(), r#"{"messageId":"m"}"#));
+    let received = agent.request("session/prompt");
+    agent.send(&result(&received["id"].to_string(), r#"{"messageId":"m"}"#));
     agent.send(&state("s", r#""running""#));
     assert_eq!(chain.editor.message()["params"]["update"]["state"], "running");
     kill(&agent);
@@ -144,7 +144,7 @@ fn sparkle_does_not_wait_for_a_crashed_agent() {
     assert_eq!(chain.editor.message()["params"]["update"]["state"], "idle");
 }
 
-/// A proxy in an inner chain waits for a turn that goes on behind that chain.
+/// A proxy in an inner chain waits for a turn that continues behind that chain.
 #[test]
 fn a_component_of_an_inner_chain_is_not_stuck_on_a_turn_behind_it() {
     let setup = new_setup().option(&["--prompt-limit", "6"]);
@@ -176,8 +176,8 @@ fn the_end_of_a_turn_goes_around_a_proxy_that_crashes_twice_on_it() {
         chain.await_restart(0);
         chain.expect_replay(0, std::slice::from_ref(&session));
     }
-    let asked = chain.prompt("1", "s");
-    chain.answer(&asked, r#"{"messageId":"m"}"#);
+    let received = chain.prompt("1", "s");
+    chain.answer(&received, r#"{"messageId":"m"}"#);
     for word in ["running", "idle"] {
         chain.agent.send(&state("s", &json!(word).to_string()));
         let barrier = chain.proxies[0].message();

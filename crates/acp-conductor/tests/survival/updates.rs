@@ -104,15 +104,15 @@ fn a_proxy_that_drops_barriers_does_not_change_the_order() {
         for turn in 0..2 {
             let id = (turn + 1).to_string();
             chain.editor.send(&request(&id, "session/prompt", &prompt("s")));
-            let asked = proxy.message();
-            let params = asked["params"].to_string();
+            let received = proxy.message();
+            let params = received["params"].to_string();
             proxy.send(&generation.sent("5", "session/prompt", &params));
-            let question = agent.message();
+            let received_request = agent.message();
             agent.send(&notification(UPDATE, &chunk("1")));
             agent.send(&notification(UPDATE, &usage(2)));
             agent.send(&notification(UPDATE, &chunk("3")));
             agent.send(&notification(UPDATE, &usage(4)));
-            agent.answer(&question, "{}");
+            agent.answer(&received_request, "{}");
             // The proxy drops the two barriers of the first turn. It receives none after that.
             let is_barrier = |line: &String| line.contains(BARRIER);
             let lines: Vec<String> =
@@ -121,7 +121,7 @@ fn a_proxy_that_drops_barriers_does_not_change_the_order() {
             for text in ["1", "3"] {
                 proxy.send(&notification(UPDATE, &chunk(text)));
             }
-            proxy.answer(&asked, r#"{"changed":true}"#);
+            proxy.answer(&received, r#"{"changed":true}"#);
             for params in [chunk("1"), usage(2), chunk("3"), usage(4)] {
                 assert_eq!(chain.editor.line(), notification(UPDATE, &params));
             }
@@ -289,9 +289,9 @@ fn a_request_that_a_proxy_crashes_on_twice_goes_to_the_next_component() {
     chain.test.editor.send(&request("3", "_x/deadly", "{}"));
     let barrier = chain.proxies[0].request(BARRIER);
     chain.proxies[0].answer(&barrier, "{}");
-    let asked = chain.agent.request("_x/deadly");
+    let received = chain.agent.request("_x/deadly");
     chain.agent.send(&notification(UPDATE, &chunk("before")));
-    chain.agent.answer(&asked, "{}");
+    chain.agent.answer(&received, "{}");
     forward_next(&mut chain.proxies[0]);
     let barrier = chain.proxies[0].message();
     chain.proxies[0].answer(&barrier, "{}");
@@ -332,11 +332,11 @@ fn picky_chain(program: &str, cache: &str) -> ScriptedChain {
     ScriptedChain::handshake(setup.run("agent", &components), &["agent"], PLAIN)
 }
 
-/// The proxy crashes so often, and then the update goes around it.
+/// The proxy crashes this often on the update, which then goes around it.
 fn assert_crashes(mut chain: ScriptedChain, count: u32) {
     for restarts in 1..=count {
         chain.agent.send(&notification(UPDATE, &usage(1)));
-        wait_until("it is back", || {
+        wait_until("the proxy is live again", || {
             let proxy = chain.status()["components"][0].take();
             (proxy["restarts"] == restarts && proxy["state"] == "live").then_some(())
         });
@@ -359,7 +359,7 @@ fn the_kinds_of_message_a_command_crashes_on_are_remembered() {
     let remembered = fs::read_to_string(own.join("cache/conductor/crashes")).expect("a file");
     assert!(remembered.contains(r#"["session/update","usage_update"]"#), "{remembered}");
     // The same content, but a new file.
-    fs::remove_file(&*program).expect("it is there");
+    fs::remove_file(&*program).expect("it exists");
     fs::copy(binary("crashing_proxy"), &*program).expect("a copy");
     assert_crashes(picky_chain(&program, &cache), 2);
 }

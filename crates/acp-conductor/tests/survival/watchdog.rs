@@ -110,12 +110,12 @@ fn prompts_and_other_requests_have_separate_limits() {
         [(answers, "session/prompt", "_x/ask"), (prompts, "_x/ask", "session/prompt")]
     {
         let mut patient = ScriptedChain::start(new_setup().option(&options), &["agent"], LOADS);
-        let asked = patient.request("1", slow, &prompt("s"));
+        let received = patient.request("1", slow, &prompt("s"));
         // This request is sent later, and its limit is over sooner.
         let mut impatient = ScriptedChain::start(new_setup().option(&options), &["agent"], LOADS);
         impatient.request("1", quick, &prompt("s"));
         assert_reports_failure(&impatient.test.editor.message(), "agent", "showed no activity", "");
-        patient.agent.answer(&asked, "{}");
+        patient.agent.answer(&received, "{}");
         assert_eq!(patient.test.editor.line(), result("1", "{}"));
     }
 }
@@ -130,12 +130,12 @@ fn a_login_and_a_session_set_up_have_the_limit_of_a_prompt() {
     for (method, params) in [login, (new.method, new.params), (load.method, load.params)] {
         let mut patient =
             ScriptedChain::start(new_setup().option(&options), &["proxy", "agent"], LOADS);
-        let asked = patient.request("1", method, &params);
+        let received = patient.request("1", method, &params);
         // This request is sent later, and its limit is over sooner.
         let mut impatient = ScriptedChain::start(new_setup().option(&options), &["agent"], LOADS);
         impatient.test.editor.send(&request("1", "_x/ask", "{}"));
         assert_reports_failure(&impatient.test.editor.message(), "agent", "showed no activity", "");
-        let answer = patient.answer(&asked, r#"{"sessionId":"s"}"#);
+        let answer = patient.answer(&received, r#"{"sessionId":"s"}"#);
         assert_eq!(answer["result"]["sessionId"], "s", "{method}: {answer}");
         assert_eq!(patient.status()["components"][1]["pid"], patient.agent.pid, "{method}");
     }
@@ -153,7 +153,7 @@ fn an_agent_that_sends_updates_is_not_considered_stuck() {
         chain
     };
     let (mut lively, mut silent) = (begin(), begin());
-    let asked = lively.prompt("1", "s");
+    let received = lively.prompt("1", "s");
     let mut last = Instant::now();
     let mut longest = Duration::ZERO;
     silent.prompt("1", "s");
@@ -168,7 +168,7 @@ fn an_agent_that_sends_updates_is_not_considered_stuck() {
             return;
         }
     }
-    lively.agent.answer(&asked, "{}");
+    lively.agent.answer(&received, "{}");
     let line = lively.test.editor.line();
     assert!(line == result("1", "{}") || last.elapsed().max(longest) >= LIMIT / 2, "{line}");
 }
@@ -178,7 +178,7 @@ fn an_agent_that_sends_updates_is_not_considered_stuck() {
 fn by_default_there_is_no_limit_for_answers() {
     let mut unhurried = ScriptedChain::start(new_setup(), &["proxy", "agent"], LOADS);
     unhurried.new_session("s");
-    let asked = unhurried.prompt("1", "s");
+    let received = unhurried.prompt("1", "s");
     let other = unhurried.request("2", "_x/ask", "{}");
     signal(&unhurried.agent, libc::SIGSTOP);
     // In a chain with a limit the same prompt takes too long.
@@ -189,7 +189,7 @@ fn by_default_there_is_no_limit_for_answers() {
     assert_reports_failure(&hurried.test.editor.message(), "agent", "showed no activity", "");
     assert_eq!(unhurried.status()["components"][1]["pid"], unhurried.agent.pid);
     signal(&unhurried.agent, libc::SIGCONT);
-    assert_eq!(unhurried.answer(&asked, "{}")["id"], 1);
+    assert_eq!(unhurried.answer(&received, "{}")["id"], 1);
     assert_eq!(unhurried.answer(&other, "{}")["id"], 2);
     unhurried.assert_works();
 }
@@ -231,15 +231,15 @@ fn a_cancelled_request_is_answered_even_if_the_agent_ignores_the_cancellation() 
     let mut chain = ScriptedChain::start(setup, &["agent"], PLAIN);
     chain.new_session("s");
     let prompt = chain.prompt("0", "s");
-    let asked = chain.request("1", "_x/ask", "{}");
+    let received = chain.request("1", "_x/ask", "{}");
     chain.test.editor.send(&cancel("1"));
-    assert_eq!(chain.agent.line(), cancel(&asked["id"].to_string()));
+    assert_eq!(chain.agent.line(), cancel(&received["id"].to_string()));
     assert_cancelled(&chain.test.editor.message(), json!(1));
     // The same holds for a prompt.
     chain.test.editor.send(&cancel("0"));
     assert_eq!(chain.agent.line(), cancel(&prompt["id"].to_string()));
     assert_cancelled(&chain.test.editor.message(), json!(0));
-    chain.agent.answer(&asked, "{}");
+    chain.agent.answer(&received, "{}");
     chain.agent.answer(&prompt, r#"{"stopReason":"end_turn"}"#);
     chain.assert_works();
     let component = chain.status()["components"][0].take();
@@ -254,21 +254,21 @@ fn a_cancelled_request_is_answered_even_if_a_proxy_ignores_the_cancellation() {
     let mut chain = ScriptedChain::start(setup, &["proxy", "agent"], PLAIN);
     chain.new_session("s");
     chain.test.editor.send(&request("1", "_x/ask", "{}"));
-    let asked = chain.proxies[0].request("_x/ask");
+    let received = chain.proxies[0].request("_x/ask");
     chain.test.editor.send(&cancel("1"));
     chain.proxies[0].line();
     assert_cancelled(&chain.test.editor.message(), json!(1));
-    chain.proxies[0].answer(&asked, "{}");
+    chain.proxies[0].answer(&received, "{}");
     chain.assert_works();
 
-    let asked = chain.request("2", "_x/ask", "{}");
+    let received = chain.request("2", "_x/ask", "{}");
     chain.test.editor.send(&cancel("2"));
     forward_next(&mut chain.proxies[0]);
-    assert_eq!(chain.agent.line(), cancel(&asked["id"].to_string()));
+    assert_eq!(chain.agent.line(), cancel(&received["id"].to_string()));
     // The proxy receives the conductor's answer in place of the agent's, and passes it on.
     forward_next(&mut chain.proxies[0]);
     assert_cancelled(&chain.test.editor.message(), json!(2));
-    chain.agent.answer(&asked, "{}");
+    chain.agent.answer(&received, "{}");
     chain.assert_works();
     let components = chain.status()["components"].take();
     assert_eq!((&components[0]["restarts"], &components[1]["restarts"]), (&json!(0), &json!(0)));
@@ -280,11 +280,11 @@ fn a_cancelled_request_is_answered_even_if_a_proxy_does_not_forward_the_cancella
     let setup = new_setup().option(&["--cancel-limit", "0.2"]);
     let mut chain = ScriptedChain::start(setup, &["proxy", "agent"], PLAIN);
     chain.new_session("s");
-    let asked = chain.request("1", "_x/ask", "{}");
+    let received = chain.request("1", "_x/ask", "{}");
     chain.test.editor.send(&cancel("1"));
     chain.proxies[0].line();
     assert_cancelled(&chain.test.editor.message(), json!(1));
-    chain.agent.answer(&asked, "{}");
+    chain.agent.answer(&received, "{}");
     forward_next(&mut chain.proxies[0]);
     chain.assert_works();
 }
@@ -301,8 +301,8 @@ fn a_cancelled_request_is_answered_even_if_the_chain_is_busy() {
     chain.proxies[0].line();
     let began = Instant::now();
     loop {
-        let asked = chain.request("2", "_x/other", "{}");
-        chain.agent.answer(&asked, "{}");
+        let received = chain.request("2", "_x/other", "{}");
+        chain.agent.answer(&received, "{}");
         forward_next(&mut chain.proxies[0]);
         let answer = chain.test.editor.message();
         if answer["id"] == 1 {
@@ -317,11 +317,11 @@ fn a_cancelled_request_is_answered_even_if_the_chain_is_busy() {
 fn a_session_whose_set_up_was_cancelled_is_closed() {
     let setup = new_setup().option(&["--cancel-limit", "0.2"]);
     let mut chain = ScriptedChain::start(setup, &["agent"], PLAIN);
-    let asked = chain.request("1", "session/new", r#"{"cwd":"/","mcpServers":[]}"#);
+    let received = chain.request("1", "session/new", r#"{"cwd":"/","mcpServers":[]}"#);
     chain.test.editor.send(&cancel("1"));
     chain.agent.line();
     assert_cancelled(&chain.test.editor.message(), json!(1));
-    chain.agent.answer(&asked, r#"{"sessionId":"late"}"#);
+    chain.agent.answer(&received, r#"{"sessionId":"late"}"#);
     let close = chain.agent.request("session/close");
     assert_eq!(close["params"]["sessionId"], "late");
     chain.agent.answer(&close, "{}");
@@ -353,7 +353,7 @@ fn a_proxy_that_did_not_forward_a_cancelled_prompt_is_considered_stuck() {
     let sessions = ["s", "t"].map(|name| chain.new_session(name));
     chain.test.editor.send(&request("1", "session/prompt", &prompt("s")));
     chain.proxies[0].request("session/prompt");
-    let asked = chain.prompt("2", "t");
+    let received = chain.prompt("2", "t");
     chain.test.editor.send(&notification("session/cancel", CANCEL));
     let old = chain.proxies[0].pid;
     assert_eq!(chain.test.editor.line(), result("1", r#"{"stopReason":"cancelled"}"#));
@@ -362,7 +362,7 @@ fn a_proxy_that_did_not_forward_a_cancelled_prompt_is_considered_stuck() {
     chain.await_restart(0);
     chain.expect_replay(0, &sessions);
     // The other turn continues. Its answer comes after a barrier.
-    chain.agent.answer(&asked, "{}");
+    chain.agent.answer(&received, "{}");
     forward_next(&mut chain.proxies[0]);
     assert_eq!(chain.test.editor.line(), result("2", "{}"));
     forward_next(&mut chain.proxies[0]);
@@ -375,7 +375,7 @@ fn the_cancel_limit_can_be_turned_off() {
     for options in [&[][..], &["--cancel-limit", "off"]] {
         let mut patient = ScriptedChain::start(new_setup().option(options), &["agent"], LOADS);
         patient.new_session("s");
-        let asked = patient.prompt("1", "s");
+        let received = patient.prompt("1", "s");
         patient.test.editor.send(&notification("session/cancel", CANCEL));
         assert_eq!(patient.agent.line(), notification("session/cancel", CANCEL));
         let limit = new_setup().option(&["--cancel-limit", "0.2"]);
@@ -384,7 +384,7 @@ fn the_cancel_limit_can_be_turned_off() {
         impatient.prompt("1", "s");
         impatient.test.editor.send(&notification("session/cancel", CANCEL));
         assert_eq!(impatient.test.editor.message()["result"]["stopReason"], "cancelled");
-        let answer = patient.answer(&asked, r#"{"stopReason":"end_turn"}"#);
+        let answer = patient.answer(&received, r#"{"stopReason":"end_turn"}"#);
         assert_eq!(answer["result"]["stopReason"], "end_turn");
         patient.assert_works();
     }
