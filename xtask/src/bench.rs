@@ -72,7 +72,10 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         tally.fail(format!("{}: {error}", proxy_cost::NAME));
         None
     });
-    println!("{machine}\n\n{}\n{}", report::figures(&tally), report::targets(&tally));
+    println!("{machine}\n");
+    if !tally.is_empty() {
+        println!("{}\n{}", report::figures(&tally), report::targets(&tally));
+    }
     println!("{}", report::proxy_costs(costs.as_ref()));
     if options.writes() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("BENCHMARKS.md");

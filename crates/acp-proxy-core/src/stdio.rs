@@ -1,4 +1,4 @@
-//! A proxy behind standard input and output.
+//! Runs a proxy on standard input and output, without threads and without an async runtime.
 
 use std::io::{self, Read, Write};
 
@@ -9,12 +9,13 @@ use crate::proxy::Proxy;
 
 const CHUNK: usize = 64 * 1024;
 
-/// Runs the proxy until its input ends. Reads what is there, handles all complete lines, writes
-/// once.
+/// Runs the proxy until standard input ends.
+///
+/// Each read takes all bytes that are available. The answers to all complete lines among them are written at once.
 pub fn run<P: Proxy>(proxy: P) -> io::Result<()> {
     let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
     let mut driver = Driver::new(proxy);
-    // A proxy has no limit of its own: the conductor has one.
+    // The conductor limits the length of lines, so the proxy does not.
     let (mut received, mut to_send) = (Lines::new(usize::MAX), Vec::new());
     let mut chunk = vec![0; CHUNK];
     loop {

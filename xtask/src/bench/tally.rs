@@ -31,6 +31,11 @@ impl Tally {
         metrics
     }
 
+    /// Whether nothing was measured and nothing failed.
+    pub fn is_empty(&self) -> bool {
+        self.figures.is_empty() && self.failures.is_empty()
+    }
+
     pub fn failures(&self) -> &[String] {
         &self.failures
     }
