@@ -354,7 +354,7 @@ impl Stages {
                 Deferred::Inject { stage, hop, message } => {
                     self.continue_inbound(stage, hop, message)
                 }
-                Deferred::Restarted { seat, outcome } => self.on_returned(seat, outcome),
+                Deferred::Restarted { seat, outcome } => self.on_restarted(seat, outcome),
             }
         }
     }

@@ -68,9 +68,9 @@ fn a_proxy_is_left_out_on_command() {
         editor > a 5 {}
         p2     < a #1 {}
         bypass p1
-        warning about p1: proxy 'p1' cannot be left out: it is out of the chain
+        warning about p1: proxy 'p1' cannot be bypassed: it is no longer part of the chain
         restart p1
-        warning about p1: proxy 'p1' cannot be restarted: it is out of the chain
+        warning about p1: proxy 'p1' cannot be restarted: it is no longer part of the chain
         "##,
     );
 }
@@ -81,7 +81,7 @@ fn a_command_that_cannot_be_followed_says_why_and_changes_nothing() {
         "editor p1 agent",
         r##"
         bypass agent
-        warning about agent: agent 'agent' cannot be left out: a chain needs its agent
+        warning about agent: agent 'agent' cannot be bypassed: a chain needs its agent
         restart editor
         warning about editor: seat 0 has no component that could be restarted
         release p1
@@ -89,7 +89,7 @@ fn a_command_that_cannot_be_followed_says_why_and_changes_nothing() {
         hold p1
         editor > b {}
         bypass p1
-        warning about p1: messages are held for proxy 'p1'; release them before it is left out
+        warning about p1: messages are held for proxy 'p1'; release them before you bypass it
         release p1
         p1     < b {}
         editor > a 5 {}
@@ -103,9 +103,9 @@ fn a_command_that_cannot_be_followed_says_why_and_changes_nothing() {
         started p1 agent
         p1     < proxy/initialize #1 …
         restart p1
-        warning about p1: proxy 'p1' cannot be restarted before it has answered initialize; try again then
+        warning about p1: proxy 'p1' cannot be restarted before it has answered initialize; try again later
         hold p1
-        warning about p1: nothing can be held for proxy 'p1' now: it is not live
+        warning about p1: messages for proxy 'p1' cannot be held now: it is not live
         p1     > ~initialize 0 {"protocolVersion":1}
         agent  < initialize #2 {"protocolVersion":1}
         "##,
@@ -187,9 +187,9 @@ fn a_component_that_is_being_started_is_not_restarted() {
         started p1
         p1     < proxy/initialize #1 …
         restart p1
-        warning about p1: proxy 'p1' is being started already
+        warning about p1: proxy 'p1' is already being started
         hold p1
-        warning about p1: nothing can be held for proxy 'p1' now: it is not live
+        warning about p1: messages for proxy 'p1' cannot be held now: it is not live
         "##,
     );
 }

@@ -142,7 +142,7 @@ fn a_restarted_proxy_may_refuse_a_session() {
     assert_eq!(line, request(id_of(&line), "session/new", &second.params));
     proxy.send(&result(id_of(&line), &second.result));
     chain.assert_works();
-    chain.wait_for_stderr("proxy 'proxy' could not take up session 'first' again: not again");
+    chain.wait_for_stderr("proxy 'proxy' could not resume session 'first': not again");
 }
 
 /// During session replay a proxy may send requests and notifications to both sides, and receives answers.

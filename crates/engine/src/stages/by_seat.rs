@@ -1,9 +1,10 @@
-//! A table with one value for each component of a chain.
+//! [`BySeat`]: a table with one value for each component of a chain.
 
 use std::ops::Range;
 
 use router::Seat;
 
+/// One value for each component, by seat. The outer pipe has no value.
 #[derive(Debug)]
 pub(super) struct BySeat<T>(Vec<T>);
 
@@ -14,7 +15,7 @@ impl<T: Default> BySeat<T> {
 }
 
 impl<T> BySeat<T> {
-    /// The outer pipe has none.
+    /// The value of a component. `None` for the outer pipe.
     pub(super) fn get(&self, seat: Seat) -> Option<&T> {
         self.0.get(seat.index().checked_sub(1)?)
     }
@@ -31,8 +32,8 @@ impl<T> BySeat<T> {
         self.0.iter_mut()
     }
 
-    /// The values of the components between the editor and this seat. For the outer pipe these are all
-    /// values: in a chain that is a proxy, the outer pipe also comes after the last component.
+    /// The values of the components between the editor and this seat. For the outer pipe, these are all values: in
+    /// proxy mode, the outer pipe also follows the last component.
     pub(super) fn before(&self, seat: Seat) -> &[T] {
         &self.0[self.range_before(seat)]
     }

@@ -1,4 +1,4 @@
-//! What a user can want of a chain that runs.
+//! Performs the commands of the user.
 
 use router::{Exit, ExitCause, Recovery, Seat, SeatState};
 
@@ -20,55 +20,55 @@ impl Stages {
         }
     }
 
-    /// Replaces a component by a fresh one.
+    /// Restarts a component.
     fn restart_now(&mut self, seat: Seat) -> Result<(), String> {
         match self.replaceable(seat, "restarted")? {
             SeatState::Down { .. } => self.start(seat),
             SeatState::Reinitializing { .. } => {
-                let who = self.router.chain().describe(seat);
-                return Err(format!("{who} is being started already"));
+                let name = self.router.chain().describe(seat);
+                return Err(format!("{name} is already being started"));
             }
             _ => {
                 let why = Exit::new(ExitCause::ByCommand);
-                self.poison.excuse(seat);
-                let plan = Recovery::Restart { at: self.cx.now, attempts: 0 };
-                self.replace(seat, why, plan, None);
+                self.poison.forget_pending(seat);
+                let recovery = Recovery::Restart { at: self.cx.now, attempts: 0 };
+                self.replace(seat, why, recovery, None);
             }
         }
         Ok(())
     }
 
-    /// Leaves a proxy out, even if it is a guard: the user has named it.
+    /// Bypasses a proxy, even if it is a guard: the user has named it.
     fn bypass_now(&mut self, seat: Seat) -> Result<(), String> {
-        self.replaceable(seat, "left out")?;
+        self.replaceable(seat, "bypassed")?;
         if self.is_agent(seat) {
-            let who = self.router.chain().describe(seat);
-            return Err(format!("{who} cannot be left out: a chain needs its agent"));
+            let name = self.router.chain().describe(seat);
+            return Err(format!("{name} cannot be bypassed: a chain needs its agent"));
         }
         if self.gate.held(seat).0 > 0 {
-            let who = self.router.chain().describe(seat);
-            return Err(format!("messages are held for {who}; release them before it is left out"));
+            let name = self.router.chain().describe(seat);
+            return Err(format!("messages are held for {name}; release them before you bypass it"));
         }
-        self.leave_out(seat, Exit::new(ExitCause::ByCommand));
+        self.bypass(seat, Exit::new(ExitCause::ByCommand));
         Ok(())
     }
 
-    /// Where a component is in its life, if a command can end it there.
+    /// The state of a component, or why a command cannot end it in this state.
     fn replaceable(&self, seat: Seat, participle: &str) -> Result<SeatState, String> {
-        let Some(life) = self.router.state(seat) else {
+        let Some(state) = self.router.state(seat) else {
             return Err(format!("seat {} has no component that could be {participle}", seat.0));
         };
-        let who = self.router.chain().describe(seat);
-        match life {
+        let name = self.router.chain().describe(seat);
+        match state {
             _ if self.router.is_ending() => {
-                Err(format!("{who} cannot be {participle}: the chain is about to end"))
+                Err(format!("{name} cannot be {participle}: the chain is about to end"))
             }
             SeatState::Bypassed | SeatState::Closed => {
-                Err(format!("{who} cannot be {participle}: it is out of the chain"))
+                Err(format!("{name} cannot be {participle}: it is no longer part of the chain"))
             }
-            life if life.was_initialized() => Ok(life.clone()),
+            state if state.was_initialized() => Ok(state.clone()),
             _ => Err(format!(
-                "{who} cannot be {participle} before it has answered initialize; try again then"
+                "{name} cannot be {participle} before it has answered initialize; try again later"
             )),
         }
     }
@@ -77,18 +77,18 @@ impl Stages {
         if seat.index() > self.router.chain().components.len() {
             return Err(format!("seat {} does not exist", seat.0));
         }
-        let who = self.router.chain().describe(seat);
+        let name = self.router.chain().describe(seat);
         if self.router.is_ending() || !self.router.has_started() {
-            return Err(format!("nothing can be held for {who}: the chain does not run"));
+            return Err(format!("messages for {name} cannot be held: the chain is not running"));
         }
         if seat.is_component() && !self.is_up(seat) {
-            return Err(format!("nothing can be held for {who} now: it is not live"));
+            return Err(format!("messages for {name} cannot be held now: it is not live"));
         }
         self.gate.close(seat);
         Ok(())
     }
 
-    /// Delivers what is held. The time that the component has for it begins now.
+    /// Delivers the held messages. The timeouts of the component start now.
     fn release(&mut self, seat: Seat) -> Result<(), String> {
         let Some(held) = self.gate.open(seat) else {
             return Err(format!("no messages are held for seat {}", seat.0));
@@ -101,12 +101,12 @@ impl Stages {
         Ok(())
     }
 
-    /// Opens all gates: what is held in a chain that ends would be lost.
+    /// Opens all gates, so that no held message is lost when the chain ends.
     pub(super) fn release_all(&mut self) {
         if self.gate.holds_any() {
             let seats = (0..=self.router.chain().components.len() as u16).map(Seat);
             for seat in seats.filter(|seat| self.gate.is_closed(*seat)).collect::<Vec<_>>() {
-                // It is closed, so it can be released.
+                // This cannot fail: the gate is closed.
                 let _ = self.release(seat);
             }
         }

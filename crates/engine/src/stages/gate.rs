@@ -1,11 +1,11 @@
-//! What may pass to a peer at the moment.
+//! The stage *gate*: holds messages on command.
 //!
-//! The gate is the last stage before a link. It drops what is for a seat without a component, and it holds what
-//! is for a peer while a command says so. Messages for a component that is being restarted do not come here:
-//! the router keeps them, because some of them go elsewhere in the end (see `router::absence`).
+//! The gate is the last stage before a link. It drops messages for a seat without a component, and holds messages for a
+//! seat whose gate a command has closed. Messages for a component that is being restarted do not get here: the router
+//! holds them, because it may still send some of them elsewhere.
 //!
-//! All gates open when the chain begins to end. The time limits of MCP requests (crate `mcp`) go on while a
-//! message is held.
+//! All gates open when the chain begins to end. The timeouts of MCP requests (crate `mcp`) continue while a message is
+//! held.
 
 use std::collections::VecDeque;
 
@@ -14,12 +14,13 @@ use router::{Router, Seat, SeatState};
 
 use super::{Hop, StageResult};
 
-/// What a message costs beside its text while it is held.
+/// The memory that a held message needs beside its text, in bytes.
 const OVERHEAD: usize = 256;
 
+/// The gates of all seats.
 #[derive(Debug)]
 pub(super) struct Gate {
-    /// By seat: the messages that are held, if the gate of that seat is closed.
+    /// For each seat whose gate is closed, the held messages.
     closed: Vec<Option<Held>>,
 }
 
@@ -40,12 +41,12 @@ impl Gate {
         hop: Hop,
         message: &mut Message,
     ) -> StageResult {
-        // The next component in the seat would not understand the message.
+        // The message was for the component that has ended.
         if router.state(hop.seat).is_some_and(SeatState::is_vacant) {
             return StageResult::Taken;
         }
         match &mut self.closed[hop.seat.index()] {
-            // Its time limit is the router's, which does not know the gate.
+            // The router limits the time of a handshake, and does not know about gates.
             Some(_) if is_greeting(message) => StageResult::Pass,
             Some(held) => {
                 held.bytes += message.size() + OVERHEAD;
@@ -56,12 +57,12 @@ impl Gate {
         }
     }
 
-    /// Holds messages for a seat from now on.
+    /// Closes a gate: messages for the seat are held from now on.
     pub(super) fn close(&mut self, seat: Seat) {
         self.closed[seat.index()].get_or_insert_default();
     }
 
-    /// Holds no more messages for a seat. Gives those that were held, oldest first.
+    /// Opens a gate. Returns the held messages, oldest first, or `None` if the gate was open.
     pub(super) fn open(&mut self, seat: Seat) -> Option<VecDeque<(Side, Message)>> {
         Some(self.closed.get_mut(seat.index())?.take()?.messages)
     }
@@ -70,7 +71,7 @@ impl Gate {
         self.closed[seat.index()].is_some()
     }
 
-    /// How many messages are held for a seat, and how many bytes.
+    /// The number of messages that are held for a seat, and their size in bytes.
     pub(super) fn held(&self, seat: Seat) -> (usize, usize) {
         let held = self.closed[seat.index()].as_ref();
         held.map_or((0, 0), |held| (held.messages.len(), held.bytes))

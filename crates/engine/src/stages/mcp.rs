@@ -1,4 +1,4 @@
-//! MCP over ACP: the broker (crate `mcp`) as a stage.
+//! The stage *mcp*: runs the MCP broker (crate `mcp`).
 
 use acp_wire::{LinkProtocol, Message};
 use mcp::{Broker, Step};
@@ -7,11 +7,12 @@ use router::{Seat, Time};
 use super::{Context, Hop, Stage, StageResult, Stages};
 use crate::input::Output;
 
+/// The MCP broker, and what it needs to know about the links.
 #[derive(Debug)]
 pub(super) struct Mcp {
-    /// `None` in a chain that has no use for it.
+    /// `None` if the chain does not need it.
     broker: Option<Broker>,
-    /// By seat: what is spoken there.
+    /// The protocol of the link of each seat.
     dialects: Vec<LinkProtocol>,
 }
 
@@ -28,7 +29,7 @@ impl Mcp {
         self.broker.as_ref().and_then(Broker::deadline)
     }
 
-    /// Notes what is spoken in a seat. Says whether that is new.
+    /// Sets the protocol of the link of a seat. Returns whether it has changed.
     pub fn set_dialect(&mut self, seat: Seat, spoken: LinkProtocol) -> bool {
         std::mem::replace(&mut self.dialects[seat.index()], spoken) != spoken
     }
@@ -69,7 +70,7 @@ impl Mcp {
     }
 }
 
-/// Puts back what the broker has left of a message.
+/// Puts back the message that the broker has returned.
 fn pass(message: &mut Message, left: Option<Message>) -> StageResult {
     match left {
         Some(left) => {
@@ -89,7 +90,7 @@ impl Stages {
         }
     }
 
-    /// Performs what the broker wants done. Its messages go on from its place.
+    /// Performs what the broker wants done. Its messages start at the stage mcp.
     pub(super) fn perform(&mut self, steps: Vec<Step>) {
         for step in steps {
             match step {

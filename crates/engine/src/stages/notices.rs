@@ -1,5 +1,7 @@
-//! What the people in front of the editor are told: in the session where they wait for an answer at
-//! once, in the others when they next ask something.
+//! The stage *notices*: shows notices about failures in the editor.
+//!
+//! In a session with an open prompt or an active turn, a notice is shown at once. In other sessions it is shown at the
+//! next prompt.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,22 +11,24 @@ use router::Seat;
 use super::{Hop, Stage, StageResult, Stages};
 use acp_wire::acp::{SessionId, Topic, session_of_call, topic};
 
-/// How many notes wait for one session at most; older ones are dropped.
+/// How many notices wait for one session. Older ones are dropped.
 const MAX_NOTICES: usize = 3;
 
-/// For how many sessions; then those of one are dropped.
+/// For how many sessions notices wait. Beyond that, the notices of one session are dropped.
 const MAX_SESSIONS: usize = 256;
 
+/// The notices that wait, and the prompts of the editor.
 #[derive(Debug, Default)]
 pub(super) struct Notices {
-    /// The editor's prompts that are not answered, by its own ids: in which session.
+    /// The sessions of the editor's open prompts, by request id.
     prompts: BTreeMap<Id, SessionId>,
-    /// What is to be said in a session when it is used again.
+    /// The notices that wait for the next prompt of a session.
     waiting: BTreeMap<SessionId, Vec<Notice>>,
-    /// The editor says that it can show notices.
+    /// Whether the editor has declared that it can show notices.
     supported_by_editor: bool,
 }
 
+/// A message for the user about one component.
 #[derive(Debug, Clone)]
 struct Notice {
     component: String,
@@ -32,7 +36,7 @@ struct Notice {
 }
 
 impl Notices {
-    /// The editor is told something: it may be the answer to a prompt.
+    /// Handles a message to a peer. An answer to the editor may close a prompt.
     pub(super) fn delivered(&mut self, hop: Hop, message: &Message) -> StageResult {
         if hop.seat == Seat::OUTER
             && hop.toward == Side::Editor
@@ -61,8 +65,8 @@ impl Notices {
                 ("_meta", meta),
             ]),
             false => {
-                let words = format!("\n\n[conductor] {}\n\n", notice.text);
-                let content = Json::object([("type", text("text")), ("text", text(&words))]);
+                let chunk = format!("\n\n[conductor] {}\n\n", notice.text);
+                let content = Json::object([("type", text("text")), ("text", text(&chunk))]);
                 Json::object([
                     ("sessionUpdate", text("agent_message_chunk")),
                     ("content", Some(content)),
@@ -76,19 +80,19 @@ impl Notices {
 }
 
 impl Stages {
-    /// The editor says something: it may be what a note has waited for.
+    /// Handles a message from a peer. A prompt of the editor shows the notices that wait for its session.
     pub(super) fn notices_arrived(&mut self, hop: Hop, message: &Message) -> StageResult {
         let is_editor = hop.seat == Seat::OUTER && hop.toward == Side::Agent;
         if is_editor
             && self.rules.notify_editor
             && let Message::Request { id, call } = message
         {
-            self.editor_asks(id, call);
+            self.on_editor_request(id, call);
         }
         StageResult::Pass
     }
 
-    fn editor_asks(&mut self, id: &Id, call: &Call) {
+    fn on_editor_request(&mut self, id: &Id, call: &Call) {
         if call.is(acp::INITIALIZE) {
             let notices = ["clientCapabilities", "capabilities"].iter().any(|capabilities| {
                 let at = [*capabilities, "session", "notices"];
@@ -100,7 +104,7 @@ impl Stages {
             Some(Topic::Prompt) => {
                 let Some(session) = session_of_call(call) else { return };
                 for notice in self.notices.waiting.remove(&session).unwrap_or_default() {
-                    self.say(&session, &notice);
+                    self.show_notice(&session, &notice);
                 }
                 self.notices.prompts.insert(id.detached(), session);
             }
@@ -113,15 +117,15 @@ impl Stages {
         }
     }
 
-    fn say(&mut self, session: &SessionId, notice: &Notice) {
-        // In version 2 every editor takes notices.
+    fn show_notice(&mut self, session: &SessionId, notice: &Notice) {
+        // In version 2, every editor supports notices.
         let notices = self.notices.supported_by_editor || self.speaks_v2(Seat(1));
         let message = Notices::update(session, notice, notices);
         let hop = Hop { seat: Seat::OUTER, toward: Side::Editor };
         self.send_from(Stage::Notices, hop, message);
     }
 
-    /// Tells the people in front of the editor what became of a component.
+    /// Shows a notice about a component in all sessions, now or at their next prompt.
     pub(super) fn notify_user(&mut self, seat: Seat, text: &str) {
         if !self.rules.notify_editor {
             return;
@@ -131,9 +135,9 @@ impl Stages {
         let mut now: BTreeSet<SessionId> = self.notices.prompts.values().cloned().collect();
         now.extend(self.turns.sessions());
         for session in &now {
-            self.say(session, &notice);
+            self.show_notice(session, &notice);
         }
-        // The first component knows the sessions as the editor does.
+        // The first component knows the sessions under the ids that the editor uses.
         let others = self.sessions.of_first().iter().map(|it| it.session.clone());
         for session in others.filter(|it| !now.contains(it)) {
             let waiting = self.notices.waiting.entry(session).or_default();

@@ -1,8 +1,9 @@
-//! Sessions that nobody has: whoever asked for them was told that it has failed.
+//! The stage *orphans*: handles sessions whose requester is gone.
 //!
-//! A component dies with a request that sets a session up. Who asked is told to send again, but those
-//! beyond may set the session up all the same, or have done so. What is said of that session goes nowhere.
-//! A new one is closed in our own name; one that was to be taken up again waits for who sends again.
+//! When a component fails, its pending set-up requests are answered with an error. But the components behind it may have
+//! set up the session already, or may do so later. Such a session is an *orphan*: messages about it are dropped. A new
+//! session is closed by the conductor. A session that was resumed or loaded waits until its owner sends the request
+//! again.
 
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp, code};
 use router::Seat;
@@ -12,58 +13,63 @@ use super::{Hop, Stage, StageResult, Stages};
 use crate::stages::is_own_request;
 use acp_wire::acp::{SessionId, Topic, session_of, session_of_call, topic};
 
-/// Of no more cancelled requests than these a late answer is waited for.
+/// With this many orphans, late answers to further cancelled requests are not tracked.
 const MAX_ORPHANS: usize = 1024;
 
-/// A session without anybody who has it.
+/// A session without an owner.
 #[derive(Debug)]
 struct Orphan {
-    /// Who is next to the one who would have had it.
+    /// The first component that has the session, seen from the editor.
     first: Seat,
+    /// Its id, if it is known.
     session: Option<SessionId>,
-    state: State,
+    state: OrphanState,
 }
 
-/// A request to set up a session, on its way.
+/// A set-up request that is not answered.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(crate) struct PendingSetup {
+    /// The component that has to answer.
     first: Seat,
     id: Id,
-    /// If the request names it.
+    /// The session, if the request names it.
     session: Option<SessionId>,
 }
 
+/// How far the conductor is with an orphan.
 #[derive(Debug, PartialEq)]
-enum State {
-    /// It is being set up; this is how that was asked for.
-    Asked(Id),
-    /// It stands, and is to be closed as soon as somebody is there who can be told.
-    Stands,
-    /// It is being closed, with this request of ours.
+enum OrphanState {
+    /// The set-up request with this id is not answered.
+    SettingUp(Id),
+    /// The session exists. It has to be closed as soon as its first component is live.
+    Open,
+    /// The conductor has sent a request with this id to close it.
     Closing(Id),
-    /// It was there before, and will be taken up again.
-    Kept,
+    /// The session existed before, and will be resumed or loaded again.
+    Resumable,
 }
 
-/// Does this method name the session that it sets up?
-fn takes_up(method: &str) -> bool {
+/// Whether a request with this method names the session that it sets up.
+fn names_session(method: &str) -> bool {
     matches!(method, "session/load" | "session/resume")
 }
 
-/// A session that a component had in its hands when it died.
+/// A session whose set-up a failed component had not reported to the requester.
 #[derive(Debug)]
-pub(super) struct UnreportedSession {
+pub(crate) struct UnreportedSession {
     session: SessionId,
+    /// Whether the session did not exist before.
     is_new: bool,
 }
 
 impl UnreportedSession {
-    pub(super) fn new(session: SessionId, method: &str) -> UnreportedSession {
-        UnreportedSession { session, is_new: !takes_up(method) }
+    /// A session that was set up with a request of this method.
+    pub(crate) fn new(session: SessionId, method: &str) -> UnreportedSession {
+        UnreportedSession { session, is_new: !names_session(method) }
     }
 }
 
-/// The sessions that nobody has.
+/// All orphaned sessions.
 #[derive(Debug, Default)]
 pub(super) struct Orphans {
     list: Vec<Orphan>,
@@ -74,19 +80,19 @@ impl Orphans {
         self.list.len()
     }
 
-    /// No component waits any more for the answer to this.
-    pub(super) fn await_answer(&mut self, asked: Asked) {
-        let Asked { first, id, session } = asked;
-        self.list.push(Orphan { first, session, state: State::Asked(id) });
+    /// Adds the session of a set-up request whose requester is gone.
+    pub(super) fn await_answer(&mut self, setup: PendingSetup) {
+        let PendingSetup { first, id, session } = setup;
+        self.list.push(Orphan { first, session, state: OrphanState::SettingUp(id) });
     }
 
-    /// A session has ended: no component will take it up again.
-    pub(super) fn close_kept(&mut self, session: &SessionId) {
+    /// Removes a session that has ended: no component will resume it.
+    pub(super) fn remove_resumable(&mut self, session: &SessionId) {
         let is_it = |it: &Orphan| it.session.as_deref() == Some(session);
-        self.list.retain(|it| !(it.state == State::Kept && is_it(it)));
+        self.list.retain(|it| !(it.state == OrphanState::Resumable && is_it(it)));
     }
 
-    /// A component is asked to take up a session, or to work in it: the session belongs to it now.
+    /// Removes a session that has an owner again: a component gets a set-up request or a prompt for it.
     pub(super) fn claim(&mut self, to: Seat, message: &Message) {
         if let Message::Request { id, call } = message
             && !self.list.is_empty()
@@ -94,107 +100,114 @@ impl Orphans {
             && matches!(topic(call), Some(Topic::SetUp | Topic::Prompt))
             && let session @ Some(_) = session_of_call(call)
         {
-            let is_being_closed = |it: &Orphan| matches!(it.state, State::Closing(_));
+            let is_being_closed = |it: &Orphan| matches!(it.state, OrphanState::Closing(_));
             self.list.retain(|it| it.first != to || it.session != session || is_being_closed(it));
         }
     }
 }
 
 impl Stages {
-    /// What a component has asked its successor to set up, and waits for.
-    pub(super) fn asked_by(&self, seat: Seat) -> Vec<Asked> {
+    /// The set-up requests that a component has sent and that are not answered.
+    pub(super) fn pending_setups_of(&self, seat: Seat) -> Vec<PendingSetup> {
         let is_set_up = |method: &str| Topic::of(method) == Some(Topic::SetUp);
-        let asked = self.router.requests_with_ids().filter(|(_, it)| it.requester == seat);
-        let asked = asked.filter(|(_, it)| is_set_up(&it.method));
-        let session = |ask: &PendingRequest| match &ask.fingerprint {
-            Fingerprint::Params(params) if takes_up(&ask.method) => session_of(params),
+        let requests = self.router.requests_with_ids().filter(|(_, it)| it.requester == seat);
+        let requests = requests.filter(|(_, it)| is_set_up(&it.method));
+        let session = |request: &PendingRequest| match &request.fingerprint {
+            Fingerprint::Params(params) if names_session(&request.method) => session_of(params),
             _ => None,
         };
-        asked.map(|(id, ask)| Asked { first: ask.responder, id, session: session(ask) }).collect()
+        requests
+            .map(|(id, it)| PendingSetup { first: it.responder, id, session: session(it) })
+            .collect()
     }
 
-    /// What a component was asked with this id, if that sets up a session.
-    pub(super) fn asked_as(&self, first: Seat, id: &Id) -> Option<Asked> {
+    /// The set-up request with this id that a component has not answered.
+    pub(super) fn pending_setup(&self, first: Seat, id: &Id) -> Option<PendingSetup> {
         if self.orphans.list.len() >= MAX_ORPHANS {
             return None;
         }
-        let set_up = self.sessions.record(first)?.opening(id)?;
+        let set_up = self.sessions.record(first)?.pending_setup(id)?;
         let session = Some(set_up.session.clone()).filter(|it| !it.is_empty());
-        let session = session.filter(|_| takes_up(&set_up.call.method.name()));
-        Some(Asked { first, id: id.clone(), session })
+        let session = session.filter(|_| names_session(&set_up.call.method.name()));
+        Some(PendingSetup { first, id: id.clone(), session })
     }
 
-    /// A component is gone that had asked for this.
-    pub(super) fn orphan(&mut self, seat: Seat, asked: Vec<Asked>) {
-        for Asked { first, id, session } in asked {
-            if !self.router.owes(first, &id) {
-                self.orphans.await_answer(Asked { first, id, session });
+    /// Adds the sessions of a failed component's set-up requests. Orphans that this component had to close are passed to
+    /// its successor.
+    pub(super) fn orphan_setups(&mut self, seat: Seat, setups: Vec<PendingSetup>) {
+        for setup in setups {
+            if !self.router.owes(setup.first, &setup.id) {
+                self.orphans.await_answer(setup);
             }
         }
-        // Those that it was to close are the next one's care.
-        let is_gone = |it: &mut Orphan| it.first == seat && it.state != State::Kept;
+        let is_gone = |it: &mut Orphan| it.first == seat && it.state != OrphanState::Resumable;
         let gone: Vec<Orphan> = self.orphans.list.extract_if(.., is_gone).collect();
         for orphan in gone {
             if let (Some(session), false) =
-                (orphan.session, matches!(orphan.state, State::Asked(_)))
+                (orphan.session, matches!(orphan.state, OrphanState::SettingUp(_)))
             {
                 if let Some(record) = self.sessions.record_mut(seat) {
                     record.forget(&session);
                 }
-                self.adopt(seat, session);
+                self.add_orphan(seat, session);
             }
         }
     }
 
-    /// Sessions stand beyond `before`, and nobody has them.
-    pub(super) fn adopt_all(&mut self, before: Seat, sessions: Vec<UnreportedSession>) {
+    /// Adds sessions that a failed component had not reported. `before` is the seat of this component.
+    pub(super) fn add_orphans(&mut self, before: Seat, sessions: Vec<UnreportedSession>) {
         for UnreportedSession { session, is_new } in sessions {
             match (is_new, self.router.successor(before)) {
-                // Those before have it: it was only to be set up anew.
+                // The components before it still have the session, so it has an owner.
                 (false, Some(first)) if self.sessions.is_known_before(first, &session) => {}
                 (false, Some(first)) => {
                     let session = Some(session);
-                    self.orphans.list.push(Orphan { first, session, state: State::Kept });
+                    self.orphans.list.push(Orphan {
+                        first,
+                        session,
+                        state: OrphanState::Resumable,
+                    });
                 }
-                _ => self.adopt(before, session),
+                _ => self.add_orphan(before, session),
             }
         }
     }
 
-    fn adopt(&mut self, before: Seat, session: SessionId) {
+    /// Adds a session, and closes it if its first component is live.
+    fn add_orphan(&mut self, before: Seat, session: SessionId) {
         match self.router.successor(before) {
-            // The seat has no component that knows the session, and the next one is not told of it.
+            // This component is down. The session is not replayed to it, so the next component is the first.
             Some(first) if self.awaits_restart(first) => {
                 if let Some(record) = self.sessions.record_mut(first) {
                     record.forget(&session);
                 }
-                self.adopt(first, session);
+                self.add_orphan(first, session);
             }
             Some(first) => {
                 let session = Some(session);
-                self.orphans.list.push(Orphan { first, session, state: State::Stands });
+                self.orphans.list.push(Orphan { first, session, state: OrphanState::Open });
                 self.close_orphans(first);
             }
             None => self.forget_session(&session),
         }
     }
 
-    /// Closes what can be closed through this seat.
+    /// Closes the orphans of a component, if it is live.
     pub(super) fn close_orphans(&mut self, first: Seat) {
         if !first.is_component() || self.is_up(first) {
             self.send_closes(first);
         }
     }
 
-    /// Asks a component that can be told to close the sessions that stand.
+    /// Sends requests to close the open orphans of a component.
     pub(super) fn send_closes(&mut self, first: Seat) {
-        let stands = |it: &&mut Orphan| it.first == first && it.state == State::Stands;
+        let is_open = |it: &&mut Orphan| it.first == first && it.state == OrphanState::Open;
         let mut requests = Vec::new();
-        for orphan in self.orphans.list.iter_mut().filter(stands) {
+        for orphan in self.orphans.list.iter_mut().filter(is_open) {
             let session = orphan.session.as_deref().map(Json::string);
             let params = Json::object([("sessionId", session)]);
             let id = self.cx.next_id();
-            orphan.state = State::Closing(id.clone());
+            orphan.state = OrphanState::Closing(id.clone());
             requests.push(Message::request(id, acp::CLOSE_SESSION, params));
         }
         for message in requests {
@@ -202,7 +215,7 @@ impl Stages {
         }
     }
 
-    /// Takes the answers that only we have a use for, and what is said about a session that nobody has.
+    /// Takes answers to the conductor's own requests, and messages about orphaned sessions.
     pub(super) fn orphans_arrived(&mut self, hop: Hop, message: &Message) -> StageResult {
         if self.orphans.list.is_empty() {
             return StageResult::Pass;
@@ -217,35 +230,35 @@ impl Stages {
     fn on_orphan_answer(&mut self, from: Seat, id: &Id, outcome: &Outcome) -> StageResult {
         let is_it = |it: &Orphan| {
             it.first == from
-                && matches!(&it.state, State::Asked(asked) | State::Closing(asked) if asked == id)
+                && matches!(&it.state, OrphanState::SettingUp(pending) | OrphanState::Closing(pending) if pending == id)
         };
         let Some(index) = self.orphans.list.iter().position(is_it) else {
             return StageResult::Pass;
         };
         match (&self.orphans.list[index].state, outcome) {
-            (State::Asked(_), Outcome::Result(result)) => {
+            (OrphanState::SettingUp(_), Outcome::Result(result)) => {
                 match self.orphans.list[index].session.clone() {
                     Some(session) if self.sessions.is_known_before(from, &session) => {
                         self.orphans.list.remove(index);
                     }
-                    Some(_) => self.orphans.list[index].state = State::Kept,
+                    Some(_) => self.orphans.list[index].state = OrphanState::Resumable,
                     None => {
                         let orphan = &mut self.orphans.list[index];
                         orphan.session = session_of(result);
-                        orphan.state = State::Stands;
+                        orphan.state = OrphanState::Open;
                         self.close_orphans(from);
                     }
                 }
             }
-            (State::Asked(_), Outcome::Error(_)) => drop(self.orphans.list.remove(index)),
+            (OrphanState::SettingUp(_), Outcome::Error(_)) => drop(self.orphans.list.remove(index)),
             (_, outcome) => {
                 let closed = matches!(outcome, Outcome::Result(_));
                 let session = self.orphans.list.remove(index).session.unwrap_or_default();
                 match self.sessions.record_mut(from).filter(|_| !closed) {
-                    // It could not, or would not; perhaps the next one can.
+                    // The component has refused. The next component may be able to close it.
                     Some(record) => {
                         record.forget(&session);
-                        self.adopt(from, session);
+                        self.add_orphan(from, session);
                     }
                     None => self.forget_session(&session),
                 }
@@ -254,26 +267,27 @@ impl Stages {
         StageResult::Taken
     }
 
-    /// Nobody knows this session any more.
+    /// Removes a session that no component has any more.
     pub(super) fn forget_session(&mut self, session: &SessionId) {
         self.sessions.forget(session);
         self.with_broker(|it, cx| it.session_lost(session, cx));
     }
 
-    /// A component speaks about a session that nobody has. If it asks something, it is told so.
+    /// Takes a message about an orphaned session. A request is answered with an error.
     fn on_orphan_call(&mut self, hop: Hop, id: Option<&Id>, call: &Call) -> StageResult {
         let from = hop.seat;
         if hop.toward != Side::Editor {
             return StageResult::Pass;
         }
         let session = session_of_call(call);
-        let beyond = |first: Seat| from == Seat::OUTER || first != Seat::OUTER && from >= first;
-        let is_it = |it: &Orphan| beyond(it.first) && it.session == session;
+        let is_behind = |first: Seat| from == Seat::OUTER || first != Seat::OUTER && from >= first;
+        let is_it = |it: &Orphan| is_behind(it.first) && it.session == session;
         if session.is_none() || !self.orphans.list.iter().any(is_it) {
             return StageResult::Pass;
         }
         if let Some(id) = id {
-            let outcome = Outcome::error(code::INVALID_PARAMS, "nobody has this session any more");
+            let outcome =
+                Outcome::error(code::INVALID_PARAMS, "no component has this session any more");
             let answer = Message::response(id.clone(), outcome);
             self.send_from(Stage::Orphans, Hop { seat: from, toward: Side::Agent }, answer);
         }

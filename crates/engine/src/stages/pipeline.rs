@@ -1,4 +1,4 @@
-//! How a message goes from stage to stage.
+//! Moves a message from stage to stage.
 
 use acp_wire::Message;
 use mcp::Step;
@@ -7,7 +7,7 @@ use super::{Deferred, Hop, Stage, StageResult, Stages};
 use crate::stage_io::StageOutput;
 
 impl Stages {
-    /// A message has come from a component or from the outer pipe.
+    /// Handles a message that a peer has sent.
     pub(super) fn on_arrived(&mut self, hop: Hop, message: Message) {
         let mut steps = Vec::new();
         let left = self.run_inbound(&Stage::ALL, hop, message, &mut steps);
@@ -18,17 +18,18 @@ impl Stages {
         self.perform(steps);
     }
 
-    /// A message is made up in the place of a component. It is no sign of life.
+    /// Sends a message on behalf of a component. It does not count as activity of the component, so it starts after the
+    /// stages watchdog and poison.
     pub(super) fn send_on_behalf(&mut self, hop: Hop, message: Message) {
         self.continue_inbound(Stage::Poison, hop, message);
     }
 
-    /// Queues a message of a stage's own: after the current event it goes on toward the router.
+    /// Queues a message that a stage sends toward the router. It is sent after the current input.
     pub(super) fn inject(&mut self, stage: Stage, hop: Hop, message: Message) {
         self.deferred.push_back(Deferred::Inject { stage, hop, message });
     }
 
-    /// A message that a stage has made up goes on toward the router.
+    /// Takes a message from a stage through the following stages to the router.
     pub(super) fn continue_inbound(&mut self, stage: Stage, hop: Hop, message: Message) {
         let mut steps = Vec::new();
         let left = self.run_inbound(&Stage::ALL[stage as usize + 1..], hop, message, &mut steps);
@@ -39,8 +40,8 @@ impl Stages {
         self.perform(steps);
     }
 
-    /// Takes a message through these stages. Gives it back for the router, unless a stage has taken it.
-    /// What the broker wants done because of it is added to `steps`.
+    /// Takes a message through these stages. Returns it for the router, unless a stage has taken it. Adds to `steps`
+    /// what the MCP broker wants done.
     fn run_inbound(
         &mut self,
         stages: &[Stage],
@@ -67,17 +68,17 @@ impl Stages {
         Some(message)
     }
 
-    /// The router delivers a message.
+    /// Takes a message from the router through all stages to its link.
     pub(super) fn deliver(&mut self, hop: Hop, message: Message) {
         self.run_outbound(&Stage::ALL, hop, message);
     }
 
-    /// A message of a stage's own goes on toward the link.
+    /// Sends a message from a stage through the remaining stages to its link.
     pub(super) fn send_from(&mut self, stage: Stage, hop: Hop, message: Message) {
         self.run_outbound(&Stage::ALL[..stage as usize], hop, message);
     }
 
-    /// Takes a message through these stages, the last one first, and to the link.
+    /// Takes a message through these stages in reverse order, and to its link.
     fn run_outbound(&mut self, stages: &[Stage], hop: Hop, mut message: Message) {
         let mut steps = Vec::new();
         let flow = self.pass_outbound(stages, hop, &mut message, &mut steps);

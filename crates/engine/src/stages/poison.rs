@@ -1,10 +1,10 @@
-//! Which kind of message a component crashes on.
+//! The stage *poison*: finds the kind of message that a component crashes on.
 //!
-//! A crash is blamed on what the component was sent and had not dealt with: it neither passed it on nor
-//! answered it. A kind of message that is to blame for two crashes goes around the component from then on
-//! (see `router::around`). Where both crashes have several kinds in common, as when an agent streams many
-//! updates at once, the oldest kind that the component has never dealt with is to blame: a component reads
-//! its messages in order, so the later ones were not read.
+//! The suspects of a crash are the messages that the component was sent and had neither forwarded nor answered. A kind
+//! of message that is a suspect of two crashes in a row is *poison*: the router sends such messages past the
+//! component from then on. If both crashes have several suspects in common, as when an agent streams many updates at
+//! once, the oldest kind that the component has never handled is the poison. A component reads its messages in
+//! order, so it has not read the later ones.
 
 use std::collections::VecDeque;
 
@@ -15,13 +15,13 @@ use super::by_seat::BySeat;
 use super::{Hop, StageResult, Stages};
 use crate::input::Output;
 
-/// So many messages come into question: the oldest ones that the component has not dealt with.
-const MOST: usize = 32;
+/// How many unhandled messages are tracked for each component: the oldest ones.
+const MAX_PENDING: usize = 32;
 
-/// So many kinds of message are told apart.
+/// How many kinds of message are tracked for each component.
 const MAX_KINDS: usize = 128;
 
-/// What each component may crash on.
+/// Finds the poison of each component.
 #[derive(Debug)]
 pub(super) struct PoisonDetector {
     by_seat: BySeat<SeatSuspects>,
@@ -48,81 +48,83 @@ impl PoisonDetector {
         StageResult::Pass
     }
 
-    /// No message is to blame if the component ends now.
-    pub fn excuse(&mut self, seat: Seat) {
+    /// Forgets the unhandled messages of a component, so that none of them is a suspect if it ends now.
+    pub(crate) fn forget_pending(&mut self, seat: Seat) {
         if let Some(suspects) = self.by_seat.get_mut(seat) {
-            suspects.open.clear();
+            suspects.pending.clear();
         }
     }
 
-    /// A component is gone. Gives the kind of message that it has crashed on for the second time.
+    /// Handles the end of a component. Returns the kind of message that has turned out to be poison.
     pub fn crashed(&mut self, seat: Seat, why: &Exit) -> Option<MessageKind> {
         self.by_seat.get_mut(seat)?.crashed(why)
     }
 }
 
+/// The messages that one component may crash on.
 #[derive(Debug, Default)]
 struct SeatSuspects {
-    /// The kinds of message that the component was ever sent. A message is looked up here by comparison,
-    /// so that a stream of updates allocates nothing.
+    /// The kinds of message that the component was sent. A message is looked up here by comparison, so that a stream of
+    /// updates allocates nothing.
     known: Vec<KnownKind>,
-    /// What it was sent and has not dealt with, oldest first. Requests with their ids. Of notifications of
-    /// one kind, only the oldest.
-    open: VecDeque<(Index, Option<Id>)>,
-    /// What its last crash was blamed on.
+    /// The messages that it has not handled, oldest first. A request has its id. Of several notifications of one kind,
+    /// only the oldest is here.
+    pending: VecDeque<(Index, Option<Id>)>,
+    /// The suspects of its last crash.
     suspects: Vec<Index>,
 }
 
-/// In the list of known kinds.
+/// An index into the list of known kinds.
 type Index = usize;
 
+/// A kind of message that a component was sent.
 #[derive(Debug)]
 struct KnownKind {
     kind: MessageKind,
-    /// The component has dealt with a message of this kind, in this life or an earlier one.
+    /// Whether the component has ever handled a message of this kind.
     harmless: bool,
-    /// How the params of the last update of this kind began, up to the kind. An update that begins in the same
-    /// way is of the same kind.
-    beginning: Box<[u8]>,
+    /// The params of the last update of this kind, from the start up to its kind. An update with the same prefix is of
+    /// the same kind.
+    prefix: Box<[u8]>,
 }
 
-/// A longer beginning is not kept.
-const LONGEST_BEGINNING: usize = 256;
+/// A longer prefix is not kept.
+const MAX_PREFIX: usize = 256;
 
 impl SeatSuspects {
-    /// The component is sent something.
+    /// Handles a message to the component.
     fn delivered(&mut self, toward: Side, message: &Message) {
         let (id, call) = match message {
             Message::Request { id, call } => (Some(id), call),
             Message::Notification(call) => (None, call),
             Message::Response { .. } => return,
         };
-        if self.open.len() == MOST {
+        if self.pending.len() == MAX_PENDING {
             return;
         }
         let index = match self.find(toward, call) {
             Some(index) => index,
-            None if self.known.len() == MAX_KINDS || !may_go_around(call) => return,
+            None if self.known.len() == MAX_KINDS || !can_be_bypassed(call) => return,
             None => {
                 let Some(kind) = MessageKind::of(toward, message) else { return };
-                self.known.push(KnownKind { kind, harmless: false, beginning: Box::default() });
+                self.known.push(KnownKind { kind, harmless: false, prefix: Box::default() });
                 self.known.len() - 1
             }
         };
-        if id.is_some() || !self.open.iter().any(|(open, _)| *open == index) {
-            self.open.push_back((index, id.map(Id::detached)));
+        if id.is_some() || !self.pending.iter().any(|(pending, _)| *pending == index) {
+            self.pending.push_back((index, id.map(Id::detached)));
         }
     }
 
     fn find(&mut self, toward: Side, call: &Call) -> Option<Index> {
-        let begins_like = |known: &KnownKind| {
+        let has_prefix = |known: &KnownKind| {
             let params = call.params.as_ref().map_or(&[][..], Json::as_bytes);
-            !known.beginning.is_empty()
-                && params.starts_with(&known.beginning)
+            !known.prefix.is_empty()
+                && params.starts_with(&known.prefix)
                 && known.kind.toward == toward
                 && call.is(&known.kind.method)
         };
-        if let Some(index) = self.known.iter().position(begins_like) {
+        if let Some(index) = self.known.iter().position(has_prefix) {
             return Some(index);
         }
         let update = MessageKind::update_of(call);
@@ -131,64 +133,64 @@ impl SeatSuspects {
         if let (Some(params), Some(update)) = (&call.params, &update) {
             let (text, kind) = (params.as_bytes(), update.as_bytes());
             let end = kind.as_ptr_range().end.addr() - text.as_ptr().addr();
-            if end <= LONGEST_BEGINNING {
-                self.known[index].beginning = text[..end].into();
+            if end <= MAX_PREFIX {
+                self.known[index].prefix = text[..end].into();
             }
         }
         Some(index)
     }
 
-    /// The component says something. If it passes on what it was sent, it has dealt with that and all that
-    /// came before it.
+    /// Handles a message from the component. If the component forwards a message, it has handled this message and all
+    /// earlier ones.
     fn arrived(&mut self, toward: Side, message: &Message) {
-        if self.open.is_empty() {
+        if self.pending.is_empty() {
             return;
         }
-        let dealt_with = match message {
+        let handled = match message {
             Message::Response { id, .. } => {
-                let at = self.open.iter().position(|(_, open)| open.as_ref() == Some(id));
-                at.and_then(|at| self.open.remove(at)).map(|(index, _)| index)
+                let at = self.pending.iter().position(|(_, pending)| pending.as_ref() == Some(id));
+                at.and_then(|at| self.pending.remove(at)).map(|(index, _)| index)
             }
             Message::Request { call, .. } | Message::Notification(call) => {
                 let index = self.find(toward, call);
-                let at = self.open.iter().position(|(open, _)| Some(*open) == index);
-                at.and_then(|at| self.open.drain(..=at).next_back()).map(|(index, _)| index)
+                let at = self.pending.iter().position(|(pending, _)| Some(*pending) == index);
+                at.and_then(|at| self.pending.drain(..=at).next_back()).map(|(index, _)| index)
             }
         };
-        if let Some(index) = dealt_with {
+        if let Some(index) = handled {
             self.known[index].harmless = true;
         }
     }
 
     /// The component is gone. Gives the kind of message that it has crashed on for the second time.
     fn crashed(&mut self, why: &Exit) -> Option<MessageKind> {
-        let open = std::mem::take(&mut self.open);
-        if !is_own_fault(&why.cause) {
+        let pending = std::mem::take(&mut self.pending);
+        if !is_crash(&why.cause) {
             return None;
         }
         let mut now: Vec<Index> = Vec::new();
-        for (index, _) in open {
+        for (index, _) in pending {
             if !now.contains(&index) {
                 now.push(index);
             }
         }
         let both: Vec<Index> =
             now.iter().filter(|index| self.suspects.contains(index)).copied().collect();
-        let guilty = match both[..] {
+        let poison = match both[..] {
             [only] => Some(only),
             _ => both.iter().find(|index| !self.known[**index].harmless).copied(),
         };
-        self.suspects = match guilty {
+        self.suspects = match poison {
             Some(_) => Vec::new(),
             None if both.is_empty() => now,
             None => both,
         };
-        guilty.map(|index| self.known[index].kind.clone())
+        poison.map(|index| self.known[index].kind.clone())
     }
 }
 
 impl Stages {
-    /// A component has crashed on one kind of message for the second time: it is spared that kind.
+    /// Routes a kind of message past a component from now on, and tells the user.
     pub(super) fn mark_as_poison(&mut self, seat: Seat, kind: MessageKind) {
         let takes = self.router.chain().component(seat).map(|it| it.updates);
         if takes == Some(UpdateFilter::All) || !self.router.add_skip_rule(seat, kind.clone()) {
@@ -196,8 +198,8 @@ impl Stages {
         }
         let name = self.router.chain().name(seat);
         let text = format!(
-            "{} has crashed twice on {kind}: messages of that kind go around it from now on \
-             (--updates {name}=all changes that)",
+            "{} has crashed twice on {kind}: messages of that kind bypass it from now on \
+             (--updates {name}=all turns this off)",
             self.router.chain().describe(seat),
         );
         self.warn(seat, text.clone());
@@ -205,7 +207,7 @@ impl Stages {
         self.cx.push(Output::RememberPoison { seat, kind });
     }
 
-    /// A component is spared a kind of message that it crashed on in an earlier run.
+    /// Routes a kind of message past a component that crashed on it in an earlier run.
     pub fn restore_poison(&mut self, seat: Seat, kind: MessageKind) {
         let takes = self.router.chain().component(seat).map(|it| it.updates);
         if takes != Some(UpdateFilter::All) {
@@ -214,20 +216,20 @@ impl Stages {
     }
 }
 
-/// Whether messages of this kind can do without a component. The handshake cannot, a cancellation names an
-/// id that only it knows, and what is said to an MCP server is for its provider alone.
-fn may_go_around(call: &Call) -> bool {
+/// Whether a message may be routed past a component. The handshake may not. A cancellation contains an id that only this
+/// component knows. A message for an MCP server is only for its provider.
+fn can_be_bypassed(call: &Call) -> bool {
     !call.is(acp::INITIALIZE)
         && !call.is(acp::CANCEL_REQUEST)
         && !call.method.name().contains("mcp/")
         && !call.is("_scp/mcp")
 }
 
-/// Whether a component ended by its own doing. What kills others from outside (a user, the kernel when
-/// memory is short, ourselves after a timeout) says nothing about the message.
-fn is_own_fault(how: &ExitCause) -> bool {
+/// Whether a component has crashed by itself. A kill from outside (by a user, by the kernel when memory is short, by the
+/// conductor after a timeout) says nothing about a message.
+fn is_crash(how: &ExitCause) -> bool {
     match how {
-        // 128 + a signal is how a shell tells that its child was killed.
+        // A shell reports 128 + the signal if its child was killed.
         ExitCause::Status(status) => !matches!(status, 0 | 129 | 130 | 137 | 143),
         // SIGILL, SIGTRAP, SIGABRT, SIGBUS (two numbers), SIGFPE, SIGSEGV, SIGSYS
         ExitCause::Signal(signal) => matches!(signal, 4 | 5 | 6 | 7 | 8 | 10 | 11 | 31),
@@ -251,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_crash_on_a_kind_convicts_it() {
+    fn a_suspect_of_two_crashes_is_poison() {
         let mut suspects = SeatSuspects::default();
         for expected in [None, Some("session/update usage_update".to_owned())] {
             suspects.delivered(Side::Editor, &update("plan"));
@@ -262,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_passed_on_or_answered_is_not_to_blame() {
+    fn forwarded_and_answered_messages_are_no_suspects() {
         let mut suspects = SeatSuspects::default();
         for _ in 0..3 {
             suspects.delivered(Side::Editor, &update("plan"));
@@ -274,9 +276,8 @@ mod tests {
         }
     }
 
-    /// The kind is read where it stands, however alike the updates begin.
     #[test]
-    fn updates_that_begin_alike_are_told_apart() {
+    fn updates_with_a_common_prefix_are_told_apart() {
         let update = |session: &str, kind: &str, more: &str| {
             let params = format!(
                 r#"{{"sessionId":"{session}","update":{{"sessionUpdate":"{kind}"{more}}}}}"#
@@ -288,24 +289,24 @@ mod tests {
             for more in ["", r#","sessionUpdate":"c""#, r#","text":"a""#] {
                 let message = update(session, kind, more);
                 suspects.delivered(Side::Editor, &message);
-                let [(index, None)] = suspects.open.make_contiguous() else {
+                let [(index, None)] = suspects.pending.make_contiguous() else {
                     panic!("{suspects:?}")
                 };
                 assert_eq!(suspects.known[*index].kind.update.as_deref(), Some(kind));
                 suspects.delivered(Side::Agent, &message);
                 suspects.arrived(Side::Agent, &message);
                 suspects.arrived(Side::Editor, &message);
-                assert!(suspects.open.is_empty());
+                assert!(suspects.pending.is_empty());
             }
         }
         assert_eq!(suspects.known.len(), 4);
     }
 
     #[test]
-    fn of_several_kinds_the_oldest_that_was_never_dealt_with_is_to_blame() {
+    fn of_several_suspects_the_oldest_that_was_never_handled_is_poison() {
         let mut suspects = SeatSuspects::default();
         for expected in [None, Some("session/update new".to_owned())] {
-            // The component passes on what it can read, and crashes in the middle of a long stream.
+            // The component forwards the updates that it can read, and crashes in the middle of a long stream.
             suspects.delivered(Side::Editor, &update("plan"));
             suspects.arrived(Side::Editor, &update("plan"));
             for _ in 0..100 {
@@ -318,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_kinds_that_did_no_harm_before_the_one_in_common_is_to_blame() {
+    fn of_several_harmless_suspects_the_one_that_the_crashes_have_in_common_is_poison() {
         let mut suspects = SeatSuspects::default();
         for kind in ["a", "b", "c"] {
             suspects.delivered(Side::Editor, &update(kind));
@@ -333,19 +334,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn the_number_of_tracked_messages_is_limited() {
         let mut suspects = SeatSuspects::default();
         suspects.delivered(Side::Editor, &update(&"x".repeat(10_000)));
-        assert!(suspects.known.is_empty() && suspects.open.is_empty());
+        assert!(suspects.known.is_empty() && suspects.pending.is_empty());
         for number in 0..10 * MAX_KINDS {
             suspects.delivered(Side::Editor, &update(&number.to_string()));
             suspects.arrived(Side::Editor, &update(&number.to_string()));
         }
-        assert_eq!((suspects.known.len(), suspects.open.len()), (MAX_KINDS, 0));
+        assert_eq!((suspects.known.len(), suspects.pending.len()), (MAX_KINDS, 0));
     }
 
     #[test]
-    fn a_kill_from_outside_is_no_crash() {
+    fn a_kill_from_outside_has_no_suspects() {
         let mut suspects = SeatSuspects::default();
         for how in [
             ExitCause::Signal(9),
@@ -361,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn the_handshake_and_cancellations_cannot_go_around() {
+    fn handshakes_cancellations_and_mcp_messages_are_no_suspects() {
         let mut suspects = SeatSuspects::default();
         for method in ["initialize", "$/cancel_request", "mcp/message", "_mcp/request"] {
             for _ in 0..2 {

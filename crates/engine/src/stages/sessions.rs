@@ -1,4 +1,6 @@
-//! What each component was told of sessions: the next component in its seat must be told, too.
+//! The stage *sessions*: records how the sessions of each component were set up.
+//!
+//! When a component is restarted, the stage replay sends these requests again.
 
 mod cancelled;
 mod record;
@@ -11,8 +13,9 @@ use router::{Router, Seat};
 use super::by_seat::BySeat;
 use super::{Context, Hop, StageResult, Stages};
 use acp_wire::acp::{SessionId, Topic, session_of};
-pub(super) use record::{Copy, Prompt, Record, SessionSetup};
+pub(super) use record::{ForwardedRequest, Prompt, Record, SessionSetup};
 
+/// The records of all components.
 #[derive(Debug)]
 pub(super) struct Sessions {
     records: BySeat<Record>,
@@ -23,7 +26,7 @@ impl Sessions {
         Sessions { records: BySeat::new(count) }
     }
 
-    /// What a component was told. The outer pipe has no record.
+    /// The record of a component. `None` for the outer pipe.
     pub(super) fn record(&self, seat: Seat) -> Option<&Record> {
         self.records.get(seat)
     }
@@ -32,12 +35,12 @@ impl Sessions {
         self.records.get_mut(seat)
     }
 
-    /// How many sessions are live, as far as is known.
+    /// How many sessions are live, as far as the core knows.
     pub(super) fn live(&self) -> usize {
         self.records.iter().map(|record| record.sessions().len()).max().unwrap_or(0)
     }
 
-    /// The sessions of the first component that has any: it knows them as the editor does.
+    /// The sessions of the first component that has any. It knows them under the ids that the editor uses.
     pub(super) fn of_first(&self) -> &[SessionSetup] {
         let sessions = self.records.iter().map(Record::sessions);
         sessions.into_iter().find(|it| !it.is_empty()).unwrap_or_default()
@@ -49,12 +52,12 @@ impl Sessions {
         self.records.before(seat).iter().any(has)
     }
 
-    /// No component has this session any more.
+    /// Removes a session from all records.
     pub(super) fn forget(&mut self, session: &SessionId) {
         self.records.iter_mut().for_each(|record| record.forget(session));
     }
 
-    /// How much is open, for tests.
+    /// The number of unfinished requests in all records, for tests.
     pub(super) fn open(&self) -> usize {
         self.records.iter().map(Record::open).sum()
     }
@@ -67,12 +70,12 @@ impl Sessions {
         message: &Message,
     ) -> StageResult {
         let Hop { seat, toward } = hop;
-        let keep = self.keep(hop, message);
+        let retention = self.retention(hop, message);
         if let Some(record) = self.records.get_mut(seat) {
             let method = |id: &Id| {
                 Some(router.request(id).filter(|it| it.responder == seat)?.method.clone())
             };
-            record.delivered(cx.now, toward, message, method, keep);
+            record.delivered(cx.now, toward, message, method, retention);
         }
         StageResult::Pass
     }
@@ -82,32 +85,32 @@ impl Stages {
     pub(super) fn sessions_arrived(&mut self, hop: Hop, message: &Message) -> StageResult {
         let ended = match self.sessions.record_mut(hop.seat) {
             Some(record) => record.arrived(hop.toward, message),
-            None => self.ended_beyond(message),
+            None => self.session_ended_outside(message),
         };
         if self.replay.has_lost_any()
             && self.is_agent(hop.seat)
             && let Message::Response { outcome: Outcome::Result(result), .. } = message
             && let Some(session) = session_of(result)
         {
-            // A restarted agent may give a new session the id of a lost one.
-            self.replay.is_not_lost(&session);
+            // A restarted agent may reuse the id of a lost session.
+            self.replay.remove_lost(&session);
         }
         if let Some(session) = ended {
-            // If a component dies that this is passed through, the next one need not be told of the session.
+            // The session is not replayed to any component, even if one fails before it has forwarded this answer.
             self.sessions.forget(&session);
-            self.orphans.close_kept(&session);
+            self.orphans.remove_resumable(&session);
         }
         StageResult::Pass
     }
 
-    /// The session that an agent beyond this chain has ended with this.
-    fn ended_beyond(&self, message: &Message) -> Option<SessionId> {
+    /// The session that an agent outside this chain has ended with this answer.
+    fn session_ended_outside(&self, message: &Message) -> Option<SessionId> {
         let Message::Response { id, outcome: Outcome::Result(_), .. } = message else {
             return None;
         };
-        let ask = self.router.request(id)?;
-        match &ask.fingerprint {
-            Fingerprint::Params(params) if Topic::of(&ask.method) == Some(Topic::End) => {
+        let request = self.router.request(id)?;
+        match &request.fingerprint {
+            Fingerprint::Params(params) if Topic::of(&request.method) == Some(Topic::End) => {
                 session_of(params)
             }
             _ => None,

@@ -1,6 +1,8 @@
-//! Turns in ACP version 2. There the answer to a prompt only says that it was accepted; the turn goes on
-//! until the component reports that the session is idle. A turn that goes on is like a request that the
-//! component has yet to answer: there are limits for it, and if the component dies, its end is told.
+//! The stage *turns*: tracks turns in ACP version 2.
+//!
+//! In version 2, the answer to a prompt only accepts it. The turn continues until the component reports that the session
+//! is idle. An active turn is treated like a pending request: it has timeouts, and if the component fails, the conductor
+//! reports the end of the turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,14 +14,14 @@ use super::by_seat::BySeat;
 use super::{Context, Hop, StageResult, Stages};
 use acp_wire::acp::{PROMPT, SessionId, Topic, session_of, session_of_call, topic};
 
-/// No more turns than these are kept for each component.
+/// How many active turns are tracked for each component.
 const MAX_TURNS: usize = 256;
 
-/// The turns that go on.
+/// The active turns of all components.
 #[derive(Debug)]
 pub(super) struct Turns {
     by_seat: BySeat<SeatTurns>,
-    /// Behind a chain that is a proxy itself.
+    /// The turns of the components that follow this chain, in proxy mode.
     beyond: SeatTurns,
 }
 
@@ -28,20 +30,20 @@ impl Turns {
         Turns { by_seat: BySeat::new(count), beyond: SeatTurns::default() }
     }
 
-    fn of(&mut self, seat: Seat) -> Option<&mut SeatTurns> {
+    fn turns_of(&mut self, seat: Seat) -> Option<&mut SeatTurns> {
         match seat.is_component() {
             true => self.by_seat.get_mut(seat),
             false => Some(&mut self.beyond),
         }
     }
 
-    /// A component says something. True if a turn of it has ended with that.
+    /// Handles a message from a component. Returns whether it ends a turn.
     fn arrived(&mut self, hop: Hop, message: &Message) -> bool {
-        let turns = self.of(hop.seat).filter(|turns| !turns.is_empty());
+        let turns = self.turns_of(hop.seat).filter(|turns| !turns.is_empty());
         turns.is_some_and(|turns| turns.arrived(hop.toward, message))
     }
 
-    /// A component is told something.
+    /// Handles a message to a component.
     pub(super) fn delivered(
         &mut self,
         cx: &Context,
@@ -49,106 +51,109 @@ impl Turns {
         hop: Hop,
         message: &Message,
     ) -> StageResult {
-        // What leaves the chain was agreed on with its components.
-        let agreed = if hop.seat.is_component() { hop.seat } else { Seat(1) };
+        // A message that leaves the chain has the protocol version of its components.
+        let versioned = if hop.seat.is_component() { hop.seat } else { Seat(1) };
         if hop.toward == Side::Agent
-            && let Some(turns) = self.of(hop.seat)
+            && let Some(turns) = self.turns_of(hop.seat)
         {
-            turns.delivered(cx.now, message, || speaks_v2(router, agreed));
+            turns.delivered(cx.now, message, || speaks_v2(router, versioned));
         }
         StageResult::Pass
     }
 
-    /// How much is open, for tests.
+    /// The number of pending prompts and active turns, for tests.
     pub(super) fn open(&self) -> usize {
         self.by_seat.iter().chain([&self.beyond]).map(SeatTurns::open).sum()
     }
 
-    /// The sessions in which something goes on, as the editor knows them.
+    /// The sessions with an active turn, under the ids that the editor knows.
     pub(super) fn sessions(&self) -> BTreeSet<SessionId> {
-        let going = self.by_seat.iter().map(|it| &it.going).find(|it| !it.is_empty());
-        going.into_iter().flat_map(|going| going.keys().cloned()).collect()
+        let active = self.by_seat.iter().map(|it| &it.active).find(|it| !it.is_empty());
+        active.into_iter().flat_map(|turns| turns.keys().cloned()).collect()
     }
 
-    /// The turns that go on between a seat and the agent.
+    /// The active turns of the components between a seat and the agent.
     fn behind(&self, seat: Seat) -> impl Iterator<Item = &BTreeMap<SessionId, Turn>> {
-        self.by_seat.behind(seat).iter().chain([&self.beyond]).map(|it| &it.going)
+        self.by_seat.behind(seat).iter().chain([&self.beyond]).map(|it| &it.active)
     }
 }
 
-/// What goes on at a component.
+/// The turns of one component.
 #[derive(Debug, Default)]
 struct SeatTurns {
-    /// Prompts that it has yet to accept, by the id it was asked with.
-    asked: BTreeMap<Id, Asked>,
-    /// Turns that go on, by session.
-    going: BTreeMap<SessionId, Turn>,
+    /// Prompts that it has not accepted yet, by request id.
+    pending: BTreeMap<Id, PendingPrompt>,
+    /// Active turns, by session.
+    active: BTreeMap<SessionId, Turn>,
 }
 
+/// A prompt that has not been accepted yet.
 #[derive(Debug)]
-struct Asked {
+struct PendingPrompt {
     session: SessionId,
     at: Time,
     cancelled: Option<Time>,
-    /// It has reported work since, and then that it is idle.
+    /// Whether the component has reported since then that it works.
     worked: bool,
+    /// Whether the component has reported after that work that it is idle.
     ended: bool,
 }
 
+/// An active turn.
 #[derive(Debug, Clone, Copy)]
 struct Turn {
-    /// When the component was prompted. A turn that another one began for it is younger.
+    /// When the component was prompted. If it forwards the prompt, the turn of the next component starts later.
     since: Time,
     cancelled: Option<Time>,
 }
 
 impl SeatTurns {
     fn is_empty(&self) -> bool {
-        self.asked.is_empty() && self.going.is_empty()
+        self.pending.is_empty() && self.active.is_empty()
     }
 
-    /// How many turns go on.
-    pub(crate) fn going(&self) -> usize {
-        self.going.len()
+    /// The number of active turns.
+    fn active_count(&self) -> usize {
+        self.active.len()
     }
 
-    /// How much is open, for tests.
-    pub(crate) fn open(&self) -> usize {
-        self.asked.len() + self.going.len()
+    fn open(&self) -> usize {
+        self.pending.len() + self.active.len()
     }
 
-    /// The component says something. True if a turn of it has ended with that.
+    /// Handles a message from the component. Returns whether it ends a turn.
     fn arrived(&mut self, toward: Side, message: &Message) -> bool {
         match message {
             Message::Response { id, outcome, .. } => {
-                let Some(asked) = self.asked.remove(id) else { return false };
+                let Some(prompt) = self.pending.remove(id) else { return false };
                 let Outcome::Result(result) = outcome else { return false };
-                // A component that ends its turns as in version 1 is done.
-                if asked.ended || result.member("stopReason").is_some() {
+                // Some components end their turns with the answer, as in version 1.
+                if prompt.ended || result.member("stopReason").is_some() {
                     return true;
                 }
-                if self.going.len() == MAX_TURNS {
-                    self.going.pop_first();
+                if self.active.len() == MAX_TURNS {
+                    self.active.pop_first();
                 }
-                self.going
-                    .insert(asked.session, Turn { since: asked.at, cancelled: asked.cancelled });
+                self.active
+                    .insert(prompt.session, Turn { since: prompt.at, cancelled: prompt.cancelled });
                 false
             }
             Message::Notification(call) if toward == Side::Editor && call.is(acp::UPDATE) => {
-                let Some((session, idle)) = call.params.as_ref().and_then(state) else {
+                let Some((session, idle)) = call.params.as_ref().and_then(parse_state_update)
+                else {
                     return false;
                 };
-                for asked in self.asked.values_mut().filter(|it| it.session == session) {
-                    asked.ended = idle && asked.worked;
-                    asked.worked |= !idle;
+                for prompt in self.pending.values_mut().filter(|it| it.session == session) {
+                    prompt.ended = idle && prompt.worked;
+                    prompt.worked |= !idle;
                 }
-                idle && self.going.remove(&session).is_some()
+                idle && self.active.remove(&session).is_some()
             }
             _ => false,
         }
     }
 
-    /// The component is told something; `v2`: it speaks version 2.
+    /// Handles a message to the component. `v2` returns whether the component uses version 2.
     fn delivered(&mut self, now: Time, message: &Message, v2: impl FnOnce() -> bool) {
         let (Message::Request { call, .. } | Message::Notification(call)) = message else { return };
         let topic = topic(call);
@@ -158,37 +163,42 @@ impl SeatTurns {
         let Some(session) = session_of_call(call) else { return };
         match (topic, message) {
             (Some(Topic::Prompt), Message::Request { id, .. }) if v2() => {
-                let asked =
-                    Asked { session, at: now, cancelled: None, worked: false, ended: false };
-                self.asked.insert(id.detached(), asked);
+                let prompt = PendingPrompt {
+                    session,
+                    at: now,
+                    cancelled: None,
+                    worked: false,
+                    ended: false,
+                };
+                self.pending.insert(id.detached(), prompt);
             }
             (Some(Topic::CancelSession), _) => {
-                let asked = self.asked.values_mut().filter(|it| it.session == session);
-                let asked = asked.map(|it| &mut it.cancelled);
-                let going = self.going.get_mut(&session).map(|it| &mut it.cancelled);
-                asked.chain(going).for_each(|cancelled| *cancelled = cancelled.or(Some(now)));
+                let pending = self.pending.values_mut().filter(|it| it.session == session);
+                let pending = pending.map(|it| &mut it.cancelled);
+                let active = self.active.get_mut(&session).map(|it| &mut it.cancelled);
+                pending.chain(active).for_each(|cancelled| *cancelled = cancelled.or(Some(now)));
             }
-            // A session that is closed has no turn.
-            (Some(Topic::End), _) => drop(self.going.remove(&session)),
+            // A closed session has no turn.
+            (Some(Topic::End), _) => drop(self.active.remove(&session)),
             _ => {}
         }
     }
 }
 
-/// The session of an update that reports a state, and whether the state is idle.
-fn state(params: &Json) -> Option<(SessionId, bool)> {
+/// The session of a state update, and whether its state is idle.
+fn parse_state_update(params: &Json) -> Option<(SessionId, bool)> {
     let update = params.member("update")?;
-    let says = |key: &str, word: &str| {
-        update.member(key).as_ref().and_then(Json::text).is_some_and(|it| it == word)
+    let has = |key: &str, value: &str| {
+        update.member(key).as_ref().and_then(Json::text).is_some_and(|it| it == value)
     };
-    if !says("sessionUpdate", "state_update") {
+    if !has("sessionUpdate", "state_update") {
         return None;
     }
-    Some((session_of(params)?, says("state", "idle")))
+    Some((session_of(params)?, has("state", "idle")))
 }
 
-/// The report that a session is idle, with why the turn ended.
-fn idle(session: &SessionId, reason: &str, error: Option<Json>) -> Message {
+/// The update which reports that a session is idle, and why its turn ended.
+fn idle_update(session: &SessionId, reason: &str, error: Option<Json>) -> Message {
     let text = |text: &str| Some(Json::string(text));
     let update = Json::object([
         ("sessionUpdate", text("state_update")),
@@ -201,14 +211,14 @@ fn idle(session: &SessionId, reason: &str, error: Option<Json>) -> Message {
 }
 
 impl Stages {
-    /// Whether a component has agreed to ACP version 2.
+    /// Whether a component has negotiated ACP version 2.
     pub(super) fn speaks_v2(&self, seat: Seat) -> bool {
         speaks_v2(&self.router, seat)
     }
 
-    /// How many turns go on at a component after it has answered their prompts, as in ACP version 2.
+    /// How many turns are active at a component although it has answered their prompts (ACP version 2).
     pub fn active_turns(&self, seat: Seat) -> usize {
-        self.turns.by_seat.get(seat).map_or(0, SeatTurns::going)
+        self.turns.by_seat.get(seat).map_or(0, SeatTurns::active_count)
     }
 
     pub(super) fn turns_arrived(&mut self, hop: Hop, message: &Message) -> StageResult {
@@ -218,7 +228,7 @@ impl Stages {
         StageResult::Pass
     }
 
-    /// The turn whose component will have been silent, or have ignored its cancellation, for too long first.
+    /// The timeout of a turn that expires first.
     pub(super) fn overdue_turn(&self) -> Option<(Time, Seat, ExitCause)> {
         let seats = self.router.chain().seats();
         let seats = seats.filter(|seat| self.active_turns(*seat) > 0 && self.can_act(*seat));
@@ -231,11 +241,11 @@ impl Stages {
         let behind: Vec<&BTreeMap<SessionId, Turn>> = self.turns.behind(seat).collect();
         // Only a component that is not waiting on another one is considered stuck.
         let waits = self.router.waits_for_held(seat);
-        let asked =
+        let requests =
             self.router.requests().filter(|ask| ask.requester == seat).map(|ask| ask.sent_at);
-        let passed_on = behind.iter().flat_map(|it| it.values()).map(|turn| turn.since);
-        let newest = asked.chain(passed_on).max();
-        let silent = turns.going.values().filter_map(|turn| {
+        let forwarded = behind.iter().flat_map(|it| it.values()).map(|turn| turn.since);
+        let newest = requests.chain(forwarded).max();
+        let silent = turns.active.values().filter_map(|turn| {
             let limit = watch.prompt?;
             if waits || newest.is_some_and(|newest| newest >= turn.since) {
                 return None;
@@ -244,7 +254,7 @@ impl Stages {
             Some((due, seat, ExitCause::Unresponsive { method: PROMPT.to_owned(), limit }))
         });
         let prompts = self.router.has_open_request(seat, PROMPT);
-        let cancelled = turns.going.iter().filter_map(|(session, turn)| {
+        let cancelled = turns.active.iter().filter_map(|(session, turn)| {
             let (limit, at) = (watch.cancel?, turn.cancelled?);
             if prompts || behind.iter().any(|it| it.contains_key(session)) {
                 return None;
@@ -259,28 +269,28 @@ impl Stages {
         silent.chain(cancelled).min_by_key(|(due, ..)| *due)
     }
 
-    /// A component is gone: the turns that went on there end, and those who wait for them are told. A turn that
-    /// a component behind it works on goes on, unless the chain ends.
+    /// Ends the turns of a component that has failed, and reports their end to the editor. A turn that a later component
+    /// works on continues, unless the chain ends.
     pub(super) fn end_turns(&mut self, seat: Seat, why: &Exit, chain_ends: bool) {
         let Some(turns) = self.turns.by_seat.get_mut(seat) else { return };
-        let going = std::mem::take(turns).going;
+        let active = std::mem::take(turns).active;
         let behind = self.turns.behind(seat);
         let elsewhere: BTreeSet<SessionId> = behind.flat_map(|it| it.keys().cloned()).collect();
-        if !going.is_empty() {
+        if !active.is_empty() {
             self.watchdog.unblocked_before(&self.cx, seat);
         }
-        for (session, turn) in going {
+        for (session, turn) in active {
             if elsewhere.contains(&session) && !chain_ends {
                 continue;
             }
-            let gave_up =
+            let is_cancelled =
                 matches!(why.cause, ExitCause::Uncancellable { .. }) && turn.cancelled.is_some();
-            let message = match gave_up {
-                true => idle(&session, "cancelled", None),
+            let message = match is_cancelled {
+                true => idle_update(&session, "cancelled", None),
                 false => {
-                    let told = self.router.chain().crash_report(seat, why, Some(PROMPT));
-                    let error = error_object(code::INTERNAL_ERROR, &told, None);
-                    idle(&session, "error", Some(error))
+                    let report = self.router.chain().crash_report(seat, why, Some(PROMPT));
+                    let error = error_object(code::INTERNAL_ERROR, &report, None);
+                    idle_update(&session, "error", Some(error))
                 }
             };
             self.send_on_behalf(Hop { seat, toward: Side::Editor }, message);
@@ -289,11 +299,11 @@ impl Stages {
 }
 
 fn speaks_v2(router: &router::Router, seat: Seat) -> bool {
-    let answered = router.handshake(seat).and_then(|it| it.answer.as_ref());
-    let Some(Outcome::Result(result)) = answered else { return false };
-    // Some agents answer with the version they were asked for, and go on as in version 1.
-    let is_first = result.member("agentCapabilities").is_some();
-    !is_first && acp::protocol_version(result).is_some_and(|version| version >= 2)
+    let answer = router.handshake(seat).and_then(|it| it.answer.as_ref());
+    let Some(Outcome::Result(result)) = answer else { return false };
+    // Some agents confirm the requested version, and then continue as in version 1.
+    let is_v1 = result.member("agentCapabilities").is_some();
+    !is_v1 && acp::protocol_version(result).is_some_and(|version| version >= 2)
 }
 
 #[cfg(test)]
@@ -305,17 +315,17 @@ mod tests {
         Message::parse(&Bytes::copy_from_slice(text.as_bytes())).unwrap()
     }
 
-    fn prompted(turns: &mut SeatTurns, id: u8) {
+    fn prompt(turns: &mut SeatTurns, id: u8) {
         let text =
             r#"{"jsonrpc":"2.0","id":"c:N","method":"session/prompt","params":{"sessionId":"s"}}"#;
         turns.delivered(Time::default(), &message(&text.replace('N', &id.to_string())), || true);
     }
 
-    fn says(turns: &mut SeatTurns, text: &str) -> bool {
+    fn receive(turns: &mut SeatTurns, text: &str) -> bool {
         turns.arrived(Side::Editor, &message(text))
     }
 
-    fn state(state: &str) -> String {
+    fn state_update(state: &str) -> String {
         format!(
             r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"s","update":{{"sessionUpdate":"state_update","state":"{state}"}}}}}}"#
         )
@@ -324,37 +334,40 @@ mod tests {
     const ACCEPTED: &str = r#"{"jsonrpc":"2.0","id":"c:1","result":{"messageId":"m"}}"#;
 
     #[test]
-    fn a_turn_goes_on_from_the_answer_to_idle() {
+    fn a_turn_is_active_from_the_answer_until_idle() {
         let mut turns = SeatTurns::default();
-        prompted(&mut turns, 1);
-        // This is about an earlier turn.
-        assert!(!says(&mut turns, &state("idle")));
-        assert!(!says(&mut turns, ACCEPTED) && turns.going() == 1);
+        prompt(&mut turns, 1);
+        // This update belongs to an earlier turn.
+        assert!(!receive(&mut turns, &state_update("idle")));
+        assert!(!receive(&mut turns, ACCEPTED) && turns.active_count() == 1);
         // Only an update that travels toward the editor reports a state.
-        let idle = state("idle");
+        let idle = state_update("idle");
         assert!(!turns.arrived(Side::Agent, &message(&idle)));
-        assert!(!says(&mut turns, &idle.replace("session/update", "_own")) && turns.going() == 1);
+        assert!(
+            !receive(&mut turns, &idle.replace("session/update", "_own"))
+                && turns.active_count() == 1
+        );
         for other in ["running", "requires_action", "_own"] {
-            assert!(!says(&mut turns, &state(other)) && turns.going() == 1);
+            assert!(!receive(&mut turns, &state_update(other)) && turns.active_count() == 1);
         }
-        assert!(says(&mut turns, &state("idle")) && turns.open() == 0);
+        assert!(receive(&mut turns, &state_update("idle")) && turns.open() == 0);
     }
 
     #[test]
-    fn a_turn_may_be_over_when_its_prompt_is_answered() {
+    fn a_turn_may_end_before_its_prompt_is_answered() {
         let mut turns = SeatTurns::default();
-        prompted(&mut turns, 1);
-        says(&mut turns, &state("running"));
-        says(&mut turns, &state("idle"));
-        assert!(says(&mut turns, ACCEPTED) && turns.open() == 0);
-        prompted(&mut turns, 1);
-        let first = r#"{"jsonrpc":"2.0","id":"c:1","result":{"stopReason":"end_turn"}}"#;
-        assert!(says(&mut turns, first) && turns.open() == 0);
-        prompted(&mut turns, 1);
+        prompt(&mut turns, 1);
+        receive(&mut turns, &state_update("running"));
+        receive(&mut turns, &state_update("idle"));
+        assert!(receive(&mut turns, ACCEPTED) && turns.open() == 0);
+        prompt(&mut turns, 1);
+        let as_in_v1 = r#"{"jsonrpc":"2.0","id":"c:1","result":{"stopReason":"end_turn"}}"#;
+        assert!(receive(&mut turns, as_in_v1) && turns.open() == 0);
+        prompt(&mut turns, 1);
         let refused = r#"{"jsonrpc":"2.0","id":"c:1","error":{"code":1,"message":""}}"#;
-        assert!(!says(&mut turns, refused) && turns.open() == 0);
-        prompted(&mut turns, 1);
-        says(&mut turns, ACCEPTED);
+        assert!(!receive(&mut turns, refused) && turns.open() == 0);
+        prompt(&mut turns, 1);
+        receive(&mut turns, ACCEPTED);
         let close =
             r#"{"jsonrpc":"2.0","id":"c:2","method":"session/close","params":{"sessionId":"s"}}"#;
         turns.delivered(Time::default(), &message(close), || true);

@@ -1,8 +1,7 @@
-//! Requests that were cancelled by their ids (`$/cancel_request`) and are not answered yet.
+//! Requests that were cancelled by id (`$/cancel_request`) and are not answered yet.
 //!
-//! A component may go on with such a request. When it has done so for too long, whoever asked is told that
-//! the request is cancelled; the component itself is left alone, and the answer that it may give later is
-//! dropped.
+//! A component may ignore the cancellation. After a timeout, the conductor answers the request on behalf of the component.
+//! The component keeps running, and its late answer is dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,18 +11,18 @@ use router::{Seat, Time};
 use crate::stages::{Hop, Stages};
 use acp_wire::acp::Topic;
 
-/// The cancelled requests of one component. Whether one is overdue is asked after every message, so they are
-/// sorted for that question.
+/// The cancelled requests of one component. They are sorted by time, because the core looks for overdue ones after every
+/// message.
 #[derive(Debug, Default)]
 pub(crate) struct Cancelled {
-    /// When it was cancelled, and its method, by its id.
+    /// By id: when the request was cancelled, and its method.
     requests: BTreeMap<Id, (Time, String)>,
-    /// By method, oldest first.
+    /// By method: the requests, oldest first.
     by_method: BTreeMap<String, BTreeSet<(Time, Id)>>,
 }
 
 impl Cancelled {
-    /// A request is cancelled. That it was cancelled before does not give it more time.
+    /// Adds a cancelled request. If it is here already, its time does not change.
     pub(crate) fn insert(&mut self, id: &Id, method: &str, now: Time) {
         if !self.requests.contains_key(id) {
             let id = id.detached();
@@ -32,7 +31,7 @@ impl Cancelled {
         }
     }
 
-    /// A request is answered.
+    /// Removes a request that was answered.
     pub(crate) fn remove(&mut self, id: &Id) {
         let Some((at, method)) = self.requests.remove(id) else { return };
         if let Some(requests) = self.by_method.get_mut(&method) {
@@ -43,13 +42,13 @@ impl Cancelled {
         }
     }
 
-    /// Keeps only those that are still owed.
-    pub(crate) fn retain(&mut self, owed: impl Fn(&Id) -> bool) {
-        let gone: Vec<Id> = self.requests.keys().filter(|it| !owed(it)).cloned().collect();
+    /// Keeps only the requests that are still pending.
+    pub(crate) fn retain(&mut self, is_pending: impl Fn(&Id) -> bool) {
+        let gone: Vec<Id> = self.requests.keys().filter(|it| !is_pending(it)).cloned().collect();
         gone.iter().for_each(|id| self.remove(id));
     }
 
-    /// Of each method, when its oldest request was cancelled.
+    /// For each method, when its oldest request was cancelled.
     fn oldest(&self) -> impl Iterator<Item = (&str, Time)> {
         self.by_method
             .iter()
@@ -72,75 +71,74 @@ impl Cancelled {
 }
 
 impl Stages {
-    /// When the next cancelled request is to be answered in place of the component that owes the answer.
+    /// When the next cancelled request has to be answered on behalf of its component.
     pub(in crate::stages) fn cancel_deadline(&self) -> Option<Time> {
         let limit = self.rules.timeouts.cancel?;
         let seats = self.router.chain().seats();
-        let due = seats.flat_map(|seat| self.overdue_since(seat, limit));
+        let due = seats.flat_map(|seat| self.cancel_timeouts(seat, limit));
         due.map(|(_, since, time)| since.plus(time)).min()
     }
 
-    /// Of each method with cancelled requests: since when a component should have stopped the oldest, and how
-    /// much time it has for that.
-    fn overdue_since(&self, seat: Seat, limit: u64) -> impl Iterator<Item = (&str, Time, u64)> {
+    /// For each method with cancelled requests: since when the component should have stopped the oldest one, and the
+    /// timeout for that.
+    fn cancel_timeouts(&self, seat: Seat, limit: u64) -> impl Iterator<Item = (&str, Time, u64)> {
         let record = self.sessions.record(seat);
         let record = record.filter(|it| !it.cancelled().is_empty() && self.can_act(seat));
         record.into_iter().flat_map(move |record| {
             record.cancelled().oldest().map(move |(method, at)| {
                 let since = self.should_have_stopped(seat, at, limit);
-                // A component that has passed such a request on stops when the next one does. It has twice
-                // the time: the next one may not have heard of the cancellation, because many old proxies
-                // do not pass it on.
-                let passed_on = self.router.has_open_request(seat, method);
-                (method, since, if passed_on { limit.saturating_mul(2) } else { limit })
+                // A component that has forwarded such a request can stop only after the next component. It gets
+                // twice the time, because many old proxies do not forward the cancellation.
+                let forwarded = self.router.has_open_request(seat, method);
+                (method, since, if forwarded { limit.saturating_mul(2) } else { limit })
             })
         })
     }
 
-    /// Answers the requests that were cancelled too long ago.
+    /// Answers the cancelled requests whose timeout has expired.
     pub(in crate::stages) fn answer_cancelled(&mut self) {
         let Some(limit) = self.rules.timeouts.cancel else { return };
         let now = self.cx.now;
-        let mut late = Vec::new();
+        let mut overdue = Vec::new();
         for seat in self.router.chain().seats() {
             let Some(record) = self.sessions.record(seat) else { continue };
-            for (method, since, time) in self.overdue_since(seat, limit) {
+            for (method, since, time) in self.cancel_timeouts(seat, limit) {
                 if since.plus(time) <= now {
                     let time = Time(now.0.saturating_sub(time));
                     let ids = record.cancelled().until(method, time);
-                    late.push((seat, method.to_owned(), ids));
+                    overdue.push((seat, method.to_owned(), ids));
                 }
             }
         }
-        for (seat, method, ids) in late {
-            let who = self.router.chain().describe(seat);
+        for (seat, method, ids) in overdue {
+            let name = self.router.chain().describe(seat);
             let count = ids.len();
             let text = format!(
-                "{who} went on with {count} cancelled {method} for too long: answered with error {}",
+                "{name} did not stop {count} cancelled {method} in time; conductor answered with error {}",
                 code::CANCELLED
             );
             self.warn(seat, text);
             for id in ids {
-                self.answer_in_place(seat, &method, id);
+                self.answer_on_behalf(seat, &method, id);
             }
         }
     }
 
-    /// Answers a cancelled request in place of a component. The answer that may come later is dropped; a
-    /// session that it sets up is closed.
-    fn answer_in_place(&mut self, seat: Seat, method: &str, id: Id) {
-        let asked = Some(method).filter(|it| Topic::of(it) == Some(Topic::SetUp));
-        let asked = asked.and_then(|_| {
-            let asked = self.asked_as(seat, &id)?;
-            Some((asked, self.sessions.record(seat)?.opening(&id)?.clone()))
+    /// Answers a cancelled request on behalf of a component. The late answer of the component is dropped. If it sets up
+    /// a session, the session is closed.
+    fn answer_on_behalf(&mut self, seat: Seat, method: &str, id: Id) {
+        let setup = Some(method).filter(|it| Topic::of(it) == Some(Topic::SetUp));
+        let setup = setup.and_then(|_| {
+            let pending = self.pending_setup(seat, &id)?;
+            Some((pending, self.sessions.record(seat)?.pending_setup(&id)?.clone()))
         });
-        let refusal = Outcome::error(code::CANCELLED, "the request was cancelled");
-        let answer = Message::response(id.clone(), refusal);
+        let cancelled = Outcome::error(code::CANCELLED, "the request was cancelled");
+        let answer = Message::response(id.clone(), cancelled);
         self.send_on_behalf(Hop { seat, toward: Side::Editor }, answer);
-        if let Some((asked, set_up)) = asked {
-            self.orphans.await_answer(asked);
+        if let Some((pending, set_up)) = setup {
+            self.orphans.await_answer(pending);
             if let Some(record) = self.sessions.record_mut(seat) {
-                record.is_late(&id, set_up);
+                record.await_late_answer(&id, set_up);
             }
         }
     }
@@ -151,12 +149,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_of_each_method_is_known() {
+    fn the_oldest_request_of_each_method_is_known() {
         let mut cancelled = Cancelled::default();
         let ids: Vec<Id> = (0..4).map(|it| Id::string(&format!("c:{it}"))).collect();
         for (number, (id, method)) in ids.iter().zip(["a", "b", "a", "b"]).enumerate() {
             cancelled.insert(id, method, Time(number as u64));
-            // Once more does not count.
+            // A second cancellation does not change the time.
             cancelled.insert(id, method, Time(100));
         }
         let oldest = |it: &Cancelled| {

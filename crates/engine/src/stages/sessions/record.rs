@@ -1,5 +1,5 @@
-//! What a component was told that the next one in its seat must be told, too: its sessions. And what
-//! is going on in it: prompts and cancellations.
+//! [`Record`]: the sessions of one component, with the requests that set them up. Also its open prompts and
+//! cancellations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,103 +7,112 @@ use acp_wire::{Call, Id, Json, Message, Outcome, Side, acp};
 use router::Time;
 
 use super::cancelled::Cancelled;
-use super::retention::{Keep, SHORT};
+use super::retention::{Retention, SHORT};
 use crate::stages::is_own_request;
 use crate::stages::orphans::UnreportedSession;
 use acp_wire::acp::{SessionId, Topic, session_of, session_of_call, topic};
 
-/// Of no more sessions than these it is kept, for each component, how they were set up: the newest.
+/// For how many sessions of a component the set-up requests are stored. Those of older sessions are dropped.
 const MAX_SESSIONS: usize = 256;
 
-/// No more sessions than these are known at all.
+/// How many sessions of a component are tracked at all.
 const MAX_KNOWN: usize = 4096;
 
+/// The sessions and open requests of one component.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
-    /// Live sessions, as this component knows them, oldest first.
+    /// Live sessions, under the ids that this component knows, oldest first.
     sessions: Vec<SessionSetup>,
-    /// Those it has yet to answer, by the id it was asked with.
-    opening: BTreeMap<Id, SessionSetup>,
-    /// Those that were answered in its place: its own answer may still come.
-    late: BTreeMap<Id, SessionSetup>,
-    count: u64,
-    /// What it has asked its successor for these and waits for, by its own id: of which, and which one of its copies.
-    asked: BTreeMap<Id, (Id, usize)>,
-    /// It was prompted in a session that was set up in a way that nobody knows.
-    has_unknown: bool,
-    /// How many of its sessions are forgotten, because there were too many.
+    /// Set-up requests that it has not answered, by request id.
+    pending_setups: BTreeMap<Id, SessionSetup>,
+    /// Set-up requests that were answered on its behalf. Its own answer may still come.
+    late_setups: BTreeMap<Id, SessionSetup>,
+    /// How many set-up requests it has received.
+    setup_count: u64,
+    /// The set-up requests that it has forwarded and that are not answered, by its own request id: the id of the
+    /// original request, and the index in [`SessionSetup::forwarded`].
+    pending_forwards: BTreeMap<Id, (Id, usize)>,
+    /// Whether it was prompted in a session whose set-up the core has not seen.
+    has_unknown_sessions: bool,
+    /// How many live sessions are no longer tracked, because there were too many.
     forgotten: usize,
-    /// Sessions that are not known may have been forgotten.
+    /// Whether any session was ever dropped for that reason.
     has_forgotten: bool,
+    /// Requests that end a session and that it has not answered, by request id.
     ending: BTreeMap<Id, SessionId>,
-    /// Logins it has yet to answer; `None` is the opposite.
+    /// Logins (`Some`) and logouts (`None`) that it has not answered, by request id.
     logging_in: BTreeMap<Id, Option<Call>>,
-    /// How somebody has logged in.
+    /// The last successful login.
     login: Option<Call>,
-    /// Prompts that it has yet to answer, by the id it was asked with.
+    /// Prompts that it has not answered, by request id.
     prompts: BTreeMap<Id, Prompt>,
-    /// Sessions in which the last thing it was told is to stop. It need not be at work there itself: it
-    /// may have come when the prompt had passed.
-    stopped: BTreeSet<SessionId>,
-    /// Requests of which it was told that they are cancelled.
+    /// Sessions that were cancelled and not prompted since. The component need not have an open prompt there: it may
+    /// have been started after the prompt.
+    cancelled_sessions: BTreeSet<SessionId>,
+    /// Requests that were cancelled by id.
     cancelled: Cancelled,
 }
 
-/// A session, and how it was set up.
+/// A session, and the request that set it up.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionSetup {
-    /// As it was delivered.
-    pub call: Call,
-    /// Whether all of it is kept. If not, nobody can be told of it again.
-    pub kept: bool,
-    pub session: SessionId,
-    /// What the component asked its successor for it, and the answers.
-    pub copies: Vec<Copy>,
-    /// How many requests of this kind came before it.
+    /// The request, as it was delivered.
+    pub(crate) call: Call,
+    /// Whether the request and the answers are stored completely. If not, they cannot be replayed.
+    pub(crate) is_stored: bool,
+    /// The id of the session.
+    pub(crate) session: SessionId,
+    /// The requests that the component sent to its successor to set up this session.
+    pub(crate) forwarded: Vec<ForwardedRequest>,
+    /// The number of this request among all set-up requests of the component.
     number: u64,
 }
 
+/// A set-up request that a component has sent to its successor.
 #[derive(Debug, Clone)]
-pub(crate) struct Copy {
-    pub method: String,
-    pub outcome: Option<Outcome>,
+pub(crate) struct ForwardedRequest {
+    /// Its method.
+    pub(crate) method: String,
+    /// The answer, if there was one.
+    pub(crate) outcome: Option<Outcome>,
 }
 
+/// A prompt that a component has not answered.
 #[derive(Debug, Clone)]
 pub(crate) struct Prompt {
-    pub id: Id,
-    pub session: SessionId,
-    /// When it was told that the turn is cancelled.
-    pub cancelled: Option<Time>,
+    pub(crate) id: Id,
+    pub(crate) session: SessionId,
+    /// When the turn was cancelled.
+    pub(crate) cancelled: Option<Time>,
 }
 
 impl SessionSetup {
-    /// Something that the component asked its successor for this is answered.
-    fn answered(&mut self, index: usize, outcome: &Outcome, keep: Keep) {
-        let kept = match (outcome, keep) {
-            (outcome, Keep::All) => outcome.detached(),
-            (Outcome::Result(_), Keep::Long(json)) => Outcome::Result(json),
-            (Outcome::Error(_), Keep::Long(json)) => Outcome::Error(json),
-            (outcome, Keep::Nothing) => {
-                self.shorten();
-                short(outcome)
+    /// Stores the answer to a forwarded request.
+    fn answered(&mut self, index: usize, outcome: &Outcome, retention: Retention) {
+        let stored = match (outcome, retention) {
+            (outcome, Retention::Full) => outcome.detached(),
+            (Outcome::Result(_), Retention::Long(json)) => Outcome::Result(json),
+            (Outcome::Error(_), Retention::Long(json)) => Outcome::Error(json),
+            (outcome, Retention::Dropped) => {
+                self.strip();
+                session_only(outcome)
             }
         };
-        self.copies[index].outcome = Some(kept);
+        self.forwarded[index].outcome = Some(stored);
     }
 
-    /// Keeps no more of it than which sessions it has set up.
-    fn shorten(&mut self) {
-        self.kept = false;
+    /// Drops everything except the ids of the sessions.
+    fn strip(&mut self) {
+        self.is_stored = false;
         self.call.params = None;
-        for copy in &mut self.copies {
-            copy.outcome = copy.outcome.as_ref().map(short);
+        for request in &mut self.forwarded {
+            request.outcome = request.outcome.as_ref().map(session_only);
         }
     }
 }
 
-/// The part of an answer that says which session it sets up.
-fn short(outcome: &Outcome) -> Outcome {
+/// An answer without everything but the session id.
+fn session_only(outcome: &Outcome) -> Outcome {
     match outcome {
         Outcome::Result(result) => {
             let session = result.member("sessionId").map(|it| it.detached());
@@ -118,90 +127,95 @@ impl Record {
         &self.sessions
     }
 
-    /// Whether the component was prompted in a session that was set up in a way that the core has not seen.
-    pub(crate) fn has_unknown(&self) -> bool {
-        self.has_unknown
+    /// Whether the component was prompted in a session whose set-up the core has not seen.
+    pub(crate) fn has_unknown_sessions(&self) -> bool {
+        self.has_unknown_sessions
     }
 
-    /// How the last user has logged in.
+    /// The request of the last successful login.
     pub(crate) fn login(&self) -> Option<&Call> {
         self.login.as_ref()
     }
 
-    /// The prompts that the component has yet to answer.
+    /// The prompts that the component has not answered.
     pub(crate) fn prompts(&self) -> impl Iterator<Item = &Prompt> {
         self.prompts.values()
     }
 
-    /// The requests of which the component was told that they are cancelled.
+    /// The requests that were cancelled by id.
     pub(crate) fn cancelled(&self) -> &Cancelled {
         &self.cancelled
     }
 
-    /// Takes the prompts that are cancelled.
+    /// Removes and returns the cancelled prompts.
     pub(crate) fn take_cancelled(&mut self) -> Vec<Prompt> {
         let taken = self.prompts.extract_if(.., |_, it| it.cancelled.is_some());
         taken.map(|(_, prompt)| prompt).collect()
     }
 
-    /// Keeps only the requests that are still owed. Gives the prompts that are not.
-    pub(crate) fn keep_owed(&mut self, owes: impl Fn(&Id) -> bool) -> Vec<Prompt> {
+    /// Keeps only the requests that are still pending. Returns the prompts that are not.
+    pub(crate) fn retain_owed(&mut self, owes: impl Fn(&Id) -> bool) -> Vec<Prompt> {
         self.cancelled.retain(&owes);
         let gone = self.prompts.extract_if(.., |_, it| !owes(&it.id));
         gone.map(|(_, prompt)| prompt).collect()
     }
 
-    /// Has it no live session at all?
-    pub(crate) fn is_idle(&self) -> bool {
-        self.sessions.is_empty() && self.forgotten == 0
+    /// Whether the component has any live session.
+    pub(crate) fn has_sessions(&self) -> bool {
+        !self.sessions.is_empty() || self.forgotten > 0
     }
 
-    /// Does it wait for this answer to set something up?
-    pub(crate) fn awaits(&self, id: &Id) -> bool {
-        !self.asked.is_empty() && self.asked.contains_key(id)
+    /// Whether this is the id of a forwarded set-up request that is not answered.
+    pub(crate) fn awaits_setup_answer(&self, id: &Id) -> bool {
+        !self.pending_forwards.is_empty() && self.pending_forwards.contains_key(id)
     }
 
-    /// The long params and answers that are kept.
+    /// The long params and results that are stored.
     pub(crate) fn long(&self) -> impl Iterator<Item = &Json> {
-        let set_ups = self.sessions.iter().chain(self.opening.values()).chain(self.late.values());
-        let parts = set_ups.flat_map(|it| {
-            let answers = it.copies.iter().filter_map(|copy| match copy.outcome.as_ref()? {
-                Outcome::Result(json) | Outcome::Error(json) => Some(json),
-            });
+        let setups = self
+            .sessions
+            .iter()
+            .chain(self.pending_setups.values())
+            .chain(self.late_setups.values());
+        let parts = setups.flat_map(|it| {
+            let answers =
+                it.forwarded.iter().filter_map(|request| match request.outcome.as_ref()? {
+                    Outcome::Result(json) | Outcome::Error(json) => Some(json),
+                });
             answers.chain(&it.call.params)
         });
         parts.filter(|it| it.as_bytes().len() > SHORT)
     }
 
-    /// The request with this id to set something up, if it has yet to answer it.
-    pub(crate) fn opening(&self, id: &Id) -> Option<&SessionSetup> {
-        self.opening.get(id)
+    /// The set-up request with this id, if the component has not answered it.
+    pub(crate) fn pending_setup(&self, id: &Id) -> Option<&SessionSetup> {
+        self.pending_setups.get(id)
     }
 
-    /// This request was answered in place of the component, whose own answer may still come.
-    pub(crate) fn is_late(&mut self, id: &Id, set_up: SessionSetup) {
-        self.late.insert(id.detached(), set_up);
+    /// A set-up request was answered on behalf of the component. Its own answer may still come.
+    pub(crate) fn await_late_answer(&mut self, id: &Id, set_up: SessionSetup) {
+        self.late_setups.insert(id.detached(), set_up);
     }
 
-    /// The requests to set something up that it has yet to answer.
-    pub(crate) fn owed_set_ups(&self) -> Vec<Id> {
-        self.opening.keys().cloned().collect()
+    /// The ids of the set-up requests that the component has not answered.
+    pub(crate) fn pending_setup_ids(&self) -> Vec<Id> {
+        self.pending_setups.keys().cloned().collect()
     }
 
-    /// The component is told something. `method`: that of a request which it has yet to answer.
+    /// Handles a message to the component. `method` returns the method of a request that the component has not answered.
     pub(crate) fn delivered(
         &mut self,
         now: Time,
         toward: Side,
         message: &Message,
         method: impl Fn(&Id) -> Option<String>,
-        keep: Keep,
+        retention: Retention,
     ) {
         match message {
             Message::Request { id, call } if toward == Side::Agent => {
-                self.asked_for(id, call, keep);
+                self.on_request(id, call, retention);
             }
-            // The many updates go the other way.
+            // Updates travel toward the editor, so they are not parsed here.
             Message::Notification(call) if toward == Side::Agent => match topic(call) {
                 Some(Topic::CancelSession) => {
                     let session = session_of_call(call).unwrap_or_default();
@@ -210,10 +224,10 @@ impl Record {
                             prompt.cancelled.get_or_insert(now);
                         }
                     }
-                    if self.stopped.len() == MAX_SESSIONS {
-                        self.stopped.pop_first();
+                    if self.cancelled_sessions.len() == MAX_SESSIONS {
+                        self.cancelled_sessions.pop_first();
                     }
-                    self.stopped.insert(session);
+                    self.cancelled_sessions.insert(session);
                 }
                 Some(Topic::CancelRequest) => {
                     let id = call.params.as_ref().and_then(acp::cancelled_id);
@@ -225,33 +239,34 @@ impl Record {
                 }
                 _ => {}
             },
-            Message::Response { id, outcome, .. } if !self.asked.is_empty() => {
-                if let Some((opening, index)) = self.asked.remove(id)
+            Message::Response { id, outcome, .. } if !self.pending_forwards.is_empty() => {
+                if let Some((setup, index)) = self.pending_forwards.remove(id)
                     && let Some(set_up) =
-                        self.opening.get_mut(&opening).or(self.late.get_mut(&opening))
+                        self.pending_setups.get_mut(&setup).or(self.late_setups.get_mut(&setup))
                 {
-                    set_up.answered(index, outcome, keep);
+                    set_up.answered(index, outcome, retention);
                 }
             }
             _ => {}
         }
     }
 
-    fn asked_for(&mut self, id: &Id, call: &Call, keep: Keep) {
+    fn on_request(&mut self, id: &Id, call: &Call, retention: Retention) {
         match topic(call) {
             Some(Topic::SetUp) => {
                 let session = session_of_call(call).unwrap_or_default();
-                self.count += 1;
-                let number = self.count;
-                let (params, kept) = match keep {
-                    Keep::All => (call.params.clone().map(|it| it.detached()), true),
-                    Keep::Long(params) => (Some(params), true),
-                    Keep::Nothing => (None, false),
+                self.setup_count += 1;
+                let number = self.setup_count;
+                let (params, is_stored) = match retention {
+                    Retention::Full => (call.params.clone().map(|it| it.detached()), true),
+                    Retention::Long(params) => (Some(params), true),
+                    Retention::Dropped => (None, false),
                 };
                 let bare = Call { params: None, ..call.clone() };
                 let call = Call { params, ..bare.detached() };
-                let set_up = SessionSetup { call, kept, session, copies: Vec::new(), number };
-                self.opening.insert(id.detached(), set_up);
+                let set_up =
+                    SessionSetup { call, is_stored, session, forwarded: Vec::new(), number };
+                self.pending_setups.insert(id.detached(), set_up);
             }
             Some(Topic::End) => {
                 self.ending.extend(session_of_call(call).map(|session| (id.detached(), session)));
@@ -262,9 +277,9 @@ impl Record {
             Some(Topic::LogOut) => drop(self.logging_in.insert(id.detached(), None)),
             Some(Topic::Prompt) => {
                 let session = session_of_call(call).unwrap_or_default();
-                let known = || self.sessions.iter().any(|it| it.session == session);
-                self.has_unknown |= !self.has_forgotten && !known();
-                self.stopped.remove(&session);
+                let is_known = || self.sessions.iter().any(|it| it.session == session);
+                self.has_unknown_sessions |= !self.has_forgotten && !is_known();
+                self.cancelled_sessions.remove(&session);
                 let prompt = Prompt { id: id.detached(), session, cancelled: None };
                 self.prompts.insert(id.detached(), prompt);
             }
@@ -272,70 +287,72 @@ impl Record {
         }
     }
 
-    /// The component says something. Gives the session that it has ended with that.
+    /// Handles a message from the component. Returns the session that the message ends.
     pub(crate) fn arrived(&mut self, toward: Side, message: &Message) -> Option<SessionId> {
         match message {
             Message::Request { id, call }
                 if toward == Side::Agent
-                    && !self.opening.is_empty()
+                    && !self.pending_setups.is_empty()
                     && topic(call) == Some(Topic::SetUp) =>
             {
-                self.has_asked(id, call);
+                self.on_forwarded_setup(id, call);
                 None
             }
-            Message::Response { id, outcome, .. } if !self.owes_nothing() => {
-                self.has_answered(id, outcome)
+            Message::Response { id, outcome, .. } if !self.has_nothing_pending() => {
+                self.on_answer(id, outcome)
             }
             _ => None,
         }
     }
 
-    fn owes_nothing(&self) -> bool {
-        self.opening.is_empty()
-            && self.late.is_empty()
+    fn has_nothing_pending(&self) -> bool {
+        self.pending_setups.is_empty()
+            && self.late_setups.is_empty()
             && self.ending.is_empty()
             && self.logging_in.is_empty()
             && self.prompts.is_empty()
             && self.cancelled.is_empty()
     }
 
-    /// It sets up something of its own: most likely what it was asked to set up. Of several, one that
-    /// asks for the same and that it has not done this for yet, the oldest first.
-    fn has_asked(&mut self, id: &Id, call: &Call) {
+    /// Matches a set-up request of the component with the request that it forwards. Among several pending requests, this
+    /// is one with the same method and params that has been forwarded least often, and then the oldest.
+    fn on_forwarded_setup(&mut self, id: &Id, call: &Call) {
         let method = call.method.name().into_owned();
-        // To compare takes time: it may take as long as the request is, not as many are open.
-        let mut work = call.params.as_ref().map_or(0, |it| 16 * it.as_bytes().len()) + (256 << 10);
-        let mut asks_the_same = |set_up: &SessionSetup| match (&call.params, &set_up.call.params) {
-            (Some(ours), Some(theirs)) => ours.extends_within_budget(theirs, &mut work),
+        // The budget of the comparison depends on the length of this request, not on the number of pending ones.
+        let mut budget =
+            call.params.as_ref().map_or(0, |it| 16 * it.as_bytes().len()) + (256 << 10);
+        let mut has_same_params = |set_up: &SessionSetup| match (&call.params, &set_up.call.params)
+        {
+            (Some(ours), Some(original)) => ours.extends_within_budget(original, &mut budget),
             _ => true,
         };
-        let several = self.opening.len() > 1;
-        let next = self.opening.iter_mut().min_by_key(|(_, it)| {
-            let differs = it.call.method != call.method || several && !asks_the_same(it);
-            (differs, it.copies.len(), it.number)
+        let several = self.pending_setups.len() > 1;
+        let next = self.pending_setups.iter_mut().min_by_key(|(_, it)| {
+            let differs = it.call.method != call.method || several && !has_same_params(it);
+            (differs, it.forwarded.len(), it.number)
         });
-        if let Some((opening, set_up)) = next {
-            self.asked.insert(id.detached(), (opening.clone(), set_up.copies.len()));
-            set_up.copies.push(Copy { method, outcome: None });
+        if let Some((original, set_up)) = next {
+            self.pending_forwards.insert(id.detached(), (original.clone(), set_up.forwarded.len()));
+            set_up.forwarded.push(ForwardedRequest { method, outcome: None });
         }
     }
 
-    fn has_answered(&mut self, id: &Id, outcome: &Outcome) -> Option<SessionId> {
+    fn on_answer(&mut self, id: &Id, outcome: &Outcome) -> Option<SessionId> {
         self.prompts.remove(id);
         self.cancelled.remove(id);
-        self.late.remove(id);
-        let opened = self.opening.remove(id);
+        self.late_setups.remove(id);
+        let set_up = self.pending_setups.remove(id);
         let ended = self.ending.remove(id);
         let login = self.logging_in.remove(id);
         let Outcome::Result(result) = outcome else { return None };
         if let Some(login) = login {
             self.login = login;
         }
-        if let Some(mut set_up) = opened {
+        if let Some(mut set_up) = set_up {
             set_up.session = session_of(result).unwrap_or(set_up.session);
             self.sessions.retain(|it| it.session != set_up.session);
             self.sessions.push(set_up);
-            self.make_room();
+            self.enforce_limits();
         }
         if let Some(session) = &ended {
             if !self.sessions.iter().any(|it| it.session == *session) {
@@ -346,12 +363,12 @@ impl Record {
         ended
     }
 
-    /// Of too many sessions, the oldest are known by name only, or not at all.
-    fn make_room(&mut self) {
-        if self.sessions.iter().filter(|it| it.kept).count() > MAX_SESSIONS
-            && let Some(oldest) = self.sessions.iter_mut().find(|it| it.kept)
+    /// Drops the set-up request of the oldest session, or the session itself, if there are too many.
+    fn enforce_limits(&mut self) {
+        if self.sessions.iter().filter(|it| it.is_stored).count() > MAX_SESSIONS
+            && let Some(oldest) = self.sessions.iter_mut().find(|it| it.is_stored)
         {
-            oldest.shorten();
+            oldest.strip();
         }
         if self.sessions.len() > MAX_KNOWN {
             self.sessions.remove(0);
@@ -360,45 +377,51 @@ impl Record {
         }
     }
 
-    /// In which sessions it was told to stop, and not to go on since.
-    pub(crate) fn stopped(&self) -> Vec<SessionId> {
-        self.stopped.iter().cloned().collect()
+    /// The sessions that were cancelled and not prompted since.
+    pub(crate) fn cancelled_sessions(&self) -> Vec<SessionId> {
+        self.cancelled_sessions.iter().cloned().collect()
     }
 
-    /// Nobody will take up this session again.
+    /// Removes a session.
     pub(crate) fn forget(&mut self, session: &SessionId) {
-        self.stopped.remove(session);
+        self.cancelled_sessions.remove(session);
         self.sessions.retain(|it| it.session != *session);
     }
 
-    /// Sessions that its successor has set up for it, of which it has not told those who asked.
-    pub(crate) fn untold(&self) -> Vec<UnreportedSession> {
-        // Lessons are about sessions that others have.
-        let opening = self.opening.iter().chain(&self.late);
-        let asked = opening.filter(|(id, _)| !is_own_request(id));
-        let copies = asked.flat_map(|(_, it)| it.copies.iter().map(move |copy| (it, copy)));
-        let stands = copies.filter_map(|(set_up, copy)| match &copy.outcome {
+    /// The sessions that its successor has set up and that the component has not reported to the requester.
+    pub(crate) fn unreported_sessions(&self) -> Vec<UnreportedSession> {
+        // A session that is being replayed has an owner already.
+        let setups = self.pending_setups.iter().chain(&self.late_setups);
+        let setups = setups.filter(|(id, _)| !is_own_request(id));
+        let forwarded =
+            setups.flat_map(|(_, it)| it.forwarded.iter().map(move |request| (it, request)));
+        let sessions = forwarded.filter_map(|(set_up, request)| match &request.outcome {
             Some(Outcome::Result(result)) => {
                 let session = session_of(result).unwrap_or_else(|| set_up.session.clone());
-                (!session.is_empty()).then(|| UnreportedSession::new(session, &copy.method))
+                (!session.is_empty()).then(|| UnreportedSession::new(session, &request.method))
             }
             _ => None,
         });
-        stands.collect()
+        sessions.collect()
     }
 
-    /// Who knew all this is gone: what it had not finished is not known to anybody.
-    pub(crate) fn parted(&mut self) {
+    /// The component has failed. Its unfinished requests are dropped.
+    pub(crate) fn on_component_down(&mut self) {
         let sessions = std::mem::take(&mut self.sessions);
         let login = self.login.take();
-        let (count, has_forgotten) = (self.count, self.has_forgotten);
-        *self = Record { sessions, login, count, has_forgotten, ..Record::default() };
+        let (setup_count, has_forgotten) = (self.setup_count, self.has_forgotten);
+        *self = Record { sessions, login, setup_count, has_forgotten, ..Record::default() };
     }
 
-    /// How much is open, for tests.
+    /// The number of unfinished requests, for tests.
     pub(crate) fn open(&self) -> usize {
-        let set_ups = [self.opening.len(), self.late.len(), self.asked.len(), self.ending.len()];
+        let setups = [
+            self.pending_setups.len(),
+            self.late_setups.len(),
+            self.pending_forwards.len(),
+            self.ending.len(),
+        ];
         let others = [self.logging_in.len(), self.prompts.len(), self.cancelled.len()];
-        set_ups.into_iter().chain(others).sum()
+        setups.into_iter().chain(others).sum()
     }
 }

@@ -1,9 +1,8 @@
-//! How much of what set sessions up is kept.
+//! Limits the memory for recorded set-up requests.
 //!
-//! A component that is restarted is told again how each of its sessions was set up. These requests may be long,
-//! so only so much of them is kept for a whole chain. What several components were told in the same words is
-//! kept once. A session of which that is not kept goes on as any other, until a component dies: an agent has
-//! then lost it, and a proxy is not told of it again.
+//! Set-up requests may be long, so a chain records only a limited number of bytes of them. If several components were
+//! sent the same text, it is stored once. A session whose set-up request is not stored works normally until
+//! a component fails. Then an agent has lost the session, and a proxy is not sent its set-up request again.
 
 use std::collections::BTreeSet;
 
@@ -12,52 +11,54 @@ use acp_wire::{Json, Message, Outcome, Side};
 use super::{Hop, Record, Sessions};
 use acp_wire::acp::{Topic, topic};
 
-/// What is not longer than this is always kept.
+/// Params and results up to this length are always stored, in bytes.
 pub(super) const SHORT: usize = 64 * 1024;
 
-/// So many bytes of what is longer are kept for a chain.
-const MOST: usize = 64 * 1024 * 1024;
+/// How many bytes of longer params and results a chain stores.
+const MAX_LONG_BYTES: usize = 64 * 1024 * 1024;
 
-/// What is to be recorded of a message that is delivered.
+/// How the params or the result of a message are stored.
 #[derive(Debug, Default)]
-pub(crate) enum Keep {
-    /// All that is recorded of such a message.
+pub(crate) enum Retention {
+    /// As they are.
     #[default]
-    All,
-    /// The params, or the result, are long. They are kept like this.
+    Full,
+    /// They are long, and stored as this value, which may be shared.
     Long(Json),
-    /// They are long, and there is no room left.
-    Nothing,
+    /// They are long, and not stored because the limit is reached.
+    Dropped,
 }
 
 impl Sessions {
-    /// How much of a message that is delivered to a component can be kept.
-    pub(super) fn keep(&self, hop: Hop, message: &Message) -> Keep {
-        let Some(record) = self.records.get(hop.seat) else { return Keep::All };
-        let said = match message {
+    /// How a message to a component is stored.
+    pub(super) fn retention(&self, hop: Hop, message: &Message) -> Retention {
+        let Some(record) = self.records.get(hop.seat) else { return Retention::Full };
+        let content = match message {
             Message::Request { call, .. } if hop.toward == Side::Agent => {
                 call.params.as_ref().filter(|_| topic(call) == Some(Topic::SetUp))
             }
             Message::Response { id, outcome: Outcome::Result(it) | Outcome::Error(it), .. } => {
-                Some(it).filter(|_| record.awaits(id))
+                Some(it).filter(|_| record.awaits_setup_answer(id))
             }
             _ => None,
         };
-        let Some(said) = said.filter(|it| it.as_bytes().len() > SHORT) else { return Keep::All };
+        let Some(content) = content.filter(|it| it.as_bytes().len() > SHORT) else {
+            return Retention::Full;
+        };
         let mut all = self.records.iter().flat_map(Record::long);
-        if let Some(same) = all.find(|it| it.as_bytes() == said.as_bytes()) {
-            return Keep::Long(same.clone());
+        if let Some(same) = all.find(|it| it.as_bytes() == content.as_bytes()) {
+            return Retention::Long(same.clone());
         }
-        match self.retained_bytes() + said.as_bytes().len() <= MOST {
-            true => Keep::Long(said.detached()),
-            false => Keep::Nothing,
+        match self.retained_bytes() + content.as_bytes().len() <= MAX_LONG_BYTES {
+            true => Retention::Long(content.detached()),
+            false => Retention::Dropped,
         }
     }
 
-    /// How many bytes of long requests and answers are kept.
+    /// How many bytes of long params and results are stored.
     pub(in crate::stages) fn retained_bytes(&self) -> usize {
         let all = self.records.iter().flat_map(Record::long);
-        // What is shared counts once.
+        // A shared text counts once.
         let places: BTreeSet<(usize, usize)> =
             all.map(|it| (it.as_bytes().as_ptr().addr(), it.as_bytes().len())).collect();
         places.into_iter().map(|(_, length)| length).sum()
