@@ -1,35 +1,22 @@
-//! A program that runs a chain in itself: a proxy and an agent of its own, no other process. It is the
-//! editor, too, and prints what comes back; everything that happens on the way is seen by a tap.
+//! A program that runs a chain inside itself: a proxy and an agent, without other processes. The program is the
+//! editor, too. It prints the agent's answer, and a tap prints every message on the way.
 //!
 //! `cargo run -p examples --bin example-embedded`
 
 use acp_conductor::{Config, Ending, InProcess, Mode, Spec, Tap, TapEvent};
-use acp_proxy::schema::PromptResponse;
-use acp_proxy::{Json, Proxy, Side, Typed};
-use serde_json::{Value, json};
+use acp_proxy::prelude::*;
+use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
-/// An agent that says every prompt back.
-fn echo() -> Proxy {
-    Proxy::agent("echo")
-        .on_request(Side::Editor, "initialize", async |_, _| {
-            Ok(Json::trusted(r#"{"protocolVersion":1}"#))
-        })
-        .on_request(Side::Editor, "session/new", async |_, _| {
-            Ok(Json::trusted(r#"{"sessionId":"s"}"#))
-        })
-        .on_prompt(async |prompt, next| {
-            let content = json!({ "type": "text", "text": prompt.text() });
-            let update = json!({ "sessionUpdate": "agent_message_chunk", "content": content });
-            let params = json!({ "sessionId": prompt.session(), "update": update });
-            next.cx().editor().notify("session/update", params)?;
-            let result: PromptResponse =
-                serde_json::from_value(json!({ "stopReason": "end_turn" }))?;
-            Ok(Typed::from(result))
-        })
+/// An agent that repeats every prompt.
+fn echo() -> Agent {
+    Agent::new("echo").on_prompt(async |prompt, context| {
+        context.say(prompt.text())?;
+        Ok(PromptResponse::new(StopReason::EndTurn))
+    })
 }
 
-/// A proxy that says it louder.
+/// A proxy that changes every prompt to upper case.
 fn loud() -> Proxy {
     Proxy::new("loud").on_prompt(async |mut prompt, next| {
         prompt.edit_text(|text| *text = text.to_uppercase());
@@ -53,38 +40,40 @@ async fn main() {
     let (reader, writer) = tokio::io::split(theirs);
     let chain =
         acp_conductor::run(config, (Box::new(reader), Box::new(writer)), std::future::pending());
-    let (ending, said) = tokio::join!(chain, converse(ours));
+    let (ending, answer) = tokio::join!(chain, converse(ours));
     assert_eq!(ending, Ending::Clean);
-    // This program is no component: its standard output is its own.
+    // Only components must keep their standard output free.
     #[allow(clippy::print_stdout)]
     {
-        println!("{said}");
+        println!("{answer}");
     }
 }
 
-/// The editor's part: one prompt, and all that is said to it.
+/// Plays the editor: sends one prompt and returns the text of the answer.
 async fn converse(stream: tokio::io::DuplexStream) -> String {
     let (reader, mut writer) = tokio::io::split(stream);
     let mut lines = BufReader::new(reader).lines();
-    let mut said = String::new();
-    let block = json!({ "type": "text", "text": "hello from within" });
-    for (id, (method, params)) in [
-        ("initialize", json!({ "protocolVersion": 1 })),
-        ("session/new", json!({ "cwd": "/", "mcpServers": [] })),
-        ("session/prompt", json!({ "sessionId": "s", "prompt": [block] })),
-    ]
-    .into_iter()
-    .enumerate()
-    {
+    let mut answer = String::new();
+    let mut session = Value::Null;
+    for (id, method) in ["initialize", "session/new", "session/prompt"].into_iter().enumerate() {
+        let params = match method {
+            "initialize" => json!({ "protocolVersion": 1 }),
+            "session/new" => json!({ "cwd": "/", "mcpServers": [] }),
+            _ => json!({
+                "sessionId": session,
+                "prompt": [{ "type": "text", "text": "hello from within" }],
+            }),
+        };
         let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         writer.write_all(format!("{request}\n").as_bytes()).await.expect("the chain reads");
         while let Some(line) = lines.next_line().await.expect("the chain writes") {
             let message: Value = serde_json::from_str(&line).expect("JSON");
             if message["id"] == id {
+                session = message["result"]["sessionId"].clone();
                 break;
             }
-            said.push_str(message["params"]["update"]["content"]["text"].as_str().unwrap_or(""));
+            answer.push_str(message["params"]["update"]["content"]["text"].as_str().unwrap_or(""));
         }
     }
-    said
+    answer
 }

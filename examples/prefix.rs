@@ -1,11 +1,10 @@
-//! Puts a sentence before each prompt.
+//! Adds a sentence before each prompt.
 //!
 //! `conductor agent 'example-prefix Answer in one sentence.' my-agent`
 
-use acp_proxy::Proxy;
+use acp_proxy::prelude::*;
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> std::io::Result<()> {
+fn main() -> std::io::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let prefix = words.join(" ");
     Proxy::new("prefix")
@@ -13,6 +12,5 @@ async fn main() -> std::io::Result<()> {
             prompt.prepend_text(&prefix);
             next.run(prompt).await
         })
-        .serve_stdio()
-        .await
+        .run()
 }

@@ -1,20 +1,18 @@
-//! Before each prompt, a session of the proxy's own asks the agent what could be misunderstood in it,
-//! and adds the answer. The editor sees nothing of that session.
+//! Before each prompt, asks the agent in a separate session what could be misunderstood in the prompt, and adds the
+//! answer to the prompt. The editor does not see that session.
 //!
 //! `conductor agent example-subagent my-agent`
 
-use acp_proxy::Proxy;
+use acp_proxy::prelude::*;
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> std::io::Result<()> {
+fn main() -> std::io::Result<()> {
     Proxy::new("subagent")
         .on_prompt(async |mut prompt, next| {
-            let session = next.cx().agent().new_session("/").await?;
+            let session = next.agent().new_session("/").await?;
             let question = format!("What could be misunderstood in this? {}", prompt.text());
             let turn = session.prompt(question).await?;
             prompt.append_text(format!("Keep in mind: {}", turn.text()));
             next.run(prompt).await
         })
-        .serve_stdio()
-        .await
+        .run()
 }

@@ -1,26 +1,24 @@
-//! Offers two MCP tools to whatever agent stands behind it.
+//! Offers the agent two MCP tools.
 //!
 //! `conductor agent example-tools my-agent`
 
-use acp_proxy::{JsonSchema, NoInput, Proxy};
-use serde::Deserialize;
+use acp_proxy::prelude::*;
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(crate = "acp_proxy::serde")]
 struct Text {
     /// The text whose words are counted.
     text: String,
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> std::io::Result<()> {
+fn main() -> std::io::Result<()> {
     Proxy::new("words")
-        .instructions("Counts words, and knows where it is.")
-        .tool("count", "The number of words in a text", async |input: Text| {
+        .instructions("Counts words, and knows the session.")
+        .tool("count", "Counts the words of a text", async |input: Text| {
             Ok(format!("{} words", input.text.split_whitespace().count()))
         })
-        .tool_with("whereabouts", "The session this is used in", async |_: NoInput, cx| {
-            Ok(cx.session().unwrap_or_else(|| "a session without a name yet".into()))
+        .tool_with("whereabouts", "The session of this call", async |_: NoInput, context| {
+            Ok(context.session().unwrap_or_else(|| "a session without an id yet".into()))
         })
-        .serve_stdio()
-        .await
+        .run()
 }

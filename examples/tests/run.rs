@@ -146,32 +146,68 @@ fn redact_keeps_the_word_from_the_agent_wherever_it_is() {
 }
 
 #[test]
-fn tools_are_declared_and_work() {
-    let (mut chain, mut agent) = start_chain("example-tools");
+fn count_appends_a_line_at_the_end_of_the_turn() {
+    let (mut chain, mut agent) = start_chain("example-count");
+    chain.editor.send(&prompt("hi"));
+    let asked = agent.request("session/prompt");
+    for text in ["Grüß", " Gott"] {
+        agent.send(&chunk("s", text));
+        assert_eq!(chain.editor.message()["params"]["update"]["content"]["text"], text);
+    }
+    agent.answer(&asked, END_TURN);
+    let line = chain.editor.message();
+    assert_eq!(line["params"]["update"]["content"]["text"], "\n(9 characters)");
+    assert_eq!(chain.editor.message()["result"]["stopReason"], "end_turn");
+}
+
+/// Opens a session and returns the declaration of the proxy's MCP server.
+fn new_session(chain: &mut TestChain, agent: &mut ScriptedComponent) -> serde_json::Value {
     chain.editor.send(
         r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/","mcpServers":[]}}"#,
     );
     let new = agent.request("session/new");
-    let server = &new["params"]["mcpServers"][0];
-    assert_eq!((&server["type"], &server["name"]), (&json!("acp"), &json!("words")));
     agent.answer(&new, r#"{"sessionId":"S"}"#);
     chain.editor.message();
-    for (id, name, arguments, answer) in [
-        (1, "count", json!({ "text": "to be or not" }), "4 words"),
-        (2, "whereabouts", json!({}), "S"),
-    ] {
-        let call = json!({ "jsonrpc": "2.0", "id": id, "method": "mcp/message", "params": {
-            "serverId": server["serverId"], "requestId": "r", "method": "tools/call",
-            "params": { "name": name, "arguments": arguments },
-        }});
-        agent.send(&call.to_string());
-        let answered = agent.message();
-        assert_eq!(answered["result"]["result"]["content"][0]["text"], answer, "{answered}");
-    }
+    new["params"]["mcpServers"][0].clone()
+}
+
+/// Calls a tool and returns its text.
+fn call_tool(
+    agent: &mut ScriptedComponent,
+    server: &serde_json::Value,
+    id: u8,
+    name: &str,
+    arguments: &serde_json::Value,
+) -> String {
+    let call = json!({ "jsonrpc": "2.0", "id": id, "method": "mcp/message", "params": {
+        "serverId": server["serverId"], "requestId": "r", "method": "tools/call",
+        "params": { "name": name, "arguments": arguments },
+    }});
+    agent.send(&call.to_string());
+    let answer = agent.message();
+    answer["result"]["result"]["content"][0]["text"].as_str().unwrap_or_default().to_owned()
 }
 
 #[test]
-fn gate_decides_reads_and_deletions_and_asks_the_user_about_the_rest() {
+fn now_tells_the_time() {
+    let (mut chain, mut agent) = start_chain("example-now");
+    let server = new_session(&mut chain, &mut agent);
+    let text = call_tool(&mut agent, &server, 1, "now", &json!({}));
+    assert!(text.parse::<u64>().is_ok_and(|seconds| seconds > 1_700_000_000), "{text}");
+}
+
+#[test]
+fn tools_are_declared_and_work() {
+    let (mut chain, mut agent) = start_chain("example-tools");
+    let server = new_session(&mut chain, &mut agent);
+    assert_eq!((&server["type"], &server["name"]), (&json!("acp"), &json!("words")));
+    let text = json!({ "text": "to be or not" });
+    assert_eq!(call_tool(&mut agent, &server, 1, "count", &text), "4 words");
+    assert_eq!(call_tool(&mut agent, &server, 2, "whereabouts", &json!({})), "S");
+}
+
+#[test]
+fn gate_decides_reads_and_writes_and_asks_the_user_about_the_rest() {
     let (mut chain, mut agent) = start_chain("example-gate");
     let permission_request = |id: u8, kind: &str| {
         json!({ "jsonrpc": "2.0", "id": id, "method": "session/request_permission", "params": {
@@ -183,11 +219,11 @@ fn gate_decides_reads_and_deletions_and_asks_the_user_about_the_rest() {
         }})
         .to_string()
     };
-    for (id, kind, option) in [(1, "read", "yes"), (2, "delete", "no")] {
+    for (id, kind, option) in [(1, "read", "yes"), (2, "delete", "no"), (4, "edit", "no")] {
         agent.send(&permission_request(id, kind));
         assert_eq!(agent.message()["result"]["outcome"]["optionId"], option, "{kind}");
     }
-    agent.send(&permission_request(3, "edit"));
+    agent.send(&permission_request(3, "execute"));
     let received = chain.editor.message();
     assert_eq!(received["method"], "session/request_permission");
     let answer = json!({ "outcome": { "outcome": "selected", "optionId": "yes" } });

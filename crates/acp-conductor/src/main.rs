@@ -183,13 +183,9 @@ fn component(name: &str, options: &[String]) -> Result<(), Failure> {
 }
 
 /// Runs a proxy, or an agent, on standard input and output.
-fn serve(proxy: acp_proxy::Proxy) -> Result<(), Failure> {
-    let name = proxy.name().to_owned();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::run(error.to_string()))?;
-    let served = runtime.block_on(proxy.serve_stdio());
-    runtime.shutdown_background();
-    served.map_err(|error| Failure::run(format!("{name}: {error}")))
+fn serve(component: acp_proxy::Component) -> Result<(), Failure> {
+    let name = component.name().to_owned();
+    component.run().map_err(|error| Failure::run(format!("{name}: {error}")))
 }
 
 /// Parses the COMPONENT arguments. An error does not repeat the argument, which may contain a secret.

@@ -1,78 +1,147 @@
-//! Write a proxy in ten lines.
+//! Write a proxy for the Agent Client Protocol (ACP) in ten lines.
+//!
+//! A proxy is a program between an editor and an agent. It sees every message between them, and can change, answer,
+//! drop and add messages.
 //!
 //! ```no_run
-//! use acp_proxy::Proxy;
+//! use acp_proxy::prelude::*;
 //!
-//! #[tokio::main(flavor = "current_thread")]
-//! async fn main() -> std::io::Result<()> {
+//! fn main() -> std::io::Result<()> {
 //!     Proxy::new("brief")
 //!         .on_prompt(async |mut prompt, next| {
 //!             prompt.prepend_text("Answer in one sentence.");
 //!             next.run(prompt).await
 //!         })
-//!         .serve_stdio()
-//!         .await
+//!         .run()
 //! }
 //! ```
 //!
-//! # What is promised
-//! - What is not handled passes byte for byte, in order.
-//! - Notification handlers run in the order of the messages, before the next message is looked at.
-//! - Request handlers may wait; nothing behind them waits for them. What a handler sends, it sends in
-//!   the order in which it says so, and if it waits for nothing but `next.run`, its answer keeps the
-//!   place of the answer it got.
-//! - A request is answered exactly once: with what its handler returns. In ACP version 2 a prompt is answered
-//!   when the agent accepts it, and what its handler returns is how the turn ends.
-//! - `next.run(prompt)` returns at the end of the turn, in ACP version 1 and 2.
-//! - When the asker cancels, what the handler has asked with `next.run` is cancelled, too.
+//! `conductor agent my-proxy my-agent` puts the program between an editor and an agent.
 //!
-//! # Layout
-//! - [`proxy`]: handlers, one after the other
-//! - [`handler`]: what they are given: [`Prompt`], [`Next`], [`Typed`]
-//! - [`permission`]: what the agent asks permission for; `calls`: what it said of its tool calls before
-//! - `turn`: one turn for handlers, in ACP version 1 and 2
-//! - `strict`: what becomes of messages that the types cannot hold
-//! - [`context`]: what they can do beside: [`Cx`], [`Peer`]; [`session`]: subagents
-//! - [`agent`]: what an agent says
-//! - [`tool`]: MCP tools; `connection`: to MCP servers that speak over a stream
-//! - [`typed`], [`error`]: messages of the schema; failures
-//! - [`script`]: conversations as tests, for authors
-//! - `serve`: the loop; `stdio`: standard input and output; `signal`: answers that come later
-//! - [`sync`]: the synchronous core under all this, for proxies that never wait
+//! # Handlers
+//!
+//! | | handles | may wait |
+//! |---|---|---|
+//! | [`Proxy::on_prompt`] | each prompt of the user | yes |
+//! | [`Proxy::on_permission`] | each permission request of the agent, with everything known about the tool call | yes |
+//! | [`Proxy::on_request`] | each request of a type: of the [`schema`], or one of your own ([`Request`]) | yes |
+//! | [`Proxy::on_raw_request`] | each request of a method, without a type | yes |
+//! | [`Proxy::on_any_request`] | each request of any method from both sides | yes |
+//! | [`Proxy::on_update`] | each `session/update` of the agent | no |
+//! | [`Proxy::on_tool_call`] | each tool call of the agent, with everything known about it | no |
+//! | [`Proxy::on_notification`] | each notification of a type ([`Notification`]) | no |
+//! | [`Proxy::on_raw_notification`] | each notification of a method, without a type | no |
+//! | [`Proxy::on_any_notification`] | each notification of any method from both sides | no |
+//! | [`Proxy::observe`] | sees every message, answers included | no |
+//! | [`Proxy::on_start`] | runs a background task | yes |
+//!
+//! A request handler gets the request and [`Next`]. [`next.run(request)`](Next::run) sends the request on and returns
+//! the answer. The handler returns the answer for the requester. A notification handler changes the notification in
+//! place, and returns [`Delivery::Drop`] to drop it.
+//!
+//! [`Next`] and the other contexts dereference to [`Context`]:
+//!
+//! - [`say`](Context::say) sends text to the user in the session of the request;
+//! - [`editor`](Context::editor) and [`agent`](Context::agent) send requests and notifications to one side
+//!   ([`Peer`]), and open sessions for subagents ([`Peer::new_session`]);
+//! - [`spawn`](Context::spawn) starts background tasks, and [`cancelled`](Context::cancelled) waits until the
+//!   requester cancels.
+//!
+//! # Tools
+//!
+//! [`Proxy::tool`] offers an MCP tool in every session, to every agent. [`Proxy::mcp_server`] offers a whole MCP
+//! server.
+//!
+//! # Agents and tests
+//!
+//! [`Agent`] is the same for the end of a chain. [`script`] tests proxies and agents with scripted conversations.
+//!
+//! # Guarantees
+//!
+//! - Messages without a handler pass byte for byte, in order.
+//! - Members that a type does not know, big numbers and the order of keys stay, whatever a handler changes beside
+//!   them.
+//! - Notification handlers run in the order of the messages, each before the next message is read.
+//! - A request handler that waits does not delay other messages. Messages of a handler leave in the order in which
+//!   it sends them. If it waits only for `next.run`, its answer keeps the place of the answer that it got.
+//! - Each request is answered exactly once, with what its handler returns.
+//! - `next.run(prompt)` returns at the end of the turn, in ACP version 1 and 2. In version 2 the editor's prompt is
+//!   answered when the agent accepts it, and the answer of the handler is how the turn ends.
+//! - When the requester cancels a request, the requests that its handler has sent with `next.run` are cancelled.
+//!
+//! # Features
+//!
+//! - `stdio` (default): `run` and `serve`, on standard input and output. Without it the crate compiles for WASI.
+//! - `rmcp`: `Proxy::rmcp_server`, for MCP servers written with the crate `rmcp`.
+//! - `unstable`: the schema's unstable types.
+//! - `unstable_protocol_v2`: the schema's types of ACP version 2, in the module `schema_v2`.
+//!
+//! Everything that examples need is re-exported: [`serde`], [`serde_json`], [`schemars`] and [`tokio`]. Derives of
+//! serde need the attribute `#[serde(crate = "acp_proxy::serde")]`, unless your package depends on serde itself.
 
-pub mod agent;
-mod calls;
-mod connection;
-pub mod context;
-pub mod error;
-pub mod handler;
-pub mod permission;
-pub mod proxy;
+#![warn(missing_docs, unreachable_pub)]
+#![forbid(unsafe_code)]
+
+mod agent;
+mod component;
+mod context;
+mod dispatch;
+mod error;
+mod known_calls;
+mod mcp_connection;
+mod message_type;
+mod next;
+mod oneshot;
+mod permission;
+pub mod prelude;
+mod prompt;
+mod proxy;
+mod schema_types;
 pub mod script;
 mod serve;
-pub mod session;
-mod signal;
+mod session;
+mod shared;
 #[cfg(feature = "stdio")]
 mod stdio;
 mod strict;
-pub mod tool;
+mod tool;
+mod tool_call;
+mod tool_server;
 mod turn;
-pub mod typed;
+mod typed;
 
+#[doc(no_inline)]
 pub use acp_proxy_core as sync;
+#[doc(no_inline)]
 pub use acp_proxy_core::{Call, Id, Json, Message, Outcome, Side};
+pub use agent::Agent;
+#[cfg(feature = "unstable_protocol_v2")]
+#[doc(no_inline)]
+pub use agent_client_protocol_schema::v2 as schema_v2;
+#[doc(no_inline)]
 pub use agent_client_protocol_schema::{ProtocolVersion, v1 as schema};
-pub use context::{Cx, Peer};
+pub use component::Component;
+pub use context::{Context, Peer};
 pub use error::{Error, Result};
-pub use handler::{LinkProtocol, Next, Prompt, Verdict};
-pub use permission::Permission;
+pub use message_type::{Notification, Request};
+pub use next::{Delivery, Forward, Next};
+pub use permission::{Permission, PermissionAnswer};
+pub use prompt::Prompt;
 pub use proxy::Proxy;
-pub use schemars::JsonSchema;
+#[doc(no_inline)]
+pub use schemars::{self, JsonSchema};
+#[doc(no_inline)]
+pub use serde;
+#[doc(no_inline)]
+pub use serde_json;
 pub use session::{Session, Turn};
-pub use tool::{IntoOutput, NoInput, Output, ToolCx, ToolSession};
-pub use typed::Typed;
+#[doc(no_inline)]
+pub use tokio;
+pub use tool::{IntoToolOutput, NoInput, ToolContext, ToolOutput, ToolSession};
+pub use tool_call::ToolCall;
+pub use typed::to_json;
 
-/// The guide's examples are compiled with the tests.
+/// Compiles the examples of the guide.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/proxies.md")]
 struct Guide;

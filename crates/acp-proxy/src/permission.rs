@@ -1,106 +1,154 @@
-//! Requests for permission, of ACP version 1 and 2, with everything that is known of the tool call.
+//! Permission requests of the agent, in ACP version 1 and 2.
 
 use acp_proxy_core::{Call, Json};
-use agent_client_protocol_schema::v1::{PermissionOption, PermissionOptionKind, ToolKind};
+use agent_client_protocol_schema::v1::{
+    PermissionOption, PermissionOptionKind, RequestPermissionRequest, ToolKind,
+};
 
-use crate::calls::Subject;
 use crate::error::{Error, Result};
-use crate::handler::Ask;
+use crate::message_type::Request;
+use crate::next::{Forward, sealed};
+use crate::tool_call::ToolCall;
+use crate::typed::Origin;
 
-const METHOD: &str = "session/request_permission";
-
-/// The agent asks whether it may do something.
+/// A request of the agent for permission, with everything that is known about the tool call.
 ///
-/// The request itself often says little about the tool call: the agent has described it in an earlier
-/// `session/update`. This has both. Where neither says something, or readers could understand it
-/// differently, it is absent, and must not be taken for harmless.
+/// The request often has only the id of the tool call, because the agent has described the call in an earlier
+/// `session/update`. This type has both. A detail that is unknown, or that programs may read differently, is
+/// `None`. Do not treat it as harmless.
+///
+/// ```
+/// use acp_proxy::prelude::*;
+///
+/// let proxy = Proxy::new("gate").strict().on_permission(async |permission, next| {
+///     match permission.kind() {
+///         Some(ToolKind::Read | ToolKind::Search) => Ok(permission.allow()),
+///         Some(ToolKind::Edit | ToolKind::Delete | ToolKind::Move) => Ok(permission.deny()),
+///         _ => next.run(permission).await, // ask the user
+///     }
+/// });
+/// ```
 #[derive(Debug, Clone)]
 pub struct Permission {
     params: Json,
     session: String,
-    call: Option<Json>,
+    call: Option<ToolCall>,
     options: Vec<PermissionOption>,
 }
 
 impl Permission {
-    pub(crate) fn read(params: &Json, subject: Option<Subject>) -> Result<Permission> {
+    pub(crate) fn read(params: &Json, call: Option<Json>) -> Result<Permission> {
         let missing = |what: &str| Error::invalid_params(format!("it has no {what}"));
         let session = params.member("sessionId");
         let session = session.as_ref().and_then(Json::text).ok_or_else(|| missing("sessionId"))?;
+        let session = session.into_owned();
         let options = params.member("options").filter(Json::is_array);
         let options = options.ok_or_else(|| missing("options"))?.elements();
         // An option that the schema does not know cannot be chosen here.
         let options = options.iter().filter_map(|it| serde_json::from_slice(it.as_bytes()).ok());
         Ok(Permission {
             params: params.clone(),
-            session: session.into_owned(),
-            call: subject.map(|it| it.call),
+            call: call.map(|call| ToolCall::new(session.clone(), call)),
+            session,
             options: options.collect(),
         })
     }
 
-    /// The id of the session it belongs to.
+    /// The id of the session.
     pub fn session(&self) -> &str {
         &self.session
     }
 
-    /// What is known of the tool call, as the schema spells it.
-    pub fn tool_call(&self) -> Option<&Json> {
+    /// The tool call: the details of this request and of the earlier updates. `None` if the request names no tool
+    /// call.
+    pub fn tool_call(&self) -> Option<&ToolCall> {
         self.call.as_ref()
     }
 
-    /// What the tool does. `None` if it is not known, and [`ToolKind::Other`] if the schema does not know
-    /// the kind; neither may be allowed without asking.
+    /// The kind of the tool call. `None` if it is unknown, and [`ToolKind::Other`] if the schema does not know the
+    /// kind. Do not allow either without asking the user.
     pub fn kind(&self) -> Option<ToolKind> {
-        let kind = self.call.as_ref()?.member("kind").filter(Json::is_string)?;
-        serde_json::from_slice(kind.as_bytes()).ok()
+        self.call.as_ref()?.kind()
     }
 
-    /// How the tool call is called.
+    /// The title of the tool call, or of the request.
     pub fn title(&self) -> Option<String> {
-        let title = self.call.as_ref().and_then(|call| call.member("title"));
-        let title = title.or_else(|| self.params.member("title"))?;
-        title.text().map(|title| title.into_owned())
+        let title = self.call.as_ref().and_then(ToolCall::title);
+        title.or_else(|| self.params.member("title")?.text().map(|title| title.into_owned()))
     }
 
-    /// The answers that the agent offers.
+    /// The options that the agent offers.
     pub fn options(&self) -> &[PermissionOption] {
         &self.options
     }
 
-    /// The answer that allows it once, if the agent offers that.
-    pub fn allow(&self) -> Option<Json> {
-        self.pick(PermissionOptionKind::AllowOnce)
+    /// Allows the tool call once. If the agent does not offer an option that allows it once, the user is asked: this
+    /// never chooses an option that allows it for ever.
+    pub fn allow(&self) -> PermissionAnswer {
+        self.choose(PermissionOptionKind::AllowOnce).unwrap_or_else(PermissionAnswer::ask_user)
     }
 
-    /// The answer that refuses it. Where the agent offers no such option, no option is chosen.
-    pub fn reject(&self) -> Json {
-        let cancelled = || Json::trusted(r#"{"outcome":{"outcome":"cancelled"}}"#);
-        self.pick(PermissionOptionKind::RejectOnce)
-            .or_else(|| self.pick(PermissionOptionKind::RejectAlways))
-            .unwrap_or_else(cancelled)
+    /// Denies the tool call once. If the agent does not offer an option that denies it once, the answer is
+    /// `cancelled`, which chooses no option.
+    pub fn deny(&self) -> PermissionAnswer {
+        let cancelled = || PermissionAnswer::of(Json::trusted(CANCELLED));
+        self.choose(PermissionOptionKind::RejectOnce).unwrap_or_else(cancelled)
     }
 
-    /// The answer that picks the first option of this kind, if there is one.
-    pub fn pick(&self, kind: PermissionOptionKind) -> Option<Json> {
+    /// Chooses the first option of this kind. `None` if the agent does not offer one.
+    pub fn choose(&self, kind: PermissionOptionKind) -> Option<PermissionAnswer> {
         let option = self.options.iter().find(|option| option.kind == kind)?;
         let outcome = Json::object([
             ("outcome", Some(Json::string("selected"))),
             ("optionId", Some(Json::string(&option.option_id.0))),
         ]);
-        Some(Json::object([("outcome", Some(outcome))]))
+        Some(PermissionAnswer::of(Json::object([("outcome", Some(outcome))])))
     }
 }
 
-/// It goes on as it came.
-impl Ask for Permission {
-    type Answer = Json;
+/// The answer that chooses no option.
+pub(crate) const CANCELLED: &str = r#"{"outcome":{"outcome":"cancelled"}}"#;
 
-    fn into_call(self) -> Result<Call> {
-        Ok(Call::new(METHOD, self.params))
+/// The answer to a permission request. [`Permission::allow`], [`Permission::deny`] and [`Permission::choose`] make
+/// one, and so does the user whom `next.run(permission)` asks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PermissionAnswer {
+    /// `None`: the user is asked.
+    answer: Option<Json>,
+}
+
+impl PermissionAnswer {
+    fn of(answer: Json) -> PermissionAnswer {
+        PermissionAnswer { answer: Some(answer) }
     }
 
-    fn read_answer(json: Json) -> Result<Json> {
-        Ok(json)
+    /// The user is asked, as with `next.run(permission)`.
+    pub fn ask_user() -> PermissionAnswer {
+        PermissionAnswer { answer: None }
+    }
+
+    /// The id of the chosen option. `None` if no option is chosen, or not yet.
+    pub fn option_id(&self) -> Option<String> {
+        let id = self.answer.as_ref()?.at(&["outcome", "optionId"])?;
+        id.text().map(|id| id.into_owned())
+    }
+
+    pub(crate) fn into_json(self) -> Option<Json> {
+        self.answer
+    }
+}
+
+impl sealed::Sealed for Permission {}
+
+/// The request is forwarded unchanged.
+impl Forward for Permission {
+    type Answer = PermissionAnswer;
+
+    fn into_call(self, _: Option<&Origin>) -> Result<Call> {
+        Ok(Call::new(RequestPermissionRequest::METHOD, self.params))
+    }
+
+    fn read_answer(json: Json) -> Result<(PermissionAnswer, Option<Origin>)> {
+        Ok((PermissionAnswer::of(json), None))
     }
 }

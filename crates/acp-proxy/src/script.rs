@@ -1,9 +1,8 @@
-//! Conversations as tests: what the editor and the agent send, and what they must receive.
+//! Tests for proxies and agents: plays the editor and the agent, without any process.
 //!
 //! ```
-//! # use acp_proxy::{Proxy, script};
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() {
+//! use acp_proxy::{Proxy, script};
+//!
 //! let proxy = Proxy::new("brief").on_prompt(async |mut prompt, next| {
 //!     prompt.prepend_text("Briefly:");
 //!     next.run(prompt).await
@@ -13,15 +12,22 @@
 //!     agent  < {"id":7,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"Briefly:"}]}}
 //!     agent  > {"id":7,"result":{"stopReason":"end_turn"}}
 //!     editor < {"id":1,"result":{"stopReason":"end_turn"}}
-//! "#).await;
-//! # }
+//! "#);
 //! ```
 //!
-//! `>` is sent, `<` must be received, by that side, in that order; the order between the two sides is
-//! free. Messages are plain JSON-RPC without `"jsonrpc"`; envelopes are put on and taken off. The id in
-//! a request that is received is a name for the one that the proxy chose. Lines with `#` are comments.
+//! - `editor > …` sends a message from the editor, and `agent > …` from the agent.
+//! - `editor < …` expects that the editor receives this message next, and `agent < …` the agent. The order between
+//!   the two sides does not matter.
+//! - Messages are plain JSON-RPC without `"jsonrpc"`.
+//! - The id of a request that is received is a name for the id that the proxy has chosen. Use it in the answer.
+//! - Lines that begin with `#` are comments.
 //!
-//! An agent is played the same way; in its scripts there is only the editor.
+//! A script for an [`Agent`](crate::Agent) has only the editor's lines.
+//!
+//! [`Conversation`] is for tests whose messages are not known beforehand. Both functions run their own tokio runtime,
+//! so call them from a plain `#[test]` function, not from an async one.
+
+mod diff;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
@@ -29,173 +35,216 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use acp_proxy_core::{Id, Side};
-use acp_wire::dialect::{Generation, Plain, Proxy as Link};
+use acp_wire::dialect::{Generation, Plain, Proxy as ProxyLink};
 use acp_wire::{Dialect, Message};
 use bytes::Bytes;
 use serde_json::Value;
+use tokio::runtime::Runtime;
 
-use crate::proxy::Proxy;
-use crate::serve::Engine;
+use crate::component::Component;
+use crate::serve::Runner;
 
-/// How long to wait for what must come.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long to wait for an expected message.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Plays a conversation with a proxy.
+/// Plays a script with a proxy or an agent.
 ///
 /// # Panics
-/// When it goes differently, with the line at which it did; and when something is left at the end
-/// that nobody expected.
-pub async fn play(proxy: Proxy, script: &str) {
-    let mut stage = Stage::new(proxy);
+/// If a message differs from the expected one: the panic message has the line number and a diff. Also if a side has
+/// received a message at the end that no line expects.
+#[track_caller]
+pub fn play(component: impl Into<Component>, script: &str) {
+    let mut session = Harness::new(component.into());
     for (number, line) in (1..).zip(script.lines()) {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let Some((who, what, json)) = split(line) else {
+        let Some((side, direction, json)) = split(line) else {
             panic!("line {number}: write `editor > {{…}}` or `agent < {{…}}`, not: {line}");
         };
         let json: Value = serde_json::from_str(json)
             .unwrap_or_else(|error| panic!("line {number} is not JSON: {error}: {line}"));
-        match what {
-            '>' => stage.send(who, json),
-            _ => stage.expect(who, json, number).await,
+        match direction {
+            '>' => session.send(side, json),
+            _ => session.expect(side, json, number),
         }
     }
-    stage.advance().await;
-    for (side, left) in &stage.received {
+    session.advance();
+    for (side, left) in &session.received {
         if let Some(message) = left.front() {
-            panic!("at the end {side:?} has received something that was not expected: {message}");
+            let message = diff::pretty(message);
+            panic!(
+                "at the end, the {} has received an unexpected message:\n{message}",
+                name(*side)
+            );
         }
     }
 }
 
 fn split(line: &str) -> Option<(Side, char, &str)> {
-    let (who, rest) = line.split_once(char::is_whitespace)?;
-    if !["editor", "agent"].contains(&who) {
-        return None;
-    }
+    let (name, rest) = line.split_once(char::is_whitespace)?;
+    let side = find_side(name)?;
     let rest = rest.trim_start();
-    let what = rest.chars().next().filter(|what| ['>', '<'].contains(what))?;
-    Some((side(who), what, rest[1..].trim_start()))
+    let direction = rest.chars().next().filter(|it| ['>', '<'].contains(it))?;
+    Some((side, direction, rest[1..].trim_start()))
 }
 
-/// A conversation that is led step by step, for what a script cannot know beforehand.
-pub struct Talk(Stage);
+/// A conversation step by step, for messages that are not known beforehand.
+///
+/// ```
+/// use acp_proxy::{Proxy, script::Conversation};
+///
+/// let mut conversation = Conversation::new(Proxy::new("transparent"));
+/// conversation.send("editor", r#"{"id":1,"method":"session/new","params":{}}"#);
+/// let request = conversation.receive("agent");
+/// assert_eq!(request["method"], "session/new");
+/// ```
+pub struct Conversation(Harness);
 
-impl Talk {
-    pub fn new(proxy: Proxy) -> Talk {
-        Talk(Stage::new(proxy))
+impl Conversation {
+    /// Starts a proxy or an agent.
+    pub fn new(component: impl Into<Component>) -> Conversation {
+        Conversation(Harness::new(component.into()))
     }
 
-    /// The editor or the agent sends something; ids of answers are those that were received.
-    pub fn send(&mut self, who: &str, json: &str) {
-        let json = serde_json::from_str(json).expect("JSON");
-        self.0.send(side(who), json);
+    /// Sends a message from `"editor"` or `"agent"`. An answer has the id of the received request.
+    ///
+    /// # Panics
+    /// If the message is not JSON, or an answer has an unknown id.
+    #[track_caller]
+    pub fn send(&mut self, side: &str, json: &str) {
+        let json = serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {json}"));
+        self.0.send(side_named(side), json);
     }
 
-    /// Sends a text as it is, for JSON that this program itself could not write. Requests need ids such as
-    /// `"Editor:1"` or `"Agent:1"`.
-    pub fn send_text(&mut self, who: &str, text: &str) {
-        self.0.send_text(side(who), text.to_owned());
+    /// Sends a text as it is, for JSON that serde_json cannot write. Requests need ids such as `"Editor:1"` or
+    /// `"Agent:1"`.
+    ///
+    /// # Panics
+    /// If the text is not JSON-RPC.
+    #[track_caller]
+    pub fn send_text(&mut self, side: &str, text: &str) {
+        self.0.send_text(side_named(side), text.to_owned());
     }
 
-    /// What the editor or the agent receives next. What cannot be read is given as a string.
-    pub async fn receive(&mut self, who: &str) -> Value {
-        let received = self.0.next(side(who)).await;
-        let received = received.unwrap_or_else(|| panic!("{who} has received nothing"));
+    /// The next message that `"editor"` or `"agent"` receives. A message that serde_json cannot read is a string.
+    ///
+    /// # Panics
+    /// If no message comes within ten seconds.
+    #[track_caller]
+    pub fn receive(&mut self, side: &str) -> Value {
+        let received = self.0.next(side_named(side));
+        let received = received.unwrap_or_else(|| panic!("the {side} has received nothing"));
         if received.get("method").is_some()
             && let Some(id) = received.get("id")
         {
-            self.0.names.insert((side(who), id.to_string()), id.clone());
+            self.0.ids.insert((side_named(side), id.to_string()), id.clone());
         }
         received
     }
 }
 
-impl std::fmt::Debug for Talk {
+impl std::fmt::Debug for Conversation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Talk").finish_non_exhaustive()
+        f.debug_struct("Conversation").finish_non_exhaustive()
     }
 }
 
-fn side(who: &str) -> Side {
-    match who {
-        "editor" => Side::Editor,
-        "agent" => Side::Agent,
-        _ => panic!("nobody is called {who}: it is editor or agent"),
+fn find_side(name: &str) -> Option<Side> {
+    match name {
+        "editor" => Some(Side::Editor),
+        "agent" => Some(Side::Agent),
+        _ => None,
     }
 }
 
-struct Stage {
-    engine: Engine,
+fn side_named(name: &str) -> Side {
+    find_side(name).unwrap_or_else(|| panic!("there is no side `{name}`: use `editor` or `agent`"))
+}
+
+fn name(side: Side) -> &'static str {
+    match side {
+        Side::Editor => "editor",
+        Side::Agent => "agent",
+    }
+}
+
+/// A running component, with the test as its editor and its agent.
+struct Harness {
+    runner: Runner,
+    runtime: Runtime,
     link: Dialect,
-    /// What is played is an agent.
-    nobody_behind: bool,
+    is_agent: bool,
     lines: Vec<u8>,
     received: BTreeMap<Side, VecDeque<Value>>,
-    /// The ids that the proxy chose, by who received them and their name in the script.
-    names: BTreeMap<(Side, String), Value>,
+    /// The ids that the component has chosen, by the side that received them and their name in the script.
+    ids: BTreeMap<(Side, String), Value>,
 }
 
-impl Stage {
-    fn new(proxy: Proxy) -> Stage {
-        let link: Dialect = if proxy.last {
-            Plain::agent().into()
-        } else {
-            Link::pinned("proxy", Generation::CURRENT).into()
+impl Harness {
+    fn new(component: Component) -> Harness {
+        let is_agent = component.is_agent;
+        let link: Dialect = match is_agent {
+            true => Plain::agent().into(),
+            false => ProxyLink::pinned("proxy", Generation::CURRENT).into(),
         };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let received = [(Side::Editor, VecDeque::new()), (Side::Agent, VecDeque::new())];
-        Stage {
-            nobody_behind: proxy.last,
+        Harness {
+            runner: Runner::new(component),
+            runtime: runtime.unwrap_or_else(|error| panic!("the runtime cannot start: {error}")),
             link,
-            engine: Engine::new(proxy),
+            is_agent,
             lines: Vec::new(),
             received: received.into(),
-            names: BTreeMap::new(),
+            ids: BTreeMap::new(),
         }
     }
 
-    fn send(&mut self, who: Side, mut json: Value) {
-        let there = who == Side::Editor || !self.nobody_behind;
-        assert!(there, "there is nobody behind an agent who could send {json}");
+    #[track_caller]
+    fn send(&mut self, side: Side, mut json: Value) {
+        let exists = side == Side::Editor || !self.is_agent;
+        assert!(exists, "an agent has no agent behind it that could send {json}");
         if let Some(id) = json.get("id").cloned() {
             json["id"] = match json.get("method") {
-                // Both sides number their own questions.
-                Some(_) => Value::String(format!("{who:?}:{id}")),
-                None => self
-                    .names
-                    .get(&(who, id.to_string()))
-                    .unwrap_or_else(|| panic!("{who:?} answers {id}, which it was not asked"))
-                    .clone(),
+                // Both sides number their requests from 1, so ids get the name of their side.
+                Some(_) => Value::String(format!("{side:?}:{id}")),
+                None => self.ids.get(&(side, id.to_string())).cloned().unwrap_or_else(|| {
+                    panic!("the {} answers {id}, which it has not received", name(side))
+                }),
             };
         }
         if json["method"] == "$/cancel_request" {
             let id = json["params"]["requestId"].to_string();
-            json["params"]["requestId"] = Value::String(format!("{who:?}:{id}"));
+            json["params"]["requestId"] = Value::String(format!("{side:?}:{id}"));
         }
-        self.send_text(who, json.to_string());
+        self.send_text(side, json.to_string());
     }
 
-    fn send_text(&mut self, who: Side, text: String) {
+    #[track_caller]
+    fn send_text(&mut self, side: Side, text: String) {
         let line = Bytes::from(text);
         let message = Message::parse(&line).unwrap_or_else(|why| panic!("{why}: {line:?}"));
         let mut line = Vec::new();
-        self.link.encode(who.opposite(), &message, &mut line);
+        self.link.encode(side.opposite(), &message, &mut line);
         line.pop();
-        self.engine.handle(&Bytes::from(line), &mut self.lines);
-        // As in a real proxy: handlers go as far as they can before the next line.
-        self.engine.advance(&mut Context::from_waker(Waker::noop()), &mut self.lines);
+        let _entered = self.runtime.enter();
+        self.runner.handle(&Bytes::from(line), &mut self.lines);
+        // As in the event loop, handlers run as far as they can before the next line.
+        self.runner.advance(&mut Context::from_waker(Waker::noop()), &mut self.lines);
+        drop(_entered);
         self.sort();
     }
 
-    /// Lets the proxy go as far as it can, and sorts what it says.
-    async fn advance(&mut self) {
-        let (engine, lines) = (&mut self.engine, &mut self.lines);
-        poll_fn(|cx| Poll::Ready(engine.advance(cx, lines))).await;
+    /// Runs the handlers as far as they can.
+    fn advance(&mut self) {
+        let (runner, lines) = (&mut self.runner, &mut self.lines);
+        self.runtime.block_on(poll_fn(|cx| Poll::Ready(runner.advance(cx, lines))));
         self.sort();
     }
 
+    /// Sorts the lines that the component has written by the side that receives them.
     fn sort(&mut self) {
         for line in std::mem::take(&mut self.lines).split(|byte| *byte == b'\n') {
             if line.is_empty() {
@@ -203,17 +252,17 @@ impl Stage {
             }
             let line = Bytes::copy_from_slice(line);
             let decoded = self.link.decode(&line, &mut Vec::new());
-            let (side, message) = decoded.expect("a message").expect("for somebody");
+            let (side, message) = decoded.expect("a message").expect("for a side");
             let text = message.to_line();
             let mut json = serde_json::from_str(&text).unwrap_or(Value::String(text));
             json.as_object_mut().map(|members| members.remove("jsonrpc"));
             let side = match &message {
-                Message::Response { id, .. } => answered(id, &mut json),
-                // It names a question that the proxy has asked, of whichever side.
+                Message::Response { id, .. } => requester(id, &mut json),
+                // The notification names a request that the component has sent, to either side.
                 Message::Notification(call) if call.is(acp_wire::acp::CANCEL_REQUEST) => {
                     let id = &json["params"]["requestId"];
-                    let asked = self.names.iter().find(|(_, it)| *it == id).map(|(key, _)| key);
-                    let (side, name) = asked.cloned().expect("a question that was received");
+                    let sent = self.ids.iter().find(|(_, it)| *it == id).map(|(key, _)| key);
+                    let (side, name) = sent.cloned().expect("a request that was received");
                     json["params"]["requestId"] = serde_json::from_str(&name).expect("JSON");
                     side
                 }
@@ -223,38 +272,45 @@ impl Stage {
         }
     }
 
-    /// What that side receives next; `None` if nothing comes.
-    async fn next(&mut self, who: Side) -> Option<Value> {
-        self.advance().await;
-        if self.received[&who].is_empty() {
-            let (engine, lines) = (&mut self.engine, &mut self.lines);
-            let more = poll_fn(|cx| match engine.advance(cx, lines) || !lines.is_empty() {
+    /// The next message that this side receives. `None` after the timeout.
+    fn next(&mut self, side: Side) -> Option<Value> {
+        self.advance();
+        if self.received[&side].is_empty() {
+            let (runner, lines) = (&mut self.runner, &mut self.lines);
+            let more = poll_fn(|cx| match runner.advance(cx, lines) || !lines.is_empty() {
                 true => Poll::Ready(()),
                 false => Poll::Pending,
             });
-            let _ = tokio::time::timeout(PATIENCE, more).await;
+            let waited = self.runtime.block_on(async { tokio::time::timeout(TIMEOUT, more).await });
+            drop(waited);
             self.sort();
         }
-        self.received.get_mut(&who).and_then(VecDeque::pop_front)
+        self.received.get_mut(&side).and_then(VecDeque::pop_front)
     }
 
-    async fn expect(&mut self, who: Side, mut expected: Value, number: usize) {
-        let received = self.next(who).await;
-        let Some(received) = received else {
-            panic!("line {number}: {who:?} has received nothing, expected: {expected}");
+    #[track_caller]
+    fn expect(&mut self, side: Side, mut expected: Value, number: usize) {
+        let Some(received) = self.next(side) else {
+            let (side, expected) = (name(side), diff::pretty(&expected));
+            panic!("line {number}: the {side} has received nothing. Expected:\n{expected}");
         };
         if let (Some(id), Some(name)) = (received.get("id"), expected.get("id").cloned())
             && received.get("method").is_some()
         {
-            self.names.insert((who, name.to_string()), id.clone());
+            self.ids.insert((side, name.to_string()), id.clone());
             expected["id"] = id.clone();
         }
-        assert_eq!(received, expected, "line {number}: {who:?} has received something else");
+        if received != expected {
+            let (side, diff) = (name(side), diff::diff(&expected, &received));
+            panic!(
+                "line {number}: the {side} has received another message (- expected, + received)\n{diff}"
+            );
+        }
     }
 }
 
-/// Whose question an answer is for; its id as that side knows it.
-fn answered(id: &Id, json: &mut Value) -> Side {
+/// The side that a response is for. Gives the response the id that this side knows.
+fn requester(id: &Id, json: &mut Value) -> Side {
     let text = id.text().unwrap_or_default().into_owned();
     let (side, id) = text.split_once(':').unwrap_or(("Editor", &text));
     json["id"] = serde_json::from_str(id).unwrap_or(Value::Null);

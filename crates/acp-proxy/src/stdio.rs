@@ -1,4 +1,4 @@
-//! The standard input and output of the process, as streams for [`Proxy::serve`](crate::Proxy::serve).
+//! The standard input and output of the process, as streams for [`Component::serve`](crate::Component::serve).
 //!
 //! Reading through a thread, as [`tokio::io::stdin`] does, costs two thread switches for each message. So pipes
 //! are polled on Linux. The parent process and its other children share the file descriptions behind our

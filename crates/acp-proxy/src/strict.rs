@@ -1,38 +1,37 @@
-//! What a proxy does with legal JSON that the types of its handlers cannot hold.
+//! Finds legal JSON that different programs read differently.
 //!
-//! Such a message passes by default, because a proxy should not stand in the way of what it does not
-//! know. A proxy that protects something cannot let it pass: what its handler does not see, it cannot
-//! judge. See [`Proxy::strict`](crate::Proxy::strict).
+//! By default a proxy forwards such a message, because it should not block what it does not know. A proxy that
+//! protects something must not forward it: its handler cannot judge what it does not see. See
+//! [`Proxy::strict`](crate::Proxy::strict).
 
 use std::collections::BTreeSet;
 
 use acp_proxy_core::Json;
 
-/// As deep as the types can be read.
-const MOST_DEPTH: usize = 128;
+/// The deepest nesting that serde_json reads.
+const MAX_DEPTH: usize = 128;
 const TOO_DEEP: &str = "it is nested more than 128 levels deep";
 
-/// Why a message is not read alike by every reader.
+/// The reason why programs may read a message differently.
 #[derive(Debug)]
-pub(crate) struct Fault {
-    /// For the sender: it may quote the message.
-    pub text: String,
-    /// For logs.
-    pub kind: &'static str,
+pub(crate) struct Ambiguity {
+    /// The reason for the sender. It may quote the message.
+    pub(crate) text: String,
+    /// The reason for logs. It does not quote the message.
+    pub(crate) kind: &'static str,
 }
 
-impl From<&'static str> for Fault {
-    fn from(kind: &'static str) -> Fault {
-        Fault { text: kind.to_owned(), kind }
+impl From<&'static str> for Ambiguity {
+    fn from(kind: &'static str) -> Ambiguity {
+        Ambiguity { text: kind.to_owned(), kind }
     }
 }
 
-/// Whether every reader understands the same. Some texts are legal JSON and yet read differently by
-/// different programs: one takes the first of two members with the same name and one the last, one
-/// replaces half a surrogate pair and one fails.
-pub(crate) fn check(json: &Json) -> Result<(), Fault> {
+/// Checks that every program reads the same value. Of two members with the same name, one program takes the
+/// first and another the last. Half a surrogate pair is replaced by one program and refused by another.
+pub(crate) fn check(json: &Json) -> Result<(), Ambiguity> {
     let text = json.as_bytes();
-    // One entry for each open array or object; an object has the names of its members so far.
+    // One entry for each open array or object. An object has the names of its members so far.
     let mut open: Vec<Option<BTreeSet<Vec<u8>>>> = Vec::new();
     let mut at = 0;
     while at < text.len() {
@@ -42,15 +41,15 @@ pub(crate) fn check(json: &Json) -> Result<(), Fault> {
             b'}' | b']' => drop(open.pop()),
             b'"' => {
                 let end = end_of_string(text, at);
-                let said = read_string(&text[at..end])?;
+                let string = read_string(&text[at..end])?;
                 let is_name =
                     text[end..].iter().find(|it| !it.is_ascii_whitespace()) == Some(&b':');
                 if let Some(Some(names)) = open.last_mut().filter(|_| is_name)
-                    && !names.insert(said.clone())
+                    && !names.insert(string.clone())
                 {
-                    let name = String::from_utf8_lossy(&said).into_owned();
+                    let name = String::from_utf8_lossy(&string).into_owned();
                     let text = format!("the member {name:?} occurs twice in one object");
-                    return Err(Fault { text, kind: "a member occurs twice in one object" });
+                    return Err(Ambiguity { text, kind: "a member occurs twice in one object" });
                 }
                 at = end;
                 continue;
@@ -68,7 +67,7 @@ pub(crate) fn check(json: &Json) -> Result<(), Fault> {
             }
             _ => {}
         }
-        if open.len() > MOST_DEPTH {
+        if open.len() > MAX_DEPTH {
             return Err(TOO_DEEP.into());
         }
         at += 1;
@@ -76,7 +75,7 @@ pub(crate) fn check(json: &Json) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Where the string ends that begins at `start`.
+/// The end of the string that begins at `start`.
 fn end_of_string(text: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while at < text.len() && text[at] != b'"' {
@@ -85,7 +84,7 @@ fn end_of_string(text: &[u8], start: usize) -> usize {
     (at + 1).min(text.len())
 }
 
-fn read_string(quoted: &[u8]) -> Result<Vec<u8>, Fault> {
+fn read_string(quoted: &[u8]) -> Result<Vec<u8>, Ambiguity> {
     if !quoted.contains(&b'\\') {
         return Ok(quoted[1..quoted.len() - 1].to_vec());
     }
@@ -106,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_every_reader_understands_alike_is_accepted() {
+    fn json_that_programs_read_differently_is_refused() {
         let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
         for (text, accepted) in [
             (r#"{"a":{"a":[{"a":1},{"a":2}]},"b":"a","c":"\"a\":"}"#.to_owned(), true),

@@ -1,12 +1,12 @@
 //! Turns in ACP version 2.
 //!
-//! In version 1, the answer to `session/prompt` ends the turn. In version 2 that answer only says that the
-//! prompt was accepted, and the turn ends with a `session/update` that reports the state `idle`. Handlers
-//! see one turn in both: `next.run(prompt)` returns when the turn is over.
+//! In version 1, the answer to `session/prompt` ends the turn. In version 2 the answer only accepts the prompt, and
+//! the turn ends with a `session/update` that reports the state `idle`. For handlers both versions are the same:
+//! `next.run(prompt)` returns when the turn is over.
 //!
-//! While a handler works on a prompt, `idle` updates of that session are held back. So a turn of the proxy's
-//! own before the user's does not look like the end to the editor, and what a handler says after the turn
-//! still belongs to it.
+//! While a handler works on a prompt, `idle` updates of the session are held back. So an extra turn before the
+//! user's turn does not look like the end to the editor, and text that a handler sends after the agent's turn still
+//! belongs to the turn.
 
 use std::collections::BTreeMap;
 
@@ -14,66 +14,65 @@ use acp_proxy_core::{Call, IncomingRequest, Json, RequestKey};
 use acp_wire::acp::SessionId;
 
 use crate::error::{Error, Result};
-use crate::signal::Giver;
+use crate::oneshot::Sender;
 
-/// How many idle updates of a session are held. Each is a snapshot, so the last ones are enough.
-const MOST_HELD: usize = 8;
+/// How many idle updates of a session are held. Each has the whole state, so the last ones are enough.
+const MAX_HELD: usize = 8;
 
-/// What happens in the sessions in which prompts are handled.
+/// The turns of each session in which handlers work on prompts.
 #[derive(Default)]
-pub(crate) struct Turns(BTreeMap<String, Session>);
+pub(crate) struct Turns(BTreeMap<String, SessionTurns>);
 
 #[derive(Default)]
-struct Session {
-    /// Prompts that were sent to the agent and whose turn is not over.
-    runs: Vec<Run>,
-    /// How many handlers have sent a prompt and are not done.
+struct SessionTurns {
+    /// The prompts that were sent to the agent and whose turn is not over.
+    prompts: Vec<SentPrompt>,
+    /// How many handlers have sent a prompt and not returned yet.
     handlers: usize,
-    /// Idle updates that wait for these handlers.
+    /// The idle updates that wait for these handlers.
     held: Vec<Call>,
-    /// The last state that the agent has reported is another one than idle.
-    busy: bool,
+    /// Whether the last state that the agent has reported is not `idle`.
+    is_busy: bool,
 }
 
 /// A prompt that was sent to the agent.
-struct Run {
-    tag: RequestKey,
-    /// The agent has accepted it.
-    accepted: bool,
-    /// The agent has reported work since it was sent.
-    worked: bool,
-    /// The idle update that came before the prompt was reported as accepted.
-    ended: Option<Json>,
-    reply: Giver<Result<Json>>,
+struct SentPrompt {
+    key: RequestKey,
+    is_accepted: bool,
+    /// Whether the agent has reported a busy state since the prompt was sent.
+    has_worked: bool,
+    /// The idle update that came before the prompt was accepted.
+    end: Option<Json>,
+    reply: Sender<Result<Json>>,
 }
 
-/// A prompt of the editor that is being handled.
-pub(crate) struct Prompted {
-    pub session: SessionId,
-    /// Until it is answered.
-    pub request: Option<IncomingRequest>,
-    /// A prompt was sent to the agent for it.
-    pub sent: bool,
-    /// The last answer of the agent to a prompt of the proxy's own.
-    pub own: Option<Json>,
+/// A prompt of the editor whose handler is running.
+pub(crate) struct HandledPrompt {
+    pub(crate) session: SessionId,
+    /// The request, until it is answered.
+    pub(crate) request: Option<IncomingRequest>,
+    /// Whether the handler has sent a prompt to the agent.
+    pub(crate) is_sent: bool,
+    /// The agent's last answer to an extra prompt of the handler.
+    pub(crate) extra_answer: Option<Json>,
 }
 
-/// The state that a `session/update` reports, with its session and the update itself.
+/// The session, whether it is idle, and the update, of a `session/update` that reports a state.
 pub(crate) fn state(call: &Call) -> Option<(String, bool, Json)> {
     let params = call.params.as_ref()?;
     let update = params.member("update")?;
-    let says = |json: Option<Json>, word: &str| {
+    let is = |json: Option<Json>, word: &str| {
         json.as_ref().and_then(Json::text).is_some_and(|it| it == word)
     };
-    if !says(update.member("sessionUpdate"), "state_update") {
+    if !is(update.member("sessionUpdate"), "state_update") {
         return None;
     }
     let session = params.member("sessionId")?.text()?.into_owned();
-    Some((session, says(update.member("state"), "idle"), update))
+    Some((session, is(update.member("state"), "idle"), update))
 }
 
-/// How a turn ended, as version 1 would have answered.
-fn end(idle: &Json) -> Result<Json> {
+/// Converts an idle update to the answer of version 1.
+fn end_of_turn(idle: &Json) -> Result<Json> {
     let reason = idle.member("stopReason").filter(Json::is_string);
     if reason.as_ref().and_then(Json::text).as_deref() == Some("error") {
         let unknown = || Error::internal("the agent has ended its turn with an error");
@@ -85,99 +84,99 @@ fn end(idle: &Json) -> Result<Json> {
 }
 
 impl Turns {
-    /// A prompt is being sent to the agent; `handled` for the first one of a handler.
-    pub fn sent(
+    /// A prompt is sent to the agent. `is_first` for the first prompt of a handler.
+    pub(crate) fn on_sent(
         &mut self,
         session: &str,
-        tag: RequestKey,
-        handled: bool,
-        reply: Giver<Result<Json>>,
+        key: RequestKey,
+        is_first: bool,
+        reply: Sender<Result<Json>>,
     ) {
         let session = self.0.entry(session.to_owned()).or_default();
-        session.handlers += usize::from(handled);
-        let run = Run { tag, accepted: false, worked: false, ended: None, reply };
-        session.runs.push(run);
+        session.handlers += usize::from(is_first);
+        let prompt = SentPrompt { key, is_accepted: false, has_worked: false, end: None, reply };
+        session.prompts.push(prompt);
     }
 
     /// The agent has answered a prompt.
-    pub fn answered(&mut self, name: &str, tag: RequestKey, answer: Result<Json>) {
+    pub(crate) fn on_answer(&mut self, name: &str, key: RequestKey, answer: Result<Json>) {
         let Some(session) = self.0.get_mut(name) else { return };
-        let Some(index) = session.runs.iter().position(|run| run.tag == tag) else { return };
-        session.runs[index].accepted = true;
-        let over = match answer {
+        let Some(index) = session.prompts.iter().position(|it| it.key == key) else { return };
+        session.prompts[index].is_accepted = true;
+        let end = match answer {
             Err(error) => Some(Err(error)),
             // The agent ends its turns as in version 1.
             Ok(answer) if answer.member("stopReason").is_some() => Some(Ok(answer)),
-            Ok(_) => session.runs[index].ended.as_ref().map(end),
+            Ok(_) => session.prompts[index].end.as_ref().map(end_of_turn),
         };
-        if let Some(over) = over {
-            session.runs.remove(index).reply.give(over);
+        if let Some(end) = end {
+            session.prompts.remove(index).reply.send(end);
         }
-        self.tidy(name);
+        self.remove_unused(name);
     }
 
     /// The agent reports a state.
-    pub fn reported(&mut self, name: &str, idle: bool, update: &Json) {
+    pub(crate) fn on_state(&mut self, name: &str, is_idle: bool, update: &Json) {
         let Some(session) = self.0.get_mut(name) else { return };
-        session.busy = !idle;
-        if !idle {
+        session.is_busy = !is_idle;
+        if !is_idle {
             session.held.clear();
-            session.runs.iter_mut().for_each(|run| (run.worked, run.ended) = (true, None));
+            session.prompts.iter_mut().for_each(|it| (it.has_worked, it.end) = (true, None));
             return;
         }
-        // An idle update before the prompt was accepted, without work in between, is of an earlier turn.
-        for run in session.runs.iter_mut().filter(|run| !run.accepted && run.worked) {
-            run.ended = Some(update.detached());
+        // An idle update before the prompt is accepted belongs to an earlier turn, unless the agent was busy in between.
+        for prompt in session.prompts.iter_mut().filter(|it| !it.is_accepted && it.has_worked) {
+            prompt.end = Some(update.detached());
         }
-        for run in session.runs.extract_if(.., |run| run.accepted) {
-            run.reply.give(end(update));
+        for prompt in session.prompts.extract_if(.., |it| it.is_accepted) {
+            prompt.reply.send(end_of_turn(update));
         }
-        self.tidy(name);
+        self.remove_unused(name);
     }
 
-    /// Holds an idle update back if handlers are at work in its session. Gives it back if not.
-    pub fn hold(&mut self, name: &str, call: Call) -> Option<Call> {
+    /// Holds an idle update back if handlers work in its session. Returns it if not.
+    pub(crate) fn hold(&mut self, name: &str, call: Call) -> Option<Call> {
         let session = self.0.get_mut(name).filter(|session| session.handlers > 0);
         let Some(session) = session else { return Some(call) };
-        if session.held.len() == MOST_HELD {
+        if session.held.len() == MAX_HELD {
             session.held.remove(0);
         }
         session.held.push(call.detached());
         None
     }
 
-    /// The session is being closed: its turns end.
-    pub fn closed(&mut self, name: &str) {
+    /// The session is closed, which ends its turns.
+    pub(crate) fn on_close(&mut self, name: &str) {
         let Some(session) = self.0.get_mut(name) else { return };
-        for run in session.runs.drain(..) {
-            run.reply.give(Ok(Json::trusted(r#"{"stopReason":"cancelled"}"#)));
+        for prompt in session.prompts.drain(..) {
+            prompt.reply.send(Ok(Json::trusted(r#"{"stopReason":"cancelled"}"#)));
         }
-        self.tidy(name);
+        self.remove_unused(name);
     }
 
-    /// A handler is done that had sent a prompt. Gives the idle updates that may go to the editor now, and
-    /// whether there is a turn whose end the editor has not been told.
-    pub fn done(&mut self, name: &str) -> (Vec<Call>, bool) {
+    /// A handler that has sent a prompt returns. Returns the idle updates that may go to the editor now, and whether
+    /// the editor still needs an idle update.
+    pub(crate) fn on_handler_end(&mut self, name: &str) -> (Vec<Call>, bool) {
         let Some(session) = self.0.get_mut(name) else { return (Vec::new(), true) };
         session.handlers = session.handlers.saturating_sub(1);
         if session.handlers > 0 {
             return (Vec::new(), false);
         }
         let held = std::mem::take(&mut session.held);
-        let untold = held.is_empty() && !session.busy;
-        self.tidy(name);
-        (held, untold)
+        let needs_end = held.is_empty() && !session.is_busy;
+        self.remove_unused(name);
+        (held, needs_end)
     }
 
-    fn tidy(&mut self, name: &str) {
-        let unused = |it: &Session| it.handlers == 0 && it.runs.is_empty();
-        if self.0.get(name).is_some_and(unused) {
+    fn remove_unused(&mut self, name: &str) {
+        let is_unused = |it: &SessionTurns| it.handlers == 0 && it.prompts.is_empty();
+        if self.0.get(name).is_some_and(is_unused) {
             self.0.remove(name);
         }
     }
 }
 
-/// An idle update that ends a turn as its handler says.
+/// An idle update that ends a turn with the answer of its handler.
 pub(crate) fn idle(session: &str, outcome: &Result<Json>) -> Call {
     let (reason, error) = match outcome {
         Ok(answer) => (answer.member("stopReason").filter(Json::is_string), None),
@@ -192,6 +191,7 @@ pub(crate) fn idle(session: &str, outcome: &Result<Json>) -> Call {
     update_call(session, update)
 }
 
+/// The update that reports that a turn runs.
 pub(crate) fn running(session: &str) -> Call {
     let update = Json::object([
         ("sessionUpdate", Some(Json::string("state_update"))),
@@ -200,9 +200,9 @@ pub(crate) fn running(session: &str) -> Call {
     update_call(session, update)
 }
 
-/// Tells the editor that its prompt is part of the conversation.
-pub(crate) fn user_message(prompted: &IncomingRequest, session: &str, id: &str) -> Call {
-    let content = prompted.call.params.as_ref().and_then(|params| params.member("prompt"));
+/// The update that adds a prompt to the conversation.
+pub(crate) fn user_message(prompt: &IncomingRequest, session: &str, id: &str) -> Call {
+    let content = prompt.call.params.as_ref().and_then(|params| params.member("prompt"));
     let update = Json::object([
         ("sessionUpdate", Some(Json::string("user_message"))),
         ("messageId", Some(Json::string(id))),
@@ -211,24 +211,25 @@ pub(crate) fn user_message(prompted: &IncomingRequest, session: &str, id: &str) 
     update_call(session, update)
 }
 
+/// A `session/update`.
 pub(crate) fn update_call(session: &str, update: Json) -> Call {
     let params = [("sessionId", Some(Json::string(session))), ("update", Some(update))];
     Call::new("session/update", Json::object(params))
 }
 
-/// The held updates, the last of which ends the turn as its handler says.
+/// The held updates. The last one ends the turn with the answer of the handler.
 pub(crate) fn with_end(mut held: Vec<Call>, outcome: &Result<Json>) -> Vec<Call> {
     let Some(last) = held.last_mut() else { return held };
     let Some(params) = &last.params else { return held };
     let path = ["update", "stopReason"];
-    let said = params.at(&path);
+    let agent_reason = params.at(&path);
     let changed = match outcome {
-        Ok(answer) => answer.member("stopReason").filter(|it| match &said {
-            Some(said) => it.text() != said.text(),
-            // The handler was given this where the agent gave no reason.
+        Ok(answer) => answer.member("stopReason").filter(|it| match &agent_reason {
+            Some(reason) => it.text() != reason.text(),
+            // The handler got this reason because the agent gave none.
             None => it.text().as_deref() != Some("end_turn"),
         }),
-        // The agent's own reason is not replaced by a failure of the handler, which is logged.
+        // The agent's reason stays. The failure of the handler is logged.
         Err(_) => None,
     };
     if let Some(reason) = changed {

@@ -1,9 +1,7 @@
-//! Typed messages that keep what their types do not know.
+//! Typed values that keep what their types do not know.
 //!
-//! A message is read into a type of the ACP schema. When it is sent on, only what was changed is
-//! written anew; all else stays as it was spelt: unknown members, big numbers, the order of keys.
-
-use std::ops::{Deref, DerefMut};
+//! A message is read into a Rust type. When the value is written, only the changed parts are written anew. The
+//! rest keeps its text: unknown members, big numbers, the order of keys.
 
 use acp_wire::Json;
 use serde::Serialize;
@@ -11,77 +9,66 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 
-/// A value of the schema, and the text that it was read from.
-#[derive(Clone)]
-pub struct Typed<T> {
-    value: T,
-    /// The text, and how `value` was spelt when it was read.
-    origin: Option<(Json, Json)>,
+/// The text that a value was read from, to write the value back with as few changes as possible.
+#[derive(Debug, Clone)]
+pub struct Origin {
+    text: Json,
+    /// The value as it was written right after it was read.
+    before: Json,
 }
 
-impl<T: Serialize + DeserializeOwned> Typed<T> {
-    pub fn read(json: &Json) -> Result<Typed<T>> {
-        Typed::read_with(json, json)
+impl Origin {
+    /// The text with the changes that were made to the value.
+    pub(crate) fn write(&self, value: &impl Serialize) -> Result<Json> {
+        Ok(merge(&self.text, &self.before, &to_json(value)?))
     }
 
-    /// Reads a value from a text that says more than `text`. Only what is changed of it is written.
-    pub(crate) fn read_with(text: &Json, more: &Json) -> Result<Typed<T>> {
-        let value: T = serde_json::from_slice(more.as_bytes())
-            .or_else(|_| serde_json::from_slice(&with_small_numbers(more.as_bytes())))
-            .map_err(|error| Error::invalid_params(error.to_string()))?;
-        let before = to_json(&value)?;
-        Ok(Typed { value, origin: Some((text.clone(), before)) })
-    }
-
-    /// The text, with what was changed.
-    pub fn write(&self) -> Result<Json> {
-        let after = to_json(&self.value)?;
-        Ok(match &self.origin {
-            Some((text, before)) => merge(text, before, &after),
-            None => after,
-        })
+    /// Whether the value is the same as when it was read.
+    pub(crate) fn is_unchanged(&self, value: &Json) -> bool {
+        self.before == *value
     }
 }
 
-impl<T> Typed<T> {
-    pub fn into_inner(self) -> T {
-        self.value
+/// Reads a value.
+pub(crate) fn read<T: Serialize + DeserializeOwned>(text: &Json) -> Result<(T, Origin)> {
+    read_with(text, text)
+}
+
+/// Reads a value from `more`, a text that adds to `text`. The additions are written only where they change.
+pub(crate) fn read_with<T: Serialize + DeserializeOwned>(
+    text: &Json,
+    more: &Json,
+) -> Result<(T, Origin)> {
+    let value: T = serde_json::from_slice(more.as_bytes())
+        .or_else(|_| serde_json::from_slice(&with_small_numbers(more.as_bytes())))
+        .map_err(|error| Error::invalid_params(error.to_string()))?;
+    let before = to_json(&value)?;
+    Ok((value, Origin { text: text.clone(), before }))
+}
+
+/// Reads a value from parameters or a result that may be absent or `null`, which count as an empty object.
+pub(crate) fn read_or_empty<T: Serialize + DeserializeOwned>(text: &Json) -> Result<(T, Origin)> {
+    match text.is_null() {
+        true => read(text).or_else(|_| read_with(text, &Json::EMPTY)),
+        false => read(text),
     }
 }
 
-impl<T> From<T> for Typed<T> {
-    fn from(value: T) -> Typed<T> {
-        Typed { value, origin: None }
-    }
-}
-
-impl<T> Deref for Typed<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.value
-    }
-}
-
-impl<T> DerefMut for Typed<T> {
-    fn deref_mut(&mut self) -> &mut T {
-        &mut self.value
-    }
-}
-
-impl<T: std::fmt::Debug> std::fmt::Debug for Typed<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.value.fmt(f)
-    }
-}
-
-pub(crate) fn to_json(value: &impl Serialize) -> Result<Json> {
+/// Converts a value to JSON: parameters, or the answer of a handler that is not typed.
+///
+/// ```
+/// use acp_proxy::{serde_json::json, to_json};
+///
+/// assert_eq!(to_json(&json!({ "protocolVersion": 1 }))?.as_str(), r#"{"protocolVersion":1}"#);
+/// # Ok::<(), acp_proxy::Error>(())
+/// ```
+pub fn to_json(value: &impl Serialize) -> Result<Json> {
     let text = serde_json::to_vec(value).map_err(|error| Error::internal(error.to_string()))?;
     Json::parse(text).map_err(|error| Error::internal(error.to_string()))
 }
 
-/// The text with 0 for numbers that no type can hold, such as `1e400`: legal JSON, and no way around
-/// a handler. What is sent on has them as they were.
+/// The text with 0 for numbers that no Rust number can hold, such as `1e400`. They are legal JSON, so a message
+/// must not bypass a handler because of them. The text that is forwarded keeps them.
 fn with_small_numbers(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let (mut at, mut quoted) = (0, false);
@@ -104,8 +91,7 @@ fn with_small_numbers(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// `text` with the difference between `before` and `after`, which both are what a type understood of
-/// it.
+/// Applies the difference between `before` and `after` to `text`. `before` is what the type has read of `text`.
 fn merge(text: &Json, before: &Json, after: &Json) -> Json {
     if before == after {
         return text.clone();
@@ -120,7 +106,7 @@ fn merge(text: &Json, before: &Json, after: &Json) -> Json {
             let old = was.iter().find(|(it, _)| it == key).map(|(_, old)| old);
             let new = match (text.member(key), old) {
                 (Some(text), Some(old)) => merge(&text, old, value),
-                // The type fills in what the text did not say; that is no change.
+                // A default that the type has filled in is not a change.
                 (None, Some(old)) if old == value => continue,
                 _ => value.clone(),
             };
@@ -135,7 +121,7 @@ fn merge(text: &Json, before: &Json, after: &Json) -> Json {
     after.clone()
 }
 
-/// Elements that are still there keep their text; if none was added or taken away, each is merged.
+/// Elements that are still there keep their text. If the length is the same, each element is merged.
 fn merge_lists(texts: &[Json], was: &[Json], is: &[Json]) -> Vec<Json> {
     if was.len() == is.len() {
         let all = texts.iter().zip(was).zip(is);
@@ -167,40 +153,40 @@ mod tests {
     const PROMPT: &str = r#"{"x":123456789012345678901234567890,"sessionId":"s","prompt":[{"type":"text","text":"a","new":1.10},{"type":"text","text":"b","_meta":{"k":1e400}}],"_meta":{"t": "u"}}"#;
 
     #[test]
-    fn what_is_not_touched_stays_as_it_was_spelt() {
-        let prompt = Typed::<PromptRequest>::read(&json(PROMPT)).unwrap();
-        assert_eq!(prompt.write().unwrap().as_str(), PROMPT);
+    fn an_unchanged_value_is_written_byte_for_byte() {
+        let (prompt, origin) = read::<PromptRequest>(&json(PROMPT)).unwrap();
+        assert_eq!(origin.write(&prompt).unwrap().as_str(), PROMPT);
     }
 
     #[test]
-    fn what_a_type_does_not_know_survives_an_edit_of_the_rest() {
-        let mut prompt = Typed::<PromptRequest>::read(&json(PROMPT)).unwrap();
+    fn an_edit_keeps_the_members_that_the_type_does_not_know() {
+        let (mut prompt, origin) = read::<PromptRequest>(&json(PROMPT)).unwrap();
         prompt.prompt.insert(0, ContentBlock::from("first".to_owned()));
-        let written = prompt.write().unwrap();
+        let written = origin.write(&prompt).unwrap();
         assert_eq!(
             written.as_str(),
             PROMPT.replace(r#""prompt":["#, r#""prompt":[{"type":"text","text":"first"},"#)
         );
 
-        let mut prompt = Typed::<PromptRequest>::read(&json(PROMPT)).unwrap();
+        let (mut prompt, origin) = read::<PromptRequest>(&json(PROMPT)).unwrap();
         if let ContentBlock::Text(text) = &mut prompt.prompt[0] {
             text.text = "changed".into();
         }
         assert_eq!(
-            prompt.write().unwrap().as_str(),
+            origin.write(&prompt).unwrap().as_str(),
             PROMPT.replace(r#""text":"a""#, r#""text":"changed""#)
         );
 
-        let mut prompt = Typed::<PromptRequest>::read(&json(PROMPT)).unwrap();
+        let (mut prompt, origin) = read::<PromptRequest>(&json(PROMPT)).unwrap();
         prompt.prompt.remove(0);
         let without = PROMPT.replace(r#"{"type":"text","text":"a","new":1.10},"#, "");
-        assert_eq!(prompt.write().unwrap().as_str(), without);
+        assert_eq!(origin.write(&prompt).unwrap().as_str(), without);
     }
 
     #[test]
-    fn an_update_is_read_and_written() {
+    fn an_unchanged_update_is_written_byte_for_byte() {
         let text = r#"{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"hi"},"messageId":null,"later":[1.0]}}"#;
-        let update = Typed::<SessionNotification>::read(&json(text)).unwrap();
-        assert_eq!(update.write().unwrap().as_str(), text);
+        let (update, origin) = read::<SessionNotification>(&json(text)).unwrap();
+        assert_eq!(origin.write(&update).unwrap().as_str(), text);
     }
 }

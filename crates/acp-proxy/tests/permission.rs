@@ -1,14 +1,14 @@
 //! Handlers of permission requests get everything that is known of the tool call.
 
 use acp_proxy::schema::{RequestPermissionRequest, ToolKind};
-use acp_proxy::script::Talk;
-use acp_proxy::{Json, Proxy};
+use acp_proxy::script::Conversation;
+use acp_proxy::{Error, Proxy};
 
-/// Answers with the kind that it sees.
+/// Answers each permission request with an error whose message is the kind of the tool call.
 fn kinds() -> Proxy {
     Proxy::new("kinds").on_permission(async |permission, _| {
         let kind = permission.kind().map_or("unknown".to_owned(), |kind| format!("{kind:?}"));
-        Ok(Json::string(&kind))
+        Err(Error::internal(kind))
     })
 }
 
@@ -33,32 +33,32 @@ fn prompt(session: &str) -> String {
 }
 
 /// What a handler sees when the agent asks for permission after these updates.
-async fn seen(before: &[String], version: u8, tool_call: &str) -> String {
-    let mut talk = Talk::new(kinds());
-    talk.send(
+fn seen(before: &[String], version: u8, tool_call: &str) -> String {
+    let mut conversation = Conversation::new(kinds());
+    conversation.send(
         "editor",
         &format!(r#"{{"id":1,"method":"initialize","params":{{"protocolVersion":{version}}}}}"#),
     );
-    let asked = talk.receive("agent").await;
-    talk.send(
+    let asked = conversation.receive("agent");
+    conversation.send(
         "agent",
         &format!(r#"{{"id":{},"result":{{"protocolVersion":{version}}}}}"#, asked["id"]),
     );
-    talk.receive("editor").await;
+    conversation.receive("editor");
     for text in before {
         match text.contains("session/prompt") {
-            true => talk.send("editor", text),
-            false => talk.send_text("agent", text),
+            true => conversation.send("editor", text),
+            false => conversation.send_text("agent", text),
         }
     }
     let subject = match version {
         1 => format!(r#""toolCall":{tool_call}"#),
         _ => format!(r#""title":"May I?","subject":{{"type":"tool_call","toolCall":{tool_call}}}"#),
     };
-    talk.send_text("agent", &format!(r#"{{"jsonrpc":"2.0","id":"Agent:1","method":"session/request_permission","params":{{"sessionId":"s","options":[],{subject}}}}}"#));
+    conversation.send_text("agent", &format!(r#"{{"jsonrpc":"2.0","id":"Agent:1","method":"session/request_permission","params":{{"sessionId":"s","options":[],{subject}}}}}"#));
     loop {
-        let received = talk.receive("agent").await;
-        if let Some(kind) = received["result"].as_str() {
+        let received = conversation.receive("agent");
+        if let Some(kind) = received["error"]["message"].as_str() {
             return kind.to_owned();
         }
     }
@@ -67,8 +67,8 @@ async fn seen(before: &[String], version: u8, tool_call: &str) -> String {
 const ID: &str = r#"{"toolCallId":"t"}"#;
 
 /// Item 18: the kind may have been told only in an earlier update.
-#[tokio::test]
-async fn the_kind_of_a_tool_call_is_known_from_earlier_updates() {
+#[test]
+fn the_kind_of_a_tool_call_is_known_from_earlier_updates() {
     let read = r#","kind":"read""#;
     let delete = r#","kind":"delete""#;
     for (before, request, expected) in [
@@ -107,12 +107,12 @@ async fn the_kind_of_a_tool_call_is_known_from_earlier_updates() {
         (vec![call(read)], r#"{"toolCallId":"t","kind":"delete","kind":"read"}"#, "unknown"),
         (vec![call(r#","k\u0069nd":"delete","kind":"read""#)], ID, "unknown"),
     ] {
-        assert_eq!(seen(&before, 1, request).await, expected, "{before:#?} {request}");
+        assert_eq!(seen(&before, 1, request), expected, "{before:#?} {request}");
     }
 }
 
-#[tokio::test]
-async fn version_2_clears_with_null_and_asks_about_subjects() {
+#[test]
+fn version_2_clears_with_null_and_asks_about_subjects() {
     let delete = r#","kind":"delete""#;
     for (before, request, expected) in [
         (vec![change(delete)], ID, "Delete"),
@@ -121,42 +121,103 @@ async fn version_2_clears_with_null_and_asks_about_subjects() {
         (vec![change(r#","kind":"read""#)], r#"{"toolCallId":"t","kind":null}"#, "unknown"),
         (vec![change(r#","kind":"_own""#)], ID, "Other"),
     ] {
-        assert_eq!(seen(&before, 2, request).await, expected, "{before:#?} {request}");
+        assert_eq!(seen(&before, 2, request), expected, "{before:#?} {request}");
     }
 }
 
 /// A request must not be read as one of the other version, and a command is one whatever it belongs to.
-#[tokio::test]
-async fn a_request_is_read_as_its_version_spells_it() {
+#[test]
+fn a_request_is_read_as_its_version_spells_it() {
     let read = r#"{"toolCallId":"t","kind":"read"}"#;
     let delete = r#"{"toolCallId":"t","kind":"delete"}"#;
     let both = format!(r#"{delete},"subject":{{"type":"tool_call","toolCall":{read}}}"#);
-    assert_eq!(seen(&[], 1, &both).await, "unknown");
+    assert_eq!(seen(&[], 1, &both), "unknown");
     let only = format!(r#"null,"subject":{{"type":"tool_call","toolCall":{read}}}"#);
-    assert_eq!(seen(&[], 1, &only).await, "unknown");
+    assert_eq!(seen(&[], 1, &only), "unknown");
     let also = format!(r#"{read}}},"toolCall":{delete},"_meta":{{"x":1"#);
-    assert_eq!(seen(&[], 2, &also).await, "unknown");
+    assert_eq!(seen(&[], 2, &also), "unknown");
     let command = format!(r#"{read},"type":"command","toolCallId":"t","command":"rm""#);
-    let command = seen(&[change(r#","kind":"read""#)], 2, &command).await;
+    let command = seen(&[change(r#","kind":"read""#)], 2, &command);
     // The type occurs twice, which no reader may guess about.
     assert_eq!(command, "unknown");
     let odd = r#"{"toolCallId":"\ud800","kind":"read"}"#;
-    assert_eq!(seen(&[], 1, odd).await, "unknown");
+    assert_eq!(seen(&[], 1, odd), "unknown");
 }
 
 /// A handler of the schema's own type gets the same, and what it passes on is what it got.
-#[tokio::test]
-async fn a_typed_request_is_filled_in_and_passes_unchanged() {
-    let proxy = Proxy::new("typed").on::<RequestPermissionRequest, _>(async |request, next| {
+#[test]
+fn a_typed_request_is_filled_in_and_passes_unchanged() {
+    let proxy = Proxy::new("typed").on_request(async |request: RequestPermissionRequest, next| {
         assert_eq!(request.tool_call.fields.kind, Some(ToolKind::Delete));
         assert_eq!(request.tool_call.fields.title.as_deref(), Some("T"));
         next.run(request).await
     });
-    let mut talk = Talk::new(proxy);
-    talk.send_text("agent", &call(r#","kind":"delete""#));
-    talk.receive("editor").await;
+    let mut conversation = Conversation::new(proxy);
+    conversation.send_text("agent", &call(r#","kind":"delete""#));
+    conversation.receive("editor");
     let params = r#"{"sessionId":"s","toolCall":{"toolCallId":"t","new":1.0},"options":[]}"#;
-    talk.send_text("agent", &format!(r#"{{"jsonrpc":"2.0","id":"Agent:1","method":"session/request_permission","params":{params}}}"#));
-    let passed = talk.receive("editor").await;
+    conversation.send_text("agent", &format!(r#"{{"jsonrpc":"2.0","id":"Agent:1","method":"session/request_permission","params":{params}}}"#));
+    let passed = conversation.receive("editor");
     assert_eq!(passed["params"].to_string(), params);
+}
+
+/// Denies writes, allows the rest.
+fn gate() -> Proxy {
+    Proxy::new("gate").on_permission(async |permission, _| match permission.kind() {
+        Some(ToolKind::Edit) => Ok(permission.deny()),
+        _ => Ok(permission.allow()),
+    })
+}
+
+/// The answer of the gate to a permission request with these options, or `None` if the user is asked.
+fn decided(kind: &str, options: &[&str]) -> Option<String> {
+    let options: Vec<String> = options
+        .iter()
+        .map(|kind| format!(r#"{{"optionId":"the {kind}","name":"N","kind":"{kind}"}}"#))
+        .collect();
+    let mut conversation = Conversation::new(gate());
+    conversation.send("agent", &format!(r#"{{"id":1,"method":"session/request_permission","params":{{"sessionId":"s","toolCall":{{"toolCallId":"t","kind":"{kind}"}},"options":[{}]}}}}"#, options.join(",")));
+    conversation.send("agent", r#"{"id":2,"method":"_last"}"#);
+    let to_editor = conversation.receive("editor");
+    if to_editor["method"] == "session/request_permission" {
+        return None;
+    }
+    let outcome = conversation.receive("agent")["result"]["outcome"].clone();
+    let option = outcome["optionId"].as_str().or(outcome["outcome"].as_str());
+    Some(option.expect("an outcome").to_owned())
+}
+
+#[test]
+fn allow_and_deny_choose_only_one_time_options_that_the_agent_offers() {
+    let all = ["allow_always", "reject_always", "allow_once", "reject_once"];
+    assert_eq!(decided("read", &all).as_deref(), Some("the allow_once"));
+    assert_eq!(decided("edit", &all).as_deref(), Some("the reject_once"));
+    assert_eq!(decided("read", &["allow_always", "reject_once"]), None);
+    assert_eq!(decided("edit", &["allow_once", "reject_always"]).as_deref(), Some("cancelled"));
+    assert_eq!(decided("read", &[]), None);
+}
+
+#[test]
+fn a_tool_call_handler_sees_everything_that_is_known() {
+    let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let log = seen.clone();
+    let proxy = Proxy::new("watch").on_tool_call(move |call, context| {
+        let paths = call.paths().len();
+        let line = (call.id(), call.title(), call.kind(), call.status(), paths, context.session());
+        log.lock().unwrap().push(format!("{line:?}"));
+    });
+    let mut conversation = Conversation::new(proxy);
+    conversation.send_text("agent", &call(r#","kind":"read","locations":[{"path":"/a"}]"#));
+    conversation.send_text("agent", &change(r#","status":"in_progress""#));
+    conversation.send_text("agent", &change(r#","status":"completed""#));
+    // The agent may use the id again.
+    conversation.send_text("agent", &change(r#","status":"pending""#));
+    let known = r#"(Some("t"), Some("T"), Some(Read)"#;
+    let expected = [
+        format!(r#"{known}, None, 1, Some("s"))"#),
+        format!(r#"{known}, Some(InProgress), 1, Some("s"))"#),
+        format!(r#"{known}, Some(Completed), 1, Some("s"))"#),
+        r#"(Some("t"), None, None, Some(Pending), 0, Some("s"))"#.to_owned(),
+    ];
+    assert_eq!(*seen.lock().unwrap(), expected);
 }

@@ -1,6 +1,6 @@
 //! What the front promises, as conversations.
 
-use acp_proxy::{Call, Error, Json, NoInput, Proxy, Side, Verdict, script};
+use acp_proxy::{Agent, Call, Delivery, Error, Json, NoInput, Proxy, Side, script};
 
 const PROMPT: &str = r#"{"sessionId":"s","prompt":[{"type":"text","text":"q"}]}"#;
 
@@ -9,8 +9,8 @@ fn filled(script: &str) -> String {
     script.replace("PROMPT", PROMPT)
 }
 
-#[tokio::test]
-async fn a_proxy_without_handlers_is_transparent() {
+#[test]
+fn a_proxy_without_handlers_is_transparent() {
     script::play(
         Proxy::new("nothing"),
         r#"
@@ -25,12 +25,11 @@ async fn a_proxy_without_handlers_is_transparent() {
         editor > {"method":"session/cancel","params":{"sessionId":"s"}}
         agent  < {"method":"session/cancel","params":{"sessionId":"s"}}
         "#,
-    )
-    .await;
+    );
 }
 
-#[tokio::test]
-async fn a_handler_changes_a_prompt_and_its_answer() {
+#[test]
+fn a_handler_changes_a_prompt_and_its_answer() {
     let proxy = Proxy::new("brief").on_prompt(async |mut prompt, next| {
         prompt.append_text("please");
         next.run(prompt).await
@@ -48,12 +47,11 @@ async fn a_handler_changes_a_prompt_and_its_answer() {
         editor < {"id":1,"result":{"stopReason":"end_turn","odd":3}}
         editor < {"method":"session/update","params":{"sessionId":"s","late":true}}
         "#,
-    )
-    .await;
+    );
 }
 
-#[tokio::test]
-async fn handlers_stand_one_behind_the_other() {
+#[test]
+fn handlers_stand_one_behind_the_other() {
     let proxy = Proxy::new("two")
         .on_prompt(async |mut prompt, next| {
             prompt.append_text("first");
@@ -65,28 +63,30 @@ async fn handlers_stand_one_behind_the_other() {
         });
     script::play(
         proxy,
-        &filled(r#"
+        &filled(
+            r#"
         editor > {"id":1,"method":"session/prompt","params":PROMPT}
         agent  < {"id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"q"},{"type":"text","text":"first"},{"type":"text","text":"second"}]}}
         agent  > {"id":1,"error":{"code":-32000,"message":"auth","data":{"k":1}}}
         editor < {"id":1,"error":{"code":-32000,"message":"auth","data":{"k":1}}}
-        "#),
-    )
-    .await;
+        "#,
+        ),
+    );
 }
 
-#[tokio::test]
-async fn a_prompt_may_be_answered_here_or_asked_twice() {
+#[test]
+fn a_prompt_may_be_answered_here_or_asked_twice() {
     let proxy = Proxy::new("twice").on_prompt(async |prompt, next| {
         if prompt.text() == "never" {
             return Err(Error::new(-32001, "not today"));
         }
-        next.run(prompt.instead("warm up")).await?;
+        next.run(prompt.extra("warm up")).await?;
         next.run(prompt).await
     });
     script::play(
         proxy,
-        &filled(r#"
+        &filled(
+            r#"
         editor > {"id":1,"method":"session/prompt","params":PROMPT}
         agent  < {"id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"warm up"}]}}
         # Nobody waits for a handler that waits.
@@ -96,13 +96,13 @@ async fn a_prompt_may_be_answered_here_or_asked_twice() {
         agent  < {"id":2,"method":"session/prompt","params":PROMPT}
         agent  > {"id":2,"result":{"stopReason":"max_tokens"}}
         editor < {"id":1,"result":{"stopReason":"max_tokens"}}
-        "#),
-    )
-    .await;
+        "#,
+        ),
+    );
 }
 
-#[tokio::test]
-async fn cancelling_a_handled_request_cancels_what_it_asked() {
+#[test]
+fn cancelling_a_handled_request_cancels_what_it_asked() {
     let proxy = Proxy::new("patient").on_prompt(async |prompt, next| next.run(prompt).await);
     script::play(
         proxy,
@@ -116,12 +116,11 @@ async fn cancelling_a_handled_request_cancels_what_it_asked() {
         editor < {"id":1,"error":{"code":-32800,"message":"cancelled"}}
         "#,
         ),
-    )
-    .await;
+    );
 }
 
-#[tokio::test]
-async fn updates_are_seen_in_order_changed_and_dropped() {
+#[test]
+fn updates_are_seen_in_order_changed_and_dropped() {
     let mut count = 0;
     let proxy = Proxy::new("numbers").on_update(move |update, _| {
         use acp_proxy::schema::{ContentBlock, SessionUpdate};
@@ -131,7 +130,7 @@ async fn updates_are_seen_in_order_changed_and_dropped() {
         {
             text.text = format!("{count}:{}", text.text);
         }
-        if count == 2 { Verdict::Drop } else { Verdict::Pass }
+        if count == 2 { Delivery::Drop } else { Delivery::Forward }
     });
     let chunk = |text: &str, more: &str| {
         format!(
@@ -146,15 +145,14 @@ async fn updates_are_seen_in_order_changed_and_dropped() {
         chunk("1:a", r#","odd":1.5"#),
         chunk("3:c", ""),
     );
-    script::play(proxy, &script).await;
+    script::play(proxy, &script);
 }
 
-#[tokio::test]
-async fn a_handler_speaks_to_both_sides_on_its_own_account() {
-    let proxy = Proxy::new("nosy").on_request(Side::Editor, "_x/go", async |_: Call, next| {
-        let cx = next.cx();
-        let name = cx.editor().ask("_x/name", serde_json::json!({})).await?;
-        cx.agent().notify("_x/told", serde_json::json!({ "k": 1 }))?;
+#[test]
+fn a_handler_speaks_to_both_sides_on_its_own_account() {
+    let proxy = Proxy::new("nosy").on_raw_request(Side::Editor, "_x/go", async |_: Call, next| {
+        let name = next.editor().request_raw("_x/name", serde_json::json!({})).await?;
+        next.agent().notify_raw("_x/told", serde_json::json!({ "k": 1 }))?;
         Ok(name)
     });
     script::play(
@@ -166,21 +164,21 @@ async fn a_handler_speaks_to_both_sides_on_its_own_account() {
         agent  < {"method":"_x/told","params":{"k":1}}
         editor < {"id":1,"result":"ada"}
         "#,
-    )
-    .await;
+    );
 }
 
-#[tokio::test]
-async fn a_subagent_is_invisible_to_the_editor() {
+#[test]
+fn a_subagent_is_invisible_to_the_editor() {
     let proxy = Proxy::new("delegates").on_prompt(async |mut prompt, next| {
-        let session = next.cx().agent().new_session("/work").await?;
+        let session = next.agent().new_session("/work").await?;
         let turn = session.prompt(format!("Summarise: {}", prompt.text())).await?;
         prompt.append_text(turn.text());
         next.run(prompt).await
     });
     script::play(
         proxy,
-        &filled(r#"
+        &filled(
+            r#"
         editor > {"id":1,"method":"session/prompt","params":PROMPT}
         agent  < {"id":1,"method":"session/new","params":{"cwd":"/work","mcpServers":[]}}
         agent  > {"id":1,"result":{"sessionId":"sub"}}
@@ -192,9 +190,9 @@ async fn a_subagent_is_invisible_to_the_editor() {
         agent  < {"id":4,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"q"},{"type":"text","text":"in short"}]}}
         agent  > {"id":4,"result":{"stopReason":"end_turn"}}
         editor < {"id":1,"result":{"stopReason":"end_turn"}}
-        "#),
-    )
-    .await;
+        "#,
+        ),
+    );
 }
 
 #[derive(serde::Deserialize, acp_proxy::JsonSchema)]
@@ -203,45 +201,46 @@ struct Sum {
 }
 
 /// Ids of servers are random, so the conversation is led by hand.
-#[tokio::test]
-async fn tools_are_offered_listed_and_called() {
+#[test]
+fn tools_are_offered_listed_and_called() {
     let proxy = Proxy::new("sums")
         .tool("now", "The time", async |_: NoInput| Ok("noon"))
         .tool_with("sum", "The sum", async |input: Sum, cx| {
             cx.progress(1.0, Some(2.0), None)?;
-            let roots = cx.ask_client("roots/list", serde_json::json!({})).await?;
+            let roots = cx.request_client("roots/list", serde_json::json!({})).await?;
             let sum: i64 = input.numbers.iter().sum();
             Ok(format!("{sum} for {} in {roots}", cx.session().unwrap_or_default()))
         });
-    let mut talk = acp_proxy::script::Talk::new(proxy);
-    talk.send("editor", r#"{"id":1,"method":"session/new","params":{"cwd":"/","mcpServers":[{"name":"own","command":"x"}]}}"#);
-    let new = talk.receive("agent").await;
+    let mut conversation = acp_proxy::script::Conversation::new(proxy);
+    conversation.send("editor", r#"{"id":1,"method":"session/new","params":{"cwd":"/","mcpServers":[{"name":"own","command":"x"}]}}"#);
+    let new = conversation.receive("agent");
     let servers = &new["params"]["mcpServers"];
     assert_eq!(
         (&servers[0]["name"], &servers[1]["type"], &servers[1]["name"]),
         (&"own".into(), &"acp".into(), &"sums".into())
     );
     let server = servers[1]["serverId"].as_str().expect("an id").to_owned();
-    talk.send("agent", &format!(r#"{{"id":{},"result":{{"sessionId":"S"}}}}"#, new["id"]));
-    assert_eq!(talk.receive("editor").await["result"]["sessionId"], "S");
+    conversation.send("agent", &format!(r#"{{"id":{},"result":{{"sessionId":"S"}}}}"#, new["id"]));
+    assert_eq!(conversation.receive("editor")["result"]["sessionId"], "S");
     let ask = |id: u64, method: &str, params: &str| {
         format!(
             r#"{{"id":{id},"method":"mcp/message","params":{{"serverId":"{server}","requestId":"r{id}","method":"{method}","params":{params}}}}}"#
         )
     };
-    talk.send("agent", &ask(1, "tools/list", "{}"));
-    let listed = talk.receive("agent").await;
+    conversation.send("agent", &ask(1, "tools/list", "{}"));
+    let listed = conversation.receive("agent");
     assert_eq!(listed["result"]["result"]["tools"][0]["name"], "now");
     let schema = &listed["result"]["result"]["tools"][1]["inputSchema"];
     assert_eq!(schema["properties"]["numbers"]["type"], "array");
-    talk.send("agent", &ask(2, "tools/call", r#"{"name":"now","arguments":{}}"#));
-    assert_eq!(talk.receive("agent").await["result"]["result"]["content"][0]["text"], "noon");
-    talk.send("agent", &ask(3, "tools/call", r#"{"name":"sum","arguments":{"numbers":["x"]}}"#));
-    assert_eq!(talk.receive("agent").await["result"]["result"]["isError"], true);
-    talk.send("agent", &ask(4, "nonsense", "{}"));
-    assert_eq!(talk.receive("agent").await["result"]["error"]["code"], -32601);
+    conversation.send("agent", &ask(2, "tools/call", r#"{"name":"now","arguments":{}}"#));
+    assert_eq!(conversation.receive("agent")["result"]["result"]["content"][0]["text"], "noon");
+    conversation
+        .send("agent", &ask(3, "tools/call", r#"{"name":"sum","arguments":{"numbers":["x"]}}"#));
+    assert_eq!(conversation.receive("agent")["result"]["result"]["isError"], true);
+    conversation.send("agent", &ask(4, "nonsense", "{}"));
+    assert_eq!(conversation.receive("agent")["result"]["error"]["code"], -32601);
 
-    talk.send(
+    conversation.send(
         "agent",
         &ask(
             5,
@@ -249,12 +248,12 @@ async fn tools_are_offered_listed_and_called() {
             r#"{"name":"sum","arguments":{"numbers":[1,2]},"_meta":{"progressToken":"t"}}"#,
         ),
     );
-    let progress = talk.receive("agent").await;
+    let progress = conversation.receive("agent");
     assert_eq!(
         (&progress["params"]["method"], &progress["params"]["requestId"]),
         (&"notifications/progress".into(), &"r5".into())
     );
-    let asks = talk.receive("agent").await;
+    let asks = conversation.receive("agent");
     let wanted = &asks["result"]["result"];
     assert_eq!(
         (&wanted["resultType"], &wanted["inputRequests"]["question"]["method"]),
@@ -264,18 +263,28 @@ async fn tools_are_offered_listed_and_called() {
         r#"{{"name":"sum","arguments":{{}},"requestState":{},"inputResponses":{{"question":[7]}}}}"#,
         wanted["requestState"]
     );
-    talk.send("agent", &ask(6, "tools/call", &again));
+    conversation.send("agent", &ask(6, "tools/call", &again));
     assert_eq!(
-        talk.receive("agent").await["result"]["result"]["content"][0]["text"],
+        conversation.receive("agent")["result"]["result"]["content"][0]["text"],
         "3 for S in [7]"
     );
 }
 
-#[tokio::test]
-#[should_panic(expected = "line 2")]
-async fn a_script_that_goes_differently_fails() {
-    let script = "editor > {\"method\":\"x\"}\nagent < {\"method\":\"y\"}";
-    script::play(Proxy::new("nothing"), script).await;
+#[test]
+fn a_failed_script_shows_the_line_and_a_diff() {
+    let fail = |script: &'static str| {
+        let play = || script::play(Proxy::new("nothing"), script);
+        let panic = std::panic::catch_unwind(play).expect_err("the script fails");
+        panic.downcast_ref::<String>().expect("a message").clone()
+    };
+    let text = fail(
+        r#"editor > {"method":"x","params":{"b":[1],"a":2}}
+        agent < {"method":"x","params":{"a":3,"b":[1]}}"#,
+    );
+    assert!(text.starts_with("line 2: the agent has received another message"), "{text}");
+    assert!(text.contains("\n-     \"a\": 3,\n+     \"a\": 2,\n"), "{text}");
+    let text = fail(r#"editor > {"method":"x"}"#);
+    assert!(text.starts_with("at the end, the agent has received an unexpected"), "{text}");
 }
 
 #[test]
@@ -283,17 +292,16 @@ fn json_is_reexported_for_untyped_handlers() {
     assert_eq!(Json::EMPTY.as_str(), "{}");
 }
 
-#[tokio::test]
-async fn an_agent_is_played_like_a_proxy_with_nobody_behind_it() {
+#[test]
+fn an_agent_is_played_like_a_proxy_with_nobody_behind_it() {
     use acp_proxy::schema::{PromptResponse, StopReason};
-    let agent = Proxy::agent("parrot").on_prompt(async |prompt, next| {
-        let editor = next.cx().editor();
-        editor.say(prompt.session(), prompt.text())?;
+    let agent = Agent::new("parrot").on_prompt(async |prompt, context| {
+        context.say(prompt.text())?;
         if prompt.text() == "wait" {
-            next.cx().cancelled().await;
-            return Ok(PromptResponse::new(StopReason::Cancelled).into());
+            context.cancelled().await;
+            return Ok(PromptResponse::new(StopReason::Cancelled));
         }
-        Ok(PromptResponse::new(StopReason::EndTurn).into())
+        Ok(PromptResponse::new(StopReason::EndTurn))
     });
     let script = r#"
         editor > {"id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"q"}]}}
@@ -317,5 +325,5 @@ async fn an_agent_is_played_like_a_proxy_with_nobody_behind_it() {
         )
     };
     let script = script.replace("SAID(q)", &said("q")).replace("SAID(wait)", &said("wait"));
-    script::play(agent, &script).await;
+    script::play(agent, &script);
 }

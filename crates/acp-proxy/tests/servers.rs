@@ -2,7 +2,7 @@
 #![cfg(feature = "rmcp")]
 
 use acp_proxy::Proxy;
-use acp_proxy::script::Talk;
+use acp_proxy::script::Conversation;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 
@@ -40,11 +40,12 @@ async fn asks(stream: DuplexStream, session: acp_proxy::ToolSession) {
 }
 
 /// Opens a session and gives the id of its first server.
-async fn session(talk: &mut Talk) -> String {
-    talk.send("editor", r#"{"id":1,"method":"session/new","params":{"cwd":"/","mcpServers":[]}}"#);
-    let new = talk.receive("agent").await;
-    talk.send("agent", &format!(r#"{{"id":{},"result":{{"sessionId":"S"}}}}"#, new["id"]));
-    talk.receive("editor").await;
+fn session(conversation: &mut Conversation) -> String {
+    conversation
+        .send("editor", r#"{"id":1,"method":"session/new","params":{"cwd":"/","mcpServers":[]}}"#);
+    let new = conversation.receive("agent");
+    conversation.send("agent", &format!(r#"{{"id":{},"result":{{"sessionId":"S"}}}}"#, new["id"]));
+    conversation.receive("editor");
     new["params"]["mcpServers"][0]["serverId"].as_str().expect("an id").to_owned()
 }
 
@@ -55,30 +56,30 @@ fn message(server: &str, id: u64, method: &str, params: &Value) -> String {
     .to_string()
 }
 
-#[tokio::test]
-async fn a_server_on_a_stream_is_asked_and_asks_back() {
+#[test]
+fn a_server_on_a_stream_is_asked_and_asks_back() {
     let proxy = Proxy::new("p").mcp_server("asks", |session, stream| asks(stream, session));
-    let mut talk = Talk::new(proxy);
-    let server = session(&mut talk).await;
-    talk.send("agent", &message(&server, 1, "server/discover", &json!({})));
-    let found = talk.receive("agent").await;
+    let mut conversation = Conversation::new(proxy);
+    let server = session(&mut conversation);
+    conversation.send("agent", &message(&server, 1, "server/discover", &json!({})));
+    let found = conversation.receive("agent");
     assert_eq!(found["result"]["result"]["serverInfo"]["name"], "asks");
-    talk.send("agent", &message(&server, 2, "fail", &json!({})));
-    assert_eq!(talk.receive("agent").await["result"]["error"]["code"], -32000);
+    conversation.send("agent", &message(&server, 2, "fail", &json!({})));
+    assert_eq!(conversation.receive("agent")["result"]["error"]["code"], -32000);
 
     let call = json!({ "name": "x", "_meta": { "progressToken": "t" } });
-    talk.send("agent", &message(&server, 3, "tools/call", &call));
-    let progress = talk.receive("agent").await;
+    conversation.send("agent", &message(&server, 3, "tools/call", &call));
+    let progress = conversation.receive("agent");
     assert_eq!(
         (&progress["params"]["requestId"], &progress["params"]["params"]["progress"]),
         (&json!("r3"), &json!(1))
     );
-    let asks = talk.receive("agent").await;
+    let asks = conversation.receive("agent");
     let wanted = &asks["result"]["result"];
     assert_eq!(wanted["inputRequests"]["question"]["method"], "roots/list");
     let again = json!({ "name": "x", "requestState": wanted["requestState"], "inputResponses": { "question": { "roots": [] } } });
-    talk.send("agent", &message(&server, 4, "tools/call", &again));
-    let done = talk.receive("agent").await;
+    conversation.send("agent", &message(&server, 4, "tools/call", &again));
+    let done = conversation.receive("agent");
     assert_eq!(done["result"]["result"]["content"][0]["text"], r#"{"roots":[]} in Some("S")"#);
     assert_eq!(done["result"]["result"]["resultType"], "complete");
 }
@@ -87,11 +88,11 @@ async fn a_server_on_a_stream_is_asked_and_asks_back() {
 struct Empty;
 impl rmcp::ServerHandler for Empty {}
 
-#[tokio::test]
-async fn a_handler_of_rmcp_is_a_server() {
-    let mut talk = Talk::new(Proxy::new("p").rmcp_server("empty", |_| Empty));
-    let server = session(&mut talk).await;
-    talk.send("agent", &message(&server, 1, "tools/list", &json!({})));
-    let listed = talk.receive("agent").await;
+#[test]
+fn a_handler_of_rmcp_is_a_server() {
+    let mut conversation = Conversation::new(Proxy::new("p").rmcp_server("empty", |_| Empty));
+    let server = session(&mut conversation);
+    conversation.send("agent", &message(&server, 1, "tools/list", &json!({})));
+    let listed = conversation.receive("agent");
     assert_eq!(listed["result"]["result"]["tools"], json!([]), "{listed}");
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use acp_proxy::script::Talk;
+use acp_proxy::script::Conversation;
 use acp_proxy::{Call, Proxy, Side};
 
 /// Ways to write a prompt that no typed handler reads.
@@ -30,19 +30,19 @@ fn guard(log: &Arc<Mutex<Vec<String>>>) -> Proxy {
             next.run(prompt).await
         })
         .on_update(|_, _| {})
-        .on_request(Side::Editor, "_x/raw", async |call: Call, next| next.run(call).await)
+        .on_raw_request(Side::Editor, "_x/raw", async |call: Call, next| next.run(call).await)
 }
 
-#[tokio::test]
-async fn a_strict_proxy_refuses_requests_that_its_handler_cannot_read() {
+#[test]
+fn a_strict_proxy_refuses_requests_that_its_handler_cannot_read() {
     for params in evasions() {
         let log = Arc::default();
-        let mut talk = Talk::new(guard(&log).strict());
+        let mut conversation = Conversation::new(guard(&log).strict());
         let prompt = format!(
             r#"{{"jsonrpc":"2.0","id":"Editor:1","method":"session/prompt","params":{params}}}"#
         );
-        talk.send_text("editor", &prompt);
-        let answer = talk.receive("editor").await;
+        conversation.send_text("editor", &prompt);
+        let answer = conversation.receive("editor");
         assert_eq!(answer["error"]["code"], -32602, "{params}: {answer}");
         let message = answer["error"]["message"].as_str().unwrap();
         assert!(message.starts_with("guard refuses this session/prompt"), "{message}");
@@ -54,33 +54,33 @@ async fn a_strict_proxy_refuses_requests_that_its_handler_cannot_read() {
             "{logged:?}"
         );
         // Nothing has reached the agent, and what can be read still does.
-        talk.send("editor", r#"{"id":2,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"secret"}],"_meta":{"n":1e300}}}"#);
-        assert_eq!(talk.receive("agent").await["params"]["prompt"][0]["text"], "***");
+        conversation.send("editor", r#"{"id":2,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"secret"}],"_meta":{"n":1e300}}}"#);
+        assert_eq!(conversation.receive("agent")["params"]["prompt"][0]["text"], "***");
     }
-    let mut talk = Talk::new(guard(&Arc::default()).strict());
-    talk.send_text(
+    let mut conversation = Conversation::new(guard(&Arc::default()).strict());
+    conversation.send_text(
         "editor",
         r#"{"jsonrpc":"2.0","id":"Editor:1","method":"_x/raw","params":{"a":1,"a":2}}"#,
     );
-    assert_eq!(talk.receive("editor").await["error"]["code"], -32602);
+    assert_eq!(conversation.receive("editor")["error"]["code"], -32602);
     // What it does not handle passes as it is.
-    talk.send_text(
+    conversation.send_text(
         "editor",
         r#"{"jsonrpc":"2.0","id":"Editor:1","method":"_x/other","params":{"a":1,"a":2}}"#,
     );
-    assert_eq!(talk.receive("agent").await["method"], "_x/other");
+    assert_eq!(conversation.receive("agent")["method"], "_x/other");
 }
 
-#[tokio::test]
-async fn without_strict_such_a_request_passes_and_is_logged() {
+#[test]
+fn without_strict_such_a_request_passes_and_is_logged() {
     let log: Arc<Mutex<Vec<String>>> = Arc::default();
-    let mut talk = Talk::new(guard(&log));
+    let mut conversation = Conversation::new(guard(&log));
     for params in evasions() {
         let prompt = format!(
             r#"{{"jsonrpc":"2.0","id":"Editor:1","method":"session/prompt","params":{params}}}"#
         );
-        talk.send_text("editor", &prompt);
-        let passed = talk.receive("agent").await;
+        conversation.send_text("editor", &prompt);
+        let passed = conversation.receive("agent");
         assert!(passed.to_string().contains("session/prompt"), "{passed}");
     }
     let log = log.lock().unwrap();
@@ -88,8 +88,8 @@ async fn without_strict_such_a_request_passes_and_is_logged() {
     assert!(log[0].starts_with("guard: cannot read a session/prompt and passed it on"), "{log:?}");
 }
 
-#[tokio::test]
-async fn a_strict_proxy_drops_notifications_that_its_handler_cannot_read() {
+#[test]
+fn a_strict_proxy_drops_notifications_that_its_handler_cannot_read() {
     let update = |update: &str| {
         format!(
             r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"s","update":{update}}}}}"#
@@ -102,26 +102,30 @@ async fn a_strict_proxy_drops_notifications_that_its_handler_cannot_read() {
     let last =
         update(r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"c"}}"#);
     let log: Arc<Mutex<Vec<String>>> = Arc::default();
-    let mut talk = Talk::new(guard(&log).strict());
-    [&unknown, &twice, &last].iter().for_each(|text| talk.send_text("agent", text));
-    let received = talk.receive("editor").await;
+    let mut conversation = Conversation::new(guard(&log).strict());
+    [&unknown, &twice, &last].iter().for_each(|text| conversation.send_text("agent", text));
+    let received = conversation.receive("editor");
     assert_eq!(received["params"]["update"]["content"]["text"], "c");
     assert_eq!(log.lock().unwrap().len(), 2);
-    let mut talk = Talk::new(guard(&log));
-    talk.send_text("agent", &unknown);
-    assert_eq!(talk.receive("editor").await["params"]["update"]["sessionUpdate"], "never heard of");
+    let mut conversation = Conversation::new(guard(&log));
+    conversation.send_text("agent", &unknown);
+    assert_eq!(
+        conversation.receive("editor")["params"]["update"]["sessionUpdate"],
+        "never heard of"
+    );
 }
 
-#[tokio::test]
-async fn an_answer_that_cannot_be_read_is_an_error_that_names_the_proxy() {
-    let mut talk = Talk::new(guard(&Arc::default()).strict());
-    talk.send(
+#[test]
+fn an_answer_that_cannot_be_read_is_an_error_that_names_the_proxy() {
+    let mut conversation = Conversation::new(guard(&Arc::default()).strict());
+    conversation.send(
         "editor",
         r#"{"id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}}"#,
     );
-    let asked = talk.receive("agent").await;
-    talk.send("agent", &format!(r#"{{"id":{},"result":{{"stopReason":["no"]}}}}"#, asked["id"]));
-    let answer = talk.receive("editor").await;
+    let asked = conversation.receive("agent");
+    conversation
+        .send("agent", &format!(r#"{{"id":{},"result":{{"stopReason":["no"]}}}}"#, asked["id"]));
+    let answer = conversation.receive("editor");
     let message = answer["error"]["message"].as_str().unwrap();
     assert!(message.starts_with("guard cannot read the answer to session/prompt"), "{message}");
 }

@@ -2,8 +2,8 @@
 //! accepted, and the turn ends with an idle update.
 
 use acp_proxy::schema::{ContentBlock, ContentChunk, PromptResponse, SessionUpdate, StopReason};
-use acp_proxy::script::{Talk, play};
-use acp_proxy::{Error, Proxy};
+use acp_proxy::script::{Conversation, play};
+use acp_proxy::{Agent, Error, Proxy};
 
 const GREETING: &str = r#"
     editor > {"id":0,"method":"initialize","params":{"protocolVersion":2}}
@@ -67,13 +67,13 @@ fn echo() -> Proxy {
         let answer = next.run(prompt).await?;
         let chunk = ContentChunk::new(ContentBlock::from(format!("{:?}", answer.stop_reason)));
         let chunk = chunk.message_id("m");
-        next.cx().editor().update(&session, SessionUpdate::AgentMessageChunk(chunk))?;
+        next.editor().update(&session, SessionUpdate::AgentMessageChunk(chunk))?;
         Ok(answer)
     })
 }
 
-#[tokio::test]
-async fn a_turn_ends_with_idle_and_what_a_handler_says_comes_before_it() {
+#[test]
+fn a_turn_ends_with_idle_and_what_a_handler_says_comes_before_it() {
     let script = v2(r#"
         editor > PROMPT 1 s hi
         agent  < PROMPT 1 s hi
@@ -96,11 +96,11 @@ async fn a_turn_ends_with_idle_and_what_a_handler_says_comes_before_it() {
         editor < IDLE s max_tokens
         editor < SAY other late
         "#);
-    play(echo(), &script).await;
+    play(echo(), &script);
 }
 
-#[tokio::test]
-async fn in_version_1_the_answer_is_the_end() {
+#[test]
+fn in_version_1_the_answer_is_the_end() {
     let script = v2(r#"
         editor > PROMPT 1 s hi
         agent  < PROMPT 1 s hi
@@ -111,20 +111,19 @@ async fn in_version_1_the_answer_is_the_end() {
         editor < {"id":1,"result":{"stopReason":"refusal"}}
         "#);
     let first = script.replace(r#""protocolVersion":2"#, r#""protocolVersion":1"#);
-    play(echo(), &first).await;
+    play(echo(), &first);
     // Some agents answer with the version they were asked for, and go on as in version 1.
     let answered = r#"{"protocolVersion":2,"agentCapabilities":{}}}"#;
     play(
         echo(),
         &script.replace(r#""result":{"protocolVersion":2}}"#, &format!(r#""result":{answered}"#)),
-    )
-    .await;
+    );
 }
 
 /// Sends a prompt of its own before the user's.
 fn warm_up() -> Proxy {
     Proxy::new("warm-up").on_prompt(async |prompt, next| {
-        let warm = next.run(prompt.instead("warm")).await?;
+        let warm = next.run(prompt.extra("warm")).await?;
         if warm.stop_reason == StopReason::Cancelled {
             return Ok(warm);
         }
@@ -132,8 +131,8 @@ fn warm_up() -> Proxy {
     })
 }
 
-#[tokio::test]
-async fn a_turn_of_the_proxys_own_does_not_look_like_the_end() {
+#[test]
+fn a_turn_of_the_proxys_own_does_not_look_like_the_end() {
     let script = v2(r#"
         editor > PROMPT 1 s hi
         agent  < PROMPT 1 s warm
@@ -172,11 +171,11 @@ async fn a_turn_of_the_proxys_own_does_not_look_like_the_end() {
         editor < ACCEPTED 3 own
         editor < IDLE s cancelled
         "#);
-    play(warm_up(), &script).await;
+    play(warm_up(), &script);
 }
 
-#[tokio::test]
-async fn sessions_and_prompts_side_by_side_do_not_mix() {
+#[test]
+fn sessions_and_prompts_side_by_side_do_not_mix() {
     let script = v2(r#"
         editor > PROMPT 1 s a
         editor > PROMPT 2 t b
@@ -201,11 +200,11 @@ async fn sessions_and_prompts_side_by_side_do_not_mix() {
         editor < SAY s Cancelled
         editor < IDLE s cancelled
         "#);
-    play(echo(), &script).await;
+    play(echo(), &script);
 }
 
-#[tokio::test]
-async fn work_and_idle_before_the_acceptance_and_agents_that_answer_as_before_are_understood() {
+#[test]
+fn work_and_idle_before_the_acceptance_and_agents_that_answer_as_before_are_understood() {
     let script = v2(r#"
         editor > PROMPT 1 s a
         agent  < PROMPT 1 s a
@@ -233,17 +232,17 @@ async fn work_and_idle_before_the_acceptance_and_agents_that_answer_as_before_ar
         editor < SAY s EndTurn
         editor < IDLE s _own_reason
         "#);
-    play(echo(), &script).await;
+    play(echo(), &script);
 }
 
-#[tokio::test]
-async fn a_turn_that_fails_is_an_error_for_its_handler() {
+#[test]
+fn a_turn_that_fails_is_an_error_for_its_handler() {
     let proxy = Proxy::new("tells").log_to(|_| {}).on_prompt(async |prompt, next| {
         let session = prompt.session().to_owned();
         let answer = next.run(prompt).await;
         let why = answer.as_ref().err().map(Error::message).unwrap_or_default();
         let chunk = ContentChunk::new(ContentBlock::from(why)).message_id("m");
-        next.cx().editor().update(&session, SessionUpdate::AgentMessageChunk(chunk))?;
+        next.editor().update(&session, SessionUpdate::AgentMessageChunk(chunk))?;
         answer
     });
     let failed = r#"{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"state_update","state":"idle","stopReason":"error","error":{"code":-32603,"message":"died"}}}}"#;
@@ -267,55 +266,57 @@ async fn a_turn_that_fails_is_an_error_for_its_handler() {
         editor < {"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":""},"messageId":"m"}}}
         editor < {"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"state_update","state":"idle","stopReason":"cancelled"}}}
         "#);
-    play(proxy, &script.replace("FAILED", failed)).await;
+    play(proxy, &script.replace("FAILED", failed));
 }
 
-#[tokio::test]
-async fn a_handler_may_change_how_a_turn_ends_or_answer_itself() {
+#[test]
+fn a_handler_may_change_how_a_turn_ends_or_answer_itself() {
     let proxy = Proxy::new("own").on_prompt(async |prompt, next| {
         if prompt.text() != "mine" {
             next.run(prompt).await?;
         }
-        Ok(PromptResponse::new(StopReason::Refusal).into())
+        Ok(PromptResponse::new(StopReason::Refusal))
     });
-    let mut talk = Talk::new(proxy);
-    talk.send("editor", r#"{"id":0,"method":"initialize","params":{"protocolVersion":2}}"#);
-    let asked = talk.receive("agent").await;
-    talk.send("agent", &format!(r#"{{"id":{},"result":{{"protocolVersion":2}}}}"#, asked["id"]));
-    talk.receive("editor").await;
+    let mut conversation = Conversation::new(proxy);
+    conversation.send("editor", r#"{"id":0,"method":"initialize","params":{"protocolVersion":2}}"#);
+    let asked = conversation.receive("agent");
+    conversation
+        .send("agent", &format!(r#"{{"id":{},"result":{{"protocolVersion":2}}}}"#, asked["id"]));
+    conversation.receive("editor");
     let prompt = |id: u8, text: &str| {
         format!(
             r#"{{"id":{id},"method":"session/prompt","params":{{"sessionId":"s","prompt":[{{"type":"text","text":"{text}"}}]}}}}"#
         )
     };
-    talk.send("editor", &prompt(1, "theirs"));
-    let asked = talk.receive("agent").await;
-    talk.send("agent", &format!(r#"{{"id":{},"result":{{"messageId":"m"}}}}"#, asked["id"]));
-    assert_eq!(talk.receive("editor").await["result"]["messageId"], "m");
-    talk.send("agent", r#"{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"state_update","state":"idle","stopReason":"end_turn","usage":{}}}}"#);
-    let idle = talk.receive("editor").await;
+    conversation.send("editor", &prompt(1, "theirs"));
+    let asked = conversation.receive("agent");
+    conversation
+        .send("agent", &format!(r#"{{"id":{},"result":{{"messageId":"m"}}}}"#, asked["id"]));
+    assert_eq!(conversation.receive("editor")["result"]["messageId"], "m");
+    conversation.send("agent", r#"{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"state_update","state":"idle","stopReason":"end_turn","usage":{}}}}"#);
+    let idle = conversation.receive("editor");
     assert_eq!(idle["params"]["update"]["stopReason"], "refusal");
     assert!(idle["params"]["update"]["usage"].is_object());
 
-    talk.send("editor", &prompt(2, "mine"));
-    let echoed = talk.receive("editor").await["params"]["update"].clone();
+    conversation.send("editor", &prompt(2, "mine"));
+    let echoed = conversation.receive("editor")["params"]["update"].clone();
     assert_eq!(
         (&echoed["sessionUpdate"], &echoed["content"][0]["text"]),
         (&"user_message".into(), &"mine".into())
     );
-    let answer = talk.receive("editor").await;
+    let answer = conversation.receive("editor");
     assert_eq!((&answer["id"], &answer["result"]["messageId"]), (&2.into(), &echoed["messageId"]));
-    let idle = talk.receive("editor").await;
+    let idle = conversation.receive("editor");
     assert_eq!(
         (&idle["params"]["update"]["state"], &idle["params"]["update"]["stopReason"]),
         (&"idle".into(), &"refusal".into())
     );
 }
 
-#[tokio::test]
-async fn a_subagents_turn_ends_with_idle() {
+#[test]
+fn a_subagents_turn_ends_with_idle() {
     let proxy = Proxy::new("delegates").on_prompt(async |mut prompt, next| {
-        let session = next.cx().agent().new_session("/work").await?;
+        let session = next.agent().new_session("/work").await?;
         let turn = session.prompt("ask").await?;
         prompt.append_text(turn.text());
         next.run(prompt).await
@@ -337,30 +338,101 @@ async fn a_subagents_turn_ends_with_idle() {
         agent  > IDLE s end_turn
         editor < IDLE s end_turn
         "#);
-    play(proxy, &script).await;
+    play(proxy, &script);
 }
 
 /// An agent of the SDK speaks version 2 by itself.
-#[tokio::test]
-async fn an_agent_accepts_a_prompt_at_once_and_ends_its_turn_with_idle() {
-    let agent = Proxy::agent("parrot")
-        .on_request(acp_proxy::Side::Editor, "initialize", async |_: acp_proxy::Call, _| {
+#[test]
+fn an_agent_accepts_a_prompt_at_once_and_ends_its_turn_with_idle() {
+    let agent = Agent::new("parrot")
+        .on_raw_request("initialize", async |_, _| {
             Ok(acp_proxy::Json::trusted(r#"{"protocolVersion":2}"#))
         })
-        .on_prompt(async |prompt, next| {
-            next.cx().editor().say(prompt.session(), prompt.text())?;
-            next.cx().cancelled().await;
-            Ok(PromptResponse::new(StopReason::Cancelled).into())
+        .on_prompt(async |prompt, context| {
+            context.say(prompt.text())?;
+            context.cancelled().await;
+            Ok(PromptResponse::new(StopReason::Cancelled))
         });
-    let mut talk = Talk::new(agent);
-    talk.send("editor", r#"{"id":0,"method":"initialize","params":{"protocolVersion":2}}"#);
-    talk.receive("editor").await;
-    talk.send("editor", r#"{"id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"q"}]}}"#);
-    assert_eq!(talk.receive("editor").await["params"]["update"]["sessionUpdate"], "user_message");
-    assert!(talk.receive("editor").await["result"]["messageId"].is_string());
-    assert_eq!(talk.receive("editor").await["params"]["update"]["state"], "running");
-    let said = talk.receive("editor").await["params"]["update"].clone();
+    let mut conversation = Conversation::new(agent);
+    conversation.send("editor", r#"{"id":0,"method":"initialize","params":{"protocolVersion":2}}"#);
+    conversation.receive("editor");
+    conversation.send("editor", r#"{"id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"q"}]}}"#);
+    assert_eq!(conversation.receive("editor")["params"]["update"]["sessionUpdate"], "user_message");
+    assert!(conversation.receive("editor")["result"]["messageId"].is_string());
+    assert_eq!(conversation.receive("editor")["params"]["update"]["state"], "running");
+    let said = conversation.receive("editor")["params"]["update"].clone();
     assert!(said["content"]["text"] == "q" && said["messageId"].is_string(), "{said}");
-    talk.send("editor", r#"{"method":"session/cancel","params":{"sessionId":"s"}}"#);
-    assert_eq!(talk.receive("editor").await["params"]["update"]["stopReason"], "cancelled");
+    conversation.send("editor", r#"{"method":"session/cancel","params":{"sessionId":"s"}}"#);
+    assert_eq!(conversation.receive("editor")["params"]["update"]["stopReason"], "cancelled");
+}
+
+/// Repeats the text of the agent's answer at the end of the turn.
+fn repeat() -> Proxy {
+    Proxy::new("repeat").on_prompt(async |prompt, next| {
+        let session = prompt.session().to_owned();
+        let turn = next.run_turn(prompt).await?;
+        let chunk = ContentChunk::new(ContentBlock::from(turn.text())).message_id("m");
+        next.editor().update(&session, SessionUpdate::AgentMessageChunk(chunk))?;
+        Ok(turn.response)
+    })
+}
+
+#[test]
+fn run_turn_collects_the_text_of_the_turn_in_both_versions() {
+    let script = v2(r#"
+        editor > PROMPT 1 s hi
+        agent  < PROMPT 1 s hi
+        agent  > ACCEPTED 1 m1
+        editor < ACCEPTED 1 m1
+        agent  > STATE s running
+        editor < STATE s running
+        agent  > SAY s x
+        editor < SAY s x
+        agent  > REPLACE
+        editor < REPLACE
+        agent  > SAY s z
+        editor < SAY s z
+        agent  > SAY other no
+        editor < SAY other no
+        agent  > IDLE s end_turn
+        editor < SAY s yz
+        editor < IDLE s end_turn
+        "#);
+    let replace = r#"{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message","messageId":"m","content":[{"type":"text","text":"y"},{"type":"image"}]}}}"#;
+    play(repeat(), &script.replace("REPLACE", replace));
+    let script = v2(r#"
+        editor > PROMPT 1 s hi
+        agent  < PROMPT 1 s hi
+        agent  > SAY s a
+        editor < SAY s a
+        agent  > THINK
+        editor < THINK
+        agent  > SAY s b
+        editor < SAY s b
+        agent  > {"id":1,"result":{"stopReason":"end_turn"}}
+        editor < SAY s ab
+        editor < {"id":1,"result":{"stopReason":"end_turn"}}
+        "#);
+    let think = r#"{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_thought_chunk","content":{"type":"text","text":"no"}}}}"#;
+    let script = script.replace("THINK", think);
+    play(repeat(), &script.replace(r#""protocolVersion":2"#, r#""protocolVersion":1"#));
+}
+
+#[test]
+fn say_sends_text_in_the_session_of_the_request() {
+    let proxy = Proxy::new("says").on_prompt(async |prompt, next| {
+        let answer = next.run(prompt).await?;
+        next.say("bye")?;
+        Ok(answer)
+    });
+    play(
+        proxy,
+        r#"
+        editor > {"id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}}
+        agent  < {"id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}}
+        agent  > {"id":1,"result":{"stopReason":"end_turn"}}
+        editor < {"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"bye"}}}}
+        editor < {"id":1,"result":{"stopReason":"end_turn"}}
+        "#,
+    );
 }

@@ -1,6 +1,5 @@
 //! The list of what there is, and how its options are read.
 
-use acp_proxy::Proxy;
 use clap::Parser;
 
 use crate::context::Context;
@@ -28,11 +27,11 @@ pub trait Component: Parser + Send + Sync + 'static {
         Ok(())
     }
 
-    fn make(&self) -> Proxy;
+    fn make(&self) -> acp_proxy::Component;
 }
 
 /// Makes a proxy, as often as it is started.
-pub type Recipe = Box<dyn Fn() -> Proxy + Send + Sync>;
+pub type Recipe = Box<dyn Fn() -> acp_proxy::Component + Send + Sync>;
 
 /// A row of the catalog.
 #[derive(Debug, Clone, Copy)]

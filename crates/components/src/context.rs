@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use acp_proxy::{Call, Cx, Json, Proxy, Side};
+use acp_proxy::{Call, Json, Proxy, Side};
 use clap::Parser;
 
 use crate::catalog::Component;
@@ -65,7 +65,7 @@ fn text(json: Option<&Json>, key: &str) -> Option<String> {
 impl Component for Context {
     const NAME: &'static str = "context";
 
-    fn make(&self) -> Proxy {
+    fn make(&self) -> acp_proxy::Component {
         let sessions = Sessions::default();
         let mut proxy = Proxy::new("context");
         // In a session that is taken up again the agent has been told already.
@@ -76,7 +76,7 @@ impl Component for Context {
             ("session/resume", true),
         ] {
             let sessions = sessions.clone();
-            proxy = proxy.on_request(Side::Editor, method, async move |call: Call, next| {
+            proxy = proxy.on_raw_request(Side::Editor, method, async move |call: Call, next| {
                 let asked = call.params.clone();
                 let result = next.run(call).await?;
                 let id =
@@ -91,7 +91,7 @@ impl Component for Context {
         let closed = sessions.clone();
         let context = self.clone();
         proxy
-            .on_request(Side::Editor, "session/close", async move |call: Call, next| {
+            .on_raw_request(Side::Editor, "session/close", async move |call: Call, next| {
                 let id = text(call.params.as_ref(), "sessionId");
                 closed.with(|table| id.map(|id| table.remove(&id)));
                 next.run(call).await
@@ -100,7 +100,9 @@ impl Component for Context {
                 let id = prompt.session().to_owned();
                 let session = sessions.with(|table| table.entry(id.clone()).or_default().clone());
                 if context.each || !session.told {
-                    for block in context.blocks(&session.directory, next.cx()).into_iter().rev() {
+                    for block in
+                        context.blocks(&session.directory, next.context()).into_iter().rev()
+                    {
                         prompt.prepend_text(block);
                     }
                 }
@@ -108,11 +110,12 @@ impl Component for Context {
                 sessions.with(|table| table.entry(id).or_default().told = true);
                 Ok(answer)
             })
+            .into()
     }
 }
 
 impl Context {
-    fn blocks(&self, directory: &Path, cx: &Cx) -> Vec<String> {
+    fn blocks(&self, directory: &Path, cx: &acp_proxy::Context) -> Vec<String> {
         let usual = USUAL.map(PathBuf::from);
         let files = if self.files.is_empty() { &usual[..] } else { &self.files };
         let read = |path: &PathBuf| {

@@ -18,7 +18,7 @@ use acp_proxy::schema::{
     NewSessionRequest, NewSessionResponse, PromptCapabilities, PromptResponse, SessionMode,
     SessionModeState, SessionUpdate, SetSessionModeRequest, SetSessionModeResponse, StopReason,
 };
-use acp_proxy::{Call, Cx, Error, Json, ProtocolVersion, Proxy, Result, Side, Typed};
+use acp_proxy::{Agent, Call, Context, Error, Json, ProtocolVersion, Result, to_json};
 use clap::Parser;
 
 use crate::catalog::Component;
@@ -69,59 +69,59 @@ impl Component for DemoAgent {
     const NAME: &'static str = "demo-agent";
     const AGENT: bool = true;
 
-    fn make(&self) -> Proxy {
+    fn make(&self) -> acp_proxy::Component {
         let pace = Duration::from_millis(self.pace);
         let sessions = Sessions::default();
         let [new, load, close, mode] = [(); 4].map(|()| sessions.clone());
-        Proxy::agent("demo-agent")
-            .on_request(Side::Editor, "initialize", async |call: Call, _| greeting(&call))
-            .on(async move |request: Typed<NewSessionRequest>, next| {
+        Agent::new("demo-agent")
+            .on_raw_request("initialize", async |call: Call, _| greeting(&call))
+            .on_request(async move |request: NewSessionRequest, context| {
                 let id = new.open();
-                new.start(next.cx(), &id, request.into_inner().mcp_servers);
-                Ok(NewSessionResponse::new(id).modes(modes(ASK)).into())
+                new.start(&context, &id, request.mcp_servers);
+                Ok(NewSessionResponse::new(id).modes(modes(ASK)))
             })
-            .on(async move |request: Typed<LoadSessionRequest>, next| {
-                let request = request.into_inner();
+            .on_request(async move |request: LoadSessionRequest, context| {
                 let id = &*request.session_id.0;
                 let (said, mode) = load.with(id, |it| (it.said.clone(), it.mode.clone()))?;
-                load.start(next.cx(), id, request.mcp_servers);
-                let editor = next.cx().editor();
+                load.start(&context, id, request.mcp_servers);
+                let editor = context.editor();
                 for update in said {
                     editor.update(id, update)?;
                 }
-                Ok(LoadSessionResponse::new().modes(modes(&mode)).into())
+                Ok(LoadSessionResponse::new().modes(modes(&mode)))
             })
-            .on(async move |request: Typed<SetSessionModeRequest>, _| {
+            .on_request(async move |request: SetSessionModeRequest, _| {
                 let wanted = &*request.mode_id.0;
                 if ![ASK, AUTO].contains(&wanted) {
                     return Err(Error::invalid_params(format!("there is no mode {wanted}")));
                 }
                 mode.with(&request.session_id.0, |it| it.mode = wanted.to_owned())?;
-                Ok(SetSessionModeResponse::new().into())
+                Ok(SetSessionModeResponse::new())
             })
-            .on(async move |request: Typed<CloseSessionRequest>, _| {
+            .on_request(async move |request: CloseSessionRequest, _| {
                 let session = close.table().open.remove(&*request.session_id.0);
                 if let Some(session) = session {
                     session.servers.end().await;
                 }
-                Ok(CloseSessionResponse::new().into())
+                Ok(CloseSessionResponse::new())
             })
-            .on_prompt(async move |prompt, next| {
+            .on_prompt(async move |prompt, context| {
                 let (id, text) = (prompt.session().to_owned(), prompt.text());
                 let servers = sessions.with(&id, |session| session.servers.clone())?;
                 let user = ContentChunk::new(ContentBlock::from(text.clone()));
                 sessions.keep(&id, SessionUpdate::UserMessageChunk(user));
-                let turn = Turn::new(next.cx().editor(), sessions.clone(), id, servers, pace);
+                let turn = Turn::new(context.editor(), sessions.clone(), id, servers, pace);
                 let stopped = tokio::select! {
                     biased;
-                    () = next.cx().cancelled() => {
+                    () = context.cancelled() => {
                         turn.abandon().await?;
                         StopReason::Cancelled
                     }
                     done = turn.play(&text) => done?,
                 };
-                Ok(PromptResponse::new(stopped).into())
+                Ok(PromptResponse::new(stopped))
             })
+            .into()
     }
 }
 
@@ -141,7 +141,7 @@ fn greeting(call: &Call) -> Result<Json> {
         }),
         _ => serde_json::to_value(first_greeting())?,
     };
-    Ok(Json::trusted(answer.to_string()))
+    to_json(&answer)
 }
 
 /// As in version 1.
@@ -196,9 +196,9 @@ impl Sessions {
 
     /// Starts the servers of a session beside the messages: the editor may have to know the session
     /// before its servers answer.
-    fn start(&self, cx: &Cx, id: &str, declared: Vec<McpServer>) {
+    fn start(&self, context: &Context, id: &str, declared: Vec<McpServer>) {
         if let Ok(servers) = self.with(id, |session| session.servers.clone()) {
-            cx.spawn(async move { servers.start(declared).await });
+            context.spawn(async move { servers.start(declared).await });
         }
     }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use acp_proxy::{Call, Id, Json, Message, Outcome, Proxy, Side, Verdict};
+use acp_proxy::{Call, Delivery, Id, Json, Message, Outcome, Proxy, Side};
 use clap::{Parser, ValueEnum};
 use serde_json::{Map, Value, json};
 
@@ -96,7 +96,7 @@ impl Component for Log {
         self.open().map(drop)
     }
 
-    fn make(&self) -> Proxy {
+    fn make(&self) -> acp_proxy::Component {
         // If the file has become unwritable since it was checked, standard error has to do.
         let out = self.open().unwrap_or(Out::Stderr);
         let writer = Writer {
@@ -112,14 +112,15 @@ impl Component for Log {
             let mut writer = observed.lock().unwrap_or_else(PoisonError::into_inner);
             writer.on_message(from, message);
         });
-        ["_proxy/log", "_scp/log"].into_iter().fold(proxy, |proxy, method| {
+        let proxy = ["_proxy/log", "_scp/log"].into_iter().fold(proxy, |proxy, method| {
             let writer = writer.clone();
-            proxy.on_notification(Side::Agent, method, move |call, _| {
+            proxy.on_raw_notification(Side::Agent, method, move |call, _| {
                 let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
                 writer.on_log(call);
-                if writer.forwards { Verdict::Pass } else { Verdict::Drop }
+                if writer.forwards { Delivery::Forward } else { Delivery::Drop }
             })
-        })
+        });
+        proxy.into()
     }
 }
 

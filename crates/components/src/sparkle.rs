@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Component as Part, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use acp_proxy::{Call, Error, Json, NoInput, Proxy, Result, Side, Verdict};
+use acp_proxy::{Call, Delivery, Error, Json, NoInput, Proxy, Result, Side};
 use clap::Parser;
 use tokio::sync::OnceCell;
 
@@ -85,7 +85,7 @@ impl Component for Sparkle {
         self.read().map(drop)
     }
 
-    fn make(&self) -> Proxy {
+    fn make(&self) -> acp_proxy::Component {
         let sparkle = self.clone();
         let sessions = Sessions::default();
         let (known, closed, hidden) = (sessions.clone(), sessions.clone(), sessions.clone());
@@ -95,14 +95,14 @@ impl Component for Sparkle {
                 // Read each time: a text that is being worked on is used as it is.
                 sparkle.read().map_err(Error::internal)
             })
-            .on_request(Side::Editor, "session/prompt", async move |call: Call, next| {
+            .on_raw_request(Side::Editor, "session/prompt", async move |call: Call, next| {
                 let Some(session) = session_of(call.params.as_ref()) else {
                     return next.run(call).await;
                 };
                 let state = sessions.table().entry(session.clone()).or_default().clone();
                 let embodied = state.done.get_or_try_init(async || {
                     sessions.running(&session, true);
-                    let answer = next.run_own(embodiment(&session)).await;
+                    let answer = next.run_extra(embodiment(&session)).await;
                     sessions.running(&session, false);
                     match answer {
                         Ok(result) if !was_cancelled(&result) => Ok(()),
@@ -114,7 +114,7 @@ impl Component for Sparkle {
                     Err(Stopped(answer)) => answer,
                 }
             })
-            .on_request(Side::Editor, "session/close", async move |call: Call, next| {
+            .on_raw_request(Side::Editor, "session/close", async move |call: Call, next| {
                 session_of(call.params.as_ref()).map(|session| closed.table().remove(&session));
                 next.run(call).await
             });
@@ -123,7 +123,7 @@ impl Component for Sparkle {
             .into_iter()
             .fold(proxy, |proxy, method| {
                 let known = known.clone();
-                proxy.on_request(Side::Editor, method, async move |call: Call, next| {
+                proxy.on_raw_request(Side::Editor, method, async move |call: Call, next| {
                     if let Some(session) = session_of(call.params.as_ref()) {
                         let done = Arc::new(OnceCell::new_with(Some(())));
                         known.table().insert(session, State { done, running: false });
@@ -131,15 +131,16 @@ impl Component for Sparkle {
                     next.run(call).await
                 })
             })
-            .on_notification(Side::Agent, "session/update", move |call, _| {
+            .on_raw_notification(Side::Agent, "session/update", move |call, _| {
                 let running =
                     |session: String| hidden.table().get(&session).is_some_and(|it| it.running);
                 let hide = hide && !reports_state(call.params.as_ref());
                 match hide && session_of(call.params.as_ref()).is_some_and(running) {
-                    true => Verdict::Drop,
-                    false => Verdict::Pass,
+                    true => Delivery::Drop,
+                    false => Delivery::Forward,
                 }
             })
+            .into()
     }
 }
 

@@ -15,7 +15,7 @@ fn directory(name: &str, files: &[(&str, &str)]) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-fn context(options: &[&str]) -> acp_proxy::Proxy {
+fn context(options: &[&str]) -> acp_proxy::Component {
     Context::parse_from(std::iter::once(&"context").chain(options)).make()
 }
 
@@ -29,8 +29,8 @@ fn script(directory: &str, script: &str) -> String {
     format!("{opening}{script}").replace("DIRECTORY", directory)
 }
 
-#[tokio::test]
-async fn files_and_texts_come_before_the_first_prompt_only() {
+#[test]
+fn files_and_texts_come_before_the_first_prompt_only() {
     let here = directory("first", &[("AGENTS.md", "Use tabs."), ("OTHER.md", "unread")]);
     let script = script(
         &here,
@@ -43,12 +43,12 @@ async fn files_and_texts_come_before_the_first_prompt_only() {
         agent  < {"id":3,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"again"}]}}
         "#,
     );
-    play(context(&["--text", "Be brief."]), &script).await;
+    play(context(&["--text", "Be brief."]), &script);
     std::fs::remove_dir_all(here).unwrap();
 }
 
-#[tokio::test]
-async fn a_prompt_that_failed_has_told_nothing_and_long_files_are_cut() {
+#[test]
+fn a_prompt_that_failed_has_told_nothing_and_long_files_are_cut() {
     let here = directory("again", &[("X.md", "abcdef")]);
     let told = r#"{"sessionId":"s","prompt":[{"type":"text","text":"From X.md:\n\nabc\n[… the rest is left out]"},{"type":"text","text":"hi"}]}"#;
     let script = script(
@@ -63,12 +63,12 @@ async fn a_prompt_that_failed_has_told_nothing_and_long_files_are_cut() {
         "#,
     );
     let options = ["--file", "X.md", "--file", "missing.md", "--most", "3"];
-    play(context(&options), &script.replace("TOLD", told)).await;
+    play(context(&options), &script.replace("TOLD", told));
     std::fs::remove_dir_all(here).unwrap();
 }
 
-#[tokio::test]
-async fn with_each_it_comes_before_every_prompt_and_after_a_load_it_does_not() {
+#[test]
+fn with_each_it_comes_before_every_prompt_and_after_a_load_it_does_not() {
     let prompt = |id: u8, before: &str| {
         format!(
             r#"
@@ -81,20 +81,20 @@ async fn with_each_it_comes_before_every_prompt_and_after_a_load_it_does_not() {
     };
     let block = r#"{"type":"text","text":"x"}"#;
     let twice = format!("{}{}", prompt(2, block), prompt(3, block));
-    play(context(&["--text", "x", "--each"]), &script("/nowhere", &twice)).await;
+    play(context(&["--text", "x", "--each"]), &script("/nowhere", &twice));
     let load = r#"
         editor > {"id":1,"method":"session/load","params":{"sessionId":"s","cwd":"/","mcpServers":[]}}
         agent  < {"id":1,"method":"session/load","params":{"sessionId":"s","cwd":"/","mcpServers":[]}}
         agent  > {"id":1,"result":null}
         editor < {"id":1,"result":null}
     "#;
-    play(context(&["--text", "x"]), &format!("{load}{}", prompt(2, ""))).await;
+    play(context(&["--text", "x"]), &format!("{load}{}", prompt(2, "")));
 }
 
 /// Item 17: what a hostile repository has under the names that are read by themselves.
 #[cfg(unix)]
-#[tokio::test]
-async fn only_regular_files_inside_the_directory_are_read() {
+#[test]
+fn only_regular_files_inside_the_directory_are_read() {
     let outside = directory("outside", &[("private", "key")]);
     let here = directory("hostile", &[]);
     let path = std::path::Path::new(&here);
@@ -110,9 +110,9 @@ async fn only_regular_files_inside_the_directory_are_read() {
         "#
         )
     };
-    play(context(&[]), &script(&here, &prompted(""))).await;
+    play(context(&[]), &script(&here, &prompted("")));
     let key = r#"{"type":"text","text":"From CONTEXT:\n\nkey"}"#;
-    play(context(&["--outside"]), &script(&here, &prompted(key))).await;
+    play(context(&["--outside"]), &script(&here, &prompted(key)));
     std::fs::remove_dir_all(here).unwrap();
     std::fs::remove_dir_all(outside).unwrap();
 }

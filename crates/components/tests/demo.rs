@@ -1,13 +1,13 @@
 //! The demo agent as an editor meets it.
 
-use acp_proxy::script::Talk;
+use acp_proxy::script::Conversation;
 use components::Component;
 use components::demo::DemoAgent;
 use serde_json::{Value, json};
 
 /// A conversation with the agent, in one session.
 struct Chat {
-    talk: Talk,
+    conversation: Conversation,
     session: String,
     last_id: u64,
 }
@@ -21,14 +21,15 @@ struct Answer {
 }
 
 impl Chat {
-    async fn new(servers: Value) -> Chat {
+    fn new(servers: Value) -> Chat {
         use clap::Parser;
         let agent = DemoAgent::parse_from(["demo-agent", "--pace", "0"]).make();
-        let mut chat = Chat { talk: Talk::new(agent), session: String::new(), last_id: 0 };
-        let greeting = chat.ask("initialize", json!({ "protocolVersion": 1 })).await;
+        let mut chat =
+            Chat { conversation: Conversation::new(agent), session: String::new(), last_id: 0 };
+        let greeting = chat.ask("initialize", json!({ "protocolVersion": 1 }));
         assert_eq!(greeting["agentInfo"]["name"], "demo-agent");
         assert_eq!(greeting["agentCapabilities"]["loadSession"], true);
-        let new = chat.ask("session/new", json!({ "cwd": "/", "mcpServers": servers })).await;
+        let new = chat.ask("session/new", json!({ "cwd": "/", "mcpServers": servers }));
         assert_eq!(new["modes"]["currentModeId"], "ask");
         chat.session = new["sessionId"].as_str().expect("an id").to_owned();
         chat
@@ -37,12 +38,12 @@ impl Chat {
     fn send(&mut self, method: &str, params: &Value) {
         self.last_id += 1;
         let line = json!({ "id": self.last_id, "method": method, "params": params });
-        self.talk.send("editor", &line.to_string());
+        self.conversation.send("editor", &line.to_string());
     }
 
-    async fn ask(&mut self, method: &str, params: Value) -> Value {
+    fn ask(&mut self, method: &str, params: Value) -> Value {
         self.send(method, &params);
-        let answer = self.talk.receive("editor").await;
+        let answer = self.conversation.receive("editor");
         assert!(answer.get("method").is_none(), "{answer}");
         if answer["result"].is_null() { answer["error"].clone() } else { answer["result"].clone() }
     }
@@ -54,10 +55,10 @@ impl Chat {
     }
 
     /// Receives all of a turn; permission is answered with this outcome.
-    async fn turn(&mut self, outcome: Value) -> Answer {
+    fn turn(&mut self, outcome: Value) -> Answer {
         let (mut kinds, mut text, mut tools) = (Vec::<String>::new(), String::new(), Vec::new());
         loop {
-            let message = self.talk.receive("editor").await;
+            let message = self.conversation.receive("editor");
             match message["method"].as_str() {
                 Some("session/update") => {
                     let update = &message["params"]["update"];
@@ -75,7 +76,7 @@ impl Chat {
                 Some("session/request_permission") => {
                     kinds.push("permission".into());
                     let answer = json!({ "id": message["id"], "result": { "outcome": outcome } });
-                    self.talk.send("editor", &answer.to_string());
+                    self.conversation.send("editor", &answer.to_string());
                 }
                 Some(other) => panic!("{other}"),
                 None => {
@@ -86,9 +87,9 @@ impl Chat {
         }
     }
 
-    async fn said(&mut self, text: &str) -> Answer {
+    fn said(&mut self, text: &str) -> Answer {
         self.prompt(text);
-        self.turn(json!({ "outcome": "cancelled" })).await
+        self.turn(json!({ "outcome": "cancelled" }))
     }
 }
 
@@ -96,75 +97,75 @@ fn selected(option: &str) -> Value {
     json!({ "outcome": "selected", "optionId": option })
 }
 
-#[tokio::test]
-async fn it_talks_in_small_pieces_about_what_was_said() {
-    let mut chat = Chat::new(json!([])).await;
-    let answer = chat.said("hello there").await;
+#[test]
+fn it_talks_in_small_pieces_about_what_was_said() {
+    let mut chat = Chat::new(json!([]));
+    let answer = chat.said("hello there");
     assert_eq!(
         (answer.kinds, answer.stopped.as_str()),
         (vec!["agent_message_chunk".into()], "end_turn")
     );
     assert!(answer.text.starts_with("Hello! You said “hello there”"), "{}", answer.text);
-    let answer = chat.said("what is a proxy?").await;
+    let answer = chat.said("what is a proxy?");
     assert_eq!(answer.kinds, ["agent_thought_chunk", "agent_message_chunk"]);
-    assert!(chat.said("help").await.text.contains("use TOOL"));
-    assert_eq!(chat.said("a plan").await.kinds.iter().filter(|it| *it == "plan").count(), 2);
-    assert!(chat.said("tools").await.text.contains("no MCP servers"));
+    assert!(chat.said("help").text.contains("use TOOL"));
+    assert_eq!(chat.said("a plan").kinds.iter().filter(|it| *it == "plan").count(), 2);
+    assert!(chat.said("tools").text.contains("no MCP servers"));
 }
 
-#[tokio::test]
-async fn it_asks_before_it_edits_and_does_as_it_is_told() {
-    let mut chat = Chat::new(json!([])).await;
+#[test]
+fn it_asks_before_it_edits_and_does_as_it_is_told() {
+    let mut chat = Chat::new(json!([]));
     chat.prompt("edit the file");
-    let allowed = chat.turn(selected("allow")).await;
+    let allowed = chat.turn(selected("allow"));
     assert_eq!(allowed.tools, ["pending", "in_progress", "completed"]);
     assert!(allowed.kinds.contains(&"permission".to_owned()));
     chat.prompt("edit the file");
-    let rejected = chat.turn(selected("reject")).await;
+    let rejected = chat.turn(selected("reject"));
     assert_eq!(rejected.tools, ["pending", "failed"]);
     assert!(rejected.text.contains("alone"), "{}", rejected.text);
-    let left = chat.said("edit the file").await;
+    let left = chat.said("edit the file");
     assert_eq!((left.tools.len(), left.stopped.as_str()), (2, "cancelled"));
 
     let mode = json!({ "sessionId": chat.session, "modeId": "auto" });
-    chat.ask("session/set_mode", mode).await;
-    let automatic = chat.said("edit the file").await;
+    chat.ask("session/set_mode", mode);
+    let automatic = chat.said("edit the file");
     assert_eq!(automatic.kinds, ["tool_call", "tool_call_update", "agent_message_chunk"]);
     let mode = json!({ "sessionId": chat.session, "modeId": "nonsense" });
-    assert_eq!(chat.ask("session/set_mode", mode).await["code"], -32602);
+    assert_eq!(chat.ask("session/set_mode", mode)["code"], -32602);
 }
 
-#[tokio::test]
-async fn a_turn_is_cancelled_at_any_moment() {
-    let mut chat = Chat::new(json!([])).await;
+#[test]
+fn a_turn_is_cancelled_at_any_moment() {
+    let mut chat = Chat::new(json!([]));
     chat.prompt("edit the file");
-    assert_eq!(chat.talk.receive("editor").await["method"], "session/update");
-    let question = chat.talk.receive("editor").await;
+    assert_eq!(chat.conversation.receive("editor")["method"], "session/update");
+    let question = chat.conversation.receive("editor");
     assert_eq!(question["method"], "session/request_permission");
     let cancel = json!({ "method": "session/cancel", "params": { "sessionId": chat.session } });
-    chat.talk.send("editor", &cancel.to_string());
-    let rest = chat.turn(Value::Null).await;
+    chat.conversation.send("editor", &cancel.to_string());
+    let rest = chat.turn(Value::Null);
     assert_eq!((rest.tools, rest.stopped.as_str()), (vec!["failed".into()], "cancelled"));
     // The editor has to answer the question all the same.
     let answer =
         json!({ "id": question["id"], "result": { "outcome": { "outcome": "cancelled" } } });
-    chat.talk.send("editor", &answer.to_string());
-    assert_eq!(chat.said("hello").await.stopped, "end_turn");
+    chat.conversation.send("editor", &answer.to_string());
+    assert_eq!(chat.said("hello").stopped, "end_turn");
 }
 
-#[tokio::test]
-async fn a_session_is_replayed_until_it_is_closed() {
-    let mut chat = Chat::new(json!([])).await;
-    let said = chat.said("hello").await.text;
+#[test]
+fn a_session_is_replayed_until_it_is_closed() {
+    let mut chat = Chat::new(json!([]));
+    let said = chat.said("hello").text;
     let load = json!({ "sessionId": chat.session, "cwd": "/", "mcpServers": [] });
     chat.send("session/load", &load);
-    let user = chat.talk.receive("editor").await;
+    let user = chat.conversation.receive("editor");
     assert_eq!(user["params"]["update"]["sessionUpdate"], "user_message_chunk");
-    let agent = chat.talk.receive("editor").await;
+    let agent = chat.conversation.receive("editor");
     assert_eq!(agent["params"]["update"]["content"]["text"], said.as_str());
-    assert_eq!(chat.talk.receive("editor").await["result"]["modes"]["currentModeId"], "ask");
-    chat.ask("session/close", json!({ "sessionId": chat.session })).await;
-    let unknown = chat.ask("session/load", load).await;
+    assert_eq!(chat.conversation.receive("editor")["result"]["modes"]["currentModeId"], "ask");
+    chat.ask("session/close", json!({ "sessionId": chat.session }));
+    let unknown = chat.ask("session/load", load);
     assert!(unknown["message"].as_str().expect("why").contains("there is no session"), "{unknown}");
 }
 
@@ -185,8 +186,8 @@ echo ended > "$NOTE"
 "#;
 
 #[cfg(unix)]
-#[tokio::test]
-async fn tools_are_really_called_and_servers_end_with_their_session() {
+#[test]
+fn tools_are_really_called_and_servers_end_with_their_session() {
     let note = std::env::temp_dir().join(format!("demo-agent-{}.note", std::process::id()));
     let servers = json!([
         { "name": "shell", "command": "/bin/sh", "args": ["-c", SERVER], "env": [
@@ -196,30 +197,30 @@ async fn tools_are_really_called_and_servers_end_with_their_session() {
         { "name": "broken", "command": "/nowhere/at/all", "args": [], "env": [] },
         { "type": "http", "name": "web", "url": "http://127.0.0.1:1", "headers": [] },
     ]);
-    let mut chat = Chat::new(servers).await;
-    let tools = chat.said("tools").await.text;
+    let mut chat = Chat::new(servers);
+    let tools = chat.said("tools").text;
     assert!(tools.contains("- greet: Greets") && tools.contains("broken has none"), "{tools}");
     assert!(tools.contains("web has none"), "{tools}");
-    let used = chat.said("use greet {\"a\": 1}").await;
+    let used = chat.said("use greet {\"a\": 1}");
     assert_eq!(used.tools, ["pending", "in_progress", "completed"]);
     assert!(used.text.contains("good day, friend"), "{}", used.text);
-    assert_eq!(chat.said("call shell greet").await.tools.last().unwrap(), "completed");
-    let unknown = chat.said("Please use the sing tool to cheer me up.").await;
+    assert_eq!(chat.said("call shell greet").tools.last().unwrap(), "completed");
+    let unknown = chat.said("Please use the sing tool to cheer me up.");
     assert_eq!(unknown.tools.last().unwrap(), "failed");
     assert!(unknown.text.contains("no server has a tool sing"), "{}", unknown.text);
-    assert!(chat.said("use greet {").await.text.contains("no JSON"));
+    assert!(chat.said("use greet {").text.contains("no JSON"));
 
     // A tool that takes for ever does not keep the turn, nor the next call.
     chat.prompt("use hang");
     let kind = |it: &Value| it["params"]["update"]["sessionUpdate"].as_str().map(str::to_owned);
-    assert_eq!(kind(&chat.talk.receive("editor").await).unwrap(), "tool_call");
-    assert_eq!(kind(&chat.talk.receive("editor").await).unwrap(), "tool_call_update");
+    assert_eq!(kind(&chat.conversation.receive("editor")).unwrap(), "tool_call");
+    assert_eq!(kind(&chat.conversation.receive("editor")).unwrap(), "tool_call_update");
     let cancel = json!({ "method": "session/cancel", "params": { "sessionId": chat.session } });
-    chat.talk.send("editor", &cancel.to_string());
-    assert_eq!(chat.turn(Value::Null).await.stopped, "cancelled");
-    assert_eq!(chat.said("use greet").await.tools.last().unwrap(), "completed");
+    chat.conversation.send("editor", &cancel.to_string());
+    assert_eq!(chat.turn(Value::Null).stopped, "cancelled");
+    assert_eq!(chat.said("use greet").tools.last().unwrap(), "completed");
 
-    chat.ask("session/close", json!({ "sessionId": chat.session })).await;
+    chat.ask("session/close", json!({ "sessionId": chat.session }));
     assert!(note.exists(), "the server was waited for");
     std::fs::remove_file(note).unwrap();
 }

@@ -7,11 +7,11 @@ use components::log::Log;
 use serde_json::Value;
 
 /// Plays a script with the log at a level and gives its lines.
-async fn lines(name: &str, options: &[&str], script: &str) -> Vec<Value> {
+fn lines(name: &str, options: &[&str], script: &str) -> Vec<Value> {
     let path = std::env::temp_dir().join(format!("log-{name}-{}.jsonl", std::process::id()));
     let file = path.to_str().unwrap().to_owned();
     let words = ["log", "--file", &file].into_iter().chain(options.iter().copied());
-    play(Log::parse_from(words).make(), script).await;
+    play(Log::parse_from(words).make(), script);
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::remove_file(path).unwrap();
     text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
@@ -32,9 +32,9 @@ const TALK: &str = r#"
     agent  > {"method":"_scp/log","params":{"level":"debug","message":"details"}}
 "#;
 
-#[tokio::test]
-async fn requests_and_answers_are_told_apart_and_timed() {
-    let lines = lines("info", &[], TALK).await;
+#[test]
+fn requests_and_answers_are_told_apart_and_timed() {
+    let lines = lines("info", &[], TALK);
     let told: Vec<_> = lines
         .iter()
         .map(|line| {
@@ -57,12 +57,12 @@ async fn requests_and_answers_are_told_apart_and_timed() {
     assert!(lines.iter().all(|line| !line.to_string().contains("sesame")), "no secret is written");
 }
 
-#[tokio::test]
-async fn levels_say_how_much() {
-    assert_eq!(lines("error", &["--level", "error"], TALK).await.len(), 0);
-    assert_eq!(lines("warn", &["--level", "warn"], TALK).await.len(), 2);
-    assert_eq!(lines("debug", &["--level", "debug"], TALK).await.len(), 7);
-    let trace = lines("trace", &["--level", "trace", "--redact", "path"], TALK).await;
+#[test]
+fn levels_say_how_much() {
+    assert_eq!(lines("error", &["--level", "error"], TALK).len(), 0);
+    assert_eq!(lines("warn", &["--level", "warn"], TALK).len(), 2);
+    assert_eq!(lines("debug", &["--level", "debug"], TALK).len(), 7);
+    let trace = lines("trace", &["--level", "trace", "--redact", "path"], TALK);
     assert_eq!(trace.len(), 7);
     assert_eq!(trace[0]["says"]["mcpServers"][0]["env"][0]["value"], "[redacted]");
     assert_eq!(trace[1]["says"]["path"], "[redacted]");
@@ -70,13 +70,13 @@ async fn levels_say_how_much() {
 }
 
 /// What components log reaches editors that take it, and only those.
-#[tokio::test]
-async fn editors_that_take_logs_get_them() {
+#[test]
+fn editors_that_take_logs_get_them() {
     let script = r#"
         editor > {"id":1,"method":"initialize","params":{"protocolVersion":1,"_meta":{"symposium":{"version":"1.0"}}}}
         agent  < {"id":1,"method":"initialize","params":{"protocolVersion":1,"_meta":{"symposium":{"version":"1.0"}}}}
         agent  > {"method":"_scp/log","params":{"level":"info","message":"ready"}}
         editor < {"method":"_scp/log","params":{"level":"info","message":"ready"}}
     "#;
-    assert_eq!(lines("scp", &[], script).await.len(), 2);
+    assert_eq!(lines("scp", &[], script).len(), 2);
 }

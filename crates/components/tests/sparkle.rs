@@ -1,9 +1,9 @@
 //! The walk-throughs of the documents, with our own Sparkle.
 
-use acp_proxy::script::{Talk, play};
+use acp_proxy::script::{Conversation, play};
 use components::{Component, sparkle::Sparkle};
 
-fn sparkle(options: &[&str]) -> acp_proxy::Proxy {
+fn sparkle(options: &[&str]) -> acp_proxy::Component {
     use clap::Parser;
     Sparkle::parse_from(std::iter::once(&"sparkle").chain(options)).make()
 }
@@ -17,8 +17,8 @@ fn filled(script: &str) -> String {
 }
 
 /// Scenarios 2 and 3: the first prompt waits for the embodiment, later ones pass.
-#[tokio::test]
-async fn the_first_prompt_waits_and_later_ones_pass() {
+#[test]
+fn the_first_prompt_waits_and_later_ones_pass() {
     let script = filled(
         r#"
         editor > {"id":"P0","method":"session/prompt","params":{"sessionId":"S1","prompt":[{"type":"text","text":"hello"}],"odd":1.5}}
@@ -40,13 +40,13 @@ async fn the_first_prompt_waits_and_later_ones_pass() {
         editor < {"id":"P3","result":{"role":"assistant"}}
         "#,
     );
-    play(sparkle(&[]), &script).await;
+    play(sparkle(&[]), &script);
 }
 
 /// Item 5: in version 2 of ACP the embodiment and the user's turn do not overlap, and only the end of the
 /// user's turn is an end for the editor.
-#[tokio::test]
-async fn in_version_2_the_prompt_waits_for_the_end_of_the_embodiment() {
+#[test]
+fn in_version_2_the_prompt_waits_for_the_end_of_the_embodiment() {
     let state = |state: &str| {
         format!(
             r#"{{"method":"session/update","params":{{"sessionId":"S1","update":{{"sessionUpdate":"state_update","state":{state}}}}}}}"#
@@ -80,12 +80,12 @@ async fn in_version_2_the_prompt_waits_for_the_end_of_the_embodiment() {
             .replace("SHOWN", shown)
             .replace("RUNNING", &state(r#""running""#))
             .replace("IDLE", &state(r#""idle","stopReason":"end_turn""#));
-        play(sparkle(options), &filled(&script)).await;
+        play(sparkle(options), &filled(&script));
     }
 }
 
-#[tokio::test]
-async fn what_happens_meanwhile_can_be_hidden() {
+#[test]
+fn what_happens_meanwhile_can_be_hidden() {
     let script = filled(
         r#"
         editor > {"id":1,"method":"session/prompt","params":{"sessionId":"S1","prompt":[]}}
@@ -101,11 +101,11 @@ async fn what_happens_meanwhile_can_be_hidden() {
         editor < {"id":1,"result":{"stopReason":"end_turn"}}
         "#,
     );
-    play(sparkle(&["--hide"]), &script).await;
+    play(sparkle(&["--hide"]), &script);
 }
 
-#[tokio::test]
-async fn an_embodiment_that_fails_or_is_cancelled_is_the_answer_and_is_tried_again() {
+#[test]
+fn an_embodiment_that_fails_or_is_cancelled_is_the_answer_and_is_tried_again() {
     let script = filled(
         r#"
         editor > {"id":1,"method":"session/prompt","params":{"sessionId":"S1","prompt":[]}}
@@ -122,48 +122,48 @@ async fn an_embodiment_that_fails_or_is_cancelled_is_the_answer_and_is_tried_aga
         agent  < {"id":3,"method":"session/prompt","params":EMBODIMENT}
         "#,
     );
-    play(sparkle(&[]), &script).await;
+    play(sparkle(&[]), &script);
 }
 
-#[tokio::test]
-async fn a_session_that_is_loaded_is_embodied_already() {
+#[test]
+fn a_session_that_is_loaded_is_embodied_already() {
     play(
         sparkle(&[]),
         r#"
         editor > {"id":1,"method":"session/prompt","params":{"sessionId":"other"}}
         agent  < {"id":1,"method":"session/prompt","params":{"sessionId":"other","prompt":[{"type":"text","text":"Please use the embody_sparkle tool to load your collaborative patterns."}]}}
         "#,
-    )
-    .await;
-    let mut talk = Talk::new(sparkle(&[]));
-    talk.send(
+    );
+    let mut conversation = Conversation::new(sparkle(&[]));
+    conversation.send(
         "editor",
         r#"{"id":1,"method":"session/load","params":{"sessionId":"S1","mcpServers":[]}}"#,
     );
-    let load = talk.receive("agent").await;
+    let load = conversation.receive("agent");
     assert_eq!(load["params"]["mcpServers"][0]["name"], "sparkle");
-    talk.send("agent", &format!(r#"{{"id":{},"result":null}}"#, load["id"]));
-    assert!(talk.receive("editor").await["result"].is_null());
-    talk.send(
+    conversation.send("agent", &format!(r#"{{"id":{},"result":null}}"#, load["id"]));
+    assert!(conversation.receive("editor")["result"].is_null());
+    conversation.send(
         "editor",
         r#"{"id":2,"method":"session/prompt","params":{"sessionId":"S1","prompt":["x"]}}"#,
     );
-    assert_eq!(talk.receive("agent").await["params"]["prompt"][0], "x");
+    assert_eq!(conversation.receive("agent")["params"]["prompt"][0], "x");
 }
 
-#[tokio::test]
-async fn the_tool_gives_the_text_of_the_user() {
+#[test]
+fn the_tool_gives_the_text_of_the_user() {
     let path = std::env::temp_dir().join(format!("sparkle-{}.md", std::process::id()));
     std::fs::write(&path, "be kind").unwrap();
-    let mut talk = Talk::new(sparkle(&["--text", path.to_str().unwrap()]));
-    talk.send("editor", r#"{"id":1,"method":"session/new","params":{"cwd":"/","mcpServers":[]}}"#);
-    let new = talk.receive("agent").await;
+    let mut conversation = Conversation::new(sparkle(&["--text", path.to_str().unwrap()]));
+    conversation
+        .send("editor", r#"{"id":1,"method":"session/new","params":{"cwd":"/","mcpServers":[]}}"#);
+    let new = conversation.receive("agent");
     let server = new["params"]["mcpServers"][0]["serverId"].as_str().unwrap().to_owned();
     let call = format!(
         r#"{{"id":1,"method":"mcp/message","params":{{"serverId":"{server}","requestId":"r","method":"tools/call","params":{{"name":"embody_sparkle","arguments":{{}}}}}}}}"#
     );
-    talk.send("agent", &call);
-    let answer = talk.receive("agent").await;
+    conversation.send("agent", &call);
+    let answer = conversation.receive("agent");
     assert_eq!(answer["result"]["result"]["content"][0]["text"], "be kind");
     std::fs::remove_file(path).unwrap();
 }

@@ -44,9 +44,11 @@ impl InProcess {
     }
 
     /// A proxy, or an agent, of the SDK: `make` gives a fresh one each time it is started.
-    pub fn of(make: impl Fn() -> acp_proxy::Proxy + Send + Sync + 'static) -> InProcess {
+    pub fn of<C: Into<acp_proxy::Component>>(
+        make: impl Fn() -> C + Send + Sync + 'static,
+    ) -> InProcess {
         InProcess::new(move |reader, writer| {
-            make().log_to(|line| tracing::warn!("{line}")).serve(reader, writer)
+            make().into().log_to(|line| tracing::warn!("{line}")).serve_on(reader, writer)
         })
     }
 

@@ -157,13 +157,13 @@ fn the_log_component_writes_a_line_for_each_message() {
 fn two_chains_in_one_process_are_independent() {
     let run = |text: &'static str| {
         let in_process = acp_conductor::InProcess::of(move || {
-            acp_proxy::Proxy::agent("echo")
-                .on_request(acp_proxy::Side::Editor, "initialize", async move |_, _| {
+            acp_proxy::Agent::new("echo")
+                .on_raw_request("initialize", async move |_, _| {
                     Ok(acp_proxy::Json::trusted(format!(
                         r#"{{"protocolVersion":1,"who":"{text}"}}"#
                     )))
                 })
-                .on_request(acp_proxy::Side::Editor, "_panic", async |_, _| panic!("as asked"))
+                .on_raw_request("_panic", async |_, _| panic!("as asked"))
         });
         let mut spec = acp_conductor::Spec::in_process(text, in_process);
         spec.on_crash = Some(acp_conductor::failure_policy::OnCrash::Stop);

@@ -167,36 +167,34 @@ struct Seen {
 }
 
 fn embedded(seen: &Arc<Seen>) -> Config {
-    use acp_proxy::{Json, Proxy, Side};
+    use acp_proxy::{Agent, Json, Proxy, Side};
     let counts = seen.clone();
     let proxy = InProcess::of(move || {
         counts.proxies.fetch_add(1, Ordering::SeqCst);
         let counts = counts.clone();
         Proxy::new("proxy")
-            .on_request(Side::Editor, "session/new", async move |call, next| {
+            .on_raw_request(Side::Editor, "session/new", async move |call, next| {
                 counts.sessions.fetch_add(1, Ordering::SeqCst);
                 next.run(call).await
             })
-            .on_request(Side::Editor, "_panic/proxy", async |_, _| panic!("as asked"))
+            .on_raw_request(Side::Editor, "_panic/proxy", async |_, _| panic!("as asked"))
     });
     let counts = seen.clone();
     let agent = InProcess::of(move || {
         counts.agents.fetch_add(1, Ordering::SeqCst);
         let counts = counts.clone();
-        Proxy::agent("agent")
-            .on_request(Side::Editor, "initialize", async |_, _| {
+        Agent::new("agent")
+            .on_raw_request("initialize", async |_, _| {
                 let offer = r#"{"protocolVersion":1,"agentCapabilities":{"loadSession":true}}"#;
                 Ok(Json::trusted(offer))
             })
-            .on_request(Side::Editor, "session/new", async |_, _| {
-                Ok(Json::trusted(r#"{"sessionId":"s"}"#))
-            })
-            .on_request(Side::Editor, "session/load", async move |_, _| {
+            .on_raw_request("session/new", async |_, _| Ok(Json::trusted(r#"{"sessionId":"s"}"#)))
+            .on_raw_request("session/load", async move |_, _| {
                 counts.loads.fetch_add(1, Ordering::SeqCst);
                 Ok(Json::trusted("{}"))
             })
-            .on_request(Side::Editor, "_x/ask", async |_, _| Ok(Json::trusted("{}")))
-            .on_request(Side::Editor, "_panic/agent", async |_, _| panic!("as asked"))
+            .on_raw_request("_x/ask", async |_, _| Ok(Json::trusted("{}")))
+            .on_raw_request("_panic/agent", async |_, _| panic!("as asked"))
     });
     let specs = vec![Spec::in_process("proxy", proxy), Spec::in_process("agent", agent)];
     let mut config = Config::new(Mode::Agent, specs);

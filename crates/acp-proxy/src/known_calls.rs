@@ -1,8 +1,8 @@
-//! The tool calls that the agent has announced.
+//! Remembers what the agent has said about its tool calls.
 //!
-//! An agent may name only the id of a tool call when it asks for permission, and say in an earlier
-//! `session/update` what the call does. So the proxy remembers what was said about each call, and
-//! handlers get both together. What is not known is absent, and a handler must not take it for harmless.
+//! A permission request may have only the id of a tool call, because an earlier `session/update` has described
+//! the call. So the proxy merges what the agent says about each call, and handlers get the result. A detail that
+//! is unknown is absent. A handler must not treat it as harmless.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,15 +11,14 @@ use acp_proxy_core::{Call, Json};
 
 use crate::strict::{check, repeats_a_member};
 
-/// How many tool calls are remembered. The one that was not mentioned for the longest time is forgotten
-/// first.
-const MOST_CALLS: usize = 1024;
+/// How many tool calls are remembered. The least recently mentioned call is forgotten first.
+const MAX_CALLS: usize = 1024;
 
-/// How many bytes are remembered, of all calls and of one.
-const MOST_BYTES: usize = 4 * 1024 * 1024;
-const MOST_OF_ONE: usize = 256 * 1024;
+/// How many bytes are remembered, of all calls together and of one call.
+const MAX_BYTES: usize = 4 * 1024 * 1024;
+const MAX_BYTES_OF_ONE: usize = 256 * 1024;
 
-/// What is remembered of a tool call. The large ones are left out first.
+/// The members of a tool call that are remembered. Of a call that is too large, only the first ones are.
 const MEMBERS: [&str; 10] = [
     "toolCallId",
     "kind",
@@ -34,68 +33,69 @@ const MEMBERS: [&str; 10] = [
 ];
 const SMALL_MEMBERS: usize = 6;
 
+/// The tool calls that are not over, by session and tool call id.
 #[derive(Default)]
-pub(crate) struct ToolCalls(RefCell<Memory>);
+pub(crate) struct KnownCalls(RefCell<CallTable>);
 
 #[derive(Default)]
-struct Memory {
-    /// By session and tool call id.
+struct CallTable {
     calls: BTreeMap<(String, String), Entry>,
     bytes: usize,
-    /// Counts what was said, to know which call was mentioned last.
+    /// Counts mentions, to find the least recently mentioned call.
     clock: u64,
 }
 
 struct Entry {
     call: Json,
-    mentioned: u64,
+    last_mention: u64,
 }
 
-/// What is known of the tool call that a permission request is about.
-pub(crate) struct Subject {
-    /// The path to what the request itself says about the tool call.
-    pub path: &'static [&'static str],
-    /// That, together with what was said before.
-    pub call: Json,
+/// The tool call that a permission request is about.
+pub(crate) struct PermissionSubject {
+    /// The path to the tool call in the request's parameters.
+    pub(crate) path: &'static [&'static str],
+    /// The tool call of the request, merged with what was known before.
+    pub(crate) call: Json,
 }
 
-impl ToolCalls {
-    /// The agent reports something.
-    pub fn update(&self, call: &Call, null_clears: bool) {
-        let Some(params) = &call.params else { return };
+impl KnownCalls {
+    /// Merges a `session/update` of the agent. Returns the session and the merged tool call, if the update is about
+    /// one.
+    pub(crate) fn update(&self, call: &Call, null_clears: bool) -> Option<(String, Json)> {
+        let params = call.params.as_ref()?;
         let update = params.member("update").unwrap_or(Json::NULL);
-        // Readers may disagree about which call it is, and what happens to it.
+        // Programs may disagree about which call this is, and what happens to it.
         if repeats_a_member(params) || repeats_a_member(&update) {
-            return self.0.borrow_mut().clear();
+            self.0.borrow_mut().clear();
+            return None;
         }
         let kind = update.member("sessionUpdate");
         let kind = kind.as_ref().and_then(Json::text);
         let announces = match kind.as_deref() {
             Some("tool_call") => true,
             Some("tool_call_update") => false,
-            _ => return,
+            _ => return None,
         };
-        let (Some(session), Some(id)) = (text(params, "sessionId"), text(&update, "toolCallId"))
-        else {
-            return;
-        };
-        let mut memory = self.0.borrow_mut();
-        let key = (session, id);
-        let known = memory.take(&key).filter(|_| !announces);
+        let (session, id) = (text(params, "sessionId")?, text(&update, "toolCallId")?);
+        let mut table = self.0.borrow_mut();
+        let key = (session.clone(), id);
+        let known = table.remove(&key).filter(|_| !announces);
         let call = merge(known.as_ref(), &update, null_clears);
-        // The id of a call that is over may be used again, for another call.
+        // The agent may use the id of a call that is over again.
         if !is_over(&call) {
-            memory.put(key, call);
+            table.insert(key, call.clone());
         }
+        Some((session, call))
     }
 
-    /// What a permission request is about. Nothing if it names no tool call, or if readers may disagree.
-    pub fn subject(&self, params: &Json, v2: bool) -> Option<Subject> {
+    /// The tool call that a permission request is about. `None` if the request names no tool call, or if programs
+    /// may read it differently.
+    pub(crate) fn subject(&self, params: &Json, v2: bool) -> Option<PermissionSubject> {
         let (holder, path): (_, &[&str]) = match v2 {
             true => (params.member("subject")?, &["subject", "toolCall"]),
             false => (params.clone(), &["toolCall"]),
         };
-        // Where one version has what belongs to the other, readers may take either.
+        // A request with the members of both versions may be read as either.
         let other = if v2 { "toolCall" } else { "subject" };
         if params.member(other).is_some() || check(params).is_err() {
             self.0.borrow_mut().clear();
@@ -104,60 +104,60 @@ impl ToolCalls {
         let kind = holder.member("type");
         let call = match kind.as_ref().and_then(Json::text).as_deref().filter(|_| v2) {
             None | Some("tool_call") => holder.member("toolCall")?,
-            // A command names the tool call that it belongs to, and is one to execute whatever that is.
+            // A command is of kind `execute`, whatever the kind of its tool call.
             Some("command") => {
                 let id = holder.member("toolCallId");
                 let call = [("toolCallId", id), ("kind", Some(Json::string("execute")))];
-                return Some(Subject { path, call: Json::object(call) });
+                return Some(PermissionSubject { path, call: Json::object(call) });
             }
             Some(_) => return None,
         };
         let key = (text(params, "sessionId")?, text(&call, "toolCallId")?);
-        let mut memory = self.0.borrow_mut();
-        let known = memory.take(&key);
+        let mut table = self.0.borrow_mut();
+        let known = table.remove(&key);
         let call = merge(known.as_ref(), &call, v2);
-        memory.put(key, call.clone());
-        Some(Subject { path, call })
+        table.insert(key, call.clone());
+        Some(PermissionSubject { path, call })
     }
 
-    /// A turn begins, or the session ends: ids may be used again.
-    pub fn forget(&self, session: &str) {
-        let mut memory = self.0.borrow_mut();
+    /// Forgets the calls of a session, when a turn begins or the session ends. The agent may use their ids again.
+    pub(crate) fn forget(&self, session: &str) {
+        let mut table = self.0.borrow_mut();
         let first = (session.to_owned(), String::new());
-        let keys = memory.calls.range(first..).take_while(|((it, _), _)| it == session);
+        let keys = table.calls.range(first..).take_while(|((it, _), _)| it == session);
         let keys: Vec<_> = keys.map(|(key, _)| key.clone()).collect();
-        keys.iter().for_each(|key| drop(memory.take(key)));
+        keys.iter().for_each(|key| drop(table.remove(key)));
     }
 }
 
-impl Memory {
+impl CallTable {
     fn clear(&mut self) {
-        *self = Memory::default();
+        *self = CallTable::default();
     }
 
-    fn take(&mut self, key: &(String, String)) -> Option<Json> {
+    fn remove(&mut self, key: &(String, String)) -> Option<Json> {
         let call = self.calls.remove(key)?.call;
         self.bytes -= size(key, &call);
         Some(call)
     }
 
-    fn put(&mut self, key: (String, String), call: Json) {
-        let call = match call.as_bytes().len() > MOST_OF_ONE {
+    fn insert(&mut self, key: (String, String), call: Json) {
+        let call = match call.as_bytes().len() > MAX_BYTES_OF_ONE {
             true => only(&call, &MEMBERS[..SMALL_MEMBERS]),
             false => call,
         };
         let size = size(&key, &call);
-        if size > MOST_OF_ONE {
+        if size > MAX_BYTES_OF_ONE {
             return;
         }
-        while self.calls.len() >= MOST_CALLS || self.bytes + size > MOST_BYTES {
-            let oldest = self.calls.iter().min_by_key(|(_, it)| it.mentioned);
+        while self.calls.len() >= MAX_CALLS || self.bytes + size > MAX_BYTES {
+            let oldest = self.calls.iter().min_by_key(|(_, it)| it.last_mention);
             let Some(oldest) = oldest.map(|(key, _)| key.clone()) else { break };
-            self.take(&oldest);
+            self.remove(&oldest);
         }
         self.clock += 1;
         self.bytes += size;
-        self.calls.insert(key, Entry { call, mentioned: self.clock });
+        self.calls.insert(key, Entry { call, last_mention: self.clock });
     }
 }
 
@@ -165,7 +165,8 @@ fn size((session, id): &(String, String), call: &Json) -> usize {
     session.len() + id.len() + call.as_bytes().len()
 }
 
-/// A text, unless different texts could be read as this one: half of a surrogate pair is read as U+FFFD.
+/// The text of a member. `None` if it has U+FFFD, which different texts are read as: it replaces half a surrogate
+/// pair.
 fn text(json: &Json, key: &str) -> Option<String> {
     json.member(key)?.text().filter(|it| !it.contains('\u{fffd}')).map(|text| text.into_owned())
 }
@@ -176,18 +177,18 @@ fn is_over(call: &Json) -> bool {
     matches!(status.as_deref(), Some("completed" | "failed" | "cancelled"))
 }
 
-/// What is known of a call after something more was said about it. Members that were not mentioned stay.
-/// In version 2 a member that is null is cleared; in version 1 null means that it was not mentioned.
-fn merge(known: Option<&Json>, said: &Json, null_clears: bool) -> Json {
-    let (known, said) = (known.map(Json::members).unwrap_or_default(), said.members());
+/// Merges an update into what is known of a call. Members that the update does not have stay. In version 2, `null`
+/// clears a member. In version 1, `null` means that the update does not have the member.
+fn merge(known: Option<&Json>, update: &Json, null_clears: bool) -> Json {
+    let (known, update) = (known.map(Json::members).unwrap_or_default(), update.members());
     let find = |list: &[(String, Json)], name: &str| {
         list.iter().rev().find(|(it, _)| it == name).map(|(_, value)| value.clone())
     };
     Json::object(MEMBERS.map(|name| {
-        let (old, new) = (find(&known, name), find(&said, name));
+        let (old, new) = (find(&known, name), find(&update, name));
         let value = match new {
             Some(new) if new.is_null() => old.filter(|_| !null_clears),
-            Some(new) if name == "_meta" && null_clears => Some(patched(old.as_ref(), &new)),
+            Some(new) if name == "_meta" && null_clears => Some(patch(old.as_ref(), &new)),
             Some(new) => Some(new.detached()),
             None => old,
         };
@@ -195,8 +196,8 @@ fn merge(known: Option<&Json>, said: &Json, null_clears: bool) -> Json {
     }))
 }
 
-/// In version 2, metadata is changed key by key.
-fn patched(old: Option<&Json>, new: &Json) -> Json {
+/// Changes metadata key by key, as version 2 does.
+fn patch(old: Option<&Json>, new: &Json) -> Json {
     let old = old.map(Json::members).unwrap_or_default();
     let mut all: BTreeMap<String, Json> = old.into_iter().collect();
     for (key, value) in new.members() {
@@ -218,30 +219,30 @@ fn only(call: &Json, names: &[&'static str]) -> Json {
 mod tests {
     use super::*;
 
-    fn update(calls: &ToolCalls, update: &str) {
+    fn update(calls: &KnownCalls, update: &str) {
         let params = format!(r#"{{"sessionId":"s","update":{update}}}"#);
-        calls.update(&Call::new("session/update", Json::parse(params).unwrap()), false);
+        let _ = calls.update(&Call::new("session/update", Json::parse(params).unwrap()), false);
     }
 
-    fn kind(calls: &ToolCalls, call: &str) -> Option<String> {
+    fn kind(calls: &KnownCalls, call: &str) -> Option<String> {
         let params = format!(r#"{{"sessionId":"s","toolCall":{call}}}"#);
         text(&calls.subject(&Json::parse(params).unwrap(), false)?.call, "kind")
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
-        let calls = ToolCalls::default();
-        for id in 0..3 * MOST_CALLS {
+    fn the_memory_for_tool_calls_is_bounded() {
+        let calls = KnownCalls::default();
+        for id in 0..3 * MAX_CALLS {
             update(
                 &calls,
                 &format!(r#"{{"sessionUpdate":"tool_call","toolCallId":"{id}","kind":"read"}}"#),
             );
         }
-        assert_eq!(calls.0.borrow().calls.len(), MOST_CALLS);
+        assert_eq!(calls.0.borrow().calls.len(), MAX_CALLS);
         assert_eq!(kind(&calls, r#"{"toolCallId":"0"}"#), None);
-        let last = 3 * MOST_CALLS - 1;
+        let last = 3 * MAX_CALLS - 1;
         assert_eq!(kind(&calls, &format!(r#"{{"toolCallId":"{last}"}}"#)).as_deref(), Some("read"));
-        let big = "x".repeat(MOST_OF_ONE / 2);
+        let big = "x".repeat(MAX_BYTES_OF_ONE / 2);
         for id in 0..20 {
             update(
                 &calls,
@@ -250,22 +251,22 @@ mod tests {
                 ),
             );
         }
-        let huge = "x".repeat(MOST_OF_ONE);
+        let huge = "x".repeat(MAX_BYTES_OF_ONE);
         update(
             &calls,
             &format!(
                 r#"{{"sessionUpdate":"tool_call","toolCallId":"h","kind":"edit","content":"{huge}"}}"#
             ),
         );
-        assert!(calls.0.borrow().bytes <= MOST_BYTES);
+        assert!(calls.0.borrow().bytes <= MAX_BYTES);
         assert_eq!(kind(&calls, r#"{"toolCallId":"h"}"#).as_deref(), Some("edit"));
         calls.forget("s");
         assert_eq!((calls.0.borrow().bytes, calls.0.borrow().calls.len()), (0, 0));
     }
 
     #[test]
-    fn a_command_is_one_to_execute_whatever_tool_call_it_belongs_to() {
-        let calls = ToolCalls::default();
+    fn a_command_is_of_kind_execute_whatever_the_kind_of_its_tool_call() {
+        let calls = KnownCalls::default();
         update(&calls, r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","kind":"read"}"#);
         let ask = |kind: &str| {
             let params = format!(
@@ -281,10 +282,10 @@ mod tests {
     fn null_clears_a_member_only_in_version_2() {
         let json = |text: &str| Json::parse(text.to_owned()).unwrap();
         let known = json(r#"{"toolCallId":"t","kind":"read","_meta":{"a":1,"b":2}}"#);
-        let said = json(r#"{"toolCallId":"t","kind":null,"_meta":{"a":null,"c":3}}"#);
-        let first = merge(Some(&known), &said, false);
+        let update = json(r#"{"toolCallId":"t","kind":null,"_meta":{"a":null,"c":3}}"#);
+        let first = merge(Some(&known), &update, false);
         assert_eq!(first.as_str(), r#"{"toolCallId":"t","kind":"read","_meta":{"a":null,"c":3}}"#);
-        let second = merge(Some(&known), &said, true);
+        let second = merge(Some(&known), &update, true);
         assert_eq!(second.as_str(), r#"{"toolCallId":"t","_meta":{"b":2,"c":3}}"#);
     }
 }

@@ -1,0 +1,70 @@
+//! Handlers of types of ACP version 1 and 2.
+
+use acp_proxy::prelude::*;
+use acp_proxy::script::Conversation;
+use acp_proxy::{schema, schema_v2};
+
+/// Adds the version of its type to the working directory.
+fn marks_both() -> Proxy {
+    Proxy::new("both")
+        .on_request(async |mut request: schema::NewSessionRequest, next| {
+            request.cwd.push("1");
+            next.run(request).await
+        })
+        .on_request(async |mut request: schema_v2::NewSessionRequest, next| {
+            request.cwd.0.push("2");
+            next.run(request).await
+        })
+}
+
+fn marks_v2() -> Proxy {
+    Proxy::new("second").log_to(|_| {}).on_request(
+        async |mut request: schema_v2::NewSessionRequest, next| {
+            request.cwd.0.push("2");
+            next.run(request).await
+        },
+    )
+}
+
+fn marks_v1() -> Proxy {
+    Proxy::new("first").on_request(async |mut request: schema::NewSessionRequest, next| {
+        request.cwd.push("1");
+        next.run(request).await
+    })
+}
+
+/// The working directory that the agent gets after `initialize` with this version. The error if there is one.
+fn directory(proxy: Proxy, version: u8) -> String {
+    let mut conversation = Conversation::new(proxy);
+    let initialize =
+        format!(r#"{{"id":1,"method":"initialize","params":{{"protocolVersion":{version}}}}}"#);
+    conversation.send("editor", &initialize);
+    let id = conversation.receive("agent")["id"].clone();
+    conversation
+        .send("agent", &format!(r#"{{"id":{id},"result":{{"protocolVersion":{version}}}}}"#));
+    conversation.receive("editor");
+    conversation
+        .send("editor", r#"{"id":2,"method":"session/new","params":{"cwd":"/","mcpServers":[]}}"#);
+    conversation.send("editor", r#"{"id":3,"method":"_last"}"#);
+    let received = conversation.receive("agent");
+    match received["method"].as_str() {
+        Some("session/new") => received["params"]["cwd"].as_str().unwrap_or_default().to_owned(),
+        _ => conversation.receive("editor")["error"]["code"].to_string(),
+    }
+}
+
+#[test]
+fn the_negotiated_version_decides_which_typed_handlers_run() {
+    assert_eq!(directory(marks_both(), 1), "/1");
+    assert_eq!(directory(marks_both(), 2), "/2");
+    assert_eq!(directory(marks_v2(), 2), "/2");
+    assert_eq!(directory(marks_v2(), 1), "/");
+    // Most types of version 1 fit messages of version 2, too.
+    assert_eq!(directory(marks_v1(), 2), "/1");
+}
+
+#[test]
+fn a_strict_proxy_refuses_a_request_whose_handlers_are_for_another_version() {
+    assert_eq!(directory(marks_v2().strict(), 1), "-32602");
+    assert_eq!(directory(marks_v2().strict(), 2), "/2");
+}
