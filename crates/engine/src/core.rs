@@ -565,7 +565,7 @@ impl Core {
 /// The stages of a chain that has not begun.
 pub(crate) fn make_stages(setup: &Setup) -> Stages {
     let chain = setup.chain.clone();
-    let bridge = setup.bridge.filter(|_| mcp::broker::is_needed(&chain));
+    let bridge = setup.bridge.filter(|_| Broker::is_needed(&chain));
     let broker = bridge.map(|policy| Broker::new(chain.clone(), policy, &setup.nonce));
     let mut stages = Stages::new(chain, setup.rules.clone(), broker);
     if setup.nested {

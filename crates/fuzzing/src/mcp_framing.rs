@@ -304,7 +304,7 @@ impl Play {
         {
             let name = result.member("sessionId");
             let named = name.is_some_and(|it| it.is_string());
-            self.nameless |= mcp::declaration::may_carry_servers(call) && !named;
+            self.nameless |= mcp::may_carry_servers(call) && !named;
         }
         self.world.answer(index, which, outcome);
     }

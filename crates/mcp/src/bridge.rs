@@ -1,8 +1,8 @@
-//! The agent's hop: servers of the chain for an agent that does not speak MCP over ACP.
+//! The bridge: serves an agent that does not support MCP over ACP.
 //!
-//! A declaration becomes a place where the agent's MCP client can call, good for one session. A
-//! client that calls there is connected to the server when it says its first word, so nothing depends
-//! on the session having an id, or on its set-up having been answered.
+//! Each declaration becomes an endpoint where the agent's MCP client can connect, valid for one
+//! session. The bridge connects a client to the server when the client sends its first message. So
+//! a client does not depend on the id of the session, or on the answer to the set-up request.
 
 use acp_wire::acp::SessionId;
 use acp_wire::message::error_object;
@@ -34,29 +34,31 @@ use tickets::Tickets;
 
 pub(crate) use set_up::{SetUp, SetUpDecision, SetUpDraft};
 
-/// The form in which the bridge itself speaks. Whoever is on the way to the provider passes it on,
-/// of whatever generation it is: to all but the provider it is an extension they do not know.
+/// The form of the bridge's own messages. Components of every generation between the bridge and the
+/// provider pass it on, because it is an extension that they do not know.
 pub(crate) const BRIDGE_FORM: Form = Form::M3;
 
-/// How to serve agents that do not speak MCP over ACP.
+/// How to bridge MCP servers to an agent that does not support MCP over ACP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BridgePolicy {
-    /// As the agent says it can, and as is known of it.
+    /// Use a transport that the agent declares, with exceptions for known agents.
     Auto,
+    /// Always use this transport.
     Only(Transport),
 }
 
-pub struct Bridge {
-    /// The seat beyond the last proxy.
+/// Serves the MCP clients of the agent.
+pub(crate) struct Bridge {
+    /// The seat of the agent.
     agent_seat: Seat,
-    /// The ids of our own questions on the agent's link.
+    /// The ids of requests that the bridge sends on behalf of the agent.
     ids: RequestIds,
-    /// What is known of the agent.
+    /// What is known about the agent.
     agent: AgentProfile,
     tickets: Tickets,
     sessions: Sessions,
     clients: Clients,
-    /// What we have asked in the chain, for which client.
+    /// The requests that the bridge has sent into the chain, and for which client.
     requests: Requests,
 }
 
@@ -79,27 +81,28 @@ impl Bridge {
         }
     }
 
-    /// The agent has said what it can do.
+    /// Records the capabilities of the agent.
     pub(crate) fn set_capabilities(&mut self, capabilities: AgentCapabilities) {
         self.agent.set_capabilities(capabilities);
     }
 
-    /// How the agent speaks MCP over ACP itself, if it does.
-    pub fn native(&self) -> Option<NativeSupport> {
+    /// How the agent supports MCP over ACP, if it does.
+    pub(crate) fn native(&self) -> Option<NativeSupport> {
         self.agent.native()
     }
 
-    /// Is there anything of ours that the chain has to answer?
-    pub fn has_open_requests(&self) -> bool {
+    /// Whether a request of the bridge is not answered yet.
+    pub(crate) fn has_open_requests(&self) -> bool {
         !self.requests.is_empty()
     }
 
-    /// Are there sessions of which it is not known whether the agent calls?
-    pub fn is_probing(&self) -> bool {
+    /// Whether the bridge is still finding out if the agent connects to its endpoints.
+    pub(crate) fn is_probing(&self) -> bool {
         self.agent.may_change() && self.sessions.has_unprobed()
     }
 
-    /// A session has had its first answer. An agent that has not called by now may never do so.
+    /// The first turn of a session has ended. If the agent has not connected by now, it may never
+    /// do so with this transport.
     pub(crate) fn on_turn_ended(&mut self, session: &SessionId, cx: &mut Context<'_>) {
         let Some((tickets, transport)) = self.sessions.finish_probe(session) else { return };
         let record: Vec<_> =
@@ -121,12 +124,13 @@ impl Bridge {
         }
     }
 
+    /// Releases the tickets of a session.
     pub(crate) fn end_session(&mut self, session: &SessionId, cx: &mut Context<'_>) {
         let tickets = self.sessions.end(session);
         self.release(&tickets, cx);
     }
 
-    /// The shell has opened the place of a ticket, or could not.
+    /// The shell has opened the endpoint of a ticket, or could not.
     pub(crate) fn endpoint_opened(
         &mut self,
         ticket: Ticket,
@@ -136,7 +140,8 @@ impl Bridge {
         self.tickets.endpoint_opened(ticket, endpoint.is_ok(), cx);
     }
 
-    /// No client may connect with these tickets any more, and those that have are disconnected.
+    /// Releases tickets: no client can connect with them any more, and connected clients are
+    /// disconnected.
     pub(crate) fn release(&mut self, tickets: &[Ticket], cx: &mut Context<'_>) {
         for ticket in tickets {
             self.tickets.release(*ticket, cx);
@@ -147,8 +152,7 @@ impl Bridge {
         }
     }
 
-    /// The agent has died, and with it all who called in its name. What it will be given, it is given
-    /// anew.
+    /// The agent is down, and so are its MCP clients. A restarted agent gets new tickets.
     pub(crate) fn on_agent_down(&mut self, cx: &mut Context<'_>) {
         cx.out.extend(self.clients.clear().into_iter().map(Step::DisconnectClient));
         self.requests.clear();
@@ -156,43 +160,46 @@ impl Bridge {
         self.tickets.release_all(cx);
     }
 
-    /// A server is gone for good.
+    /// Releases the tickets of a server that is gone.
     pub(crate) fn forget_server(&mut self, server: &str, cx: &mut Context<'_>) {
         self.release(&self.tickets.of_server(server), cx);
     }
 
+    /// Writes a warning to the log.
     fn report(&self, text: String, cx: &mut Context<'_>) {
         cx.out.push(Step::Report(Diagnostic { level: Level::Warn, seat: self.agent_seat, text }));
     }
 
-    fn arrive(&self, message: Message, cx: &mut Context<'_>) {
+    /// Sends a message into the chain on behalf of the agent.
+    fn inject(&self, message: Message, cx: &mut Context<'_>) {
         cx.out.push(Step::Inject { from: self.agent_seat, toward: Side::Editor, message });
     }
 
+    /// The id of a request of the bridge.
     fn request_id(&self, number: u64) -> Id {
         self.ids.id(Purpose::Client, number)
     }
 
-    /// The number of a question of ours.
+    /// The number of a request of the bridge.
     pub(crate) fn request_number(&self, id: &Id) -> Option<u64> {
         self.ids.number(Purpose::Client, id)
     }
 
-    /// Asks something in the chain, in the agent's place.
+    /// Sends a request into the chain on behalf of the agent.
     fn send_request(&mut self, request: BridgeRequest, call: Call, cx: &mut Context<'_>) {
         let number = self.ids.next_number();
         self.requests.insert(number, request);
         let id = self.request_id(number);
-        self.arrive(Message::Request { id, call }, cx);
+        self.inject(Message::Request { id, call }, cx);
     }
 
-    /// When to call [`tick`](Bridge::tick).
-    pub fn deadline(&self) -> Option<Time> {
+    /// When to call [`tick`](Bridge::tick) next.
+    pub(crate) fn deadline(&self) -> Option<Time> {
         self.clients.deadline()
     }
 
-    /// How much is open, for tests: tickets, sessions, clients, connections, questions.
-    pub fn sizes(&self) -> [usize; 5] {
+    /// The sizes of the tables, for tests: tickets, sessions, clients, connections, requests.
+    pub(crate) fn sizes(&self) -> [usize; 5] {
         let (clients, connections) = self.clients.sizes();
         [self.tickets.len(), self.sessions.len(), clients, connections, self.requests.len()]
     }
@@ -204,19 +211,20 @@ impl std::fmt::Debug for Bridge {
     }
 }
 
-/// What is said of a connection that does not exist.
+/// The error for a server or connection that does not exist.
 pub(crate) fn not_found_error(what: &str, form: Form) -> Json {
     let code = if form == Form::M7 { code::NO_SUCH_SERVER } else { code::INVALID_PARAMS };
     error_object(code, &format!("there is no MCP {what}"), None)
 }
 
-/// What is said of a server that has the transport acp, but nothing to address it by.
+/// The error for a declared server that has the transport `acp` and no id.
 pub(crate) fn missing_id_error(name: &str) -> Outcome {
     let why =
         format!("the MCP server '{name}' has the transport acp, but no serverId; give it one");
     Outcome::error(code::INVALID_PARAMS, &why)
 }
 
+/// A `$/cancel_request` for the request with this id.
 pub(crate) fn cancel(id: &Id) -> Message {
     Message::notification(
         acp::CANCEL_REQUEST,

@@ -1,4 +1,4 @@
-//! The parts of the exchange, and the way of a message through them.
+//! The parts of the broker, and the path of a message through them.
 
 use acp_wire::acp::SessionId;
 use acp_wire::{Call, Id, LinkProtocol, Message, Outcome, Side, acp, code};
@@ -48,66 +48,96 @@ use pending_request::PendingRequest;
 use pending_requests::PendingRequests;
 use registry::Registry;
 
-/// What all parts of the exchange need: the time, and the list of what is to be done.
+/// The current time, and the list to which the broker appends the steps that the caller performs.
 #[derive(Debug)]
 pub struct Context<'a> {
+    /// The current time.
     pub now: Time,
+    /// The steps to perform, in this order.
     pub out: &'a mut Vec<Step>,
 }
 
-/// What to do, in this order.
+/// Something that the broker wants done. The caller performs the steps in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// Give the router a message in the name of a seat.
-    Inject { from: Seat, toward: Side, message: Message },
-    /// Write a message to a seat's link.
-    Deliver { to: Seat, toward: Side, message: Message },
-    /// Say something to an MCP client.
-    SendToClient { client_id: ClientId, message: Message },
-    /// End the call of an MCP client.
+    /// Pass a message to the router, as if a component had sent it.
+    Inject {
+        /// The seat that appears to send the message.
+        from: Seat,
+        /// The side that the message travels toward.
+        toward: Side,
+        /// The message.
+        message: Message,
+    },
+    /// Write a message to the link of a seat.
+    Deliver {
+        /// The seat that receives the message.
+        to: Seat,
+        /// The side that the message travels toward.
+        toward: Side,
+        /// The message.
+        message: Message,
+    },
+    /// Send a message to an MCP client.
+    SendToClient {
+        /// The client that receives the message.
+        client_id: ClientId,
+        /// The message.
+        message: Message,
+    },
+    /// Disconnect an MCP client.
     DisconnectClient(ClientId),
-    /// Open a place where MCP clients with this ticket can connect, and answer with
-    /// [`Broker::endpoint_opened`]. The shell makes up the address and the secret.
-    OpenEndpoint { ticket: Ticket, transport: Transport },
-    /// Take no more MCP clients with this ticket. Those that have connected stay.
+    /// Open an endpoint where MCP clients with this ticket can connect, and answer with
+    /// [`Broker::endpoint_opened`]. The shell chooses the address and the secret.
+    OpenEndpoint {
+        /// The ticket that the endpoint is for.
+        ticket: Ticket,
+        /// The transport that the agent uses.
+        transport: Transport,
+    },
+    /// Accept no more MCP clients with this ticket. Clients that are connected stay connected.
     RevokeTicket(Ticket),
-    /// Tell the people who run this.
+    /// Write a diagnostic to the log.
     Report(Diagnostic),
 }
 
-/// Where a message is: on the link of which seat, which way it goes, and what is spoken there.
+/// The position of a message: the link it is on, and its direction.
 #[derive(Debug, Clone, Copy)]
 pub struct Hop {
+    /// The seat of the link.
     pub seat: Seat,
+    /// The side that the message travels toward.
     pub toward: Side,
+    /// The protocol of the link.
     pub dialect: LinkProtocol,
 }
 
-/// Stands between the links and the router. See the crate's documentation.
+/// Translates and bridges MCP over ACP, between the links of a chain and its router. See the [crate
+/// documentation](crate).
 #[derive(Debug)]
 pub struct Broker {
     chain: Chain,
-    /// The seat beyond the last proxy.
+    /// The seat of the agent. In proxy mode, the agent is behind the outer pipe.
     agent_seat: Seat,
     ids: RequestIds,
-    /// The agent's hop: MCP clients, and where they connect.
+    /// Serves an agent that does not support MCP over ACP.
     bridge: Bridge,
-    /// What waits to be delivered to the agent.
+    /// Messages for the agent that wait for an endpoint.
     held: HeldDeliveries,
     pending_initializes: PendingInitializes,
     /// The servers, and the set-up requests that declare them.
     registry: Registry,
-    /// The conversations with servers.
+    /// Connections between consumers and servers.
     connections: Connections,
-    /// Requests under way between a stateless side and one with connections.
+    /// Open requests between a stateless side and a side with connections.
     operations: Operations,
-    /// What consumers are asked.
+    /// Requests of servers that consumers have to answer.
     input_requests: InputRequests,
-    /// Requests whose answers are waited for, with their limits and retries.
+    /// Requests that are not answered yet, with their timeouts and retries.
     pending: PendingRequests,
 }
 
-/// What a message may be about, told by its method alone: most are about nothing of ours.
+/// What a message may concern, judged by its method alone. The broker ignores most messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Topic {
     Initialize,
@@ -133,9 +163,10 @@ fn topic(call: &Call) -> Option<Topic> {
 }
 
 impl Broker {
-    /// `word`: one that no peer can guess. It is part of the ids of requests in the name of peers.
-    pub fn new(chain: Chain, policy: BridgePolicy, word: &str) -> Broker {
-        let ids = RequestIds::new(word);
+    /// Creates the broker of a chain. `secret` is a random word that no peer can guess. It is part
+    /// of the ids of requests that the broker sends on behalf of peers.
+    pub fn new(chain: Chain, policy: BridgePolicy, secret: &str) -> Broker {
+        let ids = RequestIds::new(secret);
         let agent_seat = match chain.mode {
             Mode::Agent => Seat(chain.components.len() as u16),
             Mode::Proxy => Seat::OUTER,
@@ -160,12 +191,21 @@ impl Broker {
         }
     }
 
-    /// Has the exchange anything to do with a message that is to be delivered to this seat?
+    /// Whether a chain needs a broker. In proxy mode it needs one only if it contains a proxy,
+    /// because only a proxy could provide a server.
+    pub fn is_needed(chain: &Chain) -> bool {
+        match chain.mode {
+            Mode::Agent => true,
+            Mode::Proxy => chain.seats().any(|seat| chain.role(seat) == Role::Proxy),
+        }
+    }
+
+    /// Whether the broker has to see a message before it is delivered to this seat.
     pub fn is_relevant_delivery(&self, to: Seat, message: &Message) -> bool {
         self.holds(to) || self.is_relevant(message)
     }
 
-    /// Has the exchange anything to do with a message that has arrived?
+    /// Whether the broker has to see a message that has arrived from a component.
     pub fn is_relevant(&self, message: &Message) -> bool {
         match message {
             Message::Request { call, .. } | Message::Notification(call) => topic(call).is_some(),
@@ -181,8 +221,8 @@ impl Broker {
         }
     }
 
-    /// A message has come from a seat. What it returns goes on to the router, then the steps are
-    /// done.
+    /// Handles a message that has arrived from a component. Returns the message that goes on to the
+    /// router, if any. The caller performs the steps after that.
     pub fn arrived(&mut self, hop: Hop, message: Message, cx: &mut Context<'_>) -> Option<Message> {
         self.in_order(cx, |broker, cx| broker.on_arrived(hop, message, cx))
     }
@@ -230,7 +270,8 @@ impl Broker {
                         return None;
                     }
                     (Some(Topic::Mcp), Side::Editor) if self.belongs_to(hop.seat, &call) => {
-                        // It passes on what is meant for itself: it does not know this form.
+                        // The component passes on a message that is for itself, so it does not know
+                        // this form.
                         let why =
                             format!("{} does not know this method", self.chain.describe(hop.seat));
                         let outcome = Outcome::error(code::METHOD_NOT_FOUND, &why);
@@ -259,7 +300,8 @@ impl Broker {
         }
     }
 
-    /// A message is to be delivered to a seat. What it returns is, then the steps are done.
+    /// Handles a message that the router delivers to a component. Returns the message to write to
+    /// the link, if any. The caller performs the steps after that.
     pub fn deliver(&mut self, hop: Hop, message: Message, cx: &mut Context<'_>) -> Option<Message> {
         if self.holds(hop.seat) {
             self.held.push(hop, message);
@@ -348,11 +390,12 @@ impl Broker {
         }
     }
 
-    /// An MCP client has called, said a line, or left.
+    /// An MCP client has connected with a ticket.
     pub fn client_connected(&mut self, ticket: Ticket, client_id: ClientId, cx: &mut Context<'_>) {
         self.bridge.on_client_connected(ticket, client_id, cx);
     }
 
+    /// An MCP client has sent a line.
     pub fn client_message(
         &mut self,
         client_id: ClientId,
@@ -362,11 +405,12 @@ impl Broker {
         self.in_order(cx, |it, cx| it.bridge.on_client_message(client_id, line, cx));
     }
 
+    /// An MCP client has disconnected.
     pub fn client_disconnected(&mut self, client_id: ClientId, cx: &mut Context<'_>) {
         self.in_order(cx, |it, cx| it.bridge.on_client_disconnected(client_id, cx));
     }
 
-    /// A session is over, though nobody has said so.
+    /// A session has ended without a request that closes it.
     pub fn session_lost(&mut self, session: &SessionId, cx: &mut Context<'_>) {
         self.in_order(cx, |broker, cx| {
             broker.bridge.end_session(session, cx);
@@ -374,13 +418,14 @@ impl Broker {
         });
     }
 
-    /// When to call [`tick`](Exchange::tick).
+    /// When to call [`tick`](Broker::tick) next.
     pub fn deadline(&self) -> Option<Time> {
         let deadlines =
             [self.bridge.deadline(), self.connections.deadline(), self.pending.deadline()];
         deadlines.into_iter().flatten().min()
     }
 
+    /// Handles timeouts and retries that are due.
     pub fn tick(&mut self, cx: &mut Context<'_>) {
         self.in_order(cx, |broker, cx| broker.on_tick(cx));
     }
@@ -393,8 +438,9 @@ impl Broker {
         self.tick_requests(cx);
     }
 
-    /// A component has left for good, and the chain with it; or another has taken its place before the
-    /// chain stood. What it had open is over. (Who waits for its answers is told by the router.)
+    /// A component has left for good, and the chain ends. Or the component was replaced before the
+    /// chain was up. The broker forgets everything the component had open. (The router answers the
+    /// requests that wait for it.)
     pub fn component_removed(&mut self, seat: Seat, cx: &mut Context<'_>) {
         if seat == self.agent_seat {
             let tickets = self.held.clear();
@@ -409,13 +455,13 @@ impl Broker {
         self.input_requests.take(|input| connections.get(input.connection).is_none());
     }
 
-    /// How many servers are known that are reached over ACP.
+    /// How many MCP servers are declared in the chain.
     pub fn server_count(&self) -> usize {
         self.registry.len()
     }
 
-    /// How much is open, for tests: the bridge's sizes, then servers, held messages, set-ups, conversations,
-    /// watched answers.
+    /// The sizes of the tables, for tests: the sizes of the bridge, then servers, held messages,
+    /// set-up requests, connections, and pending requests.
     pub fn sizes(&self) -> [usize; 10] {
         let [a, b, c, d, e] = self.bridge.sizes();
         let (provider_set_ups, proxy_set_ups) = self.registry.open_set_ups();
@@ -436,17 +482,18 @@ impl Broker {
         ]
     }
 
-    /// In proxy mode, does the conductor above us, or the agent, speak MCP over ACP? Then what passes
-    /// between our chain and it is for it to bridge.
+    /// Whether the peer outside our chain does the bridging: in proxy mode, if the conductor above
+    /// us or the agent supports MCP over ACP.
     fn is_bridged_outside(&self) -> bool {
         self.chain.mode == Mode::Proxy && self.bridge.native().is_some()
     }
 
-    /// Is this seat the last one that a message toward the editor can reach?
+    /// Whether no seat is behind this one for a message that travels toward the editor.
     fn is_last_seat(&self, seat: Seat) -> bool {
         seat == Seat::OUTER && self.chain.mode == Mode::Agent
     }
 
+    /// A request in the table of pending requests is answered. Returns the answer that goes on.
     fn on_pending_answered(
         &mut self,
         seat: Seat,
@@ -488,14 +535,15 @@ impl Broker {
         }
     }
 
+    /// Removes the servers that only this session used.
     fn end_session(&mut self, session: &SessionId, cx: &mut Context<'_>) {
         for key in self.registry.end_session(session) {
             self.drop_if_unused(&key, cx);
         }
     }
 
-    /// A server that no session needs is forgotten. What clients of the bridge have open ends with
-    /// their own goodbye, which travels through the chain like everything they say.
+    /// Removes a server that no session uses. The connections of bridged clients end when the
+    /// client disconnects, because that message travels through the chain like all others.
     fn drop_if_unused(&mut self, key: &str, cx: &mut Context<'_>) {
         if self.registry.is_unused(key) {
             self.bridge.forget_server(key, cx);
@@ -506,7 +554,8 @@ impl Broker {
         }
     }
 
-    /// What a provider says to its consumer, at the agent's hop.
+    /// Handles a provider's message that is delivered to the agent: for a bridged agent it goes to
+    /// the MCP client.
     fn deliver_to_client(
         &mut self,
         id: Option<Id>,
@@ -539,13 +588,5 @@ impl Broker {
         let message = Message::response(id?, outcome);
         cx.out.push(Step::Inject { from: self.agent_seat, toward: Side::Editor, message });
         None
-    }
-}
-
-/// Is this where an exchange is of use? It needs somebody to offer something, and somebody to take it.
-pub fn is_needed(chain: &Chain) -> bool {
-    match chain.mode {
-        Mode::Agent => true,
-        Mode::Proxy => chain.seats().any(|seat| chain.role(seat) == Role::Proxy),
     }
 }

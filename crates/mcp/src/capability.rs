@@ -1,33 +1,38 @@
-//! What an agent says it can do with MCP servers, and what is said in its place.
+//! What an agent declares about MCP in its answer to `initialize`, and how the broker changes that
+//! answer.
 
 use acp_wire::{Json, acp};
 
-/// How an agent takes a server that is reached over ACP.
+/// The capabilities of an agent that concern MCP servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AgentCapabilities {
-    /// It speaks MCP over ACP itself.
+pub(crate) struct AgentCapabilities {
+    /// Whether the agent supports MCP over ACP.
     pub native: Option<NativeSupport>,
+    /// The agent accepts servers over HTTP.
     pub http: bool,
+    /// The agent accepts servers over stdio.
     pub stdio: bool,
+    /// The agent uses ACP v2.
     pub v2: bool,
-    /// It takes `{"type":"scp"}` servers.
+    /// The agent accepts servers with `{"type":"scp"}`.
     pub scp: bool,
     /// `agentInfo.name`, in lower case.
     pub name: String,
 }
 
+/// How an agent supports MCP over ACP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NativeSupport {
-    /// `mcpCapabilities.acp`: one of the newest forms.
+pub(crate) enum NativeSupport {
+    /// The agent declares `mcpCapabilities.acp`, so it uses one of the newest forms.
     Current,
-    /// An older word for it: one of the older forms.
+    /// The agent declares an older capability, so it uses one of the older forms.
     Older,
 }
 
 const V1: &[&str] = &["agentCapabilities", "mcpCapabilities", "acp"];
 const V2: &[&str] = &["capabilities", "session", "mcp", "acp"];
 
-/// Where the older documents and programs have it; one of them does not say where.
+/// The paths of the older capability. Old documents and programs put it in different places.
 const OLDER: [&[&str]; 5] = [
     &["_meta", "mcp_acp_transport"],
     &["mcp_acp_transport"],
@@ -36,13 +41,14 @@ const OLDER: [&[&str]; 5] = [
     &["capabilities", "mcp_acp_transport"],
 ];
 
+/// Whether a capability is declared at this path.
 fn declares(result: &Json, path: &[&str]) -> bool {
     result.at(path).is_some_and(|value| value.as_str() != "false" && !value.is_null())
 }
 
 impl AgentCapabilities {
-    /// Reads them from an agent's answer to `initialize`.
-    pub fn of(result: &Json) -> AgentCapabilities {
+    /// Reads the capabilities from an agent's answer to `initialize`.
+    pub(crate) fn of(result: &Json) -> AgentCapabilities {
         let v2 = acp::speaks_v2(result);
         let native = if declares(result, V1) || declares(result, V2) {
             Some(NativeSupport::Current)
@@ -62,7 +68,7 @@ impl AgentCapabilities {
         AgentCapabilities {
             native,
             http: can("http"),
-            // Every v1 agent has it.
+            // Every v1 agent supports stdio.
             stdio: !v2 || can("stdio"),
             v2,
             scp: [&["_meta", "symposium"][..], &["agentCapabilities", "_meta", "symposium"]]
@@ -73,8 +79,8 @@ impl AgentCapabilities {
     }
 }
 
-/// The answer of an agent to `initialize`, as it would be if the agent spoke MCP over ACP.
-pub fn with_mcp_over_acp(result: &Json) -> Json {
+/// Adds support for MCP over ACP to an answer to `initialize`.
+pub(crate) fn with_mcp_over_acp(result: &Json) -> Json {
     if acp::speaks_v2(result) {
         result.with_at(V2, Some(&Json::EMPTY))
     } else if has_string_version(result) {
@@ -84,13 +90,13 @@ pub fn with_mcp_over_acp(result: &Json) -> Json {
     }
 }
 
-/// An answer of the time when versions were no numbers.
-pub fn has_string_version(result: &Json) -> bool {
+/// Whether an answer is of the oldest generation, whose version is a string.
+pub(crate) fn has_string_version(result: &Json) -> bool {
     result.member("protocolVersion").is_some_and(|version| version.is_string())
 }
 
-/// Takes back what the oldest generations were told.
-pub fn without_mcp_over_acp(result: &Json) -> Json {
+/// Removes what [`with_mcp_over_acp`] adds to an answer of the oldest generation.
+pub(crate) fn without_mcp_over_acp(result: &Json) -> Json {
     let result = result.with_at(OLDER[0], None);
     match result.member("_meta") {
         Some(meta) if meta.is_empty_object() => result.with_at(&["_meta"], None),
@@ -107,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_capability_is_read_in_all_its_spellings() {
+    fn the_capability_is_found_at_every_path() {
         for (result, native) in [
             (
                 r#"{"agentCapabilities":{"mcpCapabilities":{"acp":true}}}"#,
@@ -133,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn v1_agents_have_stdio_and_v2_agents_say_so() {
+    fn v1_agents_support_stdio_and_v2_agents_declare_it() {
         let v1 = capabilities(
             r#"{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"http":true}},"agentInfo":{"name":"OpenHands"}}"#,
         );
@@ -146,7 +152,7 @@ mod tests {
 
     /// Checklist 74, 109.
     #[test]
-    fn the_word_is_added_and_nothing_else_changes() {
+    fn the_capability_is_added_and_nothing_else_changes() {
         for (result, expected) in [
             (
                 r#"{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"mcpCapabilities":{"http": true}},"x":1.10}"#,
@@ -175,9 +181,8 @@ mod tests {
         }
     }
 
-    /// What was added for the oldest generations is taken back, and nothing else.
     #[test]
-    fn the_older_word_is_taken_back_with_the_object_that_held_it() {
+    fn the_older_capability_is_removed_with_the_object_that_held_it() {
         for result in [
             r#"{"protocolVersion":"0.1.0"}"#,
             r#"{"protocolVersion":"0.1.0","_meta":{"t":1.10}}"#,

@@ -1,9 +1,10 @@
-//! Deadlines by key and by time: the next one is found without a walk over all of them.
+//! A table of deadlines that finds the earliest one without looking at all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use router::Time;
 
+/// Deadlines, by key and by time. A key has at most one.
 #[derive(Debug)]
 pub(crate) struct Deadlines<K> {
     by_key: BTreeMap<K, Time>,
@@ -17,30 +18,32 @@ impl<K> Default for Deadlines<K> {
 }
 
 impl<K: Ord + Clone> Deadlines<K> {
-    /// Sets the deadline of a key, in place of the one it had.
-    pub fn insert(&mut self, key: K, time: Time) {
+    /// Sets the deadline of a key and replaces its previous one.
+    pub(crate) fn insert(&mut self, key: K, time: Time) {
         self.remove(&key);
         self.by_time.insert((time, key.clone()));
         self.by_key.insert(key, time);
     }
 
-    pub fn remove(&mut self, key: &K) {
+    /// Removes the deadline of a key, if it has one.
+    pub(crate) fn remove(&mut self, key: &K) {
         if let Some((key, time)) = self.by_key.remove_entry(key) {
             self.by_time.remove(&(time, key));
         }
     }
 
-    pub fn contains(&self, key: &K) -> bool {
+    /// Whether a key has a deadline.
+    pub(crate) fn contains(&self, key: &K) -> bool {
         self.by_key.contains_key(key)
     }
 
     /// The earliest deadline.
-    pub fn first(&self) -> Option<Time> {
+    pub(crate) fn first(&self) -> Option<Time> {
         self.by_time.first().map(|(time, _)| *time)
     }
 
-    /// Takes the keys whose deadline has come, earliest first.
-    pub fn take_due(&mut self, now: Time) -> Vec<K> {
+    /// Removes and returns the keys whose deadline has passed, earliest first.
+    pub(crate) fn take_due(&mut self, now: Time) -> Vec<K> {
         let mut due = Vec::new();
         while self.first().is_some_and(|time| time <= now) {
             let Some((_, key)) = self.by_time.pop_first() else { break };
@@ -50,7 +53,8 @@ impl<K: Ord + Clone> Deadlines<K> {
         due
     }
 
-    pub fn retain(&mut self, keep: impl Fn(&K) -> bool) {
+    /// Keeps only the deadlines of matching keys.
+    pub(crate) fn retain(&mut self, keep: impl Fn(&K) -> bool) {
         self.by_key.retain(|key, _| keep(key));
         self.by_time.retain(|(_, key)| keep(key));
     }

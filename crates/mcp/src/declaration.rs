@@ -1,5 +1,6 @@
-//! The MCP servers that a session is set up with, and how a server whose transport is the ACP channel
-//! itself is declared.
+//! The MCP servers in a set-up request: a request that creates, loads or resumes a session.
+//!
+//! A server whose transport is the ACP channel itself (an *ACP server*) is declared in one of these ways:
 //!
 //! ```json
 //! {"mcpServers":[{"type":"acp","name":"N","serverId":"U"}]}
@@ -15,63 +16,68 @@ use acp_wire::{Call, Json, acp};
 use crate::endpoint::Endpoint;
 use crate::form::{acp_url, escape_acp_prefix, strip_acp_prefix};
 
-/// Whether a request may carry servers: those that set a session up do, and methods of later versions of ACP may. So it is
-/// more than `acp_wire::acp::Topic::SetUp`.
+/// Whether a request may declare MCP servers. Set-up requests do, and methods of later ACP versions
+/// may. So this accepts more methods than `acp_wire::acp::Topic::SetUp`.
 pub fn may_carry_servers(call: &Call) -> bool {
     let method = call.method.name();
     method.starts_with("session/") && !matches!(&*method, acp::PROMPT | acp::UPDATE)
 }
 
-/// The servers of a set-up request.
+/// The list of servers in a set-up request.
 #[derive(Debug, Clone)]
-pub struct ServerList {
+pub(crate) struct ServerList {
     path: &'static [&'static str],
-    /// They are a map, by name.
+    /// Whether the list is a map from names to servers.
     map: bool,
     entries: Vec<ServerEntry>,
 }
 
+/// One server in the list.
 #[derive(Debug, Clone)]
-pub struct ServerEntry {
-    /// Where servers are a map, their names are its keys.
+pub(crate) struct ServerEntry {
+    /// The name of the server, if the list is a map.
     key: Option<String>,
+    /// The declaration as it is written.
     pub json: Json,
-    /// If it is to be reached over ACP.
+    /// The decoded declaration, if it is an ACP server.
     pub acp_server: Option<AcpServer>,
 }
 
-/// A server that is to be reached over ACP, as it is declared.
+/// A server whose transport is the ACP channel, as it is declared.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AcpServer {
+pub(crate) struct AcpServer {
+    /// The name that users see.
     pub name: String,
-    /// Its id, without one leading `acp:`. The name, where it has no other.
+    /// The id without one leading `acp:`. It is the name, if the declaration has no id.
     pub id: String,
-    /// The id as it is declared.
+    /// The id exactly as it is written in the declaration.
     pub raw_id: String,
+    /// How the server is declared.
     pub syntax: Syntax,
 }
 
+/// The ways to declare an ACP server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Syntax {
-    /// `type: "acp"` with `serverId`
+pub(crate) enum Syntax {
+    /// `type: "acp"` with `serverId`.
     ServerId,
-    /// `type: "acp"` with `id` only
+    /// `type: "acp"` with `id` only.
     AcpId,
-    /// `transport: "acp"` with `uuid`
+    /// `transport: "acp"` with `uuid`.
     Uuid,
-    /// http with a URL `acp:…`
+    /// `type: "http"` with a URL `acp:…`.
     Url,
-    /// `type: "scp"`
+    /// `type: "scp"`.
     Scp,
-    /// `type: "acp"` and no id
+    /// `type: "acp"` without an id.
     MissingId,
 }
 
 const SERVER_PATHS: [&[&str]; 2] = [&["mcpServers"], &["tools", "mcpServers"]];
 
 impl ServerList {
-    /// Finds the servers in the params of a set-up request.
-    pub fn find(params: &Json) -> Option<ServerList> {
+    /// Finds the servers in the params of a request.
+    pub(crate) fn find(params: &Json) -> Option<ServerList> {
         let (path, json) = SERVER_PATHS.iter().find_map(|path| Some((*path, params.at(path)?)))?;
         let entry = |(key, json): (Option<String>, Json)| {
             let acp_server = read(key.as_deref(), &json);
@@ -86,33 +92,36 @@ impl ServerList {
         Some(ServerList { path, map, entries })
     }
 
-    pub fn entries(&self) -> &[ServerEntry] {
+    /// The servers, in the order of the request.
+    pub(crate) fn entries(&self) -> &[ServerEntry] {
         &self.entries
     }
 
-    pub fn entries_mut(&mut self) -> &mut [ServerEntry] {
+    /// The servers, to be rewritten.
+    pub(crate) fn entries_mut(&mut self) -> &mut [ServerEntry] {
         &mut self.entries
     }
 
-    /// Leaves out what is offered over ACP and fits. Says whether anything did.
-    pub fn remove_matching(&mut self, fits: impl Fn(&AcpServer) -> bool) -> bool {
+    /// Removes the ACP servers that match. Returns whether any did.
+    pub(crate) fn remove_matching(&mut self, fits: impl Fn(&AcpServer) -> bool) -> bool {
         let before = self.entries.len();
         self.entries.retain(|entry| !entry.acp_server.as_ref().is_some_and(&fits));
         self.entries.len() < before
     }
 
-    /// Leaves out the entries with these indexes.
-    pub fn remove_indexes(&mut self, indexes: &[usize]) {
+    /// Removes the entries at these indexes.
+    pub(crate) fn remove_indexes(&mut self, indexes: &[usize]) {
         let mut index = 0..;
         self.entries.retain(|_| !index.next().is_some_and(|index| indexes.contains(&index)));
     }
 
-    pub fn has_acp_servers(&self) -> bool {
+    /// Whether the list contains an ACP server.
+    pub(crate) fn has_acp_servers(&self) -> bool {
         self.entries.iter().any(|entry| entry.acp_server.is_some())
     }
 
-    /// The params with these servers instead of theirs.
-    pub fn write(&self, params: &Json) -> Json {
+    /// Returns the params with this list in place of theirs.
+    pub(crate) fn write(&self, params: &Json) -> Json {
         let servers = match self.map {
             true => Json::object(
                 self.entries
@@ -125,6 +134,7 @@ impl ServerList {
     }
 }
 
+/// Decodes the declaration of an ACP server. `key` is the name of the server, if the list is a map.
 fn read(key: Option<&str>, json: &Json) -> Option<AcpServer> {
     let text = |name: &str| json.member(name)?.text().map(|text| text.into_owned());
     let name = key.map(str::to_owned).or_else(|| text("name"));
@@ -159,30 +169,31 @@ fn read(key: Option<&str>, json: &Json) -> Option<AcpServer> {
     }
 }
 
-/// How to declare a server that is reached over ACP.
+/// How to rewrite the declaration of an ACP server.
 #[derive(Debug, Clone)]
-pub enum DeclareAs {
-    /// As every generation takes it: http with a URL that says `acp:`.
+pub(crate) enum DeclareAs {
+    /// `type: "http"` with a URL `acp:…`, which every generation accepts.
     Url,
-    /// As the newest has it.
+    /// `type: "acp"` with `serverId`, the newest syntax.
     ServerId,
-    /// To an agent of which it is not known which of the newest it is of.
+    /// `type: "acp"` with both `id` and `serverId`, for an agent whose version is not known.
     BothIds,
-    /// By its name alone.
+    /// `type: "scp"`, with the name alone.
     Scp,
-    /// Not at all: as a server that the agent starts, or finds, at this place. In ACP v2 every
-    /// server says its type.
+    /// As a program or URL at an endpoint, for an agent that does not support MCP over ACP. In ACP
+    /// v2 every server declares its type.
     Bridged { endpoint: Endpoint, v2: bool },
 }
 
 impl ServerEntry {
-    pub fn name(&self) -> Option<String> {
+    /// The name of the server.
+    pub(crate) fn name(&self) -> Option<String> {
         let name = || self.json.member("name")?.text().map(|text| text.into_owned());
         self.key.clone().or_else(name)
     }
 
-    /// Spells the entry in another manner, with this name and id.
-    pub fn rewrite(&mut self, name: &str, id: &str, declare_as: &DeclareAs) {
+    /// Rewrites the declaration, with this name and id.
+    pub(crate) fn rewrite(&mut self, name: &str, id: &str, declare_as: &DeclareAs) {
         let map = self.key.is_some();
         let some = |text: &str| Some(Json::string(text));
         let id_text = || some(&escape_acp_prefix(id));
@@ -262,9 +273,9 @@ mod tests {
         (params, servers)
     }
 
-    /// Every form of the documents, as list and as map.
+    /// Every syntax of the protocol documents, as list and as map.
     #[test]
-    fn declarations_of_every_generation_are_found() {
+    fn declarations_in_every_syntax_are_decoded() {
         for (params, id, syntax) in [
             (r#"{"mcpServers":[{"type":"acp","name":"N","serverId":"U"}]}"#, "U", Syntax::ServerId),
             (r#"{"mcpServers":[{"type":"acp","name":"N","id":"U"}]}"#, "U", Syntax::AcpId),
@@ -305,7 +316,7 @@ mod tests {
 
     /// Checklist 73.
     #[test]
-    fn other_servers_are_no_offers_and_stay_as_they_are_spelt() {
+    fn other_servers_are_not_acp_servers_and_stay_unchanged() {
         let text = r#"{"cwd":"/x","mcpServers":[{"name":"a", "command":"b","args":[],"env":[]},{"type":"http","name":"h","url":"http://x","headers":[]},{"type":"sse","name":"s","url":"https://y","headers":[]},{"type":"acp","name":"N","serverId":"U"}],"z":1.10}"#;
         let (params, mut servers) = servers(text);
         assert_eq!(servers.write(&params).as_str(), text);
@@ -322,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn each_manner_has_its_spelling_as_list_and_as_map() {
+    fn each_declaration_is_written_as_list_and_as_map() {
         let stdio = Endpoint::Stdio {
             program: "/bin/c".into(),
             port: 7,

@@ -1,18 +1,19 @@
-//! The generations of MCP over ACP: how each spells what a consumer and a provider say to each other.
+//! The forms of MCP over ACP: the versions of the protocol between a consumer and a provider.
 //!
-//! The *provider* owns a server: a proxy, or the editor. The *consumer* uses it: the agent, or our
-//! bridge in its place. What a consumer says travels toward the editor until it meets the provider.
+//! The *provider* owns a server: a proxy, or the editor. The *consumer* uses it: the agent, or the
+//! bridge in its place. A message of the consumer travels toward the editor until it reaches the
+//! provider.
 //!
 //! | form | connect | message | disconnect |
 //! |---|---|---|---|
 //! | M0 | – | `_scp/mcp {name, message}` | – |
 //! | M1 | – | `_mcp/client_to_server/{request,notification} {url, message}`, `_mcp/server_to_client/…` | – |
 //! | M2 | `_mcp/connect {acp_url}` → `{connection_id}` | `_mcp/{request,notification} {connectionId, method, params}` | `_mcp/disconnect {connection_id}` |
-//! | M3 | the same, or `{acp_id}` | `_mcp/message {connectionId, method, params}` | the same |
-//! | M3t | `_mcp/connect {connectionId, url}` | as M3 | the same |
-//! | M4 | `mcp/connect {acpUrl}` → `{connectionId}` | `mcp/message {connectionId, method, params}` | `mcp/disconnect {connectionId}` |
-//! | M5 | `mcp/connect {acpId}` | as M4 | the same, a request |
-//! | M6 | `mcp/connect {serverId}` | as M4 | the same, a request |
+//! | M3 | as M2, or `{acp_id}` | `_mcp/message {connectionId, method, params}` | as M2 |
+//! | M3t | `_mcp/connect {connectionId, url}` | as M3 | as M2 |
+//! | M4 | `mcp/connect {acpUrl}` → `{connectionId}` | `mcp/message {connectionId, method, params}` | `mcp/disconnect {connectionId}`, a request |
+//! | M5 | `mcp/connect {acpId}` | as M4 | as M4 |
+//! | M6 | `mcp/connect {serverId}` | as M4 | as M4 |
 //! | M7 | – | `mcp/message {serverId, requestId, method, params}` → `{result}` or `{error}` | – |
 
 use acp_wire::{Call, Id, Json, Outcome};
@@ -23,62 +24,84 @@ mod foreign_mark;
 pub use decode::{decode, find_fault};
 pub(crate) use foreign_mark::{mark_as_foreign, strip_foreign_mark};
 
-/// One generation. M0 to M6 carry MCP as a connection, which begins with `initialize`; M7 carries
-/// single requests of stateless MCP.
+/// One version of MCP over ACP. M0 to M6 carry MCP with connections, which begin with `initialize`.
+/// M7 carries single requests of stateless MCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Form {
+    /// SCP: a whole MCP message in `_scp/mcp`, addressed by the name of the server.
     M0,
+    /// A whole MCP message in `_mcp/client_to_server/…`, addressed by the URL of the server.
     M1,
+    /// Connections, with separate methods for requests and notifications.
     M2,
+    /// Connections, with one method for all messages.
     M3,
+    /// As M3, but the consumer chooses the id of the connection.
     M3t,
+    /// As M3, with methods that have no underscore: `mcp/connect {acpUrl}`.
     M4,
+    /// As M4, but a server has an `acpId`.
     M5,
+    /// As M4, but a server has a `serverId`.
     M6,
+    /// Stateless MCP: each request names its server and itself.
     M7,
 }
 
-/// Whom a message is for.
+/// What a message is addressed to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// A server as such (M0, M1).
+    /// A server (M0, M1), by its id or name.
     Server(String),
+    /// A connection, by its id (M2 to M6).
     Connection(String),
-    /// One operation of a stateless server (M7).
+    /// A request to a stateless server (M7).
     Operation {
+        /// The id of the server.
         server: String,
+        /// The `requestId`.
         request_id: String,
     },
 }
 
-/// What one message of MCP over ACP says.
+/// A decoded message of MCP over ACP.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Frame {
-    /// Open a connection to a server. `chosen`: the consumer itself has named it (M3t).
+    /// Opens a connection to a server.
     Connect {
+        /// The id of the server.
         server: String,
+        /// The id of the connection, if the consumer chooses it (M3t).
         proposed_id: Option<String>,
     },
+    /// Closes a connection.
     Disconnect {
+        /// The id of the connection.
         connection_id: String,
     },
-    /// An MCP message. `id`: what the inner message calls itself (M0, M1).
+    /// Carries an MCP message.
     Mcp {
+        /// What the message is addressed to.
         target: Target,
+        /// The method and params of the MCP message.
         call: Call,
+        /// The id that the inner message has (M0, M1).
         id: Option<Id>,
     },
 }
 
-/// What a message names.
+/// The server or connection that a message names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject<'a> {
+    /// A server, by its id or name.
     Server(&'a str),
+    /// A connection, by its id.
     Connection(&'a str),
 }
 
 impl Frame {
-    pub fn about(&self) -> Subject<'_> {
+    /// The server or connection that the message names.
+    pub fn subject(&self) -> Subject<'_> {
         match self {
             Frame::Connect { server: it, .. }
             | Frame::Mcp { target: Target::Server(it), .. }
@@ -91,39 +114,45 @@ impl Frame {
     }
 }
 
-/// Which direction an MCP message goes. Only M1 has two names for them.
+/// The direction of an MCP message. Only M1 encodes the two directions differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
+    /// From the consumer to the provider.
     ToServer,
+    /// From the provider to the consumer.
     ToClient,
 }
 
-/// Everything a form may need to address a message.
+/// The addressing data of a message. Each form uses a part of it.
 #[derive(Debug, Clone, Copy)]
 pub struct Address<'a> {
-    /// As its provider calls it.
+    /// The id of the server, as its provider knows it.
     pub server: &'a str,
+    /// The id of the connection (M2 to M6).
     pub connection_id: &'a str,
+    /// The `requestId` (M7).
     pub request_id: &'a str,
 }
 
-/// How an MCP request ended.
+/// The answer to an MCP request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
-    /// The server answered, be it with an error.
+    /// The server answered, with a result or an MCP error.
     FromServer(Outcome),
-    /// It could not be asked.
+    /// The request did not reach the server. This is the ACP error.
     NotDelivered(Json),
 }
 
 const ACP: &str = "acp:";
 
-/// Server ids are compared without one leading `acp:`, which some spellings have.
+/// Removes one leading `acp:` from a server id. Some declarations have it, and ids are compared
+/// without it.
 pub fn strip_acp_prefix(id: &str) -> &str {
     id.strip_prefix(ACP).unwrap_or(id)
 }
 
-/// A text that is this id when it is compared.
+/// Adds a second `acp:` to an id that begins with one, so that [`strip_acp_prefix`] returns this
+/// id.
 pub fn escape_acp_prefix(id: &str) -> String {
     match id.starts_with(ACP) {
         true => format!("{ACP}{id}"),
@@ -131,7 +160,7 @@ pub fn escape_acp_prefix(id: &str) -> String {
     }
 }
 
-/// The server that a message names, as it is spelt there.
+/// The server id in a message, exactly as written there.
 pub fn raw_server_id(call: &Call) -> Option<String> {
     texts(
         call.params.as_ref()?,
@@ -139,6 +168,7 @@ pub fn raw_server_id(call: &Call) -> Option<String> {
     )
 }
 
+/// The URL of a server: `acp:` and its id.
 pub fn acp_url(server: &str) -> Json {
     Json::string(&format!("{ACP}{server}"))
 }
@@ -151,23 +181,23 @@ fn texts(params: &Json, keys: &[&str]) -> Option<String> {
     keys.iter().find_map(|key| text(params, key))
 }
 
-/// Could this be a message of MCP over ACP at all?
+/// Whether a method may belong to MCP over ACP.
 pub(crate) fn is_mcp_method(method: &str) -> bool {
     method.starts_with("mcp/") || method.starts_with("_mcp/") || method == "_scp/mcp"
 }
 
-/// The id that a provider gave to a connection, however it spells it.
+/// The connection id in the result of a connect, in any form.
 pub fn connection_id_of(result: &Json) -> Option<String> {
     texts(result, &["connectionId", "connection_id"])
 }
 
 impl Form {
-    /// Does it have connections that are opened with a message?
+    /// Whether this form opens connections with a message of its own.
     pub fn has_connections(self) -> bool {
         !matches!(self, Form::M0 | Form::M1 | Form::M7)
     }
 
-    /// Do two forms spell the messages of an open connection alike?
+    /// Whether two forms encode the messages of an open connection in the same way.
     pub fn shares_messages_with(self, other: Form) -> bool {
         let kind = |form| match form {
             Form::M3t => Form::M3,
@@ -177,8 +207,8 @@ impl Form {
         kind(self) == kind(other)
     }
 
-    /// Opens a connection. Unknown members are ignored everywhere, so one spelling does for all that
-    /// cannot be told apart.
+    /// Encodes the request that opens a connection. Unknown members are ignored everywhere, so one
+    /// encoding serves all forms that cannot be told apart.
     pub fn encode_connect(self, server: &str, proposed_id: &str) -> Call {
         let bare = Json::string(server);
         match self {
@@ -194,8 +224,9 @@ impl Form {
         }
     }
 
-    /// A connect in every spelling, for whoever is on the direction: programs of this form read it even if it
-    /// is not for them, and what they pass on has only the spelling they know.
+    /// Adds the server id to a connect under every key of M2 and M3. A component between the
+    /// consumer and the provider may know only one of the keys, and drops the others when it passes
+    /// the request on.
     pub fn with_all_server_keys(self, call: Call, server: &str) -> Call {
         if !matches!(self, Form::M2 | Form::M3) {
             return call;
@@ -208,7 +239,7 @@ impl Form {
         Call { params, ..call }
     }
 
-    /// The answer to a consumer that has connected in this form.
+    /// Encodes the result of a connect for a consumer of this form.
     pub fn encode_connect_result(self, connection_id: &str) -> Json {
         let id = || Some(Json::string(connection_id));
         match self {
@@ -217,7 +248,7 @@ impl Form {
         }
     }
 
-    /// Closes a connection, and whether that is a request.
+    /// Encodes the message that closes a connection. The boolean says whether it is a request.
     pub fn encode_disconnect(self, connection_id: &str) -> (Call, bool) {
         let id = || Some(Json::string(connection_id));
         match self {
@@ -231,7 +262,8 @@ impl Form {
         }
     }
 
-    /// Carries an MCP message; `id` is that of the request, if it is one.
+    /// Encodes a message that carries an MCP message. `id` is the id of a request, or `None` for a
+    /// notification.
     pub fn encode_message(
         self,
         direction: Direction,
@@ -249,7 +281,7 @@ impl Form {
             ])
         };
         let flat = |method: &str, target: [(&str, Option<Json>); 2]| {
-            // Programs of these forms do not read a message without params.
+            // Programs of these forms cannot read a message without params.
             let must = matches!(self, Form::M2 | Form::M3 | Form::M3t);
             let params = call.params.clone().or_else(|| must.then_some(Json::EMPTY));
             let inner = [("method", Some(call.method.json().clone())), ("params", params)];
@@ -288,17 +320,18 @@ impl Form {
         }
     }
 
-    /// Has the server taken what it was asked?
+    /// Whether the server answered a request with a result.
     pub fn is_success(self, outcome: &Outcome) -> bool {
         matches!(self.decode_answer(outcome.clone()), Answer::FromServer(Outcome::Result(_)))
     }
 
-    /// What the answer to a message in this form says.
+    /// Decodes the answer to a message in this form.
     pub fn decode_answer(self, outcome: Outcome) -> Answer {
         let Outcome::Result(result) = &outcome else {
             let Outcome::Error(error) = outcome else { unreachable!("an outcome is one of two") };
             return match self {
-                // The MCP error is inside; what is outside is not MCP's.
+                // In these forms an MCP error is inside the result. The outer error is an ACP
+                // error.
                 Form::M0 | Form::M1 | Form::M7 => Answer::NotDelivered(error),
                 _ => Answer::FromServer(Outcome::Error(error)),
             };
@@ -315,7 +348,7 @@ impl Form {
         });
         match (said, self) {
             (Some(said), _) => Answer::FromServer(said),
-            // A bare MCP result.
+            // The answer is the MCP result itself.
             (None, Form::M0) => Answer::FromServer(outcome),
             (None, _) => {
                 let why = "the provider's answer holds neither a result nor an error";
@@ -328,7 +361,7 @@ impl Form {
         }
     }
 
-    /// The answer to a message in this form, for whom it is addressed to.
+    /// Encodes the answer to a message in this form.
     pub fn encode_answer(self, address: Address<'_>, id: Option<&Id>, answer: Answer) -> Outcome {
         let said = match answer {
             Answer::NotDelivered(error) => return Outcome::Error(error),
@@ -370,24 +403,24 @@ mod tests {
         }
     }
 
-    /// The examples of the documents.
+    /// The examples of the protocol documents.
     #[test]
-    fn every_form_is_read() {
+    fn messages_of_every_form_are_decoded() {
         let tools = || Call::new("tools/list", None);
-        let say =
+        let mcp =
             |target, id: Option<&str>| Frame::Mcp { target, call: tools(), id: id.map(Id::string) };
         let connection_id = || Target::Connection("V".into());
         let connect = || Frame::Connect { server: "U".into(), proposed_id: None };
-        for (line, form, word) in [
+        for (line, form, frame) in [
             (
                 r#"{"id":1,"method":"_scp/mcp","params":{"name":"U","message":{"jsonrpc":"2.0","id":"m1","method":"tools/list"}}}"#,
                 Form::M0,
-                say(Target::Server("U".into()), Some("m1")),
+                mcp(Target::Server("U".into()), Some("m1")),
             ),
             (
                 r#"{"id":1,"method":"_mcp/client_to_server/request","params":{"url":"acp:U","message":{"jsonrpc":"2.0","id":"m1","method":"tools/list"}}}"#,
                 Form::M1,
-                say(Target::Server("U".into()), Some("m1")),
+                mcp(Target::Server("U".into()), Some("m1")),
             ),
             (
                 r#"{"id":2,"method":"_mcp/connect","params":{"acp_url":"acp:U"}}"#,
@@ -410,22 +443,22 @@ mod tests {
             (
                 r#"{"id":3,"method":"_mcp/request","params":{"connectionId":"V","method":"tools/list"}}"#,
                 Form::M2,
-                say(connection_id(), None),
+                mcp(connection_id(), None),
             ),
             (
                 r#"{"id":3,"method":"_mcp/message","params":{"connectionId":"V","method":"tools/list"}}"#,
                 Form::M3,
-                say(connection_id(), None),
+                mcp(connection_id(), None),
             ),
             (
                 r#"{"id":3,"method":"mcp/message","params":{"connectionId":"V","method":"tools/list"}}"#,
                 Form::M6,
-                say(connection_id(), None),
+                mcp(connection_id(), None),
             ),
             (
                 r#"{"id":9,"method":"mcp/message","params":{"serverId":"U","requestId":"r-1","method":"tools/list"}}"#,
                 Form::M7,
-                say(Target::Operation { server: "U".into(), request_id: "r-1".into() }, None),
+                mcp(Target::Operation { server: "U".into(), request_id: "r-1".into() }, None),
             ),
             (
                 r#"{"method":"_mcp/disconnect","params":{"connection_id":"V"}}"#,
@@ -438,12 +471,12 @@ mod tests {
                 Frame::Disconnect { connection_id: "V".into() },
             ),
         ] {
-            assert_eq!(decode(&call(line)), Some((form, word)), "{line}");
+            assert_eq!(decode(&call(line)), Some((form, frame)), "{line}");
         }
     }
 
     #[test]
-    fn what_is_something_else_is_left_alone() {
+    fn other_messages_and_incomplete_messages_are_not_decoded() {
         for line in [
             r#"{"id":1,"method":"session/new","params":{}}"#,
             r#"{"id":1,"method":"mcp/message"}"#,
@@ -459,7 +492,7 @@ mod tests {
         [Form::M0, Form::M1, Form::M2, Form::M3, Form::M3t, Form::M4, Form::M5, Form::M6, Form::M7];
 
     #[test]
-    fn what_a_form_writes_it_reads() {
+    fn a_form_decodes_what_it_encodes() {
         let inner = Call::new("tools/call", Json::trusted(r#"{"n": 1.10}"#));
         for form in ALL {
             for (direction, id) in [
@@ -477,20 +510,20 @@ mod tests {
             }
             if form.has_connections() {
                 let connect = form.encode_connect("U", "V");
-                let (_, word) = decode(&connect).unwrap();
-                assert_eq!(word, Frame::Connect { server: "U".into(), proposed_id: None });
+                let (_, frame) = decode(&connect).unwrap();
+                assert_eq!(frame, Frame::Connect { server: "U".into(), proposed_id: None });
                 assert_eq!(
                     connection_id_of(&form.encode_connect_result("V")).as_deref(),
                     Some("V")
                 );
-                let (_, word) = decode(&form.encode_disconnect("V").0).unwrap();
-                assert_eq!(word, Frame::Disconnect { connection_id: "V".into() });
+                let (_, frame) = decode(&form.encode_disconnect("V").0).unwrap();
+                assert_eq!(frame, Frame::Disconnect { connection_id: "V".into() });
             }
         }
     }
 
     #[test]
-    fn inner_and_outer_errors_are_kept_apart() {
+    fn mcp_errors_and_acp_errors_are_kept_apart() {
         let result = Outcome::Result(Json::trusted(r#"{"tools":[]}"#));
         let error = Outcome::Error(Json::trusted(r#"{"code":-32000,"message":"no"}"#));
         for form in ALL {
@@ -511,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn an_scp_answer_may_be_bare() {
+    fn an_scp_answer_may_omit_its_envelope() {
         for answer in [
             r#"{"name":"U","message":{"jsonrpc":"2.0","id":"m1","result":{"tools":[]}}}"#,
             r#"{"message":{"jsonrpc":"2.0","id":"m1","result":{"tools":[]}}}"#,

@@ -1,31 +1,32 @@
-//! Ids of requests that are made in the name of a peer. They share the peer's own ids, so they hold a
-//! word that no peer can guess.
+//! Ids of requests that the broker sends on behalf of a peer. They share the id space of the peer,
+//! so each id contains a random secret that no peer can guess.
 
 use acp_wire::Id;
 
+/// Hands out ids and numbers, and recognizes its own ids.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RequestIds {
     secret: String,
     last: u64,
 }
 
-/// What the requests are for.
+/// Why the broker sends a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// An MCP client of the bridge says something, in the agent's name.
+    /// A message of an MCP client, sent on behalf of the agent.
     Client,
-    /// A stateless server wants to know something of its client, in its provider's name.
+    /// A request of a stateless server for its client, sent on behalf of the provider.
     Input,
 }
 
 impl RequestIds {
-    /// `word`: one that no peer can guess.
-    pub fn new(secret: &str) -> RequestIds {
+    /// `secret`: a random word that no peer can guess.
+    pub(crate) fn new(secret: &str) -> RequestIds {
         RequestIds { secret: secret.to_owned(), last: 0 }
     }
 
-    /// A number that was not used before.
-    pub fn next_number(&mut self) -> u64 {
+    /// Returns a number that was not used before.
+    pub(crate) fn next_number(&mut self) -> u64 {
         self.last += 1;
         self.last
     }
@@ -38,11 +39,13 @@ impl RequestIds {
         format!("conductor/{purpose}:{}:", self.secret)
     }
 
-    pub fn id(&self, purpose: Purpose, number: u64) -> Id {
+    /// The id with this number.
+    pub(crate) fn id(&self, purpose: Purpose, number: u64) -> Id {
         Id::string(&format!("{}{number}", self.prefix(purpose)))
     }
 
-    pub fn number(&self, purpose: Purpose, id: &Id) -> Option<u64> {
+    /// The number of an id that [`id`](RequestIds::id) has returned. `None` for the id of a peer.
+    pub(crate) fn number(&self, purpose: Purpose, id: &Id) -> Option<u64> {
         id.text()?.strip_prefix("conductor/")?;
         id.text()?.strip_prefix(&*self.prefix(purpose))?.parse().ok()
     }

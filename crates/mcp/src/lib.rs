@@ -1,49 +1,78 @@
-//! MCP over ACP: a proxy, or the editor, offers an MCP server whose transport is the ACP channel
-//! itself, and whatever agent stands at the end can use it.
+//! MCP over ACP: a component of the chain offers an MCP server whose transport is the ACP channel
+//! itself, and any agent can use that server.
 //!
-//! An [`Broker`] stands between the links of a chain and its router and sees what arrives and what
-//! is delivered. It does two things, at two places:
+//! # Provider, consumer, broker
 //!
-//! - **At each provider's hop** it translates: what a consumer says in its form of MCP over ACP is
-//!   delivered in the provider's form, and back. Everywhere else such messages pass as they are.
-//! - **At the agent's hop** it bridges: for an agent that does not speak MCP over ACP, the
-//!   declaration becomes a server that the agent can start or find, and what MCP clients say there
-//!   travels through the chain as `_mcp/connect`, `_mcp/message` and `_mcp/disconnect`.
+//! The *provider* of a server is the component that declares it: a proxy, or the editor. The
+//! *consumer* is the agent, or the bridge in place of an agent that does not support MCP over ACP.
+//! The consumer's messages travel from the agent toward the editor until they reach the provider.
 //!
-//! # Layout
-//! - [`form`]: the generations of MCP over ACP and their spelling
-//! - [`declaration`]: servers in the requests that set up a session
-//! - [`capability`]: what agents say they can do
-//! - [`stateless`]: between MCP with connections and MCP without
-//! - [`broker`]: the list of its parts, and the way of a message through them
-//!   - Each table belongs to one part, which nothing else touches: `registry` (the servers, and the set-up
-//!     requests that declare them), `connections` (conversations, and the ids of their connections), `questions`
-//!     (requests that are not answered, their limits and retries), `operations` (requests between a stateless
-//!     side and one with connections), `input_requests` (what consumers are asked), `pending_initializes` (`initialize`), `held`
-//!     (what waits for the shell to open a place)
-//!   - The way of a message: `set_up` (requests that set a session up), `consumer` and `provider` (what they
-//!     say), `opening`, `ending`, `words`, `repeat` and `spare` (a conversation and its requests), `input`
-//!     (what a server wants to know before it answers), `right` and `passing` (which component may say what,
-//!     and for which one a message is), `absence` (what becomes of it all when a component dies)
-//!   - Single records: `server`, `connection`, `question`
-//! - [`bridge`]: the agent's hop, in the same way. Its parts are `transport` (what is known of the agent),
-//!   `tickets` (the places where its MCP clients connect), `sessions`, `clients` and `requests` (what was asked
-//!   in the chain for a client); `set_up` declares servers to the agent, `client` is one MCP client
-//! - [`endpoint`]: places where MCP clients can connect; `ids`: ids in the name of others
+//! The [`Broker`] sits between the links of a chain and its router. It sees each message that
+//! arrives from a component and each message that the router delivers to one. It does two things:
 //!
-//! Pure: no clock, no I/O, no randomness. Sockets and secrets are the shell's: the exchange asks for a place
-//! where MCP clients can connect with a step, and the shell reports it with a call.
+//! - **At the provider's seat it translates.** MCP over ACP exists in nine versions, the
+//!   [*forms*](form::Form) M0 to M7 (M3 has a variant). The provider and the consumer may use
+//!   different ones. The broker delivers the consumer's messages in the provider's form, and the
+//!   provider's messages in the consumer's form. Components between the two pass the messages on
+//!   unchanged.
+//! - **At the agent's seat it bridges.** An agent that does not support MCP over ACP gets an
+//!   [endpoint](Endpoint) instead: a program to start, or a URL. The agent's MCP client connects
+//!   there, and the bridge turns its messages into requests of MCP over ACP that the agent could
+//!   have sent.
+//!
+//! # Life of a server
+//!
+//! 1. A provider declares a server in a request that sets up a session, such as `session/new`. The
+//!    broker registers the server and gives it an id and a name that no other server has.
+//! 2. The request reaches the agent. The broker declares the server in a syntax that the agent
+//!    understands. For a bridged server it first asks for an endpoint with [`Step::OpenEndpoint`],
+//!    and holds the request until [`Broker::endpoint_opened`] reports the address.
+//! 3. The consumer connects and sends MCP requests. The broker opens a connection to the provider
+//!    and forwards them. It retries requests that are safe to repeat, and reports a timeout if the
+//!    provider does not answer.
+//! 4. If the provider crashes and is restarted, it declares its servers again, under new ids. The
+//!    broker opens its connections again and repeats each consumer's `initialize`. The consumer
+//!    sees the same ids as before.
+//! 5. When no session uses the server any more, the broker closes its connections and removes it.
+//!
+//! # Modules, in reading order
+//!
+//! - [`form`]: the forms, and how each one encodes its messages
+//! - `declaration`: the servers in a request that sets up a session
+//! - `capability`: what an agent declares about MCP in its answer to `initialize`
+//! - `stateless`: conversion between MCP with connections and stateless MCP
+//! - `broker`: the parts of the broker, and the path of a message through them
+//!   - Tables, each owned by one module: `registry` (servers, and the set-up requests that declare
+//!     them), `connections`, `pending_requests` (requests that are not answered, with their timeouts
+//!     and retries), `operations` (requests between a stateless side and a side with connections),
+//!     `input_requests` (requests that servers send to consumers), `pending_initializes`,
+//!     `held_deliveries` (messages that wait for an endpoint)
+//!   - The path of a message: `set_up`, `consumer`, `provider`, `opening`, `closing`,
+//!     `message_names`, `retry`, `initialize_retry`, `input_rounds`, `permissions`, `foreign_ids`,
+//!     `component_events`
+//!   - Records: `server`, `connection`, `pending_request`
+//! - `bridge`: the agent's seat. Its tables are `agent_profile`, `tickets`, `sessions`, `clients` and
+//!   `requests`; `set_up` declares servers to the agent, and `client` serves one MCP client.
+//! - `endpoint`: the types that the shell and the bridge share; `ids`: ids of requests that the
+//!   broker sends on behalf of a peer; `deadlines`: a table of deadlines
+//!
+//! The crate is pure: no clock, no I/O, no randomness. The caller passes in the time and performs
+//! the [`Step`]s that the broker returns.
 
-pub mod bridge;
-pub mod broker;
-pub mod capability;
+#![forbid(unsafe_code)]
+#![warn(missing_docs, unreachable_pub)]
+
+mod bridge;
+mod broker;
+mod capability;
 mod deadlines;
-pub mod declaration;
-pub mod endpoint;
+mod declaration;
+mod endpoint;
 pub mod form;
 mod ids;
-pub mod stateless;
+mod stateless;
 
 pub use bridge::BridgePolicy;
 pub use broker::{Broker, Context, Hop, Step};
+pub use declaration::may_carry_servers;
 pub use endpoint::{ClientId, Endpoint, Ticket, Transport};

@@ -1,19 +1,20 @@
-//! Between the two ages of MCP: connections that begin with `initialize`, and single requests that
-//! say everything themselves (version 2026-07-28, which is what the form M7 carries).
+//! Conversion between the two kinds of MCP: connections that begin with `initialize`, and
+//! *stateless* MCP (version 2026-07-28), whose requests are self-contained. Form M7 carries
+//! stateless MCP.
 
 use acp_wire::message::error_object;
 use acp_wire::{Call, Json, Outcome, code};
 
-pub const INITIALIZE: &str = "initialize";
-pub const INITIALIZED: &str = "notifications/initialized";
-pub const CANCELLED: &str = "notifications/cancelled";
-pub const PROGRESS: &str = "notifications/progress";
-pub const DISCOVER: &str = "server/discover";
-pub const PING: &str = "ping";
+pub(crate) const INITIALIZE: &str = "initialize";
+pub(crate) const INITIALIZED: &str = "notifications/initialized";
+pub(crate) const CANCELLED: &str = "notifications/cancelled";
+pub(crate) const PROGRESS: &str = "notifications/progress";
+pub(crate) const DISCOVER: &str = "server/discover";
+pub(crate) const PING: &str = "ping";
 
-/// The version that M7 carries.
+/// The MCP version that M7 carries.
 const STATELESS_VERSION: &str = "2026-07-28";
-/// The last version with connections.
+/// The last MCP version with connections.
 const LAST_CONNECTION_VERSION: &str = "2025-11-25";
 
 const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -28,20 +29,22 @@ fn params_of(call: &Call) -> Json {
     call.params.clone().filter(Json::is_object).unwrap_or(Json::EMPTY)
 }
 
-/// What a client said of itself in its `initialize`.
+/// What a client declares about itself in its `initialize`.
 #[derive(Debug, Clone)]
-pub struct ClientInfo {
+pub(crate) struct ClientInfo {
     version: Option<Json>,
     capabilities: Json,
     info: Option<Json>,
 }
 
 impl ClientInfo {
-    pub fn unknown() -> ClientInfo {
+    /// A client that has not sent `initialize`.
+    pub(crate) fn unknown() -> ClientInfo {
         ClientInfo { version: None, capabilities: Json::EMPTY, info: None }
     }
 
-    pub fn of(initialize: &Call) -> ClientInfo {
+    /// Reads the params of `initialize`.
+    pub(crate) fn of(initialize: &Call) -> ClientInfo {
         let params = params_of(initialize);
         ClientInfo {
             version: params.member("protocolVersion").map(|json| json.detached()),
@@ -53,7 +56,7 @@ impl ClientInfo {
         }
     }
 
-    /// Would it answer this request of a server?
+    /// Whether the client supports this request of a server.
     fn supports(&self, method: &str) -> bool {
         let capability = match method {
             "sampling/createMessage" => "sampling",
@@ -65,13 +68,13 @@ impl ClientInfo {
     }
 }
 
-/// Does a request say all that a server without connections has to know?
-pub fn is_stateless_request(call: &Call) -> bool {
+/// Whether a request is self-contained, as stateless MCP requires.
+pub(crate) fn is_stateless_request(call: &Call) -> bool {
     call.params.as_ref().is_some_and(|params| params.at(&["_meta", META_VERSION]).is_some())
 }
 
-/// A request of a connection as one that stands for itself.
-pub fn to_stateless_request(call: &Call, client: &ClientInfo) -> Call {
+/// Makes a request of a connection self-contained: adds the version, and what the client declared.
+pub(crate) fn to_stateless_request(call: &Call, client: &ClientInfo) -> Call {
     let mut params = params_of(call);
     if params.at(&["_meta", META_VERSION]).is_none() {
         params = params.with_at(&["_meta", META_VERSION], Some(&Json::string(STATELESS_VERSION)));
@@ -86,8 +89,8 @@ pub fn to_stateless_request(call: &Call, client: &ClientInfo) -> Call {
     Call { params: Some(params), ..call.clone() }
 }
 
-/// A request that stands for itself as one of a connection.
-pub fn to_connection_request(call: &Call) -> Call {
+/// Removes from a stateless request what a connection has declared in `initialize`.
+pub(crate) fn to_connection_request(call: &Call) -> Call {
     let Some(mut params) = call.params.clone().filter(Json::is_object) else { return call.clone() };
     for key in [META_VERSION, META_CAPABILITIES, META_INFO] {
         params = params.with_at(&["_meta", key], None);
@@ -98,8 +101,8 @@ pub fn to_connection_request(call: &Call) -> Call {
     Call { params: Some(params), ..call.clone() }
 }
 
-/// The outcome of a connection's request, for a consumer of stateless MCP.
-pub fn with_result_type(outcome: Outcome) -> Outcome {
+/// Adds the `resultType` that a stateless consumer expects.
+pub(crate) fn with_result_type(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Result(result) if result.is_object() && result.member("resultType").is_none() => {
             Outcome::Result(result.with_at(&["resultType"], Some(&complete())))
@@ -108,20 +111,23 @@ pub fn with_result_type(outcome: Outcome) -> Outcome {
     }
 }
 
-/// What came of a stateless request.
+/// The outcome of a stateless request, for the consumer of a connection.
 #[derive(Debug, Clone, PartialEq)]
-pub enum StatelessOutcome {
+pub(crate) enum StatelessOutcome {
+    /// The request is answered.
     Done(Outcome),
-    /// The server wants to know something of the client first: a name for each question, and what to
-    /// repeat to it.
+    /// The server sends requests to the client first, and needs their answers.
     InputRequired {
+        /// Each request, with its name.
         requests: Vec<(String, Call)>,
+        /// The state that the client has to send back.
         state: Option<Json>,
     },
 }
 
-/// Reads the outcome of a stateless request for the consumer of a connection.
-pub fn read_outcome(outcome: Outcome, client: &ClientInfo) -> StatelessOutcome {
+/// Decodes the outcome of a stateless request. A request that the client does not support is an
+/// error.
+pub(crate) fn read_outcome(outcome: Outcome, client: &ClientInfo) -> StatelessOutcome {
     let Outcome::Result(result) = &outcome else { return StatelessOutcome::Done(outcome) };
     let kind = result.member("resultType");
     match kind.as_ref().and_then(Json::text).as_deref() {
@@ -141,7 +147,7 @@ pub fn read_outcome(outcome: Outcome, client: &ClientInfo) -> StatelessOutcome {
             match refused {
                 Some((_, request)) => {
                     let why = format!(
-                        "the server needs '{}' of its client, which does not offer it",
+                        "the MCP server needs '{}' from its client, which does not support it",
                         request.method.name()
                     );
                     StatelessOutcome::Done(Outcome::error(code::INTERNAL_ERROR, &why))
@@ -159,8 +165,12 @@ pub fn read_outcome(outcome: Outcome, client: &ClientInfo) -> StatelessOutcome {
     }
 }
 
-/// The same request again, with what the server wanted to know.
-pub fn with_input_responses(call: &Call, answers: &[(String, Json)], state: Option<&Json>) -> Call {
+/// Repeats a request with the answers that the server asked for.
+pub(crate) fn with_input_responses(
+    call: &Call,
+    answers: &[(String, Json)],
+    state: Option<&Json>,
+) -> Call {
     let answers =
         Json::object(answers.iter().map(|(name, answer)| (name.as_str(), Some(answer.clone()))));
     let params = params_of(call)
@@ -169,9 +179,13 @@ pub fn with_input_responses(call: &Call, answers: &[(String, Json)], state: Opti
     Call { params: Some(params), ..call.clone() }
 }
 
-/// What a stateless server would answer to `initialize`, made from what it answers to
-/// `server/discover`. Without that, it is taken to have tools.
-pub fn initialize_result(discovered: Option<&Json>, client: &ClientInfo, name: &str) -> Json {
+/// The answer of a stateless server to `initialize`, made from its answer to `server/discover`. If
+/// that is not known, the server is assumed to have tools.
+pub(crate) fn initialize_result(
+    discovered: Option<&Json>,
+    client: &ClientInfo,
+    name: &str,
+) -> Json {
     let tools = || Json::object([("tools", Some(Json::EMPTY))]);
     let of = |key: &str| discovered.and_then(|result| result.member(key));
     let info = of("serverInfo")
@@ -189,8 +203,9 @@ pub fn initialize_result(discovered: Option<&Json>, client: &ClientInfo, name: &
     ])
 }
 
-/// What a connection's server would answer to `server/discover`, made from its `initialize`.
-pub fn discover_result(initialized: &Json) -> Json {
+/// The answer of a server with connections to `server/discover`, made from its answer to
+/// `initialize`.
+pub(crate) fn discover_result(initialized: &Json) -> Json {
     let versions = Json::array([&Json::string(STATELESS_VERSION)]);
     let of = |key: &str| initialized.member(key);
     Json::object([
@@ -204,9 +219,9 @@ pub fn discover_result(initialized: &Json) -> Json {
     ])
 }
 
-/// Our own `initialize` to the server of a connection, on behalf of a stateless consumer that has
-/// said this first.
-pub fn initialize_request(first: Option<&Call>) -> Call {
+/// An `initialize` for a server with connections, on behalf of a stateless consumer. `first` is the
+/// first request of that consumer.
+pub(crate) fn initialize_request(first: Option<&Call>) -> Call {
     let of = |key: &str| first?.params.as_ref()?.at(&["_meta", key]);
     let ours = || {
         let version = Json::string(env!("CARGO_PKG_VERSION"));
@@ -220,31 +235,32 @@ pub fn initialize_request(first: Option<&Call>) -> Call {
     Call::new(INITIALIZE, params)
 }
 
-/// Says in our own `server/discover` that a connection would do better. A conductor inside ours that
-/// stands in for a server with connections then refuses: requests that the server has for its client
-/// would be lost otherwise.
+/// Marks a `server/discover` of a conductor that prefers a connection. An inner conductor that
+/// represents a server with connections then refuses, because requests of that server for its
+/// client would be lost otherwise.
 const PREFERS_CONNECTION: &str = "conductor/connects";
 
-/// Our own `server/discover`, of a consumer that has connections (`connects`) or has given them up.
-pub fn discover_request(prefers_connection: bool) -> Call {
+/// A `server/discover` request of our own. `prefers_connection` is true if the consumer has
+/// connections.
+pub(crate) fn discover_request(prefers_connection: bool) -> Call {
     let call = to_stateless_request(&Call::new(DISCOVER, None), &ClientInfo::unknown());
     let marked = |it: Json| it.with_at(&["_meta", PREFERS_CONNECTION], Some(&Json::TRUE));
     Call { params: call.params.map(|it| if prefers_connection { marked(it) } else { it }), ..call }
 }
 
-/// Whether this is the `server/discover` of a conductor that would rather have a connection.
-pub fn prefers_connection(call: &Call) -> bool {
+/// Whether this is the `server/discover` of a conductor that prefers a connection.
+pub(crate) fn prefers_connection(call: &Call) -> bool {
     let params = call.params.as_ref();
     call.is(DISCOVER) && params.is_some_and(|it| it.at(&["_meta", PREFERS_CONNECTION]).is_some())
 }
 
-/// The token under which the progress of a request is told.
-pub fn progress_token(call: &Call) -> Option<Json> {
+/// The token that identifies progress notifications about a request.
+pub(crate) fn progress_token(call: &Call) -> Option<Json> {
     call.params.as_ref()?.at(&["_meta", "progressToken"]).map(|token| token.detached())
 }
 
-/// What a server without connections cannot be asked, and one with them does not know.
-pub fn method_not_found(method: &str) -> Json {
+/// The error for a method that the server does not have.
+pub(crate) fn method_not_found(method: &str) -> Json {
     let why = format!("method not found: {method}");
     error_object(code::METHOD_NOT_FOUND, &why, None)
 }
@@ -252,7 +268,7 @@ pub fn method_not_found(method: &str) -> Json {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn our_own_discovery_says_that_a_connection_would_do_better() {
+    fn a_discover_request_can_say_that_it_prefers_a_connection() {
         assert!(super::prefers_connection(&super::discover_request(true)));
         assert!(!super::prefers_connection(&super::discover_request(false)));
         let other = super::Call { method: "tools/list".into(), ..super::discover_request(true) };
@@ -267,14 +283,14 @@ mod tests {
 
     /// Checklist 82.
     #[test]
-    fn a_request_says_what_the_connection_had_said() {
-        let hello = Call::new(
+    fn a_stateless_request_contains_what_the_client_declared() {
+        let initialize = Call::new(
             INITIALIZE,
             json(
                 r#"{"protocolVersion":"2025-06-18","capabilities":{"roots":{}},"clientInfo":{"name":"c"}}"#,
             ),
         );
-        let client = ClientInfo::of(&hello);
+        let client = ClientInfo::of(&initialize);
         let call = Call::new(
             "tools/call",
             json(r#"{"name":"x","arguments":{"n":1.10},"_meta":{"progressToken":7}}"#),
@@ -288,7 +304,7 @@ mod tests {
         assert_eq!(
             to_stateless_request(&alone, &ClientInfo::unknown()),
             alone,
-            "said once is enough"
+            "a stateless request stays unchanged"
         );
         let bare = Call::new("tools/list", None);
         assert_eq!(
@@ -298,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_asks_back_is_understood() {
+    fn input_requests_of_a_server_are_decoded_and_answered() {
         let outcome = Outcome::Result(json(
             r#"{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"},"b":{"method":"sampling/createMessage","params":{"x":1}}},"requestState":"s"}"#,
         ));
@@ -328,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_of_a_result_is_added_and_taken_away() {
+    fn the_result_type_is_added_and_removed() {
         let plain = Outcome::Result(json(r#"{"content":[]}"#));
         let typed = with_result_type(plain.clone());
         assert_eq!(typed, Outcome::Result(json(r#"{"content":[],"resultType":"complete"}"#)));
@@ -336,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn discovery_and_initialization_are_made_of_each_other() {
+    fn the_results_of_discover_and_initialize_are_made_from_each_other() {
         let found = json(
             r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"prompts":{}},"serverInfo":{"name":"s","version":"1"},"instructions":"i"}"#,
         );

@@ -503,7 +503,7 @@ impl World {
                 let name = own.text().map(|it| it.into_owned()).unwrap_or_default();
                 let sitter = &mut self.sitters[index];
                 sitter.passed.insert(name, id);
-                let sets_up = toward == Side::Agent && mcp::declaration::may_carry_servers(&call);
+                let sets_up = toward == Side::Agent && mcp::may_carry_servers(&call);
                 if let Some(params) = call.params.as_mut().filter(|_| sets_up) {
                     *params = with_servers(params, sitter.declares);
                 }

@@ -1,5 +1,5 @@
-//! Which kind of place an agent is given that does not speak MCP over ACP: what it says, what is known of it,
-//! and what it has turned out to do.
+//! What is known about an agent, and which transport its MCP clients use: what the agent declares,
+//! what is known about the product, and what has worked so far.
 
 use acp_wire::{Outcome, code};
 
@@ -7,69 +7,74 @@ use super::BridgePolicy;
 use crate::capability::{AgentCapabilities, NativeSupport};
 use crate::endpoint::Transport;
 
-/// Agents that do not do what they say, and what works with them.
+/// Agents that do not behave as they declare, and the transport that works with them.
 const KNOWN_AGENTS: [(&str, Transport); 2] =
     [("openhands", Transport::Stdio), ("copilot", Transport::Http)];
 
+/// What is known about the agent.
 #[derive(Debug)]
 pub(super) struct AgentProfile {
     policy: BridgePolicy,
-    /// How the agent is called in a sentence, and by which names it may be known.
+    /// The name of the agent in messages to users.
     agent: String,
+    /// The command that starts the agent, in lower case.
     command: String,
     capabilities: Option<AgentCapabilities>,
-    /// The kind that turned out to work, or is to be tried, in place of the first choice.
+    /// The transport to use instead of the first choice, because that did not work.
     fallback: Option<Transport>,
-    /// The kind over which the agent has called: whatever it does later, it can.
+    /// The transport over which the agent has connected before.
     working: Option<Transport>,
 }
 
 impl AgentProfile {
-    pub fn new(policy: BridgePolicy, agent: String, command: &str) -> AgentProfile {
+    pub(super) fn new(policy: BridgePolicy, agent: String, command: &str) -> AgentProfile {
         let command = command.to_lowercase();
         AgentProfile { policy, agent, command, capabilities: None, fallback: None, working: None }
     }
 
-    /// How the agent is called in a sentence.
-    pub fn name(&self) -> &str {
+    /// The name of the agent in messages to users.
+    pub(super) fn name(&self) -> &str {
         &self.agent
     }
 
-    /// The agent has said what it can do.
-    pub fn set_capabilities(&mut self, capabilities: AgentCapabilities) {
+    /// Records the capabilities of the agent.
+    pub(super) fn set_capabilities(&mut self, capabilities: AgentCapabilities) {
         self.capabilities = Some(capabilities);
     }
 
-    /// How the agent speaks MCP over ACP itself, if it does.
-    pub fn native(&self) -> Option<NativeSupport> {
+    /// How the agent supports MCP over ACP, if it does.
+    pub(super) fn native(&self) -> Option<NativeSupport> {
         self.capabilities.as_ref()?.native
     }
 
-    pub fn takes_scp(&self) -> bool {
+    /// Whether the agent accepts SCP servers.
+    pub(super) fn takes_scp(&self) -> bool {
         self.capabilities.as_ref().is_some_and(|it| it.scp)
     }
 
-    pub fn is_v2(&self) -> bool {
+    /// Whether the agent uses ACP v2.
+    pub(super) fn is_v2(&self) -> bool {
         self.capabilities.as_ref().is_some_and(|it| it.v2)
     }
 
-    /// Whether another kind is tried if one does not work.
-    pub fn may_change(&self) -> bool {
+    /// Whether another transport may be tried if one does not work.
+    pub(super) fn may_change(&self) -> bool {
         self.policy == BridgePolicy::Auto
     }
 
-    /// A set-up request that was tried with another kind went well.
-    pub fn set_fallback(&mut self, transport: Option<Transport>) {
+    /// Records that a set-up request has succeeded with another transport.
+    pub(super) fn set_fallback(&mut self, transport: Option<Transport>) {
         self.fallback = transport;
     }
 
-    /// The agent has called over this kind.
-    pub fn set_working(&mut self, transport: Transport) {
+    /// Records that the agent has connected over this transport.
+    pub(super) fn set_working(&mut self, transport: Transport) {
         self.working = Some(transport);
     }
 
-    /// The agent has not called in a session with this kind. Gives the kind that is tried in the next one.
-    pub fn on_never_connected(&mut self, transport: Transport) -> Option<Transport> {
+    /// The agent has not connected in a session with this transport. Returns the transport to try
+    /// in the next session.
+    pub(super) fn on_never_connected(&mut self, transport: Transport) -> Option<Transport> {
         if self.working == Some(transport) || self.fallback.is_some() {
             return None;
         }
@@ -77,8 +82,8 @@ impl AgentProfile {
         self.fallback
     }
 
-    /// The kind of declaration that this agent is given.
-    pub fn choose(&self) -> Result<Transport, Outcome> {
+    /// The transport for the MCP clients of this agent.
+    pub(super) fn choose(&self) -> Result<Transport, Outcome> {
         let transport = match self.policy {
             BridgePolicy::Only(transport) => return Ok(transport),
             BridgePolicy::Auto => self.known_transport().or(self.fallback),
@@ -93,8 +98,8 @@ impl AgentProfile {
             None if stdio => Ok(Transport::Stdio),
             None => {
                 let why = format!(
-                    "{} takes MCP servers neither over ACP nor over HTTP nor over stdio; leave them \
-                     out, or force one with --mcp-bridge",
+                    "{} accepts MCP servers neither over ACP nor over HTTP nor over stdio; remove \
+                     them, or force a transport with --mcp-bridge",
                     self.agent
                 );
                 Err(Outcome::error(code::INVALID_PARAMS, &why))
@@ -102,6 +107,7 @@ impl AgentProfile {
         }
     }
 
+    /// The transport of a known agent.
     fn known_transport(&self) -> Option<Transport> {
         let says = self.capabilities.as_ref().map_or("", |capabilities| &capabilities.name);
         let known = KNOWN_AGENTS
@@ -110,10 +116,11 @@ impl AgentProfile {
         known.map(|(_, transport)| *transport)
     }
 
-    /// Another way to declare servers to an agent that could not do with the first.
-    pub fn alternative(&self, transport: Transport) -> Option<Transport> {
+    /// The transport to try after one has failed. `None` if the policy, or what is known about the
+    /// agent, excludes another one.
+    pub(super) fn alternative(&self, transport: Transport) -> Option<Transport> {
         let other = transport.other();
-        // Only what the agent has offered; every agent of v1 has stdio.
+        // Only a transport that the agent declares. Every v1 agent supports stdio.
         let offered = self.capabilities.as_ref().is_some_and(|it| match other {
             Transport::Http => it.http,
             Transport::Stdio => it.stdio,

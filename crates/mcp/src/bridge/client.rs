@@ -1,4 +1,4 @@
-//! One MCP client that has called: its connection to the server, and what is open on both sides.
+//! One connected MCP client: its connection to the server, and its open requests.
 
 use acp_wire::message::error_object;
 use acp_wire::{Call, Id, Json, Malformed, Message, Outcome, code};
@@ -12,65 +12,69 @@ use crate::endpoint::{ClientId, Ticket, Transport};
 use crate::form::{Address, Direction, connection_id_of};
 use crate::stateless::{self, CANCELLED, DISCOVER, INITIALIZE, INITIALIZED};
 
-/// A client waits this long for the answer to its first words; then we answer ourselves. The provider
-/// may be busy with the very request that set up the session, and the agent may answer that only once
-/// all its servers have said hello.
+/// How long a client waits for the answer to its handshake, in milliseconds. After that the bridge
+/// answers in place of the server. The provider may be busy with the very request that set up the
+/// session, and the agent may answer that request only after the handshakes with all its servers.
 const HANDSHAKE_TIMEOUT: u64 = 2_000;
 
-/// How long `notifications/initialized` is held back, in milliseconds, to go together with what the
-/// client says next. There are servers (`sparkle-mcp` 0.7) that lose what comes right after it, unless
-/// it comes with it.
+/// How long `notifications/initialized` is delayed, in milliseconds, to be sent together with the
+/// next message of the client. Some servers (`sparkle-mcp` 0.7) lose a message that arrives shortly
+/// after it, unless both arrive together.
 const INITIALIZED_DELAY: u64 = 200;
 
-/// How many requests of this sort a client may have open.
+/// The most handshake requests that a client may have open.
 const MAX_HANDSHAKES: usize = 64;
 
+/// A connected MCP client.
 #[derive(Debug)]
-pub struct Client {
+pub(super) struct Client {
     pub ticket: Ticket,
     pub(super) server: String,
     pub(super) name: String,
     transport: Transport,
     pub(super) state: ClientState,
     handshakes: Vec<HandshakeRequest>,
-    /// An `initialize` of it was answered by us, in the server's place.
+    /// The bridge has answered an `initialize` in place of the server.
     answered_for_server: bool,
-    /// What is held back, and until when.
+    /// A `notifications/initialized` that is delayed, and until when.
     delayed_initialized: Option<(Call, Time)>,
-    /// What it says after an answer of ours, until the server has given its own: no server expects
-    /// anything before that.
+    /// Messages that the client has sent after the bridge answered its `initialize`. They wait for
+    /// the answer of the server, because no server expects messages before that.
     pub(super) deferred: Vec<(Option<Id>, Call)>,
-    /// How many bytes wait for the connection, or for the server's `initialize`.
+    /// How many bytes are queued until the connection is open, or until the server has answered
+    /// `initialize`.
     pub(super) queued_bytes: usize,
-    /// Requests that have a limit.
+    /// Requests that have a timeout.
     pub(super) timeouts: Timeouts,
-    /// It has said `notifications/initialized`, which was lost with a connection that failed.
+    /// The client has sent `notifications/initialized`, which was lost with a failed connection.
     lost_initialized: bool,
-    /// Questions of the server that this client has yet to answer, by the id they have in the chain.
+    /// Requests of the server that the client has to answer, by the id they have in the chain.
     pub(super) server_requests: Vec<Id>,
 }
 
+/// The state of a client's connection to its server.
 #[derive(Debug)]
 pub(super) enum ClientState {
-    /// It has said nothing yet, or could not be connected.
+    /// The client has sent nothing yet, or its connect has failed.
     Idle,
-    /// What it says waits for the connection.
+    /// The connect is not answered yet. Messages are queued.
     Connecting(Vec<(Option<Id>, Call)>),
+    /// The connection is open. This is its id.
     Connected(String),
 }
 
-/// The `initialize` of a client, or the `server/discover` before it, until it is answered.
+/// An `initialize` of a client, or the `server/discover` before it, until the server has answered.
 #[derive(Debug)]
 struct HandshakeRequest {
     id: Id,
     call: Call,
     deadline: Time,
-    /// We have answered it ourselves.
+    /// The bridge has answered in place of the server.
     answered: bool,
     resend: ResendState,
 }
 
-/// Has somebody been lost with it on the way?
+/// Whether a handshake request has to be sent again, because it was lost in a crash.
 #[derive(Debug, PartialEq)]
 enum ResendState {
     NotNeeded,
@@ -81,7 +85,7 @@ enum ResendState {
 }
 
 impl HandshakeRequest {
-    /// It has failed. Is it to be said again?
+    /// The request has failed. Returns whether it has to be sent again.
     fn needs_resend(&mut self) -> bool {
         let first =
             self.answered && self.call.is(INITIALIZE) && self.resend == ResendState::NotNeeded;
@@ -93,7 +97,8 @@ impl HandshakeRequest {
 }
 
 impl Client {
-    pub fn deadline(&self) -> Option<Time> {
+    /// When the client needs a call of [`Bridge::tick`].
+    pub(super) fn deadline(&self) -> Option<Time> {
         let handshakes = self
             .handshakes
             .iter()
@@ -106,12 +111,12 @@ impl Client {
         handshakes.chain(resend).chain(delayed_initialized).chain(self.timeouts.first()).min()
     }
 
-    /// A request of it is answered, or the answer is not wanted any more.
+    /// A request is answered, or its answer is not needed any more.
     fn answered(&mut self, id: &Id) {
         self.timeouts.remove(id);
     }
 
-    /// Has this to wait until the server has answered `initialize` itself?
+    /// Whether a message has to wait until the server has answered `initialize`.
     fn must_be_deferred(&self, id: Option<&Id>) -> bool {
         let ours =
             |handshake: &&HandshakeRequest| handshake.answered && handshake.call.is(INITIALIZE);
@@ -120,15 +125,15 @@ impl Client {
 }
 
 impl Bridge {
-    /// Somebody has called with a ticket.
-    pub fn on_client_connected(
+    /// An MCP client has connected with a ticket.
+    pub(crate) fn on_client_connected(
         &mut self,
         ticket: Ticket,
         client_id: ClientId,
         cx: &mut Context<'_>,
     ) {
         let Some(record) = self.tickets.mark_connected(ticket) else {
-            // It was revoked in the meantime.
+            // The ticket was revoked in the meantime.
             return cx.out.push(Step::DisconnectClient(client_id));
         };
         self.agent.set_working(record.transport);
@@ -150,8 +155,8 @@ impl Bridge {
         self.clients.insert(client_id, client);
     }
 
-    /// A client has said a line.
-    pub fn on_client_message(
+    /// An MCP client has sent a line.
+    pub(crate) fn on_client_message(
         &mut self,
         client_id: ClientId,
         line: &bytes::Bytes,
@@ -214,7 +219,7 @@ impl Bridge {
         }
     }
 
-    /// Passes on what a client says, connecting it first if need be.
+    /// Forwards a message of a client, and connects the client first if necessary.
     fn forward(&mut self, client_id: ClientId, id: Option<Id>, call: Call, cx: &mut Context<'_>) {
         self.send_delayed(client_id, cx);
         let Some(client) = self.clients.get_mut(client_id) else { return };
@@ -227,7 +232,7 @@ impl Bridge {
         match &mut client.state {
             ClientState::Idle => {
                 let connect = BRIDGE_FORM.encode_connect(&client.server, "");
-                // What could not be said before comes first.
+                // Messages that could not be sent before come first.
                 let unsaid = client.handshakes.iter().filter(|handshake| handshake.answered);
                 let unsaid =
                     unsaid.map(|handshake| (Some(handshake.id.clone()), handshake.call.clone()));
@@ -247,7 +252,7 @@ impl Bridge {
         }
     }
 
-    /// Says what was held back to go together with the next message.
+    /// Sends the delayed `notifications/initialized`.
     fn send_delayed(&mut self, client_id: ClientId, cx: &mut Context<'_>) {
         let delayed_initialized =
             self.clients.get_mut(client_id).and_then(|client| client.delayed_initialized.take());
@@ -256,7 +261,8 @@ impl Bridge {
         }
     }
 
-    /// Says what had to wait for the server's answer, unless it still has to.
+    /// Sends the messages that waited for the server's answer, as far as they need not wait any
+    /// longer.
     fn send_deferred(&mut self, client_id: ClientId, cx: &mut Context<'_>) {
         let Some(client) = self.clients.get_mut(client_id) else { return };
         let deferred = std::mem::take(&mut client.deferred);
@@ -266,6 +272,7 @@ impl Bridge {
         }
     }
 
+    /// Sends a message of a client on its connection.
     fn send_on_connection(
         &mut self,
         client_id: ClientId,
@@ -282,11 +289,12 @@ impl Bridge {
                 call,
                 cx,
             ),
-            None => self.arrive(Message::Notification(call), cx),
+            None => self.inject(Message::Notification(call), cx),
         }
     }
 
-    /// The clients whose first words have failed after we had answered them, and their connections.
+    /// The clients whose handshake was lost after the bridge had answered it, and their
+    /// connections.
     pub(crate) fn handshakes_to_resend(&self) -> Vec<(ClientId, String)> {
         let resend = |client: &Client| {
             client.handshakes.iter().any(|handshake| handshake.resend == ResendState::Pending)
@@ -299,7 +307,7 @@ impl Bridge {
         connected.collect()
     }
 
-    /// Says them again, unless the server has heard them.
+    /// Sends a lost handshake again, unless the server has received it.
     pub(crate) fn resend_handshake(
         &mut self,
         client_id: ClientId,
@@ -320,7 +328,7 @@ impl Bridge {
         self.forward(client_id, Some(id), call, cx);
     }
 
-    /// The answer to one of our questions in the chain.
+    /// Handles the answer to a request of the bridge.
     pub(crate) fn on_answer(&mut self, number: u64, outcome: Outcome, cx: &mut Context<'_>) {
         match self.requests.take(number) {
             Some(BridgeRequest::Connect(client_id)) => self.on_connected(client_id, outcome, cx),
@@ -328,8 +336,8 @@ impl Bridge {
                 let Some(client) = self.clients.get_mut(client_id) else { return };
                 client.answered(&id);
                 let handshake = client.handshakes.iter().position(|handshake| handshake.id == id);
-                // The client has its answer and will not say it again; the server may not have heard
-                // it. Whether that is so is known once it is known who was lost.
+                // The client has its answer and does not send the request again. Whether the server
+                // has received it is known only when it is known which component has crashed.
                 if let (Some(index), Outcome::Error(_)) = (handshake, &outcome)
                     && client.handshakes[index].needs_resend()
                 {
@@ -346,9 +354,9 @@ impl Bridge {
                     }),
                 }
             }
-            // Whoever cancels does not want the answer.
+            // A client that cancels a request does not expect an answer.
             Some(BridgeRequest::Call { client_id, id, status: AnswerStatus::Cancelled }) => {
-                // Over HTTP, though, a request is a stream that has to end.
+                // Over HTTP, however, the stream of the request has to end.
                 let over_http = |client: &Client| client.transport == Transport::Http;
                 if self.clients.get(client_id).is_some_and(over_http) {
                     cx.out.push(Step::SendToClient {
@@ -361,15 +369,16 @@ impl Bridge {
         }
     }
 
+    /// Handles the answer to a connect.
     fn on_connected(&mut self, client_id: ClientId, outcome: Outcome, cx: &mut Context<'_>) {
         let connection_id = match &outcome {
             Outcome::Result(result) => connection_id_of(result),
             Outcome::Error(_) => None,
         };
         let Some(client) = self.clients.get_mut(client_id) else {
-            // It has left in the meantime.
+            // The client has disconnected in the meantime.
             if let Some(connection_id) = connection_id {
-                self.arrive(
+                self.inject(
                     Message::Notification(BRIDGE_FORM.encode_disconnect(&connection_id).0),
                     cx,
                 );
@@ -394,7 +403,7 @@ impl Bridge {
                 let error = match outcome {
                     Outcome::Error(error) => error,
                     Outcome::Result(_) => {
-                        let why = "the provider of the MCP server did not say how it calls the connection";
+                        let why = "the provider of the MCP server did not return a connection id";
                         error_object(code::INTERNAL_ERROR, why, None)
                     }
                 };
@@ -412,15 +421,15 @@ impl Bridge {
                         message: Message::response(id, outcome),
                     });
                 }
-                // A client that has its answer will not say its first words again.
+                // A client that has its answer does not send the handshake again.
                 let unsaid = |it: &HandshakeRequest| it.answered && it.call.is(INITIALIZE);
                 client.handshakes = handshakes.into_iter().filter(unsaid).collect();
             }
         }
     }
 
-    /// A client does not want an answer any more. What is answered already, be it by us, is not looked
-    /// for.
+    /// A client cancels a request. A request that is answered already, even by the bridge, is
+    /// ignored.
     fn on_client_cancelled(&mut self, client_id: ClientId, call: &Call, cx: &mut Context<'_>) {
         let id = call.params.as_ref().and_then(|params| Id::new(params.member("requestId")?));
         let (Some(id), Some(client)) = (id, self.clients.get_mut(client_id)) else { return };
@@ -436,7 +445,7 @@ impl Bridge {
         }
         client.count_queued();
         if client.transport == Transport::Http {
-            // Nobody else will answer, and the stream of the request has to end.
+            // No other answer follows, and the stream of the request has to end.
             let answer = Message::response(id.clone(), cancelled());
             cx.out.extend(
                 (0..unsaid).map(|_| Step::SendToClient { client_id, message: answer.clone() }),
@@ -446,7 +455,7 @@ impl Bridge {
         self.send_deferred(client_id, cx);
     }
 
-    /// A client has answered a question of the server.
+    /// A client has answered a request of the server.
     fn on_client_answer(
         &mut self,
         client_id: ClientId,
@@ -457,36 +466,36 @@ impl Bridge {
         let Some(client) = self.clients.get_mut(client_id) else { return };
         let Some(index) = client.server_requests.iter().position(|owed| owed == id) else { return };
         let id = client.server_requests.swap_remove(index);
-        self.arrive(Message::response(id, outcome), cx);
+        self.inject(Message::response(id, outcome), cx);
     }
 
-    /// A client has left, or was hung up on.
-    pub fn on_client_disconnected(&mut self, client_id: ClientId, cx: &mut Context<'_>) {
+    /// A client has disconnected, or was disconnected.
+    pub(crate) fn on_client_disconnected(&mut self, client_id: ClientId, cx: &mut Context<'_>) {
         let Some(client) = self.clients.remove(client_id) else { return };
         for id in client.server_requests {
-            let why = "the MCP client has left";
-            self.arrive(Message::response(id, Outcome::error(code::INTERNAL_ERROR, why)), cx);
+            let why = "the MCP client has disconnected";
+            self.inject(Message::response(id, Outcome::error(code::INTERNAL_ERROR, why)), cx);
         }
         self.cancel_all(client_id, cx);
         if let ClientState::Connected(connection_id) = client.state {
             self.clients.disconnect(&connection_id);
-            self.arrive(Message::Notification(BRIDGE_FORM.encode_disconnect(&connection_id).0), cx);
+            self.inject(Message::Notification(BRIDGE_FORM.encode_disconnect(&connection_id).0), cx);
         }
     }
 
-    /// Does the client with this connection believe that its server has greeted it?
+    /// Whether the bridge has answered the `initialize` of the client with this connection.
     pub(crate) fn has_answered_for_server(&self, connection_id: &str) -> bool {
         let client =
             self.client_of(connection_id).and_then(|client_id| self.clients.get(client_id));
         client.is_some_and(|client| client.answered_for_server)
     }
 
-    /// Who has this connection?
+    /// The client with this connection.
     pub(crate) fn client_of(&self, connection_id: &str) -> Option<ClientId> {
         self.clients.of(connection_id)
     }
 
-    /// The server says something to a client.
+    /// Sends a message of the server to a client.
     pub(crate) fn send_server_message(
         &mut self,
         client_id: ClientId,
@@ -505,15 +514,15 @@ impl Bridge {
         cx.out.push(Step::SendToClient { client_id, message });
     }
 
-    /// The server does not want an answer any more that a client owes. True if one does. The client
-    /// will not answer, as MCP has it; in ACP there is an answer to everything.
+    /// Cancels a request of the server to a client. Returns false if no client has it. In MCP a
+    /// cancelled request is not answered, but in ACP every request is.
     pub(crate) fn cancel_server_request(&mut self, id: &Id, cx: &mut Context<'_>) -> bool {
         let Some((client_id, client)) = self.clients.with_server_request(id) else { return false };
         client.server_requests.retain(|owed| owed != id);
         let params = Json::object([("requestId", Some(id.json().clone()))]);
         let message = Message::notification(CANCELLED, params);
         cx.out.push(Step::SendToClient { client_id, message });
-        self.arrive(Message::response(id.clone(), cancelled()), cx);
+        self.inject(Message::response(id.clone(), cancelled()), cx);
         true
     }
 
@@ -527,9 +536,9 @@ impl Bridge {
         self.on_client_disconnected(client_id, cx);
     }
 
-    /// Answers the first words of those who have waited long enough: with what every server has, and
-    /// that it does not know what only stateless ones know.
-    pub fn tick(&mut self, provider: impl Fn(&str) -> Option<String>, cx: &mut Context<'_>) {
+    /// Handles timeouts. Handshakes that have waited long enough are answered: `initialize` with
+    /// tools, which every server is assumed to have, and `server/discover` as an unknown method.
+    pub(crate) fn tick(&mut self, provider: impl Fn(&str) -> Option<String>, cx: &mut Context<'_>) {
         self.time_out(provider, cx);
         let due = |client: &Client| {
             client.delayed_initialized.as_ref().is_some_and(|(_, deadline)| *deadline <= cx.now)
@@ -558,7 +567,8 @@ impl Bridge {
     }
 }
 
-/// The provider's own answer to `initialize`, after we had given ours: what it offers may be new.
+/// Tells a client that lists may have changed, when the server answers an `initialize` that the
+/// bridge has already answered.
 fn announce_late_capabilities(
     client_id: ClientId,
     asked: &Call,

@@ -1,4 +1,5 @@
-//! What an MCP client says before its server can hear it: it waits, up to a limit.
+//! The queue of messages that an MCP client sends before its server can receive them. Its size is
+//! limited.
 
 use acp_wire::message::error_object;
 use acp_wire::{Call, Id, Message, Outcome, code};
@@ -10,7 +11,7 @@ use crate::broker::{Context, MAX_QUEUED_BYTES, Step, size_of};
 use crate::endpoint::ClientId;
 
 impl Client {
-    /// Counts what waits.
+    /// Counts the queued bytes.
     pub(super) fn count_queued(&mut self) {
         let connecting = match &self.state {
             ClientState::Connecting(queued) => &queued[..],
@@ -22,8 +23,8 @@ impl Client {
 }
 
 impl Bridge {
-    /// Whether a message may wait for the server. If not, the client is told: a request is answered,
-    /// and a client whose notification would be lost is disconnected.
+    /// Whether a message may be queued. If not, a request is answered with an error, and a client
+    /// whose notification would be lost is disconnected.
     pub(super) fn may_queue(
         &mut self,
         client_id: ClientId,
@@ -37,7 +38,7 @@ impl Bridge {
             return true;
         }
         let why = format!(
-            "{} MiB wait for the MCP server '{}', which does not answer; say more when it does",
+            "{} MiB are queued for the MCP server '{}', which does not answer; send the message again later",
             MAX_QUEUED_BYTES >> 20,
             client.name
         );

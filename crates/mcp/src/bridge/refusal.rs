@@ -1,22 +1,22 @@
-//! Why an agent refuses to set up a session: because of the MCP servers in it, or for another reason?
+//! Finds out whether an agent has refused a session because of its MCP servers.
 //!
-//! JSON-RPC has no code for this, so the words of the error have to tell. Only an error that clearly
-//! speaks of MCP servers or of their transport leads to another try. A single word such as `transport`
-//! or `sse` does not: agents speak to their models over transports, too.
+//! JSON-RPC has no error code for this, so the text of the error has to tell. Only an error that
+//! clearly mentions MCP servers or their transport leads to another attempt. A single word such as
+//! `transport` or `sse` is not enough, because agents also connect to their models over transports.
 
 use acp_wire::{Outcome, code};
 
 use crate::endpoint::Transport;
 
-/// Words that only an error about MCP servers has.
-const ABOUT_SERVERS: [&str; 7] =
+/// Words that only an error about MCP servers contains.
+const SERVER_WORDS: [&str; 7] =
     ["mcpservers", "mcpserver", "mcp_servers", "mcp_server", "mcp-servers", "mcp-server", "mcps"];
 
-/// Transports of MCP servers. They tell something only beside the words below.
+/// Transports of MCP servers. They count only near one of the words below.
 const TRANSPORTS: [&str; 6] = ["transport", "transports", "stdio", "sse", "http", "streamable"];
 
-/// What makes a transport that of a server, or says that the agent does not have it.
-const BESIDE_TRANSPORTS: [&str; 8] = [
+/// Words near a transport that relate it to a server, or say that the agent does not support it.
+const NEAR_TRANSPORTS: [&str; 8] = [
     "server",
     "servers",
     "unsupported",
@@ -27,11 +27,11 @@ const BESIDE_TRANSPORTS: [&str; 8] = [
     "implemented",
 ];
 
-/// How many words away is still beside.
-const BESIDE: usize = 4;
+/// The largest distance in words that counts as near.
+const NEAR_DISTANCE: usize = 4;
 
-/// Words of errors that another transport does not mend, whatever else they say.
-const ABOUT_OTHERS: [&str; 14] = [
+/// Words of errors that another transport does not fix, whatever else the error says.
+const OTHER_CAUSES: [&str; 14] = [
     "cwd",
     "workdir",
     "folder",
@@ -49,31 +49,31 @@ const ABOUT_OTHERS: [&str; 14] = [
 ];
 
 /// Phrases of the same kind.
-const PHRASES_ABOUT_OTHERS: [&str; 4] =
+const OTHER_CAUSE_PHRASES: [&str; 4] =
     ["working directory", "api key", "log in", "additionaldirectories"];
 
-/// Whether an agent's refusal is about the MCP servers that it was given over this kind of transport.
-/// `names`: how they are called.
-pub fn is_about_servers(outcome: &Outcome, transport: Transport, names: &[String]) -> bool {
+/// Whether an error is about the MCP servers that the agent was given over this transport. `names`
+/// are the names of the servers.
+pub(super) fn is_about_servers(outcome: &Outcome, transport: Transport, names: &[String]) -> bool {
     let Outcome::Error(error) = outcome else { return false };
     let text = |key: &str| error.member(key).map(|it| it.as_str().to_lowercase());
     let said = [text("message"), text("data")].map(Option::unwrap_or_default).join(" ");
     let said = said.replace("\\\"", "\"");
-    let has_other = |word: &str| ABOUT_OTHERS.contains(&word);
+    let has_other = |word: &str| OTHER_CAUSES.contains(&word);
     let mut plain_words = said.split(|it: char| !it.is_alphanumeric());
-    if plain_words.any(has_other) || PHRASES_ABOUT_OTHERS.iter().any(|it| said.contains(it)) {
+    if plain_words.any(has_other) || OTHER_CAUSE_PHRASES.iter().any(|it| said.contains(it)) {
         return false;
     }
     let words = words(&said);
-    let names_servers = words.iter().any(|word| ABOUT_SERVERS.contains(word));
+    let names_servers = words.iter().any(|word| SERVER_WORDS.contains(word));
     match outcome.error_code() {
         Some(code::INVALID_PARAMS) => {
             names_servers
                 || words.contains(&"mcp")
-                || speaks_of_transport(&words, transport)
+                || mentions_transport(&words, transport)
                 || names_a_server(&words, &said, names)
         }
-        // An internal error may have any cause: it has to speak of the servers themselves.
+        // An internal error can have any cause, so it has to mention the servers themselves.
         Some(code::INTERNAL_ERROR) => {
             let together = |pair: &[&str]| pair[0] == "mcp" && pair[1].starts_with("server");
             names_servers || words.windows(2).any(together) || names_a_server(&words, &said, names)
@@ -82,7 +82,7 @@ pub fn is_about_servers(outcome: &Outcome, transport: Transport, names: &[String
     }
 }
 
-/// The words of a text, but for those of paths and URLs.
+/// The words of a text, except those in paths and URLs.
 fn words(said: &str) -> Vec<&str> {
     let is_path = |token: &&str| token.contains(['/', '\\']);
     let ends_token = |it: char| it.is_whitespace() || "\"'`()[]{},;<>".contains(it);
@@ -91,9 +91,9 @@ fn words(said: &str) -> Vec<&str> {
     tokens.flat_map(|token| token.split(ends_word)).filter(|word| !word.is_empty()).collect()
 }
 
-/// Whether a transport is meant as one of MCP servers. An agent that was given servers over stdio does
-/// not speak of HTTP because of them.
-fn speaks_of_transport(words: &[&str], transport: Transport) -> bool {
+/// Whether the text mentions the transport of MCP servers. An agent with servers over stdio does
+/// not mention HTTP because of them.
+fn mentions_transport(words: &[&str], transport: Transport) -> bool {
     let is_transport = |index: usize, word: &str| {
         let next = words.get(index + 1).copied().unwrap_or_default();
         let is_status = next.starts_with(|it: char| it.is_ascii_digit())
@@ -102,12 +102,14 @@ fn speaks_of_transport(words: &[&str], transport: Transport) -> bool {
     };
     let mut transports = words.iter().enumerate().filter(|(index, it)| is_transport(*index, it));
     transports.any(|(index, _)| {
-        let near = &words[index.saturating_sub(BESIDE)..words.len().min(index + BESIDE + 1)];
-        near.iter().any(|word| BESIDE_TRANSPORTS.contains(word))
+        let near =
+            &words[index.saturating_sub(NEAR_DISTANCE)..words.len().min(index + NEAR_DISTANCE + 1)];
+        near.iter().any(|word| NEAR_TRANSPORTS.contains(word))
     })
 }
 
-/// Whether a server is named, in quotes or as a server: `server tools`, `tools server`.
+/// Whether the text names a server, in quotes or next to the word "server": `server tools`, `tools
+/// server`.
 fn names_a_server(words: &[&str], said: &str, names: &[String]) -> bool {
     names.iter().map(|name| name.to_lowercase()).filter(|name| !name.is_empty()).any(|name| {
         let quotes = ["'", "\"", "`"];
@@ -136,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_of_servers_are_recognized() {
+    fn errors_about_mcp_servers_are_recognized() {
         for (message, data, internal) in [
             ("Unsupported MCP transport", "", false),
             ("stdio MCP servers are not supported", "", true),
@@ -163,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_for_other_reasons_are_not_about_servers() {
+    fn errors_with_other_causes_are_not_about_mcp_servers() {
         for (message, data) in [
             ("cwd does not exist", ""),
             ("Invalid params", r#"{"cwd":{"_errors":["must be absolute"]}}"#),

@@ -1,4 +1,4 @@
-//! What the bridge has asked in the chain for its clients, and who still waits for the answer.
+//! The requests that the bridge has sent into the chain for its clients.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeBounds;
@@ -7,6 +7,7 @@ use acp_wire::Id;
 
 use crate::endpoint::ClientId;
 
+/// The table of requests that are not answered yet.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     open: BTreeMap<u64, BridgeRequest>,
@@ -14,45 +15,44 @@ pub(super) struct Requests {
     calls: BTreeSet<(ClientId, Id, u64)>,
 }
 
+/// A request of the bridge.
 #[derive(Debug)]
 pub(super) enum BridgeRequest {
+    /// Connects this client to its server.
     Connect(ClientId),
-    /// A request of this client, with its own id.
-    Call {
-        client_id: ClientId,
-        id: Id,
-        status: AnswerStatus,
-    },
+    /// Forwards a request of this client, which has this id.
+    Call { client_id: ClientId, id: Id, status: AnswerStatus },
 }
 
-/// Whether a client still waits for an answer.
+/// Whether a client still waits for the answer to its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AnswerStatus {
+    /// The client waits.
     Awaited,
-    /// It has cancelled the request.
+    /// The client has cancelled the request.
     Cancelled,
-    /// It has been answered in the server's place.
+    /// The bridge has answered in place of the server.
     Discarded,
 }
 
 impl Requests {
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
 
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.open.len()
     }
 
-    pub fn insert(&mut self, number: u64, request: BridgeRequest) {
+    pub(super) fn insert(&mut self, number: u64, request: BridgeRequest) {
         if let BridgeRequest::Call { client_id, id, .. } = &request {
             self.calls.insert((*client_id, id.detached(), number));
         }
         self.open.insert(number, request);
     }
 
-    /// A request is answered.
-    pub fn take(&mut self, number: u64) -> Option<BridgeRequest> {
+    /// Removes and returns a request that is answered.
+    pub(super) fn take(&mut self, number: u64) -> Option<BridgeRequest> {
         let request = self.open.remove(&number)?;
         if let BridgeRequest::Call { client_id, id, .. } = &request {
             self.calls.remove(&(*client_id, id.clone(), number));
@@ -60,9 +60,9 @@ impl Requests {
         Some(request)
     }
 
-    /// The answers to a client's requests with this id are not wanted any more, for this reason. Gives the
-    /// numbers of these requests.
-    pub fn stop_awaiting(
+    /// Changes the status of a client's requests with this id, which the client does not wait for
+    /// any more. Returns the numbers of these requests.
+    pub(super) fn stop_awaiting(
         &mut self,
         client_id: ClientId,
         id: &Id,
@@ -74,10 +74,10 @@ impl Requests {
         )
     }
 
-    /// The same for all requests of a client.
-    pub fn stop_awaiting_all(&mut self, client_id: ClientId) -> Vec<u64> {
+    /// The same for all requests of a client, which count as cancelled.
+    pub(super) fn stop_awaiting_all(&mut self, client_id: ClientId) -> Vec<u64> {
         let next = ClientId(client_id.0.saturating_add(1));
-        // No id comes before the empty text.
+        // No id sorts before the empty string.
         let least = Id::string("");
         self.stop_awaiting_in(
             (client_id, least.clone(), 0)..(next, least, 0),
@@ -102,7 +102,7 @@ impl Requests {
         numbers
     }
 
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.open.clear();
         self.calls.clear();
     }

@@ -1,4 +1,4 @@
-//! The sessions of an agent that was given places for its MCP clients.
+//! The sessions of a bridged agent, and their tickets.
 
 use std::collections::BTreeMap;
 
@@ -6,6 +6,7 @@ use acp_wire::acp::SessionId;
 
 use crate::endpoint::{Ticket, Transport};
 
+/// The table of sessions.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
     all: BTreeMap<SessionId, Session>,
@@ -15,17 +16,17 @@ pub(super) struct Sessions {
 struct Session {
     tickets: Vec<Ticket>,
     transport: Transport,
-    /// It is known whether the agent calls at all.
+    /// The first turn has ended, so it is known whether the agent connects.
     probed: bool,
 }
 
 impl Sessions {
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// A session is set up. Gives the tickets that it had before.
-    pub fn begin(
+    /// Adds a session. Returns the tickets that it had before.
+    pub(super) fn begin(
         &mut self,
         session: SessionId,
         tickets: Vec<Ticket>,
@@ -35,25 +36,25 @@ impl Sessions {
         before.map(|session| session.tickets).unwrap_or_default()
     }
 
-    /// A session is over. Gives its tickets.
-    pub fn end(&mut self, session: &SessionId) -> Vec<Ticket> {
+    /// Removes a session. Returns its tickets.
+    pub(super) fn end(&mut self, session: &SessionId) -> Vec<Ticket> {
         self.all.remove(session).map(|session| session.tickets).unwrap_or_default()
     }
 
-    /// Are there sessions of which it is not known whether the agent calls?
-    pub fn has_unprobed(&self) -> bool {
+    /// Whether the first turn of any session has not ended yet.
+    pub(super) fn has_unprobed(&self) -> bool {
         self.all.values().any(|session| !session.probed)
     }
 
-    /// A session has had its first answer: it is known now whether the agent calls. Gives its tickets and their
-    /// kind; `None` if it was known before.
-    pub fn finish_probe(&mut self, session: &SessionId) -> Option<(&[Ticket], Transport)> {
+    /// Records the end of the first turn of a session. Returns its tickets and their transport, or
+    /// `None` for a later turn.
+    pub(super) fn finish_probe(&mut self, session: &SessionId) -> Option<(&[Ticket], Transport)> {
         let session = self.all.get_mut(session).filter(|session| !session.probed)?;
         session.probed = true;
         Some((&session.tickets, session.transport))
     }
 
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.all.clear();
     }
 }

@@ -1,5 +1,5 @@
-//! Requests that set up a session, as the agent gets them: each server of the chain is declared in a way that
-//! the agent understands. A server that is bridged needs a place, which the shell has to open first.
+//! Set-up requests for the agent: each server of the chain is declared in a syntax that the agent
+//! understands. A bridged server needs an endpoint, which the shell has to open first.
 
 use acp_wire::acp::SessionId;
 use acp_wire::{Call, Outcome, acp, code};
@@ -11,19 +11,19 @@ use crate::capability::NativeSupport;
 use crate::declaration::{AcpServer, DeclareAs, ServerList, Syntax};
 use crate::endpoint::{Endpoint, Ticket, Transport};
 
-/// A set-up request on its way to the agent.
+/// A set-up request that was sent to the agent.
 #[derive(Debug)]
 pub(crate) struct SetUp {
-    /// As it came, to be tried again in another way.
+    /// The original request, for another attempt.
     original: Call,
     session: Option<SessionId>,
     tickets: Vec<Ticket>,
     transport: Option<Transport>,
-    /// It was refused once already, with this error.
+    /// The error of the first attempt, if this is the second one.
     refused: Option<Outcome>,
 }
 
-/// A set-up request for the agent, some of whose servers may have no place yet.
+/// A set-up request for the agent. Some of its endpoints may not be open yet.
 #[derive(Debug)]
 pub(crate) struct SetUpDraft {
     set_up: SetUp,
@@ -32,7 +32,7 @@ pub(crate) struct SetUpDraft {
     endpoints: Vec<RequestedEndpoint>,
 }
 
-/// A place for the server with this index, and what the shell has answered.
+/// A requested endpoint for the server with this index, and the answer of the shell.
 #[derive(Debug)]
 struct RequestedEndpoint {
     index: usize,
@@ -42,31 +42,32 @@ struct RequestedEndpoint {
 
 /// What to do with the answer to a set-up request.
 pub(crate) enum SetUpDecision {
+    /// Pass this answer on.
     Answer(Outcome),
-    /// Ask again, in another way.
+    /// Send the request again, with another transport.
     Retry(Box<SetUpDraft>),
 }
 
 impl SetUpDraft {
-    /// Whether the shell has answered for all places.
-    pub fn is_complete(&self) -> bool {
+    /// Whether the shell has answered for all endpoints.
+    pub(crate) fn is_complete(&self) -> bool {
         self.endpoints.iter().all(|requested| requested.answer.is_some())
     }
 
-    /// The shell has answered for one place, perhaps of this request.
-    pub fn endpoint_opened(&mut self, ticket: Ticket, answer: &Result<Endpoint, String>) {
+    /// The shell has answered for an endpoint, which may belong to this request.
+    pub(crate) fn endpoint_opened(&mut self, ticket: Ticket, answer: &Result<Endpoint, String>) {
         let requested = self.endpoints.iter_mut().find(|requested| requested.ticket == ticket);
         requested.into_iter().for_each(|requested| requested.answer = Some(answer.clone()));
     }
 
-    pub fn tickets(&self) -> &[Ticket] {
+    pub(crate) fn tickets(&self) -> &[Ticket] {
         &self.set_up.tickets
     }
 }
 
 impl Bridge {
-    /// Rewrites the servers of a set-up request for the agent. `scp` tells which were offered as SCP
-    /// servers.
+    /// Rewrites the servers of a set-up request for the agent. `scp` tells which servers were
+    /// declared as SCP servers.
     pub(crate) fn set_up(
         &mut self,
         call: &Call,
@@ -120,7 +121,7 @@ impl Bridge {
         Ok(draft)
     }
 
-    /// How each server is declared to the agent. Servers that stay as they are, are left out.
+    /// How each server is declared to the agent. Servers that stay unchanged are left out.
     fn choose_declarations(
         &self,
         servers: &ServerList,
@@ -154,8 +155,9 @@ impl Bridge {
         declared.collect()
     }
 
-    /// The shell has answered for all places of a set-up request. Gives the request for the agent, or the
-    /// answer to it if a place could not be opened. Servers that are gone in the meantime are left out.
+    /// Finishes a set-up request when the shell has answered for all endpoints. Returns the request
+    /// for the agent, or an error if an endpoint could not be opened. Servers that are gone in the
+    /// meantime are removed.
     pub(crate) fn finish_set_up(
         &mut self,
         draft: SetUpDraft,
@@ -206,7 +208,7 @@ impl Bridge {
         Ok((call, set_up))
     }
 
-    /// The agent has answered a set-up request.
+    /// Handles the answer of the agent to a set-up request.
     pub(crate) fn on_set_up(
         &mut self,
         mut set_up: SetUp,
@@ -245,16 +247,17 @@ impl Bridge {
                 self.release(&before, cx);
             }
             (Some(session), None) => self.end_session(&session, cx),
-            // Without a name it cannot be closed; it ends with the chain.
+            // A session without an id cannot be closed, so it ends with the chain.
             (None, _) => {}
         }
         SetUpDecision::Answer(outcome)
     }
 }
 
-/// How a server is declared to the agent.
+/// How the declaration of a server is rewritten for the agent.
 enum Rewrite {
+    /// In another syntax.
     Declare(DeclareAs),
-    /// As a place where an MCP client can connect.
+    /// As an endpoint with this transport.
     Bridge(Transport),
 }

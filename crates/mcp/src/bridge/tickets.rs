@@ -1,32 +1,36 @@
-//! The declarations that the agent was given. Each one is a ticket: a place where the agent's MCP client can
-//! connect, which the shell opens when it is asked to, and closes when the ticket is revoked.
+//! The tickets of the agent. A ticket stands for one declaration: an endpoint where an MCP client
+//! of the agent can connect. The shell opens the endpoint on request, and closes it when the ticket
+//! is revoked.
 //!
-//! The shell answers each [`Step::OpenEndpoint`] once. A ticket is revoked once, and only after the shell has
-//! answered that the place is open. Nobody knows the secret of a place before that.
+//! The shell answers each [`Step::OpenEndpoint`] once. A ticket is revoked once, and only after the
+//! shell has reported that its endpoint is open. No client knows the secret of an endpoint before
+//! that.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::broker::{Context, Step};
 use crate::endpoint::{Ticket, Transport};
 
+/// The table of tickets.
 #[derive(Debug, Default)]
 pub(super) struct Tickets {
     all: BTreeMap<Ticket, TicketRecord>,
-    /// Tickets that are not needed any more, and that the shell has not answered yet.
+    /// Tickets that are not needed any more, but whose endpoint the shell has not reported yet.
     unwanted: BTreeSet<Ticket>,
 }
 
-/// What a ticket is for.
+/// The server and endpoint of a ticket.
 #[derive(Debug)]
 pub(super) struct TicketRecord {
     pub server: String,
     pub name: String,
     pub transport: Transport,
-    /// An MCP client has connected with it.
+    /// An MCP client has connected with the ticket.
     pub connected: bool,
     endpoint: EndpointState,
 }
 
+/// The state of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EndpointState {
     BridgeRequest,
@@ -35,8 +39,8 @@ enum EndpointState {
 }
 
 impl Tickets {
-    /// Asks the shell for a place where the client of a server can connect.
-    pub fn request_endpoint(
+    /// Requests an endpoint for the clients of a server.
+    pub(super) fn request_endpoint(
         &mut self,
         ticket: Ticket,
         transport: Transport,
@@ -52,11 +56,11 @@ impl Tickets {
             endpoint: EndpointState::BridgeRequest,
         };
         self.all.insert(ticket, record);
-        cx.out.push(Step::OpenEndpoint { ticket, transport: transport });
+        cx.out.push(Step::OpenEndpoint { ticket, transport });
     }
 
-    /// The shell has answered: the place is open, or could not be opened.
-    pub fn endpoint_opened(&mut self, ticket: Ticket, is_open: bool, cx: &mut Context<'_>) {
+    /// The shell has opened the endpoint of a ticket, or could not.
+    pub(super) fn endpoint_opened(&mut self, ticket: Ticket, is_open: bool, cx: &mut Context<'_>) {
         if let Some(record) = self.all.get_mut(&ticket) {
             record.endpoint = if is_open { EndpointState::Open } else { EndpointState::Failed };
         } else if self.unwanted.remove(&ticket) && is_open {
@@ -64,8 +68,8 @@ impl Tickets {
         }
     }
 
-    /// A ticket is not needed any more.
-    pub fn release(&mut self, ticket: Ticket, cx: &mut Context<'_>) {
+    /// Releases a ticket that is not needed any more.
+    pub(super) fn release(&mut self, ticket: Ticket, cx: &mut Context<'_>) {
         match self.all.remove(&ticket).map(|record| record.endpoint) {
             Some(EndpointState::BridgeRequest) => drop(self.unwanted.insert(ticket)),
             Some(EndpointState::Open) => cx.out.push(Step::RevokeTicket(ticket)),
@@ -73,32 +77,32 @@ impl Tickets {
         }
     }
 
-    /// No ticket is needed any more.
-    pub fn release_all(&mut self, cx: &mut Context<'_>) {
+    /// Releases all tickets.
+    pub(super) fn release_all(&mut self, cx: &mut Context<'_>) {
         for ticket in self.all.keys().copied().collect::<Vec<Ticket>>() {
             self.release(ticket, cx);
         }
     }
 
-    pub fn get(&self, ticket: Ticket) -> Option<&TicketRecord> {
+    pub(super) fn get(&self, ticket: Ticket) -> Option<&TicketRecord> {
         self.all.get(&ticket)
     }
 
-    /// An MCP client has connected with a ticket.
-    pub fn mark_connected(&mut self, ticket: Ticket) -> Option<&TicketRecord> {
+    /// Records that an MCP client has connected with a ticket.
+    pub(super) fn mark_connected(&mut self, ticket: Ticket) -> Option<&TicketRecord> {
         let record = self.all.get_mut(&ticket)?;
         record.connected = true;
         Some(record)
     }
 
-    /// The tickets for a server.
-    pub fn of_server(&self, server: &str) -> Vec<Ticket> {
+    /// The tickets of a server.
+    pub(super) fn of_server(&self, server: &str) -> Vec<Ticket> {
         let tickets = self.all.iter().filter(|(_, record)| record.server == server);
         tickets.map(|(ticket, _)| *ticket).collect()
     }
 
-    /// How many places are open, or asked for.
-    pub fn len(&self) -> usize {
+    /// The number of endpoints that are open or requested.
+    pub(super) fn len(&self) -> usize {
         let failed = self.all.values().filter(|it| it.endpoint == EndpointState::Failed).count();
         self.all.len() - failed + self.unwanted.len()
     }
@@ -109,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ticket_is_revoked_once_and_only_after_its_place_is_open() {
+    fn a_ticket_is_revoked_once_and_only_after_its_endpoint_is_open() {
         let (mut tickets, mut steps) = (Tickets::default(), Vec::new());
         let cx = &mut Context { now: router::Time(0), out: &mut steps };
         for number in 1..=4 {

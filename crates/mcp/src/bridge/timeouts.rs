@@ -1,8 +1,8 @@
-//! Requests of MCP clients that are answered with an error when their server stays silent.
+//! Timeouts of the requests of MCP clients.
 //!
-//! The limit runs from the moment the client asks, however much of that time is spent on connecting
-//! and on the server's `initialize`. (`initialize` and `server/discover` of a client have no limit:
-//! the bridge answers them itself after two seconds.)
+//! The time runs from the moment the client sends the request, including the time for the connect
+//! and for the server's `initialize`. (`initialize` and `server/discover` of a client have no
+//! timeout, because the bridge answers them itself after two seconds.)
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,10 @@ use crate::broker::{ANSWER_TIMEOUT, Context, Step, timeout_error};
 use crate::deadlines::Deadlines;
 use crate::endpoint::ClientId;
 
-/// How many requests with a limit a client may have open.
+/// The most open requests with a timeout that a client may have.
 const MAX_OPEN_REQUESTS: usize = 1000;
 
-/// The requests of one client that have a limit.
+/// The requests of one client that have a timeout.
 #[derive(Debug, Default)]
 pub(super) struct Timeouts {
     /// Their methods, by their ids.
@@ -29,22 +29,22 @@ pub(super) struct Timeouts {
 }
 
 impl Timeouts {
-    pub fn insert(&mut self, id: &Id, call: &Call, now: Time) {
+    pub(super) fn insert(&mut self, id: &Id, call: &Call, now: Time) {
         let id = id.detached();
         self.open.insert(id.clone(), call.method.name().into_owned());
         self.until.insert(id, now.plus(ANSWER_TIMEOUT));
     }
 
-    pub fn remove(&mut self, id: &Id) {
+    pub(super) fn remove(&mut self, id: &Id) {
         self.open.remove(id);
         self.until.remove(id);
     }
 
-    pub fn first(&self) -> Option<Time> {
+    pub(super) fn first(&self) -> Option<Time> {
         self.until.first()
     }
 
-    pub fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.open.len() >= MAX_OPEN_REQUESTS
     }
 
@@ -55,7 +55,7 @@ impl Timeouts {
 }
 
 impl Bridge {
-    /// Answers the requests whose time is over. `provider` names the provider of a server.
+    /// Answers the requests that have timed out. `provider` names the provider of a server.
     pub(super) fn time_out(
         &mut self,
         provider: impl Fn(&str) -> Option<String>,
@@ -83,8 +83,8 @@ impl Bridge {
         }
     }
 
-    /// Cancels the requests of a client with this id that are on their way to the server. What is
-    /// answered to them is not wanted any more, for this reason.
+    /// Cancels the requests of a client with this id that were sent to the server, and records why
+    /// their answers are not needed any more.
     pub(super) fn cancel_open(
         &mut self,
         client_id: ClientId,
@@ -93,23 +93,23 @@ impl Bridge {
         cx: &mut Context<'_>,
     ) {
         for number in self.requests.stop_awaiting(client_id, id, reason) {
-            self.arrive(cancel(&self.request_id(number)), cx);
+            self.inject(cancel(&self.request_id(number)), cx);
         }
     }
 
     /// The same for all requests of a client.
     pub(super) fn cancel_all(&mut self, client_id: ClientId, cx: &mut Context<'_>) {
         for number in self.requests.stop_awaiting_all(client_id) {
-            self.arrive(cancel(&self.request_id(number)), cx);
+            self.inject(cancel(&self.request_id(number)), cx);
         }
     }
 
-    /// Refuses a request of a client that has too many open.
+    /// Refuses a request of a client that has too many open requests.
     pub(super) fn refuse_more(&self, client_id: ClientId, id: Id, cx: &mut Context<'_>) {
         let server = self.clients.get(client_id).map_or("", |client| &client.name);
         let why = format!(
-            "{MAX_OPEN_REQUESTS} requests wait for the MCP server '{server}', which does not answer; ask again \
-             when it does"
+            "{MAX_OPEN_REQUESTS} requests wait for the MCP server '{server}', which does not answer; send the \
+             request again later"
         );
         let error = error_object(code::INTERNAL_ERROR, &why, None);
         let message = Message::response(id, Outcome::Error(error));

@@ -1,4 +1,4 @@
-//! How questions and conversations end before they are answered.
+//! Cancellation of requests, and the end of connections.
 
 use acp_wire::{Call, Id, Json, Message, Outcome, Side};
 use router::Seat;
@@ -12,9 +12,9 @@ use crate::form::{Address, Direction, Form};
 use crate::stateless::CANCELLED;
 
 impl Broker {
-    /// A request that was delivered to a provider is cancelled. An MCP server with connections wants
-    /// to be told in MCP's own words, too; then it does not answer, and we do. True if the provider
-    /// does not know of the request.
+    /// Cancels a request that was delivered to a provider. An MCP server with connections also gets
+    /// `notifications/cancelled`. It does not answer after that, so we do. Returns true if the
+    /// provider does not know the request.
     pub(super) fn on_cancel(&mut self, seat: Seat, id: &Id, cx: &mut Context<'_>) -> bool {
         if self.cancel_opening(seat, id, cx) {
             return true;
@@ -77,7 +77,7 @@ impl Broker {
         true
     }
 
-    /// The same for a request that has not been said to the provider yet, or not again.
+    /// Cancels a request that has not been sent to the provider yet, or not again.
     fn cancel_waiting(&mut self, seat: Seat, id: &Id, cx: &mut Context<'_>) -> bool {
         let waits = |item: &ConsumerMessage| item.id.as_ref() == Some(id);
         let here = self.connections.numbers(|connection| connection.seat == seat);
@@ -97,11 +97,12 @@ impl Broker {
         known
     }
 
-    /// A consumer ends a conversation, perhaps with a request.
+    /// Closes a connection at the request of its consumer. `connect_id` is the id of the consumer's
+    /// disconnect, if that is a request.
     pub(super) fn close_connection(
         &mut self,
         number: ConnectionNumber,
-        connect_id: Option<Id>,
+        disconnect_id: Option<Id>,
         cx: &mut Context<'_>,
     ) {
         let Some(connection) = self.end_connection(number, &closed(), cx) else { return };
@@ -110,13 +111,13 @@ impl Broker {
         {
             self.disconnect_provider(connection.seat, *form, connection_id, cx);
         }
-        if let Some(id) = connect_id {
+        if let Some(id) = disconnect_id {
             answer(connection.seat, id, Outcome::Result(Json::EMPTY), cx);
         }
         self.drop_if_unused(&connection.server, cx);
     }
 
-    /// Closes a connection to a provider, if it is one.
+    /// Closes a connection at the side of the provider, if its form has connections.
     pub(super) fn disconnect_provider(
         &mut self,
         seat: Seat,
@@ -135,12 +136,13 @@ impl Broker {
         }
     }
 
+    /// Removes a connection from the tables.
     pub(super) fn remove_connection(&mut self, number: ConnectionNumber) -> Option<Connection> {
         self.operations.forget_connection(number);
         self.connections.remove(number)
     }
 
-    /// A conversation is over: whoever waits for an answer gets this one.
+    /// Ends a connection. All its open requests are answered with this error.
     pub(super) fn end_connection(
         &mut self,
         number: ConnectionNumber,
@@ -165,11 +167,11 @@ impl Broker {
                     continue;
                 }
                 ProviderRequest::Discover {
-                    then: AfterDiscover::AnswerConnect { connect_id },
+                    after: AfterDiscover::AnswerConnect { connect_id },
                     ..
                 } => queued.extend(connect_id),
                 ProviderRequest::Discover {
-                    then: AfterDiscover::AnswerInitialize { id, .. },
+                    after: AfterDiscover::AnswerInitialize { id, .. },
                     ..
                 } => queued.push(id),
                 ProviderRequest::Forward { form, .. } => {
@@ -200,7 +202,7 @@ impl Broker {
         Some(connection)
     }
 
-    /// A conversation is over for a consumer that believes it open, and is told.
+    /// Ends a connection and tells the consumer, if it knows of the connection.
     pub(super) fn dismiss(
         &mut self,
         number: ConnectionNumber,
@@ -218,8 +220,8 @@ impl Broker {
         Some(connection)
     }
 
-    /// Ends the conversations about a server. Those of the bridge's clients end by themselves, once
-    /// they are open and the client knows.
+    /// Closes the connections to a server. An open connection of a bridged client ends when the
+    /// client disconnects.
     pub(super) fn close_connections_to(&mut self, server: &str, cx: &mut Context<'_>) {
         let (bridged, agent_seat) = (self.bridge.native().is_none(), self.agent_seat);
         let ends_itself = |connection: &Connection| {

@@ -1,9 +1,9 @@
-//! A component dies, and another takes its place, or nobody does, while all others live on.
+//! Crashes, restarts and bypasses of components.
 //!
-//! What it offered stays as the others know it: the ids of servers and of connections, and the places
-//! where MCP clients call. The new component has other ids for all of that, and has heard nothing of
-//! what was said. So it declares its servers again, and before anybody speaks to it each conversation is
-//! opened again, with the first words that its consumer had for the one before.
+//! The other components keep the ids of the servers and connections that a crashed component
+//! provided, and MCP clients keep their endpoints. The restarted component has new ids and no
+//! state. So it declares its servers again, and the broker opens each connection again, with the
+//! handshake of its consumer, before any other message reaches it.
 
 use acp_wire::message::error_object;
 use acp_wire::{Call, Outcome, Side, code};
@@ -17,8 +17,9 @@ use crate::form::{self, Form, Frame, Subject, connection_id_of};
 use crate::stateless::{INITIALIZE, INITIALIZED};
 
 impl Broker {
-    /// A component has died. What it owed the router answers, so nothing is answered here; what it has
-    /// provided waits for [`component_restarted`](Exchange::returned) or [`component_bypassed`](Exchange::bypassed).
+    /// A component is down. The router answers the requests it owed, so nothing is answered here.
+    /// Its servers wait for [`component_restarted`](Broker::component_restarted) or
+    /// [`component_bypassed`](Broker::component_bypassed).
     pub fn component_down(&mut self, seat: Seat, cx: &mut Context<'_>) {
         self.in_order(cx, |broker, cx| broker.take_down(seat, cx));
     }
@@ -33,7 +34,7 @@ impl Broker {
             self.drop_if_unused(&key, cx);
         }
         if seat == self.agent_seat {
-            // The router takes what waited as delivered: it answers the requests.
+            // For the router, the held messages are delivered, so it answers the requests.
             self.held.clear();
             self.bridge.on_agent_down(cx);
         }
@@ -41,7 +42,7 @@ impl Broker {
         self.resend_lost_handshakes(cx);
     }
 
-    /// First words of clients that failed on their way to the server are said again.
+    /// Sends the lost handshakes of bridged clients again.
     pub(super) fn resend_lost_handshakes(&mut self, cx: &mut Context<'_>) {
         for (client_id, connection_id) in self.bridge.handshakes_to_resend() {
             let heard = self
@@ -53,7 +54,7 @@ impl Broker {
         }
     }
 
-    /// Another has taken the place of a component that died, and has been told of every session.
+    /// A component was restarted, and its sessions were replayed.
     pub fn component_restarted(&mut self, seat: Seat, cx: &mut Context<'_>) {
         self.in_order(cx, |broker, cx| broker.reconnect(seat, cx));
     }
@@ -62,7 +63,7 @@ impl Broker {
         let Some(missing) = self.registry.component_restarted(seat) else { return };
         let who = self.chain.describe(seat);
         for (key, name) in missing {
-            let text = format!("{who} was restarted and offers the MCP server '{name}' no more");
+            let text = format!("{who} was restarted and no longer offers the MCP server '{name}'");
             self.remove_server(&key, &text, cx);
             cx.out.push(Step::Report(Diagnostic { level: Level::Warn, seat, text }));
         }
@@ -72,8 +73,7 @@ impl Broker {
         self.resend_lost_handshakes(cx);
     }
 
-    /// Nobody takes the place of a component that died: the chain closes over the gap, and what it
-    /// has provided is gone.
+    /// A component is bypassed: it is not restarted, and its servers are gone.
     pub fn component_bypassed(&mut self, seat: Seat, cx: &mut Context<'_>) {
         self.in_order(cx, |broker, cx| broker.remove_component(seat, cx));
     }
@@ -82,13 +82,13 @@ impl Broker {
         self.take_down(seat, cx);
         let who = self.chain.describe(seat);
         for (key, name) in self.registry.component_bypassed(seat) {
-            let text = format!("{who} is out of the chain, and with it its MCP server '{name}'");
+            let text = format!("{who} was bypassed, so its MCP server '{name}' is gone");
             self.remove_server(&key, &text, cx);
         }
     }
 
-    /// Where we have answered a client's `initialize` in the place of a server that never did, the
-    /// client will not say it again.
+    /// Keeps the `initialize` of clients that we have answered in place of the server. Such a
+    /// client does not send it again.
     fn keep_handshakes(&mut self, owed: Vec<ProviderRequest>) {
         for request in owed {
             let ProviderRequest::Forward { connection, call, .. } = request else { continue };
@@ -102,21 +102,21 @@ impl Broker {
         }
     }
 
-    /// What a provider had open, as it knew it, is over.
+    /// Forgets all ids that only a provider knew.
     pub(super) fn forget_provider_ids(&mut self, seat: Seat) {
         self.connections.forget_provider_ids(seat);
         self.operations.forget_provider_ids(seat);
         self.input_requests.forget_provider_ids(seat);
     }
 
-    /// The provider of these conversations is away. What waits for it is answered by the router, to
-    /// whom it was all delivered.
+    /// Suspends the connections to a provider that is down. The router answers the queued requests,
+    /// because it has delivered them.
     fn suspend_connections(&mut self, seat: Seat) {
         self.forget_provider_ids(seat);
         let here = self.connections.numbers(|connection| connection.seat == seat);
         self.input_requests.take(|input| here.contains(&input.connection));
         for number in here {
-            let told = self.connections.is_announced(number);
+            let announced = self.connections.is_announced(number);
             let Some(connection) = self.connections.get_mut(number) else { continue };
             let waits_to_be_ready = connection
                 .queued_mut()
@@ -126,17 +126,17 @@ impl Broker {
             }
             connection.state = ConnectionState::Opening(Vec::new());
             connection.initialize_unanswered = false;
-            // Where nobody knows of a connection, the next message opens another.
+            // If no consumer knows the connection, the next message opens another one.
             let has_begun = connection.handshake.is_some()
                 && !matches!(connection.consumer, Consumer::Stateless);
-            if !told && !has_begun {
+            if !announced && !has_begun {
                 self.remove_connection(number);
             }
         }
     }
 
-    /// Ends, toward their providers, the conversations that a seat had, or knew of before anybody
-    /// beyond it did; and those whose end may have been lost with it.
+    /// Closes the connections whose id has not travelled beyond a seat that is down, and those
+    /// whose disconnect may have been lost there.
     fn close_connections_through(&mut self, seat: Seat, cx: &mut Context<'_>) {
         let bridged = self.bridge.native().is_none();
         let has_left = |connection: &Connection| match &connection.consumer {
@@ -156,11 +156,12 @@ impl Broker {
         }
     }
 
-    /// How far a seat is from the editor.
+    /// The distance of a seat from the editor.
     fn distance(&self, seat: Seat) -> usize {
         if seat == self.agent_seat { usize::MAX } else { seat.index() }
     }
 
+    /// Opens a connection to a restarted provider again.
     fn reopen(&mut self, number: ConnectionNumber, cx: &mut Context<'_>) {
         let Some(connection) = self.connections.get(number) else { return };
         let Some(server) = self.registry.get(&connection.server) else { return };
@@ -172,7 +173,7 @@ impl Broker {
         self.open_connection(number, form, None, None, cx);
     }
 
-    /// A server is there no more, for this reason.
+    /// Removes a server and closes its connections, with this error.
     fn remove_server(&mut self, key: &str, why: &str, cx: &mut Context<'_>) {
         let error = error_object(code::INTERNAL_ERROR, why, None);
         self.bridge.forget_server(key, cx);
@@ -182,7 +183,7 @@ impl Broker {
         self.registry.remove(key);
     }
 
-    /// The answer to a connect is on its way to the consumer.
+    /// Records which component has received the id of a connection.
     pub(super) fn on_connect_result_delivered(&mut self, hop: Hop, outcome: &Outcome) {
         if !self.connections.has_unannounced() || hop.toward != Side::Agent {
             return;
@@ -196,21 +197,22 @@ impl Broker {
         }
     }
 
-    /// Who speaks of a connection knows of it.
+    /// Records that a component knows a connection, because it has sent a message about it.
     pub(super) fn note_known_connection(&mut self, seat: Seat, call: &Call) {
-        let goodbye = call.method.name().ends_with("mcp/disconnect");
-        if !self.connections.has_unannounced() && !goodbye {
+        let is_disconnect = call.method.name().ends_with("mcp/disconnect");
+        if !self.connections.has_unannounced() && !is_disconnect {
             return;
         }
-        let Some((_, word)) = form::decode(call) else { return };
-        let Subject::Connection(connection_id) = word.about() else { return };
+        let Some((_, frame)) = form::decode(call) else { return };
+        let Subject::Connection(connection_id) = frame.subject() else { return };
         self.connection_known_to(seat, connection_id);
         let number = self.connections.number_of(connection_id);
         if let Some(connection) = number.and_then(|it| self.connections.get_mut(it)) {
-            connection.is_closing |= matches!(word, Frame::Disconnect { .. });
+            connection.is_closing |= matches!(frame, Frame::Disconnect { .. });
         }
     }
 
+    /// Records that a component knows the id of a connection.
     fn connection_known_to(&mut self, seat: Seat, connection_id: &str) {
         let Some(number) = self.connections.number_of(connection_id) else { return };
         let distance = self.distance(seat);

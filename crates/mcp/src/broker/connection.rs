@@ -1,8 +1,8 @@
-//! Conversations between a consumer and a provider, at the provider's hop.
+//! A connection between a consumer and a server, and the helpers that encode its messages.
 //!
-//! What a consumer says comes in its own form and leaves in the provider's. Where both speak the same
-//! form, messages pass as they are. The router does not know: a request is answered under the id it
-//! was delivered with, whatever was said to the provider in between.
+//! The consumer's messages arrive in the consumer's form and leave in the provider's form. If both
+//! use the same form, messages pass unchanged. The router does not notice the translation: each
+//! request is answered under the id it was delivered with.
 
 use acp_wire::message::error_object;
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, code};
@@ -16,101 +16,104 @@ use crate::form::{Address, Answer, Direction, Form};
 use crate::ids::{Purpose, RequestIds};
 use crate::stateless::ClientInfo;
 
-/// How many bytes may wait for one server to be opened.
+/// The most bytes that may be queued for one server until its connection is open.
 pub(crate) const MAX_QUEUED_BYTES: usize = 8 * 1024 * 1024;
 
-/// How many bytes of requests are kept for each provider, in case its server asks back.
+/// The most bytes of requests that are kept for each provider, to repeat them when its server
+/// requests input.
 pub(super) const MAX_KEPT_BYTES: usize = 16 * 1024 * 1024;
 
-/// Roughly how much room a message takes.
+/// The approximate size of a message in memory.
 pub(crate) fn size_of(call: &Call) -> usize {
     const OVERHEAD: usize = 256;
     let params = call.params.as_ref().map_or(0, |it| it.as_str().len());
     OVERHEAD + call.method.json().as_str().len() + params
 }
 
-/// How often a server may ask back before it answers.
+/// How often a server may request input before it answers.
 pub(super) const MAX_INPUT_ROUNDS: u8 = 16;
 
+/// A consumer's connection to a server.
 #[derive(Debug)]
-pub struct Connection {
+pub(super) struct Connection {
+    /// The id of the server in the registry.
     pub server: String,
+    /// The seat of the provider.
     pub seat: Seat,
+    /// The side of the consumer.
     pub consumer: Consumer,
+    /// The side of the provider.
     pub state: ConnectionState,
-    /// What the server answered to our own `initialize`, for a stateless consumer.
+    /// The answer of the server to an `initialize` of ours, which we sent on behalf of a stateless
+    /// consumer.
     pub initialize_result: Option<Json>,
-    /// How it began, to be said again if the provider is started anew.
+    /// The handshake of the consumer. It is repeated if the provider is restarted.
     pub handshake: Option<ConsumerHandshake>,
-    /// The seat farthest from the provider that knows the connection: the consumer's, in the end.
+    /// The seat farthest from the provider that has seen the id of the connection. In the end this
+    /// is the seat of the consumer.
     pub known_to: Seat,
-    /// How many bytes wait for it to be open.
+    /// How many bytes are queued until the connection is open.
     pub queued_bytes: usize,
-    /// The server has left an `initialize` of this connection unanswered.
+    /// The server has not answered an `initialize` on this connection.
     pub initialize_unanswered: bool,
-    /// The consumer has said goodbye, which may not have come to the provider yet.
+    /// The consumer has sent a disconnect, which may not have reached the provider yet.
     pub is_closing: bool,
 }
 
-/// What a consumer has said of itself, and its server has taken.
+/// The handshake of a consumer, as far as its server has accepted it.
 #[derive(Debug, Clone)]
-pub struct ConsumerHandshake {
-    /// Its `initialize`.
+pub(super) struct ConsumerHandshake {
+    /// The `initialize` request.
     pub initialize: Call,
-    /// It has said `notifications/initialized`, too.
+    /// The consumer has also sent `notifications/initialized`.
     pub is_initialized: bool,
 }
 
-/// How the other side knows this conversation.
+/// How the consumer identifies the connection.
 #[derive(Debug, Clone)]
-pub enum Consumer {
-    Connection {
-        form: Form,
-        id: String,
-    },
-    /// By the server's id, or name, as it says it.
-    Server {
-        form: Form,
-        id: String,
-    },
+pub(super) enum Consumer {
+    /// By the id of a connection.
+    Connection { form: Form, id: String },
+    /// By the id or name of the server, as the consumer writes it (M0, M1).
+    Server { form: Form, id: String },
+    /// Not at all: its requests are stateless (M7).
     Stateless,
 }
 
+/// The state of a connection at the side of the provider.
 #[derive(Debug)]
-pub enum ConnectionState {
-    /// What is said waits.
+pub(super) enum ConnectionState {
+    /// The connection is not open yet. Messages are queued.
     Opening(Vec<ConsumerMessage>),
-    /// The same; we have said `initialize` for a consumer that does not.
-    Initializing {
-        form: Form,
-        connection_id: String,
-        queued: Vec<ConsumerMessage>,
-    },
-    Open {
-        form: Form,
-        connection_id: String,
-    },
+    /// The connection is open, and we have sent `initialize` in place of the consumer. Messages are
+    /// queued.
+    Initializing { form: Form, connection_id: String, queued: Vec<ConsumerMessage> },
+    /// The connection is open.
+    Open { form: Form, connection_id: String },
+    /// The server is stateless. There is no connection on the side of the provider.
     Stateless(ClientInfo),
 }
 
-/// Something that a consumer says.
+/// A message of a consumer.
 #[derive(Debug, Clone)]
-pub struct ConsumerMessage {
-    /// Under which it is to be answered.
+pub(super) struct ConsumerMessage {
+    /// The id under which a request is answered.
     pub id: Option<Id>,
-    /// What the inner message calls itself.
+    /// The id of the inner message (M0, M1).
     pub inner_id: Option<Id>,
+    /// The `requestId` of a stateless consumer, or empty.
     pub request_id: String,
+    /// The MCP message.
     pub call: Call,
-    /// The message as it came.
+    /// The message as it arrived, with its envelope.
     pub original: Option<Call>,
-    /// When it is answered with an error, if the server has not answered.
+    /// When the request times out.
     pub deadline: Option<Time>,
 }
 
 impl Connection {
-    /// Does the provider get what the consumer says as the consumer says it?
-    pub fn passes_unchanged(&self, server: &Server) -> bool {
+    /// Whether messages of the consumer reach the provider unchanged.
+    pub(super) fn passes_unchanged(&self, server: &Server) -> bool {
         let ConnectionState::Open { form, connection_id } = &self.state else { return false };
         match &self.consumer {
             Consumer::Connection { form: theirs, id } => {
@@ -121,24 +124,26 @@ impl Connection {
         }
     }
 
-    /// Takes note of what begins a conversation.
-    pub fn record_initialize(&mut self, initialize: &Call) {
+    /// Records an `initialize` that the server has accepted.
+    pub(super) fn record_initialize(&mut self, initialize: &Call) {
         self.handshake =
             Some(ConsumerHandshake { initialize: initialize.detached(), is_initialized: false });
     }
 
-    pub fn record_initialized(&mut self) {
+    /// Records that the consumer has sent `notifications/initialized`.
+    pub(super) fn record_initialized(&mut self) {
         self.handshake.iter_mut().for_each(|handshake| handshake.is_initialized = true);
     }
 
-    /// What is known of the consumer where there are no connections.
-    pub fn client(&self) -> ClientInfo {
+    /// What the consumer has declared about itself, for a stateless server.
+    pub(super) fn client(&self) -> ClientInfo {
         self.handshake
             .as_ref()
             .map_or_else(ClientInfo::unknown, |handshake| ClientInfo::of(&handshake.initialize))
     }
 
-    pub fn queued(&self) -> Option<&Vec<ConsumerMessage>> {
+    /// The messages that wait until the connection is open.
+    pub(super) fn queued(&self) -> Option<&Vec<ConsumerMessage>> {
         match &self.state {
             ConnectionState::Opening(queued) | ConnectionState::Initializing { queued, .. } => {
                 Some(queued)
@@ -147,8 +152,8 @@ impl Connection {
         }
     }
 
-    /// What waits for the conversation to be open.
-    pub fn queued_mut(&mut self) -> Option<&mut Vec<ConsumerMessage>> {
+    /// The same, to be changed.
+    pub(super) fn queued_mut(&mut self) -> Option<&mut Vec<ConsumerMessage>> {
         match &mut self.state {
             ConnectionState::Opening(queued) | ConnectionState::Initializing { queued, .. } => {
                 Some(queued)
@@ -158,25 +163,27 @@ impl Connection {
     }
 }
 
-pub fn deliver(to: Seat, toward: Side, message: Message, cx: &mut Context<'_>) {
+/// Writes a message to the link of a seat.
+pub(super) fn deliver(to: Seat, toward: Side, message: Message, cx: &mut Context<'_>) {
     cx.out.push(Step::Deliver { to, toward, message });
 }
 
-/// Answers a request that was delivered to a seat, in its place.
-pub fn answer(seat: Seat, id: Id, outcome: Outcome, cx: &mut Context<'_>) {
+/// Answers a request that the router has delivered to a seat, in place of the component.
+pub(super) fn answer(seat: Seat, id: Id, outcome: Outcome, cx: &mut Context<'_>) {
     let message = Message::response(id, outcome);
     cx.out.push(Step::Inject { from: seat, toward: Side::Agent, message });
 }
 
-pub fn request_or_notification(id: Option<Id>, call: Call) -> Message {
+/// A request if there is an id, a notification otherwise.
+pub(super) fn request_or_notification(id: Option<Id>, call: Call) -> Message {
     match id {
         Some(id) => Message::Request { id, call },
         None => Message::Notification(call),
     }
 }
 
-/// A provider does not wait any more for what it, or we in its place, asked the consumer.
-pub fn cancel_input_requests(
+/// Cancels the open requests that we have sent to a consumer on behalf of a server.
+pub(super) fn cancel_input_requests(
     ids: &RequestIds,
     seat: Seat,
     input: &PendingInput,
@@ -188,21 +195,23 @@ pub fn cancel_input_requests(
     }
 }
 
-/// Why nothing more comes of what was asked in a conversation that is over.
-pub fn closed() -> Json {
+/// The error for requests on a connection that is closed.
+pub(super) fn closed() -> Json {
     error_object(code::INTERNAL_ERROR, "the connection to the MCP server was closed", None)
 }
 
-pub fn cancelled() -> Outcome {
+/// The outcome of a cancelled request.
+pub(crate) fn cancelled() -> Outcome {
     Outcome::Error(cancelled_error())
 }
 
-pub fn cancelled_error() -> Json {
+/// The error of a cancelled request.
+pub(super) fn cancelled_error() -> Json {
     error_object(code::CANCELLED, "the request was cancelled", None)
 }
 
-/// The answer to a consumer, in its form.
-pub fn encode_answer_for(
+/// Encodes an answer for the consumer, in its form.
+pub(super) fn encode_answer_for(
     connection: &Connection,
     server: &Server,
     inner_id: Option<&Id>,
@@ -216,8 +225,8 @@ pub fn encode_answer_for(
     form.encode_answer(Address { server: id, connection_id: "", request_id: "" }, inner_id, answer)
 }
 
-/// A message to a consumer, in its form.
-pub fn encode_call_for(
+/// Encodes a message for a consumer, in its form. `None` for a stateless consumer.
+pub(super) fn encode_call_for(
     consumer: &Consumer,
     server: &str,
     id: Option<&Id>,
@@ -236,8 +245,8 @@ pub fn encode_call_for(
     ))
 }
 
-/// Why a stateless consumer cannot be served: what the server said is not the answer to its question.
-pub fn backend_failed(error: &Json) -> Json {
+/// The error for a stateless consumer whose server could not be opened.
+pub(super) fn backend_failed(error: &Json) -> Json {
     let text = error.member("message").and_then(|it| it.text().map(|it| it.into_owned()));
     let text = text.unwrap_or_default();
     error_object(
@@ -247,9 +256,9 @@ pub fn backend_failed(error: &Json) -> Json {
     )
 }
 
-/// An error of ACP for somebody who speaks MCP: its code would mean something else there.
-pub fn as_mcp_error(error: &Json) -> Json {
+/// Converts an ACP error for an MCP client. The code of an ACP error has another meaning in MCP.
+pub(super) fn as_mcp_error(error: &Json) -> Json {
     let text = error.member("message").and_then(|it| it.text().map(|it| it.into_owned()));
-    let text = text.unwrap_or_else(|| "the MCP server could not be asked".into());
+    let text = text.unwrap_or_else(|| "the request did not reach the MCP server".into());
     error_object(code::INTERNAL_ERROR, &text, Some(error))
 }

@@ -1,4 +1,5 @@
-//! What consumers say: delivered to the provider in its own form, or answered here.
+//! Messages of consumers: the broker delivers them to the provider in its own form, or answers
+//! them.
 
 use acp_wire::message::error_object;
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, code};
@@ -15,7 +16,8 @@ use crate::form::{self, Address, Answer, Direction, Form, Frame, Subject, Target
 use crate::stateless::{self, CANCELLED, ClientInfo, DISCOVER, INITIALIZE, INITIALIZED, PING};
 
 impl Broker {
-    /// A consumer's message is to be delivered to a seat on its way to the provider.
+    /// Handles a consumer's message that is delivered to a seat on its way to the provider. Returns
+    /// the message that goes on to that seat.
     pub(super) fn on_consumer(
         &mut self,
         seat: Seat,
@@ -23,22 +25,22 @@ impl Broker {
         call: Call,
         cx: &mut Context<'_>,
     ) -> Option<Message> {
-        let Some((form, word)) = form::decode(&call) else {
+        let Some((form, frame)) = form::decode(&call) else {
             return Some(request_or_notification(id, call));
         };
-        let form = self.connections.update_consumer_form(form, &word);
-        // Where the conductor above us translates, its providers are not ours to translate for.
+        let form = self.connections.update_consumer_form(form, &frame);
+        // If the conductor above us translates, it does so for its own providers.
         let theirs = seat == Seat::OUTER && self.is_bridged_outside();
         let mine = |broker: &Broker, server: &str| {
             let provider = broker.registry.provider_of(form, server);
             let key = broker.registry.find(form, server);
             key.filter(|_| provider == Some(seat) && !theirs)
         };
-        let deadline = match &word {
+        let deadline = match &frame {
             Frame::Mcp { call, .. } => has_timeout(call).then(|| cx.now.plus(ANSWER_TIMEOUT)),
             _ => None,
         };
-        match word {
+        match frame {
             Frame::Connect { server, proposed_id } => {
                 let Some(key) = mine(self, &server) else {
                     let what = format!("server '{server}'");
@@ -116,7 +118,8 @@ impl Broker {
         None
     }
 
-    /// The conversation of a consumer that names a server and no connection. It is opened if there is none.
+    /// The connection of a consumer that addresses a server directly (M0, M1). Opens it if there is
+    /// none.
     fn connection_to_server(
         &mut self,
         seat: Seat,
@@ -137,7 +140,7 @@ impl Broker {
         Some(number)
     }
 
-    /// A stateless consumer says something to a server. `item.original` is the message as it came.
+    /// Handles a message of a stateless consumer. `item.original` is the message as it arrived.
     fn on_operation(
         &mut self,
         seat: Seat,
@@ -183,12 +186,13 @@ impl Broker {
         None
     }
 
-    /// Whether a conversation is with the provider in this seat.
+    /// Whether a connection leads to the provider in this seat.
     fn is_at(&self, seat: Seat, number: ConnectionNumber) -> bool {
         self.connections.get(number).is_some_and(|connection| connection.seat == seat)
     }
 
-    /// A message has come to a seat that does not provide what it is for.
+    /// Handles a message that is delivered to a seat that is not its provider. Passes it on, or
+    /// answers it with an error at the last seat.
     pub(super) fn pass_on_or_refuse(
         &self,
         seat: Seat,
@@ -209,17 +213,18 @@ impl Broker {
         None
     }
 
-    /// Is the server, or the connection, that a message is for known at all? If not, it may be meant for
-    /// one who sat in a seat before, by an id that is another's now.
+    /// Whether the server or connection that a message names exists. If not, the message may be for
+    /// a previous component of a seat, and its id may belong to another server now.
     fn is_known(&self, call: &Call) -> bool {
-        let Some((form, word)) = form::decode(call) else { return false };
-        match word.about() {
+        let Some((form, frame)) = form::decode(call) else { return false };
+        match frame.subject() {
             Subject::Connection(it) => self.connections.number_of(it).is_some(),
             Subject::Server(it) => self.registry.find(form, it).is_some(),
         }
     }
 
-    /// What a stateless consumer says to a server with connections: all of it goes over one.
+    /// Sends a message of a stateless consumer to a server with connections. All such messages use
+    /// one connection.
     pub(super) fn send_stateless(
         &mut self,
         key: &str,
@@ -260,14 +265,14 @@ impl Broker {
         self.send(number, item, cx);
     }
 
-    /// Is there a request of a stateless consumer with this `requestId`?
+    /// Whether a stateless consumer has an open request with this `requestId`.
     fn is_active(&self, number: ConnectionNumber, request_id: &str) -> bool {
         let queued = self.connections.get(number).and_then(Connection::queued);
         self.operations.is_active(number, request_id)
             || queued.into_iter().flatten().any(|item| item.request_id == request_id)
     }
 
-    /// Says something to the provider, or answers it here.
+    /// Sends a message to the provider, queues it, or answers it.
     pub(super) fn send(
         &mut self,
         number: ConnectionNumber,
@@ -315,7 +320,8 @@ impl Broker {
                 let kept = server.must_keep_request(form);
                 let ConsumerMessage { id, inner_id, request_id, call, original, deadline } = item;
                 if let Some(id) = id.as_ref().filter(|_| call.is(DISCOVER)) {
-                    // MCP with connections does not know it, and not every server says so.
+                    // MCP with connections does not have this method, and not every server answers
+                    // an unknown method.
                     let error = stateless::method_not_found(DISCOVER);
                     let outcome = encode_answer_for(
                         connection,
@@ -378,7 +384,7 @@ impl Broker {
         }
     }
 
-    /// The consumer of a connection speaks to a stateless server.
+    /// Sends a message of a connection to a stateless server.
     pub(super) fn send_to_stateless_server(
         &mut self,
         number: ConnectionNumber,
@@ -394,7 +400,7 @@ impl Broker {
             if item.call.is(INITIALIZED) {
                 connection.record_initialized();
             }
-            // Stateless servers are told nothing that is not a request, but that one is taken back.
+            // A stateless server gets no notifications, except that a request is cancelled.
             if let Some(id) = self.find_cancelled_request(number, &item.call) {
                 deliver(seat, Side::Editor, cancel(&id), cx);
             }
@@ -448,12 +454,12 @@ impl Broker {
         deliver(seat, Side::Editor, Message::Request { id, call: said }, cx);
     }
 
-    /// A message for a server that is not open yet, and for which too much waits already.
+    /// Refuses a message because too many bytes are queued for its server.
     fn refuse_queued(&self, number: ConnectionNumber, item: ConsumerMessage, cx: &mut Context<'_>) {
         let Some(connection) = self.connections.get(number) else { return };
         let Some(server) = self.registry.get(&connection.server) else { return };
         let why = format!(
-            "{} MiB wait for the MCP server '{}' of {}, which does not answer",
+            "{} MiB are queued for the MCP server '{}' of {}, which does not answer",
             MAX_QUEUED_BYTES >> 20,
             server.name,
             self.chain.describe(connection.seat)
@@ -480,7 +486,8 @@ impl Broker {
         }
     }
 
-    /// A request as it is kept for the case that its server asks back. A request that does not fit is not kept.
+    /// Copies a request, to repeat it if its server requests input. Returns an empty call if the
+    /// request is too large to keep.
     fn keep_request(&self, seat: Seat, call: &Call) -> Call {
         const SMALL: usize = 64 * 1024;
         let size = size_of(call);
@@ -496,7 +503,7 @@ impl Broker {
         }
     }
 
-    /// A stateless consumer speaks to the server of a connection.
+    /// Sends a stateless request on a connection.
     pub(super) fn send_stateless_on_connection(
         &mut self,
         number: ConnectionNumber,
@@ -546,8 +553,8 @@ impl Broker {
         deliver(seat, Side::Editor, Message::Request { id, call: said }, cx);
     }
 
-    /// The request that a consumer takes back in MCP's own words, as its provider knows it. Only where
-    /// messages have ids of their own can it be known which one is meant.
+    /// The request that a consumer cancels with `notifications/cancelled`, by the id that its
+    /// provider knows. The request is found only in forms whose inner messages have ids.
     fn find_cancelled_request(&self, number: ConnectionNumber, call: &Call) -> Option<Id> {
         if !call.is(CANCELLED) {
             return None;

@@ -1,5 +1,6 @@
-//! Messages that only pass a component, and that it could take for its own: two components may have given the
-//! same id to a server or a connection. Such a message is marked on its way.
+//! Messages that pass through a component and are not for it. Two components may use the same id
+//! for a server or a connection. The broker marks the id in such a message, so that the component
+//! does not take the message for its own.
 
 use acp_wire::{Call, Message};
 use router::Seat;
@@ -8,17 +9,18 @@ use super::{Broker, Topic, topic};
 use crate::form::{self, Frame, Subject};
 
 impl Broker {
-    /// Is this seat the provider of the server, or has the connection, that a message is for?
+    /// Whether a message is for this seat: it provides the server or has the connection.
     pub(super) fn belongs_to(&self, seat: Seat, call: &Call) -> bool {
-        // In proxy mode the outer pipe has two ends: what comes from the one is for the other.
+        // In proxy mode, the outer pipe leads to two peers. A message from one of them is for the
+        // other.
         if seat == Seat::OUTER {
             return false;
         }
-        let Some((form, word)) = form::decode(call) else { return false };
-        if self.would_mistake(seat, &word) {
+        let Some((form, frame)) = form::decode(call) else { return false };
+        if self.would_mistake(seat, &frame) {
             return true;
         }
-        match word.about() {
+        match frame.subject() {
             Subject::Connection(it) => {
                 self.connections.by_id(it).is_some_and(|connection| connection.seat == seat)
             }
@@ -26,25 +28,25 @@ impl Broker {
         }
     }
 
-    /// A message that only passes a seat, such that it is not taken for one of its own.
+    /// Marks a message that passes through a seat, if the seat could take it for its own.
     pub(super) fn mark_if_mistakable(&self, seat: Seat, call: Call) -> Call {
         match form::decode(&call) {
-            Some((_, word)) if self.would_mistake(seat, &word) => form::mark_as_foreign(&call),
+            Some((_, frame)) if self.would_mistake(seat, &frame) => form::mark_as_foreign(&call),
             _ => call,
         }
     }
 
-    /// Does a seat that is not meant have something of its own with the id that a message names?
-    fn would_mistake(&self, seat: Seat, word: &Frame) -> bool {
-        match word.about() {
+    /// Whether a seat has a server or connection of its own with the id that a message names.
+    fn would_mistake(&self, seat: Seat, frame: &Frame) -> bool {
+        match frame.subject() {
             Subject::Connection(it) => self.connections.by_provider_id(seat, it).is_some(),
             Subject::Server(it) => self.registry.has_own(seat, it),
         }
     }
 }
 
-/// A message that has passed a component that could have taken it for its own, without the mark.
-pub fn without_mark(message: &Message) -> Option<Message> {
+/// Removes the mark from a message that has passed through a component. `None` if it has none.
+pub(super) fn without_mark(message: &Message) -> Option<Message> {
     let unmarked = |call: &Call| match topic(call) {
         Some(Topic::Mcp) => form::strip_foreign_mark(call),
         _ => None,

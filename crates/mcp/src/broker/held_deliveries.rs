@@ -1,8 +1,9 @@
-//! What waits at the agent's hop until the shell has opened the places of a set-up request's servers.
+//! Messages for the agent that wait until the shell has opened the endpoints of a set-up request.
 //!
-//! A set-up request whose servers are bridged cannot be written before their places are known. Everything
-//! that is delivered to the agent after it waits behind it, so that nothing overtakes it. The shell answers
-//! each [`Step::OpenEndpoint`] before it reads anything else, so the queue is short and needs no limit.
+//! A set-up request with bridged servers cannot be written before its endpoints are known. All
+//! later messages for the agent wait behind it, so that nothing overtakes it. The shell answers
+//! each [`Step::OpenEndpoint`] before it reads anything else, so the queue is short and needs no
+//! limit.
 
 use std::collections::VecDeque;
 
@@ -14,50 +15,43 @@ use super::{Broker, Context, Hop, Step};
 use crate::bridge::SetUpDraft;
 use crate::endpoint::{Endpoint, Ticket};
 
-/// If anything waits, the first item is a set-up request that waits for the shell.
+/// The queue of held messages. If it is not empty, its first item is a set-up request that waits
+/// for the shell.
 #[derive(Debug, Default)]
-pub struct HeldDeliveries {
+pub(super) struct HeldDeliveries {
     items: VecDeque<HeldItem>,
 }
 
 #[derive(Debug)]
 enum HeldItem {
-    SetUp {
-        id: Id,
-        draft: Box<SetUpDraft>,
-    },
-    /// A message of the router's. The exchange has not looked at it yet.
-    Delivery {
-        hop: Hop,
-        message: Message,
-    },
-    /// A message of the exchange's own.
-    Own {
-        toward: Side,
-        message: Message,
-    },
+    /// A set-up request that waits for its endpoints.
+    SetUp { id: Id, draft: Box<SetUpDraft> },
+    /// A message of the router that the broker has not handled yet.
+    Delivery { hop: Hop, message: Message },
+    /// A message of the broker itself.
+    Own { toward: Side, message: Message },
 }
 
 impl HeldDeliveries {
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// A message of the router's waits behind everything else.
-    pub fn push(&mut self, hop: Hop, message: Message) {
+    /// Adds a message of the router at the end.
+    pub(super) fn push(&mut self, hop: Hop, message: Message) {
         self.items.push_back(HeldItem::Delivery { hop, message });
     }
 
-    /// A set-up request waits before everything else: its turn has come.
+    /// Adds a set-up request at the front, because it is the next message for the agent.
     fn push_set_up_first(&mut self, id: Id, draft: SetUpDraft) {
         self.items.push_front(HeldItem::SetUp { id, draft: Box::new(draft) });
     }
 
-    /// The shell has answered for a place.
+    /// The shell has answered a request for an endpoint.
     fn endpoint_opened(&mut self, ticket: Ticket, endpoint: &Result<Endpoint, String>) {
         for item in &mut self.items {
             if let HeldItem::SetUp { draft, .. } = item {
@@ -66,7 +60,7 @@ impl HeldDeliveries {
         }
     }
 
-    /// Takes the first item, unless it waits for the shell.
+    /// Removes and returns the first item, unless it waits for the shell.
     fn pop(&mut self) -> Option<HeldItem> {
         match self.items.front()? {
             HeldItem::SetUp { draft, .. } if !draft.is_complete() => None,
@@ -74,8 +68,8 @@ impl HeldDeliveries {
         }
     }
 
-    /// Forgets everything that waits. Gives the tickets of the set-up requests.
-    pub fn clear(&mut self) -> Vec<Ticket> {
+    /// Removes all items. Returns the tickets of the set-up requests.
+    pub(super) fn clear(&mut self) -> Vec<Ticket> {
         let drafts = self.items.drain(..).filter_map(|item| match item {
             HeldItem::SetUp { draft, .. } => Some(draft),
             HeldItem::Delivery { .. } | HeldItem::Own { .. } => None,
@@ -83,8 +77,8 @@ impl HeldDeliveries {
         drafts.flat_map(|draft| draft.tickets().to_vec()).collect()
     }
 
-    /// Moves what the exchange delivers to this seat behind what waits there. `from`: where the steps to look
-    /// at begin.
+    /// Moves new deliveries to this seat from the list of steps to the queue, if it is not empty.
+    /// `from` is the index of the first new step.
     fn hold_back(&mut self, seat: Seat, from: usize, cx: &mut Context<'_>) {
         if self.is_empty() {
             return;
@@ -99,12 +93,12 @@ impl HeldDeliveries {
 }
 
 impl Broker {
-    /// Whether everything for this seat waits, whatever it is.
+    /// Whether all messages for this seat are held.
     pub(super) fn holds(&self, seat: Seat) -> bool {
         seat == self.agent_seat && !self.held.is_empty()
     }
 
-    /// Does something that may deliver messages to a seat where others wait.
+    /// Calls `act`, and moves its deliveries behind the held messages.
     pub(super) fn in_order<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -116,8 +110,8 @@ impl Broker {
         done
     }
 
-    /// The shell has opened the place that a [`Step::OpenEndpoint`] asked for, or says why it could not. It answers
-    /// each of them once.
+    /// The shell has opened the endpoint that a [`Step::OpenEndpoint`] requested, or reports why it
+    /// could not. It answers each of them once.
     pub fn endpoint_opened(
         &mut self,
         ticket: Ticket,
@@ -129,7 +123,8 @@ impl Broker {
         self.release(cx);
     }
 
-    /// A set-up request for the agent, whose turn it is. Gives it back if it waits for nothing.
+    /// Finishes a set-up request for the agent and returns it. Holds it if it waits for an
+    /// endpoint.
     pub(super) fn send_set_up(
         &mut self,
         id: Id,
@@ -153,13 +148,13 @@ impl Broker {
         }
     }
 
-    /// A set-up request is sent to the agent again, behind what waits.
+    /// Sends a set-up request to the agent again, behind the held messages.
     pub(super) fn resend_set_up(&mut self, id: Id, draft: Box<SetUpDraft>, cx: &mut Context<'_>) {
         self.held.items.push_back(HeldItem::SetUp { id, draft });
         self.release(cx);
     }
 
-    /// Delivers what waits, up to the next set-up request that waits for the shell.
+    /// Delivers the held messages, up to the next set-up request that waits for the shell.
     fn release(&mut self, cx: &mut Context<'_>) {
         while let Some(item) = self.held.pop() {
             let mut then = Vec::new();

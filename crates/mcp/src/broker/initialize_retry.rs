@@ -1,9 +1,9 @@
-//! `initialize` is asked again on another connection, a *spare* one.
+//! Retries of `initialize`, each on an extra connection.
 //!
 //! An MCP server accepts `initialize` once on a connection, and some (rmcp) exit when they get it
-//! twice. So when a provider leaves `initialize` unanswered, another connection is opened for the same
-//! request. The first connection on which it is answered is used, and the others are closed. Forms
-//! without connections (M0, M1) get `initialize` once.
+//! twice. So if a provider does not answer `initialize`, the broker opens another connection for
+//! the same request. It uses the first connection on which the server answers, and closes the
+//! others. Forms without connections (M0, M1) get `initialize` once.
 
 use acp_wire::{Call, Id, Message, Outcome, Side};
 use router::{Diagnostic, Level, Seat};
@@ -27,7 +27,7 @@ impl Broker {
     ) {
         let (seat, first) = first;
         let who = self.chain.describe(seat);
-        let text = format!("{who} is silent: initialize is sent again on another connection");
+        let text = format!("{who} does not answer; sending initialize again on another connection");
         cx.out.push(Step::Report(Diagnostic { level: Level::Debug, seat, text }));
         let request = ProviderRequest::ExtraConnect { first, form, proposed_id };
         self.pending.insert_provider_request(
@@ -40,8 +40,8 @@ impl Broker {
         deliver(seat, Side::Editor, Message::Request { id, call: connect }, cx);
     }
 
-    /// A spare connection is open, or could not be opened. If `initialize` is still unanswered, it is
-    /// sent there.
+    /// An extra connection is open, or could not be opened. If `initialize` is still not answered,
+    /// it is sent there.
     pub(super) fn on_extra_connected(
         &mut self,
         first: (Seat, Id),
@@ -53,7 +53,7 @@ impl Broker {
         let seat = first.0;
         let connection_id = connection_id_of(result).unwrap_or(proposed_id);
         if self.connections.by_provider_id(seat, &connection_id).is_some() {
-            // The provider has one connection only: it must not get `initialize` twice.
+            // The provider has only one connection, which must not get `initialize` twice.
             return;
         }
         let connection = self.pending.get(&first).and_then(ProviderRequest::connection);
@@ -71,7 +71,7 @@ impl Broker {
         deliver(seat, Side::Editor, Message::Request { id, call }, cx);
     }
 
-    /// `initialize` was answered on one connection: it is used from now on, and the others are closed.
+    /// Uses the connection on which `initialize` was answered, and closes the others.
     pub(super) fn use_answered_connection(
         &mut self,
         first: &(Seat, Id),
@@ -98,7 +98,7 @@ impl Broker {
         }
     }
 
-    /// Closes the spare connections of an `initialize`.
+    /// Closes the extra connections of an `initialize`.
     pub(super) fn close_extra_connections(
         &mut self,
         seat: Seat,
@@ -111,6 +111,7 @@ impl Broker {
         }
     }
 
+    /// Closes a connection of a provider and forgets its id.
     fn close_provider_connection(
         &mut self,
         seat: Seat,
@@ -122,8 +123,8 @@ impl Broker {
         self.disconnect_provider(seat, form, connection_id, cx);
     }
 
-    /// A request is not asked again. Gives the ids of its retries, as far as they have to be cancelled:
-    /// those of `initialize` end with their connections.
+    /// Stops the retries of a request. Returns the ids of the attempts that have to be cancelled.
+    /// Attempts of `initialize` end with their connections.
     pub(super) fn cancel_retries(&mut self, first: &(Seat, Id), cx: &mut Context<'_>) -> Vec<Id> {
         let Some(retry) = self.pending.stop_retrying(first) else { return Vec::new() };
         self.close_extra_connections(first.0, &retry, cx);
@@ -133,8 +134,8 @@ impl Broker {
         }
     }
 
-    /// A consumer sends `initialize` on a connection whose server has left one unanswered: another
-    /// connection is opened for it. Gives back what may be sent on the open connection.
+    /// Opens another connection if a consumer sends `initialize` and the server has not answered an
+    /// earlier one. Returns the message if it may be sent on the open connection.
     pub(super) fn open_for_second_initialize(
         &mut self,
         number: ConnectionNumber,
@@ -162,7 +163,8 @@ impl Broker {
         None
     }
 
-    /// Whether a server may still answer an `initialize` that was given up, and cannot be sent another.
+    /// Whether a server may still answer an `initialize` that has timed out, and must not get
+    /// another one.
     pub(super) fn may_still_initialize(&self, connection_id: &str) -> bool {
         let Some(number) = self.connections.number_of(connection_id) else { return false };
         let connects =

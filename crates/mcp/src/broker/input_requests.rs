@@ -1,4 +1,4 @@
-//! What consumers are asked by servers, at the provider's hop.
+//! Requests of servers to consumers that are not answered yet.
 
 use std::collections::BTreeMap;
 
@@ -8,64 +8,67 @@ use router::Seat;
 use super::connections::ConnectionNumber;
 use crate::form::Form;
 
+/// The table of these requests.
 #[derive(Debug, Default)]
-pub struct InputRequests {
-    /// What stateless servers want to know before they answer.
+pub(super) struct InputRequests {
+    /// Requests of stateless servers, which need the answers before they answer themselves.
     open: BTreeMap<u64, PendingInput>,
-    /// Answers of consumers that are spelt differently for the provider that asked.
+    /// How to translate the answers to requests that a provider has sent, if its form differs.
     translations: BTreeMap<(Seat, Id), AnswerTranslation>,
 }
 
-/// Questions of a server that the consumer is asked before the server can answer.
+/// A stateless request whose server needs input from the consumer first.
 #[derive(Debug)]
-pub struct PendingInput {
+pub(super) struct PendingInput {
     pub connection: ConnectionNumber,
     pub id: Id,
     pub call: Call,
     pub inner_id: Option<Id>,
     pub state: Option<Json>,
     pub rounds: u8,
-    /// By our number of the question: its name, and the answer.
+    /// For each input request: our number, its name, and the answer.
     pub answers: Vec<(u64, String, Option<Json>)>,
 }
 
-/// How an answer is spelt for the provider.
+/// How to translate the answer of a consumer for a provider.
 #[derive(Debug)]
-pub struct AnswerTranslation {
+pub(super) struct AnswerTranslation {
     pub provider: Form,
     pub consumer: Form,
-    /// How the provider calls its server.
+    /// The id of the server, as its provider knows it.
     pub server: String,
     pub inner_id: Option<Id>,
 }
 
 impl InputRequests {
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.open.is_empty() && self.translations.is_empty()
     }
 
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.open.len() + self.translations.len()
     }
 
-    /// Waits for the answers of a consumer.
-    pub fn insert(&mut self, number: u64, input: PendingInput) {
+    /// Adds a request that waits for answers of its consumer.
+    pub(super) fn insert(&mut self, number: u64, input: PendingInput) {
         self.open.insert(number, input);
     }
 
-    /// The conversation in which a question was asked.
-    pub fn connection_of(&self, request: u64) -> Option<ConnectionNumber> {
+    /// The connection of an input request.
+    pub(super) fn connection_of(&self, request: u64) -> Option<ConnectionNumber> {
         self.open.get(&self.find(request)?).map(|input| input.connection)
     }
 
+    /// The key of the request that waits for this input request.
     fn find(&self, request: u64) -> Option<u64> {
         let contains =
             |input: &PendingInput| input.answers.iter().any(|(number, ..)| *number == request);
         self.open.iter().find(|(_, input)| contains(input)).map(|(key, _)| *key)
     }
 
-    /// The consumer has answered a question. Gives the input if this was the last answer.
-    pub fn answered(&mut self, request: u64, result: &Json) -> Option<PendingInput> {
+    /// Records the answer to an input request. Returns the pending input if this was the last
+    /// answer.
+    pub(super) fn answered(&mut self, request: u64, result: &Json) -> Option<PendingInput> {
         let key = self.find(request)?;
         let input = self.open.get_mut(&key)?;
         let found = input.answers.iter_mut().find(|(number, ..)| *number == request);
@@ -76,33 +79,34 @@ impl InputRequests {
         }
     }
 
-    /// The consumer will not answer a question. Gives the input, with the other questions.
-    pub fn refused(&mut self, request: u64) -> Option<PendingInput> {
+    /// The consumer has refused an input request. Returns the pending input, with the other input
+    /// requests.
+    pub(super) fn refused(&mut self, request: u64) -> Option<PendingInput> {
         let mut input = self.open.remove(&self.find(request)?)?;
         input.answers.retain(|(number, ..)| *number != request);
         Some(input)
     }
 
-    /// Takes the inputs that fit.
-    pub fn take(&mut self, fits: impl Fn(&PendingInput) -> bool) -> Vec<PendingInput> {
+    /// Removes and returns the pending inputs that match.
+    pub(super) fn take(&mut self, fits: impl Fn(&PendingInput) -> bool) -> Vec<PendingInput> {
         self.open.extract_if(.., |_, input| fits(input)).map(|(_, input)| input).collect()
     }
 
-    /// The answer to what a provider has asked is spelt differently for it.
-    pub fn translate_answer(&mut self, seat: Seat, id: &Id, translation: AnswerTranslation) {
+    /// Records how to translate the answer to a request of a provider.
+    pub(super) fn translate_answer(&mut self, seat: Seat, id: &Id, translation: AnswerTranslation) {
         self.translations.insert((seat, id.detached()), translation);
     }
 
-    /// How the answer to what a provider has asked is spelt, if differently.
-    pub fn take_translation(&mut self, seat: Seat, id: &Id) -> Option<AnswerTranslation> {
+    /// Removes and returns the translation for an answer, if it needs one.
+    pub(super) fn take_translation(&mut self, seat: Seat, id: &Id) -> Option<AnswerTranslation> {
         if self.translations.is_empty() {
             return None;
         }
         self.translations.remove(&(seat, id.clone()))
     }
 
-    /// A provider is gone: what it has asked is over.
-    pub fn forget_provider_ids(&mut self, seat: Seat) {
+    /// Forgets the requests of a provider that is gone.
+    pub(super) fn forget_provider_ids(&mut self, seat: Seat) {
         self.translations.retain(|(whose, _), _| *whose != seat);
     }
 }

@@ -1,4 +1,4 @@
-//! What a server wants to know of its client before it can answer.
+//! Rounds of input: a stateless server sends requests to its client before it answers.
 
 use acp_wire::{Call, Id, Json, Message, Outcome, Side};
 use router::Seat;
@@ -11,23 +11,23 @@ use crate::ids::Purpose;
 use crate::stateless;
 
 impl Broker {
-    /// A stateless server wants to know something before it answers.
+    /// Sends the input requests of a stateless server to the consumer.
     pub(super) fn ask_consumer(
         &mut self,
         mut input: PendingInput,
-        questions: Vec<(String, Call)>,
+        requests: Vec<(String, Call)>,
         cx: &mut Context<'_>,
     ) {
         let Some(connection) = self.connections.get(input.connection) else { return };
         let (seat, consumer, server) =
             (connection.seat, connection.consumer.clone(), connection.server.clone());
-        for (question, call) in questions {
+        for (name, call) in requests {
             let number = self.ids.next_number();
             let id = self.ids.id(Purpose::Input, number);
             let Some(call) = encode_call_for(&consumer, &server, Some(&id), &call) else {
                 continue;
             };
-            input.answers.push((number, question, None));
+            input.answers.push((number, name, None));
             let message = Message::Request { id, call };
             cx.out.push(Step::Inject { from: seat, toward: Side::Agent, message });
         }
@@ -38,7 +38,7 @@ impl Broker {
         self.input_requests.insert(number, input);
     }
 
-    /// Repeats a request to a stateless server, with what it wanted to know.
+    /// Repeats a request to a stateless server, with the input that it requested.
     pub(super) fn answer_server(&mut self, input: PendingInput, cx: &mut Context<'_>) {
         let answers =
             input.answers.into_iter().filter_map(|(_, name, answer)| Some((name, answer?)));
@@ -57,7 +57,8 @@ impl Broker {
         self.send_to_stateless_server(input.connection, item, input.rounds + 1, cx);
     }
 
-    /// A consumer's answer is to be delivered to a provider. What it returns is.
+    /// Handles the answer of a consumer that is delivered to a provider. Returns the outcome that
+    /// goes on.
     pub(super) fn on_consumer_answer(
         &mut self,
         seat: Seat,
@@ -77,6 +78,7 @@ impl Broker {
         Some(translation.provider.encode_answer(address, translation.inner_id.as_ref(), answer))
     }
 
+    /// Handles the answer to an input request.
     pub(super) fn on_input(&mut self, number: u64, outcome: Outcome, cx: &mut Context<'_>) {
         let Some(connection) = self.input_requests.connection_of(number) else { return };
         let form =
@@ -93,7 +95,7 @@ impl Broker {
                 }
             }
             Answer::FromServer(Outcome::Error(error)) | Answer::NotDelivered(error) => {
-                // The client will not say: that is the end of the operation.
+                // The client refuses, so the original request fails.
                 let Some(input) = self.input_requests.refused(number) else { return };
                 let Some(connection) = self.connections.get(input.connection) else { return };
                 cancel_input_requests(&self.ids, connection.seat, &input, cx);

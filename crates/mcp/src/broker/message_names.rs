@@ -1,6 +1,7 @@
-//! Which messages a provider knows that is connected to with `_mcp/connect`: `_mcp/request_id` and
-//! `_mcp/notification` (M2), or `_mcp/message` (M3, M3t). The connect does not tell. What is refused
-//! as an unknown method was not done, so it is said again in the other words.
+//! The method names that a provider with `_mcp/connect` understands: `_mcp/request` and
+//! `_mcp/notification` (M2), or `_mcp/message` (M3, M3t). The connect does not show which. A
+//! message that is refused as an unknown method had no effect, so the broker sends it again under
+//! the other name.
 
 use acp_wire::{Outcome, code};
 
@@ -11,26 +12,29 @@ use super::{ANSWER_TIMEOUT, Broker, Context, has_timeout};
 use crate::form::Form;
 
 impl Form {
+    /// Whether the form connects with `_mcp/connect`, so that the names of its messages are not
+    /// known.
     fn has_two_message_names(self) -> bool {
         matches!(self, Form::M2 | Form::M3 | Form::M3t)
     }
 }
 
 impl Server {
-    /// Whether a request is to be kept, because it may have to be said again in other words.
-    pub fn must_keep_request(&self, form: Form) -> bool {
+    /// Whether a request has to be kept, because it may be sent again under another name.
+    pub(super) fn must_keep_request(&self, form: Form) -> bool {
         form.has_two_message_names() && self.message_names != MessageNames::Known
     }
 }
 
 impl Broker {
-    /// A provider has answered a request in this form, perhaps `initialize` (`record_initialize`). Gives the form to say it again in, if the
-    /// provider does not know these words.
+    /// Learns from an answer which message names a provider understands. `is_initialize` is true
+    /// for the answer to `initialize`. Returns the form in which to send the request again, if the
+    /// provider does not know its method.
     pub(super) fn switch_message_names(
         &mut self,
         number: ConnectionNumber,
         form: Form,
-        record_initialize: bool,
+        is_initialize: bool,
         outcome: &Outcome,
     ) -> Option<Form> {
         let connection =
@@ -48,9 +52,10 @@ impl Broker {
         if !current.shares_messages_with(form) {
             return refused.then_some(*current);
         }
-        // Of most providers it is known that they are of M3; every server knows `initialize`.
-        let doubted = form != Form::M3 || record_initialize;
-        if !refused || !doubted || server.message_names == MessageNames::Switched {
+        // M3 is the most likely form. So only the refusal of `initialize` counts against it,
+        // because every server knows that method.
+        let is_evidence = form != Form::M3 || is_initialize;
+        if !refused || !is_evidence || server.message_names == MessageNames::Switched {
             server.message_names = MessageNames::Known;
             return None;
         }
@@ -63,7 +68,7 @@ impl Broker {
         Some(*current)
     }
 
-    /// Says a request again that was refused as an unknown method.
+    /// Sends a request again that was refused as an unknown method.
     pub(super) fn resend_message(
         &mut self,
         number: ConnectionNumber,
@@ -74,7 +79,7 @@ impl Broker {
         self.send(number, ConsumerMessage { deadline, ..item }, cx);
     }
 
-    /// Says `initialize` of our own again that was refused as an unknown method.
+    /// Sends our own `initialize` again that was refused as an unknown method.
     pub(super) fn resend_initialize(&mut self, number: ConnectionNumber, cx: &mut Context<'_>) {
         let Some(connection) = self.connections.get_mut(number) else { return };
         let ConnectionState::Initializing { form, connection_id, queued } = &mut connection.state

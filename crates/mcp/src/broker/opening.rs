@@ -1,4 +1,4 @@
-//! How a conversation begins: in which form the provider can be spoken to, and with what.
+//! Opens connections: finds a form that the provider understands, and sends the handshake.
 
 use acp_wire::message::error_object;
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, code};
@@ -14,6 +14,7 @@ use crate::form::{self, Address, Answer, Direction, Form};
 use crate::stateless::{self, INITIALIZED};
 
 impl Broker {
+    /// Adds a connection that is not open yet.
     pub(super) fn add_connection(
         &mut self,
         server: &str,
@@ -22,7 +23,7 @@ impl Broker {
     ) -> ConnectionNumber {
         let known_to = match &consumer {
             Consumer::Connection { id, .. } if id.is_empty() => seat,
-            // It knows how to call it from the beginning.
+            // The consumer knows the id from the beginning.
             _ => self.agent_seat,
         };
         let number = ConnectionNumber(self.ids.next_number());
@@ -42,8 +43,8 @@ impl Broker {
         number
     }
 
-    /// Opens a conversation with a provider in this form. `connect_id` is the consumer's own connect,
-    /// `original` what it said.
+    /// Opens a connection to a provider in this form. `connect_id` is the id of the consumer's own
+    /// connect, and `original` is that connect as it arrived.
     pub(super) fn open_connection(
         &mut self,
         number: ConnectionNumber,
@@ -58,14 +59,14 @@ impl Broker {
             if server.form_known {
                 return self.on_stateless(number, connect_id, cx);
             }
-            let then = AfterDiscover::AnswerConnect { connect_id };
-            return self.discover(number, then, cx);
+            let after = AfterDiscover::AnswerConnect { connect_id };
+            return self.discover(number, after, cx);
         }
         if !form.has_connections() {
             let seat = connection.seat;
             return self.on_open(seat, number, form, String::new(), connect_id, None, cx);
         }
-        // Who says `_mcp/connect` may know only one of its spellings, and the provider another.
+        // The consumer may know only one key of `_mcp/connect`, and the provider another.
         let as_spelt = form::raw_server_id(&form.encode_connect(server.address(form), ""));
         let spelt = original.as_ref().and_then(form::raw_server_id);
         let unchanged = |consumer| form == consumer && form != Form::M3 && spelt == as_spelt;
@@ -74,7 +75,7 @@ impl Broker {
         };
         let (unchanged, proposed_id) = match &connection.consumer {
             Consumer::Connection { form, id } if unchanged(*form) => (true, id.clone()),
-            // A provider that lets its consumers choose may as well have what they choose.
+            // A provider whose consumers choose the id gets the id that this consumer has chosen.
             Consumer::Connection { form: Form::M3t, id } if is_free(id) => (false, id.clone()),
             _ => (false, format!("mcp-over-acp:{number}")),
         };
@@ -94,7 +95,7 @@ impl Broker {
         self.send_request(seat, request, call, Some(resend), cx);
     }
 
-    /// Asks a provider something of our own.
+    /// Sends a request of our own to a provider.
     pub(super) fn send_request(
         &mut self,
         seat: Seat,
@@ -114,10 +115,11 @@ impl Broker {
         deliver(seat, Side::Editor, Message::Request { id, call }, cx);
     }
 
+    /// Sends `server/discover`, to find out whether a server is stateless and what it offers.
     pub(super) fn discover(
         &mut self,
         number: ConnectionNumber,
-        then: AfterDiscover,
+        after: AfterDiscover,
         cx: &mut Context<'_>,
     ) {
         let Some(connection) = self.connections.get(number) else { return };
@@ -128,17 +130,17 @@ impl Broker {
             connection_id: "",
             request_id: &request_id,
         };
-        let connects = matches!(then, AfterDiscover::AnswerConnect { .. });
+        let connects = matches!(after, AfterDiscover::AnswerConnect { .. });
         let discover = stateless::discover_request(connects);
         let call =
             Form::M7.encode_message(Direction::ToServer, address, Some(&Id::NULL), &discover);
         let resend = Resend::message(Form::M7, server.address(Form::M7), "", &discover);
-        let request = ProviderRequest::Discover { connection: number, then };
+        let request = ProviderRequest::Discover { connection: number, after };
         self.send_request(connection.seat, request, call, resend, cx);
     }
 
-    /// The provider can be spoken to.
-    #[allow(clippy::too_many_arguments)] // it is where all that is known of a connection comes together
+    /// The connection to the provider is open.
+    #[allow(clippy::too_many_arguments)]
     pub(super) fn on_open(
         &mut self,
         seat: Seat,
@@ -150,7 +152,7 @@ impl Broker {
         cx: &mut Context<'_>,
     ) {
         let Some(connection) = self.connections.get_mut(number) else {
-            // Nobody wants it any more.
+            // The connection is not needed any more.
             return self.disconnect_provider(seat, form, &connection_id, cx);
         };
         if let Some(server) = self.registry.get_mut(&connection.server) {
@@ -161,7 +163,7 @@ impl Broker {
         else {
             return;
         };
-        // A provider that was started anew does not know what was said to the one before.
+        // A restarted provider does not know the handshake of the consumer.
         let must_initialize =
             matches!(connection.consumer, Consumer::Stateless) || connection.handshake.is_some();
         if !connection_id.is_empty() {
@@ -176,7 +178,8 @@ impl Broker {
         }
     }
 
-    /// Says `initialize` to a server, in the place of a consumer that does not, or will not again.
+    /// Sends `initialize` to a server, in place of a consumer that does not send it, or does not
+    /// send it again.
     pub(super) fn initialize(
         &mut self,
         number: ConnectionNumber,
@@ -211,7 +214,7 @@ impl Broker {
         );
     }
 
-    /// The provider has no connections; the consumer may believe that it has one.
+    /// The provider is stateless. The consumer may still have a connection.
     pub(super) fn on_stateless(
         &mut self,
         number: ConnectionNumber,
@@ -230,8 +233,8 @@ impl Broker {
         }
     }
 
-    /// Answers a consumer's connect: the provider's id of the connection, if nobody else has the same.
-    /// One that is opened anew has its name already.
+    /// Answers a consumer's connect with the id of the connection: the provider's id, if no other
+    /// connection has it. A connection that is opened again already has an id.
     pub(super) fn answer_connect(
         &mut self,
         number: ConnectionNumber,
@@ -248,7 +251,8 @@ impl Broker {
         let Consumer::Connection { form, id: known_as } = &connection.consumer else { return };
         let wanted = match (known_as.is_empty(), connection_id.is_empty()) {
             (false, _) => known_as.clone(),
-            // Who has taken a place may count as the one before did, whose ids are still on their way.
+            // A restarted provider may use ids of the previous one again, and messages with those
+            // may still be on their way.
             (true, false) if !self.registry.was_restarted(seat) => connection_id.to_owned(),
             (true, _) => format!("mcp-over-acp:{number}"),
         };
@@ -270,7 +274,7 @@ impl Broker {
         }
     }
 
-    /// A conversation could not be opened.
+    /// A connection could not be opened.
     pub(super) fn on_open_failed(
         &mut self,
         number: ConnectionNumber,
@@ -292,7 +296,7 @@ impl Broker {
         }
     }
 
-    /// A connect was refused: perhaps the provider speaks another form.
+    /// A connect was refused. The provider may use another form.
     pub(super) fn on_connect_refused(
         &mut self,
         number: ConnectionNumber,
@@ -303,8 +307,8 @@ impl Broker {
     ) {
         let server = self.connections.get(number).map(|connection| connection.server.clone());
         let server = server.and_then(|key| self.registry.get_mut(&key));
-        // Speaking without a connect cannot be refused at once, so only who does not know what a
-        // connect is at all is spoken to like that.
+        // A message without a connect cannot be refused at once. So the broker sends one only to a
+        // provider that does not know the method of a connect.
         let unknown = outcome.error_code() == Some(code::METHOD_NOT_FOUND);
         let another = |server: &&mut Server| {
             is_unsupported(&outcome) && (unknown || !server.may_speak(Form::M1))
@@ -314,23 +318,24 @@ impl Broker {
             (Some(form), _) => self.open_connection(number, form, connect_id, None, cx),
             (None, Outcome::Error(error)) => self.on_open_failed(number, connect_id, &error, cx),
             (None, Outcome::Result(_)) => {
-                let why = "the provider of the MCP server did not say how it calls the connection";
+                let why = "the provider of the MCP server did not return a connection id";
                 let error = error_object(code::INTERNAL_ERROR, why, None);
                 self.on_open_failed(number, connect_id, &error, cx);
             }
         }
     }
 
+    /// Handles the answer to `server/discover`.
     pub(super) fn on_discovered(
         &mut self,
         number: ConnectionNumber,
-        then: AfterDiscover,
+        after: AfterDiscover,
         outcome: Outcome,
         cx: &mut Context<'_>,
     ) {
         let Some(connection) = self.connections.get_mut(number) else { return };
         let Some(server) = self.registry.get_mut(&connection.server) else { return };
-        if let AfterDiscover::AnswerConnect { connect_id } = &then
+        if let AfterDiscover::AnswerConnect { connect_id } = &after
             && is_unsupported(&outcome)
             && let Some(form) = server.rule_out(Form::M7)
         {
@@ -341,7 +346,7 @@ impl Broker {
         if let Answer::FromServer(Outcome::Result(found)) = Form::M7.decode_answer(outcome) {
             server.discovered = Some(found.detached());
         }
-        match then {
+        match after {
             AfterDiscover::AnswerConnect { connect_id } => {
                 self.on_stateless(number, connect_id, cx)
             }
@@ -356,7 +361,7 @@ impl Broker {
         }
     }
 
-    /// The server of a connection has answered our own `initialize`.
+    /// Handles the answer of a server to an `initialize` of ours.
     pub(super) fn on_initialize_answer(
         &mut self,
         number: ConnectionNumber,
@@ -377,7 +382,7 @@ impl Broker {
             }
         };
         let (connection_id, queued) = (std::mem::take(connection_id), std::mem::take(queued));
-        // Who has not said it will.
+        // A consumer that has not sent it yet will send it.
         if connection.handshake.as_ref().is_none_or(|handshake| handshake.is_initialized) {
             let address = Address {
                 server: server.address(form),

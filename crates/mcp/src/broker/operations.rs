@@ -1,5 +1,4 @@
-//! Requests that are under way between a stateless side and one with connections, by provider and
-//! `requestId`.
+//! Open requests between a stateless side and a side with connections, by provider and `requestId`.
 
 use std::collections::BTreeMap;
 
@@ -9,44 +8,46 @@ use router::Seat;
 use super::connections::ConnectionNumber;
 use crate::stateless::PROGRESS;
 
+/// The table of open requests.
 #[derive(Debug, Default)]
-pub struct Operations {
+pub(super) struct Operations {
     open: BTreeMap<(Seat, String), Operation>,
 }
 
+/// One open request.
 #[derive(Debug)]
-pub struct Operation {
+pub(super) struct Operation {
     pub connection: ConnectionNumber,
     pub token: Option<Json>,
-    /// What the other side calls it.
+    /// The `requestId` on the side of the consumer.
     pub request_id: String,
 }
 
 impl Operations {
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.open.len()
     }
 
-    pub fn insert(&mut self, seat: Seat, request_id: String, operation: Operation) {
+    pub(super) fn insert(&mut self, seat: Seat, request_id: String, operation: Operation) {
         self.open.insert((seat, request_id), operation);
     }
 
-    pub fn take(&mut self, seat: Seat, request_id: String) -> Option<Operation> {
+    pub(super) fn take(&mut self, seat: Seat, request_id: String) -> Option<Operation> {
         self.open.remove(&(seat, request_id))
     }
 
-    /// The conversation of a request.
-    pub fn connection_of(&self, seat: Seat, request_id: &str) -> Option<ConnectionNumber> {
+    /// The connection of a request.
+    pub(super) fn connection_of(&self, seat: Seat, request_id: &str) -> Option<ConnectionNumber> {
         self.open.get(&(seat, request_id.to_owned())).map(|operation| operation.connection)
     }
 
-    /// Whether the consumer of a conversation waits for a request that it calls so.
-    pub fn is_active(&self, connection: ConnectionNumber, request_id: &str) -> bool {
+    /// Whether the consumer of a connection has an open request with this `requestId`.
+    pub(super) fn is_active(&self, connection: ConnectionNumber, request_id: &str) -> bool {
         self.open.values().any(|it| it.connection == connection && it.request_id == request_id)
     }
 
-    /// The request of a stateless consumer that a notification belongs to, as the consumer calls it.
-    pub fn request_for(
+    /// The `requestId` of the stateless request that a notification belongs to.
+    pub(super) fn request_for(
         &self,
         seat: Seat,
         connection: ConnectionNumber,
@@ -62,13 +63,13 @@ impl Operations {
         active.next_back().map(|(_, operation)| operation.request_id.clone())
     }
 
-    /// A conversation is over.
-    pub fn forget_connection(&mut self, connection: ConnectionNumber) {
+    /// Forgets the requests of a connection.
+    pub(super) fn forget_connection(&mut self, connection: ConnectionNumber) {
         self.open.retain(|_, operation| operation.connection != connection);
     }
 
-    /// A provider is gone.
-    pub fn forget_provider_ids(&mut self, seat: Seat) {
+    /// Forgets the requests to a provider.
+    pub(super) fn forget_provider_ids(&mut self, seat: Seat) {
         self.open.retain(|(whose, _), _| *whose != seat);
     }
 }
@@ -82,7 +83,7 @@ mod tests {
     const C7: ConnectionNumber = ConnectionNumber(7);
     const C8: ConnectionNumber = ConnectionNumber(8);
 
-    /// Three requests: two of P1 in conversation 7, one of P2 in conversation 8.
+    /// Three requests: two to P1 on connection 7, one to P2 on connection 8.
     fn operations() -> Operations {
         let mut operations = Operations::default();
         let add = |operations: &mut Operations,
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_found_by_provider_and_name() {
+    fn a_request_is_found_by_provider_and_request_id() {
         let mut operations = operations();
         assert_eq!(operations.len(), 3);
         assert_eq!(
@@ -117,9 +118,10 @@ mod tests {
         assert!(operations.take(P1, "a".to_owned()).is_none());
     }
 
-    /// Progress belongs to the request with its token, anything else to the last request.
+    /// Progress belongs to the request with its token. Any other notification belongs to the last
+    /// request.
     #[test]
-    fn a_notification_belongs_to_a_request_of_its_conversation() {
+    fn a_notification_belongs_to_a_request_of_its_connection() {
         let operations = operations();
         let note = |method: &str, token: &str| {
             Call::new(method, Json::trusted(format!(r#"{{"progressToken":{token}}}"#)))
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_end_with_their_conversation_or_their_provider() {
+    fn requests_end_with_their_connection_or_their_provider() {
         let mut ended = operations();
         ended.forget_connection(C7);
         assert_eq!((ended.len(), ended.connection_of(P2, "a")), (1, Some(C8)));

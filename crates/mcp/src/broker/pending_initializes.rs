@@ -1,4 +1,4 @@
-//! `initialize` requests that are not answered: what the answer says of MCP over ACP.
+//! `initialize` requests of the chain, and what their answers declare about MCP over ACP.
 
 use acp_wire::{Id, Outcome};
 use router::Seat;
@@ -8,36 +8,38 @@ use crate::capability::{
     AgentCapabilities, NativeSupport, has_string_version, with_mcp_over_acp, without_mcp_over_acp,
 };
 
+/// The `initialize` requests that are not answered yet.
 #[derive(Debug, Default)]
-pub struct PendingInitializes {
+pub(super) struct PendingInitializes {
     /// The components that wait for an answer, and the ids of their requests.
     open: Vec<(Seat, Id)>,
 }
 
 impl PendingInitializes {
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
 
-    pub fn insert(&mut self, seat: Seat, id: &Id) {
+    /// Adds the request of a component.
+    pub(super) fn insert(&mut self, seat: Seat, id: &Id) {
         self.open.push((seat, id.detached()));
     }
 
-    /// Whether this is the id of a greeting, which is answered now.
+    /// Removes a request that is answered. Returns whether it was an `initialize`.
     fn remove(&mut self, seat: Seat, id: &Id) -> bool {
         let index = self.open.iter().position(|(it, asked)| *it == seat && asked == id);
         index.map(|index| self.open.swap_remove(index)).is_some()
     }
 
-    /// A component is gone.
-    pub fn forget(&mut self, seat: Seat) {
+    /// Forgets the requests of a component.
+    pub(super) fn forget(&mut self, seat: Seat) {
         self.open.retain(|(whose, _)| *whose != seat);
     }
 }
 
 impl Broker {
-    /// The answer to `initialize`, for a proxy or the editor: whatever those below have made of it,
-    /// MCP over ACP can be used.
+    /// Adds support for MCP over ACP to an answer to `initialize`, because the broker provides it
+    /// for every agent.
     pub(super) fn on_initialize_result(
         &mut self,
         seat: Seat,
@@ -48,7 +50,7 @@ impl Broker {
             return outcome;
         }
         match outcome {
-            // Where versions are no numbers, editors are told nothing.
+            // Editors of the oldest generation do not get the capability.
             Outcome::Result(result) if self.is_last_seat(seat) && has_string_version(&result) => {
                 let own = self.bridge.native().is_some();
                 Outcome::Result(if own { result } else { without_mcp_over_acp(&result) })
@@ -69,7 +71,7 @@ mod tests {
 
     /// Two components may use the same id.
     #[test]
-    fn a_greeting_is_forgotten_with_the_component_that_waits_for_it() {
+    fn an_initialize_is_forgotten_when_its_component_is_gone() {
         let mut pending_initializes = PendingInitializes::default();
         let id = Id::from(1);
         [Seat(1), Seat(2)].iter().for_each(|seat| pending_initializes.insert(*seat, &id));

@@ -1,4 +1,4 @@
-//! What a component was asked, and why its answer is waited for.
+//! A request that is not answered yet, and what the broker does with its answer.
 
 use acp_wire::acp::SessionId;
 use acp_wire::{Call, Id, Outcome, code};
@@ -7,107 +7,95 @@ use super::connections::ConnectionNumber;
 use crate::bridge::SetUp;
 use crate::form::Form;
 
-/// Why an answer is waited for.
+/// A request whose answer the broker has to see.
 #[derive(Debug)]
-pub enum PendingRequest {
-    /// The agent says what it can do.
+pub(super) enum PendingRequest {
+    /// An `initialize` to the agent. Its answer declares the capabilities of the agent.
     Initialize,
+    /// A set-up request to the agent.
     SetUp(Box<SetUp>),
+    /// A request to the agent that closes this session.
     Close(SessionId),
+    /// The first prompt of this session, whose end shows whether the agent has connected.
     Prompt(SessionId),
-    /// A provider answers what a consumer, or we ourselves, asked.
+    /// A request to a provider.
     Provider(ProviderRequest),
 }
 
-/// Something that a provider was asked.
+/// A request to a provider, of a consumer or of the broker itself.
 #[derive(Debug)]
-pub enum ProviderRequest {
+pub(super) enum ProviderRequest {
+    /// Opens a connection.
     Connect {
         connection: ConnectionNumber,
         form: Form,
+        /// The id of the consumer's own connect.
         connect_id: Option<Id>,
+        /// The consumer's connect was sent unchanged, so its result is passed on unchanged.
         unchanged: bool,
-        /// How the connection is to be called, if its provider does not choose that itself (M3t).
+        /// The id that we propose, for a provider that does not choose it (M3t).
         proposed_id: String,
     },
-    /// Is it stateless? And then: what does it offer?
-    Discover {
-        connection: ConnectionNumber,
-        then: AfterDiscover,
-    },
-    Initialize {
-        connection: ConnectionNumber,
-        form: Form,
-    },
+    /// `server/discover`: whether the server is stateless, and what it offers.
+    Discover { connection: ConnectionNumber, after: AfterDiscover },
+    /// An `initialize` of our own, in place of the consumer.
+    Initialize { connection: ConnectionNumber, form: Form },
+    /// An MCP request of a consumer.
     Forward {
         connection: ConnectionNumber,
         form: Form,
         inner_id: Option<Id>,
         request_id: String,
+        /// The request, if it may have to be sent again. Empty otherwise.
         call: Call,
+        /// How often the server has requested input.
         rounds: u8,
     },
-    /// A stateless request to a server of which it is not known whether it is.
-    StatelessProbe {
-        server: String,
-        inner_id: Option<Id>,
-        request_id: String,
-        call: Call,
-    },
-    /// A request of a stateless consumer to a stateless server, which passes as it is.
-    PassThrough {
-        server: String,
-        request_id: String,
-    },
-    /// An `initialize` that was given up. If the server takes it after all, it need not be greeted
-    /// again.
-    LateInitialize {
-        connection: ConnectionNumber,
-        form: Form,
-        call: Call,
-    },
-    /// A connect that is not needed any more: the connection is closed when it is known.
-    LateConnect {
-        form: Form,
-        proposed_id: String,
-    },
-    /// A connect for a second `initialize`: the first one is still unanswered.
-    ExtraConnect {
-        first: Id,
-        form: Form,
-        proposed_id: String,
-    },
+    /// A stateless request to a server that may not be stateless.
+    StatelessProbe { server: String, inner_id: Option<Id>, request_id: String, call: Call },
+    /// A request of a stateless consumer to a stateless server, which passes unchanged.
+    PassThrough { server: String, request_id: String },
+    /// An `initialize` that has timed out. If the server accepts it after all, it needs no other
+    /// one.
+    LateInitialize { connection: ConnectionNumber, form: Form, call: Call },
+    /// A connect that is not needed any more. Its connection is closed as soon as its id is known.
+    LateConnect { form: Form, proposed_id: String },
+    /// An additional connect, because the first `initialize` is not answered.
+    ExtraConnect { first: Id, form: Form, proposed_id: String },
+    /// Closes a connection.
     Disconnect,
 }
 
-/// What a discovery is for.
+/// What the broker does after `server/discover`.
 #[derive(Debug)]
-pub enum AfterDiscover {
-    /// Answer the consumer's connect, if it was one.
+pub(super) enum AfterDiscover {
+    /// Answer the consumer's connect, if there is one.
     AnswerConnect { connect_id: Option<Id> },
     /// Answer the consumer's `initialize`.
     AnswerInitialize { id: Id, inner_id: Option<Id> },
 }
 
-pub fn is_unsupported(outcome: &Outcome) -> bool {
+/// Whether an error means that the provider does not know the request.
+pub(super) fn is_unsupported(outcome: &Outcome) -> bool {
     let codes = [code::METHOD_NOT_FOUND, code::INVALID_PARAMS, code::INVALID_REQUEST];
     outcome.error_code().is_some_and(|code| codes.contains(&code))
 }
 
 impl ProviderRequest {
-    /// The consumer's own connect that it is to answer.
-    pub fn connect_id(&self) -> Option<&Id> {
+    /// The id of the consumer's own connect, which the answer to this request completes.
+    pub(super) fn connect_id(&self) -> Option<&Id> {
         match self {
             ProviderRequest::Connect { connect_id, .. }
             | ProviderRequest::Discover {
-                then: AfterDiscover::AnswerConnect { connect_id }, ..
+                after: AfterDiscover::AnswerConnect { connect_id },
+                ..
             } => connect_id.as_ref(),
             _ => None,
         }
     }
 
-    /// The conversation that it belongs to.
-    pub fn connection(&self) -> Option<ConnectionNumber> {
+    /// The connection that the request belongs to.
+    pub(super) fn connection(&self) -> Option<ConnectionNumber> {
         match self {
             ProviderRequest::Connect { connection, .. }
             | ProviderRequest::Discover { connection, .. }

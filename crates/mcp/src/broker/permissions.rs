@@ -1,5 +1,5 @@
-//! Which components may speak to an MCP client: the provider of its server, and the components behind the
-//! provider, which pass on what it says.
+//! Which components may send messages to an MCP client: the provider of its server, and the
+//! components behind the provider, which pass its messages on.
 
 use acp_wire::{Call, Message, Outcome, Side};
 use router::{Diagnostic, Level, Seat};
@@ -9,9 +9,9 @@ use crate::bridge::not_found_error;
 use crate::form::{self, Form, Frame, Subject};
 
 impl Broker {
-    /// Whether a component may send this toward the agent. What a provider says to its client passes
-    /// the components between the provider and the agent, and no others. `is_marked`: the message was
-    /// marked as one that is not the component's own.
+    /// Whether a component may send this message toward the agent. A provider's message to its
+    /// client passes only the components between the provider and the agent. `is_marked`: the
+    /// message is marked as foreign to the component.
     pub(super) fn may_send(&self, seat: Seat, message: &Message, is_marked: bool) -> bool {
         let (Message::Request { call, .. } | Message::Notification(call)) = message else {
             return true;
@@ -19,10 +19,11 @@ impl Broker {
         if topic(call) != Some(Topic::Mcp) {
             return true;
         }
-        let Some((form, word)) = form::decode(call).filter(|(_, word)| is_for_client(word)) else {
+        let Some((form, frame)) = form::decode(call).filter(|(_, frame)| is_for_client(frame))
+        else {
             return true;
         };
-        let (own, provider) = match word.about() {
+        let (own, provider) = match frame.subject() {
             Subject::Connection(it) => {
                 let own = self.connections.by_provider_id(seat, it).is_some();
                 (own, self.connections.by_id(it).map(|connection| connection.seat))
@@ -35,17 +36,18 @@ impl Broker {
         own && !is_marked || provider.is_none_or(behind)
     }
 
-    /// A component has spoken to the client of another component's server.
+    /// Refuses a message of a component to the client of another component's server.
     pub(super) fn refuse_message(&self, seat: Seat, message: Message, cx: &mut Context<'_>) {
         let (id, call) = match message {
             Message::Request { id, call } => (Some(id), call),
             Message::Notification(call) => (None, call),
             Message::Response { .. } => return,
         };
-        let (form, what) = named(&call);
+        let (form, what) = describe_subject(&call);
         let who = self.chain.describe(seat);
         let method = call.method.name();
-        let text = format!("{method} of {who} dropped: the MCP {what} is not of its own");
+        let text =
+            format!("dropped {method} of {who}: the MCP {what} belongs to another component");
         cx.out.push(Step::Report(Diagnostic { level: Level::Warn, seat, text }));
         if let Some(id) = id {
             let error = not_found_error(&format!("{what} of {who}"), form);
@@ -55,14 +57,15 @@ impl Broker {
     }
 }
 
-fn is_for_client(word: &Frame) -> bool {
-    !matches!(word, Frame::Connect { .. })
+/// Whether a message that travels toward the agent is for an MCP client.
+fn is_for_client(frame: &Frame) -> bool {
+    !matches!(frame, Frame::Connect { .. })
 }
 
-/// What a message is about, in words.
-fn named(call: &Call) -> (Form, String) {
+/// Describes the server or connection that a message names.
+fn describe_subject(call: &Call) -> (Form, String) {
     match form::decode(call) {
-        Some((form, word)) => match word.about() {
+        Some((form, frame)) => match frame.subject() {
             Subject::Connection(it) => (form, format!("connection '{it}'")),
             Subject::Server(it) => (form, format!("server '{it}'")),
         },

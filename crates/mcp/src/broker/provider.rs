@@ -1,4 +1,4 @@
-//! What providers say: their answers, and what they say by themselves.
+//! Messages of providers: their answers, and the requests and notifications that they send.
 
 use acp_wire::message::error_object;
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, code};
@@ -14,8 +14,8 @@ use crate::bridge::not_found_error;
 use crate::form::{self, Address, Answer, Direction, Form, Frame, Target, connection_id_of};
 use crate::stateless::{self, INITIALIZE, StatelessOutcome};
 
-/// What a consumer said, and under which id a provider has answered it.
-struct Said<'a> {
+/// A forwarded request of a consumer that its provider has answered.
+struct ForwardedRequest<'a> {
     id: &'a Id,
     connection: ConnectionNumber,
     form: Form,
@@ -25,7 +25,7 @@ struct Said<'a> {
 }
 
 impl Broker {
-    /// A provider has answered. What it returns goes on to the consumer.
+    /// Handles the answer of a provider. Returns the outcome that goes on to the consumer.
     pub(super) fn on_provider_answer(
         &mut self,
         seat: Seat,
@@ -46,8 +46,8 @@ impl Broker {
                 );
                 None
             }
-            ProviderRequest::Discover { connection, then } => {
-                self.on_discovered(connection, then, outcome, cx);
+            ProviderRequest::Discover { connection, after } => {
+                self.on_discovered(connection, after, outcome, cx);
                 None
             }
             ProviderRequest::Initialize { connection, form } => {
@@ -58,7 +58,7 @@ impl Broker {
                 None
             }
             ProviderRequest::Forward { connection, form, inner_id, request_id, call, rounds } => {
-                let said = Said { id, connection, form, inner_id, call, rounds };
+                let said = ForwardedRequest { id, connection, form, inner_id, call, rounds };
                 self.on_forward_answer(seat, said, request_id, outcome, cx)
             }
             ProviderRequest::StatelessProbe { server, inner_id, request_id, call } => {
@@ -95,7 +95,7 @@ impl Broker {
         }
     }
 
-    /// A provider has answered a request to connect.
+    /// Handles the answer to a connect.
     fn on_connect_answer(
         &mut self,
         seat: Seat,
@@ -108,7 +108,7 @@ impl Broker {
             Outcome::Result(result) => connection_id_of(result),
             Outcome::Error(_) => None,
         };
-        // A provider that takes the id it was given, or names none, is of the form M3t.
+        // A provider that accepts our id, or returns none, uses the form M3t.
         let chooses = matches!(form, Form::M2 | Form::M3 | Form::M3t);
         let taken = chooses
             && matches!(outcome, Outcome::Result(_))
@@ -127,22 +127,20 @@ impl Broker {
         }
     }
 
-    /// A provider has answered what its consumer said.
+    /// Handles the answer to a forwarded request.
     fn on_forward_answer(
         &mut self,
         seat: Seat,
-        said: Said<'_>,
+        said: ForwardedRequest<'_>,
         request_id: String,
         outcome: Outcome,
         cx: &mut Context<'_>,
     ) -> Option<Outcome> {
-        let Said { id, connection, form, inner_id, call, rounds } = said;
+        let ForwardedRequest { id, connection, form, inner_id, call, rounds } = said;
         let operation = self.operations.take(seat, request_id);
         let kept = !call.method.name().is_empty();
-        let record_initialize = call.is(INITIALIZE);
-        if kept
-            && self.switch_message_names(connection, form, record_initialize, &outcome).is_some()
-        {
+        let is_initialize = call.is(INITIALIZE);
+        if kept && self.switch_message_names(connection, form, is_initialize, &outcome).is_some() {
             let request_id = operation.map(|it| it.request_id).unwrap_or_default();
             let id = Some(id.clone());
             let item =
@@ -167,7 +165,7 @@ impl Broker {
                 Some(encode_answer_for(open, server, inner_id.as_ref(), answer))
             }
             (_, ConnectionState::Stateless(_)) => {
-                let said = Said { id, connection, form, inner_id, call, rounds };
+                let said = ForwardedRequest { id, connection, form, inner_id, call, rounds };
                 self.on_stateless_answer(said, outcome, cx)
             }
             (
@@ -185,14 +183,15 @@ impl Broker {
         }
     }
 
-    /// A stateless server has answered what a consumer with a connection said: it may ask back.
+    /// Handles the answer of a stateless server to the request of a connection. The server may
+    /// request input first.
     fn on_stateless_answer(
         &mut self,
-        said: Said<'_>,
+        said: ForwardedRequest<'_>,
         outcome: Outcome,
         cx: &mut Context<'_>,
     ) -> Option<Outcome> {
-        let Said { id, connection, inner_id, call, rounds, .. } = said;
+        let ForwardedRequest { id, connection, inner_id, call, rounds, .. } = said;
         let open = self.connections.get(connection)?;
         let ConnectionState::Stateless(client) = &open.state else { return Some(outcome) };
         let server = self.registry.get(&open.server)?;
@@ -201,7 +200,7 @@ impl Broker {
             Answer::NotDelivered(error) => Outcome::Error(as_mcp_error(&error)),
         };
         let stage = match stateless::is_stateless_request(&call) {
-            // The client is of that version, too.
+            // The client uses stateless MCP itself.
             true => StatelessOutcome::Done(answered),
             false => stateless::read_outcome(answered, client),
         };
@@ -215,10 +214,10 @@ impl Broker {
                 ));
             }
             StatelessOutcome::InputRequired { .. } if rounds >= MAX_INPUT_ROUNDS => {
-                "the server asks back without end"
+                "the MCP server requested input too often"
             }
             StatelessOutcome::InputRequired { .. } if call.method.name().is_empty() => {
-                "the server asks back, and the request is too large to be repeated"
+                "the MCP server requests input, and the request is too large to be repeated"
             }
             StatelessOutcome::InputRequired { requests, state } => {
                 let (id, answers) = (id.clone(), Vec::new());
@@ -236,7 +235,7 @@ impl Broker {
         ))
     }
 
-    /// A server has answered a stateless request, and so shown whether it is stateless.
+    /// Handles the answer to a stateless request that also tested whether the server is stateless.
     fn on_probe_answer(
         &mut self,
         server: &str,
@@ -258,7 +257,7 @@ impl Broker {
         Some(outcome)
     }
 
-    /// A provider says something to its consumer. What it returns goes on.
+    /// Handles a message that a provider sends to its consumer. Returns the message that goes on.
     pub(super) fn on_provider(
         &mut self,
         seat: Seat,
@@ -266,10 +265,10 @@ impl Broker {
         call: Call,
         cx: &mut Context<'_>,
     ) -> Option<Message> {
-        let Some((form, word)) = form::decode(&call) else {
+        let Some((form, frame)) = form::decode(&call) else {
             return Some(request_or_notification(id, call));
         };
-        let (target, said, inner_id) = match word {
+        let (target, said, inner_id) = match frame {
             Frame::Mcp { target, call, id } => (target, call, id),
             Frame::Disconnect { connection_id } => {
                 let Some(number) = self.connections.by_provider_id(seat, &connection_id) else {
@@ -346,7 +345,7 @@ impl Broker {
         }
     }
 
-    /// A provider ends a connection. What it returns tells the consumer.
+    /// Handles the disconnect of a provider. Returns the message for the consumer.
     fn on_provider_disconnects(
         &mut self,
         seat: Seat,
@@ -364,7 +363,8 @@ impl Broker {
         Some(Message::Notification(form.encode_disconnect(&known_as).0))
     }
 
-    /// A notification of a provider, for the stateless consumer of the request that it is about.
+    /// Encodes a notification of a provider for the stateless consumer of the request that it
+    /// belongs to.
     fn progress_for_stateless(
         &self,
         seat: Seat,
@@ -385,8 +385,8 @@ impl Broker {
         )))
     }
 
-    /// Is a message of a provider's for nobody? What belongs to others passes; and what we know
-    /// nothing of does, if the consumer could read it.
+    /// Whether no consumer can receive a message of a provider. A message for another provider's
+    /// consumer passes. So does a message with an unknown target, if the consumer could read it.
     fn is_undeliverable(&self, seat: Seat, form: Form, target: &Target) -> bool {
         let is_read = self
             .connections
@@ -408,8 +408,8 @@ impl Broker {
         }
     }
 
-    /// What a stateless server says to a stateless consumer passes as it is, but for the server's id
-    /// if others know it by another.
+    /// Replaces the server id in a message of a stateless server to a stateless consumer, if the
+    /// consumer knows the server by another id.
     fn with_public_id(&self, seat: Seat, target: &Target, call: Call) -> Call {
         let Target::Operation { .. } = target else { return call };
         let spelt = form::raw_server_id(&call).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The servers that are offered in the chain, and the set-up requests that declare them.
+//! The servers of the chain, and the set-up requests that declare them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,101 +11,107 @@ use super::server::{Server, ServerUses};
 use crate::declaration::{AcpServer, DeclareAs, ServerEntry, ServerList, Syntax};
 use crate::form::Form;
 
+/// The table of servers and of open set-up requests.
 #[derive(Debug, Default)]
-pub struct Registry {
-    /// By the id under which all but its provider know it.
-    all: BTreeMap<String, Server>,
+pub(super) struct Registry {
+    /// The servers by their public id: the id that all components except the provider use.
+    servers: BTreeMap<String, Server>,
     /// How many servers were ever declared.
     declared: u64,
-    /// Set-up requests of providers that are not answered: which of their servers are in them.
-    provider_set_ups: BTreeMap<(Seat, Id), Declared>,
-    /// Set-up requests that a proxy has yet to answer: the ids of the servers in them.
+    /// Open set-up requests of providers, with the servers that they declare.
+    provider_set_ups: BTreeMap<(Seat, Id), ProviderSetUp>,
+    /// Open set-up requests to proxies, with the ids of the servers in them.
     proxy_set_ups: BTreeMap<(Seat, Id), Vec<String>>,
-    /// Seats whose component has died, until another has taken its place.
+    /// Seats whose component is down.
     down: BTreeSet<Seat>,
-    /// Seats in which more than one component has provided servers.
+    /// Seats whose component was restarted after it had provided servers.
     restarted: BTreeSet<Seat>,
 }
 
-/// Servers that a provider has declared in a set-up request.
+/// An open set-up request of a provider.
 #[derive(Debug)]
-struct Declared {
+struct ProviderSetUp {
     /// The session that the request names.
     session: Option<SessionId>,
+    /// The public ids of the declared servers.
     servers: Vec<String>,
-    /// Of a seat that was started anew: what it declares. Only the answer says for which session.
-    again: Vec<AcpServer>,
+    /// The servers that a restarted provider declares. Only the answer tells to which session they
+    /// belong.
+    redeclared: Vec<AcpServer>,
     dialect: LinkProtocol,
 }
 
 /// The table of servers.
 impl Registry {
-    pub fn get(&self, key: &str) -> Option<&Server> {
-        self.all.get(key)
+    pub(super) fn get(&self, key: &str) -> Option<&Server> {
+        self.servers.get(key)
     }
 
-    pub fn get_mut(&mut self, key: &str) -> Option<&mut Server> {
-        self.all.get_mut(key)
+    pub(super) fn get_mut(&mut self, key: &str) -> Option<&mut Server> {
+        self.servers.get_mut(key)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (&String, &Server)> {
-        self.all.iter()
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&String, &Server)> {
+        self.servers.iter()
     }
 
-    pub fn remove(&mut self, key: &str) {
-        self.all.remove(key);
+    pub(super) fn remove(&mut self, key: &str) {
+        self.servers.remove(key);
     }
 
-    pub fn len(&self) -> usize {
-        self.all.len()
+    pub(super) fn len(&self) -> usize {
+        self.servers.len()
     }
 
-    /// The server that a consumer means. A consumer that speaks SCP knows it by its name.
-    pub fn find(&self, form: Form, server: &str) -> Option<String> {
+    /// The public id of the server that a consumer names. An SCP consumer uses the name of the
+    /// server.
+    pub(super) fn find(&self, form: Form, server: &str) -> Option<String> {
         let by_name = || {
-            let named = self.all.iter().filter(|(_, it)| it.name == server);
+            let named = self.servers.iter().filter(|(_, it)| it.name == server);
             named.last().map(|(key, _)| key.clone())
         };
         match form {
             Form::M0 => by_name(),
-            _ => self.all.contains_key(server).then(|| server.to_owned()),
+            _ => self.servers.contains_key(server).then(|| server.to_owned()),
         }
     }
 
-    /// The provider of the server that a consumer means.
-    pub fn provider_of(&self, form: Form, server: &str) -> Option<Seat> {
-        self.find(form, server).and_then(|key| self.all.get(&key)).map(|server| server.seat)
+    /// The provider of the server that a consumer names.
+    pub(super) fn provider_of(&self, form: Form, server: &str) -> Option<Seat> {
+        self.find(form, server).and_then(|key| self.servers.get(&key)).map(|server| server.seat)
     }
 
-    /// Whether a component calls a server of its own so.
-    pub fn has_own(&self, seat: Seat, native: &str) -> bool {
-        self.all.values().any(|server| server.seat == seat && server.provider_id == native)
+    /// Whether a component provides a server with this id of its own.
+    pub(super) fn has_own(&self, seat: Seat, native: &str) -> bool {
+        self.servers.values().any(|server| server.seat == seat && server.provider_id == native)
     }
 
-    pub fn is_scp(&self, key: &str) -> bool {
-        self.all.get(key).is_some_and(Server::is_scp)
+    /// Whether a server is an SCP server.
+    pub(super) fn is_scp(&self, key: &str) -> bool {
+        self.servers.get(key).is_some_and(Server::is_scp)
     }
 
     /// Whether no session needs a server.
-    pub fn is_unused(&self, key: &str) -> bool {
-        self.all.get(key).is_some_and(|server| server.uses == ServerUses::default())
+    pub(super) fn is_unused(&self, key: &str) -> bool {
+        self.servers.get(key).is_some_and(|server| server.uses == ServerUses::default())
     }
 
-    /// The servers of a component: their ids and names.
+    /// The matching servers of a component, by public id and name.
     fn of(&self, seat: Seat, fits: impl Fn(&Server) -> bool) -> Vec<(String, String)> {
-        let found = self.all.iter().filter(|(_, it)| it.seat == seat && fits(it));
+        let found = self.servers.iter().filter(|(_, it)| it.seat == seat && fits(it));
         found.map(|(key, server)| (key.clone(), server.name.clone())).collect()
     }
 }
 
-/// What becomes of a component's servers when it dies.
+/// Crashes and restarts of providers.
 impl Registry {
-    /// A component has died. Its servers are missing until the next one declares them. What only its own open
-    /// requests needed is not needed any more. Gives the ids of its servers.
-    pub fn component_down(&mut self, seat: Seat) -> Vec<String> {
+    /// A component is down. Its servers are missing until the restarted component declares them.
+    /// Set-up requests of the component do not need them any more. Returns the public ids of its
+    /// servers.
+    pub(super) fn component_down(&mut self, seat: Seat) -> Vec<String> {
         self.down.insert(seat);
         self.forget_set_ups(seat);
-        let provided = self.all.iter_mut().filter(|(_, server)| server.seat == seat);
+        let provided = self.servers.iter_mut().filter(|(_, server)| server.seat == seat);
         let provided = provided.map(|(key, server)| {
             server.missing = true;
             server.uses.pending = 0;
@@ -118,20 +124,20 @@ impl Registry {
         provided
     }
 
-    /// Another component has taken its place. Gives the servers that it does not offer any more, by id and
-    /// name; `None` if nobody was away.
-    pub fn component_restarted(&mut self, seat: Seat) -> Option<Vec<(String, String)>> {
+    /// A component was restarted. Returns the servers that it no longer declares, by public id and
+    /// name. `None` if it was not down.
+    pub(super) fn component_restarted(&mut self, seat: Seat) -> Option<Vec<(String, String)>> {
         self.down.remove(&seat).then(|| self.of(seat, |server| server.missing))
     }
 
-    /// No component takes its place. Gives the servers that are gone, by id and name.
-    pub fn component_bypassed(&mut self, seat: Seat) -> Vec<(String, String)> {
+    /// A component is bypassed. Returns its servers, by public id and name.
+    pub(super) fn component_bypassed(&mut self, seat: Seat) -> Vec<(String, String)> {
         self.down.remove(&seat);
         self.of(seat, |_| true)
     }
 
     /// A component has left for good.
-    pub fn component_removed(&mut self, seat: Seat) {
+    pub(super) fn component_removed(&mut self, seat: Seat) {
         self.down.remove(&seat);
         self.forget_set_ups(seat);
     }
@@ -141,14 +147,14 @@ impl Registry {
         self.proxy_set_ups.retain(|(whose, _), _| *whose != seat);
     }
 
-    /// Whether more than one component has provided servers in this seat.
-    pub fn was_restarted(&self, seat: Seat) -> bool {
+    /// Whether the component of this seat was restarted after it had provided servers.
+    pub(super) fn was_restarted(&self, seat: Seat) -> bool {
         self.restarted.contains(&seat)
     }
 
-    /// A session is over. Gives the servers that it used.
-    pub fn end_session(&mut self, session: &SessionId) -> Vec<String> {
-        let used = self.all.iter_mut();
+    /// A session has ended. Returns the servers that it used.
+    pub(super) fn end_session(&mut self, session: &SessionId) -> Vec<String> {
+        let used = self.servers.iter_mut();
         used.filter_map(|(key, server)| server.uses.sessions.remove(session).then(|| key.clone()))
             .collect()
     }
@@ -156,27 +162,28 @@ impl Registry {
 
 /// Set-up requests.
 impl Registry {
-    /// How many set-up requests with servers are not answered: those of providers, and those to proxies.
-    pub fn open_set_ups(&self) -> (usize, usize) {
+    /// The number of open set-up requests with servers: of providers, and to proxies.
+    pub(super) fn open_set_ups(&self) -> (usize, usize) {
         (self.provider_set_ups.len(), self.proxy_set_ups.len())
     }
 
-    /// A set-up request is on its way to a proxy, with these servers.
-    pub fn track_proxy_set_up(&mut self, seat: Seat, id: &Id, servers: Vec<String>) {
+    /// Records a set-up request that is delivered to a proxy, with the servers in it.
+    pub(super) fn track_proxy_set_up(&mut self, seat: Seat, id: &Id, servers: Vec<String>) {
         self.proxy_set_ups.insert((seat, id.detached()), servers);
     }
 
-    /// A proxy has answered, perhaps such a request.
-    pub fn finish_proxy_set_up(&mut self, seat: Seat, id: &Id) {
+    /// Forgets a set-up request that a proxy has answered.
+    pub(super) fn finish_proxy_set_up(&mut self, seat: Seat, id: &Id) {
         if !self.proxy_set_ups.is_empty() {
             self.proxy_set_ups.remove(&(seat, id.clone()));
         }
     }
 
-    /// The request without servers that are lost: it may be older than the end of their provider.
-    pub fn without_lost_servers(&self, call: Call) -> Call {
+    /// Removes servers that do not exist any more from a request. The request may be older than the
+    /// crash of their provider.
+    pub(super) fn without_lost_servers(&self, call: Call) -> Call {
         let lost = |acp_server: &AcpServer| {
-            acp_server.syntax != Syntax::MissingId && !self.all.contains_key(&acp_server.id)
+            acp_server.syntax != Syntax::MissingId && !self.servers.contains_key(&acp_server.id)
         };
         let rest = call.params.as_ref().and_then(|params| {
             let mut servers = ServerList::find(params)?;
@@ -189,9 +196,9 @@ impl Registry {
         }
     }
 
-    /// A set-up request of a provider: notes which of its servers are its own, and gives them ids and names
-    /// that no other server has.
-    pub fn declare(&mut self, hop: Hop, id: &Id, call: &mut Call) {
+    /// Registers the servers that a provider declares in a set-up request, and gives them ids and
+    /// names that no other server has.
+    pub(super) fn declare(&mut self, hop: Hop, id: &Id, call: &mut Call) {
         let Some(params) = &call.params else { return };
         let Some(mut servers) = ServerList::find(params).filter(ServerList::has_acp_servers) else {
             return;
@@ -200,14 +207,14 @@ impl Registry {
         let is_own = self.are_own(seat, servers.entries());
         if self.down.contains(&seat) {
             let own = servers.entries().iter().zip(is_own).filter(|(_, is_own)| *is_own);
-            let again = own.filter_map(|(entry, _)| entry.acp_server.clone()).collect();
+            let redeclared = own.filter_map(|(entry, _)| entry.acp_server.clone()).collect();
             let (session, dialect) = (session_of(params), hop.dialect);
-            let declared = Declared { session, servers: Vec::new(), again, dialect };
+            let declared = ProviderSetUp { session, servers: Vec::new(), redeclared, dialect };
             self.provider_set_ups.insert((seat, id.detached()), declared);
             return;
         }
         let mut own: Vec<String> = Vec::new();
-        // The server that was there before keeps the name.
+        // A server that was declared earlier keeps its name.
         let others = servers.entries().iter().zip(&is_own).filter(|(_, is_own)| !**is_own);
         let mut taken: Vec<String> = others.filter_map(|(entry, _)| entry.name()).collect();
         let mut edited = false;
@@ -219,7 +226,7 @@ impl Registry {
             self.declared += 1;
             let number = self.declared;
             let server = self
-                .all
+                .servers
                 .entry(key.clone())
                 .or_insert_with(|| Server::new(seat, &acp_server, hop.dialect, number));
             server.name = name.clone();
@@ -235,15 +242,15 @@ impl Registry {
             call.params = Some(servers.write(params));
         }
         if !own.is_empty() {
-            let (again, dialect) = (Vec::new(), hop.dialect);
-            let declared = Declared { session, servers: own, again, dialect };
+            let (redeclared, dialect) = (Vec::new(), hop.dialect);
+            let declared = ProviderSetUp { session, servers: own, redeclared, dialect };
             self.provider_set_ups.insert((seat, id.detached()), declared);
         }
     }
 
-    /// The answer to a set-up request comes back to a provider whose servers were in it. Gives the servers
-    /// that may be unused now.
-    pub fn answered(&mut self, seat: Seat, id: &Id, outcome: &Outcome) -> Vec<String> {
+    /// Handles the answer to the set-up request of a provider. Returns the servers that may be
+    /// unused now.
+    pub(super) fn answered(&mut self, seat: Seat, id: &Id, outcome: &Outcome) -> Vec<String> {
         if self.provider_set_ups.is_empty() {
             return Vec::new();
         }
@@ -251,17 +258,17 @@ impl Registry {
             return Vec::new();
         };
         let session = match outcome {
-            // A session without a known id is never closed: its servers stay as long as the chain.
+            // A session without an id is never closed, so its servers stay until the chain ends.
             Outcome::Result(result) => {
                 Some(session_of(result).or(declared.session).unwrap_or_default())
             }
             Outcome::Error(_) => None,
         };
         if let Some(session) = &session {
-            self.match_redeclared(seat, session, &declared.again, declared.dialect);
+            self.match_redeclared(seat, session, &declared.redeclared, declared.dialect);
         }
-        // What it had offered in this session before, it offers no more.
-        let before = self.all.iter_mut().filter(|(key, server)| {
+        // The request replaces the servers that the provider had declared for this session.
+        let before = self.servers.iter_mut().filter(|(key, server)| {
             server.seat == seat && !declared.servers.is_empty() && !declared.servers.contains(key)
         });
         let before = before.filter_map(|(key, server)| {
@@ -270,7 +277,7 @@ impl Registry {
         });
         let mut touched: Vec<String> = before.collect();
         for key in declared.servers {
-            let Some(server) = self.all.get_mut(&key) else { continue };
+            let Some(server) = self.servers.get_mut(&key) else { continue };
             server.uses.pending -= 1;
             server.uses.sessions.extend(session.clone());
             touched.push(key);
@@ -279,10 +286,10 @@ impl Registry {
     }
 }
 
-/// Which server a declaration means.
+/// Which server a declaration refers to.
 impl Registry {
-    /// Which of the servers in a seat's set-up request are its own? The others have come to it from a
-    /// component nearer to the editor; and no list has the same one twice.
+    /// Which servers in the set-up request of a seat are its own. The others come from a component
+    /// nearer to the editor. No list contains the same server twice.
     fn are_own(&self, seat: Seat, entries: &[ServerEntry]) -> Vec<bool> {
         let mut others: Vec<&str> = Vec::new();
         let mut own = Vec::new();
@@ -298,16 +305,16 @@ impl Registry {
         own
     }
 
-    /// Two providers may have the same id. The server of the one before the seat has the name that it
-    /// had, unless another component has renamed it on the way. Of one that is gone in the meantime, it is
-    /// known at least that it has come to the seat.
+    /// Whether a declared server belongs to a provider nearer to the editor. Two providers may use
+    /// the same id, so the name decides, unless a component in between has renamed the server. A
+    /// server that is gone is recognized by the set-up request in which the seat received it.
     fn is_from_another_provider(
         &self,
         seat: Seat,
         acp_server: &AcpServer,
         entries: &[ServerEntry],
     ) -> bool {
-        let known = self.all.get(&acp_server.id).filter(|known| known.seat < seat);
+        let known = self.servers.get(&acp_server.id).filter(|known| known.seat < seat);
         let Some(known) = known else { return self.was_received_by(seat, &acp_server.id) };
         let kept = |it: &AcpServer| it.id == acp_server.id && it.name == known.name;
         kept(acp_server)
@@ -315,15 +322,15 @@ impl Registry {
                 && self.was_received_by(seat, &acp_server.id))
     }
 
-    /// Is there a server with this id in a set-up request that the seat has yet to answer?
+    /// Whether an open set-up request to this seat contains a server with this id.
     fn was_received_by(&self, seat: Seat, id: &str) -> bool {
         let mut passing = self.proxy_set_ups.iter().filter(|((whose, _), _)| *whose == seat);
         passing.any(|(_, servers)| servers.iter().any(|it| it == id))
     }
 
-    /// The id under which a server of the seat's own is known to the others.
+    /// The public id of a server that the seat provides.
     fn public_id(&self, seat: Seat, acp_server: &AcpServer) -> String {
-        // `U` and `acp:U` in one spelling are two servers.
+        // `U` and `acp:U` in the same syntax are two servers.
         let same =
             |it: &Server| it.raw_provider_id == acp_server.raw_id || it.syntax != acp_server.syntax;
         let own = |server: &Server| {
@@ -332,7 +339,7 @@ impl Registry {
                 && !server.missing
                 && same(server)
         };
-        if let Some((key, _)) = self.all.iter().find(|(_, server)| own(server)) {
+        if let Some((key, _)) = self.servers.iter().find(|(_, server)| own(server)) {
             return key.clone();
         }
         let id = match acp_server.syntax {
@@ -340,12 +347,13 @@ impl Registry {
             _ => acp_server.id.clone(),
         };
         let mut candidates = std::iter::once(id.clone()).chain((2..).map(|n| format!("{id}#{n}")));
-        candidates.find(|it| !self.all.contains_key(it)).unwrap_or_default()
+        candidates.find(|it| !self.servers.contains_key(it)).unwrap_or_default()
     }
 
-    /// A seat that was started anew has declared servers for a session that stands: they are those that
-    /// it had before, known by their names. Of several with one name, the one with the same id is meant,
-    /// or else the first. What it had not offered before, nobody in this session will ever see.
+    /// Matches the declarations of a restarted provider for a live session with the servers that it
+    /// had before, by name. Among several servers with the same name, the same id wins, then the
+    /// same syntax, then the first. New servers are ignored, because the consumers of the session
+    /// cannot see them.
     fn match_redeclared(
         &mut self,
         seat: Seat,
@@ -359,7 +367,7 @@ impl Registry {
             servers.values().any(same)
         };
         let mut open: Vec<&AcpServer> = acp_servers.iter().collect();
-        open.retain(|acp_server| !has_come_back(&self.all, acp_server));
+        open.retain(|acp_server| !has_come_back(&self.servers, acp_server));
         let alike: [fn(&Server, &AcpServer) -> bool; 3] = [
             |server, acp_server| server.provider_id == acp_server.id,
             |server, acp_server| server.syntax == acp_server.syntax,
@@ -373,14 +381,14 @@ impl Registry {
                         && it.declared_name == acp_server.name
                         && alike(it, acp_server)
                 };
-                let found = self.all.values_mut().filter(fits).min_by_key(|it| it.order);
+                let found = self.servers.values_mut().filter(fits).min_by_key(|it| it.order);
                 found.map(|server| server.redeclare(acp_server, dialect)).is_none()
             });
         }
     }
 }
 
-/// Another name or id in the same spelling, as far as it can have one.
+/// Rewrites the name and id of a declaration. Keeps its syntax if that can express them.
 fn rewrite_same_syntax(entry: &mut ServerEntry, name: &str, key: &str, syntax: Syntax) {
     let declare_as = match syntax {
         Syntax::ServerId | Syntax::AcpId => DeclareAs::ServerId,
@@ -389,7 +397,7 @@ fn rewrite_same_syntax(entry: &mut ServerEntry, name: &str, key: &str, syntax: S
     entry.rewrite(name, key, &declare_as);
 }
 
-/// The name, or the name with a number that nobody has.
+/// The name, with a number appended if the name is taken.
 fn unique_name(name: &str, taken: &[String]) -> String {
     let mut candidates =
         std::iter::once(name.to_owned()).chain((2..).map(|n| format!("{name}-{n}")));

@@ -1,12 +1,14 @@
-//! Retries and time limits of requests to a provider.
+//! Retries and timeouts of requests to a provider.
 //!
-//! Some old SDKs (sacp 10) lose the answer to a request that arrives right behind
-//! `notifications/initialized`. So a request that may be asked twice is asked again when its provider
-//! stays silent, and the first answer counts. If no answer comes at all, the consumer gets an error
-//! that names the provider. All other requests, such as `tools/call`, are sent once and have no limit.
+//! Some old SDKs (sacp 10) lose the answer to a request that arrives right after
+//! `notifications/initialized`. So a request that is safe to repeat is sent again if its provider
+//! does not answer, and the first answer counts. If there is no answer at all, the consumer gets an
+//! error that names the provider. All other requests, such as `tools/call`, are sent once and have
+//! no timeout.
 //!
-//! `initialize` is sent once on each connection: MCP servers (rmcp) exit when they get a second one.
-//! It is asked again on a new connection; see [`spare`](super::initialize_retry).
+//! `initialize` is sent once on each connection, because MCP servers (rmcp) exit when they get a
+//! second one. It is sent again on a new connection; see
+//! [`initialize_retry`](super::initialize_retry).
 
 use acp_wire::message::error_object;
 use acp_wire::{Call, Id, Json, Message, Outcome, Side, code};
@@ -20,15 +22,15 @@ use super::{Broker, Context, Step};
 use crate::form::{Answer, Target};
 use crate::stateless::{DISCOVER, INITIALIZE, PING};
 
-/// How long a provider may stay silent altogether, in milliseconds. MCP clients of most agents wait
-/// 30 s; their users should see our error, which names the provider, and not just a timeout.
+/// How long a provider may take to answer, in milliseconds. The MCP clients of most agents wait 30
+/// s. Their users should see our error, which names the provider, and not just a timeout.
 pub(crate) const ANSWER_TIMEOUT: u64 = 25_000;
 
-/// How long the answer to a connect that is not needed any more is waited for, so that the connection
-/// can be closed.
+/// How long the broker waits for the answer to a connect that is not needed any more, so that it
+/// can close the connection.
 pub(super) const LATE_ANSWER_TIMEOUT: u64 = 600_000;
 
-/// Whether asking a server twice, on one connection, does what asking it once does.
+/// Whether a request has the same effect if it is sent twice on one connection.
 pub(crate) fn is_idempotent(call: &Call) -> bool {
     let method = call.method.name();
     method == PING || method == DISCOVER || method.ends_with("/list")
@@ -42,7 +44,7 @@ pub(crate) fn has_timeout(call: &Call) -> bool {
 /// The error for a client whose server has not answered.
 pub(crate) fn timeout_error(provider: &str, method: &str, server: &str) -> Json {
     let why = format!(
-        "{provider} did not answer {method} for its MCP server '{server}' within {} s; go on without \
+        "{provider} did not answer {method} for its MCP server '{server}' within {} s; continue without \
          this server, or restart the chain",
         ANSWER_TIMEOUT / 1000
     );
@@ -50,13 +52,13 @@ pub(crate) fn timeout_error(provider: &str, method: &str, server: &str) -> Json 
 }
 
 impl Broker {
-    /// Whether a request, or a retry of one, is sent again if it is not answered. For tests.
+    /// Whether a request, or the request of a retry, has retries. For tests.
     pub fn is_retried(&self, seat: Seat, id: &Id) -> bool {
         self.pending.is_retried(&(seat, id.clone()))
     }
 
-    /// A provider has answered. Gives the id of the question that this decides: the id itself, or that
-    /// of the first try. `None` for an answer that decides nothing.
+    /// Finds the request that an answer completes: the request with this id, or the first attempt
+    /// of a retry. Returns its id, or `None` if the answer is ignored.
     pub(super) fn first_attempt(
         &mut self,
         seat: Seat,
@@ -95,8 +97,8 @@ impl Broker {
         }
     }
 
-    /// Of several connects one has been answered, or none in time. It takes over the question; the
-    /// connections that the others open are closed.
+    /// Expects late answers to the other attempts of a connect, after one was answered or all have
+    /// timed out. Their connections are closed.
     pub(super) fn expect_late_connects(
         &mut self,
         now: Time,
@@ -133,7 +135,7 @@ impl Broker {
         }
     }
 
-    /// What a provider says of a retry is about the first try.
+    /// Replaces the `requestId` of a retry in a message of a provider by that of the first attempt.
     pub(super) fn about_first_attempt(
         &self,
         seat: Seat,
@@ -150,7 +152,7 @@ impl Broker {
         (Target::Operation { server, request_id }, Call { params, ..call })
     }
 
-    /// The `requestId` of a question.
+    /// The `requestId` of a pending request.
     fn request_of(&self, seat: Seat, id: &Id) -> Option<String> {
         match self.pending.get(&(seat, id.clone()))? {
             ProviderRequest::Forward { request_id, .. }
@@ -160,7 +162,7 @@ impl Broker {
         }
     }
 
-    /// Does what is due: gives up, or asks again.
+    /// Handles timeouts and retries that are due.
     pub(super) fn tick_requests(&mut self, cx: &mut Context<'_>) {
         for key in self.pending.take_timed_out(cx.now) {
             self.time_out(key, cx);
@@ -171,6 +173,7 @@ impl Broker {
         }
     }
 
+    /// Sends a request again.
     fn resend(&mut self, first: (Seat, Id), cx: &mut Context<'_>) {
         let number = self.ids.next_number();
         let id = Id::string(&format!("m:{number}"));
@@ -183,7 +186,7 @@ impl Broker {
         }
         self.pending.add_attempt(&first, &id, tag);
         let text = format!(
-            "{} is silent: {} is sent again",
+            "{} does not answer; sending {} again",
             self.chain.describe(seat),
             call.method.name()
         );
@@ -191,7 +194,7 @@ impl Broker {
         deliver(seat, Side::Editor, Message::Request { id, call }, cx);
     }
 
-    /// A provider has stayed silent for too long.
+    /// Answers a request that has timed out.
     fn time_out(&mut self, key: (Seat, Id), cx: &mut Context<'_>) {
         self.pending.clear_timeout(&key);
         let retry = self.pending.stop_retrying(&key);
@@ -236,13 +239,13 @@ impl Broker {
             }
             ProviderRequest::Discover {
                 connection,
-                then: AfterDiscover::AnswerConnect { connect_id },
+                after: AfterDiscover::AnswerConnect { connect_id },
             } => {
                 self.on_open_failed(connection, connect_id, &error, cx);
             }
             ProviderRequest::Discover {
                 connection,
-                then: AfterDiscover::AnswerInitialize { id, inner_id },
+                after: AfterDiscover::AnswerInitialize { id, inner_id },
             } => {
                 let outcome = self.failure(connection, inner_id.as_ref(), &error);
                 answer(seat, id, outcome, cx);
@@ -275,7 +278,7 @@ impl Broker {
         }
     }
 
-    /// Answers requests that have waited for too long to be said to the provider at all.
+    /// Answers queued requests that have timed out before they were sent to the provider.
     fn time_out_queued(&mut self, cx: &mut Context<'_>) {
         for (number, item) in self.connections.take_expired(cx.now) {
             let (Some(id), Some(connection)) = (item.id, self.connections.get(number)) else {
@@ -290,7 +293,7 @@ impl Broker {
         }
     }
 
-    /// The answer to a consumer whose request the server has not answered.
+    /// The answer to a consumer whose request has failed with this error.
     fn failure(
         &self,
         connection: ConnectionNumber,

@@ -1,4 +1,4 @@
-//! A server that somebody in the chain provides.
+//! A server that a component of the chain provides.
 
 use std::collections::BTreeSet;
 
@@ -9,57 +9,71 @@ use router::Seat;
 use crate::declaration::{AcpServer, Syntax};
 use crate::form::Form;
 
+/// A server, and what is known about its provider.
 #[derive(Debug)]
-pub struct Server {
-    /// Who provides it.
+pub(super) struct Server {
+    /// The seat of the provider.
     pub seat: Seat,
-    /// How its provider calls it, without one leading `acp:`.
+    /// The id that the provider uses, without one leading `acp:`.
     pub provider_id: String,
-    /// The same as its provider spells it.
+    /// The same, exactly as the provider writes it.
     pub raw_provider_id: String,
-    /// How a stateless consumer has spelt its id.
+    /// The id exactly as a stateless consumer writes it.
     pub consumer_raw_id: Option<String>,
-    /// How the agent knows it.
+    /// The name that the agent sees.
     pub name: String,
-    /// How its provider has named and spelt it.
+    /// The name in the declaration of the provider.
     pub declared_name: String,
+    /// The syntax of that declaration.
     pub syntax: Syntax,
-    /// The order in which servers came to be known.
+    /// The position of the server in the order of declarations.
     pub order: u64,
-    /// Its provider is away, or was started anew, and has not declared it again.
+    /// The provider is down, or was restarted and has not declared the server again.
     pub missing: bool,
-    /// What its provider may speak, best guess first. One that is `form_known` is known.
+    /// The forms that the provider may use, most likely first. There is only one if `form_known` is
+    /// set.
     forms: Vec<Form>,
-    /// The same before any was ruled out.
+    /// All forms that the declaration allows.
     candidates: Vec<Form>,
+    /// The form of the provider is known.
     pub form_known: bool,
-    /// Whether messages of connections are `_mcp/request_id` or `_mcp/message`.
+    /// What is known about the names of the provider's messages.
     pub message_names: MessageNames,
-    /// What it answered to `server/discover`.
+    /// The answer of the server to `server/discover`.
     pub discovered: Option<Json>,
+    /// The requests and sessions that need the server.
     pub uses: ServerUses,
 }
 
-/// What is known of the messages in which a provider of M2, M3 or M3t is spoken to. All of them are
-/// connected to alike.
+/// What is known about the method names that a provider of M2, M3 or M3t understands. Connects of
+/// these forms do not differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MessageNames {
+pub(super) enum MessageNames {
+    /// Nothing.
     Unknown,
-    /// It does not know the first ones that were tried.
+    /// The provider has refused the first name. The broker uses the other one.
     Switched,
+    /// The provider has accepted a name.
     Known,
 }
 
-/// What a server is needed for.
+/// The requests and sessions that need a server. A server without any is removed.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct ServerUses {
-    /// Set-up requests that are not answered yet.
+pub(super) struct ServerUses {
+    /// The number of set-up requests that are not answered yet.
     pub pending: usize,
+    /// The sessions that declare the server.
     pub sessions: BTreeSet<SessionId>,
 }
 
 impl Server {
-    pub fn new(seat: Seat, acp_server: &AcpServer, dialect: LinkProtocol, order: u64) -> Server {
+    /// A server that was just declared.
+    pub(super) fn new(
+        seat: Seat,
+        acp_server: &AcpServer,
+        dialect: LinkProtocol,
+        order: u64,
+    ) -> Server {
         let candidates = forms(acp_server.syntax, dialect);
         Server {
             seat,
@@ -80,8 +94,9 @@ impl Server {
         }
     }
 
-    /// Its provider has declared it again: to the others nothing changes.
-    pub fn redeclare(&mut self, acp_server: &AcpServer, dialect: LinkProtocol) {
+    /// Takes over the declaration of a restarted provider. Nothing changes for the other
+    /// components.
+    pub(super) fn redeclare(&mut self, acp_server: &AcpServer, dialect: LinkProtocol) {
         self.provider_id.clone_from(&acp_server.id);
         self.raw_provider_id.clone_from(&acp_server.raw_id);
         self.syntax = acp_server.syntax;
@@ -94,25 +109,28 @@ impl Server {
         self.missing = false;
     }
 
-    pub fn may_speak(&self, form: Form) -> bool {
+    /// Whether the provider may use this form.
+    pub(super) fn may_speak(&self, form: Form) -> bool {
         self.forms.contains(&form)
     }
 
-    /// How a message in this form addresses it: its id, or what follows `acp:` in its URL.
-    pub fn address(&self, form: Form) -> &str {
+    /// The id by which a message in this form addresses the server.
+    pub(super) fn address(&self, form: Form) -> &str {
         match form {
             Form::M0 | Form::M5 | Form::M6 | Form::M7 => &self.raw_provider_id,
             _ => &self.provider_id,
         }
     }
 
-    pub fn is_scp(&self) -> bool {
+    /// Whether the server is an SCP server.
+    pub(super) fn is_scp(&self) -> bool {
         self.forms == [Form::M0]
     }
 
-    /// The form in which to speak to the provider: the consumer's own, if it may be. (Not one in which
-    /// a provider that does not know it would be told at once what it cannot read.)
-    pub fn form_for(&self, consumer: Form) -> Form {
+    /// The form for messages to the provider. It is the consumer's form, if the provider may use
+    /// that form and can refuse it: M7, or a form with connections. Otherwise it is the most likely
+    /// form.
+    pub(super) fn form_for(&self, consumer: Form) -> Form {
         let alike = |form: &&Form| {
             **form == consumer && consumer == Form::M7
                 || form.has_connections() && form.shares_messages_with(consumer)
@@ -123,9 +141,10 @@ impl Server {
         }
     }
 
-    /// The provider does not know this form. Says which one to try next; perhaps another conversation
-    /// has found that out already. Who knows none at all may be asked anew the next time.
-    pub fn rule_out(&mut self, form: Form) -> Option<Form> {
+    /// Excludes a form that the provider does not know. Returns the form to try next, which another
+    /// connection may have found out already. If no form is left, the next attempt starts from the
+    /// beginning.
+    pub(super) fn rule_out(&mut self, form: Form) -> Option<Form> {
         if self.forms == [form] {
             if !self.form_known {
                 self.forms.clone_from(&self.candidates);
@@ -136,20 +155,23 @@ impl Server {
         self.forms.first().copied()
     }
 
-    pub fn set_form(&mut self, form: Form) {
+    /// Records the form of the provider.
+    pub(super) fn set_form(&mut self, form: Form) {
         self.form_known = true;
         self.forms = vec![form];
     }
 }
 
-/// What a provider may speak that declares a server in this spelling, on a link of this dialect.
+/// The forms that a provider may use, if it declares a server in this syntax on a link of this
+/// dialect.
 fn forms(syntax: Syntax, dialect: LinkProtocol) -> Vec<Form> {
     match (syntax, dialect.generation()) {
         (Syntax::Scp, _) => vec![Form::M0],
         (Syntax::Uuid, _) => vec![Form::M4],
         (Syntax::AcpId, _) => vec![Form::M5],
-        // The SDKs 2.0 to 2.2 and 3.0 to 3.6 declare alike. The newer ones pass on a connect that
-        // they do not know; what the older ones make of a message without a connection is less clear.
+        // The SDKs 2.0 to 2.2 and 3.0 to 3.6 use the same syntax. The newer ones pass on a connect
+        // that they do not know. It is less clear how the older ones treat a message without a
+        // connection.
         (Syntax::ServerId, Some(Generation::P4 | Generation::P3)) => vec![Form::M6, Form::M7],
         (Syntax::ServerId | Syntax::MissingId, _) => vec![Form::M7, Form::M6],
         (Syntax::Url, Some(Generation::P0 | Generation::P1 | Generation::P2)) => vec![Form::M1],

@@ -1,4 +1,4 @@
-//! Requests that set a session up: whose servers are in them, and how the next one reads them.
+//! Delivery of set-up requests: how their servers are declared to the next component.
 
 use acp_wire::{Call, Generation, Id, LinkProtocol, Message, Outcome, Side};
 
@@ -6,11 +6,11 @@ use super::{Broker, Context, Hop, Step};
 use crate::bridge::missing_id_error;
 use crate::declaration::{AcpServer, DeclareAs, ServerList, Syntax};
 
-/// The dialect of components that take servers with the transport acp.
+/// The dialect of components that accept servers with the transport `acp`.
 const CURRENT: LinkProtocol = LinkProtocol::Generation(Generation::P5);
 
 impl Broker {
-    /// A set-up request on its way to the agent.
+    /// Handles a set-up request that is delivered to the agent.
     pub(super) fn on_set_up(
         &mut self,
         id: Id,
@@ -35,7 +35,7 @@ impl Broker {
         }
     }
 
-    /// A set-up request on its way to a proxy, or beyond us.
+    /// Handles a set-up request that is delivered to a proxy, or leaves the chain.
     pub(super) fn pass_set_up(
         &mut self,
         hop: Hop,
@@ -48,7 +48,8 @@ impl Broker {
         let Some(servers) = found else { return Ok(()) };
         let acp_servers: Vec<&AcpServer> =
             servers.entries().iter().filter_map(|entry| entry.acp_server.as_ref()).collect();
-        // Older components choke on the transport, and without an id there is no other spelling.
+        // Older components cannot read this transport, and a server without an id has no other
+        // syntax.
         let nameless = |it: &&&AcpServer| it.syntax == Syntax::MissingId && hop.dialect != CURRENT;
         if let Some(acp_server) = acp_servers.iter().find(nameless) {
             return Err(missing_id_error(&acp_server.name));
@@ -62,7 +63,7 @@ impl Broker {
     }
 }
 
-/// Spells servers in a way that the next component understands, or at least passes on.
+/// Rewrites the servers in a syntax that the next component understands, or at least passes on.
 fn in_transit(dialect: LinkProtocol, mut servers: ServerList, call: &mut Call) {
     let Some(params) = &call.params else { return };
     let current = dialect == CURRENT;

@@ -1,10 +1,11 @@
-//! How a message of any form is read.
+//! Decodes messages of every form.
 
 use acp_wire::{Call, Id, Json};
 
 use super::{Form, Frame, Target, is_mcp_method, strip_acp_prefix, text, texts};
 
-/// Reads a message of any form. `None` for what is not one, or lacks what it needs.
+/// Decodes a message of any form. Returns `None` if it is another message, or if a member is
+/// missing.
 pub fn decode(call: &Call) -> Option<(Form, Frame)> {
     let method = call.method.name();
     if !is_mcp_method(&method) {
@@ -12,7 +13,7 @@ pub fn decode(call: &Call) -> Option<(Form, Frame)> {
     }
     let params = call.params.as_ref()?;
     let connection_id = || texts(params, &["connectionId", "connection_id"]);
-    let say = |target| {
+    let mcp = |target| {
         let inner = params.member("params");
         let call = Call::new(&text(params, "method")?, inner);
         Some(Frame::Mcp { target, call, id: None })
@@ -44,14 +45,14 @@ pub fn decode(call: &Call) -> Option<(Form, Frame)> {
                 Some((form, Frame::Connect { server: server(key)?, proposed_id: None }))
             }),
         "_mcp/request" | "_mcp/notification" => {
-            Some((Form::M2, say(Target::Connection(connection_id()?))?))
+            Some((Form::M2, mcp(Target::Connection(connection_id()?))?))
         }
-        "_mcp/message" => Some((Form::M3, say(Target::Connection(connection_id()?))?)),
+        "_mcp/message" => Some((Form::M3, mcp(Target::Connection(connection_id()?))?)),
         "mcp/message" => match (server("serverId"), text(params, "requestId"), connection_id()) {
             (Some(server), Some(request_id), _) => {
-                Some((Form::M7, say(Target::Operation { server, request_id })?))
+                Some((Form::M7, mcp(Target::Operation { server, request_id })?))
             }
-            (_, _, connection_id) => Some((Form::M6, say(Target::Connection(connection_id?))?)),
+            (_, _, connection_id) => Some((Form::M6, mcp(Target::Connection(connection_id?))?)),
         },
         "_mcp/disconnect" => {
             Some((Form::M3, Frame::Disconnect { connection_id: connection_id()? }))
@@ -61,7 +62,8 @@ pub fn decode(call: &Call) -> Option<(Form, Frame)> {
     }
 }
 
-/// What is wrong with a consumer's `mcp/message`, if it is not one of a connection.
+/// Describes what is wrong with a consumer's `mcp/message` of form M7. Returns `None` if it is
+/// valid, or belongs to a connection.
 pub fn find_fault(call: &Call) -> Option<&'static str> {
     if !call.is("mcp/message") {
         return None;
@@ -85,7 +87,7 @@ pub fn find_fault(call: &Call) -> Option<&'static str> {
     }
 }
 
-/// A message that holds a whole MCP message.
+/// Decodes a message that contains a whole MCP message.
 fn whole(target: Target, params: &Json) -> Option<Frame> {
     let message = params.member("message")?;
     let call = Call::new(&text(&message, "method")?, message.member("params"));

@@ -1,14 +1,14 @@
-//! A mark for messages that only pass a component, and that it would take for its own.
+//! Marks the ids in messages that pass through a component and are not for it.
 
 use acp_wire::{Call, Json};
 
 use super::text;
 
-/// What stands after the id of a server, or of a connection, on the link of a proxy that has another
-/// one with the same id. It would take the message for its own.
+/// The suffix of a marked id. It is used on the link of a proxy that has a server or connection
+/// with the same id, because the proxy would otherwise take the message for its own.
 const MARK: &str = "#theirs";
 
-/// All members that name a server or a connection.
+/// All members that hold the id of a server or a connection.
 const NAMES: [&str; 9] = [
     "serverId",
     "acpId",
@@ -21,12 +21,12 @@ const NAMES: [&str; 9] = [
     "connection_id",
 ];
 
-/// The message with a mark on what it names.
+/// Marks every server id and connection id in a message.
 pub(crate) fn mark_as_foreign(call: &Call) -> Call {
     renamed(call, |name| Some(format!("{name}{MARK}"))).unwrap_or_else(|| call.clone())
 }
 
-/// The message as it was before it was marked, if it was.
+/// Removes the mark from a message. Returns `None` if it has none.
 pub(crate) fn strip_foreign_mark(call: &Call) -> Option<Call> {
     renamed(call, |name| name.strip_suffix(MARK).map(str::to_owned))
 }

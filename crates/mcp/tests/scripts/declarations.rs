@@ -170,7 +170,7 @@ fn an_agent_of_v2_without_any_transport_cannot_have_servers() {
         stage.say("p1", &format!("~session/new 1 {}", list(SERVER_ID)));
         stage.see(
             "p1",
-            r#"error 1 {"code":-32602,"message":"agent 'agent' takes MCP servers neither…"}"#,
+            r#"error 1 {"code":-32602,"message":"agent 'agent' accepts MCP servers neither…"}"#,
         );
         stage.quiet();
         stage.empty();

@@ -218,7 +218,7 @@ fn a_client_that_hangs_up_takes_back_what_it_asked_and_disconnects() {
         stage.say("p1", &format!(r#"~{method} 7 {{"connectionId":"V","method":"roots/list"}}"#));
         stage.told(client, "roots/list ?…");
         stage.hang_up(client);
-        stage.see("p1", r#"error 7 {"code":-32603,"message":"the MCP client has left"}"#);
+        stage.see("p1", r#"error 7 {"code":-32603,"message":"the MCP client has disconnected"}"#);
         stage.see("p1", &format!(r#"$/cancel_request {{"requestId":"{call}"}}"#));
         stage.see("p1", &format!("~{cancelled}"));
         let goodbye = stage.see("p1", &format!("~{disconnect}"));

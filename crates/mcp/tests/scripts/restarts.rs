@@ -289,7 +289,7 @@ fn a_server_that_is_offered_no_more_is_taken_from_its_consumers() {
                 let early = world.agent.outcomes.remove(&early);
                 assert!(consumer.is_none() || is_nowhere(early));
                 if !bypassed {
-                    let report = "proxy 'p1' was restarted and offers the MCP server 'a' no more";
+                    let report = "proxy 'p1' was restarted and no longer offers the MCP server 'a'";
                     assert!(world.stage.reports.iter().any(|it| it == report));
                     is_greeted(&mut world, form);
                     works(&mut world, &lines[1], "p1", "new");

@@ -155,8 +155,10 @@ fn what_waits_for_a_silent_server_is_bounded() {
         stage.hear(client, &format!(r#"tools/call {number} {{"x":"{text}"}}"#));
     }
     for number in 8..=20 {
-        stage
-            .told(client, &format!(r#"error {number} {{"code":-32603,"message":"8 MiB wait for…"#));
+        stage.told(
+            client,
+            &format!(r#"error {number} {{"code":-32603,"message":"8 MiB are queued for…"#),
+        );
     }
     let connect = stage.see("p1", "~_mcp/connect ? …");
     stage.quiet();

@@ -65,7 +65,7 @@ fn a_client_that_cannot_is_told_why_there_is_no_answer() {
         stage.hear(client, r#"tools/call 2 {"name":"x"}"#);
         let id = stage.see("p1", "~mcp/message ? …");
         stage.say("p1", &format!("result {id} {ASKS}"));
-        stage.told(client, r#"error 2 {"code":-32603,"message":"the server needs '…' of its client, which does not offer it"}"#);
+        stage.told(client, r#"error 2 {"code":-32603,"message":"the MCP server needs '…' from its client, which does not support it"}"#);
         stage.quiet();
     }
 }
@@ -107,7 +107,10 @@ fn a_server_that_only_wants_to_be_asked_again_is() {
             r#"result {id} {{"result":{{"resultType":"input_required","requestState":"s"}}}}"#
         ),
     );
-    stage.told(client, r#"error 2 {"code":-32603,"message":"the server asks back without end"}"#);
+    stage.told(
+        client,
+        r#"error 2 {"code":-32603,"message":"the MCP server requested input too often"}"#,
+    );
     stage.quiet();
 }
 
