@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use testkit::test_chain::{TestChain, TestChainBuilder, assert_gone, binary};
 
 use crate::generation::{P3, P4};
-use crate::scripted_proxy::{GREETED, ScriptedProxy};
+use crate::scripted_proxy::{AGENT_RESULT, ScriptedProxy};
 use crate::{SHORT_GRACE, new_setup};
 
 /// Explains a chain of a P4 proxy, a P3 proxy and an agent. Returns its output, its standard error and its
@@ -15,8 +15,8 @@ fn explain_mixed_chain(options: &[&str]) -> (String, String, i32) {
     let mut chain =
         new_setup().option(&SHORT_GRACE).option(options).run_named(&["old", "older", "agent"]);
     let (mut old, mut older) = (
-        ScriptedProxy::enter(&mut chain, "old", &P4),
-        ScriptedProxy::enter(&mut chain, "older", &P3),
+        ScriptedProxy::wait_for(&mut chain, "old", &P4),
+        ScriptedProxy::wait_for(&mut chain, "older", &P3),
     );
     let first = old.expect_greeting(&["proxy/initialize", "_proxy/initialize"]);
     old.forward_greeting(&first);
@@ -103,7 +103,7 @@ fn explain_names_the_component_that_breaks_the_handshake() {
             eliza.answer_error(&greeting, r#"{"code":-32601,"message":"Method not found"}"#);
         }
         let greeting = eliza.request("initialize");
-        eliza.answer(&greeting, GREETED);
+        eliza.answer(&greeting, AGENT_RESULT);
         let output = read_all(&mut chain);
         assert_eq!(chain.conductor.status(), 1, "{output}");
         let why = "component 'eliza' is not a proxy";
@@ -182,7 +182,7 @@ fn explain_works_for_a_chain_of_programs() {
     let mut chain = setup.run("agent", &components);
     let mut agent = chain.wait_for_component("agent");
     let received = agent.request("initialize");
-    agent.answer(&received, GREETED);
+    agent.answer(&received, AGENT_RESULT);
     let report: Value = serde_json::from_str(&read_all(&mut chain)).expect("JSON");
     let speaks: Vec<_> = report["components"]
         .as_array()

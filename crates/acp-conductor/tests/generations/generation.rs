@@ -81,6 +81,15 @@ pub static P1: Generation = Generation {
 pub static ALL: [&Generation; 6] = [&P5, &P4, &P3, &P3T, &P2, &P1];
 
 impl Generation {
+    /// The greetings that the conductor tries on an unknown proxy of this generation.
+    pub fn probe_greetings(&self) -> &'static [&'static str] {
+        match self.greeting {
+            "proxy/initialize" => &["proxy/initialize"],
+            "_proxy/initialize" => &["proxy/initialize", "_proxy/initialize"],
+            _ => &["proxy/initialize", "initialize"],
+        }
+    }
+
     /// A request in the envelope of a proxy, to its successor.
     pub fn sent(&self, id: &str, method: &str, params: &str) -> String {
         request(id, self.sends[0], &self.inner(method, params))

@@ -5,7 +5,7 @@ use testkit::test_chain::parse;
 
 use crate::generation::{ALL, P1, P2, P3, P3T, P4, P5, mentions_role};
 use crate::new_setup;
-use crate::scripted_proxy::{GREETED, GREETING, ScriptedProxy, initialize};
+use crate::scripted_proxy::{AGENT_RESULT, GREETING, ScriptedProxy, initialize};
 
 /// Checklist 23: envelopes to a P3 or P4 proxy always have `params`; without them published proxies crash.
 #[test]
@@ -49,14 +49,14 @@ fn a_p3_proxy_that_does_not_accept_the_capability_fails() {
         let setup = if pinned { setup.option(&["--dialect", &pin]) } else { setup };
         let mut chain = setup.run_named(&["old", "agent"]);
         chain.editor.send(&request("1", "initialize", GREETING));
-        let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
+        let mut old = ScriptedProxy::wait_for(&mut chain, "old", generation);
         let greetings: &[&str] =
             if pinned { &["initialize"] } else { &["proxy/initialize", "initialize"] };
         let greeting = old.expect_greeting(greetings);
         old.forward_greeting(&greeting);
         let mut agent = chain.wait_for_component("agent");
         let received = agent.request("initialize");
-        agent.answer(&received, GREETED);
+        agent.answer(&received, AGENT_RESULT);
         let answer = old.message();
         old.answer(&greeting, &answer["result"].to_string());
         let answer = chain.editor.message();
@@ -72,15 +72,20 @@ fn a_p2_or_p1_proxy_need_not_accept_the_capability() {
     for generation in [&P2, &P1] {
         let mut chain = new_setup().run_agent(&["old", "agent"]);
         chain.editor.send(&request("1", "initialize", GREETING));
-        let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
+        let mut old = ScriptedProxy::wait_for(&mut chain, "old", generation);
         let greeting = old.expect_greeting(&["proxy/initialize", "initialize"]);
         old.forward_greeting(&greeting);
         let mut agent = chain.wait_for_component("agent");
         let received = agent.request("initialize");
-        agent.answer(&received, GREETED);
+        agent.answer(&received, AGENT_RESULT);
         let answer = old.message();
         old.answer(&greeting, &answer["result"].to_string());
-        assert_eq!(chain.editor.message(), parse(&result("1", GREETED)), "{}", generation.name);
+        assert_eq!(
+            chain.editor.message(),
+            parse(&result("1", AGENT_RESULT)),
+            "{}",
+            generation.name
+        );
     }
 }
 
@@ -93,7 +98,7 @@ fn only_the_proxy_sees_the_offer_of_its_role() {
         for generation in ALL {
             let mut chain = new_setup().run_agent(&["old", "agent"]);
             chain.editor.send(&request("1", "initialize", received_request));
-            let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
+            let mut old = ScriptedProxy::wait_for(&mut chain, "old", generation);
             let greeting = match generation.name {
                 "P5" => old.request("proxy/initialize"),
                 _ => old.expect_greeting(&["proxy/initialize", generation.greeting]),
@@ -110,11 +115,11 @@ fn only_the_proxy_sees_the_offer_of_its_role() {
             let mut agent = chain.wait_for_component("agent");
             let forwarded_request = agent.request("initialize");
             assert_eq!(forwarded_request["params"], parse(received_request), "{}", generation.name);
-            agent.answer(&forwarded_request, GREETED);
+            agent.answer(&forwarded_request, AGENT_RESULT);
             old.accept_greeting(&greeting);
             let answer = chain.editor.message();
             assert!(!mentions_role(&answer), "{answer}");
-            assert_eq!(answer, parse(&result("1", GREETED)), "{}", generation.name);
+            assert_eq!(answer, parse(&result("1", AGENT_RESULT)), "{}", generation.name);
         }
     }
 }
@@ -127,12 +132,12 @@ fn an_older_proxy_lowers_the_chain_to_v1() {
     for generation in [&P4, &P3] {
         let mut chain = new_setup().run_agent(&["new", "old", "agent"]);
         chain.editor.send(&request("1", "initialize", V2));
-        let mut new = ScriptedProxy::enter(&mut chain, "new", &P5);
+        let mut new = ScriptedProxy::wait_for(&mut chain, "new", &P5);
         let first = new.request("proxy/initialize");
         let received = P5.offered(&parse(V2));
         assert_eq!(first["params"], received, "a current proxy is asked for v2");
         new.forward_greeting(&first);
-        let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
+        let mut old = ScriptedProxy::wait_for(&mut chain, "old", generation);
         let greeting = old.expect_greeting(&["proxy/initialize", generation.greeting]);
         let params = &greeting["params"];
         assert_eq!(params["protocolVersion"], 1, "{params}");
@@ -145,9 +150,9 @@ fn an_older_proxy_lowers_the_chain_to_v1() {
         let received_request = agent.request("initialize");
         assert_eq!(received_request["params"]["protocolVersion"], 1, "{received_request}");
         assert!(!mentions_role(&received_request["params"]), "{received_request}");
-        agent.answer(&received_request, GREETED);
+        agent.answer(&received_request, AGENT_RESULT);
         old.accept_greeting(&greeting);
         new.accept_greeting(&first);
-        assert_eq!(chain.editor.message(), parse(&result("1", GREETED)));
+        assert_eq!(chain.editor.message(), parse(&result("1", AGENT_RESULT)));
     }
 }

@@ -6,7 +6,7 @@ use testkit::test_chain::{TestChain, parse};
 use crate::generation::{ALL, Generation, P1, P2, P3, P3T, P4, P5};
 use crate::new_setup;
 use crate::scripted_proxy::{
-    GREETED, GREETING, ScriptedProxy, assert_messages_pass, assert_messages_with_params_pass,
+    AGENT_RESULT, GREETING, ScriptedProxy, assert_messages_pass, assert_messages_with_params_pass,
     initialize,
 };
 
@@ -17,7 +17,7 @@ fn start_under(parent: &Generation) -> (TestChain, ScriptedProxy) {
     let mut chain = setup.run("proxy", &[child]);
     let offered = parent.offered(&parse(GREETING)).to_string();
     chain.editor.send(&request("\"g\"", parent.greeting, &offered));
-    let mut child = ScriptedProxy::enter(&mut chain, "child", &P5);
+    let mut child = ScriptedProxy::wait_for(&mut chain, "child", &P5);
     let greeting = child.request("proxy/initialize");
     let expected = P5.offered(&parse(GREETING));
     assert_eq!(greeting["params"], expected, "the parent's offer does not reach the child");
@@ -26,10 +26,10 @@ fn start_under(parent: &Generation) -> (TestChain, ScriptedProxy) {
     let id = id_of(&forwarded).to_owned();
     let expected = parse(&parent.sent(&id, "initialize", GREETING));
     assert_eq!(parse(&forwarded), expected, "{}", parent.name);
-    chain.editor.send(&result(&id, GREETED));
+    chain.editor.send(&result(&id, AGENT_RESULT));
     child.accept_greeting(&greeting);
     // Checklist 29: the role is accepted in the place where it was offered, and only there.
-    let accepted = parent.accepted(&parse(GREETED)).to_string();
+    let accepted = parent.accepted(&parse(AGENT_RESULT)).to_string();
     assert_eq!(parse(&chain.editor.line()), parse(&result("\"g\"", &accepted)), "{}", parent.name);
     (chain, child)
 }
@@ -137,8 +137,8 @@ fn without_components_everything_passes() {
         let forwarded = above.line();
         let id = id_of(&forwarded).to_owned();
         assert_eq!(parse(&forwarded), parse(&parent.sent(&id, "initialize", GREETING)));
-        above.send(&result(&id, GREETED));
-        let accepted = parent.accepted(&parse(GREETED)).to_string();
+        above.send(&result(&id, AGENT_RESULT));
+        let accepted = parent.accepted(&parse(AGENT_RESULT)).to_string();
         assert_eq!(above.message(), parse(&result("1", &accepted)), "{}", parent.name);
         above.send(&notification("m", "[1]"));
         assert_eq!(above.line(), parent.sent_notification("m", "[1]"));

@@ -7,7 +7,9 @@ use testkit::rpc::{error, request, result};
 use testkit::test_chain::{assert_reports_failure, parse};
 
 use crate::generation::{ALL, P1, P2, P4};
-use crate::scripted_proxy::{GREETED, GREETING, ScriptedProxy, assert_messages_pass, initialize};
+use crate::scripted_proxy::{
+    AGENT_RESULT, GREETING, ScriptedProxy, assert_messages_pass, initialize,
+};
 use crate::{SHORT_GRACE, new_setup};
 
 /// The first greeting is that of the dialect, and offers the role only where its document has it.
@@ -17,7 +19,7 @@ fn a_pinned_proxy_is_greeted_in_its_dialect_at_once() {
         let pin = format!("1={}", generation.name);
         let mut chain = new_setup().option(&["--dialect", &pin]).run_agent(&["old", "agent"]);
         chain.editor.send(&request("1", "initialize", GREETING));
-        let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
+        let mut old = ScriptedProxy::wait_for(&mut chain, "old", generation);
         let greeting = old.request(generation.greeting);
         let expected = generation.offered(&parse(GREETING));
         assert_eq!(greeting["params"], expected, "{}", generation.name);
@@ -25,9 +27,14 @@ fn a_pinned_proxy_is_greeted_in_its_dialect_at_once() {
         let mut agent = chain.wait_for_component("agent");
         let received = agent.request("initialize");
         assert_eq!(received["params"], parse(GREETING), "{}", generation.name);
-        agent.answer(&received, GREETED);
+        agent.answer(&received, AGENT_RESULT);
         old.accept_greeting(&greeting);
-        assert_eq!(chain.editor.message(), parse(&result("1", GREETED)), "{}", generation.name);
+        assert_eq!(
+            chain.editor.message(),
+            parse(&result("1", AGENT_RESULT)),
+            "{}",
+            generation.name
+        );
         assert_messages_pass(&mut chain.editor, &mut [old], &mut agent);
     }
 }
@@ -106,7 +113,7 @@ fn a_version_that_is_not_a_number_passes_only_in_a_chain_pinned_to_p2_or_p1() {
         let pin = format!("1={}", generation.name);
         let mut chain = new_setup().option(&["--dialect", &pin]).run_agent(&["old", "agent"]);
         chain.editor.send(&request("\"I0\"", "initialize", received));
-        let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
+        let mut old = ScriptedProxy::wait_for(&mut chain, "old", generation);
         let greeting = old.request("initialize");
         assert_eq!(greeting["params"], generation.offered(&parse(received)));
         old.forward_greeting(&greeting);

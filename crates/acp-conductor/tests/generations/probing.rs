@@ -8,23 +8,16 @@ use testkit::test_chain::parse;
 
 use crate::generation::{ALL, Generation, P1, P2, P3, P3T, P4, P5};
 use crate::new_setup;
-use crate::scripted_proxy::{GREETED, GREETING, ScriptedProxy, assert_messages_pass, initialize};
-
-/// The greetings that the conductor tries on an unknown component of this generation.
-fn greetings(generation: &Generation) -> &'static [&'static str] {
-    match generation.greeting {
-        "proxy/initialize" => &["proxy/initialize"],
-        "_proxy/initialize" => &["proxy/initialize", "_proxy/initialize"],
-        _ => &["proxy/initialize", "initialize"],
-    }
-}
+use crate::scripted_proxy::{
+    AGENT_RESULT, GREETING, ScriptedProxy, assert_messages_pass, complete_handshake, initialize,
+};
 
 /// The first message that the agent and the editor receive is their own handshake, so nothing of the probe
 /// reaches them. The proxy is a single process all the time.
 fn assert_recognized_without_restart(generation: &'static Generation) {
     let mut chain = new_setup().run_agent(&["old", "agent"]);
     let (mut proxies, mut agent) =
-        initialize(&mut chain, &[("old", generation, greetings(generation))]);
+        initialize(&mut chain, &[("old", generation, generation.probe_greetings())]);
     assert_messages_pass(&mut chain.editor, &mut proxies, &mut agent);
     assert!(!chain.has_started("old"), "{} was started twice", generation.name);
 }
@@ -70,7 +63,7 @@ fn a_p1_proxy_needs_no_configuration() {
 fn the_greeting_offers_the_role_in_every_place_at_once() {
     let mut chain = new_setup().run_agent(&["old", "agent"]);
     chain.editor.send(&request("1", "initialize", GREETING));
-    let mut proxy = ScriptedProxy::enter(&mut chain, "old", &P3);
+    let mut proxy = ScriptedProxy::wait_for(&mut chain, "old", &P3);
     let greeting = proxy.expect_greeting(&["proxy/initialize", "initialize"]);
     let editor = parse(GREETING);
     let expected = [&P3, &P3T, &P1].iter().fold(editor, |params, it| it.offered(&params));
@@ -82,7 +75,7 @@ fn the_greeting_offers_the_role_in_every_place_at_once() {
 fn noise_on_stdout_does_not_break_the_probe() {
     let mut chain = new_setup().run_agent(&["tee", "agent"]);
     chain.editor.send(&request("1", "initialize", GREETING));
-    let mut tee = ScriptedProxy::enter(&mut chain, "tee", &P3);
+    let mut tee = ScriptedProxy::wait_for(&mut chain, "tee", &P3);
     tee.send("tee 0.1.0 listening");
     let greeting = tee.request("proxy/initialize");
     tee.send("\u{1b}[32mINFO\u{1b}[0m an unknown method: proxy/initialize");
@@ -93,10 +86,10 @@ fn noise_on_stdout_does_not_break_the_probe() {
     tee.send("INFO waiting");
     let mut agent = chain.wait_for_component("agent");
     let received = agent.request("initialize");
-    agent.answer(&received, GREETED);
+    agent.answer(&received, AGENT_RESULT);
     tee.accept_greeting(&greeting);
     tee.send("INFO ready");
-    assert_eq!(chain.editor.message(), parse(&result("1", GREETED)));
+    assert_eq!(chain.editor.message(), parse(&result("1", AGENT_RESULT)));
     let mut proxies = [tee];
     assert_messages_pass(&mut chain.editor, &mut proxies, &mut agent);
 }
@@ -108,7 +101,7 @@ fn a_component_that_refuses_a_greeting_receives_the_next_older_one() {
     for generation in [&P4, &P3, &P1] {
         let mut chain = new_setup().run_agent(&["old", "agent"]);
         chain.editor.send(&request("1", "initialize", GREETING));
-        let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
+        let mut old = ScriptedProxy::wait_for(&mut chain, "old", generation);
         let order = ["proxy/initialize", "_proxy/initialize", "initialize"];
         let greeting = order.iter().find_map(|method| {
             let greeting = old.request(method);
@@ -119,12 +112,7 @@ fn a_component_that_refuses_a_greeting_receives_the_next_older_one() {
             None
         });
         let greeting = greeting.expect("one of the three");
-        old.forward_greeting(&greeting);
-        let mut agent = chain.wait_for_component("agent");
-        let received = agent.request("initialize");
-        agent.answer(&received, GREETED);
-        old.accept_greeting(&greeting);
-        assert_eq!(chain.editor.message(), parse(&result("1", GREETED)), "{}", generation.name);
+        let mut agent = complete_handshake(&mut chain, &mut old, &greeting);
         assert_messages_pass(&mut chain.editor, &mut [old], &mut agent);
     }
 }
@@ -138,7 +126,7 @@ fn messages_during_the_probe_are_delivered_in_the_right_form() {
         chain.editor.send(&request("1", "initialize", GREETING));
         chain.editor.send(&notification("_x/first", ""));
         chain.editor.send(&notification("_x/second", ""));
-        let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
+        let mut old = ScriptedProxy::wait_for(&mut chain, "old", generation);
         let mut greeting = old.request("proxy/initialize");
         old.send(&request("7", "_x/early", "{}"));
         let early = chain.editor.message();
@@ -169,7 +157,7 @@ fn an_agent_in_the_place_of_a_proxy_is_reported_with_the_greetings_that_were_tri
             .answer_error(&greeting, r#"{"code":-32601,"message":"Method not found","data":"so"}"#);
     }
     let greeting = eliza.request("initialize");
-    eliza.answer(&greeting, GREETED);
+    eliza.answer(&greeting, AGENT_RESULT);
     let answer = chain.editor.message();
     assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(1), &json!(-32603)));
     let message = answer["error"]["message"].as_str().expect("a message");
@@ -196,7 +184,7 @@ fn a_refusal_with_any_code_leads_to_the_next_older_greeting() {
     for (code, generation) in [(-32000, &P3), (-32603, &P4), (7, &P1), (-32800, &P3T)] {
         let mut chain = new_setup().run_agent(&["old", "agent"]);
         chain.editor.send(&request("1", "initialize", GREETING));
-        let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
+        let mut old = ScriptedProxy::wait_for(&mut chain, "old", generation);
         let mut greeting = old.request("proxy/initialize");
         for next in ["_proxy/initialize", "initialize"] {
             if greeting["method"] == generation.greeting {
@@ -205,12 +193,7 @@ fn a_refusal_with_any_code_leads_to_the_next_older_greeting() {
             old.answer_error(&greeting, &format!(r#"{{"code":{code},"message":"what?"}}"#));
             greeting = old.request(next);
         }
-        old.forward_greeting(&greeting);
-        let mut agent = chain.wait_for_component("agent");
-        let received = agent.request("initialize");
-        agent.answer(&received, GREETED);
-        old.accept_greeting(&greeting);
-        assert_eq!(chain.editor.message(), parse(&result("1", GREETED)), "{}", generation.name);
+        let mut agent = complete_handshake(&mut chain, &mut old, &greeting);
         assert_messages_pass(&mut chain.editor, &mut [old], &mut agent);
     }
 }
@@ -221,7 +204,7 @@ fn a_refusal_with_any_code_does_not_shorten_the_next_timeout() {
     let begin = |generation: &'static Generation| {
         let mut chain = new_setup().run_agent(&["old", "agent"]);
         chain.editor.send(&request("1", "initialize", GREETING));
-        let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
+        let mut old = ScriptedProxy::wait_for(&mut chain, "old", generation);
         let mut greeting = old.request("proxy/initialize");
         for next in ["_proxy/initialize", "initialize"] {
             if greeting["method"] != generation.greeting {
@@ -238,12 +221,7 @@ fn a_refusal_with_any_code_does_not_shorten_the_next_timeout() {
     // The delay itself is tested here. It is longer than the timeout of a component that has failed.
     std::thread::sleep(Duration::from_millis(3000));
     for (mut chain, mut old, greeting) in slow {
-        old.forward_greeting(&greeting);
-        let mut agent = chain.wait_for_component("agent");
-        let received = agent.request("initialize");
-        agent.answer(&received, GREETED);
-        old.accept_greeting(&greeting);
-        assert_eq!(chain.editor.message(), parse(&result("1", GREETED)));
+        let mut agent = complete_handshake(&mut chain, &mut old, &greeting);
         assert_messages_pass(&mut chain.editor, &mut [old], &mut agent);
     }
 }
@@ -259,14 +237,9 @@ fn a_component_that_is_silent_after_a_refusal_is_restarted_with_an_older_greetin
     first.answer_error(&greeting, r#"{"code":-32000,"message":"what?"}"#);
     first.request("_proxy/initialize");
     assert_eq!(first.message()["method"], "$/cancel_request");
-    let mut old = ScriptedProxy::enter(&mut chain, "old", &P3);
+    let mut old = ScriptedProxy::wait_for(&mut chain, "old", &P3);
     let greeting = old.request("initialize");
-    old.forward_greeting(&greeting);
-    let mut agent = chain.wait_for_component("agent");
-    let received = agent.request("initialize");
-    agent.answer(&received, GREETED);
-    old.accept_greeting(&greeting);
-    assert_eq!(chain.editor.message(), parse(&result("1", GREETED)));
+    let mut agent = complete_handshake(&mut chain, &mut old, &greeting);
     assert_messages_pass(&mut chain.editor, &mut [old], &mut agent);
 }
 
@@ -276,7 +249,7 @@ fn the_editor_receives_the_first_error_when_every_greeting_is_refused() {
     for generation in [&P5, &P4] {
         let mut chain = new_setup().run_agent(&["old", "agent"]);
         chain.editor.send(&request("1", "initialize", GREETING));
-        let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
+        let mut old = ScriptedProxy::wait_for(&mut chain, "old", generation);
         let (greeting, rest) = match generation.name {
             "P5" => (old.request("proxy/initialize"), &["_proxy/initialize", "initialize"][..]),
             _ => (
@@ -300,8 +273,8 @@ fn an_initialize_error_of_the_agent_reaches_the_editor_unchanged() {
     for generation in ALL {
         let mut chain = new_setup().run_agent(&["old", "agent"]);
         chain.editor.send(&request("1", "initialize", GREETING));
-        let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
-        let greeting = old.expect_greeting(greetings(generation));
+        let mut old = ScriptedProxy::wait_for(&mut chain, "old", generation);
+        let greeting = old.expect_greeting(generation.probe_greetings());
         old.forward_greeting(&greeting);
         let mut agent = chain.wait_for_component("agent");
         let received = agent.request("initialize");

@@ -9,7 +9,9 @@ use testkit::test_chain::{TestChain, assert_gone, binary, directory, parse};
 
 use crate::generation::{Generation, P3, P4, P5};
 use crate::new_setup;
-use crate::scripted_proxy::{GREETED, GREETING, ScriptedProxy, assert_messages_pass, initialize};
+use crate::scripted_proxy::{
+    AGENT_RESULT, GREETING, ScriptedProxy, assert_messages_pass, initialize,
+};
 
 /// Starts a chain whose proxy has the same command line every time, with this cache directory.
 fn start_chain(cache: &Path) -> TestChain {
@@ -109,9 +111,9 @@ fn assert_recognized(cache: &Path, mut chain: TestChain, mut proxy: ScriptedProx
     let mut agent = chain.wait_for_component("agent");
     let received = agent.request("initialize");
     assert_eq!(received["params"], parse(GREETING));
-    agent.answer(&received, GREETED);
+    agent.answer(&received, AGENT_RESULT);
     proxy.accept_greeting(&greeting);
-    assert_eq!(chain.editor.message(), parse(&result("1", GREETED)));
+    assert_eq!(chain.editor.message(), parse(&result("1", AGENT_RESULT)));
     assert_messages_pass(&mut chain.editor, &mut [proxy], &mut agent);
     chain.editor.close();
     assert_eq!(remembered(cache), "", "the wrong greeting is forgotten");
@@ -126,8 +128,8 @@ fn a_component_that_answers_the_remembered_greeting_as_an_agent_is_restarted() {
     let (cache, mut chain) = start_with_remembered("memory-agent", &P3);
     let mut mistaken = chain.wait_for_component("old");
     let greeting = mistaken.request("initialize");
-    mistaken.answer(&greeting, GREETED);
-    let proxy = ScriptedProxy::enter(&mut chain, "old", &P5);
+    mistaken.answer(&greeting, AGENT_RESULT);
+    let proxy = ScriptedProxy::wait_for(&mut chain, "old", &P5);
     assert_gone(mistaken.pid, "the first process");
     assert_recognized(&cache, chain, proxy);
 }
@@ -140,7 +142,7 @@ fn a_component_that_fails_on_the_remembered_greeting_is_probed() {
         let mut first = chain.wait_for_component("old");
         first.request(generation.greeting);
         first.exit(1);
-        let proxy = ScriptedProxy::enter(&mut chain, "old", &P5);
+        let proxy = ScriptedProxy::wait_for(&mut chain, "old", &P5);
         assert_recognized(&cache, chain, proxy);
 
         let (cache, mut chain) = start_with_remembered("memory-wedges", generation);
@@ -149,12 +151,12 @@ fn a_component_that_fails_on_the_remembered_greeting_is_probed() {
         let poke = first.message();
         assert_eq!(poke["method"], "$/cancel_request", "{poke}");
         // The component stays silent.
-        let proxy = ScriptedProxy::enter(&mut chain, "old", &P5);
+        let proxy = ScriptedProxy::wait_for(&mut chain, "old", &P5);
         assert_gone(first.pid, "the first process");
         assert_recognized(&cache, chain, proxy);
 
         let (cache, mut chain) = start_with_remembered("memory-refuses", generation);
-        let mut proxy = ScriptedProxy::enter(&mut chain, "old", &P5);
+        let mut proxy = ScriptedProxy::wait_for(&mut chain, "old", &P5);
         let greeting = proxy.request(generation.greeting);
         proxy.answer_error(&greeting, r#"{"code":-32000,"message":"What?"}"#);
         assert_recognized(&cache, chain, proxy);
@@ -176,7 +178,7 @@ fn a_component_that_does_not_answer_the_remembered_greeting_is_probed() {
         if words.contains("method") {
             chain.editor.message();
         }
-        let proxy = ScriptedProxy::enter(&mut chain, "old", &P5);
+        let proxy = ScriptedProxy::wait_for(&mut chain, "old", &P5);
         assert_gone(first.pid, "the first process");
         assert_recognized(&cache, chain, proxy);
     }
@@ -218,7 +220,7 @@ fn a_remembered_greeting_that_failed_by_accident_is_tried_again() {
         old.request(method);
         old.exit(1);
     }
-    let mut old = ScriptedProxy::enter(&mut chain, "old", &P3);
+    let mut old = ScriptedProxy::wait_for(&mut chain, "old", &P3);
     let greeting = old.request("initialize");
     old.forward_greeting(&greeting);
     let received = chain.wait_for_component("agent").request("initialize");
@@ -234,14 +236,14 @@ fn an_agent_that_was_remembered_as_a_proxy_is_reported_and_forgotten() {
     let (cache, mut chain) = start_with_remembered("memory-no-proxy", &P3);
     let mut eliza = chain.wait_for_component("old");
     let greeting = eliza.request("initialize");
-    eliza.answer(&greeting, GREETED);
+    eliza.answer(&greeting, AGENT_RESULT);
     let mut eliza = chain.wait_for_component("old");
     for method in ["proxy/initialize", "_proxy/initialize"] {
         let greeting = eliza.request(method);
         eliza.answer_error(&greeting, r#"{"code":-32601,"message":"Method not found"}"#);
     }
     let greeting = eliza.request("initialize");
-    eliza.answer(&greeting, GREETED);
+    eliza.answer(&greeting, AGENT_RESULT);
     let answer = chain.editor.message();
     let message = answer["error"]["message"].as_str().expect("a message");
     assert!(message.contains("component 'old' is not a proxy"), "{message}");

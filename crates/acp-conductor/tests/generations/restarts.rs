@@ -4,7 +4,9 @@ use testkit::rpc::{request, result};
 use testkit::test_chain::{assert_gone, assert_reports_failure, parse};
 
 use crate::generation::{P3, P4};
-use crate::scripted_proxy::{GREETED, GREETING, ScriptedProxy, assert_messages_pass};
+use crate::scripted_proxy::{
+    AGENT_RESULT, GREETING, ScriptedProxy, assert_messages_pass, complete_handshake,
+};
 use crate::{SHORT_GRACE, new_setup};
 
 /// The reference conductors 1.3 to 3.6 in proxy mode behave like this.
@@ -16,15 +18,15 @@ fn a_component_that_exits_on_a_greeting_is_restarted_with_the_next_older_one() {
         (chain.wait_for_component("old"), chain.wait_for_component("agent"));
     first.request("proxy/initialize");
     first.exit(1);
-    let mut second = ScriptedProxy::enter(&mut chain, "old", &P4);
+    let mut second = ScriptedProxy::wait_for(&mut chain, "old", &P4);
     assert_ne!(second.pid, first.pid);
     let greeting = second.request("_proxy/initialize");
     second.forward_greeting(&greeting);
     let received = agent.request("initialize");
     assert_eq!(received["params"], parse(GREETING), "the agent does not notice");
-    agent.answer(&received, GREETED);
+    agent.answer(&received, AGENT_RESULT);
     second.accept_greeting(&greeting);
-    assert_eq!(chain.editor.message(), parse(&result("1", GREETED)));
+    assert_eq!(chain.editor.message(), parse(&result("1", AGENT_RESULT)));
     assert_messages_pass(&mut chain.editor, &mut [second], &mut agent);
     assert!(!chain.has_started("agent"), "the agent is started only once");
 }
@@ -40,14 +42,9 @@ fn a_component_that_exits_on_two_greetings_is_restarted_with_the_oldest_one() {
         old.write_stderr("panicked at unknown message\n");
         old.exit(101);
     }
-    let mut old = ScriptedProxy::enter(&mut chain, "old", &P3);
+    let mut old = ScriptedProxy::wait_for(&mut chain, "old", &P3);
     let greeting = old.request("initialize");
-    old.forward_greeting(&greeting);
-    let mut agent = chain.wait_for_component("agent");
-    let received = agent.request("initialize");
-    agent.answer(&received, GREETED);
-    old.accept_greeting(&greeting);
-    assert_eq!(chain.editor.message(), parse(&result("1", GREETED)));
+    let mut agent = complete_handshake(&mut chain, &mut old, &greeting);
     assert_messages_pass(&mut chain.editor, &mut [old], &mut agent);
 }
 
@@ -63,14 +60,9 @@ fn a_component_that_hangs_on_a_greeting_is_restarted() {
     assert_eq!(poke["method"], "$/cancel_request", "{poke}");
     assert!(poke.get("id").is_none(), "{poke}");
     wedged.exit(1);
-    let mut old = ScriptedProxy::enter(&mut chain, "old", &P4);
+    let mut old = ScriptedProxy::wait_for(&mut chain, "old", &P4);
     let greeting = old.request("_proxy/initialize");
-    old.forward_greeting(&greeting);
-    let mut agent = chain.wait_for_component("agent");
-    let received = agent.request("initialize");
-    agent.answer(&received, GREETED);
-    old.accept_greeting(&greeting);
-    assert_eq!(chain.editor.message(), parse(&result("1", GREETED)));
+    let mut agent = complete_handshake(&mut chain, &mut old, &greeting);
     assert_messages_pass(&mut chain.editor, &mut [old], &mut agent);
 }
 
@@ -98,7 +90,7 @@ fn a_component_that_exits_after_it_accepted_its_greeting_is_not_restarted() {
     for generation in [&P4, &P3] {
         let mut chain = new_setup().option(&SHORT_GRACE).run_named(&["old", "agent"]);
         chain.editor.send(&request("1", "initialize", GREETING));
-        let mut old = ScriptedProxy::enter(&mut chain, "old", generation);
+        let mut old = ScriptedProxy::wait_for(&mut chain, "old", generation);
         let greeting = old.expect_greeting(&["proxy/initialize", generation.greeting]);
         old.forward_greeting(&greeting);
         chain.wait_for_component("agent").request("initialize");

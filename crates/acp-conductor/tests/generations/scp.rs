@@ -9,7 +9,7 @@ use testkit::rpc::{cancel, error, id_of, notification, request, result};
 use testkit::test_chain::{Peer, ScriptedComponent, TestChain, assert_gone, parse, with_timeout};
 
 use crate::generation::{ALL, P3, P5};
-use crate::scripted_proxy::{GREETED, initialize};
+use crate::scripted_proxy::{AGENT_RESULT, initialize};
 use crate::{SHORT_GRACE, new_setup};
 
 const SECRET: &str = "CONDUCTOR_SECRET";
@@ -140,7 +140,7 @@ impl ScpChain {
         self.proxy.child().send(&request("0", "initialize", SCP_EDITOR));
         let received = agent.request("initialize");
         assert_eq!(received["params"], parse(SCP_EDITOR), "the SCP flags reach the agent");
-        agent.answer(&received, GREETED);
+        agent.answer(&received, AGENT_RESULT);
         let answer = self.proxy.child().message();
         assert_eq!(answer["id"], 0, "{answer}");
         // To the proxy the conductor is an SCP agent.
@@ -309,7 +309,7 @@ fn a_proxy_that_does_not_support_scp_proxy_requests_still_works() {
         let mut agent = chain.wait_for_component("agent");
         let received = agent.request("initialize");
         assert_eq!(received["params"], parse(SCP_EDITOR));
-        agent.answer(&received, GREETED);
+        agent.answer(&received, AGENT_RESULT);
         let answer = chain.editor.message();
         assert_eq!((&answer["id"], &answer["result"]["protocolVersion"]), (&json!(1), &json!(1)));
         agent.send(&notification("session/update", "{}"));
@@ -362,11 +362,11 @@ fn an_scp_editor_sends_the_rest_of_the_chain() {
     second.send(&P5.sent("1", "initialize", SCP_EDITOR));
     let received = agent.request("initialize");
     assert_eq!(received["params"], parse(SCP_EDITOR));
-    agent.answer(&received, GREETED);
+    agent.answer(&received, AGENT_RESULT);
     second.message();
-    second.answer(&two, GREETED);
+    second.answer(&two, AGENT_RESULT);
     first.message();
-    first.answer(&one, GREETED);
+    first.answer(&one, AGENT_RESULT);
     assert_eq!(chain.editor.line(), result("3", "{}"));
 
     // The chain cannot be changed any more.

@@ -11,7 +11,7 @@ use crate::generation::Generation;
 pub const GREETING: &str =
     r#"{"protocolVersion":1,"clientCapabilities":{"terminal":true},"clientInfo":{"name":"e"}}"#;
 /// The result of an agent that supports MCP over ACP, so that the conductor needs no bridge.
-pub const GREETED: &str = r#"{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"mcpCapabilities":{"acp":true}},"authMethods":[],"agentInfo":{"name":"a"}}"#;
+pub const AGENT_RESULT: &str = r#"{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"mcpCapabilities":{"acp":true}},"authMethods":[],"agentInfo":{"name":"a"}}"#;
 
 /// A scripted proxy that behaves like published proxies of its generation.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Peer for ScriptedProxy {
 }
 
 impl ScriptedProxy {
-    pub fn enter(
+    pub fn wait_for(
         chain: &mut TestChain,
         name: &str,
         generation: &'static Generation,
@@ -97,7 +97,7 @@ pub fn initialize(
 ) -> (Vec<ScriptedProxy>, ScriptedComponent) {
     chain.editor.send(&request("\"init\"", "initialize", GREETING));
     let (proxies, agent) = handshake(chain, proxies);
-    assert_eq!(parse(&chain.editor.line()), parse(&result("\"init\"", GREETED)));
+    assert_eq!(parse(&chain.editor.line()), parse(&result("\"init\"", AGENT_RESULT)));
     (proxies, agent)
 }
 
@@ -108,7 +108,7 @@ pub fn handshake(
 ) -> (Vec<ScriptedProxy>, ScriptedComponent) {
     let mut greeted = Vec::new();
     for (name, generation, methods) in proxies {
-        let mut proxy = ScriptedProxy::enter(chain, name, generation);
+        let mut proxy = ScriptedProxy::wait_for(chain, name, generation);
         let greeting = proxy.expect_greeting(methods);
         proxy.forward_greeting(&greeting);
         greeted.push((proxy, greeting));
@@ -116,11 +116,28 @@ pub fn handshake(
     let mut agent = chain.wait_for_component("agent");
     let greeting = agent.request("initialize");
     assert_eq!(greeting["params"], parse(GREETING));
-    agent.answer(&greeting, GREETED);
+    agent.answer(&greeting, AGENT_RESULT);
     for (proxy, greeting) in greeted.iter_mut().rev() {
         proxy.accept_greeting(greeting);
     }
     (greeted.into_iter().map(|(proxy, _)| proxy).collect(), agent)
+}
+
+/// Completes the handshake of a chain of one proxy, which has received this greeting, and an agent. The id of the
+/// editor's request is 1. Returns the agent.
+pub fn complete_handshake(
+    chain: &mut TestChain,
+    proxy: &mut ScriptedProxy,
+    greeting: &Value,
+) -> ScriptedComponent {
+    proxy.forward_greeting(greeting);
+    let mut agent = chain.wait_for_component("agent");
+    let received = agent.request("initialize");
+    agent.answer(&received, AGENT_RESULT);
+    proxy.accept_greeting(greeting);
+    let answer = chain.editor.message();
+    assert_eq!(answer, parse(&result("1", AGENT_RESULT)), "{}", proxy.generation.name);
+    agent
 }
 
 const ERROR: &str =

@@ -126,10 +126,8 @@ impl ScriptedChain {
     /// The restarted proxy receives the same greeting as before, and the set-up requests of these sessions.
     /// The conductor answers from memory what the proxy sends to its successor meanwhile.
     pub fn expect_replay(&mut self, at: usize, sessions: &[SessionRequest]) {
-        let (proxy, agent_result) = (&mut self.proxies[at], &self.agent_result);
-        let received = expect_greeting(proxy);
-        assert_eq!(proxy.line(), result("\"init\"", agent_result));
-        proxy.send(&result(&received, agent_result));
+        let proxy = &mut self.proxies[at];
+        complete_greeting(proxy, &self.agent_result);
         for session_request in sessions {
             let SessionRequest { method, params, result: answer } = session_request;
             let line = proxy.line();
@@ -227,6 +225,13 @@ pub fn expect_greeting(proxy: &mut ScriptedComponent) -> String {
     assert_eq!(line, proxy_greeting(id_of(&line), GREETING));
     proxy.send(&wrapped_request("\"init\"", "initialize", GREETING));
     id_of(&line).to_owned()
+}
+
+/// A proxy receives its greeting, initializes its successor and answers with this result.
+pub fn complete_greeting(proxy: &mut ScriptedComponent, agent_result: &str) {
+    let id = expect_greeting(proxy);
+    assert_eq!(proxy.line(), result("\"init\"", agent_result));
+    proxy.send(&result(&id, agent_result));
 }
 
 pub fn kill(component: &ScriptedComponent) {

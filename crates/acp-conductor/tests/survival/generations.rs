@@ -5,18 +5,11 @@ use testkit::rpc::{id_of, notification, request, result};
 use testkit::test_chain::{Peer, ScriptedComponent, TestChain, TestChainBuilder, parse};
 
 use crate::chain::{SessionRequest, kill, status};
-use crate::generation::{ALL, Generation, P2, P3, P4, P5};
+use crate::generation::{ALL, P2, P3, P4, P5};
 use crate::new_setup;
-use crate::scripted_proxy::{GREETED, GREETING, ScriptedProxy, assert_messages_pass, initialize};
-
-/// The greetings that the conductor tries on an unknown proxy of this generation.
-fn tried_greetings(generation: &Generation) -> &'static [&'static str] {
-    match generation.greeting {
-        "proxy/initialize" => &["proxy/initialize"],
-        "_proxy/initialize" => &["proxy/initialize", "_proxy/initialize"],
-        _ => &["proxy/initialize", "initialize"],
-    }
-}
+use crate::scripted_proxy::{
+    AGENT_RESULT, GREETING, ScriptedProxy, assert_messages_pass, initialize,
+};
 
 /// The editor sets up a session through a proxy.
 fn set_up_session(
@@ -81,7 +74,7 @@ fn a_restarted_proxy_is_greeted_in_the_dialect_it_used_before() {
         for pinned in [false, true] {
             let (setup, methods) = match pinned {
                 true => (new_setup().option(&["--dialect", &pin]), &[generation.greeting][..]),
-                false => (new_setup(), tried_greetings(generation)),
+                false => (new_setup(), generation.probe_greetings()),
             };
             let mut chain = setup.run_named(&["old", "agent"]);
             let (mut proxies, mut agent) = initialize(&mut chain, &[("old", generation, methods)]);
@@ -89,7 +82,7 @@ fn a_restarted_proxy_is_greeted_in_the_dialect_it_used_before() {
             set_up_session(&mut chain, &mut proxies[0], &mut agent, &session);
             for _ in 0..2 {
                 kill(&proxies[0]);
-                proxies[0] = ScriptedProxy::enter(&mut chain, "old", generation);
+                proxies[0] = ScriptedProxy::wait_for(&mut chain, "old", generation);
                 expect_replay(&mut proxies[0], pinned, &session);
                 assert_messages_pass(&mut chain.editor, &mut proxies, &mut agent);
             }
@@ -105,16 +98,16 @@ fn a_proxy_that_crashes_on_its_greeting_is_probed_again() {
     for generation in ALL {
         let mut chain = new_setup().option(&["--restarts", "3/600"]).run_named(&["old", "agent"]);
         let (mut proxies, mut agent) =
-            initialize(&mut chain, &[("old", generation, tried_greetings(generation))]);
+            initialize(&mut chain, &[("old", generation, generation.probe_greetings())]);
         let session = SessionRequest::new("s");
         set_up_session(&mut chain, &mut proxies[0], &mut agent, &session);
         kill(&proxies[0]);
         for greeting in [generation.greeting, "proxy/initialize"] {
-            let mut proxy = ScriptedProxy::enter(&mut chain, "old", generation);
+            let mut proxy = ScriptedProxy::wait_for(&mut chain, "old", generation);
             proxy.request(greeting);
             proxy.exit(3);
         }
-        proxies[0] = ScriptedProxy::enter(&mut chain, "old", generation);
+        proxies[0] = ScriptedProxy::wait_for(&mut chain, "old", generation);
         let greeting = match generation.greeting {
             "_proxy/initialize" => proxies[0].request("_proxy/initialize"),
             // The conductor returns to the greeting on which the component crashed, because its envelope shows that
@@ -135,9 +128,9 @@ fn an_upgraded_proxy_is_probed_again() {
     for (old, new) in [(&P4, &P5), (&P2, &P5), (&P5, &P3), (&P3, &P4)] {
         let mut chain = new_setup().run_named(&["old", "agent"]);
         let (mut proxies, mut agent) =
-            initialize(&mut chain, &[("old", old, tried_greetings(old))]);
+            initialize(&mut chain, &[("old", old, old.probe_greetings())]);
         kill(&proxies[0]);
-        let mut proxy = ScriptedProxy::enter(&mut chain, "old", new);
+        let mut proxy = ScriptedProxy::wait_for(&mut chain, "old", new);
         let mut greeting = proxy.request(old.greeting);
         for next in ["proxy/initialize", "_proxy/initialize", "initialize"] {
             if next == old.greeting {
@@ -161,12 +154,12 @@ fn an_upgraded_proxy_is_probed_again() {
 #[test]
 fn a_proxy_that_answers_as_an_agent_after_its_restart_is_restarted() {
     let mut chain = new_setup().run_named(&["old", "agent"]);
-    let (mut proxies, mut agent) = initialize(&mut chain, &[("old", &P3, tried_greetings(&P3))]);
+    let (mut proxies, mut agent) = initialize(&mut chain, &[("old", &P3, P3.probe_greetings())]);
     kill(&proxies[0]);
     let mut mistaken = chain.wait_for_component("old");
     let greeting = mistaken.request("initialize");
-    mistaken.answer(&greeting, GREETED);
-    let mut proxy = ScriptedProxy::enter(&mut chain, "old", &P5);
+    mistaken.answer(&greeting, AGENT_RESULT);
+    let mut proxy = ScriptedProxy::wait_for(&mut chain, "old", &P5);
     let greeting = proxy.request("proxy/initialize");
     proxy.forward_greeting(&greeting);
     proxy.accept_greeting(&greeting);
@@ -199,14 +192,11 @@ fn finish_scp_handshake(proxy: &mut ScriptedComponent, proxy_request: &Value) {
     proxy.answer(proxy_request, "{}");
 }
 
-/// The restarted SCP proxy gets a new relay. The conductor answers the replay there, from memory.
-#[test]
-fn an_scp_proxy_is_restarted_with_a_new_relay() {
-    check_restart_with_a_new_relay(new_setup().option(&["--dialect", "1=P0"]), &[]);
-    check_restart_with_a_new_relay(new_setup(), &["proxy/initialize", "_proxy/initialize"]);
-}
-
-fn check_restart_with_a_new_relay(setup: TestChainBuilder, unknown: &[&str]) {
+/// Starts a chain of an SCP proxy, which refuses these greetings, and an agent.
+fn start_scp_chain(
+    setup: TestChainBuilder,
+    unknown: &[&str],
+) -> (TestChain, ScriptedComponent, ScriptedComponent) {
     let mut chain = setup.run_named(&["walkthrough", "agent"]);
     chain.editor.send(&request("1", "initialize", SCP_EDITOR));
     let mut proxy = chain.wait_for_component("walkthrough");
@@ -217,9 +207,21 @@ fn check_restart_with_a_new_relay(setup: TestChainBuilder, unknown: &[&str]) {
     let proxy_request = greet_scp_proxy(&mut proxy);
     let mut agent = chain.wait_for_component("agent");
     let received = agent.request("initialize");
-    agent.answer(&received, GREETED);
+    agent.answer(&received, AGENT_RESULT);
     finish_scp_handshake(&mut proxy, &proxy_request);
     assert_eq!(chain.editor.message()["id"], 1);
+    (chain, proxy, agent)
+}
+
+/// The restarted SCP proxy gets a new relay. The conductor answers the replay there, from memory.
+#[test]
+fn an_scp_proxy_is_restarted_with_a_new_relay() {
+    check_restart_with_a_new_relay(new_setup().option(&["--dialect", "1=P0"]), &[]);
+    check_restart_with_a_new_relay(new_setup(), &["proxy/initialize", "_proxy/initialize"]);
+}
+
+fn check_restart_with_a_new_relay(setup: TestChainBuilder, unknown: &[&str]) {
+    let (mut chain, mut proxy, mut agent) = start_scp_chain(setup, unknown);
     let SessionRequest { method, params, result: answer } = SessionRequest::new("s");
     chain.editor.send(&request("1", method, &params));
     let received = proxy.line();
@@ -262,15 +264,7 @@ fn check_restart_with_a_new_relay(setup: TestChainBuilder, unknown: &[&str]) {
 #[test]
 fn an_scp_proxy_that_lost_its_relay_is_replaced() {
     let setup = new_setup().option(&["--dialect", "1=P0"]);
-    let mut chain = setup.run_named(&["walkthrough", "agent"]);
-    chain.editor.send(&request("1", "initialize", SCP_EDITOR));
-    let mut proxy = chain.wait_for_component("walkthrough");
-    let proxy_request = greet_scp_proxy(&mut proxy);
-    let mut agent = chain.wait_for_component("agent");
-    let received = agent.request("initialize");
-    agent.answer(&received, GREETED);
-    finish_scp_handshake(&mut proxy, &proxy_request);
-    assert_eq!(chain.editor.message()["id"], 1);
+    let (mut chain, mut proxy, mut agent) = start_scp_chain(setup, &[]);
     chain.editor.send(&request("1", "session/prompt", "{}"));
     proxy.line();
     proxy.child().close();

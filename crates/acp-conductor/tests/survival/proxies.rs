@@ -10,7 +10,7 @@ use testkit::rpc::{
 use testkit::test_chain::parse;
 
 use crate::chain::{
-    LOADS, PLAIN, RESUMES, ScriptedChain, SessionRequest, assert_crash, expect_greeting,
+    LOADS, PLAIN, RESUMES, ScriptedChain, SessionRequest, assert_crash, complete_greeting,
     forward_next, kill, prompt, update,
 };
 use crate::new_setup;
@@ -80,9 +80,7 @@ fn a_proxy_that_changes_set_up_requests_receives_the_originals_again() {
 
     chain.kill_proxy(0);
     let proxy = &mut chain.proxies[0];
-    let id = expect_greeting(proxy);
-    proxy.line();
-    proxy.send(&result(&id, PLAIN));
+    complete_greeting(proxy, PLAIN);
     let line = proxy.line();
     assert_eq!(line, request(id_of(&line), "session/new", theirs));
     proxy.send(&wrapped_request("5", "session/new", ours));
@@ -110,9 +108,7 @@ fn a_session_that_the_old_proxy_did_not_request_goes_to_the_agent() {
     assert_eq!(chain.test.editor.line(), result("1", r#"{"sessionId":"own"}"#));
     chain.kill_proxy(0);
     let proxy = &mut chain.proxies[0];
-    let id = expect_greeting(proxy);
-    proxy.line();
-    proxy.send(&result(&id, PLAIN));
+    complete_greeting(proxy, PLAIN);
     let line = proxy.line();
     assert_eq!(line, request(id_of(&line), "session/new", params));
     // This time the proxy requests a session of the agent. That is a new request.
@@ -132,9 +128,7 @@ fn a_restarted_proxy_may_refuse_a_session() {
     let second = chain.new_session("second");
     chain.kill_proxy(0);
     let proxy = &mut chain.proxies[0];
-    let id = expect_greeting(proxy);
-    proxy.line();
-    proxy.send(&result(&id, PLAIN));
+    complete_greeting(proxy, PLAIN);
     let line = proxy.line();
     assert_eq!(line, request(id_of(&line), "session/new", &first.params));
     proxy.send(&testkit::rpc::error(id_of(&line), r#"{"code":-1,"message":"not again"}"#));
@@ -153,9 +147,7 @@ fn a_proxy_may_send_requests_during_session_replay() {
     let session = chain.new_session("s");
     chain.kill_proxy(0);
     let proxy = &mut chain.proxies[0];
-    let id = expect_greeting(proxy);
-    proxy.line();
-    proxy.send(&result(&id, PLAIN));
+    complete_greeting(proxy, PLAIN);
     let line = proxy.line();
     assert_eq!(line, request(id_of(&line), "session/new", &session.params));
     chain.test.editor.send(&notification("_x/later", "{}"));
@@ -194,9 +186,7 @@ fn a_restarted_proxy_gets_its_answer_behind_a_long_queue() {
         (held.as_u64() > Some(1024 * 1024)).then_some(())
     });
     let proxy = &mut chain.proxies[0];
-    let id = expect_greeting(proxy);
-    proxy.line();
-    proxy.send(&result(&id, PLAIN));
+    complete_greeting(proxy, PLAIN);
     let received = proxy.line();
     assert_eq!(received, request(id_of(&received), "session/new", &session.params));
     proxy.send(&wrapped_request("6", "_x/ask", "{}"));

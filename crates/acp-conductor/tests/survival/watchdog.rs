@@ -9,20 +9,12 @@ use testkit::rpc::{cancel, id_of, notification, request, result};
 use testkit::test_chain::{assert_gone, assert_reports_failure};
 
 use crate::chain::{
-    LOADS, PLAIN, ScriptedChain, SessionRequest, assert_crash, expect_greeting, forward_next,
+    LOADS, PLAIN, ScriptedChain, SessionRequest, assert_crash, complete_greeting, forward_next,
     prompt, signal, update,
 };
 use crate::new_setup;
 
 const CANCEL: &str = r#"{"sessionId":"s"}"#;
-
-/// The restarted proxy is greeted and is live.
-fn complete_greeting(chain: &mut ScriptedChain) {
-    let proxy = &mut chain.proxies[0];
-    let id = expect_greeting(proxy);
-    proxy.line();
-    proxy.send(&result(&id, PLAIN));
-}
 
 /// SIGKILL also works on a stopped process. The agent is replaced, and the requester gets an error.
 #[test]
@@ -74,7 +66,7 @@ fn a_stopped_proxy_that_owes_an_answer_is_replaced() {
     assert_crash(&answer, json!(1), "proxy", cause, "restarted");
     assert_gone(old, "the stopped proxy");
     chain.await_restart(0);
-    complete_greeting(&mut chain);
+    complete_greeting(&mut chain.proxies[0], PLAIN);
     chain.test.editor.send(&notification("_x/note", "{}"));
     forward_next(&mut chain.proxies[0]);
     assert_eq!(chain.agent.line(), notification("_x/note", "{}"));
@@ -397,7 +389,7 @@ fn a_component_that_is_silent_during_session_replay_failed_on_the_unanswered_req
     let mut chain = ScriptedChain::start(new_setup().option(&options), &["proxy", "agent"], PLAIN);
     chain.new_session("s");
     chain.kill_proxy(0);
-    complete_greeting(&mut chain);
+    complete_greeting(&mut chain.proxies[0], PLAIN);
     chain.proxies[0].request("session/new");
     let component = chain.wait_for_state(1, "bypassed");
     let cause = "showed no activity for 2 s while it owed an answer to session/new";
