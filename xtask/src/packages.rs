@@ -2,6 +2,7 @@
 
 mod page;
 
+use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,20 +32,29 @@ pub fn check_features() -> Result<(), String> {
     clippy(&["-p", "acp-conductor"])
 }
 
-/// Packages all crates that are published, and compiles each package. Then compiles the examples of the guide
-/// against the packages, in a folder outside the repository.
+/// Packages all crates that are published, and compiles the packages and the examples of the guide in a folder
+/// outside the repository.
+///
+/// Cargo could compile the packages itself. But it unpacks them as it unpacks those of a registry, and never again
+/// under the same version, so the second run would compile the sources of the first.
 pub fn check_packages() -> Result<(), String> {
     let builds = KeptBuilds::open()?;
     let packages = Packages::read()?;
     packages.check_metadata()?;
     let mut package = Command::new(cargo());
-    package.args(["package", "--workspace", "--allow-dirty", "--locked"]);
+    package.args(["package", "--workspace", "--no-verify", "--allow-dirty", "--locked"]);
     package.args(packages.private.iter().flat_map(|name| ["--exclude", name]));
     run(builds.apply(&mut package))?;
-    let folder = std::env::temp_dir().join(format!("conductor-examples-{}", std::process::id()));
-    let checked = check_examples(&folder, &packages, &builds);
-    // After a failure the folder stays: its path is in the errors of the compiler.
-    checked.and_then(|()| fs::remove_dir_all(&folder).map_err(at(&folder)))
+    let outside = Outside::create(builds.target().with_file_name("packages"), &packages, &builds)?;
+    for package in &packages.published {
+        outside.check(name(package), &builds)?;
+    }
+    for index in 0..outside.projects.len() {
+        outside.check(&project_name(index), &builds)?;
+    }
+    let count: usize = outside.projects.iter().map(|it| it.examples.len()).sum();
+    eprintln!("{count} examples compile outside the repository");
+    if count == 0 { Err("the guide has no examples".to_owned()) } else { Ok(()) }
 }
 
 /// The packages of the workspace.
@@ -89,56 +99,77 @@ impl Packages {
         }
         Ok(())
     }
-
-    /// Lets a project use the packages that were just made in the place of those on crates.io.
-    fn patch(&self, builds: &KeptBuilds) -> String {
-        let lines = self.published.iter().map(|package| {
-            let version = package["version"].as_str().unwrap_or_default();
-            let folder =
-                builds.target().join("package").join(format!("{}-{version}", name(package)));
-            format!("{} = {{ path = {:?} }}\n", name(package), folder.display().to_string())
-        });
-        "[patch.crates-io]\n".to_owned() + &lines.collect::<String>()
-    }
 }
 
 fn name(package: &Value) -> &str {
     package["name"].as_str().unwrap_or_default()
 }
 
-/// Compiles each example of the guide in a project with the dependencies that its page prints.
-fn check_examples(folder: &Path, packages: &Packages, builds: &KeptBuilds) -> Result<(), String> {
-    let projects = projects()?;
-    fs::create_dir_all(folder).map_err(at(folder))?;
-    let members: Vec<String> =
-        (0..projects.len()).map(|index| format!("\"project-{index}\"")).collect();
-    let manifest = format!(
-        "[workspace]\nresolver = \"3\"\nmembers = [{}]\n\n{}",
-        members.join(", "),
-        packages.patch(builds)
-    );
-    write(&folder.join("Cargo.toml"), &manifest)?;
-    // The same versions of all other crates, so that the outcome does not change from day to day.
-    let lock = fs::read_to_string("Cargo.lock").map_err(at(Path::new("Cargo.lock")))?;
-    write(&folder.join("Cargo.lock"), &lock)?;
-    for (index, project) in projects.iter().enumerate() {
-        let package = format!("project-{index}");
-        let root = folder.join(&package);
-        let header = format!("[package]\nname = \"{package}\"\nedition = \"2024\"\n\n");
-        write(&root.join("Cargo.toml"), &(header + &project.dependencies))?;
-        for example in &project.examples {
-            write(&root.join("src/bin").join(example.file_name()), &example.program)?;
+/// The name and the version of a package, as Cargo names its archive.
+fn full_name(package: &Value) -> String {
+    format!("{}-{}", name(package), package["version"].as_str().unwrap_or_default())
+}
+
+fn project_name(index: usize) -> String {
+    format!("project-{index}")
+}
+
+/// A folder outside the repository, with the unpacked packages, and projects that depend on them.
+struct Outside {
+    folder: PathBuf,
+    projects: Vec<Project>,
+}
+
+impl Outside {
+    fn create(
+        folder: PathBuf,
+        packages: &Packages,
+        builds: &KeptBuilds,
+    ) -> Result<Outside, String> {
+        if folder.exists() {
+            fs::remove_dir_all(&folder).map_err(at(&folder))?;
         }
+        let projects = projects()?;
+        let mut members: Vec<String> = (0..projects.len()).map(project_name).collect();
+        let mut patch = String::new();
+        for package in &packages.published {
+            let full_name = full_name(package);
+            let archive = builds.target().join("package").join(format!("{full_name}.crate"));
+            unpack(&archive, &folder)?;
+            writeln!(patch, "{} = {{ path = {full_name:?} }}", name(package)).expect("a String");
+            members.push(full_name);
+        }
+        let manifest = format!(
+            "[workspace]\nresolver = \"3\"\nmembers = {members:?}\n\n[patch.crates-io]\n{patch}"
+        );
+        write(&folder.join("Cargo.toml"), &manifest)?;
+        // The same versions of all other crates, so that the outcome does not change from day to day.
+        let lock = fs::read_to_string("Cargo.lock").map_err(at(Path::new("Cargo.lock")))?;
+        write(&folder.join("Cargo.lock"), &lock)?;
+        for (index, project) in projects.iter().enumerate() {
+            let root = folder.join(project_name(index));
+            let header =
+                format!("[package]\nname = \"{}\"\nedition = \"2024\"\n\n", project_name(index));
+            write(&root.join("Cargo.toml"), &(header + &project.dependencies))?;
+            for example in &project.examples {
+                write(&root.join("src/bin").join(example.file_name()), &example.program)?;
+            }
+        }
+        Ok(Outside { folder, projects })
     }
-    for index in 0..projects.len() {
+
+    /// Compiles one package. Cargo would add up the features of several.
+    fn check(&self, package: &str, builds: &KeptBuilds) -> Result<(), String> {
         let mut check = Command::new(cargo());
-        // One at a time: cargo would add up the features of several.
-        check.args(["check", "--package", &format!("project-{index}")]).current_dir(folder);
-        run(builds.apply(&mut check))?;
+        check.args(["check", "--package", package]).current_dir(&self.folder);
+        run(builds.apply(&mut check))
     }
-    let count: usize = projects.iter().map(|it| it.examples.len()).sum();
-    eprintln!("{count} examples compile outside the repository");
-    if count == 0 { Err("the guide has no examples".to_owned()) } else { Ok(()) }
+}
+
+/// The files of a package are as old as their unpacking: Cargo sees by their age that they have changed.
+fn unpack(archive: &Path, folder: &Path) -> Result<(), String> {
+    fs::create_dir_all(folder).map_err(at(folder))?;
+    run(Command::new("tar").arg("-xzmf").arg(archive).arg("-C").arg(folder))
 }
 
 /// Examples that have the same dependencies.
