@@ -74,7 +74,8 @@
 //! - `stdio` (default): `run` and `serve`, on standard input and output. Without it the crate compiles for WASI.
 //! - `rmcp`: `Proxy::rmcp_server`, for MCP servers written with the crate `rmcp`.
 //! - `unstable`: the schema's unstable types.
-//! - `unstable_protocol_v2`: the schema's types of ACP version 2, in the module `schema_v2`.
+//! - `unstable_protocol_v2`: the schema's types of ACP version 2, in the module `schema_v2`. An agent may answer an
+//!   `initialize` of version 2 with version 1, so handle `initialize` without a type.
 //!
 //! Everything that examples need is re-exported: [`serde`], [`serde_json`], [`schemars`] and [`tokio`]. Derives of
 //! serde need the attribute `#[serde(crate = "acp_proxy::serde")]`, unless your package depends on serde itself.

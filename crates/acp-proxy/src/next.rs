@@ -122,7 +122,9 @@ impl<T: Forward> Next<T> {
     /// Sends the request on, changed or not, and waits for the answer. For a prompt it waits for the end of the
     /// turn, in ACP version 1 and 2.
     ///
-    /// Members that the type does not know are kept in both directions.
+    /// Members that the type does not know are kept in both directions: in the request, and in the answer that the
+    /// handler returns. So a handler that builds a new answer after `run` still returns the unknown members of the
+    /// received answer. To return only what you build, use a handler without a type.
     ///
     /// # Errors
     /// The error that the other side answers with, or an error if the answer does not fit its type.

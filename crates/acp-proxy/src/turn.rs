@@ -38,7 +38,8 @@ struct SessionTurns {
 /// A prompt that was sent to the agent.
 struct SentPrompt {
     key: RequestKey,
-    is_accepted: bool,
+    /// The answer that accepts the prompt.
+    accepted: Option<Json>,
     /// Whether the agent has reported a busy state since the prompt was sent.
     has_worked: bool,
     /// The idle update that came before the prompt was accepted.
@@ -71,8 +72,9 @@ pub(crate) fn state(call: &Call) -> Option<(String, bool, Json)> {
     Some((session, is(update.member("state"), "idle"), update))
 }
 
-/// Converts an idle update to the answer of version 1.
-fn end_of_turn(idle: &Json) -> Result<Json> {
+/// The answer to a prompt at the end of its turn: the one that has accepted the prompt, with the stop reason of the idle
+/// update. It fits the types of version 1 and 2.
+fn end_of_turn(idle: &Json, accepted: &Json) -> Result<Json> {
     let reason = idle.member("stopReason").filter(Json::is_string);
     if reason.as_ref().and_then(Json::text).as_deref() == Some("error") {
         let unknown = || Error::internal("the agent has ended its turn with an error");
@@ -80,7 +82,8 @@ fn end_of_turn(idle: &Json) -> Result<Json> {
         return Err(error.map_or_else(unknown, |it| Error::from_json(it.detached())));
     }
     let reason = reason.unwrap_or_else(|| Json::string("end_turn"));
-    Ok(Json::object([("stopReason", Some(reason))]))
+    let accepted = if accepted.is_object() { accepted.clone() } else { Json::EMPTY };
+    Ok(accepted.with_at(&["stopReason"], Some(&reason)))
 }
 
 impl Turns {
@@ -94,7 +97,7 @@ impl Turns {
     ) {
         let session = self.0.entry(session.to_owned()).or_default();
         session.handlers += usize::from(is_first);
-        let prompt = SentPrompt { key, is_accepted: false, has_worked: false, end: None, reply };
+        let prompt = SentPrompt { key, accepted: None, has_worked: false, end: None, reply };
         session.prompts.push(prompt);
     }
 
@@ -102,12 +105,16 @@ impl Turns {
     pub(crate) fn on_answer(&mut self, name: &str, key: RequestKey, answer: Result<Json>) {
         let Some(session) = self.0.get_mut(name) else { return };
         let Some(index) = session.prompts.iter().position(|it| it.key == key) else { return };
-        session.prompts[index].is_accepted = true;
+        let prompt = &mut session.prompts[index];
         let end = match answer {
             Err(error) => Some(Err(error)),
             // The agent ends its turns as in version 1.
             Ok(answer) if answer.member("stopReason").is_some() => Some(Ok(answer)),
-            Ok(_) => session.prompts[index].end.as_ref().map(end_of_turn),
+            Ok(answer) => {
+                let end = prompt.end.as_ref().map(|idle| end_of_turn(idle, &answer));
+                prompt.accepted = Some(answer);
+                end
+            }
         };
         if let Some(end) = end {
             session.prompts.remove(index).reply.send(end);
@@ -125,11 +132,13 @@ impl Turns {
             return;
         }
         // An idle update before the prompt is accepted belongs to an earlier turn, unless the agent was busy in between.
-        for prompt in session.prompts.iter_mut().filter(|it| !it.is_accepted && it.has_worked) {
+        for prompt in session.prompts.iter_mut().filter(|it| it.accepted.is_none() && it.has_worked)
+        {
             prompt.end = Some(update.detached());
         }
-        for prompt in session.prompts.extract_if(.., |it| it.is_accepted) {
-            prompt.reply.send(end_of_turn(update));
+        for prompt in session.prompts.extract_if(.., |it| it.accepted.is_some()) {
+            let accepted = prompt.accepted.unwrap_or(Json::EMPTY);
+            prompt.reply.send(end_of_turn(update, &accepted));
         }
         self.remove_unused(name);
     }
@@ -149,7 +158,8 @@ impl Turns {
     pub(crate) fn on_close(&mut self, name: &str) {
         let Some(session) = self.0.get_mut(name) else { return };
         for prompt in session.prompts.drain(..) {
-            prompt.reply.send(Ok(Json::trusted(r#"{"stopReason":"cancelled"}"#)));
+            let cancelled = Json::trusted(r#"{"stopReason":"cancelled"}"#);
+            prompt.reply.send(end_of_turn(&cancelled, &prompt.accepted.unwrap_or(Json::EMPTY)));
         }
         self.remove_unused(name);
     }

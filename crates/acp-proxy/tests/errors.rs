@@ -45,6 +45,6 @@ fn question_mark_works_on_anyhow_standard_boxed_and_text_errors() {
 #[test]
 fn an_error_of_the_sdk_becomes_an_anyhow_error_with_its_message() {
     let fails = || -> Result<()> { Err(Error::invalid_params("wrong")) };
-    let convert = || -> anyhow::Result<()> { Ok(fails().map_err(anyhow::Error::msg)?) };
+    let convert = || -> anyhow::Result<()> { fails().map_err(anyhow::Error::msg) };
     assert_eq!(convert().unwrap_err().to_string(), "wrong");
 }

@@ -1,4 +1,4 @@
-//! Handlers of permission requests get everything that is known of the tool call.
+//! Permission handlers get everything that is known about the tool call.
 
 use acp_proxy::schema::{RequestPermissionRequest, ToolKind};
 use acp_proxy::script::Conversation;
@@ -32,7 +32,7 @@ fn prompt(session: &str) -> String {
     )
 }
 
-/// What a handler sees when the agent asks for permission after these updates.
+/// The kind that the handler sees when the agent requests permission after these updates.
 fn seen(before: &[String], version: u8, tool_call: &str) -> String {
     let mut conversation = Conversation::new(kinds());
     conversation.send(
@@ -66,7 +66,7 @@ fn seen(before: &[String], version: u8, tool_call: &str) -> String {
 
 const ID: &str = r#"{"toolCallId":"t"}"#;
 
-/// Item 18: the kind may have been told only in an earlier update.
+/// The kind may be only in an earlier update.
 #[test]
 fn the_kind_of_a_tool_call_is_known_from_earlier_updates() {
     let read = r#","kind":"read""#;
@@ -78,23 +78,23 @@ fn the_kind_of_a_tool_call_is_known_from_earlier_updates() {
         // Some agents send no tool_call at all.
         (vec![change(delete)], ID, "Delete"),
         (vec![], r#"{"toolCallId":"t","kind":"edit"}"#, "Edit"),
-        // The request counts more, where it says something.
+        // The members of the request win over those of the updates.
         (vec![call(read)], r#"{"toolCallId":"t","kind":"delete"}"#, "Delete"),
         (vec![call(delete)], r#"{"toolCallId":"t","kind":null}"#, "Delete"),
-        // The last call with an id is the one that counts, with nothing of the one before.
+        // A new `tool_call` with the same id replaces the old one.
         (vec![call(read), call(delete)], ID, "Delete"),
         (vec![call(read), call("")], ID, "unknown"),
         (vec![call(r#","kind":"vaporise""#)], ID, "Other"),
         (vec![call(r#","kind":["read"]"#)], ID, "unknown"),
         (vec![], ID, "unknown"),
-        // Another session's call with the same id is another call.
+        // A call of another session with the same id is another call.
         (vec![call(delete).replace(r#""s""#, r#""other""#)], ID, "unknown"),
         (vec![call(delete), call(read).replace(r#""s""#, r#""other""#)], ID, "Delete"),
-        // Ids may be used again when a call is over, and in the next turn.
+        // The agent may use an id again after the call is over, and in the next turn.
         (vec![call(read), change(r#","status":"completed""#)], ID, "unknown"),
         (vec![call(read), prompt("s")], ID, "unknown"),
         (vec![call(read), prompt("other")], ID, "Read"),
-        // Readers disagree about these.
+        // Programs read these messages differently.
         (vec![call(r#","kind":"delete","kind":"read""#)], ID, "unknown"),
         (
             vec![
@@ -112,7 +112,7 @@ fn the_kind_of_a_tool_call_is_known_from_earlier_updates() {
 }
 
 #[test]
-fn version_2_clears_with_null_and_asks_about_subjects() {
+fn in_version_2_null_clears_a_member() {
     let delete = r#","kind":"delete""#;
     for (before, request, expected) in [
         (vec![change(delete)], ID, "Delete"),
@@ -125,9 +125,9 @@ fn version_2_clears_with_null_and_asks_about_subjects() {
     }
 }
 
-/// A request must not be read as one of the other version, and a command is one whatever it belongs to.
+/// A request must not be read as one of the other version. A command is of kind `execute`.
 #[test]
-fn a_request_is_read_as_its_version_spells_it() {
+fn a_request_is_read_by_the_rules_of_its_version() {
     let read = r#"{"toolCallId":"t","kind":"read"}"#;
     let delete = r#"{"toolCallId":"t","kind":"delete"}"#;
     let both = format!(r#"{delete},"subject":{{"type":"tool_call","toolCall":{read}}}"#);
@@ -138,15 +138,15 @@ fn a_request_is_read_as_its_version_spells_it() {
     assert_eq!(seen(&[], 2, &also), "unknown");
     let command = format!(r#"{read},"type":"command","toolCallId":"t","command":"rm""#);
     let command = seen(&[change(r#","kind":"read""#)], 2, &command);
-    // The type occurs twice, which no reader may guess about.
+    // The member `type` occurs twice, so programs read it differently.
     assert_eq!(command, "unknown");
     let odd = r#"{"toolCallId":"\ud800","kind":"read"}"#;
     assert_eq!(seen(&[], 1, odd), "unknown");
 }
 
-/// A handler of the schema's own type gets the same, and what it passes on is what it got.
+/// A handler of the schema's type gets the merged tool call, and forwards the request unchanged.
 #[test]
-fn a_typed_request_is_filled_in_and_passes_unchanged() {
+fn a_typed_permission_request_has_the_merged_tool_call_and_passes_unchanged() {
     let proxy = Proxy::new("typed").on_request(async |request: RequestPermissionRequest, next| {
         assert_eq!(request.tool_call.fields.kind, Some(ToolKind::Delete));
         assert_eq!(request.tool_call.fields.title.as_deref(), Some("T"));

@@ -1,10 +1,10 @@
-//! What the front promises, as conversations.
+//! The guarantees of the SDK, as scripts.
 
-use acp_proxy::{Agent, Call, Delivery, Error, Json, NoInput, Proxy, Side, script};
+use acp_proxy::{Agent, Call, Delivery, Error, NoInput, Proxy, Side, script};
 
 const PROMPT: &str = r#"{"sessionId":"s","prompt":[{"type":"text","text":"q"}]}"#;
 
-/// A line with a prompt in it.
+/// Replaces `PROMPT` by the parameters of a prompt.
 fn filled(script: &str) -> String {
     script.replace("PROMPT", PROMPT)
 }
@@ -51,7 +51,7 @@ fn a_handler_changes_a_prompt_and_its_answer() {
 }
 
 #[test]
-fn handlers_stand_one_behind_the_other() {
+fn handlers_run_in_the_order_in_which_they_were_added() {
     let proxy = Proxy::new("two")
         .on_prompt(async |mut prompt, next| {
             prompt.append_text("first");
@@ -75,7 +75,7 @@ fn handlers_stand_one_behind_the_other() {
 }
 
 #[test]
-fn a_prompt_may_be_answered_here_or_asked_twice() {
+fn a_handler_answers_a_prompt_itself_or_sends_an_extra_prompt() {
     let proxy = Proxy::new("twice").on_prompt(async |prompt, next| {
         if prompt.text() == "never" {
             return Err(Error::new(-32001, "not today"));
@@ -89,7 +89,7 @@ fn a_prompt_may_be_answered_here_or_asked_twice() {
             r#"
         editor > {"id":1,"method":"session/prompt","params":PROMPT}
         agent  < {"id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"warm up"}]}}
-        # Nobody waits for a handler that waits.
+        # A handler that waits does not delay other messages.
         editor > {"id":2,"method":"session/prompt","params":{"sessionId":"t","prompt":[{"type":"text","text":"never"}]}}
         editor < {"id":2,"error":{"code":-32001,"message":"not today"}}
         agent  > {"id":1,"result":{"stopReason":"end_turn"}}
@@ -102,7 +102,7 @@ fn a_prompt_may_be_answered_here_or_asked_twice() {
 }
 
 #[test]
-fn cancelling_a_handled_request_cancels_what_it_asked() {
+fn cancelling_a_request_cancels_the_requests_of_its_handler() {
     let proxy = Proxy::new("patient").on_prompt(async |prompt, next| next.run(prompt).await);
     script::play(
         proxy,
@@ -120,7 +120,7 @@ fn cancelling_a_handled_request_cancels_what_it_asked() {
 }
 
 #[test]
-fn updates_are_seen_in_order_changed_and_dropped() {
+fn an_update_handler_sees_updates_in_order_and_changes_or_drops_them() {
     let mut count = 0;
     let proxy = Proxy::new("numbers").on_update(move |update, _| {
         use acp_proxy::schema::{ContentBlock, SessionUpdate};
@@ -149,7 +149,7 @@ fn updates_are_seen_in_order_changed_and_dropped() {
 }
 
 #[test]
-fn a_handler_speaks_to_both_sides_on_its_own_account() {
+fn a_handler_sends_requests_and_notifications_to_both_sides() {
     let proxy = Proxy::new("nosy").on_raw_request(Side::Editor, "_x/go", async |_: Call, next| {
         let name = next.editor().request_raw("_x/name", serde_json::json!({})).await?;
         next.agent().notify_raw("_x/told", serde_json::json!({ "k": 1 }))?;
@@ -200,9 +200,9 @@ struct Sum {
     numbers: Vec<i64>,
 }
 
-/// Ids of servers are random, so the conversation is led by hand.
+/// The ids of servers are random, so this is a `Conversation` and not a script.
 #[test]
-fn tools_are_offered_listed_and_called() {
+fn tools_are_declared_listed_and_called() {
     let proxy = Proxy::new("sums")
         .tool("now", "The time", async |_: NoInput| Ok("noon"))
         .tool_with("sum", "The sum", async |input: Sum, cx| {
@@ -288,12 +288,7 @@ fn a_failed_script_shows_the_line_and_a_diff() {
 }
 
 #[test]
-fn json_is_reexported_for_untyped_handlers() {
-    assert_eq!(Json::EMPTY.as_str(), "{}");
-}
-
-#[test]
-fn an_agent_is_played_like_a_proxy_with_nobody_behind_it() {
+fn an_agent_answers_prompts_and_ends_a_cancelled_turn() {
     use acp_proxy::schema::{PromptResponse, StopReason};
     let agent = Agent::new("parrot").on_prompt(async |prompt, context| {
         context.say(prompt.text())?;
@@ -315,7 +310,7 @@ fn an_agent_is_played_like_a_proxy_with_nobody_behind_it() {
         editor < {"id":3,"error":{"code":-32601,"message":"method not found: _x/y"}}
         editor > {"method":"session/cancel","params":{"sessionId":"s"}}
         editor < {"id":2,"result":{"stopReason":"cancelled"}}
-        # What an agent cannot read is a mistake of the asker.
+        # A request that the agent cannot read is answered with an error.
         editor > {"id":4,"method":"session/prompt","params":{"prompt":[]}}
         editor < {"id":4,"error":{"code":-32602,"message":"missing field `sessionId` at line 1 column 13"}}
         "#;

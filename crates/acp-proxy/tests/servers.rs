@@ -1,4 +1,4 @@
-//! Whole MCP servers behind a proxy, over a stream.
+//! MCP servers on a stream.
 #![cfg(feature = "rmcp")]
 
 use acp_proxy::Proxy;
@@ -6,8 +6,8 @@ use acp_proxy::script::Conversation;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 
-/// An MCP server that says what it is asked, and asks for the roots before it answers `tools/call`.
-async fn asks(stream: DuplexStream, session: acp_proxy::ToolSession) {
+/// An MCP server that requests the roots before it answers `tools/call`.
+async fn serve(stream: DuplexStream, session: acp_proxy::ToolSession) {
     let (reader, mut writer) = tokio::io::split(stream);
     let mut lines = BufReader::new(reader).lines();
     let mut call = None;
@@ -39,7 +39,7 @@ async fn asks(stream: DuplexStream, session: acp_proxy::ToolSession) {
     }
 }
 
-/// Opens a session and gives the id of its first server.
+/// Opens a session and returns the id of its first server.
 fn session(conversation: &mut Conversation) -> String {
     conversation
         .send("editor", r#"{"id":1,"method":"session/new","params":{"cwd":"/","mcpServers":[]}}"#);
@@ -57,8 +57,8 @@ fn message(server: &str, id: u64, method: &str, params: &Value) -> String {
 }
 
 #[test]
-fn a_server_on_a_stream_is_asked_and_asks_back() {
-    let proxy = Proxy::new("p").mcp_server("asks", |session, stream| asks(stream, session));
+fn a_server_on_a_stream_gets_requests_and_sends_requests_to_the_client() {
+    let proxy = Proxy::new("p").mcp_server("asks", |session, stream| serve(stream, session));
     let mut conversation = Conversation::new(proxy);
     let server = session(&mut conversation);
     conversation.send("agent", &message(&server, 1, "server/discover", &json!({})));
@@ -89,7 +89,7 @@ struct Empty;
 impl rmcp::ServerHandler for Empty {}
 
 #[test]
-fn a_handler_of_rmcp_is_a_server() {
+fn a_handler_of_rmcp_is_an_mcp_server() {
     let mut conversation = Conversation::new(Proxy::new("p").rmcp_server("empty", |_| Empty));
     let server = session(&mut conversation);
     conversation.send("agent", &message(&server, 1, "tools/list", &json!({})));

@@ -1,11 +1,11 @@
-//! What becomes of legal JSON that the types of handlers cannot hold.
+//! Legal JSON that does not fit the types of handlers.
 
 use std::sync::{Arc, Mutex};
 
 use acp_proxy::script::Conversation;
 use acp_proxy::{Call, Proxy, Side};
 
-/// Ways to write a prompt that no typed handler reads.
+/// Prompts that no typed handler can read.
 fn evasions() -> Vec<String> {
     let prompt = |rest: &str| format!(r#"{{"sessionId":"s",{rest}}}"#);
     let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
@@ -46,14 +46,14 @@ fn a_strict_proxy_refuses_requests_that_its_handler_cannot_read() {
         assert_eq!(answer["error"]["code"], -32602, "{params}: {answer}");
         let message = answer["error"]["message"].as_str().unwrap();
         assert!(message.starts_with("guard refuses this session/prompt"), "{message}");
-        // The log says what happened, and nothing that was said.
+        // The log does not quote the message.
         let logged = log.lock().unwrap().clone();
         assert_eq!(logged.len(), 1);
         assert!(
             logged[0].contains("session/prompt") && !logged[0].contains("secret"),
             "{logged:?}"
         );
-        // Nothing has reached the agent, and what can be read still does.
+        // The agent has received nothing, and still receives prompts that the handler can read.
         conversation.send("editor", r#"{"id":2,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"secret"}],"_meta":{"n":1e300}}}"#);
         assert_eq!(conversation.receive("agent")["params"]["prompt"][0]["text"], "***");
     }
@@ -63,7 +63,7 @@ fn a_strict_proxy_refuses_requests_that_its_handler_cannot_read() {
         r#"{"jsonrpc":"2.0","id":"Editor:1","method":"_x/raw","params":{"a":1,"a":2}}"#,
     );
     assert_eq!(conversation.receive("editor")["error"]["code"], -32602);
-    // What it does not handle passes as it is.
+    // A method without a handler passes unchanged.
     conversation.send_text(
         "editor",
         r#"{"jsonrpc":"2.0","id":"Editor:1","method":"_x/other","params":{"a":1,"a":2}}"#,

@@ -1,5 +1,5 @@
-//! Item 5: handlers see one turn in ACP version 1 and 2. In version 2 a prompt is answered when it is
-//! accepted, and the turn ends with an idle update.
+//! Turns are the same for handlers in ACP version 1 and 2. In version 2 a prompt is answered when it is accepted, and
+//! the turn ends with an idle update.
 
 use acp_proxy::schema::{ContentBlock, ContentChunk, PromptResponse, SessionUpdate, StopReason};
 use acp_proxy::script::{Conversation, play};
@@ -12,7 +12,7 @@ const GREETING: &str = r#"
     editor < {"id":0,"result":{"protocolVersion":2}}
 "#;
 
-/// A script in version 2, with short forms for what occurs often.
+/// A script in version 2, with short forms for common messages.
 fn v2(script: &str) -> String {
     let mut out = GREETING.to_owned();
     for line in script.lines() {
@@ -60,7 +60,7 @@ fn v2(script: &str) -> String {
     out
 }
 
-/// Says what it was given when the turn is over.
+/// Sends the stop reason to the editor at the end of the turn.
 fn echo() -> Proxy {
     Proxy::new("echo").on_prompt(async |prompt, next| {
         let session = prompt.session().to_owned();
@@ -73,7 +73,7 @@ fn echo() -> Proxy {
 }
 
 #[test]
-fn a_turn_ends_with_idle_and_what_a_handler_says_comes_before_it() {
+fn a_turn_ends_with_idle_and_the_text_of_a_handler_comes_before_it() {
     let script = v2(r#"
         editor > PROMPT 1 s hi
         agent  < PROMPT 1 s hi
@@ -87,7 +87,7 @@ fn a_turn_ends_with_idle_and_what_a_handler_says_comes_before_it() {
         editor < SAY s words
         agent  > STATE s requires_action
         editor < STATE s requires_action
-        # Nobody waits for a turn that runs, and another session's end is not its end.
+        # The end of a turn in another session passes.
         agent  > IDLE other cancelled
         editor < IDLE other cancelled
         agent  > IDLE s max_tokens
@@ -100,7 +100,7 @@ fn a_turn_ends_with_idle_and_what_a_handler_says_comes_before_it() {
 }
 
 #[test]
-fn in_version_1_the_answer_is_the_end() {
+fn in_version_1_the_answer_ends_the_turn() {
     let script = v2(r#"
         editor > PROMPT 1 s hi
         agent  < PROMPT 1 s hi
@@ -112,7 +112,7 @@ fn in_version_1_the_answer_is_the_end() {
         "#);
     let first = script.replace(r#""protocolVersion":2"#, r#""protocolVersion":1"#);
     play(echo(), &first);
-    // Some agents answer with the version they were asked for, and go on as in version 1.
+    // Some agents repeat the requested version and continue with version 1.
     let answered = r#"{"protocolVersion":2,"agentCapabilities":{}}}"#;
     play(
         echo(),
@@ -120,7 +120,7 @@ fn in_version_1_the_answer_is_the_end() {
     );
 }
 
-/// Sends a prompt of its own before the user's.
+/// Sends an extra prompt before the user's.
 fn warm_up() -> Proxy {
     Proxy::new("warm-up").on_prompt(async |prompt, next| {
         let warm = next.run(prompt.extra("warm")).await?;
@@ -132,7 +132,7 @@ fn warm_up() -> Proxy {
 }
 
 #[test]
-fn a_turn_of_the_proxys_own_does_not_look_like_the_end() {
+fn an_extra_turn_does_not_look_like_the_end_of_the_turn() {
     let script = v2(r#"
         editor > PROMPT 1 s hi
         agent  < PROMPT 1 s warm
@@ -148,7 +148,7 @@ fn a_turn_of_the_proxys_own_does_not_look_like_the_end() {
         editor < STATE s running
         agent  > IDLE s refusal
         editor < IDLE s refusal
-        # And once more, refused at the second prompt: the editor still learns that nothing runs.
+        # The agent refuses the second prompt. The editor still gets the idle update.
         editor > PROMPT 2 s hi
         agent  < PROMPT 3 s warm
         agent  > ACCEPTED 3 own
@@ -175,7 +175,7 @@ fn a_turn_of_the_proxys_own_does_not_look_like_the_end() {
 }
 
 #[test]
-fn sessions_and_prompts_side_by_side_do_not_mix() {
+fn prompts_in_several_sessions_do_not_interfere() {
     let script = v2(r#"
         editor > PROMPT 1 s a
         editor > PROMPT 2 t b
@@ -204,7 +204,7 @@ fn sessions_and_prompts_side_by_side_do_not_mix() {
 }
 
 #[test]
-fn work_and_idle_before_the_acceptance_and_agents_that_answer_as_before_are_understood() {
+fn an_early_idle_update_and_a_version_1_answer_end_the_turn() {
     let script = v2(r#"
         editor > PROMPT 1 s a
         agent  < PROMPT 1 s a
@@ -270,7 +270,7 @@ fn a_turn_that_fails_is_an_error_for_its_handler() {
 }
 
 #[test]
-fn a_handler_may_change_how_a_turn_ends_or_answer_itself() {
+fn a_handler_changes_how_a_turn_ends_or_answers_itself() {
     let proxy = Proxy::new("own").on_prompt(async |prompt, next| {
         if prompt.text() != "mine" {
             next.run(prompt).await?;
@@ -341,7 +341,7 @@ fn a_subagents_turn_ends_with_idle() {
     play(proxy, &script);
 }
 
-/// An agent of the SDK speaks version 2 by itself.
+/// An agent of the SDK supports version 2.
 #[test]
 fn an_agent_accepts_a_prompt_at_once_and_ends_its_turn_with_idle() {
     let agent = Agent::new("parrot")

@@ -68,3 +68,31 @@ fn a_strict_proxy_refuses_a_request_whose_handlers_are_for_another_version() {
     assert_eq!(directory(marks_v2().strict(), 1), "-32602");
     assert_eq!(directory(marks_v2().strict(), 2), "/2");
 }
+
+/// A handler of the version 2 type waits for the end of the turn, too.
+#[test]
+fn a_prompt_of_version_2_is_handled_as_its_own_type() {
+    let proxy = Proxy::new("typed").on_request(async |prompt: schema_v2::PromptRequest, next| {
+        let session = prompt.session_id.to_string();
+        let answer = next.run(prompt).await?;
+        let params = json!({ "session": session, "message": answer.message_id });
+        next.editor().notify_raw("_end", params)?;
+        Ok(answer)
+    });
+    acp_proxy::script::play(
+        proxy,
+        r#"
+        editor > {"id":0,"method":"initialize","params":{"protocolVersion":2}}
+        agent  < {"id":0,"method":"initialize","params":{"protocolVersion":2}}
+        agent  > {"id":0,"result":{"protocolVersion":2}}
+        editor < {"id":0,"result":{"protocolVersion":2}}
+        editor > {"id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}}
+        agent  < {"id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}}
+        agent  > {"id":1,"result":{"messageId":"m"}}
+        editor < {"id":1,"result":{"messageId":"m"}}
+        agent  > {"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"state_update","state":"idle","stopReason":"max_tokens"}}}
+        editor < {"method":"_end","params":{"session":"s","message":"m"}}
+        editor < {"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"state_update","state":"idle","stopReason":"max_tokens"}}}
+        "#,
+    );
+}
